@@ -1,0 +1,48 @@
+# One door to everything. `make help` lists it.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ROWS ?= 200000
+export CDC_CACHE ?= $(HOME)/.cache/airflow-provider-cdc
+
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
+
+setup: $(VENV)/.ready ## install the project and its pinned dependencies into .venv
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+jars: setup ## fetch the real servers and jars into the cache (by checksum; offline afterwards)
+	$(BIN)/python -m stack fetch
+
+demo: setup ## the main job on real servers from nothing (KEEP=1 leaves it running, ROWS=200000)
+	$(BIN)/python -m demo --rows $(ROWS) $(if $(KEEP),--keep)
+
+lint: setup ## ruff, mypy --strict, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: setup ## fast tests, no servers
+	$(BIN)/pytest tests/unit tests/contract
+
+integration: setup ## tests on the real servers
+	$(BIN)/pytest tests/integration
+
+test: lint ## everything that .ci/run runs
+	$(BIN)/pytest tests
+
+wheel: setup ## build the wheel
+	$(BIN)/python -m build --wheel --no-isolation --outdir build/dist .
+
+clean: ## remove what builds and runs left in build/
+	rm -rf build dist
+
+.PHONY: help setup jars demo lint unit integration test wheel clean
