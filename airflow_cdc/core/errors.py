@@ -1,0 +1,156 @@
+"""One tree of errors. Each says what happened, where, and what to do next.
+
+Errors travel between processes (Spark drivers, triggers, task logs), so they are picklable, and
+their text is shown to people as it stands, so it must never hold a secret.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class CdcError(Exception):
+    """Root of every error this package raises.
+
+    `what` happened, `where` (a system, a file and key, a table), and `todo`: the next action.
+    `exit_status` is what a command ends with: 1 problem, 2 usage or configuration, 3 unknown.
+    """
+
+    exit_status: ClassVar[int] = 1
+
+    def __init__(self, what: str, *, where: str = "", todo: str = "") -> None:
+        self.what = what.strip()
+        self.where = where.strip()
+        self.todo = todo.strip()
+        super().__init__(self.what)
+
+    def __str__(self) -> str:
+        head = f"{self.what} ({self.where})" if self.where else self.what
+        if not self.todo:
+            return head
+        return f"{head}{'' if head.endswith(('.', '!', '?')) else '.'} {self.todo}"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), dict(self.__dict__))
+
+    def to_json(self) -> dict[str, Any]:
+        """The error as plain JSON: its class name and every structured attribute."""
+        return {"error": type(self).__name__, **self.__dict__}
+
+
+def _rebuild(cls: type[CdcError], state: dict[str, Any]) -> CdcError:
+    # Subclasses add keyword-only arguments, so the error is restored by its state, not re-initialised.
+    error = cls.__new__(cls)
+    error.__dict__.update(state)
+    error.args = (state["what"],)
+    return error
+
+
+class ConfigError(CdcError):
+    """A configuration file, connection or setting is wrong."""
+
+    exit_status = 2
+
+
+class UsageError(CdcError):
+    """A command or a run was asked for something that does not exist or is not allowed."""
+
+    exit_status = 2
+
+
+class UnknownStateError(CdcError):
+    """A system could not be observed, so nothing may be concluded from it."""
+
+    exit_status = 3
+
+
+class PositionError(CdcError):
+    """A GTID set, a binlog position, a watermark or an offset cannot be read."""
+
+
+class SourceError(CdcError):
+    """The source database refused or failed."""
+
+
+class ConnectorError(CdcError):
+    """The connector or its REST interface refused or failed. `status` is the HTTP status or None."""
+
+    def __init__(self, what: str, *, where: str = "", todo: str = "", status: int | None = None) -> None:
+        super().__init__(what, where=where, todo=todo)
+        self.status = status
+
+
+class TransportError(CdcError):
+    """The topics between connector and sink refused or failed."""
+
+
+class SinkError(CdcError):
+    """The lake or its catalog refused or failed."""
+
+
+class LeaseHeldError(CdcError):
+    """Another run holds the pipeline's lease. `owner` and `expires_at` (ISO time) say which."""
+
+    def __init__(
+        self, what: str, *, where: str = "", todo: str = "", owner: str = "", expires_at: str = ""
+    ) -> None:
+        super().__init__(what, where=where, todo=todo)
+        self.owner = owner
+        self.expires_at = expires_at
+
+
+class StaleHeadError(CdcError):
+    """main moved since the writer read it.
+
+    `commits` are the snapshots that moved it ("id operation"); `only_replace` is True when all of
+    them are compactions, which change no row.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: str = "",
+        todo: str = "",
+        commits: tuple[str, ...] = (),
+        only_replace: bool = False,
+    ) -> None:
+        super().__init__(what, where=where, todo=todo)
+        self.commits = tuple(commits)
+        self.only_replace = only_replace
+
+
+class OffsetRejectedError(CdcError):
+    """An offset did not pass validation, or what was read back differs from what was written."""
+
+    def __init__(
+        self, what: str, *, where: str = "", todo: str = "", reasons: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(what, where=where, todo=todo)
+        self.reasons = tuple(reasons)
+
+
+class SchemaError(CdcError):
+    """A table definition, a column or a decoding mode cannot be handled exactly."""
+
+
+class VerificationError(CdcError):
+    """Source and sink differ, or the comparison could not be settled. `verdict` says which."""
+
+    def __init__(self, what: str, *, where: str = "", todo: str = "", verdict: str = "MISMATCH") -> None:
+        super().__init__(what, where=where, todo=todo)
+        self.verdict = verdict
+
+
+class DeadlineError(CdcError):
+    """Something awaited did not happen in time. `timeout` is in seconds, `last` the last state seen."""
+
+    def __init__(
+        self, what: str, *, where: str = "", todo: str = "", timeout: float = 0.0, last: str = ""
+    ) -> None:
+        super().__init__(what, where=where, todo=todo)
+        self.timeout = timeout
+        self.last = last

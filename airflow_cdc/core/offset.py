@@ -1,0 +1,169 @@
+"""The offset value that Debezium's MySQL connector stores in Kafka Connect."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_cdc.core.errors import CdcError, OffsetRejectedError
+from airflow_cdc.core.gtid import GtidSet
+from airflow_cdc.core.position import BinlogPosition, Watermark
+
+_KEYS = (
+    "file",
+    "pos",
+    "gtids",
+    "ts_sec",
+    "server_id",
+    "event",
+    "row",
+    "snapshot",
+    "snapshot_completed",
+    "transaction_id",
+)
+_OPEN_PREFIXES = ("transaction_", "incremental_snapshot_")
+_NUMBERS = ("pos", "ts_sec", "server_id", "event", "row")
+
+
+@dataclass(frozen=True, slots=True)
+class MySqlOffset:
+    """A stored offset. `gtids` is None when the key is absent (a server without GTID).
+
+    `event` and `row` say how much of the transaction at the position was already read. `extra` holds
+    the keys that carry no position (snapshot and transaction state), sorted, so nothing is lost.
+    """
+
+    file: str
+    pos: int
+    gtids: GtidSet | None = None
+    ts_sec: int | None = None
+    server_id: int | None = None
+    event: int = 0
+    row: int = 0
+    extra: tuple[tuple[str, Any], ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "file", BinlogPosition(self.file, self.pos).file)
+        object.__setattr__(self, "extra", tuple(sorted(self.extra)))
+
+    @classmethod
+    def from_value(cls, value: Mapping[str, Any]) -> MySqlOffset:
+        """Read the value as Connect returns it. Raises OffsetRejectedError listing every fault."""
+        if faults := validate(value):
+            raise OffsetRejectedError(
+                f"the stored offset cannot be read: {'; '.join(faults)}", reasons=faults
+            )
+        own = {k: value[k] for k in ("file", "pos", "ts_sec", "server_id") if value.get(k) is not None}
+        gtids = value.get("gtids")
+        return cls(
+            **own,
+            gtids=None if gtids is None else GtidSet.parse(gtids),
+            event=value.get("event") or 0,
+            row=value.get("row") or 0,
+            extra=tuple((k, v) for k, v in value.items() if k not in _KEYS[:7]),
+        )
+
+    def to_value(self) -> dict[str, Any]:
+        """The value as Connect stores it; keys without content are left out."""
+        value: dict[str, Any] = {"file": self.file, "pos": self.pos}
+        if self.gtids is not None:
+            value["gtids"] = str(self.gtids)
+        for key in ("ts_sec", "server_id"):
+            if getattr(self, key) is not None:
+                value[key] = getattr(self, key)
+        for key in ("event", "row"):
+            if getattr(self, key):
+                value[key] = getattr(self, key)
+        return {**value, **dict(self.extra)}
+
+    @property
+    def position(self) -> BinlogPosition:
+        """File and position from which the connector would read on."""
+        return BinlogPosition(self.file, self.pos)
+
+    @property
+    def in_snapshot(self) -> bool:
+        """True while the connector's own first snapshot is not complete."""
+        extra = dict(self.extra)
+        return bool(extra.get("snapshot")) and not extra.get("snapshot_completed")
+
+    def may_be_on(self, server_id: int) -> bool:
+        """False when the offset names another server. Right after a snapshot it names none."""
+        return self.server_id is None or self.server_id == server_id
+
+
+def offset_for(watermark: Watermark, ts_sec: int) -> dict[str, Any]:
+    """The value that makes the connector start at W. `ts_sec` is W's time in epoch seconds.
+
+    Connect replaces the whole value, so what is not written is reset: event, row, snapshot*,
+    transaction* and incremental_snapshot_* all start anew. On a GTID server the FULL executed set is
+    written: with gtids missing Debezium ignores file and pos and replays from gtid_purged.
+    """
+    offset = MySqlOffset(watermark.file, watermark.pos, watermark.gtids, ts_sec)
+    return offset.to_value()
+
+
+def validate(value: Mapping[str, Any]) -> tuple[str, ...]:
+    """Every fault of a Connect offset value, as text; () when it is well formed."""
+    faults = [f"unknown key {key!r}{_nearest(key)}" for key in value if not _known(key)]
+    faults += [f"{key} is missing" for key in ("file", "pos") if value.get(key) is None]
+    faults += [
+        f"{key} must be a number of 0 or more, not {value[key]!r}"
+        for key in _NUMBERS
+        if value.get(key) is not None and not _is_count(value[key])
+    ]
+    return tuple(faults + _text_faults(value))
+
+
+def past(offset: MySqlOffset, watermark: Watermark) -> bool | None:
+    """True when the connector has read all of W, False when not yet, None when it cannot be told.
+
+    On a GTID server that is the set alone (INV 7); without GTID, file and position, if the offset
+    does not name another server. An offset inside the connector's own snapshot is not past anything.
+    """
+    if offset.in_snapshot:
+        return False
+    if watermark.gtids is not None:
+        return None if offset.gtids is None else watermark.gtids.issubset(offset.gtids)
+    if not offset.may_be_on(watermark.server_id) or not offset.position.comparable(watermark.position):
+        return None
+    return offset.position >= watermark.position
+
+
+def _known(key: str) -> bool:
+    return key in _KEYS or key.startswith(_OPEN_PREFIXES)
+
+
+def _nearest(key: str) -> str:
+    close = difflib.get_close_matches(key, _KEYS, n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _text_faults(value: Mapping[str, Any]) -> list[str]:
+    return [*_fault_of(value, "file", _check_file), *_fault_of(value, "gtids", _check_gtids)]
+
+
+def _fault_of(value: Mapping[str, Any], key: str, check: Any) -> list[str]:
+    if value.get(key) is None:
+        return []
+    if not isinstance(value[key], str):
+        return [f"{key} must be text, not {value[key]!r}"]
+    try:
+        check(value[key])
+    except CdcError as error:
+        return [f"{key}: {error}"]
+    return []
+
+
+def _check_file(text: str) -> None:
+    BinlogPosition(text, 0)
+
+
+def _check_gtids(text: str) -> None:
+    GtidSet.parse(text)

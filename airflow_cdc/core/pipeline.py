@@ -1,0 +1,185 @@
+"""A pipeline as declared in pipelines.yaml: source, connector, transport, sink, Spark, policy."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from airflow_cdc.core.errors import ConfigError
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_DURATION = re.compile(r"([0-9]+)\s*([smhd])")
+_LIMIT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(%?)")
+
+
+def parse_duration(value: str | int) -> int:
+    """Seconds of "45s", "30m", "2h", "1d", "1h 30m" or a plain number. Raises ConfigError."""
+    text = str(value).strip().lower()
+    if text.isascii() and text.isdigit():
+        return int(text)
+    pieces = _DURATION.findall(text)
+    if isinstance(value, bool) or not pieces or _DURATION.sub("", text).strip():
+        raise ConfigError(f"{value!r} is not a duration", todo="Write one like 30m, 2h or 1d.")
+    return sum(int(number) * _UNITS[unit] for number, unit in pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A number of rows, or a share of them: "1000" or "1%" (`amount` 1.0, `percent` True)."""
+
+    amount: float
+    percent: bool
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "amount", float(self.amount))
+
+    @classmethod
+    def parse(cls, value: str | float) -> Limit:
+        """Read "1%" or 1000. Raises ConfigError."""
+        match = None if isinstance(value, bool) else _LIMIT.fullmatch(str(value).strip())
+        if match is None or (match[2] and float(match[1]) > 100):  # noqa: PLR2004
+            raise ConfigError(f"{value!r} is not a limit", todo="Write a number of rows or a share like 1%.")
+        return cls(float(match[1]), bool(match[2]))
+
+    def __str__(self) -> str:
+        return f"{self.amount:g}%" if self.percent else f"{self.amount:.0f}"
+
+    def exceeded_by(self, removed: int, total: int) -> bool:
+        """True when removing `removed` of `total` rows is more than allowed."""
+        return removed > (total * self.amount / 100 if self.percent else self.amount)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSpec:
+    """The server read from, and its captured tables ("schema.table")."""
+
+    kind: str
+    conn_id: str
+    tables: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tables", tuple(self.tables))
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorSpec:
+    """The connector: where its REST interface is, and its name there."""
+
+    kind: str
+    conn_id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class TransportSpec:
+    """The topics between connector and sink."""
+
+    kind: str
+    conn_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSpec:
+    """The lake: catalog, namespace, and who writes its tables."""
+
+    kind: str
+    catalog: str
+    namespace: str
+    writer: str = "cdc_apply"
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSpec:
+    """The Airflow connection of the Spark cluster."""
+
+    conn_id: str = "spark_default"
+
+
+@dataclass(frozen=True, slots=True)
+class HoldPolicy:
+    """Whether to hold the binlog during a recovery: auto, required or off; `max` in seconds."""
+
+    mode: str = "auto"
+    max: int = 7200
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a pipeline's owners allow. All durations are in seconds."""
+
+    approval: str = "when_destructive"
+    approval_timeout: int = 7200
+    warn_before_purge: int = 21600
+    recover_automatically: bool = False
+    max_deletes: Limit = field(default=Limit(1.0, percent=True))
+    max_duration: int = 21600
+    publish: str = "all"
+    hold: HoldPolicy = field(default=HoldPolicy())
+    notify: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "notify", tuple(self.notify))
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """One source + connector + transport + sink. Frozen, by `hash`, for the length of a run."""
+
+    name: str
+    source: SourceSpec
+    connector: ConnectorSpec
+    transport: TransportSpec
+    sink: SinkSpec
+    spark: SparkSpec = field(default=SparkSpec())
+    policy: Policy = field(default=Policy())
+
+    @property
+    def hash(self) -> str:
+        """sha256 of the canonical JSON of the definition."""
+        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def sink_table(self, table: str) -> str:
+        """The sink's table name for a source table: "orders" for "shop.orders"."""
+        return table.partition(".")[2] or table
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON: durations as seconds, limits as text."""
+        value = asdict(self)
+        value["source"]["tables"] = list(self.source.tables)
+        value["policy"]["max_deletes"] = str(self.policy.max_deletes)
+        value["policy"]["notify"] = list(self.policy.notify)
+        return value
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any] | str) -> Pipeline:
+        """The inverse of to_json(); accepts its JSON text too. Raises ConfigError."""
+        raw = json.loads(value) if isinstance(value, str) else value
+        try:
+            return cls(
+                name=raw["name"],
+                source=SourceSpec(**raw["source"]),
+                connector=ConnectorSpec(**raw["connector"]),
+                transport=TransportSpec(**raw["transport"]),
+                sink=SinkSpec(**raw["sink"]),
+                spark=SparkSpec(**raw.get("spark") or {}),
+                policy=_policy(raw.get("policy") or {}),
+            )
+        except (KeyError, TypeError) as error:
+            raise ConfigError(f"pipeline definition cannot be read: {error}") from error
+
+
+def _policy(raw: Mapping[str, Any]) -> Policy:
+    value = dict(raw)
+    if "max_deletes" in value:
+        value["max_deletes"] = Limit.parse(value["max_deletes"])
+    if "hold" in value:
+        value["hold"] = HoldPolicy(**value["hold"])
+    for key in ("approval_timeout", "warn_before_purge", "max_duration"):
+        if key in value:
+            value[key] = parse_duration(value[key])
+    return Policy(**value)
