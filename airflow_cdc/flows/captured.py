@@ -1,0 +1,37 @@
+"""What a pipeline captures: its tables' definitions, the connector's settings, and the topic of each table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+
+from airflow_cdc.core.connector_config import ConnectorSettings
+from airflow_cdc.core.errors import SourceError
+from airflow_cdc.core.table import TableDef
+from airflow_cdc.flows.run import Run
+from airflow_cdc.systems.mysql_schema import read_table_defs
+
+
+def captured(run: Run, tables: Sequence[str] = ()) -> dict[str, TableDef]:
+    """Definitions of the pipeline's tables as the source has them now. Raises SourceError for a missing one."""
+    wanted = list(tables or run.pipeline.source.tables)
+    with closing(run.clients.source.connect()) as connection:
+        found = read_table_defs(connection, wanted)
+    if missing := sorted(set(wanted) - set(found)):
+        raise SourceError(
+            f"the source has no table {', '.join(missing)}",
+            where=run.where,
+            todo="Correct source.tables in pipelines.yaml, or grant SELECT on it.",
+        )
+    return found
+
+
+def settings(run: Run) -> ConnectorSettings:
+    """The connector's own configuration, read for what decoding and routing need."""
+    return ConnectorSettings.from_config(run.clients.connector.raw_config(run.pipeline.connector.name))
+
+
+def topic_names(run: Run, tables: Sequence[str]) -> dict[str, str]:
+    """Table → topic, as the connector's prefix and routing make it."""
+    made = settings(run)
+    return {table: made.topic_of(table) for table in tables}

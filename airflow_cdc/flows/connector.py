@@ -1,0 +1,157 @@
+"""Steps 3 and 7: stop the connector; restart it with what the recovery needs, and see it stream past W."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_cdc.core.errors import ConnectorError
+from airflow_cdc.core.history import compare_history
+from airflow_cdc.core.offset import MySqlOffset, past
+from airflow_cdc.core.poll import NotYet, poll_until
+from airflow_cdc.core.position import Watermark
+from airflow_cdc.flows import document
+from airflow_cdc.flows.captured import captured, settings
+from airflow_cdc.flows.run import Facts, Run, now_iso, step
+
+STOP_SECONDS = 60.0
+RUNNING_SECONDS = 120.0
+HEARTBEAT = "heartbeat.interval.ms"
+SNAPSHOT_MODE = "snapshot.mode"
+HEARTBEAT_MS = "1000"
+
+
+@step("stop_connector")
+def stop(run: Run) -> Facts:
+    """Stop the connector and wait until it is STOPPED with zero tasks. It stays so until its offset is proven."""
+    document.recovery(run)
+    name = run.pipeline.connector.name
+    before = run.clients.connector.status(name)
+    run.clients.connector.stop(name, STOP_SECONDS)
+    document.patch(run, resumed_at=None)
+    return {"connector": name, "state_before": before.state, "state": "STOPPED"}
+
+
+@step("resume_connector")
+def resume(run: Run) -> Facts:
+    """Start the connector from the written offset and return when it streams past W.
+
+    Where the schema history differed from the tables at W it is rebuilt first, by one start in
+    `snapshot.mode=recovery`; that mode would rebuild at EVERY start, so it is switched back at once. A quiet table
+    moves no offset without heartbeats, so the run has them (INV 6); `close` puts the setting back.
+    """
+    open_doc = document.recovery(run)
+    taken = document.watermark(open_doc, run)
+    if not open_doc.get("offset_written_at"):
+        raise ConnectorError(
+            "the offset of this recovery is not written yet: the connector stays stopped",
+            where=run.where,
+            todo="Clear the task reset_offset.",
+        )
+    name, rebuild = run.pipeline.connector.name, bool(open_doc.get("history_differences"))
+    change(run, {HEARTBEAT: _heartbeat(run), SNAPSHOT_MODE: "recovery" if rebuild else None})
+    run.clients.connector.resume(name)
+    _running(run)
+    if rebuild:
+        _history_rebuilt(run, open_doc)
+        restore(run, (SNAPSHOT_MODE,))
+        _running(run)
+    reached = _streaming(run, taken)
+    document.patch(run, resumed_at=now_iso(), history_differences={})
+    return {"connector": name, "state": "RUNNING", "history_rebuilt": rebuild, "offset": reached}
+
+
+def change(run: Run, wanted: dict[str, str | None]) -> None:
+    """Set settings of the connector; the first value of each before the recovery is kept (None: was absent).
+
+    None in `wanted` leaves a setting alone. Only the changed settings are kept: a connector's configuration holds
+    credentials and has no place in the control table.
+    """
+    name = run.pipeline.connector.name
+    config = run.clients.connector.raw_config(name)
+    changes = {key: value for key, value in wanted.items() if value is not None and config.get(key) != value}
+    if not changes:
+        return
+    kept = document.recovery(run).get("config_changed") or {}
+    document.patch(run, config_changed={**{key: config.get(key) for key in changes}, **kept})
+    run.clients.connector.put_config(name, {**config, **changes})
+
+
+def restore(run: Run, keys: tuple[str, ...] = (HEARTBEAT, SNAPSHOT_MODE)) -> dict[str, Any]:
+    """Put settings back to what they were before the recovery. Safe to run again."""
+    kept = dict(document.recovery(run).get("config_changed") or {})
+    due = {key: kept.pop(key) for key in keys if key in kept}
+    if due:
+        name = run.pipeline.connector.name
+        config = {k: v for k, v in run.clients.connector.raw_config(name).items() if k not in due}
+        run.clients.connector.put_config(name, {**config, **{k: v for k, v in due.items() if v is not None}})
+        document.patch(run, config_changed=kept)
+    return due
+
+
+def committed(run: Run) -> MySqlOffset | None:
+    """The offset that the connector has committed, or None while it has none."""
+    made = settings(run)
+    value = run.clients.connector.committed_offset(run.pipeline.connector.name, made.topic_prefix)
+    return None if value is None else MySqlOffset.from_value(value)
+
+
+def wait_past(run: Run, position: Watermark, timeout: float) -> MySqlOffset:
+    """Wait until the connector's committed offset covers `position` (INV 6): an event proves nothing, this does."""
+
+    def probe() -> MySqlOffset | None:
+        offset = committed(run)
+        if offset is not None and past(offset, position):
+            return offset
+        _still_running(run)
+        raise NotYet(f"offset {offset and offset.to_value()}")
+
+    return poll_until(probe, timeout=timeout, interval=0.3, what=f"the connector to read past {position}")
+
+
+def _heartbeat(run: Run) -> str | None:
+    """The heartbeat the recovery sets, or None where the connector has one."""
+    config = run.clients.connector.raw_config(run.pipeline.connector.name)
+    return HEARTBEAT_MS if int(config.get(HEARTBEAT, "0") or 0) <= 0 else None
+
+
+def _running(run: Run) -> None:
+    def probe() -> bool | None:
+        status = _still_running(run)
+        if status.state == "RUNNING" and status.tasks and all(task.state == "RUNNING" for task in status.tasks):
+            return True
+        raise NotYet(f"{status.state}, tasks {[task.state for task in status.tasks]}")
+
+    poll_until(probe, timeout=RUNNING_SECONDS, what="the connector and its task to be RUNNING")
+
+
+def _still_running(run: Run) -> Any:
+    """The status; raises ConnectorError as soon as a task has failed, with the last line of its reason."""
+    name = run.pipeline.connector.name
+    status = run.clients.connector.status(name)
+    if failed := [task for task in status.tasks if task.state == "FAILED"]:
+        raise ConnectorError(
+            f"connector {name} failed after the restart: {failed[0].trace.strip().splitlines()[0][:500]}",
+            where=run.where,
+            todo="Mend what the connector says, then clear the task resume_connector.",
+        )
+    return status
+
+
+def _streaming(run: Run, taken: Watermark) -> dict[str, Any]:
+    return wait_past(run, taken, RUNNING_SECONDS).to_value()
+
+
+def _history_rebuilt(run: Run, open_doc: Facts) -> None:
+    """Wait until the connector's schema history says of every table what the source says."""
+    definitions = captured(run, open_doc["tables"])
+    topic = settings(run).history_topic
+
+    def probe() -> bool | None:
+        _still_running(run)
+        history = run.clients.transport.newest_schema_history(topic)
+        stale = [t for t, d in definitions.items() if t not in history or compare_history(d, history[t])]
+        if not stale:
+            return True
+        raise NotYet(f"stale: {', '.join(stale)}")
+
+    poll_until(probe, timeout=RUNNING_SECONDS, interval=1.0, what="the connector to rebuild its schema history")

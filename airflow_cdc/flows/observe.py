@@ -1,0 +1,88 @@
+"""Step 1: read the facts of every system at one time; what can't be read is Unknown, with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from airflow_cdc.core.connector_config import ConnectorSettings
+from airflow_cdc.core.errors import CdcError
+from airflow_cdc.core.observation import (
+    ConnectorFacts,
+    ControlFacts,
+    Observation,
+    SinkFacts,
+    SinkTableFacts,
+    TransportFacts,
+    Unknown,
+)
+from airflow_cdc.flows.run import Run, now_iso
+
+T = TypeVar("T")
+
+
+def observe(run: Run) -> Observation:
+    """Read source, connector, transport, sink and control side by side. Never raises for what can't be read."""
+    readers: dict[str, Callable[[Run], object]] = {
+        "source": lambda r: r.clients.source.facts(),
+        "connector": _connector,
+        "transport": _transport,
+        "sink": _sink,
+        "control": _control,
+    }
+    with ThreadPoolExecutor(len(readers)) as pool:
+        read = {part: pool.submit(_or_unknown, reader, run) for part, reader in readers.items()}
+        facts = {part: future.result() for part, future in read.items()}
+    return Observation(pipeline=run.pipeline, taken_at=now_iso(), **facts)  # type: ignore[arg-type]
+
+
+def _or_unknown(reader: Callable[[Run], T], run: Run) -> T | Unknown:
+    try:
+        return reader(run)
+    except CdcError as error:
+        return Unknown(str(error))
+
+
+def _connector(run: Run) -> ConnectorFacts:
+    client, name = run.clients.connector, run.pipeline.connector.name
+    status = client.status(name)
+    raw = client.raw_config(name)
+    stored = client.offsets(name)
+    prefix = ConnectorSettings.from_config(raw).topic_prefix
+    mine = [entry for entry in stored if entry["partition"].get("server") == prefix]
+    return ConnectorFacts(
+        state=status.state,
+        tasks=status.tasks,
+        config=client.config(name),
+        offset=mine[0]["offset"] if mine else None,
+        offset_partition=mine[0]["partition"] if mine else None,
+        offsets_count=len(stored),
+    )
+
+
+def _transport(run: Run) -> TransportFacts:
+    settings = ConnectorSettings.from_config(run.clients.connector.raw_config(run.pipeline.connector.name))
+    topics = [settings.topic_of(table) for table in run.pipeline.source.tables]
+    return TransportFacts(run.clients.transport.topic_states(topics))
+
+
+def _sink(run: Run) -> SinkFacts:
+    return SinkFacts({table: _sink_table(run, table) for table in run.pipeline.source.tables})
+
+
+def _sink_table(run: Run, table: str) -> SinkTableFacts:
+    lake, namespace, name = run.clients.lake, run.pipeline.sink.namespace, run.pipeline.sink_table(table)
+    if not lake.exists(namespace, name):
+        return SinkTableFacts(exists=False)
+    return SinkTableFacts(
+        exists=True,
+        head=lake.head(namespace, name),
+        stamp=lake.stamp(namespace, name),
+        rows=lake.row_count(namespace, name),
+    )
+
+
+def _control(run: Run) -> ControlFacts:
+    state = run.clients.control.state()
+    return ControlFacts(epoch=state.epoch, recovery=state.recovery, lease=state.lease)

@@ -1,0 +1,116 @@
+"""Step 6: write the offset as a transaction: back up → validate → write → read back → compare → roll back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from airflow_cdc.core.errors import OffsetRejectedError, SchemaError, SourceError
+from airflow_cdc.core.history import compare_history
+from airflow_cdc.core.offset import MySqlOffset, offset_for, past, validate
+from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.table import TableDef
+from airflow_cdc.flows import document
+from airflow_cdc.flows.captured import captured, settings
+from airflow_cdc.flows.connector import STOP_SECONDS, committed
+from airflow_cdc.flows.run import Facts, Run, now_iso, step
+
+
+@step("reset_offset")
+def reset_offset(run: Run) -> Facts:
+    """Write W as the connector's offset, proven by reading it back.
+
+    Safe to run again: the first backup stands, and a connector that already reads from this W (or past it) is
+    left alone. Raises SourceError when W is gone, SchemaError when a table changed since W (INV 11).
+    """
+    open_doc = document.recovery(run)
+    taken = document.watermark(open_doc, run)
+    if open_doc.get("offset_written_at") and _already(run, taken):
+        return {"offset_before": open_doc.get("offset_before"), "offset_after": open_doc["offset_after"], "kept": True}
+    definitions = _unchanged(run, open_doc)
+    _available(run, taken)
+    partition, before = _backup(run, open_doc)
+    written = offset_for(taken, int(datetime.fromisoformat(taken.taken_at).timestamp()))
+    run.clients.connector.stop(run.pipeline.connector.name, STOP_SECONDS)
+    write(run, partition, before, written)
+    differences = _history(run, definitions)
+    document.patch(run, offset_after=written, offset_written_at=now_iso(), history_differences=differences)
+    return {"offset_before": before, "offset_after": written, "history_differences": differences, "kept": False}
+
+
+def write(
+    run: Run, partition: Mapping[str, Any], before: Mapping[str, Any] | None, value: Mapping[str, Any]
+) -> None:
+    """Validate, write, read back, compare; on any difference put `before` back and raise OffsetRejectedError."""
+    if faults := validate(value):
+        raise OffsetRejectedError(f"the new offset is not valid: {'; '.join(faults)}", where=run.where, reasons=faults)
+    name, connector = run.pipeline.connector.name, run.clients.connector
+    connector.alter_offsets(name, partition, value)
+    found = connector.committed_offset(name, str(partition["server"]))
+    if found == dict(value):
+        return
+    connector.alter_offsets(name, partition, before)
+    raise OffsetRejectedError(
+        f"the offset read back differs from what was written: wrote {dict(value)}, found {found}; the old one was put back",
+        where=run.where,
+        todo="Look for another writer of this connector's offsets, then clear the task reset_offset.",
+        reasons=("read back differs",),
+    )
+
+
+def _already(run: Run, taken: Watermark) -> bool:
+    offset = committed(run)
+    return offset is not None and past(offset, taken) is True
+
+
+def _unchanged(run: Run, open_doc: Facts) -> dict[str, TableDef]:
+    now = captured(run, open_doc["tables"])
+    changed = [name for name, made in now.items() if open_doc["definitions"].get(name) != made.fingerprint]
+    if changed:
+        raise SchemaError(
+            f"the definition of {', '.join(changed)} changed since the watermark: what was read no longer fits",
+            where=run.where,
+            todo="Clear the task fence_and_watermark and all after it: a new watermark is taken.",
+        )
+    return now
+
+
+def _available(run: Run, taken: Watermark) -> None:
+    run.clients.source.check_same_server(taken)
+    if not run.clients.source.still_available(taken):
+        raise SourceError(
+            f"the source no longer has the log from the watermark {taken}: it was purged while the snapshot ran",
+            where=run.where,
+            todo="Raise the binlog retention, then clear the task fence_and_watermark and all after it.",
+        )
+
+
+def _backup(run: Run, open_doc: Facts) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """The offset's partition and its value before the recovery; the first backup stands for ever."""
+    if open_doc.get("offset_partition"):
+        return dict(open_doc["offset_partition"]), open_doc.get("offset_before")
+    prefix = settings(run).topic_prefix
+    stored = run.clients.connector.offsets(run.pipeline.connector.name)
+    mine = [entry for entry in stored if entry["partition"].get("server") == prefix]
+    partition = dict(mine[0]["partition"]) if mine else {"server": prefix}
+    before = dict(mine[0]["offset"]) if mine and mine[0]["offset"] else None
+    document.patch(run, offset_partition=partition, offset_before=before)
+    return partition, before
+
+
+def _history(run: Run, definitions: Mapping[str, TableDef]) -> dict[str, list[str]]:
+    """Table → what the newest schema history says differently from the source (INV 12); {} when all are equal."""
+    history = run.clients.transport.newest_schema_history(settings(run).history_topic)
+    found: dict[str, list[str]] = {}
+    for name, made in definitions.items():
+        if name not in history:
+            found[name] = ["the schema history has no such table"]
+        elif differences := compare_history(made, history[name]):
+            found[name] = list(differences)
+    return found
+
+
+def summary(value: Mapping[str, Any] | None) -> str:
+    """An offset for a log line."""
+    return "none" if value is None else str(MySqlOffset.from_value(value).to_value())

@@ -1,0 +1,98 @@
+"""What every step is given: one pipeline, its clients, and the run in whose name it acts."""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Concatenate, ParamSpec
+
+from airflow_cdc.core.errors import CdcError
+from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.systems.clients import Clients, Endpoints, open_clients
+
+log = logging.getLogger("airflow_cdc.steps")
+
+P = ParamSpec("P")
+Facts = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run over one pipeline.
+
+    Attributes:
+        run_id: names the run in the lease, the ledger and the report folder; a cleared task keeps it.
+        report_dir: folder or object-storage URL under which `<pipeline>/<run_id>/report.json` is written.
+    """
+
+    pipeline: Pipeline
+    clients: Clients
+    run_id: str
+    report_dir: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def where(self) -> str:
+        return f"pipeline {self.pipeline.name}, run {self.run_id}"
+
+
+def make_run(
+    pipeline: Pipeline,
+    endpoints: Endpoints,
+    run_id: str,
+    report_dir: str,
+    options: Mapping[str, Any] | None = None,
+) -> Run:
+    """Open the clients of `pipeline` (lazily: nothing is connected yet) for the run `run_id`."""
+    return Run(pipeline, open_clients(pipeline, endpoints), run_id, report_dir, dict(options or {}))
+
+
+def now_iso() -> str:
+    """The current time in UTC, ISO-8601 with milliseconds."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def step(name: str) -> Callable[[Callable[Concatenate[Run, P], Facts]], Callable[Concatenate[Run, P], Facts]]:
+    """Time a step, log one structured line about it, and keep its time and state in the run's ledger.
+
+    The ledger line is written whether the step fails or not, so that a report can be made of a failed run.
+    """
+
+    def decorate(function: Callable[Concatenate[Run, P], Facts]) -> Callable[Concatenate[Run, P], Facts]:
+        @functools.wraps(function)
+        def timed(run: Run, *args: P.args, **kwargs: P.kwargs) -> Facts:
+            started, began = now_iso(), time.monotonic()
+            state = "failed"
+            try:
+                facts = function(run, *args, **kwargs)
+                state = "done"
+            except CdcError as error:
+                _note(run, name, {"started": started, "seconds": _since(began), "state": state, "error": str(error)})
+                raise
+            except BaseException:
+                _note(run, name, {"started": started, "seconds": _since(began), "state": state})
+                raise
+            _note(run, name, {"started": started, "seconds": _since(began), "state": state})
+            return facts
+
+        return timed
+
+    return decorate
+
+
+def _since(began: float) -> float:
+    return round(time.monotonic() - began, 3)
+
+
+def _note(run: Run, name: str, entry: Facts) -> None:
+    """Write a step's line to the log and to the ledger; a ledger that can't be reached must not hide the step's own error."""
+    log.info("cdc_step %s", json.dumps({"pipeline": run.pipeline.name, "run_id": run.run_id, "step": name, **entry}))
+    try:
+        run.clients.control.ledger_set(run.run_id, f"step:{name}", entry)
+    except CdcError as error:
+        log.warning("the time of step %s could not be kept: %s", name, error)

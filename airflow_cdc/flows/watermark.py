@@ -1,0 +1,102 @@
+"""Step 4: the fence, then the hold's answer, then W behind a barrier."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_cdc.core.errors import ConnectorError, SourceError
+from airflow_cdc.core.poll import poll_until
+from airflow_cdc.core.position import Watermark
+from airflow_cdc.flows import document
+from airflow_cdc.flows.captured import captured, topic_names
+from airflow_cdc.flows.run import Facts, Run, now_iso, step
+
+HOLD_ANSWER_SECONDS = 30.0
+VISIBLE_SECONDS = 60.0
+XA_SECONDS = 30.0
+
+
+@step("fence_and_watermark")
+def fence_and_watermark(run: Run) -> Facts:
+    """Record the topics' ends while the connector is stopped, then take W and wait until it is visible.
+
+    A W that the recovery already has is kept while the server still has it and no definition changed: chunks
+    read under it stay good. Otherwise fence and W are taken anew, and with them the recovery's next try (INV 3).
+    """
+    open_doc = document.recovery(run)
+    _stopped(run)
+    definitions = captured(run, open_doc["tables"])
+    prints = {name: definition.fingerprint for name, definition in definitions.items()}
+    if (kept := _still_good(run, open_doc, prints)) is not None:
+        return {"watermark": kept.to_json(), "fence": open_doc["fence"], "kept": True}
+    fence = _fence(run, open_doc["tables"])
+    _hold_answered(run)
+    taken = _take(run)
+    document.patch(
+        run,
+        fence=fence,
+        watermark=taken.to_json(),
+        watermark_at=now_iso(),
+        definitions=prints,
+        stages={},
+        resumed_at=None,
+        verified=None,
+        offset_written_at=None,
+        **{"try": int(open_doc.get("try", 0)) + 1},
+    )
+    return {"watermark": taken.to_json(), "fence": fence, "kept": False}
+
+
+def _stopped(run: Run) -> None:
+    status = run.clients.connector.status(run.pipeline.connector.name)
+    if status.state != "STOPPED":
+        raise ConnectorError(
+            f"the connector is {status.state}, not STOPPED: a fence taken now would not hold",
+            where=run.where,
+            todo="Clear the task stop_connector and all after it.",
+        )
+
+
+def _fence(run: Run, tables: list[str]) -> dict[str, Any]:
+    """Topic → {id, partitions}. A topic that does not exist yet is absent: it will be read from 0 (INV 16)."""
+    states = run.clients.transport.topic_states(list(topic_names(run, tables).values()))
+    return {
+        name: {"id": state.id, "partitions": {str(number): ends[1] for number, ends in state.partitions.items()}}
+        for name, state in states.items()
+    }
+
+
+def _hold_answered(run: Run) -> None:
+    """Wait until the hold that runs beside us says held, unsupported or refused (policy off: at once)."""
+    if run.pipeline.policy.hold.mode == "off":
+        return
+    poll_until(
+        lambda: document.recovery(run).get("hold"),
+        timeout=HOLD_ANSWER_SECONDS,
+        interval=0.5,
+        what="the binlog hold to answer (held, refused or unsupported)",
+    )
+
+
+def _take(run: Run) -> Watermark:
+    """W, visible to every later read, with no prepared XA transaction open behind it (INV 7, 8)."""
+    source = run.clients.source
+    taken = source.watermark()
+    source.wait_visible(taken, VISIBLE_SECONDS)
+    poll_until(
+        lambda: True if not source.xa_pending() else None,
+        timeout=XA_SECONDS,
+        what="prepared XA transactions on the source to end (XA RECOVER), since their rows are not visible yet",
+    )
+    return taken
+
+
+def _still_good(run: Run, open_doc: Facts, prints: dict[str, str]) -> Watermark | None:
+    if not open_doc.get("watermark") or open_doc.get("definitions") != prints:
+        return None
+    kept = Watermark.from_json(open_doc["watermark"])
+    try:
+        run.clients.source.check_same_server(kept)
+        return kept if run.clients.source.still_available(kept) else None
+    except SourceError:
+        return None
