@@ -1,0 +1,135 @@
+"""What a pipeline needs before the night it needs it: each check says what it found, and what to do."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from airflow_cdc.core.connector_config import ConnectorSettings
+from airflow_cdc.core.errors import CdcError
+from airflow_cdc.flows.captured import captured
+from airflow_cdc.flows.run import Run
+
+JAVA_FLOOR = 17
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of the doctor's answer. `state` is ok, warn, bad or unknown."""
+
+    subject: str
+    name: str
+    state: str
+    found: str
+    todo: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def doctor_installation() -> list[Check]:
+    """What this machine must have: matching pyspark wheels, Java, spark-submit."""
+    return [_pyspark(), _java(), _spark_submit()]
+
+
+def doctor_pipeline(run: Run) -> list[Check]:
+    """Connections, privileges, binlog and connector settings of one pipeline. Changes nothing."""
+    return [check for part in _PARTS for check in _guarded(part, run)]
+
+
+def _pyspark() -> Check:
+    spark, client = (_version(name) for name in ("pyspark", "pyspark-client"))
+    good = spark == client and spark is not None
+    todo = "" if good else "Both wheels write site-packages/pyspark: install the same version of both."
+    return Check("installation", "pyspark", "ok" if good else "bad", f"pyspark {spark}, pyspark-client {client}", todo)
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _java() -> Check:
+    home = os.environ.get("JAVA_HOME")
+    binary = f"{home}/bin/java" if home else shutil.which("java")
+    todo = f"Install Java {JAVA_FLOOR} or newer and set JAVA_HOME."
+    if not binary or not shutil.which(binary):
+        return Check("installation", "java", "bad", "no java on PATH or in JAVA_HOME", todo)
+    said = subprocess.run([binary, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
+    quoted = said.split('"')
+    major = int(quoted[1].split(".")[0]) if len(quoted) > 1 and quoted[1].split(".")[0].isdigit() else 0
+    good = major >= JAVA_FLOOR
+    return Check("installation", "java", "ok" if good else "bad", said.splitlines()[0] if said else "?", "" if good else todo)
+
+
+def _spark_submit() -> Check:
+    found = shutil.which("spark-submit")
+    todo = "" if found else "Put the folder of spark-submit (the virtual environment's bin) on PATH."
+    return Check("installation", "spark-submit", "ok" if found else "bad", found or "not on PATH", todo)
+
+
+def _guarded(part: Callable[[Run], Iterator[Check]], run: Run) -> list[Check]:
+    """A part that can't be read is said as such; the rest goes on."""
+    name = part.__name__.strip("_")
+    try:
+        return list(part(run))
+    except CdcError as error:
+        state = "unknown" if error.exit_status == 3 else "bad"
+        where = f" ({error.where})" if error.where else ""
+        return [Check(run.pipeline.name, name, state, f"{error.what}{where}", error.todo)]
+
+
+def _source(run: Run) -> Iterator[Check]:
+    subject, facts = run.pipeline.name, run.clients.source.facts()
+    yield Check(subject, "source", "ok", f"MySQL {facts.version}, server_uuid {facts.server_uuid}")
+    wanted = {"log_bin": (facts.log_bin, True), "binlog_format": (facts.binlog_format, "ROW"), "binlog_row_image": (facts.row_image, "FULL")}
+    for name, (found, right) in wanted.items():
+        good = found == right
+        yield Check(subject, name, "ok" if good else "bad", str(found), "" if good else f"Set {name} to {right}.")
+    for privilege in run.clients.source.missing_privileges():
+        yield Check(subject, "privileges", privilege.state, f"missing {privilege.name}", privilege.todo)
+
+
+def _tables(run: Run) -> Iterator[Check]:
+    found = captured(run)
+    keyless = [name for name, made in found.items() if not made.key]
+    yield Check(run.pipeline.name, "tables", "ok", f"{len(found)} tables" + (f", without key: {', '.join(keyless)}" if keyless else ""))
+
+
+def _connector(run: Run) -> Iterator[Check]:
+    subject, name = run.pipeline.name, run.pipeline.connector.name
+    status = run.clients.connector.status(name)
+    running = status.state == "RUNNING" and all(task.state == "RUNNING" for task in status.tasks)
+    todo = "" if running else f"Ask `airflow cdc diagnose {subject}` why."
+    yield Check(subject, "connector", "ok" if running else "warn", f"{name} {status.state}", todo)
+    config = run.clients.connector.raw_config(name)
+    ConnectorSettings.from_config(config)
+    beat = int(config.get("heartbeat.interval.ms", "0") or 0)
+    todo = "" if beat > 0 else "Set heartbeat.interval.ms (10000 does): without it a quiet table's offset ages until it is purged."
+    yield Check(subject, "heartbeat", "ok" if beat > 0 else "warn", f"heartbeat.interval.ms={beat}", todo)
+    heals = config.get("snapshot.mode") == "when_needed"
+    todo = "Use snapshot.mode=initial or no_data: a connector that re-snapshots by itself leaves deleted rows in the sink."
+    yield Check(subject, "snapshot.mode", "bad" if heals else "ok", str(config.get("snapshot.mode", "initial")), todo if heals else "")
+
+
+def _transport(run: Run) -> Iterator[Check]:
+    settings = ConnectorSettings.from_config(run.clients.connector.raw_config(run.pipeline.connector.name))
+    topics = [settings.topic_of(table) for table in run.pipeline.source.tables]
+    found = run.clients.transport.topic_states(topics)
+    yield Check(run.pipeline.name, "transport", "ok", f"{len(found)} of {len(topics)} topics exist")
+
+
+def _sink(run: Run) -> Iterator[Check]:
+    state = run.clients.control.state()
+    there = [t for t in run.pipeline.source.tables if run.clients.lake.exists(run.pipeline.sink.namespace, run.pipeline.sink_table(t))]
+    yield Check(run.pipeline.name, "sink", "ok", f"{len(there)} of {len(run.pipeline.source.tables)} tables exist, epoch {state.epoch}")
+
+
+_PARTS = (_source, _tables, _connector, _transport, _sink)

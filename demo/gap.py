@@ -1,0 +1,60 @@
+"""The fault of the demo: while the connector is down, rows come and go, tables change, and the binlog is purged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pymysql
+
+from demo.dataset import SCHEMA
+
+# deletes hit more than 1 % of every keyed table; updates and inserts beside them; two ALTERs in between
+_CHANGES = (
+    ("customers", "DELETE FROM customers WHERE CRC32(code) % 60 = 7"),
+    ("orders", "DELETE FROM orders WHERE id % 60 = 13"),
+    ("order_items", "DELETE FROM order_items WHERE order_id % 60 = 29"),
+    ("events", "DELETE FROM events WHERE payload = 'p7' LIMIT 100000"),
+    ("all_types", "DELETE FROM all_types WHERE id % 50 = 3"),
+    ("", "ALTER TABLE orders ADD COLUMN channel VARCHAR(16) NOT NULL DEFAULT 'web'"),
+    ("", "ALTER TABLE customers DROP COLUMN note_a, ADD COLUMN note_b VARCHAR(64)"),
+    ("orders", "UPDATE orders SET amount = amount + 0.5, channel = 'shop' WHERE id % 50 = 3"),
+    ("order_items", "UPDATE order_items SET qty = qty + 10 WHERE order_id % 50 = 3"),
+    ("customers", "UPDATE customers SET note_b = CONCAT('b', name) WHERE CRC32(code) % 50 = 3"),
+    ("orders", "INSERT INTO orders (customer, status, amount, placed_at) SELECT customer, 'new', 1, NOW(3) FROM orders WHERE id % 100 = 1"),
+)
+
+@dataclass
+class Gap:
+    """What was done: row changes per table, deletes per table, and the files that are gone."""
+
+    changes: dict[str, int] = field(default_factory=dict)
+    deletes: dict[str, int] = field(default_factory=dict)
+    purged: list[str] = field(default_factory=list)
+
+
+def make_gap(admin: pymysql.connections.Connection) -> Gap:
+    """Change rows and tables, rotate the log and purge every file but the newest."""
+    gap = Gap()
+    with admin.cursor() as cursor:
+        cursor.execute(f"USE {SCHEMA}")
+        cursor.execute("SET SESSION sql_mode = '', time_zone = '+00:00'")
+        for table, sql in _CHANGES:
+            changed = cursor.execute(sql)
+            if table:
+                gap.changes[table] = gap.changes.get(table, 0) + changed
+            if sql.startswith("DELETE"):
+                gap.deletes[table] = changed
+            cursor.execute("COMMIT")
+            if table == "":
+                cursor.execute("FLUSH BINARY LOGS")
+        cursor.execute("FLUSH BINARY LOGS")
+        before = _files(cursor)
+        cursor.execute(f"PURGE BINARY LOGS TO '{_files(cursor)[-1]}'")
+        after = set(_files(cursor))
+    gap.purged = [name for name in before if name not in after]
+    return gap
+
+
+def _files(cursor: pymysql.cursors.Cursor) -> list[str]:
+    cursor.execute("SHOW BINARY LOGS")
+    return [str(row[0]) for row in cursor.fetchall()]
