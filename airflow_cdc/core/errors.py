@@ -94,9 +94,7 @@ class SinkError(CdcError):
 class LeaseHeldError(CdcError):
     """Another run holds the pipeline's lease. `owner` and `expires_at` (ISO time) say which."""
 
-    def __init__(
-        self, what: str, *, where: str = "", todo: str = "", owner: str = "", expires_at: str = ""
-    ) -> None:
+    def __init__(self, what: str, *, where: str = "", todo: str = "", owner: str = "", expires_at: str = "") -> None:
         super().__init__(what, where=where, todo=todo)
         self.owner = owner
         self.expires_at = expires_at
@@ -126,9 +124,7 @@ class StaleHeadError(CdcError):
 class OffsetRejectedError(CdcError):
     """An offset did not pass validation, or what was read back differs from what was written."""
 
-    def __init__(
-        self, what: str, *, where: str = "", todo: str = "", reasons: tuple[str, ...] = ()
-    ) -> None:
+    def __init__(self, what: str, *, where: str = "", todo: str = "", reasons: tuple[str, ...] = ()) -> None:
         super().__init__(what, where=where, todo=todo)
         self.reasons = tuple(reasons)
 
@@ -148,9 +144,7 @@ class VerificationError(CdcError):
 class DeadlineError(CdcError):
     """Something awaited did not happen in time. `timeout` is in seconds, `last` the last state seen."""
 
-    def __init__(
-        self, what: str, *, where: str = "", todo: str = "", timeout: float = 0.0, last: str = ""
-    ) -> None:
+    def __init__(self, what: str, *, where: str = "", todo: str = "", timeout: float = 0.0, last: str = "") -> None:
         super().__init__(what, where=where, todo=todo)
         self.timeout = timeout
         self.last = last

@@ -52,6 +52,9 @@ class GtidSet:
             texts += [str(lo) if lo == hi else f"{lo}-{hi}" for lo, hi in intervals]
         return ",".join(":".join(texts) for texts in parts.values())
 
+    def __bool__(self) -> bool:
+        return bool(self.items)
+
     @property
     def is_empty(self) -> bool:
         """True when the set holds no transaction."""
@@ -85,9 +88,7 @@ class GtidSet:
 
     def __sub__(self, other: GtidSet) -> GtidSet:
         theirs = other._by_source()
-        return GtidSet(
-            tuple((u, t, tuple(_subtract(mine, theirs.get((u, t), ())))) for u, t, mine in self.items)
-        )
+        return GtidSet(tuple((u, t, tuple(_subtract(mine, theirs.get((u, t), ())))) for u, t, mine in self.items))
 
     def __and__(self, other: GtidSet) -> GtidSet:
         return self - (self - other)
@@ -166,7 +167,7 @@ def _interval(interval: Interval) -> Interval:
 
 
 def _bad(text: str, why: str) -> PositionError:
-    shown = text if len(text) <= 120 else f"{text[:117]}..."  # noqa: PLR2004
+    shown = text if len(text) <= 120 else f"{text[:117]}..."
     return PositionError(
         f"GTID set cannot be read at {shown!r}: {why}",
         todo="Expected uuid:1-6[:tag:1-3][,uuid:1-2].",

@@ -96,7 +96,10 @@ class TransportFacts:
 
 @dataclass(frozen=True, slots=True)
 class SinkTableFacts:
-    """One sink table: `head` is main's snapshot id, `stamp` the newest on main, `rows` if counted."""
+    """One sink table: `head` is main's snapshot id, `rows` its number of rows if counted.
+
+    `stamp` is the newest on main or, where snapshot expiry removed it, its mirror in the control table.
+    """
 
     exists: bool
     head: int | None = None
@@ -122,7 +125,11 @@ class ControlFacts:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """All parts at one time (`taken_at`, ISO)."""
+    """All parts at one time (`taken_at`, ISO).
+
+    Read the connector before the source: its offset is then never ahead of the server facts merely
+    because a transaction was committed between the two reads.
+    """
 
     pipeline: Pipeline
     taken_at: str

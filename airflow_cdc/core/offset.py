@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,11 +50,12 @@ class MySqlOffset:
 
     @classmethod
     def from_value(cls, value: Mapping[str, Any]) -> MySqlOffset:
-        """Read the value as Connect returns it. Raises OffsetRejectedError listing every fault."""
-        if faults := validate(value):
-            raise OffsetRejectedError(
-                f"the stored offset cannot be read: {'; '.join(faults)}", reasons=faults
-            )
+        """Read the value as Connect returns it. Raises OffsetRejectedError listing every fault.
+
+        A key that is not known here is kept in `extra`: a newer connector may store more.
+        """
+        if faults := _faults(value):
+            raise OffsetRejectedError(f"the stored offset cannot be read: {'; '.join(faults)}", reasons=faults)
         own = {k: value[k] for k in ("file", "pos", "ts_sec", "server_id") if value.get(k) is not None}
         gtids = value.get("gtids")
         return cls(
@@ -106,9 +107,12 @@ def offset_for(watermark: Watermark, ts_sec: int) -> dict[str, Any]:
 
 
 def validate(value: Mapping[str, Any]) -> tuple[str, ...]:
-    """Every fault of a Connect offset value, as text; () when it is well formed."""
-    faults = [f"unknown key {key!r}{_nearest(key)}" for key in value if not _known(key)]
-    faults += [f"{key} is missing" for key in ("file", "pos") if value.get(key) is None]
+    """Every fault of a value that is about to be written, as text; () when it is well formed."""
+    return (*(f"unknown key {key!r}{_nearest(key)}" for key in value if not _known(key)), *_faults(value))
+
+
+def _faults(value: Mapping[str, Any]) -> tuple[str, ...]:
+    faults = [f"{key} is missing" for key in ("file", "pos") if value.get(key) is None]
     faults += [
         f"{key} must be a number of 0 or more, not {value[key]!r}"
         for key in _NUMBERS
@@ -125,7 +129,7 @@ def past(offset: MySqlOffset, watermark: Watermark) -> bool | None:
     """
     if offset.in_snapshot:
         return False
-    if watermark.gtids is not None:
+    if watermark.gtids:
         return None if offset.gtids is None else watermark.gtids.issubset(offset.gtids)
     if not offset.may_be_on(watermark.server_id) or not offset.position.comparable(watermark.position):
         return None
@@ -146,10 +150,10 @@ def _is_count(value: object) -> bool:
 
 
 def _text_faults(value: Mapping[str, Any]) -> list[str]:
-    return [*_fault_of(value, "file", _check_file), *_fault_of(value, "gtids", _check_gtids)]
+    return [*_fault_of(value, "file", _check_file), *_fault_of(value, "gtids", GtidSet.parse)]
 
 
-def _fault_of(value: Mapping[str, Any], key: str, check: Any) -> list[str]:
+def _fault_of(value: Mapping[str, Any], key: str, check: Callable[[str], object]) -> list[str]:
     if value.get(key) is None:
         return []
     if not isinstance(value[key], str):
@@ -161,9 +165,5 @@ def _fault_of(value: Mapping[str, Any], key: str, check: Any) -> list[str]:
     return []
 
 
-def _check_file(text: str) -> None:
-    BinlogPosition(text, 0)
-
-
-def _check_gtids(text: str) -> None:
-    GtidSet.parse(text)
+def _check_file(text: str) -> BinlogPosition:
+    return BinlogPosition(text, 0)

@@ -41,7 +41,7 @@ class Limit:
     def parse(cls, value: str | float) -> Limit:
         """Read "1%" or 1000. Raises ConfigError."""
         match = None if isinstance(value, bool) else _LIMIT.fullmatch(str(value).strip())
-        if match is None or (match[2] and float(match[1]) > 100):  # noqa: PLR2004
+        if match is None or (match[2] and float(match[1]) > 100):
             raise ConfigError(f"{value!r} is not a limit", todo="Write a number of rows or a share like 1%.")
         return cls(float(match[1]), bool(match[2]))
 

@@ -15,7 +15,7 @@ class NotYet(Exception):  # noqa: N818 - it is an answer of a probe, not a fault
     """Raised by a probe instead of returning None, to say which state it saw."""
 
 
-def poll_until(  # noqa: PLR0913 - clock and sleep are for tests only
+def poll_until(
     probe: Callable[[], T | None],
     *,
     timeout: float,

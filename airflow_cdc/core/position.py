@@ -31,9 +31,7 @@ class BinlogPosition:
     def __post_init__(self) -> None:
         base, _, number = self.file.strip().rpartition(".")
         if not base or not number.isascii() or not number.isdigit():
-            raise PositionError(
-                f"{self.file!r} is not a binlog file name", todo="Expected one like mysql-bin.000004."
-            )
+            raise PositionError(f"{self.file!r} is not a binlog file name", todo="Expected one like mysql-bin.000004.")
         if isinstance(self.pos, bool) or not isinstance(self.pos, int) or self.pos < 0:
             raise PositionError(f"binlog position {self.pos!r} is not a number of bytes", where=self.file)
         object.__setattr__(self, "file", self.file.strip())
@@ -65,9 +63,7 @@ class BinlogPosition:
 
     def __lt__(self, other: BinlogPosition) -> bool:
         if not self.comparable(other):
-            raise PositionError(
-                f"{self} and {other} are in different series of files and cannot be ordered"
-            )
+            raise PositionError(f"{self} and {other} are in different series of files and cannot be ordered")
         return (self.file_number, self.pos) < (other.file_number, other.pos)
 
 
@@ -107,9 +103,9 @@ class Watermark:
 
     def covers(self, offset: MySqlOffset) -> bool | None:
         """True when all that `offset` has read is at or before W, False when not, None: cannot tell."""
-        if self.gtids is not None and offset.gtids is not None:
+        if self.gtids is not None and offset.gtids:
             return offset.gtids.issubset(self.gtids)
-        if self.gtids is not None or not offset.may_be_on(self.server_id):
+        if self.gtids or not offset.may_be_on(self.server_id):
             return None  # on a GTID server only the set is W
         return offset.position <= self.position if offset.position.comparable(self.position) else None
 

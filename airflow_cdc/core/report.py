@@ -1,0 +1,201 @@
+"""The report of a run: what was wrong, what was done, and the proof, table by table.
+
+The keys of to_json() are a contract that checks and pages rely on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from airflow_cdc.core.errors import VerificationError
+
+
+class Verdict(StrEnum):
+    """What a comparison of source and sink says."""
+
+    MATCH = "MATCH"
+    MISMATCH = "MISMATCH"
+    INCONCLUSIVE = "INCONCLUSIVE"
+
+
+_BAD_TO_GOOD = (Verdict.MISMATCH, Verdict.INCONCLUSIVE, Verdict.MATCH)
+_EXIT = {Verdict.MATCH: 0, Verdict.MISMATCH: 1, Verdict.INCONCLUSIVE: 3}
+
+
+def overall(verdicts: Iterable[Verdict]) -> Verdict:
+    """The worst of `verdicts`; INCONCLUSIVE when nothing was compared."""
+    seen = set(verdicts)
+    return next((verdict for verdict in _BAD_TO_GOOD if verdict in seen), Verdict.INCONCLUSIVE)
+
+
+@dataclass(frozen=True, slots=True)
+class NotCompared:
+    """A column that was left out of the comparison, and why."""
+
+    column: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedAt:
+    """The sink snapshot and the source position at which a table was compared."""
+
+    snapshot_id: int | None
+    position: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableReport:
+    """One table compared. `missing`: keys only in the source; `ghosts`: keys only in the sink.
+
+    `samples` names some of the keys that differ; it is in the JSON only if there are any. Raises
+    VerificationError when the verdict contradicts the counts.
+    """
+
+    table: str
+    source_rows: int
+    sink_rows: int
+    missing: int
+    ghosts: int
+    different: int
+    leaves: int
+    leaves_rechecked: int
+    columns_not_compared: tuple[NotCompared, ...]
+    compared_at: ComparedAt
+    verdict: Verdict
+    samples: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns_not_compared", tuple(self.columns_not_compared))
+        object.__setattr__(self, "samples", tuple(self.samples))
+        object.__setattr__(self, "verdict", Verdict(self.verdict))
+        if self.verdict is Verdict.MATCH and self.unequal_rows:
+            raise VerificationError(f"MATCH was reported with {self.unequal_rows} unequal rows", where=self.table)
+
+    @property
+    def unequal_rows(self) -> int:
+        """Rows that are missing, ghosts or different."""
+        return self.missing + self.ghosts + self.different
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON with exactly the contract's keys."""
+        value: dict[str, Any] = {
+            "table": self.table,
+            "source_rows": self.source_rows,
+            "sink_rows": self.sink_rows,
+            "missing": self.missing,
+            "ghosts": self.ghosts,
+            "different": self.different,
+            "leaves": self.leaves,
+            "leaves_rechecked": self.leaves_rechecked,
+            "columns_not_compared": [{"column": c.column, "reason": c.reason} for c in self.columns_not_compared],
+            "compared_at": {"snapshot_id": self.compared_at.snapshot_id, "position": self.compared_at.position},
+            "verdict": str(self.verdict),
+        }
+        return {**value, "samples": list(self.samples)} if self.samples else value
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> TableReport:
+        """The inverse of to_json()."""
+        nested = {
+            "columns_not_compared": tuple(NotCompared(**c) for c in value["columns_not_compared"]),
+            "compared_at": ComparedAt(**value["compared_at"]),
+        }
+        return cls(**{**value, **nested})
+
+
+@dataclass(frozen=True, slots=True)
+class StepReport:
+    """One step of the run: its name, how many seconds it took, and how it ended."""
+
+    name: str
+    seconds: float
+    state: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {"name": self.name, "seconds": round(self.seconds, 3), "state": self.state}
+
+
+_PLAIN = (
+    "pipeline",
+    "run_id",
+    "problem",
+    "evidence",
+    "strategy",
+    "data_loss",
+    "watermark",
+    "epoch",
+    "offset_before",
+    "offset_after",
+)
+_OPTIONAL = ("peer", "writer", "reason", "links")
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryReport:
+    """A whole run. `watermark` and the offsets are plain JSON objects or None.
+
+    `verdict` may be left out: it is then the worst of the tables'. It is never better than theirs.
+    `peer`, `writer`, `reason` and `links` are in the JSON only when given.
+    """
+
+    pipeline: str
+    run_id: str
+    problem: str
+    evidence: Mapping[str, str]
+    strategy: str
+    data_loss: str
+    watermark: Mapping[str, Any] | None
+    epoch: int
+    offset_before: Mapping[str, Any] | None
+    offset_after: Mapping[str, Any] | None
+    tables: tuple[TableReport, ...]
+    steps: tuple[StepReport, ...]
+    verdict: Verdict | None = None
+    peer: Mapping[str, Any] | None = None
+    writer: Mapping[str, Any] | None = None
+    reason: str | None = None
+    links: Mapping[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tables", tuple(self.tables))
+        object.__setattr__(self, "steps", tuple(self.steps))
+        worst = overall(table.verdict for table in self.tables)
+        verdict = worst if self.verdict is None else Verdict(self.verdict)
+        if self.tables and _BAD_TO_GOOD.index(verdict) > _BAD_TO_GOOD.index(worst):
+            raise VerificationError(f"{verdict} was reported while a table is {worst}", where=self.pipeline)
+        object.__setattr__(self, "verdict", verdict)
+
+    @property
+    def exit_status(self) -> int:
+        """What a command ends with: 0 MATCH, 1 MISMATCH, 3 INCONCLUSIVE."""
+        return _EXIT[Verdict(self.verdict or Verdict.INCONCLUSIVE)]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON with exactly the contract's keys, in the contract's order."""
+        value = {key: _plain(getattr(self, key)) for key in _PLAIN}
+        value["tables"] = [table.to_json() for table in self.tables]
+        value["steps"] = [step.to_json() for step in self.steps]
+        value["verdict"] = str(self.verdict)
+        return {**value, **{key: _plain(v) for key in _OPTIONAL if (v := getattr(self, key)) is not None}}
+
+    def to_text(self) -> str:
+        """The JSON as text, indented, ending with a newline."""
+        return json.dumps(self.to_json(), indent=2, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any] | str) -> RecoveryReport:
+        """The inverse of to_json(); accepts its JSON text too."""
+        raw: dict[str, Any] = dict(json.loads(value) if isinstance(value, str) else value)
+        raw["tables"] = tuple(TableReport.from_json(table) for table in raw["tables"])
+        raw["steps"] = tuple(StepReport(**step) for step in raw["steps"])
+        return cls(**raw)
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value

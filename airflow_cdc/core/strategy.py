@@ -1,0 +1,251 @@
+"""From a diagnosis and the pipeline's policy to a plan: what to do, what it loses, who must agree.
+
+Each strategy is a row of STRATEGIES. The planner takes the first one the diagnosis allows whose
+preconditions hold, and otherwise refuses with the reason. UNKNOWN allows none.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from airflow_cdc.core.diagnosis import Diagnosis
+from airflow_cdc.core.errors import UsageError
+from airflow_cdc.core.observation import ConnectorFacts, ControlFacts, Observation, SinkFacts, SourceFacts, Unknown
+from airflow_cdc.core.pipeline import Policy
+
+Precondition: TypeAlias = Callable[[Observation], str]
+
+NOTHING = "nothing"
+REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """One row: when it is right, what it loses, its steps, and what must hold before it starts.
+
+    A precondition returns "" when it holds, else why not. `changes` is False if no row or offset moves.
+    """
+
+    code: str
+    when: str
+    data_loss: str
+    steps: tuple[str, ...]
+    preconditions: tuple[Precondition, ...]
+    changes: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What will be done. `strategy` is "refused" when nothing may be; `reason` says why either way."""
+
+    strategy: str
+    steps: tuple[str, ...]
+    data_loss: str
+    destructive: bool
+    needs_approval: bool
+    reason: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "steps", tuple(self.steps))
+
+    @property
+    def refused(self) -> bool:
+        """True when nothing may be done; `reason` says why and what a person can do."""
+        return self.strategy == REFUSED
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON, for XCom and reports."""
+        return {
+            "strategy": self.strategy,
+            "steps": list(self.steps),
+            "data_loss": self.data_loss,
+            "destructive": self.destructive,
+            "needs_approval": self.needs_approval,
+            "reason": self.reason,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Plan:
+        """The inverse of to_json()."""
+        return cls(**value)
+
+
+def make_plan(
+    diagnosis: Diagnosis,
+    policy: Policy,
+    obs: Observation,
+    *,
+    asked: str | None = None,
+    deletes: Mapping[str, int] | None = None,
+) -> Plan:
+    """Choose a strategy, or refuse with the reason.
+
+    `asked` is a strategy named by a person; it must be one the diagnosis allows. `deletes` is how many
+    sink rows of each table are expected to go, where that is known already. Raises UsageError for a
+    strategy that does not exist.
+    """
+    if asked is not None and asked not in STRATEGIES:
+        close = difflib.get_close_matches(asked, STRATEGIES, n=1)
+        hint = f"Did you mean {close[0]!r}?" if close else f"Write one of: {', '.join(STRATEGIES)}."
+        raise UsageError(f"there is no strategy {asked!r}", where=obs.pipeline.name, todo=hint)
+    candidates = _candidates(diagnosis, asked)
+    if not candidates:
+        return _refuse(_why_none(diagnosis, asked))
+    hindrances = {code: _hindrances(STRATEGIES[code], obs) for code in candidates}
+    chosen = next((code for code in candidates if not hindrances[code]), None)
+    if chosen is None:
+        return _refuse(f"{diagnosis.code}: " + " ".join(f"{code}: {'; '.join(h)}." for code, h in hindrances.items()))
+    return _plan(STRATEGIES[chosen], diagnosis, policy, _over_limit(policy, obs, deletes or {}))
+
+
+def _plan(strategy: Strategy, diagnosis: Diagnosis, policy: Policy, over_limit: str) -> Plan:
+    lossy = strategy.data_loss != NOTHING
+    destructive = strategy.changes and (lossy or bool(over_limit))
+    # an open recovery was agreed to when it was opened, and stays open until it is finished
+    asks = strategy.changes and strategy.code != "finish"
+    reason = f"{diagnosis.code}: {strategy.when}"
+    return Plan(
+        strategy=strategy.code,
+        steps=strategy.steps,
+        data_loss=strategy.data_loss,
+        destructive=destructive,
+        needs_approval=asks and _APPROVAL[policy.approval](destructive),
+        reason=f"{reason} {over_limit}".strip(),
+    )
+
+
+def _refuse(reason: str) -> Plan:
+    return Plan(REFUSED, (), NOTHING, destructive=False, needs_approval=False, reason=reason)
+
+
+def _candidates(diagnosis: Diagnosis, asked: str | None) -> tuple[str, ...]:
+    if asked is None:
+        return diagnosis.strategies
+    allowed = (*diagnosis.strategies, *ON_REQUEST.get(diagnosis.code, ()))
+    return (asked,) if asked in allowed else ()
+
+
+def _why_none(diagnosis: Diagnosis, asked: str | None) -> str:
+    able = (*diagnosis.strategies, *ON_REQUEST.get(diagnosis.code, ()))
+    on_request = f" On request: {', '.join(able)}." if able else ""
+    if asked is not None and able:
+        return f"{asked!r} is not for {diagnosis.code}.{on_request}"
+    told = "; ".join(f"{name}: {value}" for name, value in diagnosis.evidence.items())
+    return f"{diagnosis.code}: {diagnosis.description} {told}. See {diagnosis.runbook}.{on_request}"
+
+
+def _hindrances(strategy: Strategy, obs: Observation) -> tuple[str, ...]:
+    return tuple(why for holds in strategy.preconditions if (why := holds(obs)))
+
+
+def _over_limit(policy: Policy, obs: Observation, deletes: Mapping[str, int]) -> str:
+    tables = obs.sink.tables if isinstance(obs.sink, SinkFacts) else {}
+    rows = {name: facts.rows for name, facts in tables.items()}
+    # without a count of the sink's rows a share of them is not known: then the limit is taken as passed
+    over = [
+        f"{name} ({count} rows)"
+        for name, count in deletes.items()
+        if policy.max_deletes.exceeded_by(count, rows.get(name) or 0)
+    ]
+    return f"It removes more than {policy.max_deletes} of {', '.join(over)}." if over else ""
+
+
+# ---- preconditions -----------------------------------------------------------------------------
+
+
+def _all_known(obs: Observation) -> str:
+    unread = ", ".join(f"{part} ({why})" for part, why in obs.unknowns.items())
+    return f"could not read {unread}" if unread else ""
+
+
+def _connector_known(obs: Observation) -> str:
+    return f"connector: {obs.connector.reason}" if isinstance(obs.connector, Unknown) else ""
+
+
+def _recovery_is_open(obs: Observation) -> str:
+    return "" if isinstance(obs.control, ControlFacts) and obs.control.recovery else "no recovery is open"
+
+
+def _source_logs_rows(obs: Observation) -> str:
+    source = obs.source
+    if not isinstance(source, SourceFacts):
+        return ""  # _all_known says it
+    wrong = [
+        f"{name} is {found}, it must be {wanted}"
+        for name, found, wanted in (
+            ("log_bin", "ON" if source.log_bin else "OFF", "ON"),
+            ("binlog_format", source.binlog_format, "ROW"),
+            ("binlog_row_image", source.row_image, "FULL"),
+        )
+        if found.upper() != wanted
+    ]
+    return "; ".join(wrong)
+
+
+def _one_offset(obs: Observation) -> str:
+    connector = obs.connector
+    if not isinstance(connector, ConnectorFacts) or connector.offsets_count <= 1:
+        return ""
+    return f"the connector has {connector.offsets_count} offsets, and which one it reads from is not known"
+
+
+_APPROVAL: Mapping[str, Callable[[bool], bool]] = {
+    "always": lambda _destructive: True,
+    "when_destructive": lambda destructive: destructive,
+    "never": lambda _destructive: False,
+}
+
+_SNAPSHOT_STEPS = (
+    "open",
+    "stop",
+    "fence",
+    "hold",
+    "watermark",
+    "snapshot",
+    "check",
+    "offset",
+    "resume",
+    "catch_up",
+    "verify",
+    "publish",
+    "close",
+    "report",
+)
+
+STRATEGIES: Mapping[str, Strategy] = {
+    row.code: row
+    for row in (
+        Strategy("none", "Nothing is to be done.", NOTHING, ("report",), (), changes=False),
+        Strategy(
+            "restart",
+            "Only the connector failed; the source still has everything, so it is started again, once.",
+            NOTHING,
+            ("restart", "report"),
+            (_connector_known,),
+        ),
+        Strategy(
+            "finish",
+            "The open recovery is taken up where its ledger says it stopped.",
+            NOTHING,
+            _SNAPSHOT_STEPS,
+            (_recovery_is_open, _all_known),
+        ),
+        Strategy(
+            "full_snapshot",
+            "All declared tables are read again, checked row by row and published together.",
+            NOTHING,
+            _SNAPSHOT_STEPS,
+            (_all_known, _source_logs_rows, _one_offset),
+        ),
+    )
+}
+
+# What a person may ask for by name although the planner would not choose it.
+ON_REQUEST: Mapping[str, tuple[str, ...]] = {
+    "HEALTHY": ("full_snapshot",),
+    "CONNECTOR_FAILED": ("full_snapshot",),
+    "CONNECTOR_STOPPED": ("restart", "full_snapshot"),
+}
