@@ -9,7 +9,7 @@ from typing import Any
 import fsspec  # type: ignore[import-untyped]
 
 from airflow_cdc.core.errors import VerificationError
-from airflow_cdc.core.report import RecoveryReport
+from airflow_cdc.core.report import RecoveryReport, StepReport, TableReport, Verdict
 from airflow_cdc.flows import connector, document
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.reporting import render_html
@@ -62,14 +62,46 @@ def assemble(run: Run) -> RecoveryReport:
     """The report of this run, from its ledger and from the recovery while that is open."""
     ledger = run.clients.control.ledger_get(run.run_id)
     open_now = run.clients.control.state().recovery
-    found = ledger.get("recovery") or (open_now if open_now and open_now.get("run_id") == run.run_id else {})
-    return RecoveryReport.assemble(run.pipeline.name, run.run_id, ledger.get("decision") or {}, found, _steps(ledger))
+    found: Mapping[str, Any] = ledger.get("recovery") or (
+        open_now if open_now and open_now.get("run_id") == run.run_id else {}
+    )
+    decision = ledger.get("decision") or {}
+    diagnosis, plan = decision.get("diagnosis") or {}, decision.get("plan") or {}
+    tables = tuple(TableReport.from_json(value) for value in (found.get("verified") or {}).values() if "table" in value)
+    finished = "recovery" in ledger
+    return RecoveryReport(
+        pipeline=run.pipeline.name,
+        run_id=run.run_id,
+        problem=diagnosis.get("code", "UNKNOWN"),
+        evidence=diagnosis.get("evidence") or {},
+        strategy=found.get("strategy") or plan.get("strategy", "none"),
+        data_loss=plan.get("data_loss", "nothing"),
+        watermark=found.get("watermark"),
+        epoch=int(found.get("epoch") or run.clients.control.state().epoch),
+        offset_before=found.get("offset_before"),
+        offset_after=found.get("offset_after"),
+        tables=tables,
+        steps=_steps(ledger),
+        verdict=None if finished or not _all_match(tables) else Verdict.INCONCLUSIVE,
+        reason=_reason(ledger),
+    )
 
 
-def _steps(ledger: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _all_match(tables: tuple[TableReport, ...]) -> bool:
+    return bool(tables) and all(table.verdict is Verdict.MATCH for table in tables)
+
+
+def _reason(ledger: Mapping[str, Any]) -> str | None:
+    """Why the run ended where it did: the first failed step's error."""
+    failed = [entry for key, entry in ledger.items() if key.startswith("step:") and entry.get("state") == "failed"]
+    return "; ".join(str(entry.get("error", "failed")) for entry in failed) or None
+
+
+def _steps(ledger: Mapping[str, Any]) -> tuple[StepReport, ...]:
     """The steps in the order in which they started."""
     entries = [(key[5:], entry) for key, entry in ledger.items() if key.startswith("step:")]
-    return [{"name": name, **entry} for name, entry in sorted(entries, key=lambda pair: str(pair[1].get("started")))]
+    ordered = sorted(entries, key=lambda pair: str(pair[1].get("started")))
+    return tuple(StepReport(name, float(entry["seconds"]), str(entry["state"])) for name, entry in ordered)
 
 
 def _drop_stages(run: Run, open_doc: Facts) -> None:
