@@ -1,0 +1,136 @@
+"""A Kafka Connect worker (distributed mode) with the Debezium plugin."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from stack import fetch
+from stack.errors import StackError
+from stack.kafka import java_command, properties, write_log_config
+from stack.ports import HOST, free_port
+from stack.process import Child, end, spawn, wait_until
+
+HEAP = "700m"
+START_TIMEOUT_S = 150.0
+DEBEZIUM_CLASS = "io.debezium.connector.mysql.MySqlConnector"
+
+# shared with docker-compose.yaml (a test compares them)
+SETTINGS: dict[str, str] = {
+    "group.id": "cdc",
+    "config.storage.topic": "connect_configs",
+    "offset.storage.topic": "connect_offsets",
+    "status.storage.topic": "connect_statuses",
+    "config.storage.replication.factor": "1",
+    "offset.storage.replication.factor": "1",
+    "status.storage.replication.factor": "1",
+    "offset.storage.partitions": "4",
+    "status.storage.partitions": "2",
+    "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "key.converter.schemas.enable": "false",
+    "value.converter.schemas.enable": "false",
+    "offset.flush.interval.ms": "1000",
+    "connector.client.config.override.policy": "All",
+}
+# only for one worker on one machine: nothing to wait for when it joins its group
+_LOCAL: dict[str, str] = {"scheduled.rebalance.max.delay.ms": "0", "plugin.discovery": "hybrid_warn"}
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectWorker:
+    """A running worker; `url` has no slash at its end."""
+
+    url: str
+    bootstrap: str
+    folder: str
+    child: Child
+
+    def call(self, method: str, path: str, body: Any = None, *, timeout: float = 90.0) -> Any:
+        """One REST call; the decoded answer or None. Any status of 400 and above is a StackError."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(  # noqa: S310 (the address is this worker's own)
+            self.url + path, data=data, method=method, headers={"Content-Type": "application/json"}
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=timeout) as answer:  # noqa: S310
+                text = answer.read().decode()
+        except urllib.error.HTTPError as error:
+            raise StackError(f"Connect: {method} {path} gave {error.code}: {error.read().decode()[:500]}") from error
+        except OSError as error:
+            raise StackError(f"Connect: {method} {self.url}{path}: {error}") from error
+        return json.loads(text) if text else None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> ConnectWorker:
+        return cls(**{**value, "child": Child.from_json(value["child"])})
+
+
+def start_connect(base: Path, logs: Path, bootstrap: str, *, keep: bool = False) -> ConnectWorker:
+    """Start a worker under `base/connect`; returns without waiting: see `wait_ready`."""
+    folder = base / "connect"
+    folder.mkdir(parents=True, exist_ok=True)
+    port = free_port()
+    (folder / "connect.properties").write_text(properties(_properties(bootstrap, port)))
+    write_log_config(folder)
+    worker = ConnectWorker(f"http://{HOST}:{port}", bootstrap, str(folder), Child("connect", -1, -1, ""))
+    return _launch(worker, logs / "connect.log", keep=keep)
+
+
+def restart_connect(worker: ConnectWorker, *, keep: bool = False) -> ConnectWorker:
+    """End a worker (if it runs) and start it again on its port."""
+    end(worker.child)
+    return wait_ready(_launch(worker, Path(worker.child.log), keep=keep))
+
+
+def wait_ready(worker: ConnectWorker) -> ConnectWorker:
+    """Wait until the worker has joined its group and lists the Debezium plugin."""
+    wait_until(
+        lambda: has_debezium(worker) or None,
+        timeout=START_TIMEOUT_S,
+        what=f"Kafka Connect at {worker.url}",
+        child=worker.child,
+        interval=0.5,
+    )
+    return worker
+
+
+def has_debezium(worker: ConnectWorker) -> bool:
+    """True if the worker answers and has the plugin; listing connectors proves that it has joined its group."""
+    try:
+        worker.call("GET", "/connectors", timeout=5)
+        plugins = worker.call("GET", "/connector-plugins", timeout=10)
+    except StackError:
+        return False
+    return any(plugin["class"] == DEBEZIUM_CLASS for plugin in plugins)
+
+
+def _properties(bootstrap: str, port: int) -> dict[str, str]:
+    return {
+        "bootstrap.servers": bootstrap,
+        "listeners": f"http://{HOST}:{port}",
+        "rest.advertised.host.name": HOST,
+        "plugin.path": str(fetch.fetch("debezium").parent),
+        **SETTINGS,
+        **_LOCAL,
+    }
+
+
+def _launch(worker: ConnectWorker, log: Path, *, keep: bool) -> ConnectWorker:
+    folder = Path(worker.folder)
+    argv = java_command(
+        HEAP,
+        folder / "log4j.properties",
+        fetch.classpath("kafka"),
+        "org.apache.kafka.connect.cli.ConnectDistributed",
+        str(folder / "connect.properties"),
+    )
+    return replace(worker, child=spawn("connect", argv, log=log, keep=keep))

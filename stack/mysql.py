@@ -1,0 +1,354 @@
+"""Real MySQL servers from the cache: Oracle's 8.0.15 build, or 9.7 from Debian packages (see mysql97.py)."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import tarfile
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from stack import fetch, mysql97, stublib
+from stack.errors import StackError, UnavailableError, log_tail
+from stack.ports import HOST, free_port
+from stack.process import Child, end, spawn, wait_until
+from stack.versions import MYSQL_TESTED, mysql_series
+
+INIT_TIMEOUT_S = 180.0
+START_TIMEOUT_S = 90.0
+_TARBALL = "mysql-Linux-amd64.tar.gz"
+
+# what the product's own user and Debezium's need, and nothing else (docs name the same list)
+CDC_PRIVILEGES = (
+    "SELECT",
+    "RELOAD",
+    "SHOW DATABASES",
+    "LOCK TABLES",
+    "REPLICATION SLAVE",
+    "REPLICATION CLIENT",
+    "BACKUP_ADMIN",
+    "XA_RECOVER_ADMIN",
+)
+DEBEZIUM_PRIVILEGES = ("SELECT", "RELOAD", "SHOW DATABASES", "LOCK TABLES", "REPLICATION SLAVE", "REPLICATION CLIENT")
+
+
+@dataclass(frozen=True, slots=True)
+class MySqlSettings:
+    """What differs between the servers of one stack. `extra` are more mysqld options, e.g. `("--skip-log-bin",)`."""
+
+    name: str = "mysql"
+    server_id: int = 101
+    gtid: bool = True
+    max_binlog_size: int = 104857600
+    series: str = field(default_factory=mysql_series)
+    buffer_pool: str = "256M"
+    extra: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A login; the password stays out of repr."""
+
+    user: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """Programs of one MySQL version: how to start mysqld and where its files are."""
+
+    version: str
+    command: tuple[str, ...]
+    options: tuple[str, ...]
+    auth_plugin: str
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class MySqlServer:
+    """A running server. `user`/`password` are root's; `cdc` and `debezium` hold the least privileges they need."""
+
+    host: str
+    port: int
+    user: str
+    password: str = field(repr=False)
+    cdc: User
+    debezium: User
+    version: str
+    auth_plugin: str
+    settings: MySqlSettings
+    folder: str
+    child: Child
+
+    @property
+    def datadir(self) -> Path:
+        return Path(self.folder) / "data"
+
+    def connect(self, user: User | None = None, **options: Any) -> Any:
+        """A PyMySQL connection (autocommit) as root or as the given user."""
+        import pymysql
+
+        login = user or User(self.user, self.password)
+        defaults: dict[str, Any] = {"autocommit": True, "connect_timeout": 10, "charset": "utf8mb4"}
+        return pymysql.connect(
+            host=self.host, port=self.port, user=login.user, password=login.password, **(defaults | options)
+        )
+
+    def execute(self, *statements: str) -> list[tuple[Any, ...]]:
+        """Run statements as root; rows of the last one."""
+        connection = self.connect()
+        try:
+            with connection.cursor() as cursor:
+                for statement in statements:
+                    cursor.execute(statement)
+                return list(cursor.fetchall())
+        finally:
+            connection.close()
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> MySqlServer:
+        settings = dict(value["settings"])
+        settings["extra"] = tuple(settings["extra"])
+        return cls(
+            **{
+                **value,
+                "cdc": User(**value["cdc"]),
+                "debezium": User(**value["debezium"]),
+                "settings": MySqlSettings(**settings),
+                "child": Child.from_json(value["child"]),
+            }
+        )
+
+
+def install(series: str) -> Installation:
+    """Make the programs of a series available. Raises UnavailableError (exit status 2) where they can't be had."""
+    makers = {"8.0": _install_8015, "9.7": _install_97}
+    if series not in makers:
+        raise UnavailableError(f"STACK_MYSQL={series}: known are {', '.join(makers)}")
+    return makers[series]()
+
+
+def start_mysql(base: Path, logs: Path, settings: MySqlSettings | None = None, *, keep: bool = False) -> MySqlServer:
+    """Initialise (first time) and start a server under `base/<name>`; returns without waiting: see `wait_ready`."""
+    wanted = settings or MySqlSettings()
+    installation = install(wanted.series)
+    folder = base / wanted.name
+    fresh = not (folder / "data" / "mysql.ibd").exists()
+    users = (User("root", _password()), User("cdc", _password()), User("debezium", _password()))
+    if fresh:
+        _initialise(installation, wanted, folder, logs)
+    server = MySqlServer(
+        host=HOST,
+        port=free_port(),
+        user=users[0].user,
+        password=users[0].password,
+        cdc=users[1],
+        debezium=users[2],
+        version=installation.version,
+        auth_plugin=installation.auth_plugin,
+        settings=wanted,
+        folder=str(folder),
+        child=Child(wanted.name, -1, -1, str(logs / f"{wanted.name}.log")),
+    )
+    if not fresh:
+        raise StackError(f"{folder} holds a data folder already: wipe it, or call restart_mysql")
+    init_file = _write_private(folder / "users.sql", "\n".join(_user_statements(installation, users)) + "\n")
+    return _launch(server, installation, (f"--init-file={init_file}",), keep=keep)
+
+
+def restart_mysql(server: MySqlServer, *, keep: bool = False) -> MySqlServer:
+    """Start a stopped server again on its data, port and passwords."""
+    end(server.child)
+    return wait_ready(_launch(server, install(server.settings.series), (), keep=keep))
+
+
+def wait_ready(server: MySqlServer) -> MySqlServer:
+    """Wait until the server answers as its root user; records the version it states."""
+    version = wait_until(
+        lambda: server_version(server),
+        timeout=START_TIMEOUT_S,
+        what=f"{server.settings.name} on port {server.port}",
+        child=server.child,
+        interval=0.1,
+    )
+    (Path(server.folder) / "users.sql").unlink(missing_ok=True)
+    return replace(server, version=version)
+
+
+def server_version(server: MySqlServer) -> str | None:
+    """The version a server states, None while it does not answer."""
+    import pymysql
+
+    try:
+        return str(server.execute("SELECT VERSION()")[0][0])
+    except (pymysql.err.MySQLError, OSError):
+        return None
+
+
+def _launch(server: MySqlServer, installation: Installation, more: Sequence[str], *, keep: bool) -> MySqlServer:
+    options = (*_options(installation, server.settings, Path(server.folder)), f"--port={server.port}", *more)
+    log = Path(server.child.log)
+    child = spawn(
+        server.settings.name,
+        [*installation.command, *options],
+        log=log,
+        keep=keep,
+        env={**os.environ, **installation.env},
+        grace=30,
+    )
+    return replace(server, child=child)
+
+
+def _options(installation: Installation, settings: MySqlSettings, folder: Path) -> tuple[str, ...]:
+    gtid = "ON" if settings.gtid else "OFF"
+    return (
+        *installation.options,
+        f"--datadir={folder / 'data'}",
+        # relative to the data folder: an absolute path may be longer than a socket's name can be (107 bytes)
+        "--socket=mysql.sock",
+        f"--pid-file={folder / 'mysqld.pid'}",
+        f"--bind-address={HOST}",
+        "--skip-name-resolve",
+        "--mysqlx=OFF",
+        f"--server-id={settings.server_id}",
+        f"--log-bin={folder / 'data' / 'mysql-bin'}",
+        f"--gtid-mode={gtid}",
+        f"--enforce-gtid-consistency={gtid}",
+        "--binlog-format=ROW",
+        "--binlog-row-image=FULL",
+        f"--max-binlog-size={settings.max_binlog_size}",
+        f"--innodb-buffer-pool-size={settings.buffer_pool}",
+        "--innodb-use-native-aio=0",
+        # a killed mysqld loses nothing: the page cache outlives the process
+        "--innodb-flush-log-at-trx-commit=2",
+        "--sync-binlog=0",
+        # the size of performance_schema follows these
+        "--max-connections=120",
+        "--table-open-cache=600",
+        "--table-definition-cache=600",
+        "--secure-file-priv=NULL",
+        *settings.extra,
+    )
+
+
+def _initialise(installation: Installation, settings: MySqlSettings, folder: Path, logs: Path) -> None:
+    (folder / "data").mkdir(parents=True)
+    logs.mkdir(parents=True, exist_ok=True)
+    log = logs / f"{settings.name}.log"
+    argv = [*installation.command, *installation.options, f"--datadir={folder / 'data'}", "--initialize-insecure"]
+    argv += ["--innodb-use-native-aio=0", *settings.extra]
+    with log.open("ab") as out:
+        done = subprocess.run(
+            argv, stdout=out, stderr=out, timeout=INIT_TIMEOUT_S, check=False, env={**os.environ, **installation.env}
+        )
+    if done.returncode != 0:
+        raise StackError(f"mysqld could not initialise {folder} (status {done.returncode}); {log}:\n{log_tail(log)}")
+
+
+def _user_statements(installation: Installation, users: Sequence[User]) -> tuple[str, ...]:
+    """One statement per line, as --init-file wants it; kept out of the binlog so that its history begins empty."""
+    root, cdc, debezium = users
+    plugin = installation.auth_plugin
+    create = "CREATE USER '{0.user}'@'%' IDENTIFIED WITH {1} BY '{0.password}';"
+    return (
+        "SET SESSION sql_log_bin = 0;",
+        "RENAME USER 'root'@'localhost' TO 'root'@'%';",
+        f"ALTER USER 'root'@'%' IDENTIFIED WITH {plugin} BY '{root.password}';",
+        create.format(cdc, plugin),
+        create.format(debezium, plugin),
+        f"GRANT {', '.join(CDC_PRIVILEGES)} ON *.* TO 'cdc'@'%';",
+        f"GRANT {', '.join(DEBEZIUM_PRIVILEGES)} ON *.* TO 'debezium'@'%';",
+    )
+
+
+def _password() -> str:
+    return secrets.token_hex(12)
+
+
+def _write_private(path: Path, text: str) -> Path:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
+        out.write(text)
+    return path
+
+
+def _run_as() -> tuple[str, ...]:
+    """Only mysqld as root wants --user; a normal user must not give it."""
+    return ("--user=root",) if os.geteuid() == 0 else ()
+
+
+def _install_8015() -> Installation:
+    home = _unpacked_8015()
+    return Installation(
+        version=MYSQL_TESTED["8.0"],
+        command=(str(home / "bin" / "mysqld"),),
+        options=(
+            "--no-defaults",
+            f"--basedir={home}",
+            f"--lc-messages-dir={home / 'share'}",
+            *_run_as(),
+        ),
+        auth_plugin="mysql_native_password",
+        env={"LD_LIBRARY_PATH": _with_stubs(home)},
+    )
+
+
+def _with_stubs(home: Path) -> str:
+    stubs = home / "stubs"
+    stublib.write_missing(stubs)
+    return os.pathsep.join(filter(None, (str(stubs), os.environ.get("LD_LIBRARY_PATH"))))
+
+
+def _unpacked_8015() -> Path:
+    jar = fetch.set_jars("mysql8015")[0]
+    checksum = fetch.jars_of("mysql8015")[0].sha256
+    home = fetch.cache_dir() / f"mysql-{MYSQL_TESTED['8.0']}-{checksum[:12]}"
+    with (fetch.cache_dir() / ".lock-mysql").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not home.exists():
+            part = home.with_suffix(".part")
+            shutil.rmtree(part, ignore_errors=True)
+            with zipfile.ZipFile(jar) as archive, archive.open(_TARBALL) as stream:
+                with tarfile.open(fileobj=stream, mode="r|gz") as tar:
+                    tar.extractall(part, filter="data")
+            part.rename(home)
+    return home
+
+
+def _install_97() -> Installation:
+    root = mysql97.unpacked()
+    lib = root / "usr/lib/x86_64-linux-gnu"
+    share = root / "usr/share/mysql"
+    mysqld = root / "usr/sbin/mysqld"
+    loader = (str(lib / "ld-linux-x86-64.so.2"), "--library-path", str(lib), str(mysqld))
+    return Installation(
+        version=_stated_version(loader),
+        command=loader,
+        options=(
+            "--no-defaults",
+            f"--lc-messages-dir={share}",
+            f"--character-sets-dir={share / 'charsets'}",
+            f"--plugin-dir={root / 'usr/lib/mysql/plugin'}",
+            *_run_as(),
+        ),
+        auth_plugin="caching_sha2_password",
+    )
+
+
+def _stated_version(command: Sequence[str]) -> str:
+    done = subprocess.run(
+        [*command, "--no-defaults", "--version"], capture_output=True, text=True, timeout=60, check=False
+    )
+    match = re.search(r"Ver (\d+\.\d+\.\d+)", done.stdout)
+    if not match:
+        raise UnavailableError(f"the fetched mysqld does not run here: {(done.stdout + done.stderr).strip()[:300]}")
+    return match.group(1)

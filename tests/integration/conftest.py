@@ -1,0 +1,157 @@
+"""Fixtures on the real servers of `stack/`: started once per session, ended with it.
+
+`CDC_TEST_STACK=<dir>` uses a stack that runs already (`python -m stack up --keep --dir <dir>`), which saves the start
+while one works on a single test.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import stack
+from stack import fetch
+from stack.connect import ConnectWorker
+from stack.kafka import KafkaBroker
+from stack.mysql import MySqlServer, MySqlSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything in this folder needs the real servers."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.real)
+
+
+@pytest.fixture(scope="session")
+def stack_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of this session's stack (logs in `<stack_dir>/logs`)."""
+    running = os.environ.get("CDC_TEST_STACK")
+    return Path(running) if running else tmp_path_factory.mktemp("stack") / "s"
+
+
+@pytest.fixture(scope="session")
+def servers(stack_dir: Path) -> Iterator[stack.Stack]:
+    """The running stack; other server fixtures are parts of it."""
+    if os.environ.get("CDC_TEST_STACK"):
+        yield stack.Stack.load(stack_dir)
+        return
+    with stack.start(stack_dir, services=()) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def mysql(servers: stack.Stack) -> MySqlServer:
+    """MySQL with GTIDs (`host`, `port`, `user`, `password`; logins `.cdc` and `.debezium`)."""
+    return servers.mysql.get("mysql") or servers.add_mysql(MySqlSettings(max_binlog_size=4194304))
+
+
+@pytest.fixture(scope="session")
+def mysql_nogtid(servers: stack.Stack) -> MySqlServer:
+    """A second MySQL with gtid_mode=OFF, started when the first test asks for it."""
+    settings = MySqlSettings(name="mysql-nogtid", server_id=102, gtid=False, max_binlog_size=4194304)
+    return servers.mysql.get(settings.name) or servers.add_mysql(settings)
+
+
+@pytest.fixture(scope="session")
+def kafka_broker(servers: stack.Stack) -> KafkaBroker:
+    """The Kafka broker."""
+    return servers.kafka or servers.add_kafka()
+
+
+@pytest.fixture(scope="session")
+def kafka(kafka_broker: KafkaBroker) -> str:
+    """bootstrap.servers of the broker."""
+    return kafka_broker.bootstrap
+
+
+@pytest.fixture(scope="session")
+def connect_worker(servers: stack.Stack, kafka_broker: KafkaBroker) -> ConnectWorker:
+    """The Kafka Connect worker; `.call(method, path, body)` is its REST API."""
+    return servers.connect or servers.add_connect()
+
+
+@pytest.fixture(scope="session")
+def connect(connect_worker: ConnectWorker) -> str:
+    """URL of the Kafka Connect worker."""
+    return connect_worker.url
+
+
+@pytest.fixture(scope="session")
+def lake_properties(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Properties of an embedded Iceberg catalog (SQLite file and local warehouse) for PyIceberg."""
+    folder = tmp_path_factory.mktemp("lake")
+    (folder / "warehouse").mkdir()
+    return {
+        "type": "sql",
+        "uri": f"sqlite:///{folder / 'catalog.db'}",
+        "warehouse": f"file://{folder / 'warehouse'}",
+    }
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory, lake_properties: dict[str, str]) -> Iterator[SparkSession]:
+    """A Spark session with two cores, ANSI mode and UTC; the catalog `lake` is that of `lake_properties`."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2]").appName("cdc-tests")
+    for key, value in spark_conf(tmp_path_factory.mktemp("spark"), lake_properties).items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+def spark_conf(folder: Path, lake_properties: dict[str, str]) -> dict[str, str]:
+    """Configuration of a test session; jars come as paths, so that Spark resolves nothing itself."""
+    return {
+        "spark.jars": ",".join(str(jar) for jar in fetch.set_jars("spark")),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "1500m",
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.lake.type": "jdbc",
+        "spark.sql.catalog.lake.uri": "jdbc:sqlite:" + lake_properties["uri"].removeprefix("sqlite:///"),
+        "spark.sql.catalog.lake.warehouse": lake_properties["warehouse"],
+        "spark.sql.catalog.lake.jdbc.schema-version": "V1",
+        "spark.sql.catalog.lake.cache-enabled": "false",
+    }
+
+
+@pytest.fixture
+def databases(request: pytest.FixtureRequest) -> Iterator[Callable[..., str]]:
+    """`databases(server=None, prefix="t") -> name`: a fresh, empty database per call, dropped after the test."""
+    made: list[tuple[MySqlServer, str]] = []
+
+    def make(server: MySqlServer | None = None, prefix: str = "t") -> str:
+        chosen = server or request.getfixturevalue("mysql")
+        name = f"{prefix}_{uuid.uuid4().hex[:8]}"
+        chosen.execute(f"CREATE DATABASE `{name}`")
+        made.append((chosen, name))
+        return name
+
+    yield make
+    for server, name in made:
+        server.execute(f"DROP DATABASE IF EXISTS `{name}`")
