@@ -157,7 +157,20 @@ def _streams_elsewhere(obs: Observation) -> Evidence | None:
 
     Behind a proxy the facts may come from a lagging replica, so this is no ground for a new snapshot.
     """
-    return _ahead_of_server(obs) if _streams(obs) else None
+    return _ahead_of_server(obs) if _streams(obs) and not _ahead_by_a_moment(obs) else None
+
+
+def _ahead_by_a_moment(obs: Observation) -> bool:
+    """True if the offset only holds what this server may have committed after its facts were read."""
+    source, offset = _source(obs), _offset(obs)
+    if source is None or offset is None:
+        return False
+    if not offset.gtids:
+        return offset.position.comparable(source.current) and offset.position >= source.current
+    executed = source.gtid_executed or GtidSet()
+    last = {(uuid, tag): intervals[-1][1] for uuid, tag, intervals in executed.items}
+    unseen = (offset.gtids - executed).items
+    return all(uuid == source.server_uuid and iv[0][0] > last.get((uuid, tag), 0) for uuid, tag, iv in unseen)
 
 
 def _ahead_of_server(obs: Observation) -> Evidence | None:

@@ -22,6 +22,7 @@ class Verdict(StrEnum):
     INCONCLUSIVE = "INCONCLUSIVE"
 
 
+_COUNTS = ("source_rows", "sink_rows", "missing", "ghosts", "different", "leaves", "leaves_rechecked")
 _BAD_TO_GOOD = (Verdict.MISMATCH, Verdict.INCONCLUSIVE, Verdict.MATCH)
 _EXIT = {Verdict.MATCH: 0, Verdict.MISMATCH: 1, Verdict.INCONCLUSIVE: 3}
 
@@ -99,6 +100,22 @@ class TableReport:
         return {**value, "samples": list(self.samples)} if self.samples else value
 
     @classmethod
+    def of_verified(cls, table: str, value: Mapping[str, Any]) -> TableReport:
+        """From what the verification kept of a table: the contract's keys; counts that are absent are 0."""
+        counts = {key: int(value.get(key) or 0) for key in _COUNTS}
+        at = value.get("compared_at") or {}
+        return cls(
+            table=table,
+            **counts,
+            columns_not_compared=tuple(
+                NotCompared(c["column"], c["reason"]) for c in value.get("columns_not_compared") or ()
+            ),
+            compared_at=ComparedAt(at.get("snapshot_id", value.get("snapshot_id")), str(at.get("position") or "")),
+            verdict=Verdict(value.get("verdict") or Verdict.INCONCLUSIVE),
+            samples=tuple(str(sample) for sample in value.get("samples") or ()),
+        )
+
+    @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> TableReport:
         """The inverse of to_json()."""
         nested = {
@@ -170,6 +187,41 @@ class RecoveryReport:
         if self.tables and _BAD_TO_GOOD.index(verdict) > _BAD_TO_GOOD.index(worst):
             raise VerificationError(f"{verdict} was reported while a table is {worst}", where=self.pipeline)
         object.__setattr__(self, "verdict", verdict)
+
+    @classmethod
+    def assemble(
+        cls,
+        pipeline: str,
+        run_id: str,
+        decision: Mapping[str, Any],
+        recovery: Mapping[str, Any],
+        steps: Iterable[Mapping[str, Any]],
+    ) -> RecoveryReport:
+        """The report of a run in any state, from its decision and its recovery document.
+
+        A run that has not published every table it verified is at best INCONCLUSIVE.
+        """
+        diagnosis, plan = decision.get("diagnosis") or {}, decision.get("plan") or {}
+        tables = tuple(TableReport.of_verified(name, v) for name, v in sorted((recovery.get("verified") or {}).items()))
+        reached = {t.table for t in tables} & set(recovery.get("published") or {})
+        complete = bool(reached) and reached >= set(recovery.get("tables") or ())
+        found = overall(table.verdict for table in tables)
+        return cls(
+            pipeline=pipeline,
+            run_id=run_id,
+            problem=diagnosis.get("code") or "UNKNOWN",
+            evidence=diagnosis.get("evidence") or {},
+            strategy=plan.get("strategy") or "none",
+            data_loss=plan.get("data_loss") or "nothing",
+            watermark=recovery.get("watermark"),
+            epoch=int(recovery.get("epoch") or 0),
+            offset_before=recovery.get("offset_before"),
+            offset_after=recovery.get("offset_after"),
+            tables=tables,
+            steps=tuple(StepReport(s["name"], float(s.get("seconds") or 0), str(s.get("state"))) for s in steps),
+            verdict=found if complete or found is Verdict.MISMATCH else Verdict.INCONCLUSIVE,
+            reason=plan.get("reason"),
+        )
 
     @property
     def exit_status(self) -> int:

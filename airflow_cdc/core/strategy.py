@@ -19,7 +19,6 @@ from airflow_cdc.core.pipeline import Policy
 Precondition: TypeAlias = Callable[[Observation], str]
 
 NOTHING = "nothing"
-REFUSED = "refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,7 @@ class Strategy:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What will be done. `strategy` is "refused" when nothing may be; `reason` says why either way."""
+    """What will be done, and why (`reason`). A refused plan does nothing: its strategy is "none"."""
 
     strategy: str
     steps: tuple[str, ...]
@@ -47,14 +46,10 @@ class Plan:
     destructive: bool
     needs_approval: bool
     reason: str
+    refused: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps", tuple(self.steps))
-
-    @property
-    def refused(self) -> bool:
-        """True when nothing may be done; `reason` says why and what a person can do."""
-        return self.strategy == REFUSED
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, for XCom and reports."""
@@ -65,6 +60,7 @@ class Plan:
             "destructive": self.destructive,
             "needs_approval": self.needs_approval,
             "reason": self.reason,
+            "refused": self.refused,
         }
 
     @classmethod
@@ -118,7 +114,7 @@ def _plan(strategy: Strategy, diagnosis: Diagnosis, policy: Policy, over_limit: 
 
 
 def _refuse(reason: str) -> Plan:
-    return Plan(REFUSED, (), NOTHING, destructive=False, needs_approval=False, reason=reason)
+    return Plan("none", (), NOTHING, destructive=False, needs_approval=False, reason=reason, refused=True)
 
 
 def _candidates(diagnosis: Diagnosis, asked: str | None) -> tuple[str, ...]:
@@ -199,16 +195,13 @@ _APPROVAL: Mapping[str, Callable[[bool], bool]] = {
 }
 
 _SNAPSHOT_STEPS = (
-    "open",
-    "stop",
-    "fence",
-    "hold",
-    "watermark",
-    "snapshot",
-    "check",
-    "offset",
-    "resume",
-    "catch_up",
+    "open_recovery",
+    "stop_connector",
+    "hold_binlog",
+    "fence_and_watermark",
+    "recover",
+    "reset_offset",
+    "resume_connector",
     "verify",
     "publish",
     "close",
@@ -245,6 +238,7 @@ STRATEGIES: Mapping[str, Strategy] = {
 
 # What a person may ask for by name although the planner would not choose it.
 ON_REQUEST: Mapping[str, tuple[str, ...]] = {
+    "RECOVERY_OPEN": ("full_snapshot",),
     "HEALTHY": ("full_snapshot",),
     "CONNECTOR_FAILED": ("full_snapshot",),
     "CONNECTOR_STOPPED": ("restart", "full_snapshot"),

@@ -1,0 +1,291 @@
+"""pipelines.yaml: read, checked, and turned into pipelines. Every fault names file, pipeline, key and cure."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic_core import ErrorDetails
+
+from airflow_cdc.core.errors import ConfigError, UsageError
+from airflow_cdc.core.pipeline import Limit, Pipeline, parse_duration
+
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]*$", max_length=100)]
+Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
+TableName = Annotated[str, StringConstraints(pattern=r"^[^.\s`]+\.[^.\s`]+$")]
+
+# What pydantic's error types mean to the author of the file. The offending value is only shown where a
+# fixed set of words is allowed: anything else might be a credential in the wrong place.
+_TOLD: Mapping[str, str] = {
+    "missing": "is missing",
+    "extra_forbidden": "is not a key here",
+    "string_type": "must be text",
+    "string_too_short": "is empty",
+    "string_pattern_mismatch": "is not written as it must be",
+    "literal_error": "is not one of the allowed words",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "tuple_type": "must be a list",
+    "list_type": "must be a list",
+    "too_short": "is empty",
+    "model_type": "must be a mapping of keys",
+    "model_attributes_type": "must be a mapping of keys",
+}
+_PATTERNS: Mapping[str, str] = {
+    "tables": "Write each table as schema.table, such as shop.orders.",
+    "namespace": "Write a name of letters, digits and _, such as shop.",
+    "catalog": "Write a name of letters, digits and _, such as lake.",
+}
+
+
+def _seconds(value: object) -> int:
+    return _or_value_error(parse_duration, value)
+
+
+def _limit(value: object) -> str:
+    return str(_or_value_error(Limit.parse, value))
+
+
+def _word(value: object) -> object:
+    return "off" if value is False else value  # YAML reads a bare `off` as false
+
+
+T = TypeVar("T")
+
+
+def _or_value_error(parse: Callable[[Any], T], value: object) -> T:
+    try:
+        return parse(value)
+    except ConfigError as error:
+        raise ValueError(f"{error.what}|{error.todo}") from None
+
+
+Seconds = Annotated[int, BeforeValidator(_seconds)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class _Source(_Strict):
+    kind: Literal["mysql"]
+    conn_id: Text
+    tables: Annotated[list[TableName], Field(min_length=1)]
+
+
+class _Connector(_Strict):
+    kind: Literal["debezium"]
+    conn_id: Text
+    name: Text
+
+
+class _Transport(_Strict):
+    kind: Literal["kafka"]
+    conn_id: Text
+
+
+class _Sink(_Strict):
+    kind: Literal["iceberg"]
+    catalog: Name
+    namespace: Name
+    writer: Literal["cdc_apply"] = "cdc_apply"
+
+
+class _Spark(_Strict):
+    conn_id: Text = "spark_default"
+
+
+class _Hold(_Strict):
+    mode: Annotated[Literal["auto", "required", "off"], BeforeValidator(_word)] = "auto"
+    max: Seconds = 7200
+
+
+class _Policy(_Strict):
+    approval: Literal["always", "when_destructive", "never"] = "when_destructive"
+    approval_timeout: Seconds = 7200
+    warn_before_purge: Seconds = 21600
+    recover_automatically: bool = False
+    max_deletes: Annotated[str, BeforeValidator(_limit)] = "1%"
+    max_duration: Seconds = 21600
+    publish: Literal["all", "each"] = "all"
+    hold: _Hold = _Hold()
+    notify: list[Text] = []
+
+
+class _Pipeline(_Strict):
+    source: _Source
+    connector: _Connector
+    transport: _Transport
+    sink: _Sink
+    spark: _Spark = _Spark()
+    policy: _Policy = _Policy()
+
+
+def load_registry(path: str | Path, *, connection_exists: Callable[[str], bool] | None = None) -> dict[str, Pipeline]:
+    """The pipelines of a registry file, by name, in the file's order.
+
+    `connection_exists`, where given, is asked for each connection id the file names. Raises ConfigError
+    for the first fault, naming file, pipeline, key, and what to write instead.
+    """
+    where = str(path)
+    declared = _declared(_read(Path(path), where), where)
+    pipelines = {name: _pipeline(name, raw, where) for name, raw in declared.items()}
+    _check_combinations(pipelines, where)
+    if connection_exists is not None:
+        _check_connections(pipelines, where, connection_exists)
+    return pipelines
+
+
+def get_pipeline(pipelines: Mapping[str, Pipeline], name: str, *, where: str = "") -> Pipeline:
+    """The pipeline called `name`. Raises UsageError naming the nearest one, or all."""
+    if name in pipelines:
+        return pipelines[name]
+    raise UsageError(f"there is no pipeline {name!r}", where=where, todo=_nearest(name, pipelines))
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """YAML keeps the last of two equal keys in silence: here that would drop a pipeline."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[Hashable] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if isinstance(key, Hashable) and key in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} stands twice", key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def _read(path: Path, where: str) -> object:
+    try:
+        with path.open(encoding="utf-8") as file:
+            return yaml.load(file, Loader=_UniqueKeys)  # noqa: S506 - derived from SafeLoader
+    except FileNotFoundError:
+        raise ConfigError(
+            "the registry does not exist", where=where, todo="Write it, or point `[cdc] registry` at it."
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the registry cannot be read: {type(error).__name__}", where=where) from None
+    except yaml.MarkedYAMLError as error:
+        raise _not_yaml(error, where) from None
+    except yaml.YAMLError:
+        raise ConfigError("the registry is not YAML", where=where, todo="Save it as UTF-8 text.") from None
+
+
+def _not_yaml(error: yaml.MarkedYAMLError, where: str) -> ConfigError:
+    mark = error.problem_mark
+    line = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+    return ConfigError(f"the registry is not YAML: {error.problem}", where=f"{where}{line}", todo="Correct that line.")
+
+
+def _declared(document: object, where: str) -> dict[str, object]:
+    if not isinstance(document, Mapping) or not isinstance(document.get("pipelines"), Mapping):
+        raise ConfigError("there is no mapping `pipelines`", where=where, todo="Begin the file with `pipelines:`.")
+    if extra := [str(key) for key in document if key != "pipelines"]:
+        raise ConfigError(
+            f"unknown key {extra[0]!r}", where=where, todo="Only `pipelines` may stand at the top of the file."
+        )
+    if not document["pipelines"]:
+        raise ConfigError("`pipelines` is empty", where=where, todo="Declare at least one pipeline.")
+    return {str(name): raw for name, raw in document["pipelines"].items()}
+
+
+def _pipeline(name: str, raw: object, where: str) -> Pipeline:
+    at = f"{where}, pipeline {name!r}"
+    if not name.isascii() or not name.replace("_", "a").isalnum() or not name[0].isalpha():
+        raise ConfigError(
+            "a pipeline's name is not usable", where=at, todo="Begin with a letter; use letters, digits, _."
+        )
+    try:
+        model = _Pipeline.model_validate(raw)
+    except ValidationError as error:
+        faults = error.errors(include_url=False)
+        raise _fault(faults[0], len(faults) - 1, at) from None
+    return Pipeline.from_json({"name": name, **model.model_dump()})
+
+
+def _fault(fault: ErrorDetails, others: int, at: str) -> ConfigError:
+    keys = [str(part) for part in fault["loc"] if not isinstance(part, int)]
+    key = ".".join(keys) or "the pipeline"
+    what, todo = _told(fault, keys)
+    more = f" (and {others} more)" if others else ""
+    return ConfigError(f"{key} {what}{more}", where=f"{at}, key {key}", todo=todo)
+
+
+def _told(fault: ErrorDetails, keys: list[str]) -> tuple[str, str]:
+    kind, leaf = fault["type"], keys[-1] if keys else ""
+    if kind == "value_error":
+        what, _, todo = str(fault["ctx"]["error"]).partition("|")
+        return f"cannot be read: {what}", todo
+    if kind == "extra_forbidden":
+        return _TOLD[kind], _nearest(leaf, _keys_at(keys[:-1]))
+    if kind == "literal_error":
+        return f"{_TOLD[kind]}: {str(fault['input'])[:40]!r}", f"Write {fault['ctx']['expected']}."
+    if kind == "missing":
+        return _TOLD[kind], f"Add `{leaf}:` to {'.'.join(keys[:-1]) or 'the pipeline'}."
+    return _TOLD.get(kind, fault["msg"].lower()), _PATTERNS.get(leaf, f"Correct `{leaf}`." if leaf else "")
+
+
+def _keys_at(path: list[str]) -> Iterable[str]:
+    model: type[BaseModel] = _Pipeline
+    for part in path:
+        inner = model.model_fields[part].annotation
+        if not isinstance(inner, type) or not issubclass(inner, BaseModel):
+            return ()
+        model = inner
+    return model.model_fields
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    words = list(known)
+    close = difflib.get_close_matches(word, words, n=1)
+    return f"Did you mean {close[0]!r}?" if close else f"Write one of: {', '.join(words) or 'none'}."
+
+
+def _check_combinations(pipelines: Mapping[str, Pipeline], where: str) -> None:
+    """Two sources for one sink table, or two pipelines for one connector, would undo each other's work."""
+    owners: dict[tuple[str, ...], str] = {}
+    for name, pipeline in pipelines.items():
+        claims = [
+            (
+                "source.tables",
+                "sink table",
+                (pipeline.sink.catalog, pipeline.sink.namespace, pipeline.sink_table(table)),
+                table,
+            )
+            for table in pipeline.source.tables
+        ]
+        connector = (pipeline.connector.conn_id, pipeline.connector.name)
+        for key, thing, claim, said in [*claims, ("connector.name", "connector", connector, pipeline.connector.name)]:
+            lowered = tuple(part.lower() for part in (thing, *claim))
+            if lowered in owners:
+                raise ConfigError(
+                    f"{said!r} leads to the {thing} {'.'.join(claim)}, which pipeline {owners[lowered]!r} already has",
+                    where=f"{where}, pipeline {name!r}, key {key}",
+                    todo="Remove it here, or give one of them another target.",
+                )
+            owners[lowered] = name
+
+
+def _check_connections(pipelines: Mapping[str, Pipeline], where: str, exists: Callable[[str], bool]) -> None:
+    for name, pipeline in pipelines.items():
+        named = {
+            "source.conn_id": pipeline.source.conn_id,
+            "connector.conn_id": pipeline.connector.conn_id,
+            "transport.conn_id": pipeline.transport.conn_id,
+            "sink.catalog": pipeline.sink.catalog,
+            "spark.conn_id": pipeline.spark.conn_id,
+        }
+        for key, conn_id in named.items():
+            if not exists(conn_id):
+                raise ConfigError(
+                    f"there is no Airflow connection {conn_id!r}",
+                    where=f"{where}, pipeline {name!r}, key {key}",
+                    todo=f"Add it with `airflow connections add {conn_id}`, or name another one.",
+                )
