@@ -1,0 +1,220 @@
+"""The MySQL source: facts, the watermark, its barriers, and whether it is still there.
+
+Every method opens a short connection of its own, so a MySqlSource may be shared by threads. All
+errors are SourceErrors (mysql_errors.py) that say what, where and what to do.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pymysql.connections import Connection
+
+from airflow_cdc.core.errors import DeadlineError
+from airflow_cdc.core.gtid import GtidSet
+from airflow_cdc.core.observation import SourceFacts
+from airflow_cdc.core.position import BinlogPosition, Watermark
+from airflow_cdc.systems.mysql_capabilities import ServerVersion
+from airflow_cdc.systems.mysql_errors import ServerRestartedError
+from airflow_cdc.systems.mysql_grants import Grants, read_grants
+from airflow_cdc.systems.mysql_hold import Hold, HoldLimits, hold_owner, run_hold
+from airflow_cdc.systems.mysql_position import (
+    Availability,
+    ServerIdentity,
+    Status,
+    XaTransaction,
+    as_watermark,
+    executed_and_purged,
+    file_available,
+    gtid_point,
+    gtids_available,
+    list_binlog_files,
+    owned_gtids,
+    parse_time,
+    prepared_xa,
+    read_identity,
+    read_settings,
+    read_status,
+    reading_init_statement,
+    require_log,
+    require_same,
+    rotated_point,
+    wait_for_xa,
+    wait_slice,
+)
+from airflow_cdc.systems.mysql_session import QUICK_READ_S, MySqlEndpoint, Session, open_connection, open_session
+
+__all__ = ["Availability", "MySqlEndpoint", "MySqlSource", "ServerIdentity", "XaTransaction"]
+
+
+class MySqlSource:
+    """A MySQL server that a pipeline reads from."""
+
+    def __init__(self, endpoint: MySqlEndpoint) -> None:
+        self.endpoint = endpoint
+
+    @property
+    def where(self) -> str:
+        """How messages name this server."""
+        return self.endpoint.where
+
+    def connect(self, *, read_timeout: float | None = None) -> Connection[Any]:
+        """A new PyMySQL connection: utf8mb4, REPEATABLE READ, time zone UTC, autocommit. Raises SourceError."""
+        return open_connection(self.endpoint, read_timeout=read_timeout)
+
+    @contextmanager
+    def session(self, *, read_timeout: float = QUICK_READ_S) -> Iterator[Session]:
+        """A session whose errors are SourceErrors, closed at the end."""
+        with open_session(self.endpoint, read_timeout=read_timeout) as session:
+            yield session
+
+    def version(self) -> ServerVersion:
+        """The server's version and, by it, its capabilities."""
+        with self.session() as session:
+            return session.version
+
+    def identity(self) -> ServerIdentity:
+        """Which server answers now."""
+        with self.session() as session:
+            return read_identity(session)
+
+    def facts(self) -> SourceFacts:
+        """What diagnosis needs to know of the server; a few cheap statements, nothing is changed."""
+        with self.session() as session:
+            settings = read_settings(session)
+            log_bin = settings["log_bin"] == "ON"
+            identity = read_identity(session)
+            executed, purged = executed_and_purged(session) if "gtid_mode" in settings else (None, None)
+            return SourceFacts(
+                server_uuid=identity.server_uuid,
+                server_id=identity.server_id,
+                version=session.version.text,
+                gtid_mode=settings.get("gtid_mode"),
+                gtid_executed=executed,
+                gtid_purged=purged,
+                binlog_files=list_binlog_files(session) if log_bin else (),
+                current=read_status(session).position if log_bin else BinlogPosition("none.000000", 0),
+                log_bin=log_bin,
+                binlog_format=settings.get("binlog_format", "ROW"),
+                row_image=settings.get("binlog_row_image", ""),
+                uptime_s=identity.uptime_s,
+            )
+
+    def watermark(self, *, xa_timeout: float = 60.0) -> Watermark:
+        """Take W, which every transaction is either at or after, before the first read (INV 7, 8).
+
+        With gtid_mode ON: the executed set of one status statement; file and position come with it
+        but run ahead of it on some servers, so they count for nothing. Otherwise the log is rotated,
+        which waits for commits under way, and W is the start of the new file.
+        Waits up to `xa_timeout` seconds for XA transactions prepared before W to end.
+        Raises SourceError: log off, a privilege missing, XA still open, server changed meanwhile.
+        """
+        with self.session(read_timeout=max(QUICK_READ_S, self.endpoint.connect_timeout)) as session:
+            settings = read_settings(session)
+            require_log(settings, self.where)
+            before = read_identity(session)
+            gtid = settings.get("gtid_mode") == "ON"
+            status = gtid_point(session) if gtid else rotated_point(session)
+            after = read_identity(session)
+            require_same(before, after.server_uuid, self.where)
+            wait_for_xa(session, xa_timeout)
+            return as_watermark(status, after)
+
+    def position(self) -> Watermark:
+        """The position now, such that everything any earlier read saw is at or before it.
+
+        Not W: W must be at or before what is visible, this must be at or after it. A transaction is
+        visible a moment before its GTID is in gtid_executed, so those under way (gtid_owned, read
+        first) are added. Nothing is rotated and nothing waited for.
+        """
+        with self.session() as session:
+            settings = read_settings(session)
+            require_log(settings, self.where)
+            gtid = settings.get("gtid_mode") == "ON"
+            owned = owned_gtids(session) if gtid else GtidSet()
+            status = read_status(session)
+            gtids = None if not gtid or status.gtids is None else status.gtids | owned
+            return as_watermark(Status(status.position, gtids), read_identity(session))
+
+    def wait_visible(self, watermark: Watermark, timeout: float) -> None:
+        """Wait until every transaction up to W can be read here (INV 7). `timeout` in seconds.
+
+        Without GTID the rotation has already waited, so only the server is checked.
+        Raises DeadlineError, or WrongServerError when this is another server.
+        """
+        deadline = time.monotonic() + timeout
+        with self.session() as session:
+            require_same(read_identity(session), watermark.server_uuid, self.where)
+            if watermark.gtids is None:
+                return
+            while not wait_slice(session, watermark.gtids, deadline - time.monotonic()):
+                if time.monotonic() >= deadline:
+                    raise DeadlineError(
+                        "not every transaction up to the watermark is visible yet",
+                        where=self.where,
+                        todo="Try again; if it stays so, the server is a replica that lags or stopped.",
+                        timeout=timeout,
+                    )
+
+    def xa_pending(self) -> list[XaTransaction]:
+        """The prepared XA transactions. Raises MissingPrivilegeError (XA_RECOVER_ADMIN)."""
+        with self.session() as session:
+            return sorted(prepared_xa(session), key=lambda xa: xa.data)
+
+    def still_available(self, watermark: Watermark) -> Availability:
+        """Whether a connector started from W would still find every change since.
+
+        Raises WrongServerError when the connection reaches another server.
+        """
+        with self.session() as session:
+            require_same(read_identity(session), watermark.server_uuid, self.where)
+            if watermark.gtids is not None:
+                return gtids_available(session, watermark.gtids)
+            return file_available(session, watermark.position)
+
+    def check_same_server(self, watermark: Watermark) -> None:
+        """Raise WrongServerError or ServerRestartedError unless this server has run since W (INV 9).
+
+        A restart after W can lose commits that snapshot reads already saw, so W must be taken anew.
+        """
+        with self.session() as session:
+            now = read_identity(session)
+        require_same(now, watermark.server_uuid, self.where)
+        elapsed = (now.now - parse_time(watermark.taken_at)).total_seconds()
+        if now.uptime_s <= elapsed - 1:  # Uptime is cut to whole seconds
+            raise ServerRestartedError(
+                f"the server was restarted {now.uptime_s} s ago, after the watermark of {watermark.taken_at}",
+                where=self.where,
+                todo="Take a new watermark and read again.",
+            )
+
+    def grants(self) -> Grants:
+        """The user's effective privileges, active roles included."""
+        with self.session() as session:
+            return read_grants(session)
+
+    def init_statement(self, watermark: Watermark) -> str:
+        """ONE SET statement for each reading connection (Spark's sessionInitStatement), INV 9.
+
+        It pins isolation, time zone and sql_mode, and it fails when the connection reaches another
+        server than W's, or one that does not show all of W yet.
+        """
+        return reading_init_statement(watermark, self.version())
+
+    def hold_owner(self, label: str) -> int | None:
+        """The connection id that holds `label` now, or None: how another process checks a hold."""
+        with self.session() as session:
+            return hold_owner(session, label)
+
+    def hold(self, label: str, limits: HoldLimits | None = None) -> Hold:
+        """A hold on binlog files and DDL for the owner to `acquire()`, `tick()` and `release()`."""
+        return Hold(self.endpoint, label, limits or HoldLimits())
+
+    @contextmanager
+    def held(self, label: str, limits: HoldLimits | None = None) -> Iterator[Hold]:
+        """A hold kept by a thread of this process until the block ends. Read its `state`: it never raises."""
+        with run_hold(self.hold(label, limits)) as hold:
+            yield hold
