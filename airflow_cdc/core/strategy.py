@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from airflow_cdc.core.diagnosis import Diagnosis
 from airflow_cdc.core.errors import UsageError
-from airflow_cdc.core.observation import ConnectorFacts, ControlFacts, Observation, SinkFacts, SourceFacts, Unknown
+from airflow_cdc.core.observation import ControlFacts, Observation, SinkFacts, SourceFacts, Unknown
 from airflow_cdc.core.pipeline import Policy
 
 Precondition: TypeAlias = Callable[[Observation], str]
@@ -181,13 +181,6 @@ def _source_logs_rows(obs: Observation) -> str:
     return "; ".join(wrong)
 
 
-def _one_offset(obs: Observation) -> str:
-    connector = obs.connector
-    if not isinstance(connector, ConnectorFacts) or connector.offsets_count <= 1:
-        return ""
-    return f"the connector has {connector.offsets_count} offsets, and which one it reads from is not known"
-
-
 _APPROVAL: Mapping[str, Callable[[bool], bool]] = {
     "always": lambda _destructive: True,
     "when_destructive": lambda destructive: destructive,
@@ -231,7 +224,7 @@ STRATEGIES: Mapping[str, Strategy] = {
             "All declared tables are read again, checked row by row and published together.",
             NOTHING,
             _SNAPSHOT_STEPS,
-            (_all_known, _source_logs_rows, _one_offset),
+            (_all_known, _source_logs_rows),
         ),
     )
 }
