@@ -112,7 +112,7 @@ EDGES: dict[str, tuple[str, ...]] = {
     "c_latin": ("'Zürich'", "'£'", "NULL"),
     "c_text": ("REPEAT('long text 😀 ', 200)", "''", "NULL"),
     "c_binary": ("0x0102030000000000", "0xFFFFFFFFFFFFFFFF", "0x00", "NULL"),
-    "c_varbinary": ("0x00", "0x", "0xDEADBEEF00", "NULL"),
+    "c_varbinary": ("0x00", "X''", "0xDEADBEEF00", "NULL"),
     "c_blob": ("0x00FF10", "REPEAT(0xAB, 3000)", "NULL"),
     "c_date": ("'1000-01-01'", "'9999-12-31'", "'1970-01-01'", "'0000-00-00'", "'2024-02-29'", "NULL"),
     "c_datetime": ("'1000-01-01 00:00:00'", "'9999-12-31 23:59:59'", "'0000-00-00 00:00:00'", "'2026-03-29 02:30:00'", "NULL"),

@@ -28,6 +28,7 @@ _TARBALL = "mysql-Linux-amd64.tar.gz"
 # what the product's own user and Debezium's need, and nothing else (docs name the same list)
 CDC_PRIVILEGES = (
     "SELECT",
+    "PROCESS",
     "RELOAD",
     "SHOW DATABASES",
     "LOCK TABLES",

@@ -1,0 +1,188 @@
+"""The demo's story, scene by scene: a copied shop, a purge, a recovery, the proof, and the peer beside it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from stack.airflow import Airflow
+from stack.process import wait_until
+
+from demo import connectors, dataset, peer
+from demo.check import TableCheck, check
+from demo.gap import Gap, make_gap
+from demo.show import Show, ended
+from demo.world import NAMESPACE, PIPELINE, World, changes_between, writer
+
+RUN_SECONDS = 1200.0
+DRAIN_SECONDS = 300.0
+
+
+def tell(world: World, airflow: Airflow, show: Show, *, rows: int) -> bool:
+    """Run every scene; returns whether the recovery is MATCH and the independent check agrees."""
+    settings = fill_and_connect(world, show, rows)
+    with writer(world) as counts:
+        show.line("a writer changes rows from here on")
+        run(airflow, show, "cdc_recovery", "first copy: the new pipeline is recovered into empty tables")
+        run(airflow, show, f"cdc_apply__{PIPELINE}", "live copy: changes since then are applied")
+        gap = break_it(world, show)
+        report, span = recover(world, airflow, show)
+        show.title("the peer: Debezium's own snapshot.mode=when_needed on the same fault")
+        healed = connectors.heal_itself(_worker(world), settings["peer"])
+        show.line("the peer's re-snapshot is complete", healed)
+    drained = drain(world, airflow, show)
+    left = peer.ghosts(world.bootstrap, world.admin)
+    report |= {
+        "peer": {"method": "snapshot.mode=when_needed", "seconds": healed, "ghosts": sum(left.values()), "ghosts_by_table": left},
+        "writer": writer_report(report, counts, span),
+        "gap": asdict(gap),
+        "independent_check": [asdict(found) | {"equal": found.equal} for found in drained],
+    }
+    path = world.folder / "report.json"
+    path.write_text(json.dumps(report, indent=2, ensure_ascii=False, default=str) + "\n")
+    return conclude(show, report, drained, path)
+
+
+def fill_and_connect(world: World, show: Show, rows: int) -> dict[str, dict[str, str]]:
+    """Scene 1: the shop, and two connectors on it."""
+    show.title(f"a shop of {rows:,} rows")
+    began = time.monotonic()
+    connection = world.mysql.connect(autocommit=False)
+    dataset.create(connection)
+    counts = dataset.fill(connection, rows)
+    connection.close()
+    show.line(", ".join(f"{table} {count:,}" for table, count in counts.items()), time.monotonic() - began)
+    began = time.monotonic()
+    settings = {
+        # the shop's first copy is made by the recovery itself, so its connector need not snapshot
+        "shop": connectors.config("shop", world.mysql, world.bootstrap, **{"snapshot.mode": "no_data"}),
+        "peer": connectors.config("peer", world.mysql, world.bootstrap, **{"snapshot.mode": "initial"}),
+    }
+    for name, made in settings.items():
+        connectors.create(_worker(world), name, made)
+        wait_until(lambda name=name: _snapshotted(world, name), timeout=900, what=f"the first snapshot of {name}")  # type: ignore[misc]
+    show.line("connectors shop and peer are running", time.monotonic() - began)
+    return settings
+
+
+def _snapshotted(world: World, name: str) -> bool | None:
+    offset = connectors.stored(_worker(world), name)
+    return True if offset and not offset.get("snapshot") else None
+
+
+def break_it(world: World, show: Show) -> Gap:
+    """Scene 2: the connectors are down while rows go, tables change and the binlog is purged."""
+    show.title("the fault")
+    worker = _worker(world)
+    connectors.stop(worker, "shop", "peer")
+    connection = world.mysql.connect()
+    gap = make_gap(connection)
+    connection.close()
+    show.line(f"connectors down; deleted {sum(gap.deletes.values()):,} rows, changed {sum(gap.changes.values()):,}, two ALTERs, purged {len(gap.purged)} binlog files")
+    show.line("Debezium, started again, says:")
+    show.quote(connectors.failure(worker, "shop"))
+    connectors.failure(worker, "peer")
+    return gap
+
+
+def recover(world: World, airflow: Airflow, show: Show) -> tuple[dict[str, Any], tuple[float, float]]:
+    """Scene 3: cdc_recovery, followed step by step; its report and the time it spanned."""
+    began = time.time()
+    run_id = run(airflow, show, "cdc_recovery", "the recovery")
+    reports = sorted((world.folder / "reports" / PIPELINE).glob("*/report.json"), key=lambda path: path.stat().st_mtime)
+    report = json.loads(reports[-1].read_text())
+    if report["run_id"] != run_id:
+        raise RuntimeError(f"the newest report is of run {report['run_id']}, not of {run_id}")
+    return report, (began, time.time())
+
+
+def run(airflow: Airflow, show: Show, dag: str, title: str) -> str:
+    """Trigger a DAG, print its steps as they end behind a progress bar, and require success."""
+    show.title(title)
+    run_id = airflow.trigger(dag, {"pipeline": PIPELINE} if dag == "cdc_recovery" else {})
+    seen: set[str] = set()
+    with show.bar() as bar:
+        progress = bar.add_task(dag, total=None)
+
+        def over() -> str | None:
+            tasks = airflow.tasks(dag, run_id)
+            for task in sorted(tasks, key=lambda t: str(t.get("end_date"))):
+                if ended(task) and task["task_id"] not in seen:
+                    seen.add(task["task_id"])
+                    show.step(task)
+            bar.update(progress, total=len(tasks), completed=len(seen))
+            state = airflow.run_state(dag, run_id)
+            return state if state in ("success", "failed") and all(ended(task) for task in tasks) else None
+
+        state = wait_until(over, timeout=RUN_SECONDS, what=f"{dag} to end")
+    if state != "success":
+        failed = [task["task_id"] for task in airflow.tasks(dag, run_id) if task["state"] == "failed"]
+        raise RuntimeError(f"{dag} failed in {', '.join(failed)}; its logs are in build/demo/airflow/logs")
+    return run_id
+
+
+def drain(world: World, airflow: Airflow, show: Show) -> list[TableCheck]:
+    """Scene 4: the writer has stopped; apply what is left, then compare every row by other means."""
+    connection = world.mysql.connect()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT @@GLOBAL.gtid_executed")
+        target = str(cursor.fetchall()[0][0])
+
+    def covered() -> bool | None:
+        with connection.cursor() as cursor:
+            held = [connectors.stored(_worker(world), name).get("gtids", "") for name in ("shop", "peer")]
+            cursor.execute("SELECT GTID_SUBSET(%s, %s) AND GTID_SUBSET(%s, %s)", (target, held[0], target, held[1]))
+            return True if cursor.fetchall()[0][0] else None
+
+    wait_until(covered, timeout=DRAIN_SECONDS, what="both connectors to read all that the writer wrote")
+    connection.close()
+    run(airflow, show, f"cdc_apply__{PIPELINE}", "the writer has stopped: the rest is applied")
+    return check(world.admin, world.lake, dataset.SCHEMA, NAMESPACE, list(dataset.TABLES))
+
+
+def writer_report(report: Mapping[str, Any], counts: Path, span: tuple[float, float]) -> dict[str, Any]:
+    """Row changes the writer made during the recovery, and during each of its steps."""
+    total = changes_between(counts, *span)
+    steps = {}
+    for step in report["steps"]:
+        if begun := step.get("started_at"):
+            steps[step["name"]] = changes_between(counts, begun, begun + step["seconds"])
+    return {"changes": total, "per_second": round(total / max(1.0, span[1] - span[0]), 1), "steps": steps}
+
+
+def conclude(show: Show, report: Mapping[str, Any], checks: list[TableCheck], path: Path) -> bool:
+    """Scene 5: the tables."""
+    show.title("the result")
+    names = ("source_rows", "sink_rows", "missing", "ghosts", "different", "verdict")
+    show.tables(
+        f"recovered by {report['strategy']} from {report['problem']}: {report['verdict']}",
+        ("table", *(name.replace("_", " ") for name in names)),
+        [(table["table"], *(table[name] for name in names)) for table in report["tables"]],
+    )
+    show.tables(
+        "independent check, writer stopped",
+        ("table", "source rows", "sink rows", "missing", "ghosts", "not compared"),
+        [(c.table, c.source_rows, c.sink_rows, c.missing, c.ghosts, ", ".join(c.columns_not_compared) or "-") for c in checks],
+    )
+    seconds = sum(step["seconds"] for step in report["steps"] if step["name"] != "hold_binlog")
+    show.tables(
+        "the same fault, two ways",
+        ("way", "seconds", "ghost rows left"),
+        [
+            ("cdc_recovery (ends proven)", f"{seconds:.1f}", sum(table["ghosts"] for table in report["tables"])),
+            ("snapshot.mode=when_needed", report["peer"]["seconds"], report["peer"]["ghosts"]),
+        ],
+    )
+    for found in checks:
+        for example in found.examples:
+            show.problem(f"{found.table}: {example}")
+    show.line(f"written to {path}")
+    return report["verdict"] == "MATCH" and all(found.equal for found in checks) and report["peer"]["ghosts"] > 0
+
+
+def _worker(world: World) -> Any:
+    return world.stack.connect

@@ -1,0 +1,117 @@
+"""The demo's world: the servers, the shop, the lake, and an Airflow that knows them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from stack.cluster import Stack
+from stack.mysql import MySqlServer
+
+from demo.dataset import SCHEMA, TABLES
+
+PIPELINE = "shop"
+NAMESPACE = "shop"
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Addresses of everything the demo talks to, and the folder that holds what it leaves."""
+
+    folder: Path
+    stack: Stack
+
+    @property
+    def mysql(self) -> MySqlServer:
+        return self.stack.mysql["mysql"]
+
+    @property
+    def admin(self) -> dict[str, Any]:
+        """PyMySQL's arguments for the server's root."""
+        server = self.mysql
+        return {"host": server.host, "port": server.port, "user": server.user, "password": server.password}
+
+    @property
+    def lake(self) -> dict[str, str]:
+        """PyIceberg's properties of the demo's catalog: SQLite and a folder."""
+        home = self.folder / "lake"
+        home.mkdir(parents=True, exist_ok=True)
+        return {"type": "sql", "uri": f"sqlite:///{home}/catalog.db", "warehouse": f"file://{home}/warehouse"}
+
+    @property
+    def bootstrap(self) -> str:
+        return self.stack.kafka.bootstrap if self.stack.kafka else ""
+
+    def connections(self) -> dict[str, str]:
+        """The Airflow connections of the pipeline, as the environment variables that define them."""
+        server = self.mysql
+        url = self.stack.connect.url if self.stack.connect else ""
+        host, _, port = url.removeprefix("http://").partition(":")
+        made: dict[str, dict[str, Any]] = {
+            "shop_mysql": {"conn_type": "cdc_mysql", "host": server.host, "port": server.port, "login": server.cdc.user, "password": server.cdc.password},
+            "shop_connect": {"conn_type": "kafka_connect", "host": host, "port": int(port or 0), "schema": "http"},
+            "shop_kafka": {"conn_type": "cdc_kafka", "extra": {"bootstrap.servers": self.bootstrap}},
+            "lake": {"conn_type": "iceberg_catalog", "extra": self.lake},
+            "spark_default": {"conn_type": "spark", "host": "local[2]"},
+        }
+        return {f"AIRFLOW_CONN_{name.upper()}": json.dumps(value) for name, value in made.items()}
+
+    def environment(self) -> dict[str, str]:
+        """What Airflow's processes are started with."""
+        return {
+            **self.connections(),
+            "AIRFLOW__CDC__REGISTRY": str(self.write_registry()),
+            "AIRFLOW__CDC__REPORT_DIR": str(self.folder / "reports"),
+        }
+
+    def write_registry(self) -> Path:
+        """pipelines.yaml of the demo."""
+        path = self.folder / "pipelines.yaml"
+        pipeline = {
+            "source": {"kind": "mysql", "conn_id": "shop_mysql", "tables": [f"{SCHEMA}.{table}" for table in TABLES]},
+            "connector": {"kind": "debezium", "conn_id": "shop_connect", "name": "shop"},
+            "transport": {"kind": "kafka", "conn_id": "shop_kafka"},
+            "sink": {"kind": "iceberg", "catalog": "lake", "namespace": NAMESPACE, "writer": "cdc_apply"},
+            "spark": {"conn_id": "spark_default"},
+            # the demo deletes more than the default limit of 1 % on purpose, and nobody is there to approve
+            "policy": {"approval": "never", "max_deletes": "10%"},
+        }
+        path.write_text(yaml.safe_dump({"pipelines": {PIPELINE: pipeline}}, sort_keys=False))
+        return path
+
+
+@contextmanager
+def writer(world: World) -> Iterator[Path]:
+    """The writer as a process of its own, ended with this block; yields the file it counts in."""
+    settings, counts = world.folder / "writer.json", world.folder / "writer.jsonl"
+    with os.fdopen(os.open(settings, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
+        json.dump(world.admin, out)
+    log = (world.folder / "writer.log").open("w")
+    argv = [sys.executable, "-m", "demo.writer", str(settings), str(counts)]
+    process = subprocess.Popen(argv, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        yield counts
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        code = process.wait(timeout=60)
+        log.close()
+        settings.unlink()
+    if code != 0:
+        raise RuntimeError(f"the writer failed with {code}: {(world.folder / 'writer.log').read_text()[-2000:]}")
+
+
+def changes_between(counts: Path, start: float, stop: float) -> int:
+    """Row changes the writer made between two times (unix seconds), from its own count."""
+    lines = [json.loads(line) for line in counts.read_text().splitlines() if line.endswith("}")]
+    inside = [line["changes"] for line in lines if start <= line["t"] <= stop]
+    return inside[-1] - inside[0] if len(inside) > 1 else 0
