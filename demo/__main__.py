@@ -9,13 +9,13 @@ import time
 from pathlib import Path
 
 from rich.console import Console
-from stack import cluster
 from stack.airflow import start_airflow
-from stack.errors import StackError, UnavailableError
 
 from demo.show import Show
 from demo.story import tell
 from demo.world import World
+from stack import cluster
+from stack.errors import StackError, UnavailableError
 
 FOLDER = Path("build/demo")
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import pymysql
 import pymysql.cursors
-from pymysql.converters import conversions
-from pymysql.constants import FIELD_TYPE
 from pyiceberg.catalog import load_catalog
+from pymysql.constants import FIELD_TYPE
+from pymysql.converters import conversions
 
 Row = tuple[Any, ...]
 UTC = dt.UTC
@@ -42,7 +42,9 @@ class TableCheck:
         return self.missing == 0 and self.ghosts == 0
 
 
-def check(mysql: Mapping[str, Any], lake: Mapping[str, str], schema: str, namespace: str, tables: list[str]) -> list[TableCheck]:
+def check(
+    mysql: Mapping[str, Any], lake: Mapping[str, str], schema: str, namespace: str, tables: list[str]
+) -> list[TableCheck]:
     """Compare every table; `mysql` are PyMySQL's connect arguments, `lake` PyIceberg's properties."""
     catalog = load_catalog("check", **dict(lake))
     return [_check_table(mysql, catalog, schema, namespace, table) for table in tables]
@@ -75,7 +77,9 @@ def _columns(mysql: Mapping[str, Any], schema: str, table: str) -> tuple[dict[st
     with pymysql.connect(**mysql, charset="utf8mb4") as connection, connection.cursor() as cursor:
         cursor.execute(sql, (schema, table))
         rows = cursor.fetchall()
-    types = {str(r[0]): (_text(r[1]).lower(), _text(r[2]).lower() + ("" if r[3] == "YES" else " not null")) for r in rows}
+    types = {
+        str(r[0]): (_text(r[1]).lower(), _text(r[2]).lower() + ("" if r[3] == "YES" else " not null")) for r in rows
+    }
     return types, {str(r[0]) for r in rows if r[4]}
 
 
@@ -83,9 +87,15 @@ def _text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
-def _source_rows(mysql: Mapping[str, Any], schema: str, table: str, names: list[str], types: Mapping[str, tuple[str, str]]) -> Iterator[Row]:
-    plain: dict[Any, Any] = {k: v for k, v in conversions.items() if isinstance(k, type)}  # values come as text, unconverted
-    plain |= {number: _text for number in (FIELD_TYPE.JSON, FIELD_TYPE.TIME, FIELD_TYPE.DATETIME, FIELD_TYPE.TIMESTAMP, FIELD_TYPE.DATE)}
+def _source_rows(
+    mysql: Mapping[str, Any], schema: str, table: str, names: list[str], types: Mapping[str, tuple[str, str]]
+) -> Iterator[Row]:
+    plain: dict[Any, Any] = {
+        k: v for k, v in conversions.items() if isinstance(k, type)
+    }  # values come as text, unconverted
+    plain |= dict.fromkeys(
+        (FIELD_TYPE.JSON, FIELD_TYPE.TIME, FIELD_TYPE.DATETIME, FIELD_TYPE.TIMESTAMP, FIELD_TYPE.DATE), _text
+    )
     readers = [_SOURCE.get(types[name][0], _as_is) for name in names]
     columns = ", ".join(_select(name, types[name][0]) for name in names)
     with (
@@ -95,7 +105,9 @@ def _source_rows(mysql: Mapping[str, Any], schema: str, table: str, names: list[
         cursor.execute("SET time_zone = '+00:00'")
         cursor.execute(f"SELECT {columns} FROM `{schema}`.`{table}`")
         for row in cursor:
-            yield tuple(None if v is None else read(v, types[n][1]) for v, read, n in zip(row, readers, names, strict=True))
+            yield tuple(
+                None if v is None else read(v, types[n][1]) for v, read, n in zip(row, readers, names, strict=True)
+            )
 
 
 def _select(name: str, kind: str) -> str:
@@ -108,7 +120,9 @@ def _sink_rows(scan: Any, names: list[str], types: Mapping[str, tuple[str, str]]
     for batch in scan.to_arrow_batch_reader():
         columns = [batch.column(batch.schema.get_field_index(name)).to_pylist() for name in names]
         for row in zip(*columns, strict=True):
-            yield tuple(None if v is None else read(v, types[n][1]) for v, read, n in zip(row, readers, names, strict=True))
+            yield tuple(
+                None if v is None else read(v, types[n][1]) for v, read, n in zip(row, readers, names, strict=True)
+            )
 
 
 def _as_is(value: Any, _: str) -> Any:
@@ -188,7 +202,17 @@ Reader = Callable[[Any, str], Any]
 _INTS = ("tinyint", "smallint", "mediumint", "int", "bigint", "year")
 _TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set")
 _BYTES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
-_SHAPES = ("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geomcollection", "geometrycollection")
+_SHAPES = (
+    "geometry",
+    "point",
+    "linestring",
+    "polygon",
+    "multipoint",
+    "multilinestring",
+    "multipolygon",
+    "geomcollection",
+    "geometrycollection",
+)
 _MOMENTS = ("date", "datetime", "timestamp")
 
 _BOTH: dict[str, Reader] = {
@@ -200,5 +224,10 @@ _BOTH: dict[str, Reader] = {
     "bit": _bits,
     "json": _json,
 }
-_SOURCE = {**_BOTH, **dict.fromkeys(_MOMENTS, _source_moment), **dict.fromkeys(_SHAPES, _source_geometry), "time": _source_time}
+_SOURCE = {
+    **_BOTH,
+    **dict.fromkeys(_MOMENTS, _source_moment),
+    **dict.fromkeys(_SHAPES, _source_geometry),
+    "time": _source_time,
+}
 _SINK = {**_BOTH, **dict.fromkeys(_MOMENTS, _sink_moment), **dict.fromkeys(_SHAPES, _sink_geometry), "time": _int}

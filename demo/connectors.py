@@ -6,11 +6,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from demo.dataset import SCHEMA, TABLES
 from stack.connect import ConnectWorker
 from stack.mysql import MySqlServer
 from stack.process import wait_until
-
-from demo.dataset import SCHEMA, TABLES
 
 NAMES = {"shop": 5401, "peer": 5402}  # connector → the server id it registers with
 

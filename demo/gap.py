@@ -20,8 +20,12 @@ _CHANGES = (
     ("orders", "UPDATE orders SET amount = amount + 0.5, channel = 'shop' WHERE id % 50 = 3"),
     ("order_items", "UPDATE order_items SET qty = qty + 10 WHERE order_id % 50 = 3"),
     ("customers", "UPDATE customers SET note_b = CONCAT('b', name) WHERE CRC32(code) % 50 = 3"),
-    ("orders", "INSERT INTO orders (customer, status, amount, placed_at) SELECT customer, 'new', 1, NOW(3) FROM orders WHERE id % 100 = 1"),
+    (
+        "orders",
+        "INSERT INTO orders (customer, status, amount, placed_at) SELECT customer, 'new', 1, NOW(3) FROM orders WHERE id % 100 = 1",
+    ),
 )
+
 
 @dataclass
 class Gap:

@@ -17,12 +17,17 @@ KEYED = {"customers": ("code",), "orders": ("id",), "order_items": ("order_id", 
 
 def ghosts(bootstrap: str, mysql: Mapping[str, Any], prefix: str = "peer") -> dict[str, int]:
     """Table → keys that live in the topic and not in the source. Call it with the writer stopped and drained."""
-    return {table: len(_live_keys(bootstrap, f"{prefix}.{SCHEMA}.{table}", key) - _source_keys(mysql, table, key)) for table, key in KEYED.items()}
+    return {
+        table: len(_live_keys(bootstrap, f"{prefix}.{SCHEMA}.{table}", key) - _source_keys(mysql, table, key))
+        for table, key in KEYED.items()
+    }
 
 
 def _live_keys(bootstrap: str, topic: str, key: tuple[str, ...]) -> set[tuple[str, ...]]:
     live: set[tuple[str, ...]] = set()
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False, consumer_timeout_ms=15_000, max_poll_records=10_000)
+    consumer = KafkaConsumer(
+        bootstrap_servers=bootstrap, enable_auto_commit=False, consumer_timeout_ms=15_000, max_poll_records=10_000
+    )
     try:
         parts = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
         consumer.assign(parts)

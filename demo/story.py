@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from stack.airflow import Airflow
-from stack.process import wait_until
 
 from demo import connectors, dataset, peer
 from demo.check import TableCheck, check
 from demo.gap import Gap, make_gap
 from demo.show import Show, ended
 from demo.world import NAMESPACE, PIPELINE, World, changes_between, writer
+from stack.process import wait_until
 
 RUN_SECONDS = 1200.0
 DRAIN_SECONDS = 300.0
@@ -37,7 +37,12 @@ def tell(world: World, airflow: Airflow, show: Show, *, rows: int) -> bool:
     drained = drain(world, airflow, show)
     left = peer.ghosts(world.bootstrap, world.admin)
     report |= {
-        "peer": {"method": "snapshot.mode=when_needed", "seconds": healed, "ghosts": sum(left.values()), "ghosts_by_table": left},
+        "peer": {
+            "method": "snapshot.mode=when_needed",
+            "seconds": healed,
+            "ghosts": sum(left.values()),
+            "ghosts_by_table": left,
+        },
         "writer": writer_report(report, counts, span),
         "gap": asdict(gap),
         "independent_check": [asdict(found) | {"equal": found.equal} for found in drained],
@@ -82,7 +87,9 @@ def break_it(world: World, show: Show) -> Gap:
     connection = world.mysql.connect()
     gap = make_gap(connection)
     connection.close()
-    show.line(f"connectors down; deleted {sum(gap.deletes.values()):,} rows, changed {sum(gap.changes.values()):,}, two ALTERs, purged {len(gap.purged)} binlog files")
+    show.line(
+        f"connectors down; deleted {sum(gap.deletes.values()):,} rows, changed {sum(gap.changes.values()):,}, two ALTERs, purged {len(gap.purged)} binlog files"
+    )
     show.line("Debezium, started again, says:")
     show.quote(connectors.failure(worker, "shop"))
     connectors.failure(worker, "peer")
@@ -166,7 +173,10 @@ def conclude(show: Show, report: Mapping[str, Any], checks: list[TableCheck], pa
     show.tables(
         "independent check, writer stopped",
         ("table", "source rows", "sink rows", "missing", "ghosts", "not compared"),
-        [(c.table, c.source_rows, c.sink_rows, c.missing, c.ghosts, ", ".join(c.columns_not_compared) or "-") for c in checks],
+        [
+            (c.table, c.source_rows, c.sink_rows, c.missing, c.ghosts, ", ".join(c.columns_not_compared) or "-")
+            for c in checks
+        ],
     )
     seconds = sum(step["seconds"] for step in report["steps"] if step["name"] != "hold_binlog")
     show.tables(

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from stack.cluster import Stack
-from stack.mysql import MySqlServer
 
 from demo.dataset import SCHEMA, TABLES
+from stack.cluster import Stack
+from stack.mysql import MySqlServer
 
 PIPELINE = "shop"
 NAMESPACE = "shop"
@@ -57,7 +57,13 @@ class World:
         url = self.stack.connect.url if self.stack.connect else ""
         host, _, port = url.removeprefix("http://").partition(":")
         made: dict[str, dict[str, Any]] = {
-            "shop_mysql": {"conn_type": "cdc_mysql", "host": server.host, "port": server.port, "login": server.cdc.user, "password": server.cdc.password},
+            "shop_mysql": {
+                "conn_type": "cdc_mysql",
+                "host": server.host,
+                "port": server.port,
+                "login": server.cdc.user,
+                "password": server.cdc.password,
+            },
             "shop_connect": {"conn_type": "kafka_connect", "host": host, "port": int(port or 0), "schema": "http"},
             "shop_kafka": {"conn_type": "cdc_kafka", "extra": {"bootstrap.servers": self.bootstrap}},
             "lake": {"conn_type": "iceberg_catalog", "extra": self.lake},

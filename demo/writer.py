@@ -69,7 +69,9 @@ class Writer:
             f"Cust-{r.randint(0, 999)}",
             r.randint(1, 99999) / 100,
         )
-        self.change("orders", "UPDATE orders SET amount = amount + 1, note = %s WHERE id = %s", f"upd {r.random()} 😀", any_id)
+        self.change(
+            "orders", "UPDATE orders SET amount = amount + 1, note = %s WHERE id = %s", f"upd {r.random()} 😀", any_id
+        )
         doomed = r.randint(1, self.last_order)
         if self.born % 3 == 0:
             self.change("orders", "DELETE FROM orders WHERE id = %s", doomed)
@@ -83,25 +85,58 @@ class Writer:
     def items(self) -> None:
         r = self.random
         order = r.randint(0, max(1, self.last_order // 2))
-        self.change("order_items", "REPLACE INTO order_items VALUES (%s, %s, %s, %s, %s)", order, 7, f"N{order}"[:12], 1, r.random())
-        self.change("order_items", "UPDATE order_items SET qty = qty + 1 WHERE order_id = %s AND line = 1", r.randint(0, self.last_order // 2))
-        self.change("order_items", "DELETE FROM order_items WHERE order_id = %s AND line = 2", r.randint(0, self.last_order // 2))
+        self.change(
+            "order_items",
+            "REPLACE INTO order_items VALUES (%s, %s, %s, %s, %s)",
+            order,
+            7,
+            f"N{order}"[:12],
+            1,
+            r.random(),
+        )
+        self.change(
+            "order_items",
+            "UPDATE order_items SET qty = qty + 1 WHERE order_id = %s AND line = 1",
+            r.randint(0, self.last_order // 2),
+        )
+        self.change(
+            "order_items",
+            "DELETE FROM order_items WHERE order_id = %s AND line = 2",
+            r.randint(0, self.last_order // 2),
+        )
 
     def customers(self) -> None:
         self.born += 1
         code = f"New-{self.born}-{self.random.randint(0, 9)}"
-        self.change("customers", "INSERT INTO customers (code, name, created_at) VALUES (%s, %s, NOW(6))", code, "born 👶")
+        self.change(
+            "customers", "INSERT INTO customers (code, name, created_at) VALUES (%s, %s, NOW(6))", code, "born 👶"
+        )
         # the key itself changes: once to another value, once only its case (equal for the collation, not for bytes)
         self.change("customers", "UPDATE customers SET code = %s WHERE code = %s", code.upper(), code)
         if self.born % 2:
-            self.change("customers", "UPDATE customers SET code = %s, balance = balance + 1 WHERE code = %s", f"{code}-moved", code)
-        self.change("customers", "UPDATE customers SET name = %s WHERE code = %s", "renamed  ", f"Cust-{self.random.randint(0, 20000) * 4}")
+            self.change(
+                "customers",
+                "UPDATE customers SET code = %s, balance = balance + 1 WHERE code = %s",
+                f"{code}-moved",
+                code,
+            )
+        self.change(
+            "customers",
+            "UPDATE customers SET name = %s WHERE code = %s",
+            "renamed  ",
+            f"Cust-{self.random.randint(0, 20000) * 4}",
+        )
         if self.born % 5 == 0:
             self.change("customers", "DELETE FROM customers WHERE code = %s", f"{code}-moved")
 
     def events(self) -> None:
         kind = self.random.choice(("view", "click", "buy"))
-        self.change("events", "INSERT INTO events VALUES ('2026-01-01 00:00:00', %s, 'dup'), ('2026-01-01 00:00:00', %s, 'dup')", kind, kind)
+        self.change(
+            "events",
+            "INSERT INTO events VALUES ('2026-01-01 00:00:00', %s, 'dup'), ('2026-01-01 00:00:00', %s, 'dup')",
+            kind,
+            kind,
+        )
         if self.born % 2:
             self.change("events", "DELETE FROM events WHERE kind = %s AND payload = 'dup' LIMIT 1", kind)
 
@@ -122,7 +157,10 @@ def run(connection: pymysql.connections.Connection, counts: Path, stop: threadin
                 stop.wait(PAUSE)
             if time.monotonic() - said >= 1:
                 said = time.monotonic()
-                out.write(json.dumps({"t": time.time(), "changes": writer.counts.total(), "tables": dict(writer.counts)}) + "\n")
+                out.write(
+                    json.dumps({"t": time.time(), "changes": writer.counts.total(), "tables": dict(writer.counts)})
+                    + "\n"
+                )
                 out.flush()
     return writer.counts.total()
 

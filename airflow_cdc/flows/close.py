@@ -107,4 +107,6 @@ def _steps(ledger: Mapping[str, Any]) -> tuple[StepReport, ...]:
 def _drop_stages(run: Run, open_doc: Facts) -> None:
     lake, namespace = run.clients.lake, run.pipeline.sink.namespace
     for table in open_doc["tables"]:
-        lake.drop_stages(namespace, run.pipeline.sink_table(table), prefix="recov_")
+        for stage in lake.stages(namespace, run.pipeline.sink_table(table)):
+            if stage.label.startswith("recov_"):
+                lake.drop_stage(stage)

@@ -12,6 +12,7 @@ from airflow_cdc.core.position import Watermark
 from airflow_cdc.flows import document
 from airflow_cdc.flows.captured import captured, settings
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
+from airflow_cdc.systems.kafka_connect import root_cause
 
 STOP_SECONDS = 60.0
 RUNNING_SECONDS = 120.0
@@ -25,10 +26,10 @@ def stop(run: Run) -> Facts:
     """Stop the connector and wait until it is STOPPED with zero tasks. It stays so until its offset is proven."""
     document.recovery(run)
     name = run.pipeline.connector.name
-    before = run.clients.connector.status(name)
-    run.clients.connector.stop(name, STOP_SECONDS)
+    before = run.clients.connector.status(name)["connector"]["state"]
+    run.clients.connector.stop(name, timeout=STOP_SECONDS)
     document.patch(run, resumed_at=None)
-    return {"connector": name, "state_before": before.state, "state": "STOPPED"}
+    return {"connector": name, "state_before": before, "state": "STOPPED"}
 
 
 @step("resume_connector")
@@ -50,11 +51,11 @@ def resume(run: Run) -> Facts:
     name, rebuild = run.pipeline.connector.name, bool(open_doc.get("history_differences"))
     change(run, {HEARTBEAT: _heartbeat(run), SNAPSHOT_MODE: "recovery" if rebuild else None})
     run.clients.connector.resume(name)
-    _running(run)
+    run.clients.connector.wait_running(name, timeout=RUNNING_SECONDS)
     if rebuild:
         _history_rebuilt(run, open_doc)
         restore(run, (SNAPSHOT_MODE,))
-        _running(run)
+        run.clients.connector.wait_running(name, timeout=RUNNING_SECONDS)
     reached = _streaming(run, taken)
     document.patch(run, resumed_at=now_iso(), history_differences={})
     return {"connector": name, "state": "RUNNING", "history_rebuilt": rebuild, "offset": reached}
@@ -90,8 +91,7 @@ def restore(run: Run, keys: tuple[str, ...] = (HEARTBEAT, SNAPSHOT_MODE)) -> dic
 
 def committed(run: Run) -> MySqlOffset | None:
     """The offset that the connector has committed, or None while it has none."""
-    made = settings(run)
-    value = run.clients.connector.committed_offset(run.pipeline.connector.name, made.topic_prefix)
+    value = run.clients.connector.committed_offset(run.pipeline.connector.name, settings(run).prefix)
     return None if value is None else MySqlOffset.from_value(value)
 
 
@@ -102,7 +102,7 @@ def wait_past(run: Run, position: Watermark, timeout: float) -> MySqlOffset:
         offset = committed(run)
         if offset is not None and past(offset, position):
             return offset
-        _still_running(run)
+        _not_failed(run)
         raise NotYet(f"offset {offset and offset.to_value()}")
 
     return poll_until(probe, timeout=timeout, interval=0.3, what=f"the connector to read past {position}")
@@ -110,31 +110,32 @@ def wait_past(run: Run, position: Watermark, timeout: float) -> MySqlOffset:
 
 def _heartbeat(run: Run) -> str | None:
     """The heartbeat the recovery sets, or None where the connector has one."""
-    config = run.clients.connector.raw_config(run.pipeline.connector.name)
-    return HEARTBEAT_MS if int(config.get(HEARTBEAT, "0") or 0) <= 0 else None
+    return None if settings(run).heartbeat_ms > 0 else HEARTBEAT_MS
 
 
-def _running(run: Run) -> None:
-    def probe() -> bool | None:
-        status = _still_running(run)
-        if status.state == "RUNNING" and status.tasks and all(task.state == "RUNNING" for task in status.tasks):
-            return True
-        raise NotYet(f"{status.state}, tasks {[task.state for task in status.tasks]}")
-
-    poll_until(probe, timeout=RUNNING_SECONDS, what="the connector and its task to be RUNNING")
-
-
-def _still_running(run: Run) -> Any:
-    """The status; raises ConnectorError as soon as a task has failed, with the last line of its reason."""
+def _not_failed(run: Run) -> None:
+    """Raise ConnectorError as soon as the connector or a task has failed, with the cause it gives."""
     name = run.pipeline.connector.name
     status = run.clients.connector.status(name)
-    if failed := [task for task in status.tasks if task.state == "FAILED"]:
+    failed = [part for part in (status["connector"], *status["tasks"]) if part["state"] == "FAILED"]
+    if failed:
         raise ConnectorError(
-            f"connector {name} failed after the restart: {failed[0].trace.strip().splitlines()[0][:500]}",
+            f"connector {name} failed after the restart: {root_cause(failed[0].get('trace', ''))[:500]}",
             where=run.where,
             todo="Mend what the connector says, then clear the task resume_connector.",
         )
-    return status
+
+
+def history_topic(run: Run) -> str:
+    """The connector's schema history topic. Raises ConnectorError when it keeps its history elsewhere."""
+    topic = settings(run).history_topic
+    if topic is None:
+        raise ConnectorError(
+            "the connector keeps its schema history outside Kafka, where it can't be compared or rebuilt",
+            where=run.where,
+            todo="Set schema.history.internal.kafka.topic.",
+        )
+    return topic
 
 
 def _streaming(run: Run, taken: Watermark) -> dict[str, Any]:
@@ -144,10 +145,10 @@ def _streaming(run: Run, taken: Watermark) -> dict[str, Any]:
 def _history_rebuilt(run: Run, open_doc: Facts) -> None:
     """Wait until the connector's schema history says of every table what the source says."""
     definitions = captured(run, open_doc["tables"])
-    topic = settings(run).history_topic
+    topic = history_topic(run)
 
     def probe() -> bool | None:
-        _still_running(run)
+        _not_failed(run)
         history = run.clients.transport.newest_schema_history(topic)
         stale = [t for t, d in definitions.items() if t not in history or compare_history(d, history[t])]
         if not stale:

@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from airflow_cdc.core.connector_config import ConnectorSettings
 from airflow_cdc.core.errors import CdcError
-from airflow_cdc.flows.captured import captured
+from airflow_cdc.flows.captured import captured, settings, topic_names
 from airflow_cdc.flows.run import Run
 
 JAVA_FLOOR = 17
@@ -66,7 +65,9 @@ def _java() -> Check:
     quoted = said.split('"')
     major = int(quoted[1].split(".")[0]) if len(quoted) > 1 and quoted[1].split(".")[0].isdigit() else 0
     good = major >= JAVA_FLOOR
-    return Check("installation", "java", "ok" if good else "bad", said.splitlines()[0] if said else "?", "" if good else todo)
+    return Check(
+        "installation", "java", "ok" if good else "bad", said.splitlines()[0] if said else "?", "" if good else todo
+    )
 
 
 def _spark_submit() -> Check:
@@ -89,47 +90,82 @@ def _guarded(part: Callable[[Run], Iterator[Check]], run: Run) -> list[Check]:
 def _source(run: Run) -> Iterator[Check]:
     subject, facts = run.pipeline.name, run.clients.source.facts()
     yield Check(subject, "source", "ok", f"MySQL {facts.version}, server_uuid {facts.server_uuid}")
-    wanted = {"log_bin": (facts.log_bin, True), "binlog_format": (facts.binlog_format, "ROW"), "binlog_row_image": (facts.row_image, "FULL")}
+    wanted = {
+        "log_bin": (facts.log_bin, True),
+        "binlog_format": (facts.binlog_format, "ROW"),
+        "binlog_row_image": (facts.row_image, "FULL"),
+    }
     for name, (found, right) in wanted.items():
         good = found == right
         yield Check(subject, name, "ok" if good else "bad", str(found), "" if good else f"Set {name} to {right}.")
-    for privilege in run.clients.source.missing_privileges():
-        yield Check(subject, "privileges", privilege.state, f"missing {privilege.name}", privilege.todo)
+    missing = run.clients.source.grants().missing(
+        run.pipeline.source.tables, gtid=facts.gtid_mode == "ON", hold=run.pipeline.policy.hold.mode != "off"
+    )
+    for need in missing:
+        state = "bad" if need.required else "warn"
+        yield Check(
+            subject,
+            "privileges",
+            state,
+            f"missing {need.privilege} on {need.on}",
+            f"Grant it: it is needed to {need.why}.",
+        )
+    if not missing:
+        yield Check(subject, "privileges", "ok", "all that a recovery needs")
 
 
 def _tables(run: Run) -> Iterator[Check]:
     found = captured(run)
     keyless = [name for name, made in found.items() if not made.key]
-    yield Check(run.pipeline.name, "tables", "ok", f"{len(found)} tables" + (f", without key: {', '.join(keyless)}" if keyless else ""))
+    yield Check(
+        run.pipeline.name,
+        "tables",
+        "ok",
+        f"{len(found)} tables" + (f", without key: {', '.join(keyless)}" if keyless else ""),
+    )
 
 
 def _connector(run: Run) -> Iterator[Check]:
     subject, name = run.pipeline.name, run.pipeline.connector.name
-    status = run.clients.connector.status(name)
-    running = status.state == "RUNNING" and all(task.state == "RUNNING" for task in status.tasks)
+    facts = run.clients.connector.facts(name)
+    running = facts.state == "RUNNING" and all(task.state == "RUNNING" for task in facts.tasks)
     todo = "" if running else f"Ask `airflow cdc diagnose {subject}` why."
-    yield Check(subject, "connector", "ok" if running else "warn", f"{name} {status.state}", todo)
-    config = run.clients.connector.raw_config(name)
-    ConnectorSettings.from_config(config)
-    beat = int(config.get("heartbeat.interval.ms", "0") or 0)
-    todo = "" if beat > 0 else "Set heartbeat.interval.ms (10000 does): without it a quiet table's offset ages until it is purged."
+    yield Check(subject, "connector", "ok" if running else "warn", f"{name} {facts.state}", todo)
+    made = settings(run)
+    beat = made.heartbeat_ms
+    todo = (
+        ""
+        if beat > 0
+        else "Set heartbeat.interval.ms (10000 does): without it a quiet table's offset ages until it is purged."
+    )
     yield Check(subject, "heartbeat", "ok" if beat > 0 else "warn", f"heartbeat.interval.ms={beat}", todo)
-    heals = config.get("snapshot.mode") == "when_needed"
-    todo = "Use snapshot.mode=initial or no_data: a connector that re-snapshots by itself leaves deleted rows in the sink."
-    yield Check(subject, "snapshot.mode", "bad" if heals else "ok", str(config.get("snapshot.mode", "initial")), todo if heals else "")
+    todo = (
+        "Take it out: a connector that passes over a gap by itself leaves deleted rows in the sink."
+        if made.healing
+        else ""
+    )
+    yield Check(subject, "self-healing", "bad" if made.healing else "ok", ", ".join(made.healing) or "none", todo)
 
 
 def _transport(run: Run) -> Iterator[Check]:
-    settings = ConnectorSettings.from_config(run.clients.connector.raw_config(run.pipeline.connector.name))
-    topics = [settings.topic_of(table) for table in run.pipeline.source.tables]
+    topics = sorted(set(topic_names(run, run.pipeline.source.tables).values()))
     found = run.clients.transport.topic_states(topics)
     yield Check(run.pipeline.name, "transport", "ok", f"{len(found)} of {len(topics)} topics exist")
 
 
 def _sink(run: Run) -> Iterator[Check]:
     state = run.clients.control.state()
-    there = [t for t in run.pipeline.source.tables if run.clients.lake.exists(run.pipeline.sink.namespace, run.pipeline.sink_table(t))]
-    yield Check(run.pipeline.name, "sink", "ok", f"{len(there)} of {len(run.pipeline.source.tables)} tables exist, epoch {state.epoch}")
+    there = [
+        t
+        for t in run.pipeline.source.tables
+        if run.clients.lake.exists(run.pipeline.sink.namespace, run.pipeline.sink_table(t))
+    ]
+    yield Check(
+        run.pipeline.name,
+        "sink",
+        "ok",
+        f"{len(there)} of {len(run.pipeline.source.tables)} tables exist, epoch {state.epoch}",
+    )
 
 
 _PARTS = (_source, _tables, _connector, _transport, _sink)

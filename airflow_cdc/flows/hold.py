@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import sleep as pause
 
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.flows import document
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
+from airflow_cdc.systems.mysql_hold import HoldLimits
 
 DONE_FIELDS = ("resumed_at",)
+TICK_SECONDS = 1.0  # between two looks: the poll of a condition, see Hold.tick
 
 
 @step("hold_binlog")
@@ -20,13 +23,21 @@ def hold(run: Run, should_stop: Callable[[], bool]) -> Facts:
     """
     policy = run.pipeline.policy.hold
     if policy.mode == "off":
-        return _say(run, "off", "the policy says off")
-    final = run.clients.source.hold(
-        until=lambda: should_stop() or _released(run),
-        max_seconds=policy.max,
-        on_change=lambda state: _say(run, state.state, state.detail),
-    )
-    return _say(run, final.state, final.detail)
+        return _say(run, "OFF", "the policy says off")
+    held = run.clients.source.hold(hold_label(run), HoldLimits(max_seconds=policy.max))
+    try:
+        state = held.acquire()
+        _say(run, state.status, state.reason)
+        while held.tick().held and not should_stop() and not _released(run):
+            pause(TICK_SECONDS)
+    finally:
+        state = held.release()
+    return _say(run, state.status, state.reason) | {"held_s": state.held_s, "blocks_purge": state.blocks_purge}
+
+
+def hold_label(run: Run) -> str:
+    """The name by which other processes find this recovery's hold on the source."""
+    return f"{run.pipeline.name}:{run.run_id}"
 
 
 def _released(run: Run) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from airflow_cdc.core.connector_config import ConnectorSettings
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.observation import (
     ConnectorFacts,
@@ -17,6 +16,7 @@ from airflow_cdc.core.observation import (
     TransportFacts,
     Unknown,
 )
+from airflow_cdc.flows.captured import topic_names
 from airflow_cdc.flows.run import Run, now_iso
 
 T = TypeVar("T")
@@ -45,26 +45,12 @@ def _or_unknown(reader: Callable[[Run], T], run: Run) -> T | Unknown:
 
 
 def _connector(run: Run) -> ConnectorFacts:
-    client, name = run.clients.connector, run.pipeline.connector.name
-    status = client.status(name)
-    raw = client.raw_config(name)
-    stored = client.offsets(name)
-    prefix = ConnectorSettings.from_config(raw).topic_prefix
-    mine = [entry for entry in stored if entry["partition"].get("server") == prefix]
-    return ConnectorFacts(
-        state=status.state,
-        tasks=status.tasks,
-        config=client.config(name),
-        offset=mine[0]["offset"] if mine else None,
-        offset_partition=mine[0]["partition"] if mine else None,
-        offsets_count=len(stored),
-    )
+    return run.clients.connector.facts(run.pipeline.connector.name)
 
 
 def _transport(run: Run) -> TransportFacts:
-    settings = ConnectorSettings.from_config(run.clients.connector.raw_config(run.pipeline.connector.name))
-    topics = [settings.topic_of(table) for table in run.pipeline.source.tables]
-    return TransportFacts(run.clients.transport.topic_states(topics))
+    topics = topic_names(run, run.pipeline.source.tables)
+    return TransportFacts(run.clients.transport.topic_states(sorted(set(topics.values()))))
 
 
 def _sink(run: Run) -> SinkFacts:
@@ -72,15 +58,7 @@ def _sink(run: Run) -> SinkFacts:
 
 
 def _sink_table(run: Run, table: str) -> SinkTableFacts:
-    lake, namespace, name = run.clients.lake, run.pipeline.sink.namespace, run.pipeline.sink_table(table)
-    if not lake.exists(namespace, name):
-        return SinkTableFacts(exists=False)
-    return SinkTableFacts(
-        exists=True,
-        head=lake.head(namespace, name),
-        stamp=lake.stamp(namespace, name),
-        rows=lake.row_count(namespace, name),
-    )
+    return run.clients.lake.facts(run.pipeline.sink.namespace, run.pipeline.sink_table(table))
 
 
 def _control(run: Run) -> ControlFacts:

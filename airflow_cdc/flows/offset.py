@@ -13,7 +13,7 @@ from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import TableDef
 from airflow_cdc.flows import document
 from airflow_cdc.flows.captured import captured, settings
-from airflow_cdc.flows.connector import STOP_SECONDS, committed
+from airflow_cdc.flows.connector import STOP_SECONDS, committed, history_topic
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
 
 
@@ -32,16 +32,14 @@ def reset_offset(run: Run) -> Facts:
     _available(run, taken)
     partition, before = _backup(run, open_doc)
     written = offset_for(taken, int(datetime.fromisoformat(taken.taken_at).timestamp()))
-    run.clients.connector.stop(run.pipeline.connector.name, STOP_SECONDS)
+    run.clients.connector.stop(run.pipeline.connector.name, timeout=STOP_SECONDS)
     write(run, partition, before, written)
     differences = _history(run, definitions)
     document.patch(run, offset_after=written, offset_written_at=now_iso(), history_differences=differences)
     return {"offset_before": before, "offset_after": written, "history_differences": differences, "kept": False}
 
 
-def write(
-    run: Run, partition: Mapping[str, Any], before: Mapping[str, Any] | None, value: Mapping[str, Any]
-) -> None:
+def write(run: Run, partition: Mapping[str, Any], before: Mapping[str, Any] | None, value: Mapping[str, Any]) -> None:
     """Validate, write, read back, compare; on any difference put `before` back and raise OffsetRejectedError."""
     if faults := validate(value):
         raise OffsetRejectedError(f"the new offset is not valid: {'; '.join(faults)}", where=run.where, reasons=faults)
@@ -78,9 +76,10 @@ def _unchanged(run: Run, open_doc: Facts) -> dict[str, TableDef]:
 
 def _available(run: Run, taken: Watermark) -> None:
     run.clients.source.check_same_server(taken)
-    if not run.clients.source.still_available(taken):
+    found = run.clients.source.still_available(taken)
+    if not found:
         raise SourceError(
-            f"the source no longer has the log from the watermark {taken}: it was purged while the snapshot ran",
+            f"the source no longer has the log from the watermark: {found.reason}",
             where=run.where,
             todo="Raise the binlog retention, then clear the task fence_and_watermark and all after it.",
         )
@@ -90,7 +89,7 @@ def _backup(run: Run, open_doc: Facts) -> tuple[dict[str, Any], dict[str, Any] |
     """The offset's partition and its value before the recovery; the first backup stands for ever."""
     if open_doc.get("offset_partition"):
         return dict(open_doc["offset_partition"]), open_doc.get("offset_before")
-    prefix = settings(run).topic_prefix
+    prefix = settings(run).prefix
     stored = run.clients.connector.offsets(run.pipeline.connector.name)
     mine = [entry for entry in stored if entry["partition"].get("server") == prefix]
     partition = dict(mine[0]["partition"]) if mine else {"server": prefix}
@@ -101,7 +100,7 @@ def _backup(run: Run, open_doc: Facts) -> tuple[dict[str, Any], dict[str, Any] |
 
 def _history(run: Run, definitions: Mapping[str, TableDef]) -> dict[str, list[str]]:
     """Table → what the newest schema history says differently from the source (INV 12); {} when all are equal."""
-    history = run.clients.transport.newest_schema_history(settings(run).history_topic)
+    history = run.clients.transport.newest_schema_history(history_topic(run))
     found: dict[str, list[str]] = {}
     for name, made in definitions.items():
         if name not in history:

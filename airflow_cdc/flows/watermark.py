@@ -48,10 +48,10 @@ def fence_and_watermark(run: Run) -> Facts:
 
 
 def _stopped(run: Run) -> None:
-    status = run.clients.connector.status(run.pipeline.connector.name)
-    if status.state != "STOPPED":
+    state = run.clients.connector.status(run.pipeline.connector.name)["connector"]["state"]
+    if state != "STOPPED":
         raise ConnectorError(
-            f"the connector is {status.state}, not STOPPED: a fence taken now would not hold",
+            f"the connector is {state}, not STOPPED: a fence taken now would not hold",
             where=run.where,
             todo="Clear the task stop_connector and all after it.",
         )
@@ -81,13 +81,8 @@ def _hold_answered(run: Run) -> None:
 def _take(run: Run) -> Watermark:
     """W, visible to every later read, with no prepared XA transaction open behind it (INV 7, 8)."""
     source = run.clients.source
-    taken = source.watermark()
+    taken = source.watermark(xa_timeout=XA_SECONDS)
     source.wait_visible(taken, VISIBLE_SECONDS)
-    poll_until(
-        lambda: True if not source.xa_pending() else None,
-        timeout=XA_SECONDS,
-        what="prepared XA transactions on the source to end (XA RECOVER), since their rows are not visible yet",
-    )
     return taken
 
 
