@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import fsspec  # type: ignore[import-untyped]
+import fsspec
 
 from airflow_cdc.core.errors import VerificationError
 from airflow_cdc.core.report import RecoveryReport, StepReport, TableReport, Verdict

@@ -61,6 +61,15 @@ def resume(run: Run) -> Facts:
     return {"connector": name, "state": "RUNNING", "history_rebuilt": rebuild, "offset": reached}
 
 
+@step("restart_connector")
+def restart(run: Run) -> Facts:
+    """Restart a connector that failed for a passing reason, once; it must be RUNNING afterwards, or this fails."""
+    name = run.pipeline.connector.name
+    run.clients.connector.restart(name)
+    run.clients.connector.wait_running(name, timeout=RUNNING_SECONDS)
+    return {"connector": name, "state": "RUNNING"}
+
+
 def change(run: Run, wanted: dict[str, str | None]) -> None:
     """Set settings of the connector; the first value of each before the recovery is kept (None: was absent).
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec, cast
 
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.pipeline import Pipeline
@@ -80,7 +80,7 @@ def step(name: str) -> Callable[[Callable[Concatenate[Run, P], Facts]], Callable
             _note(run, name, {"started": started, "seconds": _since(began), "state": state})
             return facts
 
-        return timed
+        return cast("Callable[Concatenate[Run, P], Facts]", timed)
 
     return decorate
 
