@@ -1,0 +1,164 @@
+"""What a sink commit says of itself, as properties of its snapshot summary.
+
+The stamp (`cdc.epoch`, `cdc.watermark`, `cdc.offsets`) is where the next apply starts; the chunk
+ledger (`cdc.ledger`) is what a snapshot read has finished. Both live in the commit they describe, so
+that the data and the statement about it stand or fall together.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from airflow_cdc.core.errors import UnknownStateError
+
+EPOCH = "cdc.epoch"
+WATERMARK = "cdc.watermark"
+OFFSETS = "cdc.offsets"
+LEDGER = "cdc.ledger"
+
+# One topic: {"id": the topic's id, "partitions": {"0": next offset to read, ...}}
+TopicOffsets = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """How far a sink table has come.
+
+    Attributes:
+        epoch: number of recoveries before this commit; offsets of different epochs do not compare.
+        watermark: the source position the table was last read from, as plain JSON, or None.
+        offsets: topic -> {"id": topic id, "partitions": {partition as text: next offset}}.
+        snapshot_id: the snapshot that carries the stamp; None while it is not committed.
+    """
+
+    epoch: int
+    watermark: Mapping[str, Any] | None = None
+    offsets: Mapping[str, TopicOffsets] = field(default_factory=dict)
+    snapshot_id: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epoch", _whole(self.epoch, EPOCH))
+        object.__setattr__(self, "watermark", None if self.watermark is None else dict(self.watermark))
+        object.__setattr__(
+            self, "offsets", {topic: _topic(topic, self.offsets[topic]) for topic in sorted(self.offsets)}
+        )
+
+    def to_summary(self) -> dict[str, str]:
+        """The stamp as snapshot-summary properties (all text)."""
+        return {EPOCH: str(self.epoch), WATERMARK: _dump(self.watermark), OFFSETS: _dump(self.offsets)}
+
+    @classmethod
+    def from_summary(cls, summary: Mapping[str, str], snapshot_id: int | None = None) -> Stamp | None:
+        """The stamp of a snapshot summary, or None if it has none.
+
+        Raises UnknownStateError for a stamp that cannot be read: it must not pass for "no stamp".
+        """
+        if EPOCH not in summary:
+            return None
+        try:
+            watermark, offsets = json.loads(summary.get(WATERMARK, "null")), json.loads(summary.get(OFFSETS, "{}"))
+            return cls(cast(int, summary[EPOCH]), watermark, offsets, snapshot_id)
+        except (ValueError, TypeError, AttributeError, KeyError) as error:
+            raise _unreadable("stamp", snapshot_id, error) from None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON, for the control table and reports."""
+        return {
+            "epoch": self.epoch,
+            "watermark": self.watermark,
+            "offsets": dict(self.offsets),
+            "snapshot_id": self.snapshot_id,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Stamp:
+        """The inverse of `to_json`. Raises UnknownStateError if the document is not a stamp."""
+        try:
+            return cls(data["epoch"], data.get("watermark"), data.get("offsets") or {}, data.get("snapshot_id"))
+        except (ValueError, TypeError, AttributeError, KeyError) as error:
+            raise _unreadable("stamp", None, error) from None
+
+    def at(self, snapshot_id: int) -> Stamp:
+        """The same stamp, carried by `snapshot_id`."""
+        return replace(self, snapshot_id=snapshot_id)
+
+    def next_offset(self, topic: str, partition: int) -> int | None:
+        """The next offset to read, or None if the topic or the partition was not stamped."""
+        known = self.offsets.get(topic)
+        return None if known is None else known["partitions"].get(str(partition))
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkLedger:
+    """What a chunked read of one table had finished when a commit of its stage was made.
+
+    Attributes:
+        w: hash of the watermark the chunks were read under; chunks of another W count for nothing.
+        server_uuid: the server that was read.
+        fingerprint: of the table's definition at W.
+        done_to: last key read (inclusive, in key order), or None before the first chunk or if keyless.
+        rows: rows read so far.
+        complete: the whole table has been read.
+    """
+
+    w: str
+    server_uuid: str
+    fingerprint: str
+    done_to: tuple[Any, ...] | None = None
+    rows: int = 0
+    complete: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "done_to", None if self.done_to is None else tuple(self.done_to))
+        object.__setattr__(self, "rows", _whole(self.rows, "rows"))
+
+    def same_read(self, other: ChunkLedger) -> bool:
+        """Whether both belong to one read: the same W, server and table definition."""
+        return (self.w, self.server_uuid, self.fingerprint) == (other.w, other.server_uuid, other.fingerprint)
+
+    def to_summary(self) -> dict[str, str]:
+        """The ledger as one snapshot-summary property."""
+        return {LEDGER: _dump({**{name: getattr(self, name) for name in self.__slots__}, "done_to": self._key()})}
+
+    def _key(self) -> list[Any] | None:
+        return None if self.done_to is None else list(self.done_to)
+
+    @classmethod
+    def from_summary(cls, summary: Mapping[str, str]) -> ChunkLedger | None:
+        """The ledger of a snapshot summary, or None. Raises UnknownStateError if it cannot be read."""
+        if LEDGER not in summary:
+            return None
+        try:
+            return cls(**json.loads(summary[LEDGER]))
+        except (ValueError, TypeError) as error:
+            raise _unreadable("chunk ledger", None, error) from None
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _whole(value: Any, what: str) -> int:
+    """A whole number that is not negative; bool and 1.5 are refused, "7" is read."""
+    number = int(value) if isinstance(value, str) else value
+    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+        raise ValueError(f"{what} must be a whole number of 0 or more, not {value!r}")
+    return number
+
+
+def _topic(topic: str, offsets: Mapping[str, Any]) -> TopicOffsets:
+    partitions = {
+        str(_whole(p, "a partition")): _whole(o, f"the offset of {topic}") for p, o in offsets["partitions"].items()
+    }
+    return {"id": str(offsets["id"]), "partitions": dict(sorted(partitions.items(), key=lambda item: int(item[0])))}
+
+
+def _unreadable(what: str, snapshot_id: int | None, error: Exception) -> UnknownStateError:
+    return UnknownStateError(
+        f"the {what} cannot be read: {error}",
+        where="" if snapshot_id is None else f"snapshot {snapshot_id}",
+        todo="Recover the table (diff_repair) instead of guessing where it stands.",
+    )
