@@ -81,7 +81,7 @@ class KafkaConnect:
         try:
             self._http.call("POST", ("connectors",), body=body, secrets=secrets_of(config))
         except ConnectorError as error:
-            if error.status != 409 or self.raw_config(name) != {"name": name, **config}:  # noqa: PLR2004
+            if error.status != 409 or self.raw_config(name) != {"name": name, **config}:
                 raise
 
     def put_config(self, name: str, config: Mapping[str, str]) -> None:
@@ -166,7 +166,7 @@ class KafkaConnect:
         try:
             answer = self._http.call(method, ("connectors", name, "offsets"), body=body)
         except ConnectorError as error:
-            if error.status == 400:  # noqa: PLR2004
+            if error.status == 400:
                 raise OffsetRejectedError(
                     f"Connect refused to change the offsets: {error.what}",
                     where=error.where,

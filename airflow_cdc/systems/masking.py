@@ -10,13 +10,16 @@ MASK: Final = "***"
 
 # Parts of a setting's name that make its value a secret.
 _SECRET_WORDS: Final = re.compile(
-    r"password|passwd|passphrase|secret|token|credential|sasl\.jaas|basic\.auth\.user\.info|connection\.string", re.I
+    r"password|passwd|passphrase|secret|token|credential|sasl\.jaas|basic\.auth\.user\.info|connection\.string",
+    re.IGNORECASE,
 )
 # "key" alone is ambiguous: a private key is a secret; key.converter, message.key.columns and key stores are not.
 _SECRET_KEY: Final = re.compile(
-    r"(?:^|[._-])(?:api|access|account|private|encryption|ssl|shared|keystore)?[._-]?key$", re.I
+    r"(?:^|[._-])(?:api|access|account|private|encryption|ssl|shared|keystore)?[._-]?key$", re.IGNORECASE
 )
-_NOT_SECRET: Final = re.compile(r"(?:location|converter|columns|enable|enabled|type|class|path|file|partitions)$", re.I)
+_NOT_SECRET: Final = re.compile(
+    r"(?:location|converter|columns|enable|enabled|type|class|path|file|partitions)$", re.IGNORECASE
+)
 # column.mask.hash.SHA-256.with.salt.<salt> holds its secret in its own name
 _SALT: Final = re.compile(r"(\.with\.salt\.)(.+)$")
 # ${file:/run/secrets:pw} and the like only point to a secret
@@ -24,7 +27,7 @@ _REFERENCE: Final = re.compile(r"\$\{[^{}]+\}")
 _IN_URL: Final = re.compile(r"(\w+://)[^/\s:@]+:[^/\s@]+@")
 _IN_TEXT: Final = re.compile(
     r"((?:password|passwd|secret|token|api[._-]?key|access[._-]?key)[\w.\-]*[\"']?\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s,;&\"'}\]]+)",
-    re.I,
+    re.IGNORECASE,
 )
 
 

@@ -73,12 +73,12 @@ _MEANINGS: Final[dict[int, _Meaning]] = {
         SourceAccessError, "the server blocks this host: {message}", "Unblock it with mysqladmin flush-hosts."
     ),
     1130: _Meaning(SourceAccessError, "{message}", "Allow this host in the user's account name."),
-    1049: _Meaning(SourceAccessError, "{message}", "Check the schema of the connection."),
+    1049: _Meaning(SourceAccessError, "could not {doing}: {message}", "Check the schema's name."),
     1205: _Meaning(
         SourceLockTimeoutError, "a lock was not granted in time", "See which statement holds it, and try again."
     ),
     1381: _Meaning(SourceSettingError, "the binary log is off", "Start the server with --log-bin; CDC reads it."),
-    1193: _Meaning(SourceSettingError, "{message}", "The server is older than what this needs."),
+    1193: _Meaning(SourceSettingError, "could not {doing}: {message}", "The server is older than what this needs."),
     2002: _Meaning(SourceUnreachableError, "cannot connect: {message}", _CHECK_HOST),
     2003: _Meaning(SourceUnreachableError, "cannot connect: {message}", _CHECK_HOST),
     2005: _Meaning(SourceUnreachableError, "unknown host: {message}", _CHECK_HOST),
@@ -123,7 +123,7 @@ def _parts(error: Exception) -> tuple[int, str]:
 
 
 def _missing_privilege(message: str, where: str, doing: str, number: int) -> MissingPrivilegeError:
-    privilege = "XA_RECOVER_ADMIN" if number == 1401 else ""  # noqa: PLR2004 - the server's text names nothing here
+    privilege = "XA_RECOVER_ADMIN" if number == 1401 else ""
     table = ""
     if match := _NEEDS.search(message):
         privilege = _least(match[1])

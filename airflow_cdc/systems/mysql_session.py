@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl as tls
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -85,7 +85,7 @@ class Session:
     @property
     def id(self) -> int:
         """The server's connection id."""
-        return int(self.connection.thread_id())
+        return int(self.connection.thread_id())  # type: ignore[no-untyped-call]
 
     @property
     def version(self) -> ServerVersion:
@@ -116,10 +116,8 @@ class Session:
 
     def close(self) -> None:
         """End the connection at once; a connection that is already gone is no error."""
-        try:
+        with suppress(pymysql.MySQLError, OSError):
             self.connection.close()
-        except (pymysql.MySQLError, OSError):
-            self.connection._force_close()  # noqa: SLF001 - the only way to free the socket without the server's answer
 
 
 def open_connection(endpoint: MySqlEndpoint, *, read_timeout: float | None = None) -> Connection[Any]:
@@ -163,9 +161,9 @@ def session_pins(version: ServerVersion) -> tuple[str, ...]:
 
 def _pin(connection: Connection[Any], where: str) -> None:
     session = Session(connection, where)
-    greeted = ServerVersion.parse(str(connection.get_server_info()))
+    greeting = str(connection.get_server_info())  # type: ignore[no-untyped-call]
     try:
-        session.run(f"SET {', '.join(session_pins(greeted))}", doing="set up the session")
+        session.run(f"SET {', '.join(session_pins(ServerVersion.parse(greeting)))}", doing="set up the session")
     except SourceError:
         session.close()
         raise
