@@ -1,0 +1,197 @@
+"""What a comparison means: every rule of core/verdict.py, and against a brute-force model of a changing source."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_cdc.core.report import Verdict
+from airflow_cdc.core.verdict import (
+    SAMPLE_KEYS,
+    FirstEvent,
+    Image,
+    ImageCount,
+    KeyEvidence,
+    KeyVerdict,
+    LeafSum,
+    Tally,
+    classify_count,
+    classify_key,
+    compare_images,
+    lanes_of,
+    table_verdict,
+    unequal,
+    without,
+)
+
+A: Image = ("a",)
+B: Image = ("b",)
+
+
+@pytest.mark.parametrize(
+    ("source", "sink", "verdict"),
+    [
+        (None, None, KeyVerdict.EQUAL),
+        (A, A, KeyVerdict.EQUAL),
+        (A, None, KeyVerdict.MISSING),
+        (None, A, KeyVerdict.GHOST),
+        (A, B, KeyVerdict.DIFFERENT),
+        (("a", "{}"), ("a", '{"x":1}'), KeyVerdict.DIFFERENT),
+    ],
+)
+def test_two_images_are_told_apart(source: Image | None, sink: Image | None, verdict: KeyVerdict) -> None:
+    assert compare_images(source, sink) is verdict
+
+
+@pytest.mark.parametrize(
+    ("evidence", "verdict"),
+    [
+        # in flight: the source has moved on, and the log says what it held at the compared ends
+        (KeyEvidence(A, (B,), FirstEvent(A)), KeyVerdict.EQUAL),
+        (KeyEvidence(None, (B,), FirstEvent(None)), KeyVerdict.EQUAL),
+        (KeyEvidence(A, (None,), FirstEvent(A)), KeyVerdict.EQUAL),
+        # in flight, and the sink was wrong before that: a value that came back must not hide it
+        (KeyEvidence(A, (A,), FirstEvent(B)), KeyVerdict.DIFFERENT),
+        (KeyEvidence(None, (B,), FirstEvent(B)), KeyVerdict.MISSING),
+        (KeyEvidence(A, (B,), FirstEvent(None)), KeyVerdict.GHOST),
+        # no event: one read is not enough, since a change is logged before it is visible
+        (KeyEvidence(A, (B,)), KeyVerdict.UNSETTLED),
+        (KeyEvidence(A, (B, A)), KeyVerdict.EQUAL),
+        (KeyEvidence(A, (B, B)), KeyVerdict.DIFFERENT),
+        (KeyEvidence(A, (None, None)), KeyVerdict.GHOST),
+        (KeyEvidence(None, (B, B)), KeyVerdict.MISSING),
+        (KeyEvidence(A, (B, None)), KeyVerdict.UNSETTLED),
+        (KeyEvidence(A, (B, None, None)), KeyVerdict.GHOST),
+        (KeyEvidence(A), KeyVerdict.UNSETTLED),
+    ],
+)
+def test_inv_24_one_key_is_classified_by_its_evidence(evidence: KeyEvidence, verdict: KeyVerdict) -> None:
+    assert classify_key(evidence) is verdict
+
+
+values = st.one_of(st.none(), st.sampled_from([("x",), ("y",), ("z",)]))
+
+
+@given(sink=values, history=st.lists(values, min_size=1, max_size=6), seen=st.integers(0, 5))
+def test_inv_24_a_key_is_judged_by_what_the_source_held_at_the_compared_ends(
+    sink: Image | None, history: list[Image | None], seen: int
+) -> None:
+    """`history[0]` is the source at the ends; the reads may come anywhere later, and the verdict must not depend on it."""
+    changes = [(old, new) for old, new in zip(history, history[1:], strict=False) if old != new]
+    event = FirstEvent(changes[0][0]) if changes else None
+    read = history[min(seen, len(history) - 1)]
+    found = classify_key(KeyEvidence(sink, (read, history[-1], history[-1]), event))
+    assert found is compare_images(history[0], sink)
+
+
+def test_a_count_without_events_is_compared_as_it_is() -> None:
+    assert classify_count(ImageCount(sink=2, source=2)) == (KeyVerdict.EQUAL, 0)
+    assert classify_count(ImageCount(sink=1, source=3)) == (KeyVerdict.MISSING, 2)
+    assert classify_count(ImageCount(sink=3, source=0)) == (KeyVerdict.GHOST, -3)
+
+
+def test_events_that_the_read_saw_are_taken_back() -> None:
+    # two copies at the ends, then one came and one went, then one more came; the read saw the first two
+    seen = ImageCount(sink=2, source=2, changes=(1, -1, 1), surely_seen=2, maybe_seen=2)
+    assert classify_count(seen) == (KeyVerdict.EQUAL, 0)
+    assert (
+        classify_count(ImageCount(sink=2, source=3, changes=(1,), surely_seen=0, maybe_seen=0))[0] is KeyVerdict.MISSING
+    )
+
+
+def test_an_event_that_the_read_may_have_seen_leaves_it_open() -> None:
+    assert classify_count(ImageCount(sink=2, source=3, changes=(1,), maybe_seen=1))[0] is KeyVerdict.UNSETTLED
+    # no cut makes the two agree, wherever it was
+    assert classify_count(ImageCount(sink=0, source=3, changes=(1,), maybe_seen=1)) == (KeyVerdict.MISSING, 2)
+
+
+@given(
+    start=st.integers(5, 9),
+    changes=st.lists(st.sampled_from([1, -1]), max_size=5),
+    cut=st.integers(0, 5),
+    slack=st.tuples(st.integers(0, 2), st.integers(0, 2)),
+    wrong=st.integers(-2, 2),
+)
+def test_inv_24_a_multiset_is_never_judged_falsely(
+    start: int, changes: list[int], cut: int, slack: tuple[int, int], wrong: int
+) -> None:
+    """The true cut lies within the bounds: EQUAL and a difference are then only said when they are true."""
+    cut = min(cut, len(changes))
+    low, high = max(0, cut - slack[0]), min(len(changes), cut + slack[1])
+    sink = start + wrong
+    found, _ = classify_count(ImageCount(sink, start + sum(changes[:cut]), tuple(changes), low, high))
+    if found is KeyVerdict.EQUAL:
+        assert wrong == 0
+    elif found is not KeyVerdict.UNSETTLED:
+        assert wrong != 0
+    if low == high:
+        assert found is not KeyVerdict.UNSETTLED
+
+
+def test_a_tally_counts_rows_and_keeps_the_first_keys() -> None:
+    tally = Tally()
+    for number in range(30):
+        tally.add(KeyVerdict.GHOST, f"k{number}")
+    tally.add(KeyVerdict.MISSING, "many", 4)
+    tally.add(KeyVerdict.EQUAL, "fine")
+    assert (tally.ghosts, tally.missing, tally.different, tally.equal) == (30, 4, 0, 1)
+    assert tally.wrong == 34
+    assert tally.samples["ghosts"] == [f"k{number}" for number in range(SAMPLE_KEYS)]
+    assert "fine" not in tally.samples.get("equal", [])
+
+
+@pytest.mark.parametrize(
+    ("found", "doubts", "verdict"),
+    [
+        ([], (), Verdict.MATCH),
+        ([KeyVerdict.EQUAL], (), Verdict.MATCH),
+        ([KeyVerdict.DIFFERENT], (), Verdict.MISMATCH),
+        ([KeyVerdict.UNSETTLED], (), Verdict.INCONCLUSIVE),
+        ([KeyVerdict.UNSETTLED, KeyVerdict.GHOST], (), Verdict.MISMATCH),
+        ([], ("3 dead letters",), Verdict.INCONCLUSIVE),
+        ([KeyVerdict.MISSING], ("3 dead letters",), Verdict.MISMATCH),
+    ],
+)
+def test_a_table_matches_only_without_difference_and_doubt(
+    found: list[KeyVerdict], doubts: tuple[str, ...], verdict: Verdict
+) -> None:
+    tally = Tally()
+    for number, kind in enumerate(found):
+        tally.add(kind, str(number))
+    assert table_verdict(tally, doubts) is verdict
+
+
+def leaves_of(rows: dict[int, list[str]]) -> dict[int, LeafSum]:
+    sums = {}
+    for leaf, hashes in rows.items():
+        lanes = [lanes_of(h) for h in hashes]
+        sums[leaf] = LeafSum(len(hashes), sum(a for a, _ in lanes), sum(b for _, b in lanes))
+    return {leaf: total for leaf, total in sums.items() if total.n}
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@given(
+    kept=st.dictionaries(st.integers(0, 4), st.lists(st.text(max_size=3), max_size=4), max_size=4),
+    moved=st.lists(st.tuples(st.integers(0, 4), st.text(max_size=3)), max_size=6),
+)
+def test_rows_in_flight_are_taken_out_of_leaves_exactly(
+    kept: dict[int, list[str]], moved: list[tuple[int, str]]
+) -> None:
+    quiet = {leaf: [digest(text) for text in texts] for leaf, texts in kept.items()}
+    busy = {leaf: list(hashes) for leaf, hashes in quiet.items()}
+    for leaf, text in moved:
+        busy.setdefault(leaf, []).append(digest(text))
+    left = without(leaves_of(busy), [(leaf, digest(text), 1) for leaf, text in moved])
+    assert left == leaves_of(quiet)
+    assert unequal(left, leaves_of(quiet)) == ()
+
+
+def test_unequal_leaves_are_named_in_order() -> None:
+    one, two = LeafSum(1, 2, 3), LeafSum(1, 2, 4)
+    assert unequal({3: one, 1: one, 2: one}, {2: two, 1: one, 9: one}) == (2, 3, 9)
