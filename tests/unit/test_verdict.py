@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 
 import pytest
 from hypothesis import given
@@ -80,7 +81,7 @@ def test_inv_24_a_key_is_judged_by_what_the_source_held_at_the_compared_ends(
     sink: Image | None, history: list[Image | None], seen: int
 ) -> None:
     """`history[0]` is the source at the ends; the reads may come anywhere later, and the verdict must not depend on it."""
-    changes = [(old, new) for old, new in zip(history, history[1:], strict=False) if old != new]
+    changes = [(old, new) for old, new in itertools.pairwise(history) if old != new]
     event = FirstEvent(changes[0][0]) if changes else None
     read = history[min(seen, len(history) - 1)]
     found = classify_key(KeyEvidence(sink, (read, history[-1], history[-1]), event))
