@@ -9,11 +9,10 @@ import time
 from pathlib import Path
 
 from rich.console import Console
-from stack.airflow import start_airflow
 
 from demo.show import Show
 from demo.story import tell
-from demo.world import World
+from demo.world import World, airflow_of
 from stack import cluster
 from stack.errors import StackError, UnavailableError
 
@@ -29,9 +28,9 @@ def main() -> int:
         with cluster.start(FOLDER, keep=arguments.keep) as stack:
             world = World(FOLDER.absolute(), stack)
             show.line(f"MySQL {world.mysql.version}, Kafka, Connect with Debezium are up", stack.seconds.get("ready"))
-            with start_airflow(stack, dags=Path("dags"), env=world.environment()) as airflow:
-                show.line(f"Airflow is up at {airflow.url}", airflow.seconds)
-                good = tell(world, airflow, show, rows=arguments.rows)
+            with airflow_of(world) as airflow:
+                show.line(f"Airflow is starting at {airflow.url}")
+                good = tell(world, airflow.client(), show, rows=arguments.rows)
                 show.line("the demo took", time.monotonic() - began)
                 if arguments.keep:
                     show.addresses(world, airflow)

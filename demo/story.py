@@ -6,10 +6,9 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 from typing import Any
-
-from stack.airflow import Airflow
 
 from demo import connectors, dataset, peer
 from demo.check import TableCheck, check
@@ -18,11 +17,13 @@ from demo.show import Show, ended
 from demo.world import NAMESPACE, PIPELINE, World, changes_between, writer
 from stack.process import wait_until
 
-RUN_SECONDS = 1200.0
+Tasks = dict[str, dict[str, Any]]
+
+RUN_SECONDS = 1800.0
 DRAIN_SECONDS = 300.0
 
 
-def tell(world: World, airflow: Airflow, show: Show, *, rows: int) -> bool:
+def tell(world: World, airflow: AirflowClient, show: Show, *, rows: int) -> bool:
     """Run every scene; returns whether the recovery is MATCH and the independent check agrees."""
     settings = fill_and_connect(world, show, rows)
     with writer(world) as counts:
@@ -30,7 +31,7 @@ def tell(world: World, airflow: Airflow, show: Show, *, rows: int) -> bool:
         run(airflow, show, "cdc_recovery", "first copy: the new pipeline is recovered into empty tables")
         run(airflow, show, f"cdc_apply__{PIPELINE}", "live copy: changes since then are applied")
         gap = break_it(world, show)
-        report, span = recover(world, airflow, show)
+        report, tasks = recover(world, airflow, show)
         show.title("the peer: Debezium's own snapshot.mode=when_needed on the same fault")
         healed = connectors.heal_itself(_worker(world), settings["peer"])
         show.line("the peer's re-snapshot is complete", healed)
@@ -43,7 +44,7 @@ def tell(world: World, airflow: Airflow, show: Show, *, rows: int) -> bool:
             "ghosts": sum(left.values()),
             "ghosts_by_table": left,
         },
-        "writer": writer_report(report, counts, span),
+        "writer": writer_report(tasks, counts),
         "gap": asdict(gap),
         "independent_check": [asdict(found) | {"equal": found.equal} for found in drained],
     }
@@ -96,43 +97,42 @@ def break_it(world: World, show: Show) -> Gap:
     return gap
 
 
-def recover(world: World, airflow: Airflow, show: Show) -> tuple[dict[str, Any], tuple[float, float]]:
-    """Scene 3: cdc_recovery, followed step by step; its report and the time it spanned."""
-    began = time.time()
-    run_id = run(airflow, show, "cdc_recovery", "the recovery")
-    reports = sorted((world.folder / "reports" / PIPELINE).glob("*/report.json"), key=lambda path: path.stat().st_mtime)
-    report = json.loads(reports[-1].read_text())
-    if report["run_id"] != run_id:
-        raise RuntimeError(f"the newest report is of run {report['run_id']}, not of {run_id}")
-    return report, (began, time.time())
+def recover(world: World, airflow: AirflowClient, show: Show) -> tuple[dict[str, Any], Tasks]:
+    """Scene 3: cdc_recovery, followed step by step; its report and its task instances."""
+    run_id, tasks = run(airflow, show, "cdc_recovery", "the recovery")
+    found = [json.loads(path.read_text()) for path in (world.folder / "reports" / PIPELINE).glob("*/report.json")]
+    mine = [report for report in found if report["run_id"] == run_id]
+    if not mine:
+        raise StackError(f"the run {run_id} left no report below {world.folder / 'reports'}")
+    return mine[0], tasks
 
 
-def run(airflow: Airflow, show: Show, dag: str, title: str) -> str:
+def run(airflow: AirflowClient, show: Show, dag: str, title: str) -> tuple[str, Tasks]:
     """Trigger a DAG, print its steps as they end behind a progress bar, and require success."""
     show.title(title)
+    airflow.wait_dag(dag)
     run_id = airflow.trigger(dag, {"pipeline": PIPELINE} if dag == "cdc_recovery" else {})
-    seen: set[str] = set()
+    seen: dict[str, Any] = {}
     with show.bar() as bar:
         progress = bar.add_task(dag, total=None)
 
-        def over() -> str | None:
-            tasks = airflow.tasks(dag, run_id)
-            for task in sorted(tasks, key=lambda t: str(t.get("end_date"))):
-                if ended(task) and task["task_id"] not in seen:
-                    seen.add(task["task_id"])
-                    show.step(task)
+        def watch(tasks: Tasks) -> None:
+            fresh = [task for name, task in tasks.items() if ended(task) and name not in seen]
+            for task in sorted(fresh, key=lambda one: str(one.get("end_date"))):
+                show.step(task)
+                seen[task["task_id"]] = task
             bar.update(progress, total=len(tasks), completed=len(seen))
-            state = airflow.run_state(dag, run_id)
-            return state if state in ("success", "failed") and all(ended(task) for task in tasks) else None
 
-        state = wait_until(over, timeout=RUN_SECONDS, what=f"{dag} to end")
+        state = airflow.wait_run(dag, run_id, timeout=RUN_SECONDS, watch=watch)
+    tasks = airflow.tasks(dag, run_id)
     if state != "success":
-        failed = [task["task_id"] for task in airflow.tasks(dag, run_id) if task["state"] == "failed"]
-        raise RuntimeError(f"{dag} failed in {', '.join(failed)}; its logs are in build/demo/airflow/logs")
-    return run_id
+        failed = [name for name, task in tasks.items() if task["state"] == "failed"]
+        said = airflow.log(dag, run_id, failed[0])[-3000:] if failed else ""
+        raise StackError(f"{dag} failed in {', '.join(failed)}:\n{said}")
+    return run_id, tasks
 
 
-def drain(world: World, airflow: Airflow, show: Show) -> list[TableCheck]:
+def drain(world: World, airflow: AirflowClient, show: Show) -> list[TableCheck]:
     """Scene 4: the writer has stopped; apply what is left, then compare every row by other means."""
     connection = world.mysql.connect()
     with connection.cursor() as cursor:
@@ -151,14 +151,21 @@ def drain(world: World, airflow: Airflow, show: Show) -> list[TableCheck]:
     return check(world.admin, world.lake, dataset.SCHEMA, NAMESPACE, list(dataset.TABLES))
 
 
-def writer_report(report: Mapping[str, Any], counts: Path, span: tuple[float, float]) -> dict[str, Any]:
-    """Row changes the writer made during the recovery, and during each of its steps."""
-    total = changes_between(counts, *span)
-    steps = {}
-    for step in report["steps"]:
-        if begun := step.get("started_at"):
-            steps[step["name"]] = changes_between(counts, begun, begun + step["seconds"])
-    return {"changes": total, "per_second": round(total / max(1.0, span[1] - span[0]), 1), "steps": steps}
+def writer_report(tasks: Tasks, counts: Path) -> dict[str, Any]:
+    """Row changes the writer made during the recovery, and during each of its tasks, by its own count."""
+    spans = {name: _span(task) for name, task in tasks.items() if task.get("start_date") and task.get("end_date")}
+    begun, over = min(start for start, _ in spans.values()), max(stop for _, stop in spans.values())
+    total = changes_between(counts, begun, over)
+    return {
+        "changes": total,
+        "per_second": round(total / max(1.0, over - begun), 1),
+        "steps": {name: changes_between(counts, *span) for name, span in spans.items()},
+    }
+
+
+def _span(task: Mapping[str, Any]) -> tuple[float, float]:
+    start, stop = (datetime.fromisoformat(str(task[key])).timestamp() for key in ("start_date", "end_date"))
+    return start, stop
 
 
 def conclude(show: Show, report: Mapping[str, Any], checks: list[TableCheck], path: Path) -> bool:

@@ -16,11 +16,24 @@ from typing import Any
 import yaml
 
 from demo.dataset import SCHEMA, TABLES
+from stack import fetch
+from stack.airflow import AirflowServer, AirflowSettings, start_airflow
 from stack.cluster import Stack
 from stack.mysql import MySqlServer
+from stack.process import end
 
 PIPELINE = "shop"
 NAMESPACE = "shop"
+SPARK = {
+    "spark.driver.memory": "1500m",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.scheduler.mode": "FAIR",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +90,10 @@ class World:
             **self.connections(),
             "AIRFLOW__CDC__REGISTRY": str(self.write_registry()),
             "AIRFLOW__CDC__REPORT_DIR": str(self.folder / "reports"),
+            "AIRFLOW__CDC__SPARK_JARS": ",".join(str(jar) for jar in fetch.set_jars("spark")),
+            "AIRFLOW__CDC__SPARK_CONF": json.dumps(SPARK),
+            # the demo applies when its story says so
+            "AIRFLOW__CDC__APPLY_SCHEDULE": "0 0 1 1 *",
         }
 
     def write_registry(self) -> Path:
@@ -93,6 +110,20 @@ class World:
         }
         path.write_text(yaml.safe_dump({"pipelines": {PIPELINE: pipeline}}, sort_keys=False))
         return path
+
+
+@contextmanager
+def airflow_of(world: World) -> Iterator[AirflowServer]:
+    """A real Airflow with the repository's DAGs and the world's connections; ended with this block unless kept."""
+    settings = AirflowSettings(Path("dags"), world.environment())
+    server = start_airflow(world.folder, world.stack.logs, settings, keep=world.stack.keep)
+    world.stack.others.update(server.children)
+    world.stack.save()
+    try:
+        yield server
+    finally:
+        if not world.stack.keep:
+            end(*server.children.values())
 
 
 @contextmanager
