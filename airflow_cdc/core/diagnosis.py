@@ -31,7 +31,9 @@ _REQUIRED = ("source", "connector", "transport", "control")
 _RUNBOOKS = "docs/problems.md"
 _STILL = frozenset({"STOPPED", "PAUSED"})
 _SETTLED = frozenset({"RUNNING", "FAILED", "STOPPED", "PAUSED"})
-_SECRET = re.compile(r"(?i)((?:password|passwd|pwd|secret|token|credential)[\w.\-]*\s*[=:]\s*)(\"[^\"]*\"|[^\s,;&)]+)")
+_SECRET = re.compile(
+    r"(?i)((?:password|passwd|pwd|secret|token|credential)[\w.\-]*[\"']?\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s,;&)]+)"
+)
 _URL_SECRET = re.compile(r"(://[^\s:/@]+:)[^\s@/]+@")
 
 

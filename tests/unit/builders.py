@@ -1,0 +1,85 @@
+"""Observations for tests: a healthy pipeline, of which a test changes what it is about."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from airflow_cdc.core.gtid import GtidSet
+from airflow_cdc.core.observation import (
+    BinlogFile,
+    ConnectorFacts,
+    ControlFacts,
+    Observation,
+    SinkFacts,
+    SinkTableFacts,
+    SourceFacts,
+    TaskState,
+    TopicState,
+    TransportFacts,
+)
+from airflow_cdc.core.pipeline import ConnectorSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec
+from airflow_cdc.core.position import BinlogPosition, Watermark
+from airflow_cdc.core.stamp import Stamp
+
+UUID = "75ac0c48-7f6b-11f0-9c3a-0242ac110002"
+OTHER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+TAKEN_AT = "2026-11-21T09:00:00.000+00:00"
+
+PIPELINE = Pipeline(
+    name="shop",
+    source=SourceSpec("mysql", "shop_mysql", ("shop.customers", "shop.orders")),
+    connector=ConnectorSpec("debezium", "shop_connect", "shop"),
+    transport=TransportSpec("kafka", "shop_kafka"),
+    sink=SinkSpec("iceberg", "lake", "shop"),
+)
+SOURCE = SourceFacts(
+    server_uuid=UUID,
+    server_id=1,
+    version="9.7.4",
+    gtid_mode="ON",
+    gtid_executed=GtidSet.parse(f"{UUID}:1-100"),
+    gtid_purged=GtidSet.parse(f"{UUID}:1-50"),
+    binlog_files=tuple(BinlogFile(f"mysql-bin.{n:06}", 1000) for n in (8, 9, 10)),
+    current=BinlogPosition("mysql-bin.000010", 1000),
+    log_bin=True,
+    binlog_format="ROW",
+    row_image="FULL",
+    uptime_s=3600,
+)
+GTID_OFFSET = {"file": "mysql-bin.000009", "pos": 500, "gtids": f"{UUID}:1-80", "ts_sec": 1}
+CONNECTOR = ConnectorFacts(
+    state="RUNNING",
+    tasks=(TaskState(0, "RUNNING"),),
+    config={"topic.prefix": "shop"},
+    offset=GTID_OFFSET,
+    offset_partition={"server": "shop"},
+    offsets_count=1,
+)
+TRANSPORT = TransportFacts({"shop.shop.orders": TopicState("shop.shop.orders", "id1", {0: (0, 10)})})
+SINK = SinkFacts({name: SinkTableFacts(True, 7, Stamp(3), 10) for name in PIPELINE.source.tables})
+HEALTHY = Observation(PIPELINE, TAKEN_AT, SOURCE, CONNECTOR, TRANSPORT, SINK, ControlFacts(3))
+WATERMARK = Watermark(UUID, "mysql-bin.000009", 500, GtidSet.parse(f"{UUID}:1-80"), TAKEN_AT, 1)
+
+
+def seen(**parts: Any) -> Observation:
+    """The healthy observation with whole parts replaced."""
+    return replace(HEALTHY, **parts)
+
+
+def with_source(**facts: Any) -> Observation:
+    """The healthy observation with some facts of the server replaced."""
+    return seen(source=replace(SOURCE, **facts))
+
+
+def with_connector(**facts: Any) -> Observation:
+    """The healthy observation with some facts of the connector replaced."""
+    return seen(connector=replace(CONNECTOR, **facts))
+
+
+def file_offset(file: str, pos: int = 500) -> dict[str, Any]:
+    """The stored offset of a connector on a server without GTID."""
+    return {"file": file, "pos": pos, "ts_sec": 1}
+
+
+FAILED: dict[str, Any] = {"tasks": (TaskState(0, "FAILED", "io.debezium.DebeziumException: it broke"),)}

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.core.pipeline import HoldPolicy, Limit, Pipeline, Policy, parse_duration
+from tests.unit.builders import PIPELINE
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("45s", 45), ("30m", 1800), ("2h", 7200), ("1d", 86400), ("1h 30m", 5400), ("1H30M", 5400), ("90", 90), (7, 7)],
+)
+def test_durations(text: str | int, seconds: int) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "2 hours", "h", "-1h", "1.5h", "2w", True, None, "2h x"])
+def test_malformed_durations_are_refused(text: object) -> None:
+    with pytest.raises(ConfigError, match="is not a duration"):
+        parse_duration(text)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "removed", "total", "exceeded"),
+    [
+        ("1%", 10, 1000, False),
+        ("1%", 11, 1000, True),
+        ("0.5%", 6, 1000, True),
+        ("0", 1, 1000, True),
+        (0, 0, 0, False),
+        ("100", 100, 5, False),
+        (100, 101, 10**9, True),
+        ("1%", 1, 0, True),
+    ],
+)
+def test_limits(text: str | int, removed: int, total: int, exceeded: bool) -> None:
+    assert Limit.parse(text).exceeded_by(removed, total) is exceeded
+
+
+@pytest.mark.parametrize("text", ["", "%", "-1%", "101%", "many", True, None])
+def test_malformed_limits_are_refused(text: object) -> None:
+    with pytest.raises(ConfigError, match="is not a limit"):
+        Limit.parse(text)  # type: ignore[arg-type]
+
+
+@given(st.integers(0, 10**9) | st.integers(0, 100).map(lambda n: f"{n}%"))
+def test_limit_parse_reverses_str(value: str | int) -> None:
+    assert Limit.parse(str(Limit.parse(value))) == Limit.parse(value)
+
+
+def test_pipeline_survives_json() -> None:
+    changed = replace(
+        PIPELINE, policy=Policy(max_deletes=Limit.parse(7), notify=("a",), hold=HoldPolicy("off", 9), publish="each")
+    )
+    for pipeline in (PIPELINE, changed):
+        again = Pipeline.from_json(json.loads(json.dumps(pipeline.to_json())))
+        assert again == pipeline
+        assert again.hash == pipeline.hash
+        assert Pipeline.from_json(json.dumps(pipeline.to_json())) == pipeline
+
+
+def test_any_change_of_the_definition_changes_its_hash() -> None:
+    changed = [
+        replace(PIPELINE, name="shop2"),
+        replace(PIPELINE, source=replace(PIPELINE.source, tables=("shop.orders",))),
+        replace(PIPELINE, connector=replace(PIPELINE.connector, name="x")),
+        replace(PIPELINE, transport=replace(PIPELINE.transport, conn_id="x")),
+        replace(PIPELINE, sink=replace(PIPELINE.sink, namespace="x")),
+        replace(PIPELINE, spark=replace(PIPELINE.spark, conn_id="x")),
+        replace(PIPELINE, policy=replace(PIPELINE.policy, max_deletes=Limit.parse("2%"))),
+    ]
+    assert len({p.hash for p in [*changed, PIPELINE]}) == len(changed) + 1
+
+
+@pytest.mark.parametrize("change", [{"source": {"nope": 1}}, {"policy": {"nope": 1}}, {"policy": {"max_deletes": "x"}}])
+def test_malformed_definition_is_refused(change: dict[str, object]) -> None:
+    with pytest.raises(ConfigError):
+        Pipeline.from_json({**PIPELINE.to_json(), **change})
+
+
+def test_sink_table_is_the_name_without_its_schema() -> None:
+    assert PIPELINE.sink_table("shop.orders") == "orders"
+    assert PIPELINE.sink_table("orders") == "orders"

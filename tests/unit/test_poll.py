@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import pytest
+
+from airflow_cdc.core.errors import CdcError, DeadlineError
+from airflow_cdc.core.poll import NotYet, poll_until
+
+
+class Clock:
+    """A clock that only sleeping moves."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.sleeps: list[float] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.sleeps.append(seconds)
+        self.now += seconds
+
+
+def test_returns_the_first_answer_even_if_it_is_falsy() -> None:
+    answers = iter([None, None, 0])
+    clock = Clock()
+    assert poll_until(lambda: next(answers), timeout=10, interval=2, what="x", clock=clock, sleep=clock.sleep) == 0
+    assert clock.sleeps == [2, 2]
+
+
+def test_probes_once_with_no_time_and_without_sleeping() -> None:
+    clock = Clock()
+    assert poll_until(lambda: "now", timeout=0, what="x", clock=clock, sleep=clock.sleep) == "now"
+    assert clock.sleeps == []
+
+
+def test_never_sleeps_past_the_deadline_and_probes_there_once_more() -> None:
+    clock = Clock()
+    probed: list[float] = []
+    with pytest.raises(DeadlineError):
+        poll_until(lambda: probed.append(clock.now), timeout=5, interval=2, what="x", clock=clock, sleep=clock.sleep)
+    assert probed == [0, 2, 4, 5]
+
+
+def test_deadline_names_what_and_the_last_state() -> None:
+    clock = Clock()
+
+    def probe() -> None:
+        raise NotYet(f"PAUSED at {clock.now:g}")
+
+    with pytest.raises(DeadlineError) as caught:
+        poll_until(probe, timeout=1, interval=1, what="connector shop STOPPED", clock=clock, sleep=clock.sleep)
+    assert str(caught.value) == "connector shop STOPPED: not reached within 1 s; last seen: PAUSED at 1"
+    assert caught.value.last == "PAUSED at 1"
+    assert isinstance(caught.value, CdcError)
+
+
+def test_other_errors_of_the_probe_are_not_swallowed() -> None:
+    def probe() -> None:
+        raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        poll_until(probe, timeout=1, what="x")

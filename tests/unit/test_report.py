@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from airflow_cdc.core.errors import VerificationError
+from airflow_cdc.core.report import (
+    ComparedAt,
+    NotCompared,
+    RecoveryReport,
+    StepReport,
+    TableReport,
+    Verdict,
+    overall,
+)
+from airflow_cdc.reporting import render_html
+from tests.unit.builders import GTID_OFFSET, WATERMARK
+
+TABLE = TableReport(
+    table="shop.orders",
+    source_rows=200_000,
+    sink_rows=200_000,
+    missing=0,
+    ghosts=0,
+    different=0,
+    leaves=46,
+    leaves_rechecked=2,
+    columns_not_compared=(NotCompared("total", "generated"),),
+    compared_at=ComparedAt(8123, "mysql-bin.000009:500"),
+    verdict=Verdict.MATCH,
+)
+BAD = replace(TABLE, table="shop.events", ghosts=3, verdict=Verdict.MISMATCH, samples=("7", "<b>8</b>"))
+REPORT = RecoveryReport(
+    pipeline="shop",
+    run_id="manual__1",
+    problem="GTID_PURGED",
+    evidence={"gtids missing": "x:1-3"},
+    strategy="full_snapshot",
+    data_loss="nothing",
+    watermark=WATERMARK.to_json(),
+    epoch=4,
+    offset_before=GTID_OFFSET,
+    offset_after=GTID_OFFSET,
+    tables=(TABLE,),
+    steps=(StepReport("open_recovery", 0.12345, "done"),),
+)
+KEYS = [
+    "pipeline",
+    "run_id",
+    "problem",
+    "evidence",
+    "strategy",
+    "data_loss",
+    "watermark",
+    "epoch",
+    "offset_before",
+    "offset_after",
+    "tables",
+    "steps",
+    "verdict",
+]
+TABLE_KEYS = [
+    "table",
+    "source_rows",
+    "sink_rows",
+    "missing",
+    "ghosts",
+    "different",
+    "leaves",
+    "leaves_rechecked",
+    "columns_not_compared",
+    "compared_at",
+    "verdict",
+]
+
+
+def test_keys_are_exactly_the_contract() -> None:
+    value = json.loads(REPORT.to_text())
+    assert list(value) == KEYS
+    assert list(value["tables"][0]) == TABLE_KEYS
+    assert value["tables"][0]["columns_not_compared"] == [{"column": "total", "reason": "generated"}]
+    assert value["tables"][0]["compared_at"] == {"snapshot_id": 8123, "position": "mysql-bin.000009:500"}
+    assert value["steps"] == [{"name": "open_recovery", "seconds": 0.123, "state": "done"}]
+    assert value["verdict"] == "MATCH"
+
+
+def test_optional_keys_only_when_given() -> None:
+    more = replace(REPORT, peer={"seconds": 50.1, "ghosts": 1999}, writer={"recover": 900}).to_json()
+    assert list(more) == [*KEYS, "peer", "writer"]
+    assert "samples" in replace(REPORT, tables=(BAD,), verdict=None).to_json()["tables"][0]
+
+
+def test_report_survives_json() -> None:
+    for report in (REPORT, replace(REPORT, tables=(TABLE, BAD), verdict=None, peer={"ghosts": 1}, reason="x")):
+        again = RecoveryReport.from_json(report.to_text())
+        assert again.to_json() == report.to_json()
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "worst"),
+    [
+        ([], "INCONCLUSIVE"),
+        (["MATCH"], "MATCH"),
+        (["MATCH", "INCONCLUSIVE"], "INCONCLUSIVE"),
+        (["INCONCLUSIVE", "MISMATCH", "MATCH"], "MISMATCH"),
+    ],
+)
+def test_overall_is_the_worst(verdicts: list[str], worst: str) -> None:
+    assert overall(Verdict(v) for v in verdicts) == worst
+
+
+@pytest.mark.parametrize("count", ["missing", "ghosts", "different"])
+def test_a_match_with_unequal_rows_cannot_be_reported(count: str) -> None:
+    with pytest.raises(VerificationError, match=r"unequal rows \(shop\.orders\)"):
+        TableReport.from_json({**TABLE.to_json(), count: 1})
+
+
+def test_a_run_cannot_be_better_than_its_tables() -> None:
+    with pytest.raises(VerificationError, match="MATCH was reported while a table is MISMATCH"):
+        replace(REPORT, tables=(TABLE, BAD), verdict=Verdict.MATCH)
+    assert replace(REPORT, verdict=Verdict.INCONCLUSIVE).verdict is Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(("verdict", "status"), [("MATCH", 0), ("INCONCLUSIVE", 3), ("MISMATCH", 1)])
+def test_exit_status(verdict: str, status: int) -> None:
+    assert replace(REPORT, verdict=Verdict(verdict)).exit_status == status
+
+
+# ---- assembled from the ledger -----------------------------------------------------------------
+
+DECISION = {
+    "diagnosis": {"code": "GTID_PURGED", "evidence": {"a": "b"}},
+    "plan": {"strategy": "full_snapshot", "data_loss": "nothing", "reason": "GTID_PURGED: read again."},
+}
+VERIFIED = {**TABLE.to_json(), "snapshot_id": 8123}
+DOCUMENT: dict[str, Any] = {
+    "epoch": 4,
+    "tables": ["shop.orders"],
+    "watermark": WATERMARK.to_json(),
+    "verified": {"shop.orders": VERIFIED},
+    "published": {"shop.orders": 8123},
+}
+STEPS = [{"name": "open_recovery", "started": "t", "seconds": 1.5, "state": "done"}]
+
+
+def test_assembled_report_of_a_finished_run() -> None:
+    report = RecoveryReport.assemble("shop", "r1", DECISION, DOCUMENT, STEPS)
+    assert report.tables == (TABLE,)
+    assert report.steps == (StepReport("open_recovery", 1.5, "done"),)
+    assert (report.problem, report.strategy, report.epoch, report.verdict) == (
+        "GTID_PURGED",
+        "full_snapshot",
+        4,
+        "MATCH",
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"published": {}},
+        {"published": None},
+        {"tables": ["shop.orders", "shop.customers"]},
+        {"verified": {}},
+        {"verified": {"shop.orders": {"snapshot_id": 1}}},
+    ],
+)
+def test_an_unfinished_run_is_inconclusive(change: dict[str, Any]) -> None:
+    report = RecoveryReport.assemble("shop", "r1", DECISION, {**DOCUMENT, **change}, STEPS)
+    assert report.verdict is Verdict.INCONCLUSIVE
+
+
+def test_a_mismatch_stays_one_though_nothing_was_published() -> None:
+    document = {
+        **DOCUMENT,
+        "published": {},
+        "verified": {"shop.orders": {**VERIFIED, "missing": 1, "verdict": "MISMATCH"}},
+    }
+    assert RecoveryReport.assemble("shop", "r1", DECISION, document, STEPS).verdict is Verdict.MISMATCH
+
+
+def test_a_run_that_never_started_has_a_report() -> None:
+    report = RecoveryReport.assemble("shop", "r1", {}, {}, [])
+    assert (report.problem, report.strategy, report.verdict) == ("UNKNOWN", "none", "INCONCLUSIVE")
+    assert set(KEYS) <= set(report.to_json())
+
+
+# ---- the page ----------------------------------------------------------------------------------
+
+
+def test_page_shows_the_numbers() -> None:
+    page = render_html(replace(REPORT, tables=(TABLE, BAD), verdict=None, peer={"ghosts": 1999}))
+    for text in ("MISMATCH", "shop.orders", "shop.events", "200\u202f000", "GTID_PURGED", "1999", "open_recovery"):
+        assert text in page
+
+
+def test_page_is_self_contained_and_follows_the_readers_colours() -> None:
+    page = render_html(REPORT)
+    assert "prefers-color-scheme: dark" in page
+    for outside in ("http://", "https://", "<script", "src=", "@import", "url(", "<link"):
+        assert outside not in page
+
+
+def test_page_escapes_everything() -> None:
+    evil = "<script>alert(1)</script>"
+    page = render_html(
+        replace(
+            REPORT,
+            pipeline=evil,
+            run_id=evil,
+            problem=evil,
+            strategy=evil,
+            data_loss=evil,
+            reason=evil,
+            evidence={evil: evil},
+            offset_before={evil: evil},
+            watermark={evil: evil},
+            peer={evil: evil},
+            writer={evil: evil},
+            links={evil: evil},
+            steps=(StepReport(evil, 1, evil),),
+            tables=(replace(BAD, table=evil, samples=(evil,), columns_not_compared=(NotCompared(evil, evil),)),),
+            verdict=None,
+        )
+    )
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_page_of_an_empty_run() -> None:
+    page = render_html(RecoveryReport.assemble("shop", "r1", {}, {}, []))
+    assert "No table was compared" in page

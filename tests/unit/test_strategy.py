@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from airflow_cdc.core.diagnosis import PROBLEMS, Diagnosis, diagnose
+from airflow_cdc.core.errors import UsageError
+from airflow_cdc.core.observation import ControlFacts, Observation, SinkFacts, SinkTableFacts, Unknown
+from airflow_cdc.core.pipeline import Limit, Policy
+from airflow_cdc.core.strategy import ON_REQUEST, STRATEGIES, Plan, make_plan
+from tests.unit.builders import FAILED, HEALTHY, SOURCE, seen, with_connector, with_source
+from tests.unit.test_diagnosis import PURGED, RECOVERY, ROWS
+
+POLICY = Policy()
+LOST = seen(source=PURGED)
+
+
+def plan(obs: Observation, policy: Policy = POLICY, **options: Any) -> Plan:
+    return make_plan(diagnose(obs), policy, obs, **options)
+
+
+@pytest.mark.parametrize(
+    ("obs", "strategy"),
+    [
+        (HEALTHY, "none"),
+        (LOST, "full_snapshot"),
+        (with_connector(**FAILED), "restart"),
+        (seen(control=ControlFacts(4, RECOVERY)), "finish"),
+    ],
+)
+def test_chosen_strategy(obs: Observation, strategy: str) -> None:
+    chosen = plan(obs)
+    assert chosen.strategy == strategy
+    assert not chosen.refused
+    assert chosen.data_loss == "nothing"
+    assert chosen.steps == STRATEGIES[strategy].steps
+    assert chosen.reason.startswith(diagnose(obs).code)
+
+
+def test_healthy_changes_nothing() -> None:
+    chosen = plan(HEALTHY, Policy(approval="always"))
+    assert (chosen.steps, chosen.destructive, chosen.needs_approval) == (("report",), False, False)
+
+
+@pytest.mark.parametrize("asked", [None, *STRATEGIES])
+@pytest.mark.parametrize("obs", [obs for _, obs, code, _ in ROWS if code == "UNKNOWN"])
+def test_unknown_never_leads_to_a_plan_that_changes_anything(obs: Observation, asked: str | None) -> None:
+    refused = plan(obs, asked=asked)
+    assert refused.refused
+    assert refused.strategy == "none"
+    assert refused.steps == ()
+    assert not refused.destructive
+    assert "UNKNOWN" in refused.reason
+    assert "docs/problems.md#unknown" in refused.reason
+
+
+def test_no_row_or_request_offers_anything_for_unknown() -> None:
+    assert all(not p.strategies for p in PROBLEMS if p.code == "UNKNOWN")
+    assert "UNKNOWN" not in ON_REQUEST
+
+
+def test_every_strategy_named_anywhere_exists() -> None:
+    named = {s for p in PROBLEMS for s in p.strategies} | {s for ss in ON_REQUEST.values() for s in ss}
+    assert named <= set(STRATEGIES)
+    assert set(ON_REQUEST) <= {p.code for p in PROBLEMS}
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        ({"log_bin": False}, "log_bin is OFF"),
+        ({"binlog_format": "STATEMENT"}, "binlog_format is STATEMENT, it must be ROW"),
+        ({"row_image": "MINIMAL"}, "binlog_row_image is MINIMAL, it must be FULL"),
+    ],
+)
+def test_a_source_that_cannot_be_replayed_is_refused_with_the_setting(facts: dict[str, Any], told: str) -> None:
+    obs = with_source(gtid_purged=PURGED.gtid_purged, **facts)
+    assert diagnose(obs).code == "GTID_PURGED"
+    refused = plan(obs)
+    assert refused.refused
+    assert told in refused.reason
+
+
+def test_lost_with_an_unread_sink_is_refused() -> None:
+    refused = plan(replace(LOST, sink=Unknown("catalog down")))
+    assert refused.refused
+    assert "sink (catalog down)" in refused.reason
+
+
+def test_finishing_needs_everything_read() -> None:
+    obs = replace(seen(control=ControlFacts(4, RECOVERY)), source=Unknown("no route"))
+    assert plan(obs).refused
+    assert "no route" in plan(obs).reason
+
+
+def test_a_stopped_connector_is_left_to_the_person_who_stopped_it() -> None:
+    obs = with_connector(state="STOPPED", tasks=())
+    assert plan(obs).refused
+    assert "On request: restart, full_snapshot" in plan(obs).reason
+    assert plan(obs, asked="restart").strategy == "restart"
+
+
+def test_a_person_may_ask_for_a_snapshot_of_a_healthy_pipeline() -> None:
+    assert plan(HEALTHY, asked="full_snapshot").strategy == "full_snapshot"
+
+
+def test_what_the_diagnosis_does_not_allow_is_refused_by_name() -> None:
+    refused = plan(LOST, asked="restart")
+    assert refused.refused
+    assert "'restart' is not for GTID_PURGED" in refused.reason
+    assert "full_snapshot" in refused.reason
+
+
+def test_an_unknown_strategy_is_a_usage_error_with_the_nearest_name() -> None:
+    with pytest.raises(UsageError, match="Did you mean 'full_snapshot'"):
+        plan(LOST, asked="full_snapshto")
+    with pytest.raises(UsageError, match="Write one of: none, restart"):
+        plan(LOST, asked="zzz")
+
+
+@pytest.mark.parametrize(
+    ("approval", "deletes", "asks", "destructive"),
+    [
+        ("always", 0, True, False),
+        ("when_destructive", 0, False, False),
+        ("when_destructive", 10, False, False),
+        ("when_destructive", 11, True, True),
+        ("never", 11, False, True),
+    ],
+)
+def test_who_is_asked(approval: str, deletes: int, asks: bool, destructive: bool) -> None:
+    rows = SinkFacts({"shop.orders": SinkTableFacts(True, 1, None, 1000)})
+    made = make_plan(
+        diagnose(LOST), Policy(approval=approval), replace(LOST, sink=rows), deletes={"shop.orders": deletes}
+    )
+    assert (made.needs_approval, made.destructive) == (asks, destructive)
+    assert ("removes more than 1% of shop.orders" in made.reason) == destructive
+
+
+def test_deletes_of_a_table_that_was_not_counted_are_over_any_share() -> None:
+    rows = SinkFacts({"shop.orders": SinkTableFacts(True, 1)})
+    made = make_plan(diagnose(LOST), POLICY, replace(LOST, sink=rows), deletes={"shop.orders": 1})
+    assert made.destructive
+    some = make_plan(
+        diagnose(LOST), Policy(max_deletes=Limit.parse(5)), replace(LOST, sink=rows), deletes={"shop.orders": 1}
+    )
+    assert not some.destructive
+
+
+def test_finishing_does_not_ask_again() -> None:
+    assert not plan(seen(control=ControlFacts(4, RECOVERY)), Policy(approval="always")).needs_approval
+
+
+def test_a_loss_makes_a_plan_destructive(monkeypatch: pytest.MonkeyPatch) -> None:
+    lossy = replace(STRATEGIES["full_snapshot"], data_loss="100 rows")
+    monkeypatch.setattr("airflow_cdc.core.strategy.STRATEGIES", {**STRATEGIES, "full_snapshot": lossy})
+    made = plan(LOST)
+    assert (made.destructive, made.needs_approval, made.data_loss) == (True, True, "100 rows")
+
+
+def test_the_next_strategy_is_taken_when_the_first_is_hindered() -> None:
+    both = Diagnosis("GTID_PURGED", "x", {}, ("finish", "full_snapshot"), "x")
+    assert make_plan(both, POLICY, LOST).strategy == "full_snapshot"
+
+
+def test_plan_survives_json() -> None:
+    for made in (plan(LOST), plan(seen(source=Unknown("x")))):
+        assert Plan.from_json(made.to_json()) == made
+
+
+def test_the_source_of_the_healthy_case_can_be_replayed() -> None:
+    assert (SOURCE.log_bin, SOURCE.binlog_format, SOURCE.row_image) == (True, "ROW", "FULL")
