@@ -15,6 +15,8 @@ from demo.check import TableCheck, check
 from demo.gap import Gap, make_gap
 from demo.show import Show, ended
 from demo.world import NAMESPACE, PIPELINE, World, changes_between, writer
+from stack.airflow_client import AirflowClient
+from stack.errors import StackError
 from stack.process import wait_until
 
 Tasks = dict[str, dict[str, Any]]

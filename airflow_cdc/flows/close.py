@@ -15,7 +15,7 @@ from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.reporting import render_html
 
 
-@step("close")
+@step("close", leased=True)
 def close(run: Run) -> Facts:
     """Close the published recovery: settings back, stages dropped, lease released, report written.
 
@@ -60,8 +60,9 @@ def report_folder(run: Run) -> str:
 
 def assemble(run: Run) -> RecoveryReport:
     """The report of this run, from its ledger and from the recovery while that is open."""
-    ledger = run.clients.control.ledger_get(run.run_id)
-    open_now = run.clients.control.state().recovery
+    state = run.clients.control.state()
+    ledger = state["ledger"].get(run.run_id, {})
+    open_now = state["recovery"]
     found: Mapping[str, Any] = ledger.get("recovery") or (
         open_now if open_now and open_now.get("run_id") == run.run_id else {}
     )
@@ -77,7 +78,7 @@ def assemble(run: Run) -> RecoveryReport:
         strategy=found.get("strategy") or plan.get("strategy", "none"),
         data_loss=plan.get("data_loss", "nothing"),
         watermark=found.get("watermark"),
-        epoch=int(found.get("epoch") or run.clients.control.state().epoch),
+        epoch=int(found.get("epoch") or state["epoch"]),
         offset_before=found.get("offset_before"),
         offset_after=found.get("offset_after"),
         tables=tables,

@@ -21,7 +21,7 @@ SNAPSHOT_MODE = "snapshot.mode"
 HEARTBEAT_MS = "1000"
 
 
-@step("stop_connector")
+@step("stop_connector", leased=True)
 def stop(run: Run) -> Facts:
     """Stop the connector and wait until it is STOPPED with zero tasks. It stays so until its offset is proven."""
     document.recovery(run)
@@ -32,7 +32,7 @@ def stop(run: Run) -> Facts:
     return {"connector": name, "state_before": before, "state": "STOPPED"}
 
 
-@step("resume_connector")
+@step("resume_connector", leased=True)
 def resume(run: Run) -> Facts:
     """Start the connector from the written offset and return when it streams past W.
 

@@ -154,7 +154,7 @@ def _transport(run: Run) -> Iterator[Check]:
 
 
 def _sink(run: Run) -> Iterator[Check]:
-    state = run.clients.control.state()
+    state = run.clients.control.facts()
     there = [
         t
         for t in run.pipeline.source.tables

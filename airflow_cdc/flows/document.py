@@ -34,7 +34,7 @@ class NoRecoveryError(CdcError):
 
 def recovery(run: Run) -> Facts:
     """The open recovery of this run. Raises NoRecoveryError when there is none or another run has it."""
-    found = run.clients.control.state().recovery
+    found = run.clients.control.state()["recovery"]
     if found is None or found.get("run_id") != run.run_id:
         holder = "none is open" if found is None else f"the open one belongs to run {found.get('run_id')}"
         raise NoRecoveryError(

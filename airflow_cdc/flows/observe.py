@@ -9,7 +9,6 @@ from typing import TypeVar
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.observation import (
     ConnectorFacts,
-    ControlFacts,
     Observation,
     SinkFacts,
     SinkTableFacts,
@@ -29,7 +28,7 @@ def observe(run: Run) -> Observation:
         "connector": _connector,
         "transport": _transport,
         "sink": _sink,
-        "control": _control,
+        "control": lambda r: r.clients.control.facts(),
     }
     with ThreadPoolExecutor(len(readers)) as pool:
         read = {part: pool.submit(_or_unknown, reader, run) for part, reader in readers.items()}
@@ -59,8 +58,3 @@ def _sink(run: Run) -> SinkFacts:
 
 def _sink_table(run: Run, table: str) -> SinkTableFacts:
     return run.clients.lake.facts(run.pipeline.sink.namespace, run.pipeline.sink_table(table))
-
-
-def _control(run: Run) -> ControlFacts:
-    state = run.clients.control.state()
-    return ControlFacts(epoch=state.epoch, recovery=state.recovery, lease=state.lease)

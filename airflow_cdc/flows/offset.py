@@ -17,7 +17,7 @@ from airflow_cdc.flows.connector import STOP_SECONDS, committed, history_topic
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
 
 
-@step("reset_offset")
+@step("reset_offset", leased=True)
 def reset_offset(run: Run) -> Facts:
     """Write W as the connector's offset, proven by reading it back.
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.flows.run import Facts, Run, now_iso, step
-
-LEASE_SECONDS = 900  # renewed by every step; a dead run frees the pipeline after this long
+from airflow_cdc.flows import document
+from airflow_cdc.flows.run import LEASE_SECONDS, Facts, Run, step
+from airflow_cdc.systems.control import RecoveryOpenError
 
 
 @step("open_recovery")
@@ -21,15 +21,28 @@ def open_recovery(run: Run, decision: Mapping[str, Any]) -> Facts:
     control = run.clients.control
     control.acquire(run.run_id, LEASE_SECONDS)
     _frozen(run, decision)
-    epoch = control.open_recovery(
-        run.run_id,
-        tables=list(decision["tables"]),
-        problem=decision["diagnosis"]["code"],
-        strategy=decision["plan"]["strategy"],
-        pipeline_hash=run.pipeline.hash,
-        opened_at=now_iso(),
-    )
-    return {"epoch": epoch, "tables": list(decision["tables"])}
+    try:
+        control.open_recovery(
+            run.run_id,
+            tables=list(decision["tables"]),
+            problem=decision["diagnosis"]["code"],
+            strategy=decision["plan"]["strategy"],
+            pipeline_hash=run.pipeline.hash,
+        )
+    except RecoveryOpenError:
+        control.update(lambda state: _taken_over(state, run.run_id), f"takeover by {run.run_id}")
+    opened = document.recovery(run)
+    return {"epoch": opened["epoch"], "tables": opened["tables"], "taken_over_from": opened.get("taken_over_from")}
+
+
+def _taken_over(state: dict[str, Any], run_id: str) -> dict[str, Any] | None:
+    """The open recovery under this run's name: same epoch, W, fence and backups; its old run has lost the lease."""
+    found = state["recovery"]
+    if found is None or found["run_id"] == run_id:
+        return None
+    mine = {**state["ledger"].get(run_id, {}), "epoch": found["epoch"]}
+    taken = {**found, "run_id": run_id, "taken_over_from": found["run_id"]}
+    return {**state, "recovery": taken, "ledger": {**state["ledger"], run_id: mine}}
 
 
 def _frozen(run: Run, decision: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ from airflow_cdc.flows import document
 from airflow_cdc.flows.run import Facts, Run, step
 
 
-@step("publish")
+@step("publish", leased=True)
 def publish(run: Run) -> Facts:
     """Publish every verified table; nothing is published before all are verified (policy `publish: all`).
 

@@ -20,6 +20,8 @@ log = logging.getLogger("airflow_cdc.steps")
 P = ParamSpec("P")
 Facts = dict[str, Any]
 
+LEASE_SECONDS = 900.0  # renewed by every step; a dead run frees the pipeline after this long
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -57,10 +59,13 @@ def now_iso() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def step(name: str) -> Callable[[Callable[Concatenate[Run, P], Facts]], Callable[Concatenate[Run, P], Facts]]:
+def step(
+    name: str, *, leased: bool = False
+) -> Callable[[Callable[Concatenate[Run, P], Facts]], Callable[Concatenate[Run, P], Facts]]:
     """Time a step, log one structured line about it, and keep its time and state in the run's ledger.
 
     The ledger line is written whether the step fails or not, so that a report can be made of a failed run.
+    `leased`: the step changes the pipeline, so its run must hold the lease; it is renewed first, LeaseHeldError if lost.
     """
 
     def decorate(function: Callable[Concatenate[Run, P], Facts]) -> Callable[Concatenate[Run, P], Facts]:
@@ -69,6 +74,8 @@ def step(name: str) -> Callable[[Callable[Concatenate[Run, P], Facts]], Callable
             started, began = now_iso(), time.monotonic()
             state = "failed"
             try:
+                if leased:
+                    run.clients.control.renew(run.run_id, LEASE_SECONDS)
                 facts = function(run, *args, **kwargs)
                 state = "done"
             except CdcError as error:

@@ -16,7 +16,7 @@ VISIBLE_SECONDS = 60.0
 XA_SECONDS = 30.0
 
 
-@step("fence_and_watermark")
+@step("fence_and_watermark", leased=True)
 def fence_and_watermark(run: Run) -> Facts:
     """Record the topics' ends while the connector is stopped, then take W and wait until it is visible.
 
