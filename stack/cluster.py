@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
-from stack import connect, fetch, kafka, mysql, versions
+from stack import airflow, connect, fetch, kafka, mysql, versions
+from stack.airflow import AirflowServer, AirflowSettings
 from stack.connect import ConnectWorker
 from stack.errors import StackError, UnavailableError, log_tail
 from stack.kafka import KafkaBroker
@@ -45,6 +48,7 @@ class Stack:
     mysql: dict[str, MySqlServer] = field(default_factory=dict)
     kafka: KafkaBroker | None = None
     connect: ConnectWorker | None = None
+    airflow: AirflowServer | None = None
     others: dict[str, Child] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -55,11 +59,14 @@ class Stack:
     @property
     def children(self) -> tuple[Child, ...]:
         """All servers, those that depend on others first."""
-        clients = [*self.others.values(), *([self.connect.child] if self.connect else [])]
+        return tuple(child for layer in self._layers() for child in layer)
+
+    def _layers(self) -> tuple[tuple[Child, ...], ...]:
+        """Servers in the order in which they end; those of one layer end at the same time."""
         return (
-            *clients,
-            *([self.kafka.child] if self.kafka else []),
-            *(server.child for server in self.mysql.values()),
+            (*self.others.values(), *(self.airflow.children.values() if self.airflow else ())),
+            (self.connect.child,) if self.connect else (),
+            (*(server.child for server in self.mysql.values()), *((self.kafka.child,) if self.kafka else ())),
         )
 
     def add_mysql(self, settings: MySqlSettings) -> MySqlServer:
@@ -113,24 +120,52 @@ class Stack:
         self.save()
         return self.kafka
 
+    def add_airflow(self, settings: AirflowSettings) -> AirflowServer:
+        """Start Airflow and wait until every component is healthy."""
+        server, migration = airflow.prepare(self.folder, self.logs, settings)
+        self.others[migration.name] = migration
+        self.airflow = airflow.launch(server, migration, self.logs, keep=self.keep)
+        self.others.pop(migration.name)
+        self.save()
+        airflow.wait_ready(self.airflow)
+        return self.airflow
+
+    def restart_airflow(self, component: str) -> AirflowServer:
+        """End one component of Airflow (if it runs) and start it again: a key of airflow.COMPONENTS."""
+        server = _there(self.airflow, "airflow")
+        self.airflow = airflow.restart_component(server, component, self.logs, keep=self.keep)
+        self.save()
+        return airflow.wait_ready(self.airflow)
+
     def health(self) -> tuple[Health, ...]:
         """Ask every server once."""
-        probes: list[tuple[Child, Callable[[], str | None]]] = []
-        for server in self.mysql.values():
-            probes.append((server.child, lambda server=server: mysql.server_version(server)))  # type: ignore[misc]
-        if broker := self.kafka:
-            probes.append((broker.child, lambda: broker.bootstrap if kafka.is_open(broker.bootstrap) else None))
-        if worker := self.connect:
-            probes.append((worker.child, lambda: worker.url if connect.has_debezium(worker) else None))
+        probes: list[tuple[Child, Callable[[], str | None]]] = [
+            (server.child, partial(mysql.server_version, server)) for server in self.mysql.values()
+        ]
+        if self.kafka:
+            probes.append((self.kafka.child, partial(kafka.said, self.kafka)))
+        if self.connect:
+            probes.append((self.connect.child, partial(connect.said, self.connect)))
+        if self.airflow:
+            probes += [
+                (child, partial(airflow.said, self.airflow, name)) for name, child in self.airflow.children.items()
+            ]
         probes += [(child, lambda: "process runs") for child in self.others.values()]
         return tuple(_probe(child, probe) for child, probe in probes)
 
+    def wait_healthy(self, timeout: float) -> tuple[Health, ...]:
+        """Ask until every server answers or the deadline has passed; the last answers."""
+        deadline = time.monotonic() + timeout
+        while True:
+            answers = self.health()
+            if all(answer.ok for answer in answers) or time.monotonic() > deadline:
+                return answers
+            threading.Event().wait(0.5)
+
     def down(self) -> None:
         """End every server this stack started, clients first."""
-        clients = tuple(self.others.values()) + ((self.connect.child,) if self.connect else ())
-        end(*clients)
-        servers = tuple(server.child for server in self.mysql.values())
-        end(*servers, *((self.kafka.child,) if self.kafka else ()))
+        for layer in self._layers():
+            end(*layer)
 
     def save(self) -> None:
         """Write stack.json (0600: it holds the passwords of these servers)."""
@@ -154,6 +189,7 @@ class Stack:
             "mysql": {name: server.to_json() for name, server in self.mysql.items()},
             "kafka": self.kafka.to_json() if self.kafka else None,
             "connect": self.connect.to_json() if self.connect else None,
+            "airflow": self.airflow.to_json() if self.airflow else None,
             "others": {name: child.to_json() for name, child in self.others.items()},
             "seconds": self.seconds,
         }
@@ -172,11 +208,12 @@ class Stack:
             mysql={name: MySqlServer.from_json(server) for name, server in value["mysql"].items()},
             kafka=KafkaBroker.from_json(value["kafka"]) if value["kafka"] else None,
             connect=ConnectWorker.from_json(value["connect"]) if value["connect"] else None,
+            airflow=AirflowServer.from_json(value["airflow"]) if value["airflow"] else None,
             others={name: Child.from_json(child) for name, child in value["others"].items()},
             seconds=dict(value["seconds"]),
         )
 
-    def __enter__(self) -> Stack:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -192,15 +229,17 @@ def start(
     *,
     keep: bool = False,
     mysql_settings: Sequence[MySqlSettings] | None = None,
+    airflow_settings: Callable[[Stack], AirflowSettings] | None = None,
 ) -> Stack:
     """Start servers under a folder and wait until all answer. On any failure everything started is ended again.
 
     `services` from ALL; Connect needs Kafka. `mysql_settings` names one or more MySQL servers.
+    `airflow_settings` starts Airflow too; it is called with the stack when every address and password is known.
     """
     _check(folder, services)
     stack = Stack(folder.absolute(), keep)
     try:
-        _start_all(stack, services, tuple(mysql_settings or (MySqlSettings(),)))
+        _start_all(stack, services, tuple(mysql_settings or (MySqlSettings(),)), airflow_settings)
     except BaseException:
         stack.down()
         raise
@@ -233,13 +272,20 @@ def _check(folder: Path, services: Sequence[str]) -> None:
         raise UnavailableError(f"{folder} holds an ended stack; remove it with `wipe`")
 
 
-def _start_all(stack: Stack, services: Sequence[str], settings: Sequence[MySqlSettings]) -> None:
-    """Everything at once: Connect needs only the broker, the MySQL servers nothing."""
+def _start_all(
+    stack: Stack,
+    services: Sequence[str],
+    settings: Sequence[MySqlSettings],
+    airflow_settings: Callable[[Stack], AirflowSettings] | None,
+) -> None:
+    """Everything at once: Connect needs only the broker, the MySQL servers nothing, Airflow only the addresses."""
     begun = time.monotonic()
+    stack.save()
     _fetch(services, settings)
     stack.seconds["fetch"] = round(time.monotonic() - begun, 2)
     if "kafka" in services:
         stack.kafka = kafka.start_kafka(stack.folder, stack.logs, keep=stack.keep)
+        stack.save()
     if "mysql" in services:
         for one in settings:
             stack.set_mysql(mysql.start_mysql(stack.folder, stack.logs, one, keep=stack.keep))
@@ -247,13 +293,19 @@ def _start_all(stack: Stack, services: Sequence[str], settings: Sequence[MySqlSe
         kafka.wait_ready(stack.kafka)
     if stack.kafka and "connect" in services:
         stack.connect = connect.start_connect(stack.folder, stack.logs, stack.kafka.bootstrap, keep=stack.keep)
+        stack.save()
+    if airflow_settings:
+        stack.add_airflow(airflow_settings(stack))
+    _wait_all(stack)
+    stack.seconds["ready"] = round(time.monotonic() - begun, 2)
     stack.save()
+
+
+def _wait_all(stack: Stack) -> None:
     for name in tuple(stack.mysql):
         stack.mysql_ready(name)
     if stack.connect:
         connect.wait_ready(stack.connect)
-    stack.seconds["ready"] = round(time.monotonic() - begun, 2)
-    stack.save()
 
 
 def _fetch(services: Sequence[str], settings: Sequence[MySqlSettings]) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from stack import fetch
+from stack import fetch, rest
 from stack.errors import StackError
 from stack.kafka import java_command, properties, write_log_config
 from stack.ports import HOST, free_port
@@ -53,18 +50,7 @@ class ConnectWorker:
 
     def call(self, method: str, path: str, body: Any = None, *, timeout: float = 90.0) -> Any:
         """One REST call; the decoded answer or None. Any status of 400 and above is a StackError."""
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(  # noqa: S310 (the address is this worker's own)
-            self.url + path, data=data, method=method, headers={"Content-Type": "application/json"}
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=timeout) as answer:  # noqa: S310
-                text = answer.read().decode()
-        except urllib.error.HTTPError as error:
-            raise StackError(f"Connect: {method} {path} gave {error.code}: {error.read().decode()[:500]}") from error
-        except OSError as error:
-            raise StackError(f"Connect: {method} {self.url}{path}: {error}") from error
-        return json.loads(text) if text else None
+        return rest.call(method, self.url + path, body, timeout=timeout)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -101,6 +87,11 @@ def wait_ready(worker: ConnectWorker) -> ConnectWorker:
         interval=0.5,
     )
     return worker
+
+
+def said(worker: ConnectWorker) -> str | None:
+    """The worker's address if it answers and has the plugin."""
+    return worker.url if has_debezium(worker) else None
 
 
 def has_debezium(worker: ConnectWorker) -> bool:

@@ -28,14 +28,14 @@ _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def prctl(option: int, value: int) -> None:
-    """One call of prctl(2); fails loudly."""
+    """Set one attribute of this process; fails loudly."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(option, value, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), f"prctl({option}, {value})")
 
 
 def parents() -> dict[int, int]:
-    """pid → parent pid of every process now."""
+    """Pid → parent pid of every process now."""
     found: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

@@ -88,6 +88,11 @@ def wait_ready(broker: KafkaBroker) -> KafkaBroker:
     return broker
 
 
+def said(broker: KafkaBroker) -> str | None:
+    """The broker's address if it accepts connections."""
+    return broker.bootstrap if is_open(broker.bootstrap) else None
+
+
 def is_open(address: str) -> bool:
     """True if something accepts connections at host:port."""
     host, _, port = address.rpartition(":")

@@ -318,11 +318,18 @@ def _unpacked_8015() -> Path:
         if not home.exists():
             part = home.with_suffix(".part")
             shutil.rmtree(part, ignore_errors=True)
-            with zipfile.ZipFile(jar) as archive, archive.open(_TARBALL) as stream:
-                with tarfile.open(fileobj=stream, mode="r|gz") as tar:
-                    tar.extractall(part, filter="data")
+            _extract(jar, part)
             part.rename(home)
     return home
+
+
+def _extract(jar: Path, target: Path) -> None:
+    with (
+        zipfile.ZipFile(jar) as archive,
+        archive.open(_TARBALL) as stream,
+        tarfile.open(fileobj=stream, mode="r|gz") as tar,
+    ):
+        tar.extractall(target, filter="data")
 
 
 def _install_97() -> Installation:

@@ -1,0 +1,225 @@
+"""A real Airflow: scheduler (LocalExecutor), dag processor, API server and triggerer, each a guarded process."""
+
+from __future__ import annotations
+
+import base64
+import configparser
+import io
+import json
+import os
+import secrets
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from stack import fetch
+from stack.airflow_client import AirflowClient
+from stack.errors import StackError, log_tail
+from stack.ports import HOST, free_port
+from stack.process import Child, end, spawn, wait_gone, wait_until
+from stack.rest import RestError
+
+USER = "admin"
+START_TIMEOUT_S = 180.0
+MIGRATE_TIMEOUT_S = 180.0
+_MIGRATED = "database.ready"
+# a scheduler that is asked to end waits for its idle workers for ever; nothing in it needs a longer farewell
+GRACE_S = 4.0
+_HEALTHY = ("metadatabase", "scheduler", "triggerer", "dag_processor")
+
+# `--skip-serve-logs`: otherwise both listen on fixed ports of all interfaces
+COMPONENTS: dict[str, tuple[str, ...]] = {
+    "api-server": ("api-server",),
+    "scheduler": ("scheduler", "--skip-serve-logs"),
+    "dag-processor": ("dag-processor",),
+    "triggerer": ("triggerer", "--skip-serve-logs"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AirflowSettings:
+    """`env` is added to every process: connections as AIRFLOW_CONN_<ID>, the provider's own settings."""
+
+    dags_folder: Path
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    parallelism: int = 8
+    paused_at_creation: bool = False
+    options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AirflowServer:
+    """A running Airflow. `home` is AIRFLOW_HOME; task logs are in `home/logs`."""
+
+    url: str
+    home: str
+    user: str
+    password: str = field(repr=False)
+    settings: AirflowSettings
+    children: dict[str, Child] = field(default_factory=dict)
+
+    def client(self) -> AirflowClient:
+        """A REST client, signed in as the admin."""
+        return AirflowClient(self.url, self.user, self.password)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment of the Airflow processes: `airflow …` run with it speaks to this Airflow."""
+        return environment(Path(self.home), self.settings)
+
+    def to_json(self) -> dict[str, Any]:
+        settings = {**asdict(self.settings), "dags_folder": str(self.settings.dags_folder)}
+        return {**asdict(self), "settings": settings}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> AirflowServer:
+        settings = {**value["settings"], "dags_folder": Path(value["settings"]["dags_folder"])}
+        children = {name: Child.from_json(child) for name, child in value["children"].items()}
+        return cls(**{**value, "settings": AirflowSettings(**settings), "children": children})
+
+
+def start_airflow(base: Path, logs: Path, settings: AirflowSettings, *, keep: bool = False) -> AirflowServer:
+    """Make AIRFLOW_HOME under `base/airflow`, create its database, start all four components and wait for them."""
+    server, migration = prepare(base, logs, settings)
+    return wait_ready(launch(server, migration, logs, keep=keep))
+
+
+def prepare(base: Path, logs: Path, settings: AirflowSettings) -> tuple[AirflowServer, Child]:
+    """Make AIRFLOW_HOME and begin to create its database, in a process of its own that `launch` waits for."""
+    home = base / "airflow"
+    if (home / "airflow.cfg").exists():
+        raise StackError(f"{home} holds an Airflow already: wipe it")
+    home.mkdir(parents=True, exist_ok=True)
+    port, password = free_port(), secrets.token_hex(12)
+    _private(home / "passwords.json", json.dumps({USER: password}))
+    _private(home / "airflow.cfg", _config(home, port, settings))
+    migrate = ["/bin/sh", "-c", '"$0" -m airflow db migrate && touch "$1"', sys.executable, str(home / _MIGRATED)]
+    log = logs / "airflow-migrate.log"
+    child = spawn("airflow-migrate", migrate, log=log, env=environment(home, settings), cwd=home)
+    return AirflowServer(f"http://{HOST}:{port}", str(home), USER, password, settings), child
+
+
+def launch(server: AirflowServer, migration: Child, logs: Path, *, keep: bool = False) -> AirflowServer:
+    """Start the components once the database is there; returns without waiting for them: see `wait_ready`."""
+    wait_gone(migration, MIGRATE_TIMEOUT_S)
+    if not (Path(server.home) / _MIGRATED).exists():
+        raise StackError(f"airflow db migrate failed; {migration.log}:\n{log_tail(Path(migration.log))}")
+    return replace(server, children={name: _launch(server, name, logs, keep=keep) for name in COMPONENTS})
+
+
+def restart_component(server: AirflowServer, name: str, logs: Path, *, keep: bool = False) -> AirflowServer:
+    """End one component (if it runs) and start it again; returns without waiting: see `wait_ready`."""
+    end(server.children[name])
+    return replace(server, children={**server.children, name: _launch(server, name, logs, keep=keep)})
+
+
+def wait_ready(server: AirflowServer) -> AirflowServer:
+    """Wait until the API says that every component is healthy."""
+    for name, child in server.children.items():
+        wait_until(
+            partial(said, server, name),
+            timeout=START_TIMEOUT_S,
+            what=f"Airflow's {name} at {server.url}",
+            child=child,
+            interval=0.5,
+        )
+    return server
+
+
+def unhealthy(server: AirflowServer) -> tuple[str, ...] | None:
+    """Components that do not report as healthy; None while the API itself does not answer."""
+    try:
+        health = server.client().health()
+    except RestError:
+        return None
+    return tuple(name for name in _HEALTHY if health.get(name, {}).get("status") != "healthy")
+
+
+def said(server: AirflowServer, component: str) -> str | None:
+    """What the API says of one component: its address, or None while it is not healthy."""
+    missing = unhealthy(server)
+    if missing is None or component.replace("-", "_") in missing:
+        return None
+    return server.url
+
+
+def environment(home: Path, settings: AirflowSettings) -> dict[str, str]:
+    """The environment of every Airflow process, and of the commands a test runs beside it.
+
+    Secrets of Airflow itself stand in airflow.cfg (0600), not here: a task's children inherit this.
+    """
+    programs = str(Path(sys.executable).parent)
+    java_home = str(Path(fetch.java()).resolve().parents[1])
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("AIRFLOW")}
+    return {
+        **inherited,
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW_CONFIG": str(home / "airflow.cfg"),
+        "PATH": os.pathsep.join((programs, os.environ.get("PATH", os.defpath))),
+        "JAVA_HOME": java_home,
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYTHONWARNINGS": "ignore",
+        "PYTHONUNBUFFERED": "1",
+        # usage statistics would leave the machine
+        "GX_ANALYTICS_ENABLED": "false",
+        **settings.env,
+    }
+
+
+def _launch(server: AirflowServer, name: str, logs: Path, *, keep: bool) -> Child:
+    argv = [sys.executable, "-m", "airflow", *COMPONENTS[name]]
+    log = logs / f"airflow-{name}.log"
+    home = Path(server.home)
+    return spawn(f"airflow-{name}", argv, log=log, keep=keep, grace=GRACE_S, env=server.environment, cwd=home)
+
+
+def _config(home: Path, port: int, settings: AirflowSettings) -> str:
+    """airflow.cfg. A single `%` would be an interpolation: none of the values holds one."""
+    sections: dict[str, dict[str, str]] = {
+        "core": {
+            "dags_folder": str(settings.dags_folder.absolute()),
+            "load_examples": "False",
+            "executor": "LocalExecutor",
+            "parallelism": str(settings.parallelism),
+            "max_active_tasks_per_dag": str(settings.parallelism),
+            "dags_are_paused_at_creation": str(settings.paused_at_creation),
+            "fernet_key": base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
+            "auth_manager": "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager",
+            "simple_auth_manager_users": f"{USER}:admin",
+            "simple_auth_manager_passwords_file": str(home / "passwords.json"),
+            "execution_api_server_url": f"http://{HOST}:{port}/execution/",
+        },
+        # several processes write: a writer waits for another instead of failing
+        "database": {"sql_alchemy_conn": f"sqlite:///{home / 'airflow.db'}?timeout=60"},
+        "api": {
+            "host": HOST,
+            "port": str(port),
+            "base_url": f"http://{HOST}:{port}",
+            "workers": "1",
+            "secret_key": secrets.token_hex(24),
+        },
+        "api_auth": {"jwt_secret": secrets.token_urlsafe(48)},
+        "scheduler": {"scheduler_heartbeat_sec": "1", "scheduler_idle_sleep_time": "0.5"},
+        "dag_processor": {"refresh_interval": "10", "min_file_process_interval": "5"},
+        "logging": {"base_log_folder": str(home / "logs")},
+    }
+    parser = configparser.ConfigParser(interpolation=None)
+    for source in (sections, settings.options):
+        for name, values in source.items():
+            parser.read_dict({name: dict(values)})
+    return _written(parser)
+
+
+def _written(parser: configparser.ConfigParser) -> str:
+    out = io.StringIO()
+    parser.write(out)
+    return out.getvalue()
+
+
+def _private(path: Path, text: str) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
+        out.write(text)
