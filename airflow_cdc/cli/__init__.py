@@ -1,0 +1,1 @@
+"""The commands `airflow cdc …`; nothing heavy is imported until one runs."""

@@ -1,0 +1,191 @@
+"""The commands, except those about offsets."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+import airflow_cdc
+from airflow_cdc import settings
+from airflow_cdc.cli import reports, trigger
+from airflow_cdc.cli.run import command, emit, pairs, pipeline_of, run_of, tables_of
+from airflow_cdc.core.diagnosis import Diagnosis
+from airflow_cdc.core.diagnosis import diagnose as diagnosis_of
+from airflow_cdc.core.errors import CdcError, UnknownStateError, UsageError
+from airflow_cdc.core.observation import Observation
+from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.core.report import RecoveryReport
+from airflow_cdc.core.strategy import make_plan
+from airflow_cdc.flows.doctor import Check, doctor_installation, doctor_pipeline
+from airflow_cdc.flows.observe import observe
+from airflow_cdc.operators.base import open_run
+from airflow_cdc.registry import get_pipeline, load_registry
+
+AUTO = "auto"
+STUB_NAME = "cdc_dags.py"
+STUB = '''"""Shows Airflow every DAG of airflow-provider-cdc."""
+from airflow_cdc.dags.cdc_apply import *
+from airflow_cdc.dags.cdc_recovery import *
+'''
+
+
+@command
+def doctor(args: Namespace) -> int:
+    """0 all good (warnings allowed), 1 something is bad, 3 something could not be read, 2 the registry is unusable."""
+    checks = [*doctor_installation(), *_pipeline_checks(args)]
+    emit(args, [check.to_json() for check in checks])
+    states = {check.state for check in checks}
+    return 1 if "bad" in states else 3 if "unknown" in states else 0
+
+
+def _pipeline_checks(args: Namespace) -> Iterator[Check]:
+    path = settings.registry_path(args.registry)
+    try:
+        pipelines = load_registry(path)
+        chosen = [get_pipeline(pipelines, name, where=str(path)) for name in args.pipeline or pipelines]
+    except CdcError as error:
+        yield _bad("registry", "pipelines.yaml", error)
+        return
+    for pipeline in chosen:
+        yield _spark(pipeline)
+        try:
+            yield from doctor_pipeline(open_run(pipeline, "doctor"))
+        except CdcError as error:
+            yield _bad(pipeline.name, "connections", error)
+
+
+def _bad(subject: str, name: str, error: CdcError) -> Check:
+    where = f" ({error.where})" if error.where else ""
+    return Check(subject, name, "bad", f"{error.what}{where}", error.todo)
+
+
+def _spark(pipeline: Pipeline) -> Check:
+    conn_id = pipeline.spark.conn_id
+    try:
+        conn = BaseHook.get_connection(conn_id)
+    except AirflowNotFoundException:
+        todo = f"""Create it: airflow connections add {conn_id} --conn-json '{{"conn_type": "spark", "host": "local[2]"}}'"""
+        return Check(pipeline.name, "spark", "bad", f"connection {conn_id!r} is not defined", todo)
+    return Check(pipeline.name, "spark", "ok", f"{conn_id}: {conn.host}")
+
+
+@command
+def pipelines(args: Namespace) -> int:
+    """What the registry declares."""
+    found = load_registry(settings.registry_path(args.registry))
+    emit(args, [pipeline.to_json() for pipeline in found.values()], [_row(pipeline) for pipeline in found.values()])
+    return 0
+
+
+def _row(pipeline: Pipeline) -> dict[str, str]:
+    return {
+        "pipeline": pipeline.name,
+        "source": f"{pipeline.source.kind} {pipeline.source.conn_id}",
+        "tables": ", ".join(pipeline.source.tables),
+        "connector": f"{pipeline.connector.kind} {pipeline.connector.name}",
+        "sink": f"{pipeline.sink.kind} {pipeline.sink.catalog}.{pipeline.sink.namespace}",
+        "writer": pipeline.sink.writer,
+    }
+
+
+def _seen(args: Namespace) -> tuple[Observation, Diagnosis]:
+    """Observe without leaving a trace: the ledger belongs to runs."""
+    observation = observe(run_of(args))
+    return observation, diagnosis_of(observation)
+
+
+@command
+def diagnose(args: Namespace) -> int:
+    """0 healthy, 3 unknown, 1 any other problem."""
+    observation, diagnosis = _seen(args)
+    data = {"pipeline": args.pipeline, "taken_at": observation.taken_at, **diagnosis.to_json()}
+    emit(
+        args,
+        data,
+        pairs(
+            {"pipeline": args.pipeline, "problem": diagnosis.code, "meaning": diagnosis.description}
+            | dict(diagnosis.evidence)
+            | {"strategies": ", ".join(diagnosis.strategies), "runbook": diagnosis.runbook}
+        ),
+    )
+    return diagnosis.exit_status
+
+
+@command
+def plan(args: Namespace) -> int:
+    """As `diagnose`."""
+    observation, diagnosis = _seen(args)
+    asked = None if args.strategy == AUTO else args.strategy
+    made = make_plan(diagnosis, observation.pipeline.policy, observation, asked=asked)
+    data = {"pipeline": args.pipeline, "problem": diagnosis.code, **made.to_json()}
+    emit(args, data, pairs({**data, "steps": " → ".join(made.steps)}))
+    return diagnosis.exit_status
+
+
+@command
+def recover(args: Namespace) -> int:
+    """Trigger cdc_recovery. With --wait: 0 done or nothing to do, 1 failed, 3 inconclusive; without: 0 triggered."""
+    pipeline = pipeline_of(args)
+    tables_of(args, pipeline)
+    asked = {
+        "pipeline": pipeline.name,
+        "strategy": args.strategy,
+        "tables": args.table or [],
+        "approved": args.yes,
+        "note": args.note,
+    }
+    run_id = trigger.start(trigger.DAG_ID, asked)
+    if not args.wait:
+        emit(args, {"dag_id": trigger.DAG_ID, "run_id": run_id}, [{"dag_id": trigger.DAG_ID, "run_id": run_id}])
+        return 0
+    ended = trigger.wait(run_id, args.timeout, progress=lambda line: print(line, file=sys.stderr))
+    report = reports.load(pipeline.name, run_id)
+    emit(args, {"run_id": run_id, **ended.to_json(), "report": report and report.to_json()}, ended.rows())
+    return ended.exit_status(report)
+
+
+@command
+def verify(args: Namespace) -> int:
+    """What the last report says: 0 MATCH, 1 MISMATCH, 3 INCONCLUSIVE or none. Reads stored reports only."""
+    pipeline = pipeline_of(args)
+    run_id = args.run_id or reports.newest(pipeline.name)
+    report = reports.load(pipeline.name, run_id) if run_id else None
+    if report is None:
+        raise UnknownStateError(
+            "there is no report",
+            where=reports.folder(pipeline.name, run_id or ""),
+            todo=f"Run: airflow cdc recover {pipeline.name}",
+        )
+    emit(args, report.to_json(), _report_rows(report))
+    return report.exit_status
+
+
+def _report_rows(report: RecoveryReport) -> list[dict[str, Any]]:
+    shown = ("table", "source_rows", "sink_rows", "missing", "ghosts", "different", "verdict")
+    rows = [{key: table.to_json()[key] for key in shown} for table in report.tables]
+    return rows or [{"run_id": report.run_id, "verdict": str(report.verdict), "tables": "none compared"}]
+
+
+@command
+def init(args: Namespace) -> int:
+    """Print the DAG bundle's configuration entry, or write the stub."""
+    if args.stub:
+        path = Path(args.stub).expanduser() / STUB_NAME
+        if not path.parent.is_dir():
+            raise UsageError("the folder does not exist", where=str(path.parent), todo="Name your DAGs folder.")
+        path.write_text(STUB)
+        emit(args, {"wrote": str(path)}, pairs({"wrote": str(path)}))
+        return 0
+    bundle = {
+        "name": "airflow-provider-cdc",
+        "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle",
+        "kwargs": {"path": str(Path(airflow_cdc.__file__).parent / "dags")},
+    }
+    emit(args, bundle, pairs({"add to the list [dag_processor] dag_bundle_config_list": bundle}))
+    return 0

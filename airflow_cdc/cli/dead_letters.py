@@ -1,0 +1,33 @@
+"""`airflow cdc dead-letters …`: events that could not be applied."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from airflow_cdc.cli import trigger
+from airflow_cdc.cli.run import command, emit, pipeline_of, run_of, tables_of
+
+SHOWN = ("table", "topic", "partition", "offset", "attempts", "reason")
+
+
+@command
+def list_letters(args: Namespace) -> int:
+    """0 when there are none, 1 when there are: a table with unresolved dead letters can't be MATCH."""
+    from airflow_cdc.spark_apps.dead_letters import unresolved
+
+    run = run_of(args)
+    wanted = tables_of(args, run.pipeline)
+    letters = [one.to_json() for one in unresolved(run.clients.lake, run.pipeline.name)]
+    mine = [one for one in letters if one["table"] in wanted]
+    emit(args, mine, [{key: one[key] for key in SHOWN} for one in mine])
+    return 1 if mine else 0
+
+
+@command
+def replay(args: Namespace) -> int:
+    """Trigger the pipeline's apply DAG, which reads the keys of the dead letters again (never the old events)."""
+    pipeline = pipeline_of(args)
+    dag_id = f"cdc_apply__{pipeline.name}"
+    run_id = trigger.start(dag_id, {"replay": True, "tables": list(tables_of(args, pipeline))})
+    emit(args, {"dag_id": dag_id, "run_id": run_id}, [{"dag_id": dag_id, "run_id": run_id}])
+    return 0

@@ -1,0 +1,101 @@
+"""Names, arguments and help of `airflow cdc …`. Imported by every `airflow` command: implementations load lazily."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+from airflow.cli.cli_config import ARG_VERBOSE, ActionCommand, Arg, CLICommand, GroupCommand, lazy_load_command
+
+COMMANDS = "airflow_cdc.cli.commands"
+OFFSETS = "airflow_cdc.cli.offsets"
+LETTERS = "airflow_cdc.cli.dead_letters"
+
+_arg = cast("Callable[..., Arg]", Arg)  # Airflow leaves it untyped
+
+ARG_OUTPUT = _arg(
+    ("-o", "--output"),
+    help="Output format (default: table)",
+    choices=("table", "json", "yaml"),
+    default="table",
+)
+ARG_REGISTRY = _arg(("--registry",), help="Path of pipelines.yaml (default: [cdc] registry)", default=None)
+ARG_PIPELINE = _arg(("pipeline",), help="Name of the pipeline in the registry")
+ARG_PIPELINES = _arg(("pipeline",), nargs="*", help="Names of pipelines (default: all)")
+ARG_TABLES = _arg(("--table",), action="append", default=None, help="Only this table (schema.table); may be repeated")
+ARG_STRATEGY = _arg(("--strategy",), default="auto", help="Strategy to take (default: the cheapest that is safe)")
+ARG_APPROVE = _arg(
+    ("--yes",), action="store_true", help="Approve the plan in advance, even if it loses or removes rows"
+)
+ARG_SURE = _arg(("--yes",), action="store_true", help="Do not ask for confirmation")
+ARG_WAIT = _arg(("--wait",), action="store_true", help="Wait for the run to end and report how it went")
+ARG_TIMEOUT = _arg(("--timeout",), type=float, default=21600.0, help="Seconds to wait at most (default: 21600)")
+ARG_NOTE = _arg(("--note",), default="", help="Why; kept in the report")
+ARG_RUN_ID = _arg(("--run-id",), default=None, help="Run (default: the newest with a report)")
+ARG_FILE = _arg(("--file",), default=None, help="File to write (default: beside the pipeline's reports)")
+ARG_BACKUP_FILE = _arg(("file",), help="A file that `offset backup` wrote")
+ARG_VALUE = _arg(("value",), help="The new offset as a JSON object")
+ARG_STUB = _arg(("--stub",), default=None, help="Write a DAG file of three lines into this folder instead")
+
+PLAIN = (ARG_OUTPUT, ARG_REGISTRY, ARG_VERBOSE)
+
+
+def _action(name: str, text: str, *args: Arg, module: str = COMMANDS, function: str = "") -> ActionCommand:
+    target = f"{module}.{function or name.replace('-', '_')}"
+    return ActionCommand(name=name, help=text, func=lazy_load_command(target), args=(*args, *PLAIN))
+
+
+def _offset() -> GroupCommand:
+    return GroupCommand(
+        name="offset",
+        help="See, keep and change a connector's offset",
+        subcommands=(
+            _action("get", "Show the stored offset", ARG_PIPELINE, module=OFFSETS),
+            _action("backup", "Write the stored offset to a file", ARG_PIPELINE, ARG_FILE, module=OFFSETS),
+            _action("restore", "Put a backup back", ARG_PIPELINE, ARG_BACKUP_FILE, ARG_SURE, module=OFFSETS),
+            _action("set", "Write an offset", ARG_PIPELINE, ARG_VALUE, ARG_SURE, module=OFFSETS, function="set_offset"),
+        ),
+    )
+
+
+def _dead_letters() -> GroupCommand:
+    of = (ARG_PIPELINE, ARG_TABLES)
+    return GroupCommand(
+        name="dead-letters",
+        help="Events that could not be applied",
+        subcommands=(
+            _action("list", "Show them with the reason", *of, module=LETTERS, function="list_letters"),
+            _action("replay", "Read their rows again", *of, module=LETTERS),
+        ),
+    )
+
+
+def get_cdc_cli_commands() -> list[CLICommand]:
+    """The group `cdc`. Exit status: 0 healthy or done, 1 problem or failed run, 2 usage or configuration, 3 unknown."""
+    return [
+        GroupCommand(
+            name="cdc",
+            help="Diagnose, recover and prove change-data-capture pipelines",
+            subcommands=(
+                _action("doctor", "Check what recoveries need, before they are needed", ARG_PIPELINES),
+                _action("pipelines", "List the pipelines of the registry"),
+                _action("diagnose", "Say what is wrong with a pipeline; changes nothing", ARG_PIPELINE),
+                _action("plan", "Say what a recovery would do; changes nothing", ARG_PIPELINE, ARG_STRATEGY),
+                _action(
+                    "recover",
+                    "Trigger the DAG cdc_recovery",
+                    ARG_PIPELINE,
+                    ARG_TABLES,
+                    ARG_STRATEGY,
+                    ARG_APPROVE,
+                    ARG_WAIT,
+                    ARG_TIMEOUT,
+                    ARG_NOTE,
+                ),
+                _action("verify", "Show what the last recovery proved, table by table", ARG_PIPELINE, ARG_RUN_ID),
+                _offset(),
+                _dead_letters(),
+                _action("init", "Say how Airflow finds this provider's DAGs", ARG_STUB),
+            ),
+        )
+    ]

@@ -1,0 +1,103 @@
+"""What all commands share: exit status, one-line errors, and output as table, JSON or YAML."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+import traceback
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from airflow.cli.simple_table import AirflowConsole
+from airflow.utils.cli import suppress_logs_and_warning
+from airflow.utils.providers_configuration_loader import providers_configuration_loaded
+
+from airflow_cdc.core.errors import CdcError, UsageError
+from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.flows.run import Run
+from airflow_cdc.operators.base import find_pipeline, open_run
+
+PROBLEM = 1
+INTERRUPTED = 130
+CLI_RUN = "cli"
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def command(function: Callable[[Namespace], int]) -> Callable[[Namespace], None]:
+    """Turn `function` into a command: it returns the exit status; an error is one line on stderr, never a traceback.
+
+    `--verbose` shows logs, and the traceback of an error that nobody foresaw.
+    """
+
+    @suppress_logs_and_warning
+    @providers_configuration_loaded
+    @functools.wraps(function)
+    def run(args: Namespace) -> None:
+        # connections may live in Airflow's database, which the task SDK only asks in server processes
+        os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
+        sys.exit(_status(function, args))
+
+    return run
+
+
+def _status(function: Callable[[Namespace], int], args: Namespace) -> int:
+    try:
+        return function(args)
+    except CdcError as error:
+        return complain(str(error), error.exit_status)
+    except KeyboardInterrupt:
+        return complain("interrupted", INTERRUPTED)
+    except Exception as error:
+        if getattr(args, "verbose", False):
+            traceback.print_exc()
+        said = " ".join(str(error).split())[:500]
+        return complain(f"{type(error).__name__}: {said} (--verbose shows where)", PROBLEM)
+
+
+def complain(text: str, status: int) -> int:
+    """Print an error on one line of stderr and give back `status`."""
+    print(f"error: {' '.join(text.split())}", file=sys.stderr)
+    return status
+
+
+def emit(args: Namespace, data: Any, rows: Rows | None = None) -> None:
+    """Print `data` as JSON or YAML, or `rows` (default: `data`, a list of dicts) as a table."""
+    if args.output == "json":
+        print(json.dumps(data, indent=2, ensure_ascii=False, default=str))
+    elif args.output == "yaml":
+        import yaml
+
+        print(yaml.safe_dump(json.loads(json.dumps(data, default=str)), sort_keys=False, allow_unicode=True), end="")
+    else:
+        AirflowConsole().print_as_table([dict(row) for row in (data if rows is None else rows)])
+
+
+def pairs(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A mapping as table rows."""
+    return [{"what": key, "value": _cell(value)} for key, value in facts.items()]
+
+
+def _cell(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def pipeline_of(args: Namespace) -> Pipeline:
+    """The pipeline that the command names. Raises ConfigError or UsageError."""
+    return find_pipeline(args.pipeline, args.registry)
+
+
+def run_of(args: Namespace, run_id: str = CLI_RUN) -> Run:
+    """A run over it, in whose name the command acts."""
+    return open_run(pipeline_of(args), run_id)
+
+
+def tables_of(args: Namespace, pipeline: Pipeline) -> tuple[str, ...]:
+    """The tables asked for, or all. Raises UsageError for one that the pipeline does not have."""
+    if unknown := sorted(set(args.table or ()) - set(pipeline.source.tables)):
+        known = ", ".join(pipeline.source.tables)
+        raise UsageError(f"pipeline {pipeline.name} has no table {unknown[0]}", todo=f"Choose from: {known}.")
+    return tuple(args.table or pipeline.source.tables)

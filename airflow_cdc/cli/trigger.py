@@ -1,0 +1,85 @@
+"""Trigger cdc_recovery from the command line, and wait for its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from getpass import getuser
+from typing import Any
+
+from airflow_cdc.core.errors import UsageError
+from airflow_cdc.core.poll import poll_until
+from airflow_cdc.core.report import RecoveryReport
+
+DAG_ID = "cdc_recovery"
+DONE = frozenset({"success", "failed"})
+QUIET = frozenset({"scheduled", "queued", "none"})
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a run ended: its state and those of its tasks."""
+
+    state: str
+    tasks: Mapping[str, str]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"state": self.state, "tasks": dict(self.tasks)}
+
+    def rows(self) -> list[dict[str, str]]:
+        return [{"task": task, "state": state} for task, state in self.tasks.items()]
+
+    def exit_status(self, report: RecoveryReport | None) -> int:
+        """0 done or nothing to do; the report's status if it did not match; 1 failed without one."""
+        if self.state == "success":
+            return 0
+        return (report.exit_status if report else 0) or 1
+
+
+def start(dag_id: str, asked: Mapping[str, Any]) -> str:
+    """Trigger a DAG with the form's fields → run id. Raises UsageError when Airflow does not know the DAG."""
+    from airflow.api.client import get_current_api_client
+    from airflow.sdk.exceptions import AirflowException
+
+    try:
+        made = get_current_api_client().trigger_dag(dag_id=dag_id, conf=dict(asked), triggering_user_name=getuser())
+    except AirflowException as error:
+        raise UsageError(
+            f"the run was not triggered: {error}",
+            where=f"DAG {dag_id}",
+            todo="See `airflow cdc init` and the scheduler's log.",
+        ) from error
+    if made is None:
+        raise UsageError("the run was not triggered", where=f"DAG {dag_id}", todo="See the scheduler's log.")
+    return str(made["dag_run_id"])
+
+
+def wait(run_id: str, timeout: float, *, progress: Callable[[str], None], interval: float = 1.0) -> Ended:
+    """Wait until the run has ended, telling each change of a task's state. Raises DeadlineError."""
+    told: dict[str, str] = {}
+
+    def probe() -> Ended | None:
+        seen = look(run_id)
+        for task, state in seen.tasks.items():
+            if told.get(task) != state and state not in QUIET:
+                progress(f"{task}: {state}")
+            told[task] = state
+        return seen if seen.state in DONE else None
+
+    return poll_until(probe, timeout=timeout, interval=interval, what=f"the end of run {run_id}")
+
+
+def look(run_id: str) -> Ended:
+    """The states of the run and its tasks now, in the order in which the tasks started."""
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        run = session.scalar(select(DagRun).where(DagRun.dag_id == DAG_ID, DagRun.run_id == run_id))
+        if run is None:
+            raise UsageError(f"there is no run {run_id}", where=f"DAG {DAG_ID}")
+        tasks = sorted(
+            run.get_task_instances(session=session), key=lambda ti: (ti.start_date is None, str(ti.start_date))
+        )
+        return Ended(str(run.state), {ti.task_id: str(ti.state or "none") for ti in tasks})

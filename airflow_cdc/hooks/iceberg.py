@@ -1,0 +1,42 @@
+"""Connection type `iceberg_catalog` → the properties PyIceberg opens a catalog with."""
+
+from __future__ import annotations
+
+from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.hooks.base import CdcHook
+from airflow_cdc.systems.clients import LakeEndpoint
+from airflow_cdc.systems.lake import Lake
+
+
+class IcebergCatalogHook(CdcHook):
+    """An Iceberg catalog; the connection's id is the `sink.catalog` of the registry.
+
+    The extra field is the catalog's PyIceberg properties: {"type": "rest", "uri": "https://…"}, or {"type": "sql",
+    "uri": "sqlite:////path/catalog.db", "warehouse": "file:///path"}. Host stands in for a missing `uri`; login and
+    password become `credential` (a password alone becomes `token`), so that secrets need not stand in the extra field.
+    """
+
+    default_conn_name = "lake"
+    conn_type = "iceberg_catalog"
+    hook_name = "Iceberg catalog"
+    accepts = frozenset({"iceberg"})
+    example = """--conn-extra '{"type": "rest", "uri": "https://HOST/catalog", "warehouse": "…"}'"""
+
+    def endpoint(self) -> LakeEndpoint:
+        """The catalog's name and properties. Raises ConfigError."""
+        conn = self.connection()
+        properties = {str(key): str(value) for key, value in conn.extra_dejson.items() if value not in (None, "")}
+        if conn.host:
+            properties.setdefault("uri", conn.host)
+        if conn.password:
+            key, value = ("credential", f"{conn.login}:{conn.password}") if conn.login else ("token", conn.password)
+            properties.setdefault(key, value)
+        if not {"type", "uri"} & properties.keys():
+            raise ConfigError(
+                "the catalog has neither type nor uri", where=self.where, todo=f"Fill in extra: {self.example}"
+            )
+        return LakeEndpoint(self.conn_id, properties)
+
+    def get_conn(self) -> Lake:
+        endpoint = self.endpoint()
+        return Lake(endpoint.name, dict(endpoint.properties))

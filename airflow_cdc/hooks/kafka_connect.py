@@ -1,0 +1,44 @@
+"""Connection type `kafka_connect` → the REST endpoint of a Kafka Connect cluster."""
+
+from __future__ import annotations
+
+from airflow_cdc.hooks.base import CdcHook, flag
+from airflow_cdc.systems.kafka_connect import ConnectEndpoint, KafkaConnect
+
+
+class KafkaConnectHook(CdcHook):
+    """The REST interface of Kafka Connect.
+
+    Connection fields: host (a name, or a whole URL such as https://connect.example:8443/prefix), port (8083), schema
+    (http or https), login and password (basic authentication, optional). Extra fields: `verify` (check the server's
+    certificate, default true), `ca_file` (an authority of your own; takes the place of `verify`).
+    """
+
+    default_conn_name = "kafka_connect_default"
+    conn_type = "kafka_connect"
+    hook_name = "Kafka Connect"
+    accepts = frozenset({"http"})
+    example = "--conn-host http://HOST:8083"
+
+    def endpoint(self) -> ConnectEndpoint:
+        """The REST address and its credentials. Raises ConfigError."""
+        conn = self.connection()
+        extra = conn.extra_dejson
+        host = self.required(conn.host, "host")
+        url = host if "://" in host else f"{conn.schema or 'http'}://{host}"
+        if conn.port:
+            url = f"{url.rstrip('/')}:{conn.port}"
+        elif "://" not in host:
+            url = f"{url}:8083"
+        return ConnectEndpoint(
+            url=url.rstrip("/"),
+            user=conn.login or "",
+            password=conn.password or "",
+            verify=extra.get("ca_file") or flag(extra, "verify", default=True),
+        )
+
+    def get_conn(self) -> KafkaConnect:
+        return KafkaConnect(self.endpoint())
+
+    def test_connection(self) -> tuple[bool, str]:
+        return self.tested("root")

@@ -1,0 +1,92 @@
+"""What every operator shares: a pipeline found by name, and the run in whose name its step acts."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from airflow.sdk import BaseOperator, BaseOperatorLink, Context
+
+from airflow_cdc import settings
+from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.flows.run import Facts, Run, make_run
+from airflow_cdc.hooks.endpoints import resolve_endpoints
+from airflow_cdc.links import DATA_DOCS_KEY, REPORT_KEY, DataDocsLink, ReportLink, web_address
+from airflow_cdc.registry import get_pipeline, load_registry
+
+DIAGNOSE_TASK = "diagnose"
+ASKED = ("strategy", "tables", "note", "approved", "replay")
+
+
+def find_pipeline(name: str, registry: str | None = None) -> Pipeline:
+    """The pipeline `name` of the registry. Raises ConfigError (bad registry) or UsageError (no such pipeline)."""
+    path = settings.registry_path(registry)
+    return get_pipeline(load_registry(path), name, where=str(path))
+
+
+def open_run(
+    pipeline: Pipeline, run_id: str, options: Mapping[str, Any] | None = None, reports: str | None = None
+) -> Run:
+    """The run `run_id` over `pipeline`, its connections resolved. Raises ConfigError for a connection that is missing."""
+    return make_run(pipeline, resolve_endpoints(pipeline), run_id, settings.report_dir(reports), options)
+
+
+def asked_for(context: Context) -> dict[str, Any]:
+    """What the person who triggered the run asked for, as plain JSON."""
+    params = context.get("params") or {}
+    return {key: params[key] for key in ASKED if params.get(key)}
+
+
+def plain(facts: Mapping[str, Any]) -> Facts:
+    """`facts` as XCom may keep them: JSON types only, so no enum or tuple comes back as something else."""
+    return dict(json.loads(json.dumps(facts, default=str)))
+
+
+def decision_of(context: Context, task: str = DIAGNOSE_TASK) -> Facts:
+    """What `task` decided in this run; {} if it decided nothing."""
+    return dict(context["ti"].xcom_pull(task_ids=task) or {})
+
+
+def push_links(facts: Mapping[str, Any], context: Context, report_dir: str | None = None) -> None:
+    """Keep the addresses that the task's extra links show."""
+    for key in (REPORT_KEY, DATA_DOCS_KEY):
+        if facts.get(key):
+            context["ti"].xcom_push(key=key, value=web_address(str(facts[key]), report_dir))
+
+
+class CdcOperator(BaseOperator):
+    """Base of the operators of a recovery.
+
+    :param pipeline: the pipeline's name in the registry (templated).
+    :param registry: path of pipelines.yaml; default `[cdc] registry` (templated).
+    :param report_dir: folder or object-storage URL of the reports; default `[cdc] report_dir` (templated).
+    """
+
+    template_fields: Sequence[str] = ("pipeline", "registry", "report_dir")
+    operator_extra_links: ClassVar[tuple[BaseOperatorLink, ...]] = (ReportLink(), DataDocsLink())  # type: ignore[misc]
+    ui_color = "#e8f0f8"
+
+    def __init__(
+        self, *, pipeline: str, registry: str | None = None, report_dir: str | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.pipeline = pipeline
+        self.registry = registry
+        self.report_dir = report_dir
+
+    @abstractmethod
+    def step(self, run: Run) -> Facts:
+        """The one call into `flows`."""
+
+    def execute(self, context: Context) -> Any:
+        run = self.open_run(context)
+        facts = plain(self.step(run))
+        push_links(facts, context, self.report_dir)
+        return facts
+
+    def open_run(self, context: Context) -> Run:
+        """The run of this DAG run over this task's pipeline. Raises ConfigError or UsageError."""
+        pipeline = find_pipeline(self.pipeline, self.registry)
+        return open_run(pipeline, context["run_id"], asked_for(context), self.report_dir)

@@ -1,0 +1,57 @@
+"""The first task of a recovery: observe, diagnose, plan; and end the run here when nothing is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow.sdk import BaseXCom, Context, SkipMixin
+
+from airflow_cdc.core.errors import CdcError, UnknownStateError
+from airflow_cdc.flows.decide import decide
+from airflow_cdc.flows.run import Facts, Run
+from airflow_cdc.operators.base import CdcOperator
+
+AUTO = "auto"
+NONE = "none"
+
+
+class CdcDiagnoseOperator(CdcOperator, SkipMixin):
+    """Observe the pipeline, name the problem, choose the strategy. Returns the decision that the next tasks follow.
+
+    A healthy pipeline skips every task after this one. A refused plan (UNKNOWN, or no strategy fits) fails here.
+
+    :param strategy: the strategy to take, or `auto` (templated).
+    """
+
+    template_fields: Sequence[str] = (*CdcOperator.template_fields, "strategy")
+    inherits_from_skipmixin = True
+
+    def __init__(self, *, strategy: str = AUTO, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.strategy = strategy
+
+    def step(self, run: Run) -> Facts:
+        return decide(run, None if self.strategy in ("", AUTO) else self.strategy)
+
+    def execute(self, context: Context) -> Facts:
+        decision: Facts = super().execute(context)
+        code, plan = decision["diagnosis"]["code"], decision["plan"]
+        self.log.info("%s: %s → %s", code, decision["diagnosis"]["description"], plan["strategy"])
+        if plan["refused"]:
+            context["ti"].xcom_push(key=BaseXCom.XCOM_RETURN_KEY, value=decision)  # the report is about this, too
+            raise refusal(decision)
+        if plan["strategy"] == NONE:
+            self.log.info("%s: there is nothing to do for pipeline %s, and nothing was changed", code, self.pipeline)
+            self.skip(ti=context["ti"], tasks=context["task"].get_flat_relatives(upstream=False))
+        return decision
+
+
+def refusal(decision: Mapping[str, Any]) -> CdcError:
+    """The error about a plan that may not be carried out: what was found, and what a person can do."""
+    kind = UnknownStateError if decision["diagnosis"]["code"] == "UNKNOWN" else CdcError
+    return kind(
+        f"nothing was changed: {decision['plan']['reason']}",
+        where=f"pipeline {decision['pipeline']}",
+        todo="Mend what is named, then trigger the run again.",
+    )

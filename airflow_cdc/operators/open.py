@@ -1,0 +1,58 @@
+"""Take the lease and open the recovery, if what was decided still holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowSkipException
+
+from airflow_cdc.core.errors import UsageError
+from airflow_cdc.flows.decide import decide
+from airflow_cdc.flows.open import open_recovery
+from airflow_cdc.flows.run import Facts, Run
+from airflow_cdc.operators.base import DIAGNOSE_TASK, CdcOperator, decision_of
+from airflow_cdc.operators.connector import RESTART
+
+REOPENED = "RECOVERY_OPEN"
+
+
+class OpenRecoveryOperator(CdcOperator):
+    """Open the recovery that the decision of `decision_task` planned. Running it again raises no epoch twice.
+
+    After a person was asked, the pipeline is observed again first: if problem, strategy or loss changed, the run stops.
+    """
+
+    def __init__(self, *, decision_task: str = DIAGNOSE_TASK, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.decision_task = decision_task
+        self._decision: Facts = {}
+
+    def execute(self, context: Context) -> Any:
+        self._decision = decision_of(context, self.decision_task)
+        if not self._decision:
+            todo = f"Clear the task {self.decision_task}."
+            raise UsageError("there is no decision to follow", where=f"pipeline {self.pipeline}", todo=todo)
+        if self._decision["plan"]["strategy"] == RESTART:
+            raise AirflowSkipException("a restart of the connector is enough: no recovery is opened")
+        return super().execute(context)
+
+    def step(self, run: Run) -> Facts:
+        if self._decision["plan"]["needs_approval"]:
+            self._still_true(run, self._decision)
+        return open_recovery(run, self._decision)
+
+    def _still_true(self, run: Run, decision: Mapping[str, Any]) -> None:
+        now = decide(run, decision["plan"]["strategy"])
+        if now["diagnosis"]["code"] in (REOPENED, decision["diagnosis"]["code"]) and _gist(now) == _gist(decision):
+            return
+        raise UsageError(
+            f"since the approval the plan changed: from {_gist(decision)} to {_gist(now)}",
+            where=run.where,
+            todo=f"Clear the task {self.decision_task}, so that the new plan is asked about.",
+        )
+
+
+def _gist(decision: Mapping[str, Any]) -> tuple[str, str]:
+    return decision["plan"]["strategy"], decision["plan"]["data_loss"]

@@ -1,0 +1,46 @@
+"""Close a published recovery, and report on any run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowSkipException
+
+from airflow_cdc.flows.close import close, report
+from airflow_cdc.flows.run import Facts, Run
+from airflow_cdc.operators.base import DIAGNOSE_TASK, CdcOperator, decision_of
+
+
+class CloseRecoveryOperator(CdcOperator):
+    """Settings back, stages dropped, recovery closed, lease released; refused while a table is not published."""
+
+    def step(self, run: Run) -> Facts:
+        return close(run)
+
+
+class ReportOperator(CdcOperator):
+    """Write report.json and the page, whatever became of the run. Use with `.as_teardown()`.
+
+    :param decision_task: nothing is reported of a run in which this task decided nothing (an unknown pipeline).
+    """
+
+    def __init__(self, *, decision_task: str = DIAGNOSE_TASK, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.decision_task = decision_task
+
+    def execute(self, context: Context) -> Any:
+        if not decision_of(context, self.decision_task):
+            raise AirflowSkipException("nothing was decided in this run, so there is nothing to report")
+        return super().execute(context)
+
+    def step(self, run: Run) -> Facts:
+        facts = report(run)
+        if run.clients.control.state().recovery:
+            self.log.error(
+                "the recovery of %s is still open: connector %s stays as it is (stopped, unless resume_connector ran) and "
+                "apply waits; mend what the failed task says and clear it, or trigger cdc_recovery again",
+                run.pipeline.name,
+                run.pipeline.connector.name,
+            )
+        return facts

@@ -1,0 +1,151 @@
+"""Run one of this package's Spark applications for a pipeline.
+
+What a driver needs to know, credentials included, reaches it in a file of mode 0600 that lives as long as the task:
+never as an argument (shown by ps), a Spark setting (shown by the Spark UI and kept in its event log) or a template
+field (shown by Airflow's UI). The launcher deletes the file once it has read it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import BaseHook, BaseOperatorLink, Context
+from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
+
+from airflow_cdc import settings, spark_main
+from airflow_cdc.core import errors
+from airflow_cdc.core.errors import CdcError, ConfigError
+from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.hooks.endpoints import resolve_endpoints
+from airflow_cdc.links import DataDocsLink, ReportLink
+from airflow_cdc.operators.base import asked_for, find_pipeline, push_links
+from airflow_cdc.operators.private import private_settings
+
+CLUSTER = "cluster"
+# what the Spark UI and its event log leave out; Spark's own default lets credentials and database addresses through
+REDACTED = r"(?i)secret|password|passwd|token|credential|access[.]?key|[.]uri$"
+MASTER_EXAMPLE = """'{"conn_type": "spark", "host": "local[2]"}'"""
+
+
+class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
+    """Submit the application `app` for `pipeline` and return its plain dict.
+
+    A driver that outlives its killed task writes to a stage of its own that no later try publishes, so a new try simply
+    starts a new driver.
+
+    :param app: `recover`, `verify` or `apply_changes`.
+    :param pipeline: the pipeline's name in the registry (templated).
+    :param registry: path of pipelines.yaml; default `[cdc] registry` (templated).
+    :param report_dir: folder or object-storage URL of the reports; default `[cdc] report_dir` (templated).
+    :param conn_id: the Spark connection; default the pipeline's `spark.conn_id`.
+
+    All other arguments are SparkSubmitOperator's; `jars`, `packages` and `conf` add to `[cdc] spark_jars`,
+    `spark_packages` and `spark_conf`.
+    """
+
+    # what the untyped base class keeps
+    _conn_id: str
+    conf: dict[str, str] | None
+    jars: str | None
+    packages: str | None
+    env_vars: dict[str, str] | None
+
+    template_fields: Sequence[str] = ("pipeline", "registry", "report_dir", *SparkSubmitOperator.template_fields)
+    operator_extra_links: ClassVar[tuple[BaseOperatorLink, ...]] = (ReportLink(), DataDocsLink())
+    ui_color = "#fdf0e0"
+
+    def __init__(
+        self,
+        *,
+        app: str,
+        pipeline: str,
+        registry: str | None = None,
+        report_dir: str | None = None,
+        conn_id: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        kwargs.setdefault("name", f"cdc_{app}")
+        super().__init__(conn_id=conn_id or "", durable=False, **kwargs)
+        self.app = app
+        self.pipeline = pipeline
+        self.registry = registry
+        self.report_dir = report_dir
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        pipeline = find_pipeline(self.pipeline, self.registry)
+        self._conn_id = self._conn_id or pipeline.spark.conn_id
+        self._preflight()
+        with private_settings(self._payload(pipeline, context)) as path:
+            self._aim(path)
+            try:
+                super().execute(context)
+            except AirflowException as error:
+                raise self._cause(path, error) from None
+            facts = spark_main.read_result(path)
+        push_links(facts, context, self.report_dir)
+        return facts
+
+    def _payload(self, pipeline: Pipeline, context: Context) -> dict[str, Any]:
+        """What the driver is told. Holds credentials: only ever written by `private_settings`."""
+        return {
+            "pipeline": pipeline.to_json(),
+            "endpoints": resolve_endpoints(pipeline).to_json(),
+            "run_id": context["run_id"],
+            "try_number": context["ti"].try_number,
+            "report_dir": settings.report_dir(self.report_dir),
+            "options": asked_for(context),
+        }
+
+    def _preflight(self) -> None:
+        """Fail with one clear error where spark-submit would fall back to YARN, or could not read the settings file."""
+        if self.app not in spark_main.APPS:
+            raise ConfigError(
+                f"there is no Spark application {self.app!r}", todo=f"Write one of: {', '.join(spark_main.APPS)}."
+            )
+        try:
+            conn = BaseHook.get_connection(self._conn_id)
+        except AirflowNotFoundException:
+            raise ConfigError(
+                f"connection {self._conn_id!r} is not defined",
+                where=f"needed as Spark, pipeline {self.pipeline}",
+                todo=f"Create it: airflow connections add {self._conn_id} --conn-json {MASTER_EXAMPLE}",
+            ) from None
+        if CLUSTER in (self._deploy_mode, conn.extra_dejson.get("deploy-mode")):
+            raise ConfigError(
+                "the driver would run on the cluster, where it can't read this machine's settings file",
+                where=f"connection {self._conn_id}",
+                todo="Set deploy-mode to client.",
+            )
+
+    def _aim(self, path: Path) -> None:
+        """Point spark-submit at the launcher and the file; nothing here is secret."""
+        self.application = str(Path(spark_main.__file__).resolve())
+        self.application_args = [self.app, "--settings", str(path)]
+        self.conf = {"spark.redaction.regex": REDACTED, **settings.spark_conf(), **(self.conf or {})}
+        self.jars = ",".join(filter(None, (settings.spark_jars(), self.jars))) or None
+        self.packages = ",".join(filter(None, (settings.spark_packages(), self.packages))) or None
+        # a worker with another interpreter lacks this environment's packages
+        python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+        self.env_vars = {**python, "PATH": _path_with_spark(), **(self.env_vars or {})}
+        self._hook = None
+
+    def _cause(self, path: Path, error: AirflowException) -> Exception:
+        """The driver's own error where it could write one down, else spark-submit's."""
+        told = spark_main.read_result(path).get("error")
+        if not isinstance(told, Mapping):
+            return error
+        kind = getattr(errors, str(told.get("error")), CdcError)
+        made = kind if isinstance(kind, type) and issubclass(kind, CdcError) else CdcError
+        return made(str(told.get("what")), where=str(told.get("where", "")), todo=str(told.get("todo", "")))
+
+
+def _path_with_spark() -> str:
+    """PATH, with this environment's bin in front where the spark-submit of the installed pyspark stands."""
+    path, beside = os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)
+    return path if shutil.which("spark-submit") else f"{beside}{os.pathsep}{path}"

@@ -1,0 +1,14 @@
+"""Record the fence and take the watermark."""
+
+from __future__ import annotations
+
+from airflow_cdc.flows.run import Facts, Run
+from airflow_cdc.flows.watermark import fence_and_watermark
+from airflow_cdc.operators.base import CdcOperator
+
+
+class CaptureWatermarkOperator(CdcOperator):
+    """With the connector stopped: the topics' ends, then the source position W behind a visibility barrier."""
+
+    def step(self, run: Run) -> Facts:
+        return fence_and_watermark(run)

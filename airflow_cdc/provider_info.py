@@ -1,0 +1,193 @@
+"""What this provider tells Airflow about itself. Imports nothing but its version: a mistake here stops `import airflow`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+NAME = "CDC"
+PACKAGE = "airflow-provider-cdc"
+
+
+def get_provider_info() -> dict[str, Any]:
+    """The provider's declaration, as airflow/provider_info.schema.json describes it."""
+    return {
+        "package-name": PACKAGE,
+        "name": NAME,
+        "description": "Diagnoses, recovers and proves change-data-capture pipelines whose position was lost.",
+        "integrations": [
+            {
+                "integration-name": NAME,
+                "external-doc-url": "https://debezium.io/documentation/",
+                "tags": ["software"],
+            }
+        ],
+        "connection-types": [_mysql(), _kafka_connect(), _kafka(), _iceberg()],
+        "hooks": [_modules("hooks", "mysql", "kafka_connect", "kafka", "iceberg")],
+        "operators": [
+            _modules(
+                "operators",
+                "diagnose",
+                "approval",
+                "open",
+                "connector",
+                "hold",
+                "watermark",
+                "spark",
+                "offset",
+                "publish",
+                "report",
+            )
+        ],
+        "sensors": [_modules("sensors", "binlog", "gtid")],
+        "triggers": [_modules("triggers", "availability")],
+        "extra-links": ["airflow_cdc.links.ReportLink", "airflow_cdc.links.DataDocsLink"],
+        "cli": ["airflow_cdc.cli.definition.get_cdc_cli_commands"],
+        "config": {"cdc": _config()},
+    }
+
+
+def _modules(package: str, *names: str) -> dict[str, Any]:
+    return {"integration-name": NAME, "python-modules": [f"airflow_cdc.{package}.{name}" for name in names]}
+
+
+def _field(label: str, description: str = "", **schema: Any) -> dict[str, Any]:
+    """One form field; text unless `schema` says otherwise."""
+    field: dict[str, Any] = {"label": label, "schema": {"type": ["string", "null"], **schema}}
+    return {**field, "description": description} if description else field
+
+
+def _mysql() -> dict[str, Any]:
+    return {
+        "connection-type": "cdc_mysql",
+        "hook-class-name": "airflow_cdc.hooks.mysql.CdcMySqlHook",
+        "hook-name": "CDC MySQL source",
+        "ui-field-behaviour": {
+            "hidden-fields": ["schema"],
+            "relabeling": {"login": "User"},
+            "placeholders": {"host": "mysql.example", "port": "3306", "login": "cdc"},
+        },
+        "conn-fields": {
+            "ssl_mode": _field(
+                "TLS mode",
+                "disabled, preferred, required, verify_ca or verify_identity",
+                enum=["disabled", "preferred", "required", "verify_ca", "verify_identity", None],
+                default="preferred",
+            ),
+            "ssl_ca": _field("TLS: CA file", "Path of the authority's certificate"),
+            "ssl_cert": _field("TLS: client certificate", "Path"),
+            "ssl_key": _field("TLS: client key", "Path"),
+            "ssl_key_password": _field("TLS: password of the client key", format="password"),
+            "connect_timeout": _field("Connect timeout (s)", type=["integer", "null"], default=10),
+            "read_timeout": _field("Read timeout (s)", type=["integer", "null"], default=3600),
+        },
+    }
+
+
+def _kafka_connect() -> dict[str, Any]:
+    return {
+        "connection-type": "kafka_connect",
+        "hook-class-name": "airflow_cdc.hooks.kafka_connect.KafkaConnectHook",
+        "hook-name": "Kafka Connect",
+        "ui-field-behaviour": {
+            "hidden-fields": [],
+            "relabeling": {"schema": "Scheme", "host": "Host or URL"},
+            "placeholders": {"host": "http://connect.example:8083", "schema": "http"},
+        },
+        "conn-fields": {
+            "verify": _field("Check the TLS certificate", type=["boolean", "null"], default=True),
+            "ca_file": _field("TLS: CA file", "Path; takes the place of the system's authorities"),
+        },
+    }
+
+
+def _kafka() -> dict[str, Any]:
+    protocols = ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL", None]
+    return {
+        "connection-type": "cdc_kafka",
+        "hook-class-name": "airflow_cdc.hooks.kafka.CdcKafkaHook",
+        "hook-name": "CDC Kafka transport",
+        "ui-field-behaviour": {
+            "hidden-fields": ["schema"],
+            "relabeling": {"login": "SASL user", "password": "SASL password"},
+        },
+        "conn-fields": {
+            "bootstrap.servers": _field("Bootstrap servers", "host:port,host:port"),
+            "security.protocol": _field("Security protocol", enum=protocols, default="PLAINTEXT"),
+            "sasl.mechanism": _field("SASL mechanism", "PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"),
+            "ssl.cafile": _field("TLS: CA file", "Path"),
+            "ssl.certfile": _field("TLS: client certificate", "Path"),
+            "ssl.keyfile": _field("TLS: client key", "Path"),
+        },
+    }
+
+
+def _iceberg() -> dict[str, Any]:
+    return {
+        "connection-type": "iceberg_catalog",
+        "hook-class-name": "airflow_cdc.hooks.iceberg.IcebergCatalogHook",
+        "hook-name": "Iceberg catalog",
+        "ui-field-behaviour": {
+            "hidden-fields": ["schema", "port"],
+            "relabeling": {"host": "URI", "login": "Client id", "password": "Client secret or token"},
+            "placeholders": {
+                "host": "https://catalog.example",
+                "extra": '{"type": "rest", "warehouse": "s3://bucket/warehouse"}',
+            },
+        },
+        "conn-fields": {
+            "type": _field("Catalog type", "rest, sql, hive or glue"),
+            "warehouse": _field("Warehouse", "Folder or URL under which new tables are made"),
+        },
+    }
+
+
+def _option(description: str, default: str | None, example: str | None, kind: str = "string") -> dict[str, Any]:
+    # Airflow formats defaults with its own variables: a brace in one stops `import airflow`
+    return {
+        "description": description,
+        "version_added": "0.1.0",
+        "type": kind,
+        "example": example,
+        "default": default,
+    }
+
+
+def _config() -> dict[str, Any]:
+    return {
+        "description": "Recovery of change-data-capture pipelines.",
+        "options": {
+            "registry": _option(
+                "Path of the registry of pipelines. Empty: pipelines.yaml in Airflow's home folder.",
+                None,
+                "/etc/airflow/pipelines.yaml",
+            ),
+            "report_dir": _option(
+                "Folder or object-storage URL (file, s3, gs, abfs) under which `<pipeline>/<run_id>/report.json` and its\n"
+                "page are written. Empty: cdc_reports in Airflow's home folder.",
+                None,
+                "s3://bucket/cdc-reports",
+            ),
+            "report_url": _option(
+                "Address under which a web server shows report_dir; the tasks' links lead there.",
+                None,
+                "https://reports.example/cdc",
+            ),
+            "apply_schedule": _option("Cron expression of the DAGs cdc_apply__<pipeline>.", "* * * * *", "*/5 * * * *"),
+            "spark_jars": _option(
+                "Comma-separated paths of the jars that Spark needs: Iceberg runtime, Kafka source, MariaDB Connector/J and\n"
+                "the catalog's driver.",
+                None,
+                "/opt/jars/iceberg-spark-runtime-4.1_2.13-1.12.0.jar",
+            ),
+            "spark_packages": _option(
+                "The same as comma-separated Maven coordinates; only used where spark_jars is empty.",
+                None,
+                "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
+            ),
+            "spark_conf": _option(
+                "Spark settings of every application, as a JSON object. They show in the Spark UI: no credentials here.",
+                None,
+                '{"spark.driver.memory": "2g"}',
+            ),
+        },
+    }

@@ -1,0 +1,76 @@
+"""What both availability sensors share: poke on the worker, or defer to the trigger that asks the same question."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from datetime import timedelta
+from typing import Any, NoReturn
+
+from airflow.sdk import BaseSensorOperator, Context, PokeReturnValue
+from airflow.sdk.configuration import conf
+
+from airflow_cdc.core.errors import CdcError, DeadlineError, SourceError, UnknownStateError
+from airflow_cdc.triggers.base import Answer, ProbeTrigger, State
+
+
+class AvailabilitySensor(BaseSensorOperator):
+    """Succeeds once a position can be read from the source, and fails at once when it never can be again.
+
+    :param conn_id: the source's connection (`cdc_mysql` or `mysql`).
+    :param deferrable: wait in the triggerer instead of holding a worker's slot.
+    """
+
+    def __init__(self, *, conn_id: str, deferrable: bool | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.conn_id = conn_id
+        self.deferrable = (
+            conf.getboolean("operators", "default_deferrable", fallback=False) if deferrable is None else deferrable
+        )
+
+    @abstractmethod
+    def trigger(self) -> ProbeTrigger:
+        """The trigger that asks this sensor's question: the worker asks it through the same object."""
+
+    @abstractmethod
+    def prepared(self) -> Any:
+        """What `ProbeTrigger.probe` needs, resolved on the worker. Raises ConfigError."""
+
+    def execute(self, context: Context) -> Any:
+        if self.deferrable:
+            self._defer()
+        return super().execute(context)
+
+    def _defer(self) -> NoReturn:
+        self.defer(
+            trigger=self.trigger(),
+            method_name="execute_complete",
+            timeout=timedelta(seconds=self.timeout + self.poke_interval),
+        )
+
+    def poke(self, context: Context) -> bool | PokeReturnValue:  # noqa: ARG002 - Airflow calls it so
+        prepared = self.prepared()
+        trigger = self.trigger()
+        try:
+            answer = trigger.probe(prepared)
+        except CdcError as error:
+            answer = Answer(State.UNKNOWN, str(error))
+        event = answer.to_event(**{name: getattr(trigger, name) for name in trigger.fields})
+        self.log.info("%s: %s", answer.state, answer.reason)
+        return PokeReturnValue(is_done=self.settled(event), xcom_value=event)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002 - Airflow calls it so
+        """Resume after the trigger fired. Raises what `settled` raises, DeadlineError for a timeout."""
+        if not self.settled(event):
+            raise DeadlineError(event["reason"], where=f"connection {self.conn_id}", timeout=self.timeout)
+        return event
+
+    def settled(self, event: dict[str, Any]) -> bool:
+        """True when available, False to go on asking. Raises SourceError (lost) or UnknownStateError (bad set-up)."""
+        where = f"connection {self.conn_id}"
+        if event["state"] == State.LOST:
+            raise SourceError(
+                event["reason"], where=where, todo="Trigger cdc_recovery for the pipelines that read here."
+            )
+        if event["state"] == State.ERROR:
+            raise UnknownStateError(event["reason"], where=where)
+        return bool(event["state"] == State.AVAILABLE)

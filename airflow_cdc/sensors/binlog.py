@@ -1,0 +1,38 @@
+"""Waits until a binlog file and position can be read from the source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow_cdc.hooks.mysql import CdcMySqlHook
+from airflow_cdc.sensors.base import AvailabilitySensor
+from airflow_cdc.systems.mysql import MySqlEndpoint
+from airflow_cdc.triggers.availability import BinlogTrigger
+
+
+class BinlogAvailableSensor(AvailabilitySensor):
+    """Succeeds when `file`:`position` can be read from the source, fails at once when it was purged.
+
+    :param file: binlog file name, e.g. `binlog.000042` (templated).
+    :param position: byte offset in it, 4 is its beginning (templated).
+    """
+
+    template_fields: Sequence[str] = ("conn_id", "file", "position")
+
+    def __init__(self, *, file: str, position: int | str = 4, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.file = file
+        self.position = position
+
+    def trigger(self) -> BinlogTrigger:
+        return BinlogTrigger(
+            conn_id=self.conn_id,
+            file=self.file,
+            position=int(self.position),
+            poke_interval=float(self.poke_interval),
+            timeout=float(self.timeout),
+        )
+
+    def prepared(self) -> MySqlEndpoint:
+        return CdcMySqlHook(self.conn_id).endpoint()

@@ -1,0 +1,35 @@
+"""Waits until everything after a GTID set can be read from the source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow_cdc.hooks.mysql import CdcMySqlHook
+from airflow_cdc.sensors.base import AvailabilitySensor
+from airflow_cdc.systems.mysql import MySqlEndpoint
+from airflow_cdc.triggers.availability import GtidSetTrigger
+
+
+class GtidSetAvailableSensor(AvailabilitySensor):
+    """Succeeds when the server has executed `gtid_set` and purged nothing beyond it; fails at once when it has purged more.
+
+    :param gtid_set: the set that a consumer stored, e.g. a connector's offset (templated).
+    """
+
+    template_fields: Sequence[str] = ("conn_id", "gtid_set")
+
+    def __init__(self, *, gtid_set: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.gtid_set = gtid_set
+
+    def trigger(self) -> GtidSetTrigger:
+        return GtidSetTrigger(
+            conn_id=self.conn_id,
+            gtid_set=self.gtid_set,
+            poke_interval=float(self.poke_interval),
+            timeout=float(self.timeout),
+        )
+
+    def prepared(self) -> MySqlEndpoint:
+        return CdcMySqlHook(self.conn_id).endpoint()

@@ -1,0 +1,43 @@
+"""What spark-submit starts: `spark_main.py recover|verify|apply_changes --settings FILE`."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+APPS = ("recover", "verify", "apply_changes")
+RESULT_NAME = "result.json"
+
+
+def read_result(settings: Path) -> dict[str, Any]:
+    """What the application wrote beside its settings file: its facts, or {"error": …}; {} if nothing."""
+    path = settings.parent / RESULT_NAME
+    return dict(json.loads(path.read_text())) if path.exists() else {}
+
+
+def main(argv: list[str]) -> int:
+    """Run the application; its answer, or its error, goes into a file beside the settings."""
+    from airflow_cdc.core.errors import CdcError
+
+    path = Path(argv[2])
+    settings = json.loads(path.read_text())
+    path.unlink()  # it holds credentials, and nobody needs it from here on
+    status = 0
+    result: dict[str, Any] = {}
+    try:
+        result = importlib.import_module(f"airflow_cdc.spark_apps.{argv[0]}").main(settings) or {}
+    except CdcError as error:
+        status, result = error.exit_status, {"error": error.to_json()}
+        print(f"cdc: {error}", file=sys.stderr)
+    if path.parent.is_dir():  # gone if the task that waited for us was killed
+        (path.parent / RESULT_NAME).write_text(json.dumps(result))
+    return status
+
+
+if __name__ == "__main__":
+    # a script's own folder comes first on the path, and there our module names would hide other packages' ones
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,121 @@
+"""One base for every trigger: it serializes, polls and reports; a trigger only says what it asks.
+
+PyMySQL and kafka-python block. All triggers of a triggerer share one event loop, so every question is asked on a small
+thread pool, and given up after a time: a hung server costs a thread, never the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import abstractmethod
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import StrEnum
+from inspect import signature
+from typing import Any, ClassVar
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from airflow_cdc.core.errors import CdcError, ConfigError
+
+PROBE_THREADS = 8
+PROBE_TIMEOUT = 90.0
+
+_pool = ThreadPoolExecutor(max_workers=PROBE_THREADS, thread_name_prefix="cdc-probe")
+
+
+class State(StrEnum):
+    """What a probe found. WAITING and UNKNOWN are asked again, the others are final."""
+
+    AVAILABLE = "available"
+    LOST = "lost"
+    WAITING = "waiting"
+    UNKNOWN = "unknown"
+    TIMEOUT = "timeout"
+    ERROR = "error"
+
+
+FINAL = frozenset({State.AVAILABLE, State.LOST})
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One probe's verdict and, in words, why."""
+
+    state: State
+    reason: str
+
+    @property
+    def final(self) -> bool:
+        return self.state in FINAL
+
+    def to_event(self, **facts: Any) -> dict[str, Any]:
+        """The shape of every event: `state`, `reason`, and what was asked about."""
+        return {"state": str(self.state), "reason": self.reason, **facts}
+
+
+class ProbeTrigger(BaseTrigger):
+    """Ask `probe` every `poke_interval` seconds until its answer is final or `timeout` seconds have passed.
+
+    A subclass declares `fields`, the names of its own keyword arguments (all plain JSON; connections by id, never
+    a credential), and implements `probe`. A declaration that does not fit its __init__ fails at import.
+    """
+
+    fields: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, *, poke_interval: float, timeout: float) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.poke_interval = poke_interval
+        self.timeout = timeout
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        declared = {*cls.fields, "poke_interval", "timeout"}
+        accepted = set(signature(cls.__init__).parameters) - {"self"}
+        if declared != accepted:
+            raise TypeError(f"{cls.__name__}.fields and __init__ disagree on {sorted(declared ^ accepted)}")
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        cls = type(self)
+        names = (*cls.fields, "poke_interval", "timeout")
+        return f"{cls.__module__}.{cls.__qualname__}", {name: getattr(self, name) for name in names}
+
+    @abstractmethod
+    async def prepare(self) -> Any:
+        """Resolve what the probe needs (an endpoint) without blocking the loop. Raises CdcError."""
+
+    @abstractmethod
+    def probe(self, prepared: Any) -> Answer:
+        """Ask once; may block, runs on a thread. Raises CdcError when nothing could be learned."""
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        deadline = time.monotonic() + self.timeout
+        try:
+            prepared = await self.prepare()
+        except ConfigError as error:
+            yield self._event(Answer(State.ERROR, str(error)))
+            return
+        while True:
+            answer = await self._ask(prepared)
+            if answer.final:
+                break
+            if time.monotonic() + self.poke_interval > deadline:
+                answer = Answer(State.TIMEOUT, f"not available within {self.timeout:g} s; last: {answer.reason}")
+                break
+            await asyncio.sleep(self.poke_interval)
+        yield self._event(answer)
+
+    async def _ask(self, prepared: Any) -> Answer:
+        asked = asyncio.get_running_loop().run_in_executor(_pool, self.probe, prepared)
+        try:
+            return await asyncio.wait_for(asked, PROBE_TIMEOUT)
+        except TimeoutError:
+            return Answer(State.UNKNOWN, f"no answer within {PROBE_TIMEOUT:g} s")
+        except CdcError as error:
+            return Answer(State.UNKNOWN, str(error))
+
+    def _event(self, answer: Answer) -> TriggerEvent:
+        payload = answer.to_event(**{name: getattr(self, name) for name in self.fields})
+        return TriggerEvent(payload)  # type: ignore[no-untyped-call]

@@ -1,0 +1,1 @@
+"""The DAG collection; see `airflow cdc init` for how Airflow finds it."""

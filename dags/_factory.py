@@ -1,0 +1,162 @@
+"""Builds the DAGs of the registry. Reading pipelines.yaml is the only I/O while a DAG file is parsed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow.sdk import DAG, Param, chain
+
+from airflow_cdc import settings
+from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.core.strategy import STRATEGIES
+from airflow_cdc.operators.approval import ApproveRecoveryOperator
+from airflow_cdc.operators.connector import (
+    RestartConnectorOperator,
+    ResumeConnectorOperator,
+    StopConnectorOperator,
+)
+from airflow_cdc.operators.diagnose import AUTO, CdcDiagnoseOperator
+from airflow_cdc.operators.hold import HoldBinlogOperator, ReleaseHold
+from airflow_cdc.operators.offset import ResetOffsetOperator
+from airflow_cdc.operators.open import OpenRecoveryOperator
+from airflow_cdc.operators.publish import PublishOperator
+from airflow_cdc.operators.report import CloseRecoveryOperator, ReportOperator
+from airflow_cdc.operators.spark import CdcSparkOperator
+from airflow_cdc.operators.watermark import CaptureWatermarkOperator
+from airflow_cdc.registry import load_registry
+
+RECOVERY_DAG_ID = "cdc_recovery"
+START = datetime(2024, 1, 1, tzinfo=UTC)
+OUR_WRITER = "cdc_apply"
+
+RECOVERY_DOC = """
+### Recover a pipeline whose position was lost
+
+Observes the pipeline, names the problem, chooses the cheapest safe strategy, carries it out, proves every row, and only
+then lets readers see the result. A healthy pipeline is left alone. A run that fails leaves the connector stopped and the
+tables as they were: mend what the failed task says and clear that task with everything after it.
+"""
+
+
+def registered() -> dict[str, Pipeline]:
+    """The pipelines of the registry; none where there is no registry yet. Raises ConfigError for a bad one."""
+    path = settings.registry_path()
+    return load_registry(path) if path.exists() else {}
+
+
+def registered_names() -> list[str]:
+    """Their names for the form. A bad registry empties the list; the first task of a run then says what is wrong."""
+    try:
+        return sorted(registered())
+    except ConfigError:
+        return []
+
+
+def recovery_params(names: list[str]) -> dict[str, Param]:
+    """The form. Names are suggestions, not an enum: each change of an enum would make a new version of the DAG."""
+    strategies = [AUTO, *STRATEGIES]
+    return {
+        "pipeline": Param(
+            title="Pipeline", type="string", minLength=1, examples=names, description="A name from pipelines.yaml."
+        ),
+        "strategy": Param(
+            AUTO, title="Strategy", type="string", enum=strategies, description="auto: the cheapest that is safe."
+        ),
+        "tables": Param(
+            [],
+            title="Tables",
+            type=["array", "null"],
+            items={"type": "string"},
+            description="Only these (schema.table, one per line); empty: all of the pipeline.",
+        ),
+        "approved": Param(
+            False,
+            title="Approved",
+            type="boolean",
+            description="Do not ask a person, even if the plan loses or removes rows.",
+        ),
+        "note": Param("", title="Note", type=["string", "null"], description="Why; kept in the report."),
+    }
+
+
+def recovery_dag() -> DAG:
+    """`cdc_recovery`: one DAG for all pipelines, triggered with a form."""
+    pipeline: dict[str, Any] = {"pipeline": "{{ params.pipeline }}"}
+    with DAG(
+        RECOVERY_DAG_ID,
+        schedule=None,
+        start_date=START,
+        catchup=False,
+        is_paused_upon_creation=False,
+        default_args={"retries": 0, **pipeline},
+        params=recovery_params(registered_names()),
+        tags=["cdc"],
+        doc_md=RECOVERY_DOC,
+    ) as dag:
+        diagnose = CdcDiagnoseOperator(task_id="diagnose", strategy="{{ params.strategy }}")
+        approve = ApproveRecoveryOperator(task_id="approve")
+        restart = RestartConnectorOperator(task_id="restart_connector")
+        opened = OpenRecoveryOperator(task_id="open_recovery")
+        stop = StopConnectorOperator(task_id="stop_connector")
+        hold = HoldBinlogOperator(task_id="hold_binlog")
+        watermark = CaptureWatermarkOperator(task_id="fence_and_watermark")
+        recover = CdcSparkOperator(task_id="recover", app="recover")
+        offset = ResetOffsetOperator(task_id="reset_offset")
+        resume = ResumeConnectorOperator(task_id="resume_connector")
+        release = ReleaseHold(task_id="release_hold").as_teardown(on_failure_fail_dagrun=False)
+        verify = CdcSparkOperator(task_id="verify", app="verify")
+        publish = PublishOperator(task_id="publish")
+        close = CloseRecoveryOperator(task_id="close")
+        report = ReportOperator(task_id="report").as_teardown(on_failure_fail_dagrun=False)
+        chain(diagnose, approve, [restart, opened])
+        chain(opened, stop, [hold, watermark])
+        chain(watermark, recover, offset, resume, publish)
+        chain(recover, verify, publish, close, report)
+        chain(resume, release)
+        chain(restart, report)
+    return dag
+
+
+def apply_dag_id(name: str) -> str:
+    """The id of the DAG that applies the changes of pipeline `name`."""
+    return f"cdc_apply__{name}"
+
+
+def apply_params() -> dict[str, Param]:
+    """A scheduled run leaves them as they are; `airflow cdc dead-letters replay` does not."""
+    return {
+        "replay": Param(
+            False,
+            title="Replay dead letters",
+            type="boolean",
+            description="Read the rows of all unresolved dead letters again, also of those tried too often.",
+        ),
+        "tables": Param(
+            [], title="Tables", type=["array", "null"], items={"type": "string"}, description="Only these; empty: all."
+        ),
+    }
+
+
+def apply_dag(pipeline: Pipeline) -> DAG:
+    """`cdc_apply__<name>`: topics → sink tables, one run at a time."""
+    with DAG(
+        apply_dag_id(pipeline.name),
+        schedule=settings.apply_schedule(),
+        start_date=START,
+        catchup=False,
+        max_active_runs=1,
+        default_args={"retries": 0},
+        params=apply_params(),
+        tags=["cdc", pipeline.name],
+        doc_md=f"Applies the change events of pipeline **{pipeline.name}** to `{pipeline.sink.namespace}`.",
+    ) as dag:
+        CdcSparkOperator(task_id="apply", app="apply_changes", pipeline=pipeline.name)
+    return dag
+
+
+def apply_dags() -> dict[str, DAG]:
+    """One DAG per pipeline whose sink we write, by id."""
+    ours = (pipeline for pipeline in registered().values() if pipeline.sink.writer == OUR_WRITER)
+    return {apply_dag_id(pipeline.name): apply_dag(pipeline) for pipeline in ours}

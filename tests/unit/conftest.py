@@ -1,0 +1,72 @@
+"""An Airflow of their own for the unit tests: set up before anything imports airflow, gone with the test session."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+HOME = tempfile.TemporaryDirectory(prefix="cdc-unit-airflow-")
+os.environ |= {
+    "AIRFLOW_HOME": HOME.name,
+    "AIRFLOW__CORE__UNIT_TEST_MODE": "True",
+    "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+    "AIRFLOW__CORE__FERNET_KEY": "f0uyVJeH4YQZJHXpNzqMtYKyRZnGDsAsnRGPeFwRZRo=",
+    "AIRFLOW__CORE__DAGS_FOLDER": f"{HOME.name}/dags",
+    "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{HOME.name}/airflow.db",
+    "AIRFLOW__LOGGING__BASE_LOG_FOLDER": f"{HOME.name}/logs",
+}
+
+REGISTRY = """
+pipelines:
+  shop:
+    source:    {kind: mysql, conn_id: shop_mysql, tables: [shop.customers, shop.orders]}
+    connector: {kind: debezium, conn_id: shop_connect, name: shop}
+    transport: {kind: kafka, conn_id: shop_kafka}
+    sink:      {kind: iceberg, catalog: lake, namespace: shop, writer: cdc_apply}
+    spark:     {conn_id: shop_spark}
+"""
+
+SECRETS = {"mysql": "s3cret-mysql", "connect": "s3cret-connect", "kafka": "s3cret-kafka", "lake": "s3cret-lake"}
+
+CONNECTIONS = {
+    "shop_mysql": f'{{"conn_type": "cdc_mysql", "host": "db", "login": "cdc", "password": "{SECRETS["mysql"]}"}}',
+    "shop_connect": f'{{"conn_type": "kafka_connect", "host": "connect", "login": "u", "password": "{SECRETS["connect"]}"}}',
+    "shop_kafka": '{"conn_type": "cdc_kafka", "login": "u", "password": "'
+    + SECRETS["kafka"]
+    + '", "extra": {"bootstrap.servers": "broker:9092", "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}}',
+    "lake": '{"conn_type": "iceberg_catalog", "password": "'
+    + SECRETS["lake"]
+    + '", "extra": {"type": "sql", "uri": "sqlite:///:memory:", "warehouse": "file:///tmp/none"}}',
+    "shop_spark": '{"conn_type": "spark", "host": "local[1]"}',
+}
+
+
+@pytest.fixture(scope="session")
+def airflow_db() -> Iterator[Path]:
+    """Airflow's database, with its tables."""
+    from airflow.utils.db import initdb
+
+    initdb()
+    yield Path(HOME.name)
+
+
+@pytest.fixture
+def connections(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The pipeline's connections, as Airflow finds them in the environment."""
+    for conn_id, text in CONNECTIONS.items():
+        monkeypatch.setenv(f"AIRFLOW_CONN_{conn_id.upper()}", text)
+    return CONNECTIONS
+
+
+@pytest.fixture
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A registry with one pipeline, `shop`, and a folder for its reports."""
+    path = tmp_path / "pipelines.yaml"
+    path.write_text(REGISTRY)
+    monkeypatch.setenv("AIRFLOW__CDC__REGISTRY", str(path))
+    monkeypatch.setenv("AIRFLOW__CDC__REPORT_DIR", str(tmp_path / "reports"))
+    return path
