@@ -1,0 +1,1 @@
+"""Spark applications: DataFrame in, DataFrame out; they move data and decide nothing."""
