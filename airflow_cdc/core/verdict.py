@@ -13,9 +13,14 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
+from airflow_cdc.core.digest import HashLeaves, Leaf, LeafScheme, add_leaves, row_leaf
+from airflow_cdc.core.keytext import parse_key_text
 from airflow_cdc.core.report import Verdict
+
+if TYPE_CHECKING:
+    from airflow_cdc.core.table import TableDef
 
 # A row as both engines write it: its hash, then the canonical text of each column the hash does not hold (JSON).
 Image = tuple[str | None, ...]
@@ -159,33 +164,20 @@ def table_verdict(tally: Tally, doubts: Sequence[str] = ()) -> Verdict:
     return Verdict.INCONCLUSIVE if tally.unsettled or doubts else Verdict.MATCH
 
 
-class LeafSum(NamedTuple):
-    """The digest of a leaf: rows, and the sums of the two 32-bit lanes of their hashes."""
-
-    n: int
-    lane1: int
-    lane2: int
-
-
-def lanes_of(row_hash: str) -> tuple[int, int]:
-    """The two lanes of a row hash (64 hexadecimal digits), as encoding.mysql_lanes and spark_lanes make them."""
-    digits = row_hash.encode("ascii")
-    return zlib.crc32(digits[:32]), zlib.crc32(digits[32:])
+def leaf_of(table: TableDef, scheme: LeafScheme, key_text: str) -> int:
+    """The leaf of a row by its key's text (of a keyless row: its hash), as the SQL of both engines computes it."""
+    if isinstance(scheme, HashLeaves):
+        return zlib.crc32(key_text.encode()) % scheme.n
+    first = int(cast("int", parse_key_text(table, key_text)[0]))
+    return first // scheme.width if first >= 0 else -(-first // scheme.width)
 
 
-def without(leaves: Mapping[int, LeafSum], rows: Iterable[tuple[int, str, int]]) -> dict[int, LeafSum]:
-    """Take rows (leaf, hash, how many) out of leaf digests; a leaf left without rows disappears.
+def without(leaves: Mapping[int, Leaf], rows: Iterable[tuple[int, str]]) -> dict[int, Leaf]:
+    """Take rows (leaf, hash) out of leaf digests; a leaf left without anything disappears.
 
     Keys in flight are taken out of both sides, so that what is left must be equal however busy the table is.
     """
     sums = dict(leaves)
-    for leaf, row_hash, times in rows:
-        lane1, lane2 = lanes_of(row_hash)
-        old = sums.get(leaf, LeafSum(0, 0, 0))
-        sums[leaf] = LeafSum(old.n - times, old.lane1 - times * lane1, old.lane2 - times * lane2)
+    for leaf, row_hash in rows:
+        sums[leaf] = add_leaves(sums.get(leaf, Leaf(0, 0, 0)), row_leaf(row_hash), -1)
     return {leaf: total for leaf, total in sums.items() if total != (0, 0, 0)}
-
-
-def unequal(source: Mapping[int, LeafSum], sink: Mapping[int, LeafSum]) -> tuple[int, ...]:
-    """The leaves whose digests differ, or which only one side has, in order."""
-    return tuple(sorted(leaf for leaf in source.keys() | sink.keys() if source.get(leaf) != sink.get(leaf)))

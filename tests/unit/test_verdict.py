@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_cdc.core.digest import HashLeaves, IntegerLeaves, Leaf, merge_leaves, row_leaf
 from airflow_cdc.core.report import Verdict
+from airflow_cdc.core.table import ColumnDef, TableDef
 from airflow_cdc.core.verdict import (
     SAMPLE_KEYS,
     FirstEvent,
@@ -17,14 +19,12 @@ from airflow_cdc.core.verdict import (
     ImageCount,
     KeyEvidence,
     KeyVerdict,
-    LeafSum,
     Tally,
     classify_count,
     classify_key,
     compare_images,
-    lanes_of,
+    leaf_of,
     table_verdict,
-    unequal,
     without,
 )
 
@@ -165,12 +165,8 @@ def test_a_table_matches_only_without_difference_and_doubt(
     assert table_verdict(tally, doubts) is verdict
 
 
-def leaves_of(rows: dict[int, list[str]]) -> dict[int, LeafSum]:
-    sums = {}
-    for leaf, hashes in rows.items():
-        lanes = [lanes_of(h) for h in hashes]
-        sums[leaf] = LeafSum(len(hashes), sum(a for a, _ in lanes), sum(b for _, b in lanes))
-    return {leaf: total for leaf, total in sums.items() if total.n}
+def leaves_of(rows: dict[int, list[str]]) -> dict[int, Leaf]:
+    return merge_leaves({leaf: row_leaf(h)} for leaf, hashes in rows.items() for h in hashes)
 
 
 def digest(text: str) -> str:
@@ -188,11 +184,20 @@ def test_rows_in_flight_are_taken_out_of_leaves_exactly(
     busy = {leaf: list(hashes) for leaf, hashes in quiet.items()}
     for leaf, text in moved:
         busy.setdefault(leaf, []).append(digest(text))
-    left = without(leaves_of(busy), [(leaf, digest(text), 1) for leaf, text in moved])
+    left = without(leaves_of(busy), [(leaf, digest(text)) for leaf, text in moved])
     assert left == leaves_of(quiet)
-    assert unequal(left, leaves_of(quiet)) == ()
 
 
-def test_unequal_leaves_are_named_in_order() -> None:
-    one, two = LeafSum(1, 2, 3), LeafSum(1, 2, 4)
-    assert unequal({3: one, 1: one, 2: one}, {2: two, 1: one, 9: one}) == (2, 3, 9)
+def orders(data_type: str = "bigint") -> TableDef:
+    columns = (ColumnDef("id", 1, data_type, data_type, nullable=False),)
+    return TableDef("shop", "orders", columns, ("id",))
+
+
+@pytest.mark.parametrize(("key", "leaf"), [("0", 0), ("9", 0), ("10", 1), ("-9", 0), ("-10", -1), ("-19", -1)])
+def test_an_integer_key_falls_into_its_leaf_towards_zero(key: str, leaf: int) -> None:
+    assert leaf_of(orders(), IntegerLeaves("id", 10), key) == leaf
+
+
+def test_a_hashed_key_falls_into_its_leaf_by_crc() -> None:
+    assert {leaf_of(orders(), HashLeaves(7), str(number)) for number in range(200)} == set(range(7))
+    assert leaf_of(orders(), HashLeaves(7), "123456789") == 0xCBF43926 % 7
