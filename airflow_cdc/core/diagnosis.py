@@ -118,7 +118,7 @@ def _recovery_open(obs: Observation) -> Evidence | None:
     control = obs.control
     if not isinstance(control, ControlFacts) or not control.recovery:
         return None
-    shown = ("run_id", "step", "strategy", "tables")
+    shown = ("run_id", "opened_at", "problem", "strategy", "tables")
     told = {key: str(control.recovery[key]) for key in shown if key in control.recovery}
     return _evidence(obs, "control table", {"epoch": control.epoch, **told})
 
