@@ -1,9 +1,10 @@
-"""`python -m stack up|down|status|wipe|fetch|env|lock`: the stack from a shell."""
+"""`python -m stack up|down|status|wipe|fetch|env|lock|compose-env`: the stack from a shell."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import secrets
 import signal
 import sys
 import threading
@@ -89,6 +90,15 @@ def lock(_: argparse.Namespace) -> int:
     return 0
 
 
+def compose_env(_: argparse.Namespace) -> int:
+    """The .env of docker-compose.yaml: random passwords, folders of the fetched jars."""
+    for name in ("MYSQL_ROOT_PASSWORD", "CDC_PASSWORD", "DEBEZIUM_PASSWORD"):
+        print(f"{name}={secrets.token_hex(12)}")
+    print(f"DEBEZIUM_PLUGIN={fetch.fetch('debezium')}")
+    print(f"SPARK_JARS={fetch.fetch('spark')}")
+    return 0
+
+
 def environment(stack: cluster.Stack) -> dict[str, str]:
     """Addresses of a running stack by variable name."""
     found: dict[str, str] = {}
@@ -121,6 +131,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "fetch": do_fetch,
     "env": env,
     "lock": lock,
+    "compose-env": compose_env,
 }
 
 

@@ -84,7 +84,12 @@ class AirflowServer:
 def start_airflow(base: Path, logs: Path, settings: AirflowSettings, *, keep: bool = False) -> AirflowServer:
     """Make AIRFLOW_HOME under `base/airflow`, create its database, start all four components and wait for them."""
     server, migration = prepare(base, logs, settings)
-    return wait_ready(launch(server, migration, logs, keep=keep))
+    try:
+        server = launch(server, migration, logs, keep=keep)
+        return wait_ready(server)
+    except BaseException:
+        end(migration, *server.children.values())
+        raise
 
 
 def prepare(base: Path, logs: Path, settings: AirflowSettings) -> tuple[AirflowServer, Child]:

@@ -191,13 +191,14 @@ def _is_cached(jar: Jar) -> bool:
 
 
 def _link(folder: Path, jars: Sequence[Jar]) -> None:
+    """Hard links: a container that is given the folder sees files, not names of files elsewhere."""
     folder.mkdir(parents=True, exist_ok=True)
     for jar in jars:
-        link = folder / jar.file_name
-        if link.is_symlink() and link.resolve() == _blob(jar).resolve():
+        link, blob = folder / jar.file_name, _blob(jar)
+        if link.exists() and not link.is_symlink() and link.samefile(blob):
             continue
         link.unlink(missing_ok=True)
-        link.symlink_to(_blob(jar))
+        link.hardlink_to(blob)
 
 
 def _download(jars: Sequence[Jar]) -> None:

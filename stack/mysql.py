@@ -210,25 +210,32 @@ def _launch(server: MySqlServer, installation: Installation, more: Sequence[str]
     return replace(server, child=child)
 
 
-def _options(installation: Installation, settings: MySqlSettings, folder: Path) -> tuple[str, ...]:
+def server_settings(settings: MySqlSettings) -> dict[str, str]:
+    """What every server of this topology runs with, here and in docker-compose.yaml (a test compares them)."""
     gtid = "ON" if settings.gtid else "OFF"
+    return {
+        "server-id": str(settings.server_id),
+        "log-bin": "mysql-bin",
+        "gtid-mode": gtid,
+        "enforce-gtid-consistency": gtid,
+        "binlog-format": "ROW",
+        "binlog-row-image": "FULL",
+        "max-binlog-size": str(settings.max_binlog_size),
+        "innodb-buffer-pool-size": settings.buffer_pool,
+        "mysqlx": "OFF",
+    }
+
+
+def _options(installation: Installation, settings: MySqlSettings, folder: Path) -> tuple[str, ...]:
     return (
         *installation.options,
         f"--datadir={folder / 'data'}",
+        *(f"--{name}={value}" for name, value in server_settings(settings).items()),
         # relative to the data folder: an absolute path may be longer than a socket's name can be (107 bytes)
         "--socket=mysql.sock",
         f"--pid-file={folder / 'mysqld.pid'}",
         f"--bind-address={HOST}",
         "--skip-name-resolve",
-        "--mysqlx=OFF",
-        f"--server-id={settings.server_id}",
-        f"--log-bin={folder / 'data' / 'mysql-bin'}",
-        f"--gtid-mode={gtid}",
-        f"--enforce-gtid-consistency={gtid}",
-        "--binlog-format=ROW",
-        "--binlog-row-image=FULL",
-        f"--max-binlog-size={settings.max_binlog_size}",
-        f"--innodb-buffer-pool-size={settings.buffer_pool}",
         "--innodb-use-native-aio=0",
         # a killed mysqld loses nothing: the page cache outlives the process
         "--innodb-flush-log-at-trx-commit=2",

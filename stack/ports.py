@@ -7,6 +7,9 @@ from contextlib import ExitStack
 
 HOST = "127.0.0.1"
 
+# the stack itself takes free ports; docker-compose.yaml publishes these on the loopback interface
+COMPOSE_PORTS = {"mysql": 3306, "kafka": 9092, "connect": 8083, "spark-master": 7077, "airflow": 8080}
+
 
 def free_ports(count: int) -> tuple[int, ...]:
     """Ports that nothing listens on now; all are held until the last is found, so they differ."""

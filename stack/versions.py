@@ -19,6 +19,16 @@ ICEBERG: Final = "1.12.0"
 AIRFLOW: Final = "3.3.2"
 JAVA_MINIMUM: Final = 17
 
+# public images of docker-compose.yaml
+IMAGES: Final = {
+    "mysql": f"mysql:{MYSQL_TESTED['8.0']}",
+    "kafka": f"apache/kafka:{KAFKA}",
+    "connect": f"apache/kafka:{KAFKA}",
+    "spark-master": f"apache/spark:{SPARK}",
+    "spark-worker": f"apache/airflow:{AIRFLOW}-python3.11",
+    "airflow": f"apache/airflow:{AIRFLOW}-python3.11",
+}
+
 # the token provider of the same version is missing on some mirrors of Maven Central; 4.0.0 is binary compatible
 SPARK_TOKEN_PROVIDER: Final = "4.0.0"
 KAFKA_CLIENTS_OF_SPARK: Final = "3.9.1"
