@@ -97,7 +97,7 @@ def test_purge_is_refused_where_the_capability_says_so(hold: Hold, mysql: MySqlS
 def test_inv_10_it_lets_go_at_once_when_a_backup_waits_so_that_writes_never_stop(
     source: MySqlSource, mysql: MySqlServer, table: str
 ) -> None:
-    """hold → ALTER waits → FLUSH TABLES WITH READ LOCK waits → every UPDATE waits: until the hold lets go."""
+    """Hold → ALTER waits → FLUSH TABLES WITH READ LOCK waits → every UPDATE waits: until the hold lets go."""
     with source.held("run-2", HoldLimits(every=0.2)) as hold:
         assert hold.state.held
         with background(mysql, f"ALTER TABLE {table} ADD COLUMN c INT"):

@@ -1,0 +1,175 @@
+"""The Kafka transport: topic ids and ends, Connect's raw offsets topic, Debezium's schema history.
+
+Every method opens short-lived clients with bounded timeouts, so a KafkaTransport may be shared by threads.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from airflow_cdc.core.errors import TransportError
+from airflow_cdc.core.history import fold_history
+from airflow_cdc.core.observation import TopicState
+from airflow_cdc.systems.kafka_clients import KafkaEndpoint, admin, explaining, producer, read_all
+from airflow_cdc.systems.kafka_offsets import RawOffset, fold_offsets, offset_key, parse_key
+
+__all__ = ["KafkaEndpoint", "KafkaTransport", "RawOffset"]
+
+_NO_ID: Final = uuid.UUID(int=0)
+_MISSING: Final = 3  # UNKNOWN_TOPIC_OR_PARTITION
+_ATTEMPTS: Final = 3
+
+
+class KafkaTransport:
+    """The topics between connector and sink."""
+
+    def __init__(self, endpoint: KafkaEndpoint) -> None:
+        self.endpoint = endpoint
+
+    @property
+    def where(self) -> str:
+        """How messages name this cluster."""
+        return self.endpoint.where
+
+    def topic_states(self, names: Iterable[str]) -> dict[str, TopicState]:
+        """Id and, per partition, first and next offset of each topic; topics that do not exist are absent.
+
+        The id is Kafka's own text form ("" from brokers before 2.8). The ends are read between two equal
+        reads of the ids, so they belong to the topic named. Raises TransportError.
+        """
+        wanted = sorted(set(names))
+        if not wanted:
+            return {}
+        with admin(self.endpoint) as client, explaining(self.where, "read the topics"):
+            for _ in range(_ATTEMPTS):
+                before = _describe(client, wanted, self.where)
+                ends = _ends(client, before)
+                if _ids(_describe(client, wanted, self.where)) == _ids(before):
+                    return {name: TopicState(name, ident, ends[name]) for name, (ident, _) in before.items()}
+        raise TransportError(
+            "topics are being deleted and created while they are read",
+            where=self.where,
+            todo="Try again when it is over.",
+        )
+
+    def end_offsets(self, names: Iterable[str]) -> dict[str, dict[int, int]]:
+        """Topic → partition → next offset; topics that do not exist are absent. Raises TransportError."""
+        states = self.topic_states(names)
+        return {name: {p: end for p, (_, end) in state.partitions.items()} for name, state in states.items()}
+
+    def read_raw_offsets(self, topic: str, connector: str | None = None) -> dict[str, RawOffset]:
+        """The newest record per key of Connect's offsets topic, by the key's text.
+
+        `connector`: only its records. A record without a value (a tombstone) means: no offset.
+        """
+        records = read_all(self.endpoint, topic)
+        return {
+            key: offset
+            for key, offset in fold_offsets(records).items()
+            if connector is None or offset.connector == connector
+        }
+
+    def write_raw_offset(
+        self,
+        topic: str,
+        connector: str,
+        partition: Mapping[str, Any],
+        value: Mapping[str, Any] | None,
+        *,
+        create: bool = False,
+    ) -> RawOffset:
+        """Write an offset record for a connector that is NOT running, and return it as it stands in the topic.
+
+        It goes to the partition of the existing record, because readers keep the last record per key and
+        order exists only within a partition. Without an existing record it is refused, as a mistyped
+        topic.prefix would write a key that nobody reads, unless `create`.
+        """
+        key = offset_key(connector, partition)
+        old = self.read_raw_offsets(topic).get(key)
+        if old is None and not create:
+            raise TransportError(
+                f"there is no offset record with the key {key}",
+                where=f"{self.where}, topic {topic}",
+                todo="Check the connector's name and its topic.prefix.",
+            )
+        payload = None if value is None else json.dumps(dict(value), separators=(",", ":")).encode()
+        target = None if old is None else old.kafka_partition
+        with producer(self.endpoint) as client, explaining(self.where, f"write to {topic}"):
+            sent = client.send(topic, key=key.encode(), value=payload, partition=target)
+            client.flush(self.endpoint.timeout)
+            meta = sent.get(self.endpoint.timeout)
+        name, server = parse_key(key) or (connector, dict(partition))
+        return RawOffset(name, server, None if value is None else dict(value), meta.partition, meta.offset)
+
+    def newest_schema_history(self, topic: str, server: str = "") -> dict[str, dict[str, Any]]:
+        """Debezium's newest definition per table ("shop.orders") in a schema history topic; DROP removes it.
+
+        `server`: only records of this topic.prefix. Raises TransportError: no such topic, several
+        partitions (its order would be undefined), or a record that is not history.
+        """
+        records = read_all(self.endpoint, topic)
+        if len({record.partition for record in records}) > 1:
+            raise TransportError(
+                "the schema history has records in several partitions, so their order is unknown",
+                where=f"{self.where}, topic {topic}",
+                todo="A schema history topic must have one partition; rebuild it in a new topic.",
+            )
+        return fold_history((_history_record(r.value, r.offset, topic, self.where) for r in records if r.value), server)
+
+
+def _history_record(value: bytes, offset: int, topic: str, where: str) -> dict[str, Any]:
+    try:
+        record = json.loads(value)
+    except ValueError:
+        record = None
+    if not isinstance(record, dict):
+        raise TransportError(
+            f"the record at offset {offset} is not a schema history record",
+            where=f"{where}, topic {topic}",
+            todo="Check schema.history.internal.kafka.topic of the connector.",
+        )
+    return record
+
+
+def _describe(client: Any, names: list[str], where: str) -> dict[str, tuple[str, list[int]]]:
+    """Topic → (id, partitions) of those that exist."""
+    found: dict[str, tuple[str, list[int]]] = {}
+    for topic in client.describe_topics(names):
+        if topic["error_code"] == _MISSING:
+            continue
+        if topic["error_code"]:
+            raise TransportError(
+                f"topic {topic['name']} cannot be read: Kafka error {topic['error_code']}",
+                where=where,
+                todo="Check that the user may DESCRIBE the topic.",
+            )
+        parts = sorted(int(part["partition_index"]) for part in topic["partitions"])
+        found[topic["name"]] = (_topic_id(topic.get("topic_id")), parts)
+    return found
+
+
+def _ids(described: Mapping[str, tuple[str, list[int]]]) -> dict[str, tuple[str, int]]:
+    return {name: (ident, len(parts)) for name, (ident, parts) in described.items()}
+
+
+def _topic_id(ident: Any) -> str:
+    """Kafka's own text form of a topic id: URL-safe base64 of its 16 bytes, without padding."""
+    value = ident if isinstance(ident, uuid.UUID) else uuid.UUID(str(ident)) if ident else _NO_ID
+    return "" if value == _NO_ID else base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
+
+
+def _ends(client: Any, described: Mapping[str, tuple[str, list[int]]]) -> dict[str, dict[int, tuple[int, int]]]:
+    """First offsets before next offsets, so that begin <= end however fast retention runs."""
+    from kafka import OffsetSpec, TopicPartition
+
+    parts = [TopicPartition(name, p) for name, (_, numbers) in described.items() for p in numbers]
+    begin = client.list_partition_offsets(dict.fromkeys(parts, OffsetSpec.EARLIEST)) if parts else {}
+    end = client.list_partition_offsets(dict.fromkeys(parts, OffsetSpec.LATEST)) if parts else {}
+    return {
+        name: {p: (begin[name, p].offset, end[name, p].offset) for p in numbers}
+        for name, (_, numbers) in described.items()
+    }

@@ -1,0 +1,219 @@
+"""Kafka clients with bounded timeouts, whose failures are TransportErrors without secrets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from airflow_cdc.core.errors import ConfigError, TransportError
+
+_CHECK_BOOTSTRAP: Final = "Check bootstrap.servers and the security settings, and that a broker answers there."
+_POLL_MS: Final = 500
+# setting (dots or underscores) → the name that Java clients, and so Spark, have for it
+_SETTINGS: Final[dict[str, str]] = {
+    "security_protocol": "security.protocol",
+    "sasl_mechanism": "sasl.mechanism",
+    "sasl_plain_username": "",
+    "sasl_plain_password": "",
+    "sasl_kerberos_service_name": "sasl.kerberos.service.name",
+    "ssl_cafile": "ssl.truststore.location",
+    "ssl_certfile": "ssl.keystore.location",
+    "ssl_keyfile": "",
+    "ssl_password": "ssl.key.password",
+    "ssl_crlfile": "",
+    "ssl_check_hostname": "",
+    "client_id": "client.id",
+}
+_MODULES: Final[dict[str, str]] = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaEndpoint:
+    """Address and credentials of a Kafka cluster.
+
+    `security` holds kafka-python's settings (security_protocol, sasl_mechanism, sasl_plain_username,
+    sasl_plain_password, ssl_cafile, ssl_certfile, ssl_keyfile, ssl_password, ssl_check_hostname …); dots
+    instead of underscores are accepted. `timeout` bounds each call, in seconds.
+    """
+
+    bootstrap: str
+    security: dict[str, Any] = field(default_factory=dict, repr=False)
+    timeout: float = 30.0
+
+    def __post_init__(self) -> None:
+        servers = ",".join(part.strip() for part in self.bootstrap.split(",") if part.strip())
+        given = {str(k).replace(".", "_"): v for k, v in (self.security or {}).items() if v not in (None, "")}
+        if not servers:
+            raise ConfigError("the Kafka connection has no bootstrap servers", todo="Write one like kafka:9092.")
+        if unknown := sorted(set(given) - set(_SETTINGS)):
+            raise ConfigError(
+                f"unknown Kafka setting {unknown[0]!r}",
+                where=f"Kafka {servers}",
+                todo=f"Known: {', '.join(sorted(_SETTINGS))}.",
+            )
+        object.__setattr__(self, "bootstrap", servers)
+        object.__setattr__(self, "security", given)
+
+    @property
+    def where(self) -> str:
+        """How messages name this cluster."""
+        return f"Kafka {self.bootstrap}"
+
+    def java_properties(self) -> dict[str, str]:
+        """The same access for Java clients (Spark: prefix each with "kafka."). Holds secrets."""
+        named = {java: str(self.security[own]) for own, java in _SETTINGS.items() if java and own in self.security}
+        found = {"bootstrap.servers": self.bootstrap, **named}
+        if "ssl_cafile" in self.security:
+            found["ssl.truststore.type"] = "PEM"
+        if "ssl_certfile" in self.security:
+            found["ssl.keystore.type"] = "PEM"
+        if str(self.security.get("ssl_check_hostname", "true")).lower() in ("false", "0", "no"):
+            found["ssl.endpoint.identification.algorithm"] = ""
+        module = _MODULES.get(str(self.security.get("sasl_mechanism", "")).upper())
+        if module:
+            user, password = (_jaas(self.security.get(f"sasl_plain_{part}", "")) for part in ("username", "password"))
+            found["sasl.jaas.config"] = f"{module} required username={user} password={password};"
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record of a topic, as bytes."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+@contextmanager
+def explaining(where: str, doing: str) -> Iterator[None]:
+    """Turn kafka-python's failures into TransportErrors that say what was tried."""
+    from kafka.errors import KafkaError
+
+    try:
+        yield
+    except TransportError:
+        raise
+    except (KafkaError, OSError, ValueError, AssertionError, TimeoutError) as error:
+        raise _explain(error, where, doing) from None
+
+
+@contextmanager
+def admin(endpoint: KafkaEndpoint) -> Iterator[Any]:
+    """An admin client, closed at the end. Raises TransportError when no broker answers in time."""
+    from kafka import KafkaAdminClient
+
+    with explaining(endpoint.where, "reach a broker"):
+        client = KafkaAdminClient(**_options(endpoint))
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+@contextmanager
+def producer(endpoint: KafkaEndpoint) -> Iterator[Any]:
+    """A producer that waits for all replicas, closed at the end."""
+    from kafka import KafkaProducer
+
+    with explaining(endpoint.where, "reach a broker"):
+        client = KafkaProducer(acks="all", **_options(endpoint))
+    try:
+        yield client
+    finally:
+        client.close(endpoint.timeout)
+
+
+def read_all(endpoint: KafkaEndpoint, topic: str) -> list[Record]:
+    """Every committed record of a topic up to the ends it has now, in order within a partition.
+
+    For small, compacted topics (offsets, schema history). Raises TransportError: no such topic, or the
+    ends are not reached within the endpoint's timeout.
+    """
+    from kafka import KafkaConsumer, TopicPartition
+
+    where = f"{endpoint.where}, topic {topic}"
+    with explaining(where, "read the topic"):
+        partitions = [TopicPartition(topic, number) for number in _partitions(endpoint, topic, where)]
+        # exactly-once workers write in transactions: what was aborted was never there
+        consumer = KafkaConsumer(
+            **_options(endpoint),
+            isolation_level="read_committed",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+        )
+        try:
+            consumer.assign(partitions)
+            consumer.seek_to_beginning(*partitions)
+            return list(_drain(consumer, partitions, time.monotonic() + endpoint.timeout, where))
+        finally:
+            consumer.close()
+
+
+def _partitions(endpoint: KafkaEndpoint, topic: str, where: str) -> list[int]:
+    with admin(endpoint) as client:
+        described = client.describe_topics([topic])[0]
+    if described["error_code"] or not described["partitions"]:
+        raise TransportError("there is no such topic, or it may not be read", where=where, todo="Check its name.")
+    return sorted(int(part["partition_index"]) for part in described["partitions"])
+
+
+def _drain(consumer: Any, partitions: list[Any], deadline: float, where: str) -> Iterator[Record]:
+    ends = consumer.end_offsets(partitions)
+    while any(consumer.position(part) < ends[part] for part in partitions):
+        if time.monotonic() > deadline:
+            raise TransportError("the end of the topic was not reached in time", where=where, todo="Try again.")
+        for part, batch in consumer.poll(timeout_ms=_POLL_MS).items():
+            for record in batch:
+                if record.offset < ends[part]:
+                    yield Record(record.partition, record.offset, record.key, record.value)
+
+
+def _options(endpoint: KafkaEndpoint) -> dict[str, Any]:
+    ms = int(endpoint.timeout * 1000)
+    return {
+        "client_id": "airflow-provider-cdc",
+        **endpoint.security,
+        "bootstrap_servers": endpoint.bootstrap.split(","),
+        "request_timeout_ms": ms,
+        "bootstrap_timeout_ms": ms,
+    }
+
+
+def _explain(error: Exception, where: str, doing: str) -> TransportError:
+    name = type(error).__name__
+    if "Authentication" in name or "Sasl" in name:
+        return TransportError(
+            f"could not {doing}: the broker refused the login ({name})",
+            where=where,
+            todo="Check login, password and mechanism of the Kafka connection.",
+        )
+    if "Authorization" in name:
+        return TransportError(
+            f"could not {doing}: the user may not ({name})", where=where, todo="Grant the user the right to it."
+        )
+    return TransportError(f"could not {doing}: {_reason(error)}", where=where, todo=_CHECK_BOOTSTRAP)
+
+
+def _reason(error: Exception) -> str:
+    text = str(error).strip()
+    return f"{text[:200]}" if text else type(error).__name__
+
+
+def _jaas(value: Any) -> str:
+    escaped = str(value).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def security_of(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a mapping with any settings (an Airflow connection's extra), those that KafkaEndpoint knows."""
+    named = {str(key).replace(".", "_"): value for key, value in properties.items()}
+    return {key: value for key, value in named.items() if key in _SETTINGS}
