@@ -19,6 +19,9 @@ WATERMARK = "cdc.watermark"
 OFFSETS = "cdc.offsets"
 LEDGER = "cdc.ledger"
 
+# What reading a document of another shape raises.
+MALFORMED = (ValueError, TypeError, AttributeError, LookupError)
+
 # One topic: {"id": the topic's id, "partitions": {"0": next offset to read, ...}}
 TopicOffsets = dict[str, Any]
 
@@ -61,7 +64,7 @@ class Stamp:
         try:
             watermark, offsets = json.loads(summary.get(WATERMARK, "null")), json.loads(summary.get(OFFSETS, "{}"))
             return cls(cast(int, summary[EPOCH]), watermark, offsets, snapshot_id)
-        except (ValueError, TypeError, AttributeError, KeyError) as error:
+        except MALFORMED as error:
             raise _unreadable("stamp", snapshot_id, error) from None
 
     def to_json(self) -> dict[str, Any]:
@@ -78,7 +81,7 @@ class Stamp:
         """The inverse of `to_json`. Raises UnknownStateError if the document is not a stamp."""
         try:
             return cls(data["epoch"], data.get("watermark"), data.get("offsets") or {}, data.get("snapshot_id"))
-        except (ValueError, TypeError, AttributeError, KeyError) as error:
+        except MALFORMED as error:
             raise _unreadable("stamp", None, error) from None
 
     def at(self, snapshot_id: int) -> Stamp:
@@ -133,7 +136,7 @@ class ChunkLedger:
             return None
         try:
             return cls(**json.loads(summary[LEDGER]))
-        except (ValueError, TypeError) as error:
+        except MALFORMED as error:
             raise _unreadable("chunk ledger", None, error) from None
 
 

@@ -16,7 +16,13 @@ from typing import Any
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
+from pyiceberg.exceptions import (
+    BadRequestError,
+    CommitFailedException,
+    ForbiddenError,
+    NoSuchTableError,
+    UnauthorizedError,
+)
 from pyiceberg.io import FileIO
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.metadata import TableMetadata
@@ -25,7 +31,7 @@ from pyiceberg.typedef import IcebergBaseModel
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import OperationalError
 
-from airflow_cdc.core.errors import CdcError, ConfigError, SinkError, UnknownStateError
+from airflow_cdc.core.errors import CdcError, ConfigError, DeadlineError, SinkError, UnknownStateError
 from airflow_cdc.core.poll import poll_until
 
 Identifier = tuple[str, ...]
@@ -33,6 +39,8 @@ Identifier = tuple[str, ...]
 # Writers of an embedded catalog wait for each other this long; SQLite's own default gives up after 3-5 s.
 BUSY_SECONDS = 60
 COMMIT_SECONDS = 60.0
+# How long a metadata file may be missing because a newer one is already named.
+TRIMMED_SECONDS = 5.0
 SPARK_PREFIX = "spark."
 SQLITE = "sqlite"
 DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
@@ -41,12 +49,20 @@ DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
 REDACTION = "(?i)secret|password|passwd|token|credential|access[.]?key|api[.]?key"
 
 
+# A commit that failed so did not land, and will not at the next attempt either.
+REFUSED = (ValueError, TypeError, NotImplementedError, BadRequestError, ForbiddenError, UnauthorizedError)
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """One commit: it stands only if every requirement holds on the table as it is then."""
 
     requirements: tuple[TableRequirement, ...]
     updates: tuple[TableUpdate, ...]
+
+
+class MissingTableError(SinkError):
+    """The catalog was read, and the table is not in it (unlike a catalog that could not be read)."""
 
 
 class EmbeddedCatalog(SqlCatalog):
@@ -88,7 +104,7 @@ def write_metadata(metadata: TableMetadata, io: FileIO, location: str) -> None:
 
 
 def open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
-    """Open the catalog `name`. Raises ConfigError or SinkError, never with the properties' values."""
+    """Open the catalog `name`. Raises ConfigError or UnknownStateError, never with the properties' values."""
     own = {key: value for key, value in properties.items() if not key.startswith(SPARK_PREFIX)}
     where = f"catalog {name}"
     if not own.get("type") and not own.get("py-catalog-impl"):
@@ -98,9 +114,8 @@ def open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
     except CdcError:
         raise
     except Exception as error:
-        raise SinkError(
-            f"the catalog cannot be opened: {describe(error)}", where=where, todo="Check its address and credentials."
-        ) from None
+        text, todo = f"the catalog cannot be opened: {describe(error)}", "Check its address and credentials."
+        raise UnknownStateError(text, where=where, todo=todo) from None
 
 
 def _open_sql(name: str, properties: dict[str, str]) -> Catalog:
@@ -173,12 +188,15 @@ def describe(error: BaseException) -> str:
     """An error in one line without statement parameters or addresses: its class, and its cause's class."""
     cause = getattr(error, "orig", None) or error.__cause__
     detail = f" ({type(cause).__name__}: {cause})" if isinstance(error, OperationalError) and cause else ""
-    known = isinstance(error, CommitFailedException | NoSuchTableError | FileNotFoundError)
-    return f"{type(error).__name__}: {error}" if known else f"{type(error).__name__}{detail}"
+    known = isinstance(error, CommitFailedException | NoSuchTableError | FileNotFoundError | ValueError)
+    return f"{type(error).__name__}: {str(error)[:300]}" if known else f"{type(error).__name__}{detail}"
 
 
 def load(catalog: Catalog, identifier: Identifier) -> Table:
-    """The table as it stands now. Raises SinkError if it does not exist, UnknownStateError if it cannot be read."""
+    """The table as it stands now.
+
+    Raises MissingTableError if it does not exist, UnknownStateError if it cannot be read.
+    """
     where = ".".join(identifier)
 
     def attempt() -> Table | None:
@@ -188,9 +206,9 @@ def load(catalog: Catalog, identifier: Identifier) -> Table:
             return None
 
     try:
-        return poll_until(attempt, timeout=10.0, interval=0.05, what=f"read the metadata of {where}")
+        return poll_until(attempt, timeout=TRIMMED_SECONDS, interval=0.05, what=f"read the metadata of {where}")
     except NoSuchTableError:
-        raise SinkError("the table does not exist", where=where, todo="Create it, or run a recovery.") from None
+        raise MissingTableError("the table does not exist", where=where, todo="Create it, or run a recovery.") from None
     except CdcError as error:
         raise UnknownStateError(str(error), where=where, todo="Check the catalog and its storage.") from None
     except Exception as error:
@@ -204,18 +222,25 @@ def commit(catalog: Catalog, identifier: Identifier, build: Callable[[Table], Ch
 
     `build` returns None if nothing is left to do (so also if an earlier attempt landed although its
     answer was lost: every attempt starts by reading back), and raises if the change must not be made.
-    Returns the table as read after the commit. Raises UnknownStateError if it could not be settled.
+    Returns the table as read after the commit. Raises SinkError if the catalog refuses the change, and
+    UnknownStateError if it could not be settled.
     """
     failure: list[str] = []
 
     def attempt() -> Table | None:
-        table = load(catalog, identifier)
+        try:
+            table = load(catalog, identifier)
+        except UnknownStateError as error:
+            failure[:] = [str(error)]
+            return None
         change = build(table)
         if change is None:
             return table
         try:
             response = catalog.commit_table(table, change.requirements, change.updates)
         except Exception as error:  # every kind: whether it landed is read back by the next attempt
+            if isinstance(error, REFUSED) and not failure:
+                raise SinkError(f"{what} was refused: {describe(error)}", where=".".join(identifier)) from None
             failure[:] = [describe(error)]
             return None
         _prune_metadata(table, response)
@@ -224,11 +249,9 @@ def commit(catalog: Catalog, identifier: Identifier, build: Callable[[Table], Ch
     deadline_text = f"commit {what} to {'.'.join(identifier)}"
     try:
         return poll_until(attempt, timeout=COMMIT_SECONDS, interval=0.1, what=deadline_text, sleep=_jitter)
-    except CdcError as error:
-        if not failure or type(error).__name__ != "DeadlineError":
-            raise
+    except DeadlineError:
         raise UnknownStateError(
-            f"{what} could not be committed: {failure[0]}",
+            f"{what} could not be committed in {COMMIT_SECONDS:g} s: {' '.join(failure)}",
             where=".".join(identifier),
             todo="Nothing else was changed; check the catalog and run the step again.",
         ) from None

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.table import Table
-from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.update import AssertTableUUID, RemoveSnapshotRefUpdate
 
@@ -25,6 +24,7 @@ from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.systems.iceberg_catalog import (
     Change,
     Identifier,
+    MissingTableError,
     commit,
     describe,
     load,
@@ -103,14 +103,14 @@ class Lake:
     # tables
 
     def table(self, namespace: str, table: str) -> Table:
-        """The PyIceberg table as it stands now. Raises SinkError if it does not exist."""
+        """The PyIceberg table as it stands now. Raises MissingTableError if it does not exist."""
         return load(self.catalog, ident(namespace, table))
 
     def exists(self, namespace: str, table: str) -> bool:
         """Whether the table exists. Raises UnknownStateError if the catalog cannot say."""
         try:
             self.table(namespace, table)
-        except SinkError:
+        except MissingTableError:
             return False
         return True
 
@@ -166,7 +166,7 @@ class Lake:
         """Whether the table exists, its head, newest stamp and row count (None where it cannot be told cheaply)."""
         try:
             metadata = self.table(namespace, table).metadata
-        except SinkError:
+        except MissingTableError:
             return SinkTableFacts(exists=False)
         head = head_of(metadata)
         return SinkTableFacts(
@@ -187,14 +187,17 @@ class Lake:
 
         `from_stage`: take over what an earlier try committed; that try's writers cannot reach the new stage.
         """
-        with suppress(SinkError):
+        with suppress(MissingTableError):
             return self.open_stage(namespace, table, label)
         self.ensure_namespace(STAGE_NAMESPACE)
-        target = self.table(namespace, table)
-        stage = new_stage(target, namespace, table, label) if from_stage is None else _renamed(from_stage, label)
+        if from_stage is None:
+            source = self.table(namespace, table)
+            stage = new_stage(source, namespace, table, label)
+        else:
+            source = self.table(*from_stage.identifier)
+            stage = _renamed(from_stage, label)
         self._pin(stage)
-        source = self.table(*(from_stage.identifier if from_stage else (namespace, table)))
-        metadata = staged_metadata(_at_base(source.metadata, stage, from_stage), stage)
+        metadata = staged_metadata(source.metadata, stage)
         location = f"{metadata.location.rstrip('/')}/metadata/00000-{uuid.uuid4()}.metadata.json"
         write_metadata(metadata, source.io, location)
         with suppress(TableAlreadyExistsError):
@@ -215,7 +218,7 @@ class Lake:
         commit(self.catalog, ident(stage.namespace, stage.table), build, what=f"the pin {stage.label}")
 
     def open_stage(self, namespace: str, table: str, label: str) -> Stage:
-        """The stage `label` of a table. Raises SinkError if there is none."""
+        """The stage `label` of a table. Raises MissingTableError if there is none."""
         name = stage_name(namespace, table, label)
         stage = Stage.from_properties(self.table(STAGE_NAMESPACE, name).properties)
         if (stage.namespace, stage.table, stage.label) != (namespace, table, label):
@@ -226,9 +229,11 @@ class Lake:
         """All stages there are, of one table or of all."""
         if not self.catalog.namespace_exists((STAGE_NAMESPACE,)):
             return ()
-        found = [self.table(*name[-2:]).properties for name in self.catalog.list_tables((STAGE_NAMESPACE,))]
-        stages = (Stage.from_properties(properties) for properties in found)
-        return tuple(s for s in stages if namespace in {None, s.namespace} and table in {None, s.table})
+        found: list[Stage] = []
+        for name in self.catalog.list_tables((STAGE_NAMESPACE,)):
+            with suppress(MissingTableError):  # dropped since it was listed
+                found.append(Stage.from_properties(self.table(*name[-2:]).properties))
+        return tuple(s for s in found if namespace in {None, s.namespace} and table in {None, s.table})
 
     def stage_head(self, stage: Stage) -> int:
         """The newest snapshot of the stage; its base if nothing was written."""
@@ -277,7 +282,7 @@ class Lake:
 
         Files of commits that were not published are left to `remove_orphan_files`. Safe to repeat.
         """
-        with suppress(SinkError):
+        with suppress(MissingTableError):
             staged = self.table(*stage.identifier)
             with suppress(NoSuchTableError):
                 self.catalog.drop_table(stage.identifier)
@@ -287,7 +292,7 @@ class Lake:
             ):
                 with suppress(Exception):
                     staged.io.delete(location)
-        with suppress(SinkError):
+        with suppress(MissingTableError):
             self._unpin(stage)
 
     def _unpin(self, stage: Stage) -> None:
@@ -307,10 +312,3 @@ def ident(namespace: str, table: str) -> Identifier:
 def _renamed(stage: Stage, label: str) -> Stage:
     values = stage.to_json() | {"label": label, "name": stage_name(stage.namespace, stage.table, label)}
     return Stage.from_json(values)
-
-
-def _at_base(metadata: TableMetadata, stage: Stage, from_stage: Stage | None) -> TableMetadata:
-    """The source metadata with main at the stage's base, should the target have moved since it was described."""
-    if from_stage is not None or head_of(metadata) == stage.base_head:
-        return metadata
-    raise SinkError("main moved while the stage was made", where=f"table {stage.target}", todo="Run the step again.")

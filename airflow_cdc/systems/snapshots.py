@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from pyiceberg.manifest import ManifestFile, write_manifest_list
@@ -132,7 +133,7 @@ def empty_commit(table: Table, summary: Mapping[str, str], *, keep: int | None =
 
 def _empty_snapshot(table: Table, parent: Snapshot | None, summary: Mapping[str, str]) -> Snapshot:
     metadata = table.metadata
-    manifests = parent.manifests(table.io) if parent else []
+    manifests = [] if parent is None or _has_no_files(parent) else parent.manifests(table.io)
     if manifests and metadata.format_version >= 3:
         raise SinkError("only Spark can add a commit to a v3 table that has rows", where=".".join(table.name()))
     number, sequence = metadata.new_snapshot_id(), last_sequence(metadata) + 1
@@ -157,3 +158,18 @@ def _write_list(table: Table, manifests: list[ManifestFile], number: int, parent
     with write_manifest_list(2, table.io.new_output(location), number, parent, sequence, "deflate") as writer:
         writer.add_manifests(manifests)
     return location
+
+
+def _has_no_files(snapshot: Snapshot) -> bool:
+    """Whether the summary says so: its manifest list need not be read (and may just be trimmed by another writer)."""
+    summary = summary_of(snapshot)
+    return all(summary.get(key) == "0" for key in ("total-data-files", "total-delete-files"))
+
+
+def delete_lists(table: Table, before: Iterable[Snapshot]) -> None:
+    """Delete the manifest lists of snapshots that were there before and are no longer, as far as possible."""
+    kept = {snapshot.manifest_list for snapshot in table.metadata.snapshots}
+    for snapshot in before:
+        if snapshot.manifest_list not in kept:
+            with suppress(Exception):
+                table.io.delete(snapshot.manifest_list)

@@ -1,0 +1,326 @@
+"""A pipeline's control table: epoch, lease, open recovery and run ledger as one JSON document.
+
+The document lives in the snapshot summary of `cdc_control.<pipeline>` and is changed by compare-and-set
+on that table's main, so that two runs can never both believe that they changed it. Nothing here needs a JVM.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+
+from airflow_cdc.core.errors import CdcError, LeaseHeldError, UnknownStateError, UsageError
+from airflow_cdc.core.observation import ControlFacts
+from airflow_cdc.core.stamp import Stamp
+from airflow_cdc.systems.iceberg_catalog import Change, commit
+from airflow_cdc.systems.lake import Lake, ident
+from airflow_cdc.systems.snapshots import delete_lists, empty_commit, head_of, last_sequence, lineage, summary_of
+
+CONTROL_NAMESPACE = "cdc_control"
+STATE = "cdc.state"
+# Tokens of the newest writes: how a writer whose answer was lost finds out that its write stands.
+WRITES = "writes"
+KEEP_WRITES = 200
+KEEP_SNAPSHOTS = 5
+KEEP_RUNS = 20
+
+PROPERTIES = {
+    # each attempt must see the state it changes: a retry inside the client would hide a lost race
+    "commit.retry.num-retries": "0",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+    # nobody else's clean-up job may touch the history; it is trimmed with every write
+    "gc.enabled": "false",
+}
+COLUMNS = (("note", "string"),)
+
+Document = dict[str, Any]
+EMPTY: Document = {"epoch": 0, "lease": None, "recovery": None, "ledger": {}, "stamps": {}}
+
+
+class RecoveryOpenError(CdcError):
+    """A recovery of another run is open. `run_id` and `epoch` say which."""
+
+    def __init__(self, what: str, *, where: str = "", todo: str = "", run_id: str = "", epoch: int = 0) -> None:
+        super().__init__(what, where=where, todo=todo)
+        self.run_id = run_id
+        self.epoch = epoch
+
+
+def utc_now() -> datetime:
+    """The clock that leases are measured with."""
+    return datetime.now(UTC)
+
+
+class Control:
+    """The control table of one pipeline. The table is made at the first write; before it, the state is empty."""
+
+    def __init__(self, lake: Lake, pipeline: str, *, clock: Callable[[], datetime] = utc_now) -> None:
+        self._lake = lake
+        self._clock = clock
+        self.pipeline = pipeline
+
+    def __repr__(self) -> str:
+        return f"Control({self.pipeline!r})"
+
+    @property
+    def where(self) -> str:
+        """How errors name this table."""
+        return f"control table {CONTROL_NAMESPACE}.{self.pipeline}"
+
+    # the document
+
+    def state(self) -> Document:
+        """The document as it stands. Raises UnknownStateError if it cannot be read."""
+        if not self._lake.exists(CONTROL_NAMESPACE, self.pipeline):
+            return _copy(EMPTY)
+        return _public(self._read(self._lake.table(CONTROL_NAMESPACE, self.pipeline)))
+
+    def facts(self) -> ControlFacts:
+        """What an observation keeps of the document."""
+        state = self.state()
+        return ControlFacts(epoch=state["epoch"], recovery=state["recovery"], lease=state["lease"])
+
+    def update(self, change: Callable[[Document], Document | None], what: str) -> Document:
+        """Change the document by compare-and-set and return it as it stands then.
+
+        `change` is given a copy and returns the new document (None: leave it as it is); it may be called
+        several times, each time with the newest state, and raises to refuse. A write whose answer was
+        lost is found again by its token, so it is never made twice.
+        """
+        token = uuid.uuid4().hex[:16]
+        result: Document = {}
+        before: list[Snapshot] = []
+
+        def build(table: Table) -> Change | None:
+            document = self._read(table)
+            wanted = None if token in document[WRITES] else change(_public(document))
+            result.clear()
+            if wanted is None or _copy(wanted) == _public(document):
+                result.update(document)
+                return None
+            before[:] = table.metadata.snapshots
+            result.update(_written(wanted, document, token))
+            return empty_commit(table, {STATE: _dump(result)}, keep=KEEP_SNAPSHOTS)
+
+        self._ensure()
+        table = commit(self._lake.catalog, ident(CONTROL_NAMESPACE, self.pipeline), build, what=what)
+        delete_lists(table, before)
+        return _public(result)
+
+    def _ensure(self) -> None:
+        if not self._lake.exists(CONTROL_NAMESPACE, self.pipeline):
+            self._lake.ensure_table(CONTROL_NAMESPACE, self.pipeline, COLUMNS, PROPERTIES, format_version=2)
+
+    def _read(self, table: Table) -> Document:
+        metadata = table.metadata
+        summaries = (summary_of(snapshot) for snapshot in lineage(metadata, head_of(metadata)))
+        text = next((summary[STATE] for summary in summaries if STATE in summary), None)
+        if text is None and last_sequence(metadata) > 1:  # 1 is the empty snapshot of a new table
+            raise self._unreadable("holds no state, though it was written to")
+        try:
+            return {**_copy(EMPTY), WRITES: [], **json.loads(text or "{}")}
+        except (ValueError, TypeError):
+            raise self._unreadable("holds a state that cannot be read") from None
+
+    def _unreadable(self, what: str) -> UnknownStateError:
+        return UnknownStateError(
+            f"the control table {what}", where=self.where, todo="Roll it back to the newest snapshot with a state."
+        )
+
+    # the lease
+
+    def acquire(self, owner: str, ttl: float) -> Document:
+        """Take the lease for `ttl` seconds, or renew one's own. Raises LeaseHeldError while another's is valid."""
+        return self._lease(owner, ttl, f"lease for {owner}", self._refuse_held)
+
+    def renew(self, owner: str, ttl: float) -> Document:
+        """Prolong one's own lease, also one that has run out but was not taken. Raises LeaseHeldError if it is lost."""
+        return self._lease(owner, ttl, f"renewal of the lease of {owner}", self._refuse_lost)
+
+    def _lease(self, owner: str, ttl: float, what: str, refuse: Callable[[Document | None, str], None]) -> Document:
+        def change(state: Document) -> Document:
+            refuse(state["lease"], owner)
+            expires = (self._clock() + timedelta(seconds=ttl)).isoformat(timespec="milliseconds")
+            return {**state, "lease": {"owner": owner, "expires_at": expires}}
+
+        return dict(self.update(change, what)["lease"])
+
+    def _refuse_held(self, lease: Document | None, owner: str) -> None:
+        if lease is None or lease["owner"] == owner or datetime.fromisoformat(lease["expires_at"]) <= self._clock():
+            return
+        raise LeaseHeldError(
+            f"the pipeline is being changed by {lease['owner']} until {lease['expires_at']}",
+            where=self.where,
+            todo="Wait for that run, or end it; its lease then runs out by itself.",
+            owner=lease["owner"],
+            expires_at=lease["expires_at"],
+        )
+
+    def _refuse_lost(self, lease: Document | None, owner: str) -> None:
+        if lease is not None and lease["owner"] == owner:
+            return
+        holder = lease or {"owner": "", "expires_at": ""}
+        raise LeaseHeldError(
+            f"the lease of {owner} is lost" + (f": {holder['owner']} holds it" if lease else ""),
+            where=self.where,
+            todo="Stop this run; nothing it wrote is published. Clear its first task to start again.",
+            owner=holder["owner"],
+            expires_at=holder["expires_at"],
+        )
+
+    def release(self, owner: str) -> bool:
+        """Give the lease back. Returns False, and changes nothing, if it is not `owner`'s."""
+        held: list[bool] = []
+
+        def change(state: Document) -> Document | None:
+            held[:] = [bool(state["lease"]) and state["lease"]["owner"] == owner]
+            return {**state, "lease": None} if held[0] else None
+
+        self.update(change, f"release of the lease of {owner}")
+        return held[0]
+
+    # the open recovery
+
+    def open_recovery(self, run_id: str, **fields: Any) -> int:
+        """Open a recovery and return its epoch, one above the last.
+
+        The same run gets the same epoch again, also after its recovery was closed: it never rises twice for one
+        run. Raises RecoveryOpenError while another run's recovery is open.
+        """
+        state = self.update(lambda state: self._opened(state, run_id, fields), f"opening of the recovery {run_id}")
+        return int(state["ledger"][run_id]["epoch"])
+
+    def _opened(self, state: Document, run_id: str, fields: Mapping[str, Any]) -> Document | None:
+        if "epoch" in state["ledger"].get(run_id, {}):
+            return None
+        if (open_ := state["recovery"]) is not None:
+            raise RecoveryOpenError(
+                f"the recovery {open_['run_id']} (epoch {open_['epoch']}) is open",
+                where=self.where,
+                todo="Finish it (clear its failed task), or abandon it by name.",
+                run_id=open_["run_id"],
+                epoch=open_["epoch"],
+            )
+        epoch, opened = state["epoch"] + 1, self._clock().isoformat(timespec="milliseconds")
+        recovery = {**fields, "run_id": run_id, "epoch": epoch, "opened_at": opened}
+        ledger = _noted(state["ledger"], run_id, {"epoch": epoch})
+        return {**state, "epoch": epoch, "recovery": recovery, "ledger": ledger}
+
+    def patch_recovery(self, run_id: str, **fields: Any) -> Document:
+        """Set fields of the run's open recovery and return it. Raises UsageError if the run has none open."""
+
+        def change(state: Document) -> Document:
+            open_ = state["recovery"]
+            if open_ is None or open_["run_id"] != run_id:
+                raise self._not_open(run_id, open_)
+            return {
+                **state,
+                "recovery": {**fields, **{k: v for k, v in open_.items() if k not in fields or k in FIXED}},
+            }
+
+        return dict(self.update(change, f"change of the recovery {run_id}")["recovery"])
+
+    def close_recovery(self, run_id: str, state: str = "closed") -> None:
+        """Close the run's recovery; `state` is kept in its ledger ("closed", "abandoned"). Closing again changes nothing.
+
+        Raises UsageError if the run never opened one.
+        """
+
+        def change(document: Document) -> Document | None:
+            open_ = document["recovery"]
+            if open_ is not None and open_["run_id"] == run_id:
+                note = {"recovery": state, "closed_at": self._clock().isoformat(timespec="milliseconds")}
+                return {**document, "recovery": None, "ledger": _noted(document["ledger"], run_id, note)}
+            if "epoch" in document["ledger"].get(run_id, {}):
+                return None
+            raise self._not_open(run_id, open_)
+
+        self.update(change, f"closing of the recovery {run_id}")
+
+    def _not_open(self, run_id: str, open_: Document | None) -> UsageError:
+        other = f"; open is {open_['run_id']}" if open_ else ""
+        return UsageError(
+            f"no recovery of the run {run_id} is open{other}", where=self.where, todo="Name the open one."
+        )
+
+    # the ledger
+
+    def ledger_get(self, run_id: str) -> Document:
+        """All that was noted of a run, {} if nothing."""
+        return dict(self.state()["ledger"].get(run_id, {}))
+
+    def ledger_once(self, run_id: str, key: str, value: Any) -> Any:
+        """Note `value` unless something stands there already; returns what stands. The first write wins."""
+
+        def change(state: Document) -> Document | None:
+            if key in state["ledger"].get(run_id, {}):
+                return None
+            return {**state, "ledger": _noted(state["ledger"], run_id, {key: value})}
+
+        return self.update(change, f"note {key} of {run_id}")["ledger"][run_id][key]
+
+    def ledger_set(self, run_id: str, key: str, value: Any) -> None:
+        """Note `value`, whatever stood there."""
+
+        def change(state: Document) -> Document:
+            return {**state, "ledger": _noted(state["ledger"], run_id, {key: value})}
+
+        self.update(change, f"note {key} of {run_id}")
+
+    # stamps, mirrored: expiry of a table's snapshots may take all stamped ones with it
+
+    def mirror_stamps(self, stamps: Mapping[str, Stamp]) -> None:
+        """Keep the stamps of tables (by full name), replacing older ones."""
+
+        def change(state: Document) -> Document:
+            return {
+                **state,
+                "stamps": {**state["stamps"], **{table: stamp.to_json() for table, stamp in stamps.items()}},
+            }
+
+        self.update(change, "mirrored stamps")
+
+    def mirrored_stamp(self, table: str) -> Stamp | None:
+        """The mirrored stamp of a table, or None."""
+        found = self.state()["stamps"].get(table)
+        return None if found is None else Stamp.from_json(found)
+
+
+# what a recovery was opened with does not change
+FIXED = frozenset({"run_id", "epoch", "opened_at"})
+
+
+def _noted(ledger: Document, run_id: str, entries: Mapping[str, Any]) -> Document:
+    """The ledger with entries of a run; the run that was noted last comes last, so the oldest fall out first."""
+    rest = {key: value for key, value in ledger.items() if key != run_id}
+    return {**rest, run_id: {**ledger.get(run_id, {}), **entries}}
+
+
+def _written(wanted: Document, before: Document, token: str) -> Document:
+    open_ = (wanted.get("recovery") or {}).get("run_id")
+    runs = list(wanted["ledger"])
+    kept = [run for run in runs if run in runs[-KEEP_RUNS:] or run == open_]
+    ledger = {run: wanted["ledger"][run] for run in kept}
+    return {**_copy(wanted), "ledger": _copy(ledger), WRITES: [*before[WRITES], token][-KEEP_WRITES:]}
+
+
+def _public(document: Document) -> Document:
+    return _copy({key: value for key, value in document.items() if key != WRITES})
+
+
+def _copy(document: Document) -> Document:
+    """As JSON gives it back, so that what is returned now equals what is read later."""
+    copied: Document = json.loads(json.dumps(document))
+    return copied
+
+
+def _dump(document: Document) -> str:
+    # the order of the ledger is its age, so keys are not sorted
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False)

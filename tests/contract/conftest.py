@@ -1,0 +1,26 @@
+"""Fixtures that need no server: everything lives in tmp_path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_cdc.systems.lake import Lake
+from tests.contract.lakes import COLUMNS, lake_in
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Iterator[Lake]:
+    """An empty lake."""
+    found = lake_in(tmp_path)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def shop(lake: Lake) -> Lake:
+    """A lake with an empty table shop.orders (id bigint, a string, b int)."""
+    lake.ensure_table("shop", "orders", COLUMNS)
+    return lake

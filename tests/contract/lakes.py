@@ -1,0 +1,65 @@
+"""Small lakes for contract tests: an embedded SQLite catalog in a folder, and writers without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+from pyiceberg.table.snapshots import Operation, Summary
+from pyiceberg.table.update import AddSnapshotUpdate
+
+from airflow_cdc.systems.lake import Lake
+from airflow_cdc.systems.snapshots import empty_commit, make, summary_of
+from airflow_cdc.systems.stage import Stage
+
+COLUMNS = (("id", "bigint"), ("a", "string"), ("b", "int"))
+
+
+def lake_in(folder: Path, **properties: str) -> Lake:
+    """A lake whose catalog and files are in `folder`."""
+    base = {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}/warehouse"}
+    return Lake("lake", {**base, **properties})
+
+
+def rows(*ids: int, extra: str = "b") -> pa.Table:
+    """Rows of COLUMNS (or with `extra` in place of b)."""
+    return pa.table(
+        {
+            "id": pa.array(ids, pa.int64()),
+            "a": pa.array([f"a{i}" for i in ids], pa.string()),
+            extra: pa.array(list(ids), pa.int32()),
+        }
+    )
+
+
+def append(lake: Lake, namespace: str, table: str, *ids: int, summary: dict[str, str] | None = None) -> int:
+    """Add rows straight to a table's main; returns the new head."""
+    lake.table(namespace, table).append(rows(*ids), snapshot_properties=summary or {})
+    return lake.head(namespace, table) or 0
+
+
+def append_staged(lake: Lake, stage: Stage, *ids: int, extra: str = "b", summary: dict[str, str] | None = None) -> int:
+    """Add rows to a stage, as a writer would; returns the stage's new head."""
+    lake.table(*stage.identifier).append(rows(*ids, extra=extra), snapshot_properties=summary or {})
+    return lake.stage_head(stage)
+
+
+def compact(lake: Lake, namespace: str, table: str) -> int:
+    """A commit like a compaction's: operation `replace`, the same rows."""
+    found = lake.table(namespace, table)
+    change = empty_commit(found, {})
+    updates = tuple(
+        _replacing(update) if isinstance(update, AddSnapshotUpdate) else update for update in change.updates
+    )
+    lake.catalog.commit_table(found, change.requirements, updates)
+    return lake.head(namespace, table) or 0
+
+
+def _replacing(update: AddSnapshotUpdate) -> AddSnapshotUpdate:
+    summary = Summary(Operation.REPLACE, **summary_of(update.snapshot))
+    return make(AddSnapshotUpdate, snapshot=update.snapshot.model_copy(update={"summary": summary}))
+
+
+def ids(table: pa.Table) -> list[int]:
+    """The ids of a result, sorted."""
+    return sorted(table["id"].to_pylist())

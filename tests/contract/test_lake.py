@@ -1,0 +1,634 @@
+"""The lake and its stages, with PyIceberg alone on an embedded catalog."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+
+import pytest
+from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, NoSuchTableError
+from pyiceberg.types import LongType
+
+from airflow_cdc.core.errors import ConfigError, SchemaError, SinkError, StaleHeadError, UnknownStateError
+from airflow_cdc.core.stamp import ChunkLedger, Stamp
+from airflow_cdc.systems import iceberg_catalog
+from airflow_cdc.systems.iceberg_catalog import MissingTableError, spark_conf
+from airflow_cdc.systems.lake import Lake
+from airflow_cdc.systems.stage import SEQUENCE_RESERVE, Stage
+from tests.contract.lakes import COLUMNS, append, append_staged, compact, ids, lake_in, rows
+
+STAMP = Stamp(1, {"file": "mysql-bin.000007"}, {"shop.orders": {"id": "T1", "partitions": {"0": 5}}})
+
+
+def schema_of(lake: Lake, *table: str) -> list[str]:
+    return list(lake.table(*table).schema().column_names)
+
+
+def refs_of(lake: Lake) -> set[str]:
+    return set(lake.table("shop", "orders").metadata.refs)
+
+
+# tables
+
+
+def test_a_new_table_has_an_empty_main(shop: Lake) -> None:
+    facts = shop.facts("shop", "orders")
+    assert facts.exists
+    assert facts.head is not None
+    assert (facts.stamp, facts.rows) == (None, 0)
+    assert shop.read_arrow("shop", "orders").num_rows == 0
+
+
+def test_ensure_table_twice_changes_nothing(shop: Lake) -> None:
+    head = shop.head("shop", "orders")
+    assert shop.ensure_table("shop", "orders", COLUMNS) is False
+    assert shop.head("shop", "orders") == head
+
+
+def test_ensure_table_finishes_a_creation_that_was_cut(lake: Lake) -> None:
+    lake.ensure_namespace("shop")
+    lake.catalog.create_table(("shop", "orders"), rows().schema)
+    assert lake.head("shop", "orders") is None
+    lake.ensure_table("shop", "orders", COLUMNS)
+    assert lake.head("shop", "orders") is not None
+
+
+def test_columns_take_the_sink_types(lake: Lake) -> None:
+    types = {
+        "i": "int",
+        "u": "decimal(20,0)",
+        "t": "timestamp",
+        "n": "timestamp_ntz",
+        "x": "binary",
+        "g": "struct<srid:int, wkb:binary>",
+        "l": "array<decimal(5, 2)>",
+        "d": "date",
+        "f": "double",
+        "o": "boolean",
+    }
+    lake.ensure_table("shop", "all", list(types.items()))
+    found = {field.name: str(field.field_type) for field in lake.table("shop", "all").schema().fields}
+    assert found == {
+        "i": "int",
+        "u": "decimal(20, 0)",
+        "t": "timestamptz",
+        "n": "timestamp",
+        "x": "binary",
+        "g": "struct<11: srid: optional int, 12: wkb: optional binary>",
+        "l": "list<decimal(5, 2)>",
+        "d": "date",
+        "f": "double",
+        "o": "boolean",
+    }
+
+
+def test_an_unknown_type_is_named(lake: Lake) -> None:
+    with pytest.raises(SchemaError, match="'interval'"):
+        lake.ensure_table("shop", "odd", [("a", "interval")])
+
+
+def test_a_missing_table_is_absent_and_a_broken_catalog_is_unknown(lake: Lake, tmp_path: Path) -> None:
+    assert lake.exists("shop", "nothing") is False
+    assert lake.facts("shop", "nothing").exists is False
+    with pytest.raises(MissingTableError, match=r"shop\.nothing"):
+        lake.head("shop", "nothing")
+    broken = Lake("lake", {"type": "rest", "uri": "http://127.0.0.1:9", "token": "s3cret"})
+    with pytest.raises(UnknownStateError) as caught:
+        broken.exists("shop", "orders")
+    assert "s3cret" not in str(caught.value) + repr(broken)
+
+
+def test_a_lost_metadata_file_is_unknown_not_absent(shop: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(iceberg_catalog, "TRIMMED_SECONDS", 0.2)
+    Path(urlparse(shop.table("shop", "orders").metadata_location).path).unlink()
+    with pytest.raises(UnknownStateError):
+        shop.exists("shop", "orders")
+
+
+def test_a_catalog_without_a_type_is_a_configuration_error() -> None:
+    with pytest.raises(ConfigError, match="has no type"):
+        Lake("lake", {"uri": "sqlite:///x"}).head("a", "b")
+
+
+def test_row_counts_come_from_the_summary(shop: Lake) -> None:
+    append(shop, "shop", "orders", 1, 2, 3)
+    assert shop.facts("shop", "orders").rows == 3
+
+
+# the embedded catalog
+
+
+def test_the_embedded_catalog_waits_for_other_writers(shop: Lake, tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "catalog.db") as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    with shop.catalog.engine.connect() as connection:  # type: ignore[attr-defined]
+        assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar() == iceberg_catalog.BUSY_SECONDS * 1000
+
+
+def test_spark_gets_the_same_embedded_catalog(tmp_path: Path) -> None:
+    conf = lake_in(tmp_path).spark_conf()
+    prefix = "spark.sql.catalog.lake"
+    assert conf[prefix] == "org.apache.iceberg.spark.SparkCatalog"
+    assert conf[f"{prefix}.type"] == "jdbc"
+    assert conf[f"{prefix}.uri"] == f"jdbc:sqlite:{tmp_path}/catalog.db"
+    assert conf[f"{prefix}.jdbc.schema-version"] == "V1"
+    assert conf[f"{prefix}.jdbc.busy_timeout"] == str(iceberg_catalog.BUSY_SECONDS * 1000)
+    assert conf[f"{prefix}.cache-enabled"] == "false"
+    assert conf[f"{prefix}.warehouse"] == f"file://{tmp_path}/warehouse"
+
+
+@pytest.mark.parametrize(
+    ("properties", "expected"),
+    [
+        (
+            {"type": "sql", "uri": "postgresql+psycopg2://u:p%40s@db:5433/ice", "spark.jdbc.sslmode": "require"},
+            {
+                "type": "jdbc",
+                "uri": "jdbc:postgresql://db:5433/ice",
+                "jdbc.user": "u",
+                "jdbc.password": "p@s",
+                "jdbc.sslmode": "require",
+            },
+        ),
+        (
+            {"type": "rest", "uri": "https://c/api", "credential": "id:key"},
+            {"type": "rest", "uri": "https://c/api", "credential": "id:key"},
+        ),
+    ],
+)
+def test_spark_settings_of_other_catalogs(properties: dict[str, str], expected: dict[str, str]) -> None:
+    conf = spark_conf("lake", properties)
+    for key, value in expected.items():
+        assert conf[f"spark.sql.catalog.lake.{key}"] == value
+
+
+def test_a_lost_race_leaves_no_metadata_file(shop: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    stale = shop.table("shop", "orders")
+    append(shop, "shop", "orders", 1)
+    before = set(Path(urlparse(stale.location()).path).glob("metadata/*.json"))
+    monkeypatch.setattr(shop.catalog, "load_table", lambda _: stale)
+    with pytest.raises(CommitFailedException, match="another process"):
+        stale.transaction().set_properties({"a": "b"}).commit_transaction()
+    assert set(Path(urlparse(stale.location()).path).glob("metadata/*.json")) == before
+
+
+# stamps
+
+
+def test_inv_15_a_stamp_is_found_through_unstamped_commits(shop: Lake) -> None:
+    stamped = append(shop, "shop", "orders", 1, summary=STAMP.to_summary())
+    append(shop, "shop", "orders", 2)
+    compact(shop, "shop", "orders")
+    assert shop.stamp("shop", "orders") == STAMP.at(stamped)
+
+
+def test_inv_15_the_stamp_of_a_published_stage_is_found_by_its_parents(shop: Lake) -> None:
+    """`.history` lists only heads of main: the stamp sits on a commit of the stage below the published head."""
+    append(shop, "shop", "orders", 1, summary=Stamp(0).to_summary())
+    stage = shop.stage("shop", "orders", "recov_1_1")
+    stamped = append_staged(shop, stage, 2, summary=STAMP.to_summary())
+    shop.publish(stage, append_staged(shop, stage, 3), stage.base_head)
+    heads = {entry.snapshot_id for entry in shop.table("shop", "orders").metadata.snapshot_log}
+    assert stamped not in heads
+    assert shop.stamp("shop", "orders") == STAMP.at(stamped)
+
+
+def test_inv_16_a_stamp_keeps_the_topic_id_and_every_partition(shop: Lake) -> None:
+    stamp = Stamp(2, None, {"t": {"id": "T9", "partitions": {"0": 1, "1": 0, "2": 7}}})
+    append(shop, "shop", "orders", 1, summary=stamp.to_summary())
+    found = shop.stamp("shop", "orders")
+    assert found is not None
+    assert found.offsets["t"] == {"id": "T9", "partitions": {"0": 1, "1": 0, "2": 7}}
+
+
+def test_the_stamp_of_an_older_snapshot(shop: Lake) -> None:
+    old = append(shop, "shop", "orders", 1, summary=STAMP.to_summary())
+    append(shop, "shop", "orders", 2, summary=Stamp(2).to_summary())
+    assert shop.stamp("shop", "orders", old) == STAMP.at(old)
+
+
+# staging
+
+
+def test_readers_see_nothing_of_a_stage(shop: Lake) -> None:
+    head = append(shop, "shop", "orders", 1, 2)
+    stage = shop.stage("shop", "orders", "recov_1_1")
+    with shop.table(*stage.identifier).update_schema() as change:
+        change.delete_column("b")
+        change.add_column("c", LongType())
+    shop.table(*stage.identifier).append(rows(3).drop_columns(["b"]))
+    assert shop.head("shop", "orders") == head
+    assert schema_of(shop, "shop", "orders") == ["id", "a", "b"]
+    assert ids(shop.read_arrow("shop", "orders")) == [1, 2]
+    assert ids(shop.read_arrow(*stage.identifier)) == [1, 2, 3]
+    assert schema_of(shop, *stage.identifier) == ["id", "a", "c"]
+
+
+def test_a_stage_cannot_harm_the_target(shop: Lake) -> None:
+    stage = shop.stage("shop", "orders", "recov_1_1")
+    staged, target = shop.table(*stage.identifier).metadata, shop.table("shop", "orders").metadata
+    assert staged.properties["gc.enabled"] == "false"
+    assert staged.properties["write.metadata.delete-after-commit.enabled"] == "false"
+    assert staged.metadata_log == []
+    assert staged.location == target.location
+    assert staged.table_uuid != target.table_uuid
+
+
+def test_staging_pins_the_base_whatever_the_retention(shop: Lake) -> None:
+    head = append(shop, "shop", "orders", 1)
+    shop.stage("shop", "orders", "recov_1_1")
+    pin = shop.table("shop", "orders").metadata.refs["recov_1_1"]
+    assert (pin.snapshot_id, pin.snapshot_ref_type.value, pin.max_ref_age_ms) == (head, "tag", 2**63 - 1)
+
+
+def test_staging_twice_gives_the_same_stage(shop: Lake) -> None:
+    first = shop.stage("shop", "orders", "recov_1_1")
+    written = append_staged(shop, first, 1)
+    again = shop.stage("shop", "orders", "recov_1_1")
+    assert again == first
+    assert shop.stage_head(again) == written
+
+
+def test_a_pin_whose_stage_was_never_made_moves_to_the_present_head(
+    shop: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shop.catalog, "register_table", killed)
+    with pytest.raises(KeyboardInterrupt):
+        shop.stage("shop", "orders", "recov_1_1")
+    monkeypatch.undo()
+    head = append(shop, "shop", "orders", 1)
+    assert shop.stage("shop", "orders", "recov_1_1").base_head == head
+    assert shop.table("shop", "orders").metadata.refs["recov_1_1"].snapshot_id == head
+
+
+def killed(*_: Any, **__: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_stage_survives_json(shop: Lake) -> None:
+    stage = shop.stage("shop", "orders", "recov_1_1")
+    assert Stage.from_json(json.loads(json.dumps(stage.to_json()))) == stage
+    assert stage.target == "shop.orders"
+    assert stage.spark_name("lake") == "`lake`.`cdc_stage`.`shop__orders__recov_1_1`"
+    assert shop.open_stage("shop", "orders", "recov_1_1") == stage
+
+
+def test_a_stage_name_that_two_tables_share_is_refused(lake: Lake) -> None:
+    lake.ensure_table("a__b", "c", COLUMNS)
+    lake.ensure_table("a", "b__c", COLUMNS)
+    lake.stage("a__b", "c", "x")
+    with pytest.raises(SinkError, match=r"belongs to a__b\.c"):
+        lake.stage("a", "b__c", "x")
+
+
+def test_nested_namespaces(lake: Lake) -> None:
+    lake.ensure_table("raw.shop", "orders", COLUMNS)
+    stage = lake.stage("raw.shop", "orders", "x")
+    head = append_staged(lake, stage, 1)
+    lake.publish(stage, head, stage.base_head)
+    assert ids(lake.read_arrow("raw.shop", "orders")) == [1]
+
+
+def test_the_stages_there_are(shop: Lake) -> None:
+    assert shop.stages() == ()
+    shop.ensure_table("shop", "items", COLUMNS)
+    one, two = shop.stage("shop", "orders", "x"), shop.stage("shop", "items", "x")
+    assert set(shop.stages()) == {one, two}
+    assert shop.stages("shop", "items") == (two,)
+
+
+def test_dropping_a_stage_leaves_the_target_and_its_files(shop: Lake) -> None:
+    append(shop, "shop", "orders", 1)
+    stage = shop.stage("shop", "orders", "recov_1_1")
+    append_staged(shop, stage, 2)
+    own = Path(urlparse(shop.table(*stage.identifier).metadata_location).path)
+    shop.drop_stage(stage)
+    shop.drop_stage(stage)
+    assert refs_of(shop) == {"main"}
+    assert shop.stages() == ()
+    assert not own.exists()
+    assert ids(shop.read_arrow("shop", "orders")) == [1]
+
+
+def test_a_zombie_cannot_write_to_a_dropped_stage(shop: Lake) -> None:
+    stage = shop.stage("shop", "orders", "recov_1_1")
+    zombie = shop.table(*stage.identifier)
+    shop.drop_stage(stage)
+    with pytest.raises(NoSuchTableError):
+        zombie.append(rows(9))
+    assert ids(shop.read_arrow("shop", "orders")) == []
+
+
+# the chain and its ledger
+
+
+def test_inv_03_the_chain_carries_the_chunk_ledger(shop: Lake) -> None:
+    append(shop, "shop", "orders", 1, summary=STAMP.to_summary())
+    stage = shop.stage("shop", "orders", "recov_1_1")
+    assert shop.stage_chain(stage) == ()
+    ledgers = [ChunkLedger("w", "s", "f", (n,), n) for n in (10, 20)]
+    heads = [append_staged(shop, stage, n, summary=ledger.to_summary()) for n, ledger in enumerate(ledgers)]
+    chain = shop.stage_chain(stage)
+    assert [c.snapshot_id for c in chain] == heads
+    assert [c.ledger for c in chain] == ledgers
+    assert [c.operation for c in chain] == ["append", "append"]
+    assert chain[0].parent_id == stage.base_head
+    assert shop.stage_chain(stage, heads[0]) == chain[:1]
+
+
+def test_a_new_try_takes_over_and_the_orphan_of_the_old_one_cannot_reach_it(shop: Lake) -> None:
+    first = shop.stage("shop", "orders", "recov_1_1")
+    taken = append_staged(shop, first, 1)
+    second = shop.stage("shop", "orders", "recov_1_2", from_stage=first)
+    append_staged(shop, first, 99)
+    kept = append_staged(shop, second, 2)
+    assert [c.snapshot_id for c in shop.stage_chain(second)] == [taken, kept]
+    shop.drop_stage(first)
+    shop.publish(second, kept, second.base_head)
+    assert ids(shop.read_arrow("shop", "orders")) == [1, 2]
+    assert refs_of(shop) == {"main"}
+
+
+# publishing
+
+
+def test_publishing_shows_rows_and_schema_at_once(shop: Lake) -> None:
+    old = append(shop, "shop", "orders", 1, 2)
+    stage = shop.stage("shop", "orders", "recov_1_1")
+    with shop.table(*stage.identifier).update_schema() as change:
+        change.delete_column("b")
+    with shop.table(*stage.identifier).update_schema() as change:
+        change.add_column("b", LongType())
+    shop.table(*stage.identifier).overwrite(rows(5, 6).drop_columns(["b"]), snapshot_properties=STAMP.to_summary())
+    result = shop.publish(stage, shop.stage_head(stage), old)
+    assert (result.already, result.schema_changed, result.previous_head) == (False, True, old)
+    found = shop.read_arrow("shop", "orders")
+    assert ids(found) == [5, 6]
+    assert found["b"].to_pylist() == [None, None]
+    field = shop.table("shop", "orders").schema().find_field("b")
+    assert (field.field_id, str(field.field_type)) == (4, "long")
+    before = shop.read_arrow("shop", "orders", old)
+    assert (ids(before), before["b"].to_pylist()) == ([1, 2], [1, 2])
+    assert refs_of(shop) == {"main"}
+
+
+def test_inv_04_what_was_verified_is_published_and_no_later_commit(shop: Lake) -> None:
+    stage = shop.stage("shop", "orders", "recov_1_1")
+    verified = append_staged(shop, stage, 1)
+    append_staged(shop, stage, 666)
+    shop.publish(stage, verified, stage.base_head)
+    assert shop.head("shop", "orders") == verified
+    assert ids(shop.read_arrow("shop", "orders")) == [1]
+
+
+def test_inv_04_a_schema_change_after_the_verified_commit_is_not_published(shop: Lake) -> None:
+    stage = shop.stage("shop", "orders", "recov_1_1")
+    verified = append_staged(shop, stage, 1)
+    with shop.table(*stage.identifier).update_schema() as change:
+        change.add_column("late", LongType())
+    assert shop.publish(stage, verified, stage.base_head).schema_changed is False
+    assert schema_of(shop, "shop", "orders") == ["id", "a", "b"]
+
+
+def test_publishing_again_changes_nothing(shop: Lake) -> None:
+    stage = shop.stage("shop", "orders", "recov_1_1")
+    head = append_staged(shop, stage, 1)
+    assert shop.publish(stage, head, stage.base_head).already is False
+    shop.drop_stage(stage)
+    later = append(shop, "shop", "orders", 2)
+    assert shop.publish(stage, head, stage.base_head).already is True
+    assert shop.head("shop", "orders") == later
+
+
+def test_a_snapshot_of_another_stage_is_refused(shop: Lake) -> None:
+    one, two = shop.stage("shop", "orders", "x"), shop.stage("shop", "orders", "y")
+    foreign = append_staged(shop, one, 1)
+    with pytest.raises(SinkError, match="does not descend"):
+        shop.publish(two, foreign, two.base_head)
+    assert ids(shop.read_arrow("shop", "orders")) == []
+
+
+def test_main_moved_by_data_stops_the_publish_and_names_the_commit(shop: Lake) -> None:
+    stage = shop.stage("shop", "orders", "recov_1_1")
+    head = append_staged(shop, stage, 1)
+    moved = append(shop, "shop", "orders", 7)
+    for over in (False, True):
+        with pytest.raises(StaleHeadError, match=str(moved)) as caught:
+            shop.publish(stage, head, stage.base_head, over_compaction=over)
+        assert caught.value.commits == (f"{moved} append",)
+        assert caught.value.only_replace is False
+    assert ids(shop.read_arrow("shop", "orders")) == [7]
+
+
+def test_main_moved_by_compaction_alone_is_published_over_on_request(shop: Lake) -> None:
+    append(shop, "shop", "orders", 1)
+    stage = shop.stage("shop", "orders", "recov_1_1")
+    head = append_staged(shop, stage, 2)
+    first, second = compact(shop, "shop", "orders"), compact(shop, "shop", "orders")
+    with pytest.raises(StaleHeadError) as caught:
+        shop.publish(stage, head, stage.base_head)
+    assert caught.value.only_replace is True
+    assert caught.value.commits == (f"{first} replace", f"{second} replace")
+    result = shop.publish(stage, head, stage.base_head, over_compaction=True)
+    assert (result.over_compaction, result.previous_head) == (True, second)
+    assert ids(shop.read_arrow("shop", "orders")) == [1, 2]
+
+
+def test_commits_that_are_no_longer_kept_do_not_count_as_compactions(shop: Lake) -> None:
+    append(shop, "shop", "orders", 1)
+    stage = shop.stage("shop", "orders", "recov_1_1")
+    head = append_staged(shop, stage, 2)
+    gone = compact(shop, "shop", "orders")
+    compact(shop, "shop", "orders")
+    shop.table("shop", "orders").maintenance.expire_snapshots().by_id(gone).commit()
+    with pytest.raises(StaleHeadError, match="not all kept") as caught:
+        shop.publish(stage, head, stage.base_head, over_compaction=True)
+    assert caught.value.only_replace is False
+
+
+def test_a_published_snapshot_is_not_older_than_what_it_replaces(shop: Lake) -> None:
+    """Iceberg does not load a table whose snapshot log goes back by more than a minute."""
+    stage = shop.stage("shop", "orders", "recov_1_1")
+    head = append_staged(shop, stage, 2)
+    compact(shop, "shop", "orders")
+    age_staged(shop, stage, by_ms=600_000)
+    shop.publish(stage, head, stage.base_head, over_compaction=True)
+    log = [entry.timestamp_ms for entry in shop.table("shop", "orders").metadata.snapshot_log]
+    assert log == sorted(log)
+    assert shop.table("shop", "orders").metadata.last_updated_ms >= log[-1]
+
+
+def age_staged(lake: Lake, stage: Stage, by_ms: int) -> None:
+    """Make the stage's commits look older than they are."""
+    path = Path(urlparse(lake.table(*stage.identifier).metadata_location).path)
+    document = json.loads(path.read_text())
+    for snapshot in document["snapshots"]:
+        snapshot["timestamp-ms"] -= by_ms
+    path.write_text(json.dumps(document))
+
+
+def test_a_column_changed_on_the_target_meanwhile_stops_the_publish(shop: Lake) -> None:
+    stage = shop.stage("shop", "orders", "recov_1_1")
+    head = append_staged(shop, stage, 1)
+    with shop.table("shop", "orders").update_schema() as change:
+        change.add_column("theirs", LongType())
+    with pytest.raises(StaleHeadError, match="schema was changed"):
+        shop.publish(stage, head, stage.base_head, over_compaction=True)
+    assert schema_of(shop, "shop", "orders")[-1] == "theirs"
+
+
+def test_one_schema_id_for_two_schemas_is_mapped_by_content(shop: Lake) -> None:
+    """The target gave out schema id 1 (and went back) while the stage gave 1 to another schema."""
+    append(shop, "shop", "orders", 1)
+    stage = shop.stage("shop", "orders", "recov_1_1")
+    with shop.table(*stage.identifier).update_schema() as change:
+        change.rename_column("b", "staged")
+    head = append_staged(shop, stage, 2, extra="staged")
+    for old, new in (("b", "theirs"), ("theirs", "b")):
+        with shop.table("shop", "orders").update_schema() as change:
+            change.rename_column(old, new)
+    ids_before = {s.schema_id: s.column_names for s in shop.table("shop", "orders").schemas().values()}
+    assert ids_before[1] == ["id", "a", "theirs"]
+    shop.publish(stage, head, stage.base_head)
+    assert schema_of(shop, "shop", "orders") == ["id", "a", "staged"]
+    assert {s.schema_id: s.column_names for s in shop.table("shop", "orders").schemas().values()}[1] == ids_before[1]
+    assert shop.read_arrow("shop", "orders", head).column_names == ["id", "a", "staged"]
+
+
+def test_a_target_that_was_made_anew_is_refused(shop: Lake) -> None:
+    stage = shop.stage("shop", "orders", "recov_1_1")
+    head = append_staged(shop, stage, 1)
+    shop.catalog.drop_table(("shop", "orders"))
+    shop.ensure_table("shop", "orders", COLUMNS)
+    with pytest.raises(SinkError, match="created again"):
+        shop.publish(stage, head, stage.base_head)
+
+
+def test_sequence_numbers_leave_room_for_commits_on_main(shop: Lake) -> None:
+    stage = shop.stage("shop", "orders", "recov_1_1")
+    head = append_staged(shop, stage, 1)
+    for _ in range(5):
+        compact(shop, "shop", "orders")
+    shop.publish(stage, head, stage.base_head, over_compaction=True)
+    metadata = shop.table("shop", "orders").metadata
+    numbers = [s.sequence_number or 0 for s in metadata.snapshots]
+    assert numbers == sorted(set(numbers))
+    assert metadata.last_sequence_number == 1 + SEQUENCE_RESERVE + 1  # type: ignore[union-attr]
+    append(shop, "shop", "orders", 2)
+    assert ids(shop.read_arrow("shop", "orders")) == [1, 2]
+
+
+def test_published_properties_and_kept_retention(shop: Lake) -> None:
+    table = shop.table("shop", "orders")
+    table.manage_snapshots().create_branch(
+        snapshot_id=table.current_snapshot().snapshot_id,  # type: ignore[union-attr]
+        branch_name="main",
+        min_snapshots_to_keep=7,
+    ).commit()
+    stage = shop.stage("shop", "orders", "x")
+    shop.publish(stage, append_staged(shop, stage, 1), stage.base_head, {"cdc.keyless": "true"})
+    metadata = shop.table("shop", "orders").metadata
+    assert metadata.properties["cdc.keyless"] == "true"
+    assert metadata.refs["main"].min_snapshots_to_keep == 7
+    assert "gc.enabled" not in metadata.properties
+    assert not any(key.startswith("cdc.stage.") for key in metadata.properties)
+
+
+# commits whose answer is lost
+
+
+Commit = Callable[..., Any]
+
+
+def lost_answer(real: Commit, landed: bool, times: int = 1) -> Commit:
+    """A commit_table whose first answers are lost, after or before the commit stood."""
+    left = [times]
+
+    def call(*args: Any) -> Any:
+        if left[0] == 0:
+            return real(*args)
+        left[0] -= 1
+        if landed:
+            real(*args)
+        raise CommitStateUnknownException("502 bad gateway")
+
+    return call
+
+
+@pytest.mark.parametrize("landed", [True, False])
+def test_a_publish_whose_answer_is_lost_is_read_back(shop: Lake, monkeypatch: pytest.MonkeyPatch, landed: bool) -> None:
+    stage = shop.stage("shop", "orders", "recov_1_1")
+    head = append_staged(shop, stage, 1)
+    monkeypatch.setattr(shop.catalog, "commit_table", lost_answer(shop.catalog.commit_table, landed))
+    result = shop.publish(stage, head, stage.base_head)
+    assert result.snapshot_id == shop.head("shop", "orders") == head
+    assert result.already is False
+    assert [s.snapshot_id for s in shop.table("shop", "orders").metadata.snapshots].count(head) == 1
+
+
+def test_a_publish_that_cannot_be_settled_is_unknown(shop: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = shop.stage("shop", "orders", "recov_1_1")
+    head = append_staged(shop, stage, 1)
+    monkeypatch.setattr(iceberg_catalog, "COMMIT_SECONDS", 0.3)
+    monkeypatch.setattr(shop.catalog, "commit_table", lost_answer(shop.catalog.commit_table, landed=False, times=10**6))
+    with pytest.raises(UnknownStateError, match="CommitStateUnknownException"):
+        shop.publish(stage, head, stage.base_head)
+
+
+def test_a_refused_commit_is_not_tried_again(shop: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+
+    def refuse(*_: Any) -> None:
+        calls.append(1)
+        raise ValueError("no such snapshot")
+
+    stage = shop.stage("shop", "orders", "recov_1_1")
+    head = append_staged(shop, stage, 1)
+    monkeypatch.setattr(shop.catalog, "commit_table", refuse)
+    with pytest.raises(SinkError, match="no such snapshot"):
+        shop.publish(stage, head, stage.base_head)
+    assert len(calls) == 1
+
+
+def test_a_writer_of_another_ref_does_not_fail_a_publish(shop: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The catalog's pointer moved between read and commit, main did not: the commit is made again."""
+    stage = shop.stage("shop", "orders", "recov_1_1")
+    head = append_staged(shop, stage, 1)
+    real = shop.catalog.commit_table
+    interfered: list[int] = []
+
+    def racing(table: Any, requirements: Any, updates: Any) -> Any:
+        if not interfered:
+            interfered.append(1)
+            other = shop.table("shop", "orders")
+            other.manage_snapshots().create_tag(snapshot_id=stage.base_head, tag_name=f"t{uuid.uuid4().hex}").commit()
+            raise CommitFailedException("Table has been updated by another process")
+        return real(table, requirements, updates)
+
+    monkeypatch.setattr(shop.catalog, "commit_table", racing)
+    assert shop.publish(stage, head, stage.base_head).already is False
+    assert shop.head("shop", "orders") == head
+
+
+# format v3
+
+
+def test_v3_tables_are_made_staged_and_published(tmp_path: Path) -> None:
+    lake = lake_in(tmp_path, format_version="3")
+    lake.ensure_table("shop", "orders", COLUMNS)
+    metadata = lake.table("shop", "orders").metadata
+    assert metadata.format_version == 3
+    assert metadata.properties["write.merge.mode"] == "merge-on-read"
+    stage = lake.stage("shop", "orders", "x")
+    reserve = lake.table(*stage.identifier).metadata.next_row_id  # type: ignore[union-attr]
+    assert reserve is not None
+    assert reserve > 10_000_000
+    assert lake.publish(stage, stage.base_head, stage.base_head).already is True
+    lake.drop_stage(stage)
+    assert lake.read_arrow("shop", "orders").num_rows == 0
+    lake.close()
