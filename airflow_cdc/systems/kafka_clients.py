@@ -12,35 +12,29 @@ from airflow_cdc.core.errors import ConfigError, TransportError
 
 _CHECK_BOOTSTRAP: Final = "Check bootstrap.servers and the security settings, and that a broker answers there."
 _POLL_MS: Final = 500
-# setting (dots or underscores) → the name that Java clients, and so Spark, have for it
+# setting → kafka-python's name for it
 _SETTINGS: Final[dict[str, str]] = {
-    "security_protocol": "security.protocol",
-    "sasl_mechanism": "sasl.mechanism",
-    "sasl_plain_username": "",
-    "sasl_plain_password": "",
-    "sasl_kerberos_service_name": "sasl.kerberos.service.name",
-    "ssl_cafile": "ssl.truststore.location",
-    "ssl_certfile": "ssl.keystore.location",
-    "ssl_keyfile": "",
-    "ssl_password": "ssl.key.password",
-    "ssl_crlfile": "",
-    "ssl_check_hostname": "",
-    "client_id": "client.id",
+    "security.protocol": "security_protocol",
+    "sasl.mechanism": "sasl_mechanism",
+    "sasl.username": "sasl_plain_username",
+    "sasl.password": "sasl_plain_password",
+    "sasl.kerberos.service.name": "sasl_kerberos_service_name",
+    "ssl.cafile": "ssl_cafile",
+    "ssl.certfile": "ssl_certfile",
+    "ssl.keyfile": "ssl_keyfile",
+    "ssl.password": "ssl_password",
+    "ssl.check_hostname": "ssl_check_hostname",
 }
-_MODULES: Final[dict[str, str]] = {
-    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
-    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
-    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
-}
+_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaEndpoint:
     """Address and credentials of a Kafka cluster.
 
-    `security` holds kafka-python's settings (security_protocol, sasl_mechanism, sasl_plain_username,
-    sasl_plain_password, ssl_cafile, ssl_certfile, ssl_keyfile, ssl_password, ssl_check_hostname …); dots
-    instead of underscores are accepted. `timeout` bounds each call, in seconds.
+    `security` holds security.protocol, sasl.mechanism, sasl.username, sasl.password, ssl.cafile,
+    ssl.certfile, ssl.keyfile (PEM files), ssl.password, ssl.check_hostname. `timeout` bounds each call,
+    in seconds.
     """
 
     bootstrap: str
@@ -49,38 +43,36 @@ class KafkaEndpoint:
 
     def __post_init__(self) -> None:
         servers = ",".join(part.strip() for part in self.bootstrap.split(",") if part.strip())
-        given = {str(k).replace(".", "_"): v for k, v in (self.security or {}).items() if v not in (None, "")}
         if not servers:
             raise ConfigError("the Kafka connection has no bootstrap servers", todo="Write one like kafka:9092.")
-        if unknown := sorted(set(given) - set(_SETTINGS)):
-            raise ConfigError(
-                f"unknown Kafka setting {unknown[0]!r}",
-                where=f"Kafka {servers}",
-                todo=f"Known: {', '.join(sorted(_SETTINGS))}.",
-            )
+        given = {key: value for key, value in (self.security or {}).items() if value not in (None, "")}
+        if given.get("sasl.username"):
+            given.setdefault("sasl.mechanism", "PLAIN")
         object.__setattr__(self, "bootstrap", servers)
         object.__setattr__(self, "security", given)
+        _check(given, self.where)
 
     @property
     def where(self) -> str:
         """How messages name this cluster."""
         return f"Kafka {self.bootstrap}"
 
-    def java_properties(self) -> dict[str, str]:
-        """The same access for Java clients (Spark: prefix each with "kafka."). Holds secrets."""
-        named = {java: str(self.security[own]) for own, java in _SETTINGS.items() if java and own in self.security}
-        found = {"bootstrap.servers": self.bootstrap, **named}
-        if "ssl_cafile" in self.security:
-            found["ssl.truststore.type"] = "PEM"
-        if "ssl_certfile" in self.security:
-            found["ssl.keystore.type"] = "PEM"
-        if str(self.security.get("ssl_check_hostname", "true")).lower() in ("false", "0", "no"):
-            found["ssl.endpoint.identification.algorithm"] = ""
-        module = _MODULES.get(str(self.security.get("sasl_mechanism", "")).upper())
-        if module:
-            user, password = (_jaas(self.security.get(f"sasl_plain_{part}", "")) for part in ("username", "password"))
-            found["sasl.jaas.config"] = f"{module} required username={user} password={password};"
-        return found
+
+def _check(security: Mapping[str, Any], where: str) -> None:
+    if unknown := sorted(set(security) - set(_SETTINGS)):
+        known = ", ".join(sorted(_SETTINGS))
+        raise ConfigError(f"unknown Kafka setting {unknown[0]!r}", where=where, todo=f"Known: {known}.")
+    protocol = str(security.get("security.protocol", "PLAINTEXT")).upper()
+    if protocol not in _PROTOCOLS:
+        raise ConfigError(
+            f"unknown security.protocol {protocol!r}", where=where, todo=f"Use one of {', '.join(_PROTOCOLS)}."
+        )
+    if "sasl.username" in security and not protocol.startswith("SASL"):
+        raise ConfigError(
+            f"a login is given but security.protocol is {protocol}, so it would not be used",
+            where=where,
+            todo="Set security.protocol to SASL_SSL (or SASL_PLAINTEXT).",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +171,12 @@ def _drain(consumer: Any, partitions: list[Any], deadline: float, where: str) ->
 
 def _options(endpoint: KafkaEndpoint) -> dict[str, Any]:
     ms = int(endpoint.timeout * 1000)
+    named = {_SETTINGS[key]: value for key, value in endpoint.security.items()}
+    if "ssl_check_hostname" in named:
+        named["ssl_check_hostname"] = str(named["ssl_check_hostname"]).lower() not in ("false", "0", "no")
     return {
         "client_id": "airflow-provider-cdc",
-        **endpoint.security,
+        **named,
         "bootstrap_servers": endpoint.bootstrap.split(","),
         "request_timeout_ms": ms,
         "bootstrap_timeout_ms": ms,
@@ -206,14 +201,3 @@ def _explain(error: Exception, where: str, doing: str) -> TransportError:
 def _reason(error: Exception) -> str:
     text = str(error).strip()
     return f"{text[:200]}" if text else type(error).__name__
-
-
-def _jaas(value: Any) -> str:
-    escaped = str(value).replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
-
-
-def security_of(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a mapping with any settings (an Airflow connection's extra), those that KafkaEndpoint knows."""
-    named = {str(key).replace(".", "_"): value for key, value in properties.items()}
-    return {key: value for key, value in named.items() if key in _SETTINGS}

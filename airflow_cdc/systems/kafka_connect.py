@@ -124,7 +124,11 @@ class KafkaConnect:
         """
 
         def running() -> bool:
-            status = self.status(name)
+            try:
+                status = self.status(name)
+            except ConnectorMissingError:
+                self.raw_config(name)  # raises when there is no such connector at all
+                raise NotYet("no status yet, as right after its creation") from None
             for part in (status["connector"], *status["tasks"]):
                 if part["state"] in _NEVER:
                     raise self._failed(name, part)
