@@ -1,0 +1,52 @@
+"""What every application of this package starts with: the run, the session, and a log that a person can follow."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow_cdc.core.errors import UsageError
+from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.flows.run import Run, make_run
+from airflow_cdc.spark_apps.session import build_session
+from airflow_cdc.systems.clients import Endpoints
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NEEDED = ("pipeline", "endpoints", "run_id", "report_dir")
+
+
+def open_app(settings: Mapping[str, Any], name: str) -> tuple[Run, SparkSession]:
+    """The run that the settings file describes, and a session with its lake. Raises UsageError for a part missing.
+
+    `jars` (paths) and `spark` (settings) are for a driver that was not started by spark-submit.
+    """
+    log_to_stderr()
+    run = read_run(settings)
+    extra = {str(key): str(value) for key, value in (settings.get("spark") or {}).items()}
+    jars = [str(jar) for jar in settings.get("jars") or ()]
+    return run, build_session(f"cdc {name} {run.pipeline.name}", run.clients.lake, jars, extra)
+
+
+def read_run(settings: Mapping[str, Any]) -> Run:
+    """The run of a settings file, its clients not connected yet."""
+    if missing := [key for key in NEEDED if key not in settings]:
+        raise UsageError(
+            f"the settings file lacks {', '.join(missing)}", where="--settings", todo="Let the operator write it."
+        )
+    return make_run(
+        Pipeline.from_json(settings["pipeline"]),
+        Endpoints.from_json(settings["endpoints"]),
+        str(settings["run_id"]),
+        str(settings["report_dir"]),
+        settings.get("options"),
+    )
+
+
+def log_to_stderr() -> None:
+    """Progress lines go where spark-submit's go, so that they stand in the task's log."""
+    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(name)s %(message)s", level=logging.WARNING)
+    logging.getLogger("airflow_cdc").setLevel(logging.INFO)

@@ -1,0 +1,148 @@
+"""The application `recover`: read every table of the open recovery into a stage of its own (steps 5 and 6's read half)."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow_cdc.core.errors import SchemaError
+from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.stamp import ChunkLedger, Stamp
+from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.types import sink_type
+from airflow_cdc.flows import document
+from airflow_cdc.flows.captured import captured
+from airflow_cdc.flows.run import Facts, Run, step
+from airflow_cdc.spark_apps.app import open_app
+from airflow_cdc.spark_apps.progress import Progress
+from airflow_cdc.spark_apps.session import sibling
+from airflow_cdc.spark_apps.snapshot import Reading, Tools, estimated_rows, read_table, staged_rows
+from airflow_cdc.spark_apps.stage_schema import fit_columns, set_definition
+from airflow_cdc.systems.lake import Lake
+from airflow_cdc.systems.stage import Stage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger("airflow_cdc.recover")
+
+
+def main(settings: Mapping[str, Any]) -> Facts:
+    """Read the tables of the run's open recovery. `settings` is what the operator wrote for the driver."""
+    run, spark = open_app(settings, "recover")
+    try:
+        return recover(run, spark, settings)
+    finally:
+        spark.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What the control table says has to be read."""
+
+    epoch: int
+    watermark: Watermark
+    stamp: Stamp
+    definitions: Mapping[str, TableDef]
+
+
+@step("snapshot")
+def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = None) -> Facts:
+    """Read every table of the recovery into its stage, and say in the control table where it stands.
+
+    Safe to run again: what an earlier try committed under the same W, server and definition is not read twice.
+    Raises SchemaError when a definition is not the one at W (INV 11).
+    """
+    task = load_task(run)
+    run.clients.source.check_same_server(task.watermark)
+    tables = list(task.definitions.values())
+    progress = Progress(estimated_rows(run.clients.source, tables))
+    readings = [prepare(run, task, table, dict(settings or {})) for table in tables]
+    heads = _read_all(Tools(spark, run.clients.source, run.clients.lake), readings, progress)
+    stages = {
+        reading.table.full_name: {
+            "label": reading.stage.label,
+            "rows": staged_rows(run.clients.lake, reading.stage, heads[reading.table.full_name]),
+            "snapshot_id": heads[reading.table.full_name],
+        }
+        for reading in readings
+    }
+    document.patch(run, stages=stages)
+    return {"stages": stages, "rows": sum(stage["rows"] for stage in stages.values())}
+
+
+def load_task(run: Run) -> Task:
+    """The recovery's W, fence and tables, checked against what the source has now."""
+    open_doc = document.recovery(run)
+    taken = document.watermark(open_doc, run)
+    definitions = captured(run, open_doc["tables"])
+    known = open_doc.get("definitions") or {}
+    if changed := [name for name, made in definitions.items() if known.get(name) != made.fingerprint]:
+        raise SchemaError(
+            f"the definition of {', '.join(changed)} changed since the watermark",
+            where=run.where,
+            todo="Clear the task fence_and_watermark and all after it: a new watermark is taken.",
+        )
+    epoch = int(open_doc["epoch"])
+    return Task(epoch, taken, Stamp(epoch, taken.to_json(), open_doc["fence"]), definitions)
+
+
+def prepare(run: Run, task: Task, table: TableDef, settings: Mapping[str, Any]) -> Reading:
+    """A stage of this try's own, with the source's columns and what an earlier try of the same W has finished."""
+    lake, namespace, name = run.clients.lake, run.pipeline.sink.namespace, run.pipeline.sink_table(table.full_name)
+    columns = [(column.name, sink_type(column)) for column in table.mirrored]
+    lake.ensure_table(namespace, name, columns)
+    fresh = ChunkLedger(task.watermark.hash, task.watermark.server_uuid, table.fingerprint)
+    earlier = find_earlier(lake, lake.stages(namespace, name), fresh, task.epoch)
+    label = next_label(lake.stages(namespace, name), task.epoch)
+    stage = lake.stage(namespace, name, label, from_stage=earlier[0] if earlier else None)
+    ledger = earlier[1] if earlier else fresh
+    if not ledger.complete and fit_columns(lake, stage, columns):
+        log.info("%s: the stage has the source's columns now", table.full_name)
+    set_definition(lake, stage, table)
+    if ledger.rows or ledger.complete:
+        log.info("%s: %s rows of an earlier try under the same watermark stand", table.full_name, ledger.rows)
+    sizes = {key: int(settings[key]) for key in ("chunk_rows", "group_chunks") if key in settings}
+    return Reading(table, stage, ledger, task.stamp, task.watermark, **sizes)
+
+
+def find_earlier(
+    lake: Lake, stages: tuple[Stage, ...], fresh: ChunkLedger, epoch: int
+) -> tuple[Stage, ChunkLedger] | None:
+    """The newest stage of this epoch whose chunks were read under this very W, server and definition (INV 3)."""
+    for stage in sorted(stages, key=lambda s: _try_of(s, epoch), reverse=True):
+        if _try_of(stage, epoch) < 0:
+            continue
+        ledgers = [commit.ledger for commit in lake.stage_chain(stage) if commit.ledger]
+        if ledgers and ledgers[-1].same_read(fresh):
+            return stage, ledgers[-1]
+    return None
+
+
+def next_label(stages: tuple[Stage, ...], epoch: int) -> str:
+    """`recov_<epoch>_<try>` that no stage has: a driver that outlived its task keeps writing to its own."""
+    return f"recov_{epoch}_{max([0, *(_try_of(stage, epoch) for stage in stages)]) + 1}"
+
+
+def _try_of(stage: Stage, epoch: int) -> int:
+    match = re.fullmatch(rf"recov_{epoch}_(\d+)", stage.label)
+    return int(match[1]) if match else -1
+
+
+def _read_all(tools: Tools, readings: list[Reading], progress: Progress) -> dict[str, int]:
+    """Tables without a key first and alone, as they are locked until Spark reads; then the rest side by side."""
+    ordered = sorted(readings, key=lambda r: progress.estimate(r.table.full_name), reverse=True)
+    heads = {r.table.full_name: read_table(tools, r, progress) for r in ordered if r.table.keyless}
+    keyed = [reading for reading in ordered if not reading.table.keyless]
+    with ThreadPoolExecutor(max(1, min(len(keyed), os.cpu_count() or 1))) as pool:
+
+        def read(reading: Reading) -> int:
+            own = Tools(sibling(tools.spark), tools.source, tools.lake)
+            return read_table(own, reading, progress)
+
+        return heads | dict(zip((r.table.full_name for r in keyed), pool.map(read, keyed), strict=True))

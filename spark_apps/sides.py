@@ -1,0 +1,176 @@
+"""The two sides of a comparison: the source in one read view, and the sink pinned to one snapshot."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pymysql
+from pymysql.cursors import Cursor
+
+from airflow_cdc.core.chunk import quote_ident, quote_table
+from airflow_cdc.core.digest import (
+    Leaf,
+    LeafScheme,
+    bounds_sql,
+    choose_scheme,
+    leads_with_integer,
+    mysql_digest_sql,
+    mysql_rows_sql,
+    read_leaves,
+    spark_digest_sql,
+    spark_rows_sql,
+)
+from airflow_cdc.core.encoding import mysql_key_text, mysql_row_hash, not_pushed, spark_key_text, spark_row_hash
+from airflow_cdc.core.keytext import key_predicate
+from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.types import read_sql
+from airflow_cdc.core.verdict import Image
+from airflow_cdc.spark_apps.functions import json_canonical
+from airflow_cdc.spark_apps.merge import view_of
+from airflow_cdc.systems.mysql import MySqlSource
+from airflow_cdc.systems.mysql_errors import explain
+from airflow_cdc.systems.mysql_session import Session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# Keys per statement: each literal has up to a few hundred bytes, far below max_allowed_packet's default.
+KEYS_AT_ONCE = 1000
+VIEW_SECONDS = 7200.0
+
+# key text → every row image that stands under it; a table without a key has its row hash there
+Rows = dict[str, list[Image]]
+
+
+def unpushed(table: TableDef) -> tuple[str, ...]:
+    """Columns outside the row hash; an image has their canonical texts after the hash, in this order."""
+    return tuple(name for name, _ in not_pushed(table))
+
+
+@dataclass(frozen=True, slots=True)
+class SourceView:
+    """The source in one transaction's read view: every statement sees the same rows."""
+
+    session: Session
+
+    def leaves(self, table: TableDef, scheme: LeafScheme) -> dict[int, Leaf]:
+        """The digest of every leaf, in one scan."""
+        return read_leaves(self._tuples(mysql_digest_sql(table, scheme), f"scan {table.full_name}"))
+
+    def scheme(self, table: TableDef, rows: int) -> LeafScheme:
+        """A scheme with leaves of the usual size for about `rows` rows."""
+        if not leads_with_integer(table):
+            return choose_scheme(table, rows)
+        ((low, high),) = self._tuples(bounds_sql(table), f"read the key's ends of {table.full_name}")
+        return choose_scheme(table, rows, None if low is None else (int(low), int(high)))
+
+    def hashes(self, table: TableDef, scheme: LeafScheme, leaves: Sequence[int]) -> list[tuple[str, str]]:
+        """(key text, hash) of every row in these leaves."""
+        found = self._tuples(mysql_rows_sql(table, scheme, leaves), f"read leaves of {table.full_name}")
+        return [(_text(key), _text(h)) for key, h in found]
+
+    def images(self, table: TableDef, keys: Iterable[str]) -> Rows:
+        """The rows under these key texts (of a table without a key: under these hashes)."""
+        wanted, found = set(keys), defaultdict(list)
+        columns = [mysql_key_text(table), mysql_row_hash(table), *(read_sql(table.column(c)) for c in unpushed(table))]
+        for some in batches(sorted(wanted), KEYS_AT_ONCE):
+            where = _where(table, some)
+            sql = f"SELECT {', '.join(columns)} FROM {quote_table(table)} WHERE {where}"
+            for key, row_hash, *texts in self._tuples(sql, f"read keys of {table.full_name}"):
+                if _text(key) in wanted:  # a case-insensitive collation finds more than was asked for
+                    found[_text(key)].append((_text(row_hash), *(_canonical(text) for text in texts)))
+        return dict(found)
+
+    def _tuples(self, sql: str, doing: str) -> list[tuple[Any, ...]]:
+        try:
+            with self.session.connection.cursor(Cursor) as cursor:
+                cursor.execute(sql)
+                return list(cursor.fetchall())
+        except (pymysql.MySQLError, OSError) as error:
+            raise explain(error, where=self.session.where, doing=doing) from error
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _canonical(text: Any) -> str | None:
+    return None if text is None else json_canonical(_text(text))
+
+
+def _where(table: TableDef, keys: Sequence[str]) -> str:
+    if table.keyless:
+        hashes = ", ".join(f"'{int(h, 16):064x}'" for h in keys)
+        return f"{mysql_row_hash(table)} IN ({hashes})"
+    return key_predicate(table, keys)
+
+
+def batches(items: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    """`items` in runs of at most `size`."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+@contextmanager
+def source_view(source: MySqlSource, init_statement: str) -> Iterator[SourceView]:
+    """One read view on a connection that proved its server (INV 9); ends with the block."""
+    with source.session(read_timeout=VIEW_SECONDS) as session:
+        session.run(init_statement, doing="check that this is the watermark's server")
+        session.run("START TRANSACTION WITH CONSISTENT SNAPSHOT", doing="open a read view")
+        yield SourceView(session)
+
+
+@dataclass(frozen=True, slots=True)
+class SinkView:
+    """A stage pinned to one snapshot: whatever is committed later, this is what is read (INV 4)."""
+
+    spark: SparkSession
+    name: str
+    snapshot_id: int
+
+    @property
+    def relation(self) -> str:
+        """The pinned table in Spark SQL."""
+        return f"{self.name} VERSION AS OF {self.snapshot_id}"
+
+    def frame(self) -> DataFrame:
+        """All rows."""
+        return self.spark.sql(f"SELECT * FROM {self.relation}")
+
+    def rows(self) -> int:
+        """How many rows there are; answered from the snapshot's metadata where it can be."""
+        return int(self.frame().count())
+
+    def leaves(self, table: TableDef, scheme: LeafScheme) -> dict[int, Leaf]:
+        """The digest of every leaf, in one scan."""
+        return read_leaves(
+            tuple(row) for row in self.spark.sql(spark_digest_sql(table, scheme, self.relation)).collect()
+        )
+
+    def hashes(self, table: TableDef, scheme: LeafScheme, leaves: Sequence[int]) -> list[tuple[str, str]]:
+        """(key text, hash) of every row in these leaves."""
+        found = self.spark.sql(spark_rows_sql(table, scheme, leaves, self.relation)).collect()
+        return [(str(row[0]), str(row[1])) for row in found]
+
+    def images_frame(self, table: TableDef) -> DataFrame:
+        """(key_text, h, x0, x1 …) of all rows; x are the columns outside the hash, canonical as they are stored."""
+        others = "".join(f", {quote_ident(name)} AS x{at}" for at, name in enumerate(unpushed(table)))
+        return self.spark.sql(
+            f"SELECT {spark_key_text(table)} AS key_text, {spark_row_hash(table)} AS h{others} FROM {self.relation}"
+        )
+
+    def images(self, table: TableDef, keys: Iterable[str]) -> Rows:
+        """The rows under these key texts."""
+        wanted, found = sorted(set(keys)), defaultdict(list)
+        if not wanted:
+            return {}
+        asked = self.spark.createDataFrame([(key,) for key in wanted], "key_text string")
+        with view_of(asked) as view, view_of(self.images_frame(table)) as rows:
+            sql = f"SELECT /*+ BROADCAST(k) */ r.* FROM {rows} r LEFT SEMI JOIN {view} k ON r.key_text = k.key_text"
+            for key, *image in self.spark.sql(sql).collect():
+                found[key].append(tuple(image))
+        return dict(found)

@@ -1,0 +1,345 @@
+"""The application `verify`: catch up on the stages, compare every row, run the expectations, say what may be published.
+
+Spark's exit status is all that Airflow sees of a driver, so every number goes into the control table and into
+`verify.json` beside the report.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import fsspec
+
+from airflow_cdc.core.connector_config import ConnectorSettings
+from airflow_cdc.core.encoding import not_compared
+from airflow_cdc.core.errors import CdcError, DeadlineError, VerificationError
+from airflow_cdc.core.observation import TopicState
+from airflow_cdc.core.poll import poll_until
+from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.report import ComparedAt, NotCompared, TableReport, Verdict, overall
+from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.types import sink_type
+from airflow_cdc.core.verdict import Tally, table_verdict
+from airflow_cdc.flows import document
+from airflow_cdc.flows.captured import captured
+from airflow_cdc.flows.captured import settings as connector_settings
+from airflow_cdc.flows.close import report_folder
+from airflow_cdc.flows.connector import wait_past
+from airflow_cdc.flows.run import Facts, Run, step
+from airflow_cdc.spark_apps import dead_letters
+from airflow_cdc.spark_apps.app import open_app
+from airflow_cdc.spark_apps.apply import ApplyContext, ApplyTarget, apply_batch
+from airflow_cdc.spark_apps.expectations import DATA_DOCS, Expected, SuiteResult, run_suites
+from airflow_cdc.spark_apps.io import read_topics, source_defaults
+from airflow_cdc.spark_apps.settle import judge
+from airflow_cdc.spark_apps.sides import SinkView
+from airflow_cdc.spark_apps.tail import Topic
+from airflow_cdc.spark_apps.verify_core import Outcome, Reached, Subject, compare_tables
+from airflow_cdc.systems.stage import Stage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger("airflow_cdc.verify")
+
+RESUME_SECONDS = 1800.0
+REACH_SECONDS = 300.0
+CATCH_UPS = 5
+# A difference is only said if a second comparison, of a newer snapshot, finds one too.
+PASSES = 2
+
+
+def main(settings: Mapping[str, Any]) -> Facts:
+    """Verify the stages of the run's open recovery. `settings` is what the operator wrote for the driver."""
+    run, spark = open_app(settings, "verify")
+    try:
+        return verify(run, spark, settings)
+    finally:
+        spark.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is compared: the recovery's stages, by the definitions that the source has now."""
+
+    epoch: int
+    watermark: Watermark
+    stages: Mapping[str, Stage]
+    definitions: Mapping[str, TableDef]
+    settings: ConnectorSettings
+
+    def topic(self, table: str) -> str:
+        """The topic of a table."""
+        return self.settings.topic_of(table)
+
+
+@step("verify")
+def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = None) -> Facts:
+    """Catch up, compare, check expectations; keep the result for `publish` and the report.
+
+    Raises VerificationError (MISMATCH or INCONCLUSIVE) where nothing may be published by the pipeline's policy.
+    """
+    options, began = dict(settings or {}), time.monotonic()
+    wait_resumed(run, float(options.get("resume_seconds", RESUME_SECONDS)))
+    task = load_task(run)
+    try:
+        outcomes = _passes(run, spark, task, options)
+    except DeadlineError as error:
+        raise VerificationError(
+            f"the comparison could not be finished: {error.what}",
+            where=run.where,
+            todo="See why the connector does not move, then clear the task verify.",
+            verdict=str(Verdict.INCONCLUSIVE),
+        ) from error
+    suites = check_expectations(run, spark, task, outcomes)
+    reports = [make_report(outcome, suites[outcome.subject.table.full_name]) for outcome in outcomes]
+    facts = keep(run, reports, list(suites.values()), round(time.monotonic() - began, 3))
+    _refuse(run, reports)
+    return facts
+
+
+def wait_resumed(run: Run, timeout: float) -> None:
+    """Wait until the connector streams past W. Raises NoRecoveryError if the recovery is gone meanwhile."""
+    poll_until(
+        lambda: document.recovery(run).get("resumed_at"),
+        timeout=timeout,
+        interval=0.5,
+        what="the connector to be resumed by this recovery",
+    )
+
+
+def load_task(run: Run) -> Task:
+    """The stages that `recover` filled. Raises VerificationError if one is missing."""
+    open_doc = document.recovery(run)
+    tables, stages = list(open_doc["tables"]), dict(open_doc.get("stages") or {})
+    if missing := [table for table in tables if table not in stages]:
+        raise VerificationError(
+            f"{', '.join(missing)} was not read yet", where=run.where, todo="Clear the task recover and all after it."
+        )
+    lake, namespace = run.clients.lake, run.pipeline.sink.namespace
+    opened = {t: lake.open_stage(namespace, run.pipeline.sink_table(t), stages[t]["label"]) for t in tables}
+    taken = document.watermark(open_doc, run)
+    return Task(int(open_doc["epoch"]), taken, opened, captured(run, tables), connector_settings(run))
+
+
+def _passes(run: Run, spark: SparkSession, task: Task, options: Mapping[str, Any]) -> list[Outcome]:
+    """Compare; where something differs, catch up and compare once more before it is said."""
+    timeout = float(options.get("reach_seconds", REACH_SECONDS))
+    outcomes: list[Outcome] = []
+    for number in range(1, int(options.get("passes", PASSES)) + 1):
+        reached, states = reach(run, task, timeout)
+        subjects = catch_up(run, spark, task, reached, states, timeout=timeout)
+        outcomes = compare_tables(
+            run.clients.source,
+            subjects,
+            judge,
+            lambda: reach(run, task, timeout)[0],
+            watermark=task.watermark,
+            start=reached,
+        )
+        for outcome in outcomes:
+            outcome.doubts += _standing_doubts(run, outcome)
+            log.info("pass %d: %s", number, summary(outcome))
+        if all(table_verdict(outcome.tally, outcome.doubts) is Verdict.MATCH for outcome in outcomes):
+            break
+    return outcomes
+
+
+def reach(run: Run, task: Task, timeout: float) -> tuple[Reached, dict[str, TopicState]]:
+    """The source's position now, once the connector has committed an offset past it; and the topics' ends then."""
+    position = run.clients.source.position()
+    wait_past(run, position, timeout)
+    states = run.clients.transport.topic_states([task.topic(table) for table in task.definitions])
+    ends = {name: {p: end for p, (_, end) in state.partitions.items()} for name, state in states.items()}
+    return Reached(position, ends), states
+
+
+def catch_up(
+    run: Run,
+    spark: SparkSession,
+    task: Task,
+    reached: Reached,
+    states: Mapping[str, TopicState],
+    *,
+    timeout: float,
+) -> list[Subject]:
+    """Apply everything up to `reached` to the stages; the snapshots that this ends with are what is compared.
+
+    A batch that ends inside a range which the connector repeats is not fit to be compared: it goes on (INV 18).
+    """
+    targets = _targets(run, task)
+    context = _context(run, spark, task, states)
+    results = apply_batch(context, targets, reached.ends)
+    for _ in range(CATCH_UPS):
+        if not any(result["behind"] for result in results.values()):
+            break
+        reached, states = reach(run, task, timeout)
+        context = _context(run, spark, task, states)
+        results = apply_batch(context, targets, reached.ends)
+    for table, result in results.items():
+        log.info("%s: caught up by %d records in %.1f s", table, result["records"], result["seconds"])
+    return [_subject(context, task, target, results[target.table.full_name], reached) for target in targets]
+
+
+def _targets(run: Run, task: Task) -> list[ApplyTarget]:
+    defaults = source_defaults(run.clients.source, list(task.definitions.values()))
+    return [ApplyTarget(table, task.stages[name], defaults=defaults[name]) for name, table in task.definitions.items()]
+
+
+def _context(run: Run, spark: SparkSession, task: Task, states: Mapping[str, TopicState]) -> ApplyContext:
+    endpoint = run.clients.transport.endpoint
+    return ApplyContext(
+        spark=spark,
+        lake=run.clients.lake,
+        pipeline=run.pipeline.name,
+        epoch=task.epoch,
+        settings=task.settings,
+        topics=states,
+        read=lambda session, ranges: read_topics(session, endpoint, ranges),
+    )
+
+
+def _subject(
+    context: ApplyContext, task: Task, target: ApplyTarget, result: Mapping[str, Any], reached: Reached
+) -> Subject:
+    name = task.topic(target.table.full_name)
+    state = context.topics.get(name)
+    begins = {} if state is None else {p: begin for p, (begin, _) in state.partitions.items()}
+    return Subject(
+        target.table,
+        SinkView(context.spark, target.stage.spark_name(context.lake.name), int(result["snapshot_id"])),
+        Topic(target.table, name, begins, task.settings, context.read),
+        {int(partition): int(offset) for partition, offset in result["offsets"].items()},
+        reached.position,
+    )
+
+
+def _standing_doubts(run: Run, outcome: Outcome) -> tuple[str, ...]:
+    """What keeps a table from being MATCH whatever its rows say, and what makes a difference uncertain."""
+    name = outcome.subject.table.full_name
+    since = {(outcome.subject.topic.name, p): offset for p, offset in _fence(run, outcome).items()}
+    letters = dead_letters.unresolved(run.clients.lake, run.pipeline.name, name)
+    fresh = [letter for letter in letters if letter.offset >= since.get((letter.topic, letter.partition), 0)]
+    doubts = [f"{len(fresh)} records are in the dead-letter table"] if fresh else []
+    if outcome.tally.wrong and _xa_open(run):
+        # a prepared XA transaction is in the log and so in the sink, but not yet in the source's rows
+        outcome.tally = Tally(unsettled=outcome.tally.wrong + outcome.tally.unsettled, samples=outcome.tally.samples)
+        doubts.append("prepared XA transactions are open on the source")
+    return tuple(doubts)
+
+
+def _fence(run: Run, outcome: Outcome) -> dict[int, int]:
+    """The offsets from which this recovery applies; dead letters before them were read again with their table."""
+    fence = document.recovery(run).get("fence") or {}
+    partitions = (fence.get(outcome.subject.topic.name) or {}).get("partitions") or {}
+    return {int(partition): int(offset) for partition, offset in partitions.items()}
+
+
+def _xa_open(run: Run) -> bool:
+    try:
+        return bool(run.clients.source.xa_pending())
+    except CdcError:  # without the privilege it cannot be known; a difference is then what it looks like
+        return False
+
+
+def summary(outcome: Outcome) -> str:
+    """One line for the log."""
+    tally = outcome.tally
+    doubts = f"; {'; '.join(outcome.doubts)}" if outcome.doubts else ""
+    return (
+        f"{outcome.subject.table.full_name}: {outcome.source_rows:,} source rows, {outcome.sink_rows:,} sink rows, "
+        f"{tally.missing} missing, {tally.ghosts} ghosts, {tally.different} different, {tally.unsettled} unsettled, "
+        f"{outcome.in_flight} in flight{doubts}"
+    )
+
+
+def check_expectations(
+    run: Run, spark: SparkSession, task: Task, outcomes: Sequence[Outcome]
+) -> dict[str, SuiteResult]:
+    """Great Expectations over the compared snapshots; Data Docs go beside the report."""
+    del spark, task
+    folder = f"{report_folder(run)}/{DATA_DOCS}"
+    checks = [(outcome.subject.sink.frame(), _expected(outcome)) for outcome in outcomes]
+    if "://" not in folder:
+        return {result.name: result for result in run_suites(checks, Path(folder))}
+    with tempfile.TemporaryDirectory() as scratch:
+        results = run_suites(checks, Path(scratch))
+        files = fsspec.filesystem(folder.split("://", 1)[0])
+        files.put(f"{scratch}/", f"{folder}/", recursive=True)
+    return {result.name: result for result in results}
+
+
+def _expected(outcome: Outcome) -> Expected:
+    table = outcome.subject.table
+    return Expected(
+        name=table.full_name,
+        snapshot_id=outcome.subject.sink.snapshot_id,
+        columns={column.name: sink_type(column) for column in table.mirrored},
+        not_null=tuple(c.name for c in table.mirrored if not c.nullable or c.name in table.key),
+        rows=outcome.source_rows,
+        tolerance=outcome.tally.unsettled,
+        key=table.key,
+    )
+
+
+def make_report(outcome: Outcome, suite: SuiteResult) -> TableReport:
+    """The table's part of report.json. A failed suite is a mismatch: a reader would meet it."""
+    verdict = table_verdict(outcome.tally, outcome.doubts) if suite.success else Verdict.MISMATCH
+    samples = [f"{kind}: {key}" for kind, keys in outcome.tally.samples.items() for key in keys]
+    return TableReport(
+        table=outcome.subject.table.full_name,
+        source_rows=outcome.source_rows,
+        sink_rows=outcome.sink_rows,
+        missing=outcome.tally.missing,
+        ghosts=outcome.tally.ghosts,
+        different=outcome.tally.different,
+        leaves=outcome.leaves,
+        leaves_rechecked=outcome.leaves_rechecked,
+        columns_not_compared=tuple(NotCompared(*pair) for pair in not_compared(outcome.subject.table)),
+        compared_at=ComparedAt(outcome.subject.sink.snapshot_id, str(outcome.subject.position)),
+        verdict=verdict,
+        samples=(*samples, *outcome.doubts, *suite.failures),
+    )
+
+
+def keep(run: Run, reports: Sequence[TableReport], suites: Sequence[SuiteResult], seconds: float) -> Facts:
+    """Write the result to the control table and to verify.json; returns what the task hands on."""
+    folder = report_folder(run)
+    facts = {
+        "verdict": str(overall(report.verdict for report in reports)),
+        "tables": {report.table: str(report.verdict) for report in reports},
+        "expectations": {suite.name: {"checks": suite.checks, "failures": list(suite.failures)} for suite in suites},
+        DATA_DOCS: f"{folder}/{DATA_DOCS}/index.html",
+        "seconds": seconds,
+    }
+    files = fsspec.filesystem(folder.split("://", 1)[0] if "://" in folder else "file")
+    files.makedirs(folder, exist_ok=True)
+    with files.open(f"{folder}/verify.json", "w") as out:
+        json.dump({**facts, "run_id": run.run_id, "reports": [report.to_json() for report in reports]}, out, indent=2)
+    document.patch(run, verified={r.table: {**r.to_json(), "snapshot_id": r.compared_at.snapshot_id} for r in reports})
+    run.clients.control.ledger_set(run.run_id, "verify", facts)
+    return facts
+
+
+def _refuse(run: Run, reports: Sequence[TableReport]) -> None:
+    """Fail the task where the policy lets nothing be published."""
+    bad = {report.table: report for report in reports if report.verdict is not Verdict.MATCH}
+    if not bad or (run.pipeline.policy.publish == "each" and len(bad) < len(reports)):
+        return
+    told = (
+        f"{t} is {r.verdict} ({r.missing} missing, {r.ghosts} ghosts, {r.different} different)" for t, r in bad.items()
+    )
+    first = next((sample for report in bad.values() for sample in report.samples), "")
+    raise VerificationError(
+        f"{'; '.join(told)}{f'; first: {first}' if first else ''}",
+        where=run.where,
+        todo="Read the report for the keys that differ; main is as it was. Clear the task verify to verify again.",
+        verdict=str(overall(report.verdict for report in reports)),
+    )

@@ -1,0 +1,224 @@
+"""Every row of a table compared, while both sides go on changing (INV 24, 25).
+
+The sink is pinned to the snapshot S, which holds its topic up to the ends E. The source is digested in one read view
+V, later than E. The keys that the log changed between E and V are taken out of both digests and judged one by one by
+the image that the log gives of them at E; the leaves of all the others must then be equal. So a busy table costs no
+more than a quiet one, and what is said is said of S exactly.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from pyspark.sql import functions as fn
+
+from airflow_cdc.core.digest import Leaf, LeafScheme, compare, mysql_unpushed_sql
+from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.types import from_read
+from airflow_cdc.core.verdict import Tally, leaf_of, without
+from airflow_cdc.spark_apps.jdbc import jdbc_options, query_frame
+from airflow_cdc.spark_apps.sides import Rows, SinkView, SourceView, source_view, unpushed
+from airflow_cdc.spark_apps.tail import Topic
+from airflow_cdc.systems.mysql import MySqlSource
+
+if TYPE_CHECKING:
+    pass
+
+log = logging.getLogger("airflow_cdc.verify")
+
+# Rows of unequal leaves that are held in memory at a time.
+ROWS_AT_ONCE = 200_000
+ROUNDS = 5
+VISIBLE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A source position that the connector has read past, and the topics' ends taken after that (INV 6)."""
+
+    position: Watermark
+    ends: Mapping[str, Mapping[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One table to compare: its snapshot S holds everything before `ends`, and `position` lies before them."""
+
+    table: TableDef
+    sink: SinkView
+    topic: Topic
+    ends: Mapping[int, int]
+    position: Watermark
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """Both digests of a table, and the keys whose columns outside the digest differ."""
+
+    subject: Subject
+    view: SourceView
+    scheme: LeafScheme
+    source: Mapping[int, Leaf]
+    sink: Mapping[int, Leaf]
+    others: frozenset[str]
+
+    @property
+    def unequal(self) -> tuple[int, ...]:
+        """Leaves that differ before anything is taken out."""
+        return compare(self.source, self.sink).unequal
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a comparison found. `source_rows` and `sink_rows` both as of the compared ends."""
+
+    subject: Subject
+    tally: Tally = field(default_factory=Tally)
+    source_rows: int = 0
+    sink_rows: int = 0
+    leaves: int = 0
+    leaves_rechecked: int = 0
+    in_flight: int = 0
+    doubts: tuple[str, ...] = ()
+
+
+class Judgement(Protocol):
+    """A table after its scan: what is certain is in `outcome`, what is not is looked at again."""
+
+    outcome: Outcome
+
+    @property
+    def pending(self) -> bool:
+        """Whether another round is needed."""
+        ...
+
+    def read_again(self, view: SourceView) -> None:
+        """Read what is open in a newer view."""
+        ...
+
+    def settle(self, before: Reached, now: Reached) -> None:
+        """Decide what the events up to `now` allow; the view was opened between the two."""
+        ...
+
+    def give_up(self) -> None:
+        """Count what is still open as unsettled."""
+        ...
+
+
+Judge = Callable[[Scanned, Reached], Judgement]
+
+
+def compare_tables(
+    source: MySqlSource,
+    subjects: Sequence[Subject],
+    judge: Judge,
+    reach: Callable[[], Reached],
+    *,
+    watermark: Watermark,
+    start: Reached,
+) -> list[Outcome]:
+    """Compare the subjects; returns one outcome per subject.
+
+    `reach` takes the source's position now and waits until the topics hold everything up to it. Every source
+    connection proves that it is the server of `watermark` (INV 9).
+    """
+    init = source.init_statement(watermark)
+    # what the sink holds already must be visible to the views: a commit is logged, and read, before it is shown
+    source.wait_visible(start.position, VISIBLE_SECONDS)
+    with ExitStack() as stack:
+        views = [stack.enter_context(source_view(source, init)) for _ in subjects]
+        with ThreadPoolExecutor(max(1, min(len(subjects), os.cpu_count() or 1))) as pool:
+            scans = list(pool.map(lambda pair: scan(source, init, *pair), zip(subjects, views, strict=True)))
+        now = reach()
+        judgements = [judge(scanned, now) for scanned in scans]
+    for _ in range(ROUNDS):
+        open_ones = [judgement for judgement in judgements if judgement.pending]
+        if not open_ones:
+            break
+        now = _another_round(source, init, open_ones, reach, now)
+    for judgement in judgements:
+        judgement.give_up()
+    return [judgement.outcome for judgement in judgements]
+
+
+def _another_round(
+    source: MySqlSource, init: str, judgements: Sequence[Judgement], reach: Callable[[], Reached], before: Reached
+) -> Reached:
+    source.wait_visible(before.position, VISIBLE_SECONDS)
+    for judgement in judgements:
+        with source_view(source, init) as view:
+            judgement.read_again(view)
+    now = reach()
+    for judgement in judgements:
+        judgement.settle(before, now)
+    return now
+
+
+def scan(source: MySqlSource, init: str, subject: Subject, view: SourceView) -> Scanned:
+    """Digest both sides at once, and compare the columns outside the digest for all rows (INV 25)."""
+    table = subject.table
+    scheme = view.scheme(table, subject.sink.rows())
+    with ThreadPoolExecutor(1) as beside:
+        digesting = beside.submit(view.leaves, table, scheme)
+        sink = subject.sink.leaves(table, scheme)
+        others = other_columns(source, init, subject) if unpushed(table) else frozenset()
+        scanned = Scanned(subject, view, scheme, digesting.result(), sink, others)
+    log.info(
+        "%s: %d leaves, %d differ before what is in flight is taken out",
+        table.full_name,
+        len(sink),
+        len(scanned.unequal),
+    )
+    return scanned
+
+
+def other_columns(source: MySqlSource, init: str, subject: Subject) -> frozenset[str]:
+    """Key texts of rows whose columns outside the digest are not alike, all rows compared."""
+    table, spark = subject.table, subject.sink.spark
+    names = unpushed(table)
+    raw = query_frame(spark, jdbc_options(source, init), f"({mysql_unpushed_sql(table)}) AS cdc_rest")
+    values = (f"{from_read(table.column(name))} AS x{at}" for at, name in enumerate(names))
+    ours = raw.selectExpr("key_text", *values).withColumn("copies", fn.lit(1))
+    theirs = subject.sink.images_frame(table).drop("h").withColumn("copies", fn.lit(-1))
+    grouped = ours.unionByName(theirs).groupBy("key_text", *(f"x{at}" for at in range(len(names))))
+    differ = grouped.agg(fn.sum("copies").alias("copies")).where("copies <> 0").select("key_text").distinct()
+    return frozenset(str(row[0]) for row in differ.collect())
+
+
+def taken_out(scanned: Scanned, source: Rows, sink: Rows) -> tuple[dict[int, Leaf], dict[int, Leaf]]:
+    """Both digests without the rows of these keys."""
+    table, scheme = scanned.subject.table, scanned.scheme
+
+    def rows(found: Rows) -> Iterator[tuple[int, str]]:
+        for key, images in found.items():
+            leaf = leaf_of(table, scheme, key)
+            yield from ((leaf, str(image[0])) for image in images)
+
+    return without(scanned.source, rows(source)), without(scanned.sink, rows(sink))
+
+
+def rows_in(leaves: Mapping[int, Leaf]) -> int:
+    """Rows of all leaves."""
+    return sum(leaf.n for leaf in leaves.values())
+
+
+def leaf_groups(scanned: Scanned, leaves: Iterable[int]) -> Iterator[list[int]]:
+    """Leaves in groups of about ROWS_AT_ONCE rows."""
+    group: list[int] = []
+    rows = 0
+    for leaf in leaves:
+        size = max(side.get(leaf, Leaf(0, 0, 0)).n for side in (scanned.source, scanned.sink))
+        if group and rows + size > ROWS_AT_ONCE:
+            yield group
+            group, rows = [], 0
+        group.append(leaf)
+        rows += size
+    if group:
+        yield group
