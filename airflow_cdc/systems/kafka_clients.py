@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -100,15 +101,59 @@ def explaining(where: str, doing: str) -> Iterator[None]:
 
 @contextmanager
 def admin(endpoint: KafkaEndpoint) -> Iterator[Any]:
-    """An admin client, closed at the end. Raises TransportError when no broker answers in time."""
-    from kafka import KafkaAdminClient
-
-    with explaining(endpoint.where, "reach a broker"):
-        client = KafkaAdminClient(**_options(endpoint))
+    """An admin client, closed at the end. Raises TransportError saying why no broker could be used."""
+    client = _reach(endpoint)
     try:
         yield client
     finally:
         client.close()
+
+
+def _reach(endpoint: KafkaEndpoint) -> Any:
+    """Make an admin client, which connects at once.
+
+    kafka-python only says that time ran out; the reason (refused, certificate, login) goes to its log, and
+    a client that failed keeps its thread and sockets. Both are made good here.
+    """
+    from kafka import KafkaAdminClient
+    from kafka.errors import KafkaError
+
+    heard, log = _Heard(), logging.getLogger("kafka.net.manager")
+    client = KafkaAdminClient.__new__(KafkaAdminClient)
+    log.addHandler(heard)
+    try:
+        KafkaAdminClient.__init__(client, **_options(endpoint))
+    except (KafkaError, OSError, ValueError) as error:
+        raise _explain(error, endpoint.where, "reach a broker", heard.reason(_give_up(client))) from None
+    finally:
+        log.removeHandler(heard)
+    return client
+
+
+class _Heard(logging.Handler):
+    """Remembers, per thread, why the last connection attempt failed."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._reasons: dict[int | None, str] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if str(record.msg).startswith("Bootstrap connection to") and isinstance(record.args, tuple):
+            self._reasons[record.thread] = str(record.args[1])
+
+    def reason(self, thread: int | None) -> str:
+        return self._reasons.get(thread, "")
+
+
+def _give_up(client: Any) -> int | None:
+    """Free what a client that never connected holds; the id of its thread."""
+    net = getattr(client, "_net", None)
+    thread = getattr(getattr(net, "_io_thread", None), "ident", None)
+    for part, end in ((getattr(client, "_client", None), "close"), (net, "stop")):
+        if part is not None:
+            with suppress(Exception):
+                getattr(part, end)()
+    return thread
 
 
 @contextmanager
@@ -170,6 +215,9 @@ def _drain(consumer: Any, partitions: list[Any], deadline: float, where: str) ->
 
 
 def _options(endpoint: KafkaEndpoint) -> dict[str, Any]:
+    # at DEBUG these loggers write the whole configuration, password included
+    for name in ("kafka.admin.client", "kafka.producer.kafka", "kafka.consumer.group"):
+        logging.getLogger(name).setLevel(logging.INFO)
     ms = int(endpoint.timeout * 1000)
     named = {_SETTINGS[key]: value for key, value in endpoint.security.items()}
     if "ssl_check_hostname" in named:
@@ -183,21 +231,22 @@ def _options(endpoint: KafkaEndpoint) -> dict[str, Any]:
     }
 
 
-def _explain(error: Exception, where: str, doing: str) -> TransportError:
-    name = type(error).__name__
-    if "Authentication" in name or "Sasl" in name:
-        return TransportError(
-            f"could not {doing}: the broker refused the login ({name})",
-            where=where,
-            todo="Check login, password and mechanism of the Kafka connection.",
-        )
-    if "Authorization" in name:
-        return TransportError(
-            f"could not {doing}: the user may not ({name})", where=where, todo="Grant the user the right to it."
-        )
-    return TransportError(f"could not {doing}: {_reason(error)}", where=where, todo=_CHECK_BOOTSTRAP)
+# Words in kafka-python's reasons → what to do; the first that fits.
+_TODOS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
+    (("Authentication", "Sasl"), "Check login, password, mechanism and security.protocol of the Kafka connection."),
+    (("Authorization",), "Grant the user the right to it."),
+    (
+        ("SSL", "CERTIFICATE", "No such file", "PEM"),
+        "Check security.protocol and the ssl files of the Kafka connection.",
+    ),
+    (
+        ("DNS", "REFUSED", "imed out", "Unable to bootstrap"),
+        "Check bootstrap.servers, and that a broker answers there.",
+    ),
+)
 
 
-def _reason(error: Exception) -> str:
-    text = str(error).strip()
-    return f"{text[:200]}" if text else type(error).__name__
+def _explain(error: Exception, where: str, doing: str, heard: str = "") -> TransportError:
+    reason = heard or str(error).strip() or type(error).__name__
+    todo = next((todo for words, todo in _TODOS if any(word in reason for word in words)), _CHECK_BOOTSTRAP)
+    return TransportError(f"could not {doing}: {reason[:300]}", where=where, todo=todo)
