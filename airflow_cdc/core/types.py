@@ -192,6 +192,12 @@ def _unit(scale: int) -> str:
     return "0." + "0" * (scale - 1) + "1"
 
 
+def _read_real(column: ColumnDef, c: str) -> str:
+    # as text, FLOAT loses digits and DOUBLE(20,4) its last bits; a sum has neither a length nor decimals
+    del column
+    return f"{c} + 0e0"
+
+
 def _event_float(column: ColumnDef, modes: DecodeModes, v: str) -> str:
     del column, modes
     return f"CAST(try_cast({v} AS float) AS double)"  # the sink holds the float's own value, not its decimal text
@@ -395,8 +401,8 @@ TYPES: tuple[MySqlType, ...] = (
         ("tinyint", "smallint", "mediumint", "int", "bigint"), _sink_integer, _read_integer, _cast, _event_integer
     ),
     MySqlType(("decimal",), _sink_decimal, _read_decimal, _cast, _event_decimal),
-    MySqlType(("float",), _always("double"), lambda _c, c: f"{c} + 0e0", _cast, _event_float),
-    MySqlType(("double",), _always("double"), _as_is, _cast, lambda _c, _m, v: f"try_cast({v} AS double)"),
+    MySqlType(("float",), _always("double"), _read_real, _cast, _event_float),
+    MySqlType(("double",), _always("double"), _read_real, _cast, lambda _c, _m, v: f"try_cast({v} AS double)"),
     MySqlType(("bit",), _sink_bits, _read_bits, _cast, _event_bits),
     MySqlType(("date",), _always("date"), lambda _c, c: f"DATE_FORMAT({c}, '%Y-%m-%d')", _convert_date, _event_date),
     MySqlType(

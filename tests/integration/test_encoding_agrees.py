@@ -1,0 +1,375 @@
+"""MySQL and Spark give one hash, one key text and one leaf for equal rows, and another for any change.
+
+The rows travel the product's own way: `read_sql` over JDBC with each driver, `from_read`, an Iceberg table.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pymysql
+import pytest
+
+from airflow_cdc.core import digest
+from airflow_cdc.core.chunk import quote_ident, quote_table
+from airflow_cdc.core.encoding import mysql_row_hash, not_pushed, spark_row_hash
+from airflow_cdc.core.keytext import key_predicate, parse_key_text
+from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.types import from_read, read_sql, sink_type
+from airflow_cdc.spark_apps.functions import register_functions
+from airflow_cdc.systems.mysql_schema import read_table_defs
+from stack import fetch
+from tests.integration.every_type import CASES, LOAD_MODE, create_sql, insert_sql, row_count, row_id, update_sql
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from stack.mysql import MySqlServer
+
+DRIVERS = {
+    "mariadb": ("org.mariadb.jdbc.Driver", "permitMysqlScheme=true&useServerPrepStmts=true"),
+    "mariadb-text": ("org.mariadb.jdbc.Driver", "permitMysqlScheme=true&useServerPrepStmts=false"),
+    "mysql": ("com.mysql.cj.jdbc.Driver", "useServerPrepStmts=true&allowPublicKeyRetrieval=true&useSSL=false"),
+}
+
+
+class Source:
+    """A database on the real server, and its rows as Spark reads them."""
+
+    def __init__(self, server: MySqlServer, spark: SparkSession, schema: str) -> None:
+        self.server, self.spark, self.schema = server, spark, schema
+
+    def run(self, *statements: str, sql_mode: str = LOAD_MODE) -> list[tuple[Any, ...]]:
+        """Run statements in one UTC session; the last one's rows."""
+        rows: list[tuple[Any, ...]] = []
+        with closing(self._connect()) as connection, connection.cursor() as cursor:
+            cursor.execute("SET SESSION sql_mode = %s, time_zone = '+00:00'", [sql_mode])
+            for statement in statements:
+                cursor.execute(statement)
+                rows = list(cursor.fetchall())
+        return rows
+
+    def table(self, name: str) -> TableDef:
+        """The definition as the server has it now."""
+        with closing(self._connect()) as connection:
+            return read_table_defs(connection, [f"{self.schema}.{name}"])[f"{self.schema}.{name}"]
+
+    def frame(self, table: TableDef, driver: str = "mariadb") -> DataFrame:
+        """The table in its sink types, read over JDBC."""
+        columns = ", ".join(f"{read_sql(c)} AS {quote_ident(f'c{i}')}" for i, c in enumerate(table.mirrored))
+        raw = jdbc(self.spark, self.server, f"SELECT {columns} FROM {quote_table(table)}", driver)
+        pairs = enumerate(table.mirrored)
+        return raw.selectExpr(*(f"{from_read(c, f'c{i}')} AS {quote_ident(c.name)}" for i, c in pairs))
+
+    def _connect(self) -> Any:
+        server = self.server
+        return pymysql.connect(
+            host=server.host,
+            port=server.port,
+            user=server.user,
+            password=server.password,
+            charset="utf8mb4",
+            autocommit=True,
+        )
+
+
+def jdbc(spark: SparkSession, server: MySqlServer, query: str, driver: str) -> DataFrame:
+    name, settings = DRIVERS[driver]
+    reader = spark.read.format("jdbc").option("url", f"jdbc:mysql://{server.host}:{server.port}/?{settings}")
+    reader = reader.option("driver", name).option("user", server.user).option("password", server.password)
+    return reader.option("sessionInitStatement", "SET SESSION time_zone = '+00:00'").option("query", query).load()
+
+
+def view(frame: DataFrame, name: str) -> str:
+    frame.createOrReplaceTempView(name)
+    return name
+
+
+def pairs(rows: list[Any]) -> dict[Any, Any]:
+    return {row[0]: row[1] for row in rows}
+
+
+@pytest.fixture(scope="module")
+def source(mysql: MySqlServer, spark: SparkSession) -> Iterator[Source]:
+    register_functions(spark)
+    for jar in fetch.set_jars("debezium"):  # Debezium's own driver; the product reads with MariaDB's
+        if jar.name.startswith("mysql-connector-j"):
+            spark.sql(f"ADD JAR '{jar}'")
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.encoding")
+    made = Source(mysql, spark, "enc_agrees")
+    made.run("DROP DATABASE IF EXISTS enc_agrees", "CREATE DATABASE enc_agrees")
+    yield made
+    made.run("DROP DATABASE enc_agrees")
+
+
+@pytest.fixture(scope="module")
+def every(source: Source) -> TableDef:
+    """Every type at its edges, loaded once and left as it is."""
+    source.run(create_sql("enc_agrees.every"), *insert_sql("enc_agrees.every"))
+    return source.table("every")
+
+
+@pytest.fixture(scope="module", params=DRIVERS)
+def sink(request: pytest.FixtureRequest, source: Source, every: TableDef) -> str:
+    """The sink's table: what the driver read, stored in Iceberg."""
+    name = f"lake.encoding.{request.param.replace('-', '_')}"
+    source.spark.sql(f"DROP TABLE IF EXISTS {name}")
+    source.frame(every, request.param).writeTo(name).create()
+    return name
+
+
+def test_rows_have_one_hash(source: Source, every: TableDef, sink: str) -> None:
+    ours = pairs(source.spark.sql(f"SELECT id, {spark_row_hash(every)} FROM {sink}").collect())
+    theirs = pairs(source.run(f"SELECT id, {mysql_row_hash(every)} FROM {quote_table(every)}"))
+    assert len(theirs) == row_count()
+    assert None not in theirs.values()
+    assert ours == theirs, differing_columns(source, every, sink)
+
+
+def differing_columns(source: Source, table: TableDef, sink: str) -> list[str]:
+    """Which columns are to blame: each hashed alone."""
+    found = []
+    for column in table.compared:
+        if column.data_type == "json":
+            continue
+        alone = TableDef(table.schema, table.name, (column,))
+        ours = pairs(source.spark.sql(f"SELECT id, {spark_row_hash(alone)} FROM {sink}").collect())
+        theirs = pairs(source.run(f"SELECT id, {mysql_row_hash(alone)} FROM {quote_table(table)}"))
+        if bad := [i for i in theirs if theirs[i] != ours[i]]:
+            rows = source.run(f"SELECT id, CAST({quote_ident(column.name)} AS CHAR) FROM {quote_table(table)}")
+            read = source.spark.sql(f"SELECT id, {quote_ident(column.name)} FROM {sink}").collect()
+            found.append(f"{column.name}: {[(i, pairs(rows)[i], pairs(read)[i]) for i in bad][:4]}")
+    return found
+
+
+def test_hashes_do_not_depend_on_the_session(source: Source, every: TableDef) -> None:
+    sql = f"SELECT id, {mysql_row_hash(every)} FROM {quote_table(every)}"
+    plain = source.run(sql)
+    default = "ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO"
+    for mode in (
+        "",
+        default,
+        "ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT",
+        "PAD_CHAR_TO_FULL_LENGTH",
+        "REAL_AS_FLOAT",
+    ):
+        assert source.run(sql, sql_mode=mode) == plain, mode
+    assert source.run("SET NAMES latin1", sql) == plain
+    assert source.run("SET SESSION time_zone = '+05:30'", sql) == plain
+
+
+def test_sink_types_are_the_declared_ones(source: Source, every: TableDef, sink: str) -> None:
+    declared = {c.name: sink_type(c) for c in every.mirrored}
+    assert {f.name: f.dataType.simpleString() for f in source.spark.table(sink).schema} == declared
+
+
+def test_json_agrees_in_canonical_form(source: Source, every: TableDef, sink: str) -> None:
+    assert [name for name, _ in not_pushed(every)] == ["j"]
+    stored = {row["id"]: row["j"] for row in source.spark.table(sink).select("id", "j").collect()}
+    assert stored[row_id(1)] == '{"a":[1,2000.0,"ü😀|"],"b":1.0}'
+    assert stored[row_id(0)] == "null"
+    assert stored[row_id(row_count() - 1)] is None
+    assert stored[row_id(3)] == '{"d":1.1}'
+    fetched = jdbc(source.spark, source.server, digest.mysql_unpushed_sql(every), "mariadb")
+    canonical = fetched.selectExpr("key_text", f"{from_read(every.column('j'))} AS j").collect()
+    assert {int(row["key_text"]): row["j"] for row in canonical} == stored
+
+
+def test_dates_that_are_none_are_null_or_the_epoch(source: Source, every: TableDef, sink: str) -> None:
+    rows = {
+        row["id"]: row for row in source.spark.table(sink).select("id", "da", "dan", "dt", "dtn", "tsn", "ts").collect()
+    }
+    invalid = [number for number, value in enumerate(next(c for c in CASES if c.name == "dan").values) if number]
+    assert len(invalid) == 7
+    for number in invalid:
+        assert str(rows[row_id(number)]["dan"]) == "1970-01-01"
+        assert str(rows[row_id(number)]["dtn"]) == "1970-01-01 00:00:00"
+    nullable = next(c for c in CASES if c.name == "da").values
+    assert [rows[row_id(n)]["da"] is None for n in range(len(nullable))] == [False] * 5 + [True] * 7
+    epoch = source.spark.sql(f"SELECT unix_micros(tsn) AS n, ts FROM {sink} WHERE id = {row_id(1)}").collect()[0]
+    assert epoch["n"] == 0
+    zero = len(next(c for c in CASES if c.name == "ts").values) - 1
+    assert rows[row_id(zero)]["ts"] is None
+
+
+def test_instants_are_utc_around_a_change_of_clocks(source: Source, every: TableDef, sink: str) -> None:
+    theirs = source.run(f"SELECT id, UNIX_TIMESTAMP(ts) FROM {quote_table(every)} WHERE ts > 0")
+    ours = source.spark.sql(f"SELECT id, unix_seconds(ts) FROM {sink} WHERE ts IS NOT NULL").collect()
+    assert pairs(ours) == pairs(theirs)
+    assert len(theirs) == 7
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.changeable], ids=lambda c: c.name)
+def test_a_changed_value_changes_the_hash(source: Source, every: TableDef, case: Any) -> None:
+    number = 0
+    text = str(row_id(number))
+    before = source.run(digest.mysql_keys_sql(every, [text]))
+    with closing(source._connect()) as connection, connection.cursor() as cursor:
+        cursor.execute("SET SESSION sql_mode = %s, time_zone = '+00:00'", [LOAD_MODE])
+        connection.begin()
+        cursor.execute(update_sql(quote_table(every), case, number))
+        cursor.execute(digest.mysql_keys_sql(every, [text]))
+        after = list(cursor.fetchall())
+        connection.rollback()
+    assert [row[0] for row in after] == [text]
+    assert (after == before) is (case.name == "j")
+
+
+@pytest.mark.parametrize("scheme", [digest.IntegerLeaves("id", 7), digest.HashLeaves(5)], ids=["ranges", "hashes"])
+def test_leaves_agree(source: Source, every: TableDef, sink: str, scheme: digest.LeafScheme) -> None:
+    theirs = digest.read_leaves(source.run(digest.mysql_digest_sql(every, scheme)))
+    ours = digest.read_leaves(source.spark.sql(digest.spark_digest_sql(every, scheme, sink)).collect())
+    assert digest.compare(theirs, ours) == digest.LeafDiff(len(theirs), ())
+    assert sum(leaf.n for leaf in theirs.values()) == row_count()
+    assert len(theirs) > 3
+    drilled = sorted(theirs)[:2]
+    rows = source.run(digest.mysql_rows_sql(every, scheme, drilled))
+    assert len(rows) == sum(theirs[leaf].n for leaf in drilled)
+    mirrored = source.spark.sql(digest.spark_rows_sql(every, scheme, drilled, sink)).collect()
+    assert digest.compare_rows(rows, [tuple(r) for r in mirrored]) == digest.RowDiff((), (), ())
+    summed = digest.merge_leaves([{0: digest.row_leaf(h)} for _, h in rows])
+    assert summed[0] == digest.merge_leaves([{0: theirs[leaf]} for leaf in drilled])[0]
+
+
+def test_a_difference_is_found_from_leaf_to_key(source: Source, every: TableDef, sink: str) -> None:
+    scheme = digest.HashLeaves(4)
+    wrong = (
+        source.spark.table(sink)
+        .where(f"id <> {row_id(2)}")
+        .selectExpr(
+            *(
+                f"IF(id = {row_id(3)}, 'wrong', v) AS v" if c.name == "v" else quote_ident(c.name)
+                for c in every.mirrored
+            )
+        )
+    )
+    name = view(wrong.unionByName(wrong.where(f"id = {row_id(4)}").withColumn("id", wrong.id * 0 + 4242)), "wrong")
+    theirs = digest.read_leaves(source.run(digest.mysql_digest_sql(every, scheme)))
+    ours = digest.read_leaves(source.spark.sql(digest.spark_digest_sql(every, scheme, name)).collect())
+    unequal = digest.compare(theirs, ours).unequal
+    rows = source.run(digest.mysql_rows_sql(every, scheme, unequal))
+    mirrored = source.spark.sql(digest.spark_rows_sql(every, scheme, unequal, name)).collect()
+    diff = digest.compare_rows(rows, [tuple(r) for r in mirrored])
+    assert diff == digest.RowDiff((str(row_id(2)),), ("4242",), (str(row_id(3)),))
+    keys = view(source.spark.createDataFrame([(k,) for k in diff.keys], "key_text string"), "suspects")
+    found = source.spark.sql(digest.spark_keys_sql(every, keys, name)).collect()
+    assert sorted(row["key_text"] for row in found) == sorted(["4242", str(row_id(3))])
+
+
+def doubles(count: int) -> list[float]:
+    """Random bit patterns, so that all exponents come up; then numbers as people write them."""
+    rng = random.Random(20261121)
+    made = []
+    while len(made) < count // 2:
+        value = struct.unpack("d", rng.randbytes(8))[0]
+        if value == value and abs(value) != float("inf"):
+            made.append(value)
+    return made + [
+        round(rng.uniform(-1e6, 1e6), rng.randrange(8)) * 10.0 ** rng.randrange(-20, 20)
+        for _ in range(count - len(made))
+    ]
+
+
+def floats(count: int) -> list[float]:
+    rng = random.Random(7)
+    made: list[float] = []
+    while len(made) < count:
+        value = struct.unpack("f", rng.randbytes(4))[0]
+        if value == value and 1e-37 < abs(value) < 3e38:
+            made.append(value)
+    return made
+
+
+def test_twenty_thousand_floating_point_numbers(source: Source) -> None:
+    source.run("CREATE TABLE enc_agrees.numbers (id int PRIMARY KEY, d double, f float)")
+    values = list(zip(doubles(20_000), floats(20_000), strict=True))
+    rows = [f"({i}, {d!r}, {f!r})" for i, (d, f) in enumerate(values)]
+    source.run(
+        *(f"INSERT INTO enc_agrees.numbers VALUES {', '.join(rows[i : i + 2000])}" for i in range(0, len(rows), 2000))
+    )
+    table = source.table("numbers")
+    for driver in DRIVERS:
+        name = view(source.frame(table, driver), "numbers")
+        read = {row["id"]: (row["d"], row["f"]) for row in source.spark.table(name).collect()}
+        assert read == dict(enumerate(values)), driver
+        ours = source.spark.sql(f"SELECT id, {spark_row_hash(table)} FROM {name}").collect()
+        assert pairs(ours) == pairs(source.run(f"SELECT id, {mysql_row_hash(table)} FROM enc_agrees.numbers")), driver
+
+
+KEYS = {
+    "text": ("k varchar(20)", ["'a'", "'A '", "'b|1'", "'ü'", "''", "'😀'", "'z\\\\'"]),
+    "text_binary": ("k varchar(20) COLLATE utf8mb4_bin, l char(5)", ["'a', 'x'", "'A', ''", "'b|1', '1|b'"]),
+    "bytes": ("k varbinary(20), l binary(2)", ["x'', x'00'", "x'00ff', x'01'", "x'7c', x'7c'"]),
+    "decimal": ("k decimal(12,3)", ["1", "-0.001", "999999999.999"]),
+    "wide": ("k decimal(40,3)", ["1", "-0.001", "123456789012345678901234567890.5"]),
+    "double": ("k double, f float", ["0.1, 0.1", "1e100, -3.5", "-0e0, 1e-20"]),
+    "dates": ("k date, l datetime(6), m timestamp(3)", ["'2020-01-01', '2020-01-01 00:00:00.000001', '2021-10-31 00:30:00.5'",
+                                                        "'1970-01-01', '1970-01-01', '1970-01-02'", "0, 0, 0"]),
+    "time": ("k time(6), y year", ["'-00:00:00.5', 1999", "'838:59:59', 0", "'12:00', 2000"]),
+    "enum": ("k enum('b','a'), s set('x','y')", ["'b', 'x,y'", "'a', ''", "'a', 'y'"]),
+    "bit": ("k bit(64), l bit(3)", ["18446744073709551615, 1", "0, 7"]),
+    "unsigned": ("k bigint unsigned, l int", ["18446744073709551615, -1", "0, 0", "9223372036854775808, 5"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_keys_are_written_alike_and_lead_back_to_their_rows(source: Source, kind: str) -> None:
+    columns, rows = KEYS[kind]
+    names = ", ".join(part.split()[0] for part in columns.replace(",'", "'").split(", ") if part[1:2] == " ")
+    not_null = ", ".join(f"{part} NOT NULL" for part in columns.replace(", ", ";").split(";"))
+    source.run(
+        f"CREATE TABLE enc_agrees.k_{kind} ({not_null}, v int, PRIMARY KEY ({names})) DEFAULT CHARSET utf8mb4",
+        *(f"INSERT INTO enc_agrees.k_{kind} VALUES ({row}, {i})" for i, row in enumerate(rows)),
+    )
+    table = source.table(f"k_{kind}")
+    assert ", ".join(table.key) == names
+    scheme = digest.HashLeaves(1)
+    theirs = source.run(digest.mysql_rows_sql(table, scheme, [0]))
+    ours = source.spark.sql(digest.spark_rows_sql(table, scheme, [0], view(source.frame(table), "keys"))).collect()
+    assert sorted(theirs) == sorted(tuple(row) for row in ours)
+    assert len(theirs) == len(rows)
+    for key_text, h in theirs:
+        assert (key_text, h) in source.run(digest.mysql_keys_sql(table, [key_text]))
+        assert len(parse_key_text(table, key_text)) == len(table.key)
+    plan = source.run(f"EXPLAIN SELECT v FROM {quote_table(table)} WHERE {key_predicate(table, [theirs[-1][0]])}")
+    assert plan[0][4] in {"const", "range", "eq_ref", "ref"}, plan
+
+
+def test_case_only_differences_are_seen_under_a_case_insensitive_collation(source: Source) -> None:
+    source.run("CREATE TABLE enc_agrees.ci (k varchar(9) COLLATE utf8mb4_general_ci PRIMARY KEY, v varchar(9))")
+    source.run("INSERT INTO enc_agrees.ci VALUES ('a', 'x')")
+    table = source.table("ci")
+    first = source.run(digest.mysql_keys_sql(table, ["1|a"]))
+    source.run("UPDATE enc_agrees.ci SET v = 'X'")
+    second = source.run(digest.mysql_keys_sql(table, ["1|a"]))
+    source.run("UPDATE enc_agrees.ci SET k = 'A'")
+    third = source.run(digest.mysql_keys_sql(table, ["1|a"]))
+    assert first[0][0] == second[0][0] == "1|a"
+    assert first[0][1] != second[0][1]
+    assert third[0][0] == "1|A"
+
+
+def test_tables_without_a_key_are_compared_as_multisets(source: Source) -> None:
+    source.run("CREATE TABLE enc_agrees.bag (a int, b varchar(9))")
+    source.run("INSERT INTO enc_agrees.bag VALUES (1, 'x'), (1, 'x'), (NULL, ''), (NULL, NULL), (2, '0')")
+    table = source.table("bag")
+    scheme = digest.choose_scheme(table, 5, leaf_rows=2)
+    name = view(source.frame(table), "bag")
+    theirs = digest.read_leaves(source.run(digest.mysql_digest_sql(table, scheme)))
+    ours = digest.read_leaves(source.spark.sql(digest.spark_digest_sql(table, scheme, name)).collect())
+    assert theirs == ours
+    assert sum(leaf.n for leaf in ours.values()) == 5
+    source.run("DELETE FROM enc_agrees.bag WHERE a = 1 LIMIT 1", "INSERT INTO enc_agrees.bag VALUES (3, '')")
+    rows = source.run(digest.mysql_rows_sql(table, scheme, range(3)))
+    diff = digest.compare_multisets([h for _, h in rows], hashes_before(source, table))
+    assert (len(diff.missing), len(diff.ghosts)) == (1, 1)
+
+
+def hashes_before(source: Source, table: TableDef) -> list[str]:
+    rows = [(1, "x"), (1, "x"), (None, ""), (None, None), (2, "0")]
+    frame = source.spark.createDataFrame(rows, "a int, b string")
+    return [row[0] for row in frame.selectExpr(f"{spark_row_hash(table)} AS h").collect()]
