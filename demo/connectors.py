@@ -10,6 +10,7 @@ from demo.dataset import SCHEMA, TABLES
 from stack.connect import ConnectWorker
 from stack.mysql import MySqlServer
 from stack.process import wait_until
+from stack.rest import RestError
 
 NAMES = {"shop": 5401, "peer": 5402}  # connector → the server id it registers with
 
@@ -45,7 +46,12 @@ def create(worker: ConnectWorker, name: str, settings: Mapping[str, str]) -> Non
 
 def state(worker: ConnectWorker, name: str) -> tuple[str, list[dict[str, Any]]]:
     """The connector's state and its tasks."""
-    answer = worker.call("GET", f"/connectors/{name}/status")
+    try:
+        answer = worker.call("GET", f"/connectors/{name}/status")
+    except RestError as error:
+        if error.status != 404:
+            raise
+        return "UNASSIGNED", []  # just created: no worker has taken it yet
     return str(answer["connector"]["state"]), list(answer["tasks"])
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import fsspec
 
 from airflow_cdc.core.errors import VerificationError
-from airflow_cdc.core.report import RecoveryReport, StepReport, TableReport, Verdict
+from airflow_cdc.core.report import RecoveryReport
 from airflow_cdc.flows import connector, document
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.reporting import render_html
@@ -29,7 +30,7 @@ def close(run: Run) -> Facts:
             todo="Clear the task publish.",
         )
     connector.restore(run)
-    run.clients.control.ledger_set(run.run_id, "recovery", open_doc)
+    run.clients.control.ledger_set(run.run_id, "document", open_doc)
     _drop_stages(run, open_doc)
     run.clients.control.close_recovery(run.run_id)
     run.clients.control.release(run.run_id)
@@ -49,7 +50,7 @@ def report(run: Run) -> Facts:
         json.dump(made.to_json(), out, indent=2)
     with files.open(f"{folder}/report.html", "w") as out:
         out.write(render_html(made))
-    return {"report": f"{folder}/report.json", "page": f"{folder}/report.html", "verdict": made.verdict}
+    return {"report": f"{folder}/report.json", "page": f"{folder}/report.html", "verdict": str(made.verdict)}
 
 
 def report_folder(run: Run) -> str:
@@ -61,48 +62,25 @@ def report_folder(run: Run) -> str:
 def assemble(run: Run) -> RecoveryReport:
     """The report of this run, from its ledger and from the recovery while that is open."""
     state = run.clients.control.state()
-    ledger = state["ledger"].get(run.run_id, {})
-    open_now = state["recovery"]
-    found: Mapping[str, Any] = ledger.get("recovery") or (
-        open_now if open_now and open_now.get("run_id") == run.run_id else {}
+    ledger, open_now = state["ledger"].get(run.run_id, {}), state["recovery"] or {}
+    mine = open_now if open_now.get("run_id") == run.run_id else {}
+    made = RecoveryReport.assemble(
+        run.pipeline.name, run.run_id, ledger.get("decision") or {}, ledger.get("document") or mine, _steps(ledger)
     )
-    decision = ledger.get("decision") or {}
-    diagnosis, plan = decision.get("diagnosis") or {}, decision.get("plan") or {}
-    tables = tuple(TableReport.from_json(value) for value in (found.get("verified") or {}).values() if "table" in value)
-    finished = "recovery" in ledger
-    return RecoveryReport(
-        pipeline=run.pipeline.name,
-        run_id=run.run_id,
-        problem=diagnosis.get("code", "UNKNOWN"),
-        evidence=diagnosis.get("evidence") or {},
-        strategy=found.get("strategy") or plan.get("strategy", "none"),
-        data_loss=plan.get("data_loss", "nothing"),
-        watermark=found.get("watermark"),
-        epoch=int(found.get("epoch") or state["epoch"]),
-        offset_before=found.get("offset_before"),
-        offset_after=found.get("offset_after"),
-        tables=tables,
-        steps=_steps(ledger),
-        verdict=None if finished or not _all_match(tables) else Verdict.INCONCLUSIVE,
-        reason=_reason(ledger),
-    )
+    failed = _failed(ledger)
+    return replace(made, reason=failed) if failed else made
 
 
-def _all_match(tables: tuple[TableReport, ...]) -> bool:
-    return bool(tables) and all(table.verdict is Verdict.MATCH for table in tables)
+def _failed(ledger: Mapping[str, Any]) -> str:
+    """What the steps that failed said; a step that was cleared and then done is no longer among them."""
+    steps = [(key[5:], entry) for key, entry in ledger.items() if key.startswith("step:")]
+    return "; ".join(f"{name}: {e.get('error', 'ended abruptly')}" for name, e in steps if e.get("state") == "failed")
 
 
-def _reason(ledger: Mapping[str, Any]) -> str | None:
-    """Why the run ended where it did: the first failed step's error."""
-    failed = [entry for key, entry in ledger.items() if key.startswith("step:") and entry.get("state") == "failed"]
-    return "; ".join(str(entry.get("error", "failed")) for entry in failed) or None
-
-
-def _steps(ledger: Mapping[str, Any]) -> tuple[StepReport, ...]:
+def _steps(ledger: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The steps in the order in which they started."""
-    entries = [(key[5:], entry) for key, entry in ledger.items() if key.startswith("step:")]
-    ordered = sorted(entries, key=lambda pair: str(pair[1].get("started")))
-    return tuple(StepReport(name, float(entry["seconds"]), str(entry["state"])) for name, entry in ordered)
+    entries = [{"name": key[5:], **entry} for key, entry in ledger.items() if key.startswith("step:")]
+    return sorted(entries, key=lambda entry: str(entry.get("started")))
 
 
 def _drop_stages(run: Run, open_doc: Facts) -> None:

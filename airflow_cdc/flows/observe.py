@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TypeVar
 
 from airflow_cdc.core.errors import CdcError
@@ -22,9 +23,8 @@ T = TypeVar("T")
 
 
 def observe(run: Run) -> Observation:
-    """Read source, connector, transport, sink and control side by side. Never raises for what can't be read."""
+    """Read connector, transport, sink and control side by side, then the source. What can't be read is Unknown."""
     readers: dict[str, Callable[[Run], object]] = {
-        "source": lambda r: r.clients.source.facts(),
         "connector": _connector,
         "transport": _transport,
         "sink": _sink,
@@ -33,6 +33,8 @@ def observe(run: Run) -> Observation:
     with ThreadPoolExecutor(len(readers)) as pool:
         read = {part: pool.submit(_or_unknown, reader, run) for part, reader in readers.items()}
         facts = {part: future.result() for part, future in read.items()}
+    # after the connector: an offset read later than the server's position could seem to be ahead of the server
+    facts["source"] = _or_unknown(lambda r: r.clients.source.facts(), run)
     return Observation(pipeline=run.pipeline, taken_at=now_iso(), **facts)  # type: ignore[arg-type]
 
 
@@ -57,4 +59,8 @@ def _sink(run: Run) -> SinkFacts:
 
 
 def _sink_table(run: Run, table: str) -> SinkTableFacts:
-    return run.clients.lake.facts(run.pipeline.sink.namespace, run.pipeline.sink_table(table))
+    found = run.clients.lake.facts(run.pipeline.sink.namespace, run.pipeline.sink_table(table))
+    if not found.exists or found.stamp is not None:
+        return found
+    # expiry may have taken every stamped snapshot: the control table's copy is as good
+    return replace(found, stamp=run.clients.control.mirrored_stamp(table))

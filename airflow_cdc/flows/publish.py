@@ -60,4 +60,4 @@ def _mirror(run: Run, published: Mapping[str, int]) -> None:
     """Keep the newest stamps in the control table too: snapshot expiry may remove the stamped snapshot."""
     lake, namespace = run.clients.lake, run.pipeline.sink.namespace
     stamps = {table: lake.stamp(namespace, run.pipeline.sink_table(table)) for table in published}
-    run.clients.control.mirror_stamps({table: stamp.to_json() for table, stamp in stamps.items() if stamp})
+    run.clients.control.mirror_stamps({table: stamp for table, stamp in stamps.items() if stamp})
