@@ -64,7 +64,7 @@ class ConnectEndpoint:
     trust_env: bool = False
 
     def __post_init__(self) -> None:
-        text = self.url.strip().rstrip("/")
+        text = self.url.strip()
         parts = urlsplit(text if "://" in text else f"http://{text}")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigError(
@@ -73,7 +73,7 @@ class ConnectEndpoint:
         object.__setattr__(self, "user", self.user or parts.username or "")
         object.__setattr__(self, "password", self.password or parts.password or "")
         netloc = parts.netloc.rpartition("@")[2]
-        object.__setattr__(self, "url", urlunsplit((parts.scheme, netloc, parts.path, "", "")))
+        object.__setattr__(self, "url", urlunsplit((parts.scheme, netloc, parts.path.rstrip("/"), "", "")))
 
     @property
     def where(self) -> str:

@@ -215,9 +215,8 @@ def _drain(consumer: Any, partitions: list[Any], deadline: float, where: str) ->
 
 
 def _options(endpoint: KafkaEndpoint) -> dict[str, Any]:
-    # at DEBUG these loggers write the whole configuration, password included
-    for name in ("kafka.admin.client", "kafka.producer.kafka", "kafka.consumer.group"):
-        logging.getLogger(name).setLevel(logging.INFO)
+    # at DEBUG it writes its whole configuration, password included
+    logging.getLogger("kafka.admin.client").setLevel(logging.INFO)
     ms = int(endpoint.timeout * 1000)
     named = {_SETTINGS[key]: value for key, value in endpoint.security.items()}
     if "ssl_check_hostname" in named:
