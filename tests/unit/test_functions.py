@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import base64
+import json
+import math
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airflow_cdc.spark_apps.functions import decimal_bytes, decimal_plain, double_text, double_texts, json_canonical
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (-0.0, "0"),
+        (1.0, "1"),
+        (-0.1, "-0.1"),
+        (100000.0, "100000"),
+        (1e14, "100000000000000"),
+        (1e15, "1e15"),
+        (123456789012345.6, "123456789012345.6"),
+        (1234567890123456.8, "1234567890123456.8"),
+        (12345678901234568.0, "1.2345678901234568e16"),
+        (1e-14, "0.00000000000001"),
+        (1e-15, "0.000000000000001"),
+        (1.5e-15, "0.0000000000000015"),
+        (1e-16, "1e-16"),
+        (5e-324, "5e-324"),
+        (1.7976931348623157e308, "1.7976931348623157e308"),
+    ],
+)
+def test_doubles_are_written_as_mysql_writes_them(value: float, text: str) -> None:
+    assert double_text(value) == text
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_double_text_reads_back(value: float) -> None:
+    assert float(double_text(value)) == value
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(st.lists(st.none() | st.floats(allow_nan=False, allow_infinity=False)))
+def test_a_vector_of_doubles_is_written_like_each_of_them(values: list[float | None]) -> None:
+    found = double_texts(pa.array(values, pa.float64())).to_pylist()
+    assert found == [None if v is None else double_text(v) for v in values]
+
+
+documents = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(documents)
+def test_equal_documents_have_one_canonical_text(document: object) -> None:
+    texts = {
+        json_canonical(json.dumps(document, indent=indent, ensure_ascii=ascii_only, sort_keys=order))
+        for indent, ascii_only, order in ((None, True, False), (2, False, True), (1, True, True))
+    }
+    assert len(texts) == 1
+    (text,) = texts
+    assert text is not None
+    assert json.loads(text) == document
+    assert json_canonical(text) == text
+
+
+def test_canonical_json() -> None:
+    assert json_canonical('{"b": 1.0, "a": [1, 2e3, -0.0]}') == '{"a":[1,2000.0,0.0],"b":1.0}'
+    assert json_canonical("null") == "null"
+    assert json_canonical('"\\ud800"') == '"\\ud800"'
+    assert json_canonical("12345678901234567890") == "12345678901234567890"
+
+
+@pytest.mark.parametrize("text", ["", "{", "nope", "NaN", "[Infinity]", "1e999", "[" * 100_000])
+def test_what_is_no_json_is_none(text: str) -> None:
+    assert json_canonical(text) is None
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(st.integers(-(10**65), 10**65), st.integers(0, 30))
+def test_decimal_bytes_reads_what_connect_writes(unscaled: int, scale: int) -> None:
+    size = (unscaled.bit_length() + 8) // 8
+    written = base64.b64encode(unscaled.to_bytes(size, "big", signed=True)).decode()
+    text = decimal_bytes(written, scale)
+    assert text is not None
+    assert int(text.replace(".", "")) == unscaled
+    assert len(text.partition(".")[2]) == scale
+
+
+def test_decimal_bytes_of_other_text_is_none() -> None:
+    assert decimal_bytes("", 2) is None
+    assert decimal_bytes("not base64!", 2) is None
+    assert decimal_bytes("1.23", 2) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "scale", "plain"),
+    [
+        ("1E-7", 8, "0.00000010"),
+        ("0E-30", 2, "0.00"),
+        ("-1.5", 0, None),
+        ("-1.50", 1, "-1.5"),
+        ("12", 3, "12.000"),
+        ("1E+3", 0, "1000"),
+        ("NaN", 2, None),
+        ("x", 2, None),
+        ("1E+99999", 2, None),
+        ("9" * 65, 0, "9" * 65),
+    ],
+)
+def test_decimal_plain(text: str, scale: int, plain: str | None) -> None:
+    assert decimal_plain(text, scale) == plain
+
+
+def test_nothing_but_finite_numbers_comes_from_mysql() -> None:
+    assert math.isfinite(float(double_text(2.2250738585072014e-308)))
