@@ -70,8 +70,9 @@ def wipe(args: argparse.Namespace) -> int:
 
 def do_fetch(_: argparse.Namespace) -> int:
     """Fill the cache: every jar, and the chosen MySQL."""
+    installer = mysql.installer(mysql_series())
     fetch.fetch_all()
-    version = mysql.install(mysql_series()).version
+    version = installer().version
     print(f"{len(fetch.read_lock())} jars of {len(SETS)} sets and MySQL {version} in {fetch.cache_dir()}")
     return 0
 

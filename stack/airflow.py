@@ -23,8 +23,8 @@ from stack.process import Child, end, spawn, wait_gone, wait_until
 from stack.rest import RestError
 
 USER = "admin"
-START_TIMEOUT_S = 180.0
-MIGRATE_TIMEOUT_S = 180.0
+START_TIMEOUT_S = 300.0
+MIGRATE_TIMEOUT_S = 300.0
 _MIGRATED = "database.ready"
 # a scheduler that is asked to end waits for its idle workers for ever; nothing in it needs a longer farewell
 GRACE_S = 4.0

@@ -14,7 +14,7 @@ from stack.ports import HOST, free_port
 from stack.process import Child, end, spawn, wait_until
 
 HEAP = "700m"
-START_TIMEOUT_S = 150.0
+START_TIMEOUT_S = 300.0
 DEBEZIUM_CLASS = "io.debezium.connector.mysql.MySqlConnector"
 
 # shared with docker-compose.yaml (a test compares them)

@@ -17,7 +17,7 @@ from stack.ports import HOST, free_ports
 from stack.process import Child, spawn, wait_until
 
 HEAP = "256m"
-START_TIMEOUT_S = 90.0
+START_TIMEOUT_S = 240.0
 
 # shared with docker-compose.yaml, where each becomes KAFKA_<NAME> (a test compares them)
 SETTINGS: dict[str, str] = {

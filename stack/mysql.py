@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import tarfile
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,8 @@ from stack.ports import HOST, free_port
 from stack.process import Child, end, spawn, wait_until
 from stack.versions import MYSQL_TESTED, mysql_series
 
-INIT_TIMEOUT_S = 180.0
-START_TIMEOUT_S = 90.0
+INIT_TIMEOUT_S = 300.0
+START_TIMEOUT_S = 240.0
 _TARBALL = "mysql-Linux-amd64.tar.gz"
 
 # what the product's own user and Debezium's need, and nothing else (docs name the same list)
@@ -131,12 +131,17 @@ class MySqlServer:
         )
 
 
-def install(series: str) -> Installation:
-    """Make the programs of a series available. Raises UnavailableError (exit status 2) where they can't be had."""
+def installer(series: str) -> Callable[[], Installation]:
+    """What makes the programs of a series available. Raises UnavailableError (exit status 2) for an unknown one."""
     makers = {"8.0": _install_8015, "9.7": _install_97}
     if series not in makers:
         raise UnavailableError(f"STACK_MYSQL={series}: known are {', '.join(makers)}")
-    return makers[series]()
+    return makers[series]
+
+
+def install(series: str) -> Installation:
+    """Make the programs of a series available. Raises UnavailableError (exit status 2) where they can't be had."""
+    return installer(series)()
 
 
 def start_mysql(base: Path, logs: Path, settings: MySqlSettings | None = None, *, keep: bool = False) -> MySqlServer:
