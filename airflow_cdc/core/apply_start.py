@@ -1,0 +1,230 @@
+"""Where an apply starts and whether it may: decided from the newest stamp and the topic as it is now.
+
+Pure values. The stamp is the only memory; whatever does not fit it exactly is a problem of its own and never a reason
+to guess (INV 1, 2, 15, 16).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_cdc.core.errors import SinkError, TransportError, UnknownStateError
+from airflow_cdc.core.observation import TopicState
+from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.stamp import ChunkLedger, Stamp
+from airflow_cdc.core.table import TableDef
+
+APPLIED = "cdc.applied"
+FINGERPRINT = "cdc.fingerprint"
+# The exact position of the read view of a table without a key (INV 19), in the commit that completed its read.
+SNAPSHOT_AT = "cdc.snapshot_at"
+
+Bounds = dict[int, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What a stamped commit remembers of the changes it holds, beyond the offsets.
+
+    Attributes:
+        base: partition → the first offset that belongs to this epoch; before it everything was in the snapshot.
+        high: origin → [n, pos, row, server_id] of the highest change applied (tables without a key).
+        last: partition → {server_id, file, pos, row, ts_ms, gtid} of the last record, to see a repeated range (INV 18).
+        snapshots: how many snapshots of the connector's own were begun in the applied range.
+    """
+
+    base: Mapping[str, int] = field(default_factory=dict)
+    high: Mapping[str, list[int]] = field(default_factory=dict)
+    last: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    snapshots: int = 0
+
+    def to_text(self) -> str:
+        """The text for the property APPLIED."""
+        values = {name: getattr(self, name) for name in self.__slots__}
+        return json.dumps(values, sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_summary(cls, summary: Mapping[str, str]) -> Applied | None:
+        """What the summary says, or None. Raises UnknownStateError if it cannot be read."""
+        if APPLIED not in summary:
+            return None
+        try:
+            return cls(**json.loads(summary[APPLIED]))
+        except (ValueError, TypeError) as error:
+            raise UnknownStateError(f"{APPLIED} cannot be read: {error}", todo="Recover the table.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """One table's batch, before it is read.
+
+    Attributes:
+        ranges: partition → (first offset, end); partitions without a record included.
+        begins: partition → the first offset the topic still has.
+        watermark: changes at or before it are in the table already.
+        fingerprint: of the definition the table's rows were written by; None if no commit says.
+    """
+
+    table: TableDef
+    topic: str
+    topic_id: str
+    stamp: Stamp
+    ranges: Bounds
+    begins: Mapping[int, int]
+    watermark: Watermark | None
+    applied: Applied
+    fingerprint: str | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Nothing to read."""
+        return all(end <= start for start, end in self.ranges.values())
+
+    @property
+    def past(self) -> Bounds:
+        """The offsets of this epoch that were applied before this batch."""
+        return {p: (self.applied.base.get(str(p), start), start) for p, (start, _) in self.ranges.items()}
+
+    def summary(self, applied: Applied) -> dict[str, str]:
+        """The properties of the commit that ends this batch."""
+        ends = {str(p): max(start, end) for p, (start, end) in self.ranges.items()}
+        offsets = {self.topic: {"id": self.topic_id, "partitions": ends}} if self.topic_id else self.stamp.offsets
+        stamp = Stamp(self.stamp.epoch, self.stamp.watermark, offsets)
+        at = {} if self.watermark is None else {SNAPSHOT_AT: json.dumps(self.watermark.to_json())}
+        return {**stamp.to_summary(), APPLIED: applied.to_text(), FINGERPRINT: self.table.fingerprint, **(at if self.table.keyless else {})}
+
+
+def plan_start(
+    table: TableDef,
+    epoch: int,
+    stamp: Stamp | None,
+    summary: Mapping[str, str],
+    *,
+    topic: str,
+    state: TopicState | None,
+    upto: Mapping[int, int],
+) -> Start:
+    """Decide what to read of `topic` for `table`, up to the offsets `upto` (partition → end).
+
+    `summary` is that of the commit that carries the stamp ({} if it is gone and the stamp is its mirror); `state`
+    is None when the topic does not exist. Raises UnknownStateError without a stamp, SinkError for a stamp of
+    another epoch, TransportError for a topic that is not the one that was stamped, or has lost records.
+    """
+    where = f"table {table.full_name}"
+    if stamp is None:
+        raise UnknownStateError(
+            "no commit of the table, and not the control table, says how far it has come",
+            where=where,
+            todo="Recover the table; apply never guesses a start.",
+        )
+    _check_epoch(stamp.epoch, epoch, where)
+    known = stamp.offsets.get(topic)
+    if state is None:
+        if known is not None and known["id"]:
+            raise _replaced(topic, "it does not exist any more", where)
+        return Start(table, topic, "", stamp, {}, {}, _watermark(table, stamp, summary), Applied(), _fingerprint(summary))
+    starts = _starts(known, state, where)
+    ranges = {p: _range(p, start, state, upto, where) for p, start in starts.items()}
+    applied = _applied(table, summary, starts, where)
+    begins = {p: begin for p, (begin, _) in state.partitions.items()}
+    return Start(table, topic, state.id, stamp, ranges, begins, _watermark(table, stamp, summary), applied, _fingerprint(summary))
+
+
+def _check_epoch(stamped: int, epoch: int, where: str) -> None:
+    if stamped == epoch:
+        return
+    why = "a recovery is unfinished, or main was rolled back across one" if stamped < epoch else "the control table was reset"
+    raise SinkError(
+        f"the table's stamp is of epoch {stamped}, the pipeline's is {epoch}: {why}",
+        where=where,
+        todo="Finish the open recovery, or recover the table (diff_repair); apply does not start there.",
+    )
+
+
+def _starts(known: Mapping[str, Any] | None, state: TopicState, where: str) -> dict[int, int]:
+    """The next offset of each partition; a topic that is absent from the stamp did not exist then: from 0."""
+    if known is None:
+        return dict.fromkeys(state.partitions, 0)
+    if known["id"] != state.id:
+        raise _replaced(state.name, f"its id is {state.id}, the stamped one {known['id']}", where)
+    stamped = {int(p): int(offset) for p, offset in known["partitions"].items()}
+    if stamped.keys() != state.partitions.keys():
+        raise _replaced(state.name, f"it has {len(state.partitions)} partitions, {len(stamped)} when it was stamped", where)
+    return stamped
+
+
+def _replaced(topic: str, how: str, where: str) -> TransportError:
+    return TransportError(
+        f"the topic {topic} is not the one that was stamped: {how}",
+        where=where,
+        todo="Recover the table: offsets of another topic say nothing about this one.",
+    )
+
+
+def _range(p: int, start: int, state: TopicState, upto: Mapping[int, int], where: str) -> tuple[int, int]:
+    begin, end = state.partitions[p]
+    if start < begin:
+        raise _gap(state.name, p, f"records {start} to {begin - 1} are gone before they were applied", where)
+    if start > end:
+        raise _gap(state.name, p, f"it ends at {end}, but {start} was applied already", where)
+    return start, max(start, upto.get(p, start))
+
+
+def _gap(topic: str, partition: int, what: str, where: str) -> TransportError:
+    return TransportError(
+        f"partition {partition} of the topic {topic} has a gap: {what}",
+        where=where,
+        todo="Recover the table; look at the topic's retention.",
+    )
+
+
+def _watermark(table: TableDef, stamp: Stamp, summary: Mapping[str, str]) -> Watermark | None:
+    if table.keyless and SNAPSHOT_AT in summary:
+        return Watermark.from_json(summary[SNAPSHOT_AT])
+    return None if stamp.watermark is None else Watermark.from_json(stamp.watermark)
+
+
+def _applied(table: TableDef, summary: Mapping[str, str], starts: Mapping[int, int], where: str) -> Applied:
+    found = Applied.from_summary(summary)
+    if found is not None:
+        return found
+    if table.keyless and not summary:
+        raise UnknownStateError(
+            "the commit that says which changes the table holds is gone, and its rows have no key to tell repeats by",
+            where=where,
+            todo="Recover the table.",
+        )
+    return Applied(base={str(p): start for p, start in starts.items()})
+
+
+def _fingerprint(summary: Mapping[str, str]) -> str | None:
+    if FINGERPRINT in summary:
+        return summary[FINGERPRINT]
+    ledger = ChunkLedger.from_summary(summary)
+    return None if ledger is None else ledger.fingerprint
+
+
+def is_behind(stamped: Mapping[str, Mapping[str, Any]], last: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether a batch ends inside a repeated range: in some partition its last change is older than the stamped one.
+
+    Older must be older in every respect, position and time on one server's files: a rebuilt server starts its files
+    anew, and its changes are no repeats.
+    """
+    return any(p in stamped and _older(found, stamped[p]) for p, found in last.items())
+
+
+def _older(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
+    if new["server_id"] != old["server_id"] or _base(new["file"]) != _base(old["file"]):
+        return False
+    return _place(new) < _place(old) and new["ts_ms"] <= old["ts_ms"]
+
+
+def _base(file: str) -> str:
+    return file.rpartition(".")[0]
+
+
+def _place(change: Mapping[str, Any]) -> tuple[int, int, int]:
+    return int(change["file"].rpartition(".")[2] or 0), int(change["pos"]), int(change["row"])

@@ -1,0 +1,171 @@
+"""What a changed table definition means for a mirror that only sees row events (INV 13).
+
+DDL may change rows without any row event. Only changes that leave every old row's value as it was, and under which
+events from before and after the change decode alike, pass; everything else stops the table and is named.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from airflow_cdc.core.errors import SchemaError
+from airflow_cdc.core.table import ColumnDef, TableDef
+
+# A sink table's property: the source definition its rows were written by, as JSON.
+DEFINITION = "cdc.definition"
+
+_INTEGER_BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
+_TEXTS = frozenset({"varchar", "tinytext", "text", "mediumtext", "longtext"})
+_BYTES = frozenset({"varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaChange:
+    """What passes from one definition to the next: columns added, columns widened. Both empty: nothing changed."""
+
+    added: tuple[str, ...] = ()
+    widened: tuple[str, ...] = ()
+
+    @property
+    def any(self) -> bool:
+        return bool(self.added or self.widened)
+
+
+def dump_definition(table: TableDef) -> str:
+    """The text for the property DEFINITION."""
+    return json.dumps(table.to_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def load_definition(properties: Mapping[str, str]) -> TableDef | None:
+    """The definition that a table's properties hold, or None. Raises SchemaError if it cannot be read."""
+    text = properties.get(DEFINITION)
+    try:
+        return None if text is None else TableDef.from_json(json.loads(text))
+    except ValueError as error:
+        raise SchemaError(f"the property {DEFINITION} cannot be read: {error}") from error
+
+
+def check_change(old: TableDef, new: TableDef, defaults: Mapping[str, str | None] | None) -> SchemaChange:
+    """Decide whether events alone can carry a mirror from `old` to `new`.
+
+    `defaults` are the source's default values of the new columns by name (None: the column has none); None means
+    that they are not known, and then no column can be added. Raises SchemaError naming the first change that
+    needs the table to be read again.
+    """
+    if old.key != new.key:
+        raise refused(new, f"its key changed from ({', '.join(old.key)}) to ({', '.join(new.key)})")
+    known = {column.name: column for column in old.columns}
+    for name in known.keys() - {column.name for column in new.columns}:
+        raise refused(new, f"column {name} was dropped or renamed")
+    added = [column for column in new.columns if column.name not in known]
+    for column in added:
+        check_added(new, column, defaults)
+    widened = [c.name for c in new.columns if c.name in known and _changed(new, known[c.name], c)]
+    return SchemaChange(tuple(c.name for c in added), tuple(widened))
+
+
+def check_added(table: TableDef, column: ColumnDef, defaults: Mapping[str, str | None] | None) -> None:
+    """Raise SchemaError unless every row from before the column was added holds NULL in it."""
+    if column.generated:
+        raise refused(table, f"the generated column {column.name} was added: old rows have a value in it")
+    if not column.nullable:
+        raise refused(table, f"column {column.name} was added as NOT NULL: old rows have a value in it")
+    if defaults is None or column.name not in defaults:
+        raise refused(table, f"column {column.name} was added and its default is not known")
+    if defaults[column.name] is not None:
+        raise refused(table, f"column {column.name} was added with a default: old rows have that value in it")
+
+
+def refused(table: TableDef, what: str) -> SchemaError:
+    """The error for a change that only reading the table again can follow."""
+    return SchemaError(
+        f"the source's definition changed in a way that events do not carry: {what}",
+        where=f"table {table.full_name}",
+        todo="Recover the table (diff_repair or full_snapshot).",
+    )
+
+
+def _changed(table: TableDef, old: ColumnDef, new: ColumnDef) -> bool:
+    """Whether a column of both definitions was widened. Raises SchemaError if it was changed otherwise."""
+    for broken in _BREAKS:
+        if reason := broken(old, new):
+            raise refused(table, f"column {new.name} ({old.column_type} → {new.column_type}): {reason}")
+    return old.column_type != new.column_type
+
+
+def _nullability(old: ColumnDef, new: ColumnDef) -> str:
+    return "NULL became forbidden, and what stood there was replaced" if old.nullable and not new.nullable else ""
+
+
+def _generation(old: ColumnDef, new: ColumnDef) -> str:
+    same = (old.generated, old.expression) == (new.generated, new.expression)
+    return "" if same else "how it is generated changed"
+
+
+def _charset(old: ColumnDef, new: ColumnDef) -> str:
+    kept = new.charset in {old.charset, "utf8mb4"}  # utf8mb4 can hold whatever the old one could
+    return "" if kept else "its characters were converted"
+
+
+def _type(old: ColumnDef, new: ColumnDef) -> str:
+    if _plain(old) == _plain(new):
+        return ""
+    return "" if any(rule(old, new) for rule in _WIDENINGS) else "the change of type is not a lossless widening"
+
+
+_BREAKS: tuple[Callable[[ColumnDef, ColumnDef], str], ...] = (_nullability, _generation, _charset, _type)
+
+
+def _plain(column: ColumnDef) -> tuple[object, ...]:
+    """What decoding depends on. The display width of an integer does not count: `int(11)` is `int`."""
+    size = (column.char_length, column.byte_length, column.precision, column.scale)
+    kind = (column.data_type, column.unsigned, column.labels, column.fsp, column.srid)
+    return kind if column.is_integer else (*kind, *size)
+
+
+def _integer(old: ColumnDef, new: ColumnDef) -> bool:
+    bits, wider = _INTEGER_BITS.get(old.data_type), _INTEGER_BITS.get(new.data_type)
+    if bits is None or wider is None:
+        return False
+    if old.unsigned == new.unsigned:
+        return wider >= bits
+    return old.unsigned and wider > bits
+
+
+def _decimal(old: ColumnDef, new: ColumnDef) -> bool:
+    both = old.data_type == new.data_type == "decimal" and old.unsigned == new.unsigned
+    return both and old.scale == new.scale and (old.precision or 0) <= (new.precision or 0)
+
+
+def _variable(old: ColumnDef, new: ColumnDef) -> bool:
+    family = next((f for f in (_TEXTS, _BYTES) if old.data_type in f and new.data_type in f), None)
+    return family is not None and (old.char_length or 0) <= (new.char_length or 0)
+
+
+def _char(old: ColumnDef, new: ColumnDef) -> bool:
+    return old.data_type == new.data_type == "char" and (old.char_length or 0) <= (new.char_length or 0)
+
+
+def _labels(old: ColumnDef, new: ColumnDef) -> bool:
+    same = old.data_type == new.data_type and old.data_type in {"enum", "set"}
+    return same and new.labels[: len(old.labels)] == old.labels  # appended only: the numbers of the old ones stand
+
+
+def _fraction(old: ColumnDef, new: ColumnDef) -> bool:
+    """More digits of a second, unless events then count in another unit (milliseconds up to 3 digits)."""
+    if old.data_type != new.data_type or old.data_type not in {"datetime", "timestamp", "time"}:
+        return False
+    before, after = old.fsp or 0, new.fsp or 0
+    return before <= after and (old.data_type == "timestamp" or (before <= 3) == (after <= 3))
+
+
+def _bits(old: ColumnDef, new: ColumnDef) -> bool:
+    # BIT(1) is true or false in events, BIT(2) is bytes
+    return old.data_type == new.data_type == "bit" and 1 < (old.precision or 1) <= (new.precision or 1)
+
+
+_WIDENINGS: tuple[Callable[[ColumnDef, ColumnDef], bool], ...] = (
+    _integer, _decimal, _variable, _char, _labels, _fraction, _bits,
+)

@@ -1,0 +1,292 @@
+"""One batch of changes applied to stages: read from the stamp to a fixed end, decode, merge, stamp. Once, exactly.
+
+Each table is on its own: its start is in its own newest stamp, its end in `upto`, and its one commit says how far it
+came. A job that dies before that commit leaves nothing behind; the next one starts at the same stamp.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark import StorageLevel
+from pyspark.sql import functions as fn
+
+from airflow_cdc.core.apply_start import Applied, Start, is_behind, plan_start
+from airflow_cdc.core.connector_config import ConnectorSettings
+from airflow_cdc.core.errors import CdcError, SinkError, TransportError
+from airflow_cdc.core.observation import TopicState
+from airflow_cdc.core.stamp import Stamp
+from airflow_cdc.core.table import TableDef
+from airflow_cdc.spark_apps import changes, counts, dead_letters
+from airflow_cdc.spark_apps.envelope import READ, decode
+from airflow_cdc.spark_apps.io import Ranges
+from airflow_cdc.spark_apps.merge import append_nothing, merge_by_key, merge_images
+from airflow_cdc.spark_apps.session import sibling
+from airflow_cdc.spark_apps.stage_fit import fit_stage
+from airflow_cdc.systems.lake import Lake
+from airflow_cdc.systems.snapshots import snapshot_at, summary_of
+from airflow_cdc.systems.stage import Stage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger("airflow_cdc.apply")
+
+# (session, ranges) → raw records; read_topics with the endpoint bound, or rows that a test made.
+RangeReader = Callable[["SparkSession", Ranges], "DataFrame"]
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyContext:
+    """What all tables of a batch share.
+
+    Attributes:
+        epoch: of the control table; a stage of another epoch is refused (INV 1, 2).
+        topics: the topics as they were when `upto` was taken.
+        threads: how many tables are merged side by side.
+        max_dead_letters: more bad records than this in one table's batch mean that all of it is read wrongly.
+    """
+
+    spark: SparkSession
+    lake: Lake
+    pipeline: str
+    epoch: int
+    settings: ConnectorSettings
+    topics: Mapping[str, TopicState]
+    read: RangeReader
+    threads: int = 4
+    max_dead_letters: int = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyTarget:
+    """One table and the stage its changes go to.
+
+    Attributes:
+        stamp: the control table's mirror, used when no snapshot of the stage carries a stamp any more.
+        defaults: the source's default of each column; None: not known, so no column can be added.
+    """
+
+    table: TableDef
+    stage: Stage
+    stamp: Stamp | None = None
+    defaults: Mapping[str, str | None] | None = None
+
+
+def apply_batch(
+    ctx: ApplyContext,
+    targets: Sequence[ApplyTarget],
+    upto: Mapping[str, Mapping[int, int]],
+    *,
+    always_stamp: bool = False,
+) -> dict[str, Result]:
+    """Apply everything up to `upto` (topic → partition → end) to the targets' stages. Returns table → result.
+
+    All tables are tried; then the first error is raised, if there was one. `always_stamp`: a table without new
+    records gets an empty stamped commit; otherwise it costs no Spark job. A result holds the counts of
+    `counts.Counts`, `changed` (keys or distinct rows), `repeats`, `dead_letters`, `snapshot_id`, `offsets`,
+    `behind` (INV 18: not fit to be published yet), `added` and `widened` columns, `seconds`.
+    """
+    outcomes = apply_each(ctx, targets, upto, always_stamp=always_stamp)
+    for outcome in outcomes.values():
+        if isinstance(outcome, CdcError):
+            raise outcome
+    return {table: outcome for table, outcome in outcomes.items() if not isinstance(outcome, CdcError)}
+
+
+def apply_each(
+    ctx: ApplyContext,
+    targets: Sequence[ApplyTarget],
+    upto: Mapping[str, Mapping[int, int]],
+    *,
+    always_stamp: bool = False,
+) -> dict[str, Result | CdcError]:
+    """The same, with a table's error in the place of its result: one table that stops does not stop the others."""
+
+    def one(target: ApplyTarget) -> Result | CdcError:
+        try:
+            return apply_table(ctx, target, upto, always_stamp=always_stamp)
+        except CdcError as error:
+            log.warning("%s was not applied: %s", target.table.full_name, error)
+            return error
+
+    with ThreadPoolExecutor(max(1, min(ctx.threads, len(targets))), thread_name_prefix="apply") as pool:
+        return dict(zip((t.table.full_name for t in targets), pool.map(one, targets), strict=True))
+
+
+def find_start(ctx: ApplyContext, target: ApplyTarget, upto: Mapping[str, Mapping[int, int]]) -> Start:
+    """What there is to read for a target, from its stage's newest stamp. Raises as core.apply_start.plan_start."""
+    return start_of(ctx, target.table, target.stage.identifier, upto, target.stamp)
+
+
+def start_of(
+    ctx: ApplyContext,
+    table: TableDef,
+    identifier: tuple[str, str],
+    upto: Mapping[str, Mapping[int, int]],
+    mirror: Stamp | None = None,
+) -> Start:
+    """The same for any table of the lake (namespace, name), such as a target that has no stage yet."""
+    ctx.settings.check_table(table)
+    topic = ctx.settings.topic_of(table.full_name)
+    found = ctx.lake.stamp(*identifier)
+    metadata = ctx.lake.table(*identifier).metadata
+    summary = summary_of(snapshot_at(metadata, found.snapshot_id)) if found else {}
+    state, ends = ctx.topics.get(topic), upto.get(topic, {})
+    return plan_start(table, ctx.epoch, found or mirror, summary, topic=topic, state=state, upto=ends)
+
+
+def apply_table(
+    ctx: ApplyContext, target: ApplyTarget, upto: Mapping[str, Mapping[int, int]], *, always_stamp: bool = False
+) -> Result:
+    """Apply one table's batch to its stage in one commit."""
+    began = time.monotonic()
+    start = find_start(ctx, target, upto)
+    if start.empty and not always_stamp:
+        return _result(ctx, target, start, counts.Counts(), began)
+    session = sibling(ctx.spark)
+    if start.empty:
+        fit = fit_stage(ctx.lake, target.stage, target.table, start.fingerprint, target.defaults)
+        append_nothing(session, target.stage.spark_name(ctx.lake.name), start.summary(start.applied))
+        return _result(ctx, target, start, counts.Counts(), began, added=list(fit.added), widened=list(fit.widened))
+    decoded = _decoded(ctx, session, start)
+    try:
+        done = _apply_events(ctx, target, start, decoded)
+    finally:
+        decoded.unpersist()
+    return _result(ctx, target, start, began=began, **done)
+
+
+def _decoded(ctx: ApplyContext, session: SparkSession, start: Start) -> DataFrame:
+    """The batch, parsed once: kept for the count, the dead letters and the merge."""
+    raw = ctx.read(session, {start.topic: start.ranges})
+    needed = ["cdc", "before", "after"] if start.table.keyless else ["cdc", "key", "after"]
+    return decode(raw, start.table, ctx.settings).select(*needed).persist(StorageLevel.MEMORY_AND_DISK)
+
+
+def _apply_events(ctx: ApplyContext, target: ApplyTarget, start: Start, decoded: DataFrame) -> Result:
+    counted = counts.count(decoded, start.watermark)
+    counts.check(counted, start, ctx.settings, ctx.max_dead_letters)
+    fit = fit_stage(ctx.lake, target.stage, target.table, start.fingerprint, target.defaults)
+    if counted.bad:
+        _keep_bad(ctx, start, decoded)
+    applied = replace(
+        start.applied,
+        last={**start.applied.last, **counted.last},
+        snapshots=start.applied.snapshots + counted.snapshots_begun,
+    )
+    batch = _Batch(target.stage.spark_name(ctx.lake.name), start, applied, counted)
+    repeats = _apply_images(ctx, batch, decoded) if start.table.keyless else _apply_keys(batch, decoded)
+    return {"counted": counted, "added": list(fit.added), "widened": list(fit.widened), "repeats": repeats}
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """A counted batch on its way into the stage of the quoted `name`; `applied` is what its commit will remember."""
+
+    name: str
+    start: Start
+    applied: Applied
+    counted: counts.Counts
+
+
+def _apply_keys(batch: _Batch, decoded: DataFrame) -> int:
+    start, truncated_at = batch.start, batch.counted.truncated_at
+    net = changes.net_changes(changes.after_truncate(changes.applicable(decoded, start.watermark), truncated_at))
+    merge_by_key(batch.name, start.table, net, start.summary(batch.applied), emptied=truncated_at is not None)
+    return 0
+
+
+def _apply_images(ctx: ApplyContext, batch: _Batch, decoded: DataFrame) -> int:
+    """A table without a key: repeats are settled first, because each would count once more. Returns how many."""
+    start, counted = batch.start, batch.counted
+    events = changes.applicable(decoded, start.watermark)
+    own = events.where(changes.meta("op") == READ)
+    logged = changes.without_repeats(events.where(changes.meta("op") != READ)).persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        fresh = _without_applied(ctx, start, logged)
+        high, rows, truncated_at = counts.highest(fresh)
+        net = changes.net_images(changes.after_truncate(fresh.unionByName(own), truncated_at))
+        raised = changes.Seen(batch.applied.high).raised(high).high
+        summary = start.summary(replace(batch.applied, high=dict(raised)))
+        merge_images(batch.name, start.table, net, summary, emptied=truncated_at is not None)
+        return counted.applicable - counted.reads - rows
+    finally:
+        logged.unpersist()
+
+
+def _without_applied(ctx: ApplyContext, start: Start, logged: DataFrame) -> DataFrame:
+    """Take out changes that an earlier batch of this epoch applied, by their exact identity in the topic itself."""
+    seen = changes.Seen(start.applied.high)
+    counts.check_origins(logged, seen, start)
+    doubtful = logged.where(seen.is_doubtful())
+    if not seen.high or doubtful.isEmpty():
+        return logged
+    if any(start.begins[p] > low for p, (low, high) in start.past.items() if high > low):
+        raise TransportError(
+            "the connector repeats changes, and the topic no longer holds the records that say which were applied",
+            where=f"table {start.table.full_name}, topic {start.topic}",
+            todo="Recover the table: it has no key to tell repeats by.",
+        )
+    raw = ctx.read(logged.sparkSession, {start.topic: start.past})
+    past = changes.applicable(decode(raw, start.table, ctx.settings), start.watermark)
+    known = past.select(changes.identity().alias("cdc_identity"), changes.meta("gtid").alias("cdc_gtid")).distinct().persist()
+    try:
+        counts.check_servers(doubtful, known, start)
+        marked = logged.withColumn("cdc_identity", changes.identity())
+        # settled before the merge reads it more than once
+        return marked.join(known.select("cdc_identity"), "cdc_identity", "left_anti").drop("cdc_identity").localCheckpoint()
+    finally:
+        known.unpersist()
+
+
+def _keep_bad(ctx: ApplyContext, start: Start, decoded: DataFrame) -> None:
+    """Write the batch's bad records, as they came, before any offset past them is stamped."""
+    bad = decoded.where(changes.meta("bad").isNotNull() & changes.meta("stranger").isNull())
+    which = bad.select(
+        changes.meta("partition").alias("partition"), changes.meta("offset").alias("offset"), changes.meta("bad").alias("reason")
+    )
+    raw = ctx.read(decoded.sparkSession, {start.topic: start.ranges}).where(fn.col("topic") == start.topic)
+    rows = raw.join(fn.broadcast(which), ["partition", "offset"]).select(
+        "topic", fn.lit(start.topic_id).alias("topic_id"), "partition", "offset", "key", "value",
+        fn.lit(start.table.full_name).alias("table"), "reason",
+    )
+    dead_letters.record(ctx.lake, ctx.pipeline, rows)
+
+
+def _result(
+    ctx: ApplyContext,
+    target: ApplyTarget,
+    start: Start,
+    counted: counts.Counts | None = None,
+    began: float = 0.0,
+    **extra: Any,
+) -> Result:
+    """What was done, checked: the stage's head must carry the stamp that this batch ends with."""
+    known = counted or counts.Counts()
+    stamp = ctx.lake.stamp(*target.stage.identifier)
+    ends = {str(p): max(a, b) for p, (a, b) in start.ranges.items()}
+    stamped = {} if stamp is None else stamp.offsets.get(start.topic, {}).get("partitions", {})
+    if start.topic_id and not start.empty and stamped != ends:
+        raise SinkError(
+            f"the commit does not carry its stamp: {json.dumps(stamped)} instead of {json.dumps(ends)}",
+            where=f"table {start.table.full_name}",
+            todo="Nothing was published; run the job again.",
+        )
+    result = {"repeats": 0, "added": [], "widened": [], **known.to_json(), **extra}
+    return {
+        **result,
+        "table": start.table.full_name,
+        "topic": start.topic,
+        "offsets": ends,
+        "snapshot_id": ctx.lake.stage_head(target.stage),
+        "behind": is_behind(start.applied.last, known.last),
+        "seconds": round(time.monotonic() - began, 3),
+    }

@@ -1,0 +1,212 @@
+"""Debezium's records made by hand, and stages to apply them to: for tests that need no connector."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from airflow_cdc.core.connector_config import ConnectorSettings
+from airflow_cdc.core.observation import TopicState
+from airflow_cdc.core.stamp import Stamp
+from airflow_cdc.core.table import ColumnDef, TableDef
+from airflow_cdc.core.types import sink_type
+from airflow_cdc.spark_apps.apply import ApplyContext, ApplyTarget
+from airflow_cdc.spark_apps.envelope import RAW_SCHEMA
+from airflow_cdc.spark_apps.io import Ranges, nonempty
+from airflow_cdc.spark_apps.merge import append_nothing
+from airflow_cdc.spark_apps.stage_fit import fit_stage
+from airflow_cdc.systems.lake import Lake
+from airflow_cdc.systems.stage import Stage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+UUID = "75ac0c48-0000-11f0-8000-000000000001"
+CONFIG = {
+    "connector.class": "io.debezium.connector.mysql.MySqlConnector",
+    "topic.prefix": "p",
+    "database.include.list": "shop",
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter.schemas.enable": "false",
+    "value.converter.replace.null.with.default": "false",
+}
+
+
+def column(name: str, kind: str = "varchar(40)", *, nullable: bool = True, **more: Any) -> ColumnDef:
+    """A column of `kind` as MySQL writes it; the ordinal is set by `table`."""
+    data_type = kind.partition("(")[0].split()[0]
+    inside = kind.partition("(")[2].partition(")")[0]
+    sizes: dict[str, Any] = {}
+    if data_type == "decimal":
+        precision, scale = inside.split(",")
+        sizes = {"precision": int(precision), "scale": int(scale)}
+    elif data_type in {"varchar", "char"}:
+        sizes = {"char_length": int(inside), "charset": "utf8mb4"}
+    elif data_type in {"datetime", "timestamp", "time"}:
+        sizes = {"fsp": int(inside or 0)}
+    return ColumnDef(name, 1, data_type, kind, nullable=nullable, **{**sizes, **more})
+
+
+def table(name: str, columns: Sequence[ColumnDef], key: tuple[str, ...] = ()) -> TableDef:
+    """A table of the schema shop with its columns in this order."""
+    from dataclasses import replace
+
+    return TableDef("shop", name, tuple(replace(c, ordinal=at) for at, c in enumerate(columns, 1)), key)
+
+
+ITEMS = table("items", [column("id", "bigint", nullable=False), column("name"), column("qty", "int")], ("id",))
+EVENTS = table("events", [column("kind"), column("n", "int")])
+
+
+def settings(**changes: str) -> ConnectorSettings:
+    """The connector's settings; `__` in a name stands for a dot."""
+    return ConnectorSettings.from_config({**CONFIG, **{k.replace("__", "."): v for k, v in changes.items()}})
+
+
+@dataclass(slots=True)
+class Topic:
+    """A topic in memory; every event moves the source's position on."""
+
+    table: TableDef
+    name: str = ""
+    id: str = "topic-id"
+    partitions: int = 1
+    gtids: bool = True
+    schemas: bool = False
+    records: list[tuple[int, int, bytes | None, bytes | None]] = field(default_factory=list)
+    gno: int = 100
+    pos: int = 1000
+    file: str = "mysql-bin.000003"
+    server_id: int = 1
+    ts_ms: int = 1_800_000_000_000
+    begin: int = 0
+
+    def __post_init__(self) -> None:
+        self.name = self.name or f"p.{self.table.full_name}"
+
+    def raw(self, key: bytes | None, value: bytes | None, partition: int = 0) -> int:
+        """Append bytes as they are; returns the offset."""
+        offset = self.begin + sum(p == partition for p, *_ in self.records)
+        self.records.append((partition, offset, key, value))
+        return offset
+
+    def source(self, **changes: Any) -> dict[str, Any]:
+        self.pos += 100
+        place = {"file": self.file, "pos": self.pos, "row": 0, "server_id": self.server_id, "ts_ms": self.ts_ms}
+        gtid = f"{UUID}:{self.gno}" if self.gtids else None
+        named = {"db": self.table.schema, "table": self.table.name, "gtid": gtid, "snapshot": "false"}
+        return {"version": "3.6.1.Final", "connector": "mysql", **place, **named, **changes}
+
+    def event(
+        self,
+        op: str,
+        before: Mapping[str, Any] | None,
+        after: Mapping[str, Any] | None,
+        *,
+        key: Mapping[str, Any] | None = None,
+        partition: int = 0,
+        source: Mapping[str, Any] | None = None,
+        same_transaction: bool = False,
+    ) -> dict[str, Any]:
+        """Append a change; returns its source block, so that it can be repeated."""
+        self.gno += not same_transaction
+        place = dict(source or self.source())
+        image = after or before or {}
+        made = key or {name: image[name] for name in self.table.key if name in image}
+        body = {"before": before, "after": after, "source": place, "op": op, "ts_ms": place["ts_ms"]}
+        self.raw(self._wrap(made) if made else None, self._wrap(body), partition)
+        return place
+
+    def create(self, **after: Any) -> dict[str, Any]:
+        return self.event("c", None, after)
+
+    def update(self, before: Mapping[str, Any], **after: Any) -> dict[str, Any]:
+        return self.event("u", before, after)
+
+    def delete(self, *, tombstone: bool = True, **before: Any) -> dict[str, Any]:
+        place = self.event("d", before, None)
+        if tombstone and self.table.key:
+            self.tombstone(**{name: before[name] for name in self.table.key})
+        return place
+
+    def tombstone(self, **key: Any) -> None:
+        self.raw(self._wrap(key), None)
+
+    def truncate(self) -> dict[str, Any]:
+        return self.event("t", None, None)
+
+    def _wrap(self, body: Mapping[str, Any]) -> bytes:
+        return json.dumps({"schema": {"type": "struct"}, "payload": body} if self.schemas else body).encode()
+
+    @property
+    def state(self) -> TopicState:
+        ends = {p: self.begin + sum(q == p for q, *_ in self.records) for p in range(self.partitions)}
+        return TopicState(self.name, self.id, {p: (self.begin, end) for p, end in ends.items()})
+
+    @property
+    def upto(self) -> dict[str, dict[int, int]]:
+        return {self.name: {p: end for p, (_, end) in self.state.partitions.items()}}
+
+
+@dataclass(slots=True)
+class Bench:
+    """A lake with targets and stages for tests."""
+
+    spark: SparkSession
+    lake: Lake
+    namespace: str = field(default_factory=lambda: f"s_{uuid.uuid4().hex[:8]}")
+    pipeline: str = field(default_factory=lambda: f"p_{uuid.uuid4().hex[:8]}")
+    reads: list[Ranges] = field(default_factory=list)
+
+    def target(self, made: TableDef, stamp: Stamp | None, rows: Sequence[tuple[Any, ...]] = (), label: str = "t_1") -> ApplyTarget:
+        """A target with `rows`, its head stamped, and a fresh stage of it."""
+        columns = [(c.name, sink_type(c)) for c in made.mirrored]
+        self.lake.ensure_table(self.namespace, made.name, columns)
+        name = f"`{self.lake.name}`.`{self.namespace}`.`{made.name}`"
+        if rows:
+            schema = ", ".join(f"`{c}` {t}" for c, t in columns)
+            self.spark.createDataFrame(list(rows), schema).writeTo(name).append()
+        if stamp is not None:
+            append_nothing(self.spark, name, stamp.to_summary())
+        return ApplyTarget(made, self.lake.stage(self.namespace, made.name, label))
+
+    def context(self, topics: Sequence[Topic], epoch: int = 1, made: ConnectorSettings | None = None, **more: Any) -> ApplyContext:
+        """A context that reads the topics in memory."""
+
+        def read(spark: SparkSession, ranges: Ranges) -> DataFrame:
+            self.reads.append(ranges)
+            wanted = nonempty(ranges)
+            rows = [
+                (t.name, p, o, None if k is None else bytearray(k), None if v is None else bytearray(v))
+                for t in topics
+                for p, o, k, v in t.records
+                if t.name in wanted and p in wanted[t.name] and wanted[t.name][p][0] <= o < wanted[t.name][p][1]
+            ]
+            return spark.createDataFrame(rows, RAW_SCHEMA)
+
+        states = {t.name: t.state for t in topics}
+        return ApplyContext(self.spark, self.lake, self.pipeline, epoch, made or settings(), states, read, **more)
+
+    def rows(self, stage: Stage) -> list[tuple[Any, ...]]:
+        """The stage's rows, sorted."""
+        found = self.lake.read_arrow(*stage.identifier).to_pylist()
+        return sorted((tuple(row.values()) for row in found), key=repr)
+
+
+def stamp_at(topic: Topic, offset: int | None = 0, epoch: int = 1, watermark: Mapping[str, Any] | None = None) -> Stamp:
+    """A stamp whose next offset in every partition is `offset`; None: the topic is not in it."""
+    offsets = {} if offset is None else {topic.name: {"id": topic.id, "partitions": {str(p): offset for p in range(topic.partitions)}}}
+    return Stamp(epoch, watermark, offsets)
+
+
+def watermark(gtids: str | None = f"{UUID}:1-50", file: str = "mysql-bin.000003", pos: int = 500) -> dict[str, Any]:
+    """W as JSON."""
+    taken = "2026-11-21T10:00:00.000+00:00"
+    return {"server_uuid": UUID, "file": file, "pos": pos, "gtids": gtids, "taken_at": taken, "server_id": 1}
+
+
+__all__ = ["EVENTS", "ITEMS", "Bench", "Topic", "column", "fit_stage", "reduce", "settings", "stamp_at", "table", "watermark"]
