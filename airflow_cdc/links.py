@@ -6,7 +6,6 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from airflow.sdk import BaseOperator, BaseOperatorLink
-from airflow.sdk.execution_time.xcom import XCom
 
 from airflow_cdc import settings
 
@@ -25,23 +24,27 @@ def web_address(location: str, report_dir: str | None = None) -> str:
     return location if "://" in location else PurePosixPath(location).as_uri()
 
 
-class _StoredLink(BaseOperatorLink):
-    """A link whose address a task stored in XCom under `key`; empty until it has."""
+class _PageLink(BaseOperatorLink):
+    """A link to the page whose location the task's step returned under `key`.
+
+    Airflow asks once, in the task's own process, when the task has ended, and keeps the answer.
+    """
 
     key: str = ""
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002 - Airflow calls it so
-        return str(XCom.get_value(ti_key=ti_key, key=self.key) or "")
+        location = getattr(operator, "facts", {}).get(self.key)
+        return web_address(str(location), getattr(operator, "report_dir", None)) if location else ""
 
 
-class ReportLink(_StoredLink):
+class ReportLink(_PageLink):
     """The page a person reads: what was lost, what was done, what was compared."""
 
     name = "Recovery report"
     key = REPORT_KEY
 
 
-class DataDocsLink(_StoredLink):
+class DataDocsLink(_PageLink):
     """What Great Expectations checked on the branch before it was published."""
 
     name = "Data Docs"

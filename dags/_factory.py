@@ -23,7 +23,7 @@ from airflow_cdc.operators.offset import ResetOffsetOperator
 from airflow_cdc.operators.open import OpenRecoveryOperator
 from airflow_cdc.operators.publish import PublishOperator
 from airflow_cdc.operators.report import CloseRecoveryOperator, ReportOperator
-from airflow_cdc.operators.spark import CdcSparkOperator
+from airflow_cdc.operators.spark import ApplyChangesOperator, CdcSparkOperator
 from airflow_cdc.operators.watermark import CaptureWatermarkOperator
 from airflow_cdc.registry import load_registry
 
@@ -152,7 +152,7 @@ def apply_dag(pipeline: Pipeline) -> DAG:
         tags=["cdc", pipeline.name],
         doc_md=f"Applies the change events of pipeline **{pipeline.name}** to `{pipeline.sink.namespace}`.",
     ) as dag:
-        CdcSparkOperator(task_id="apply", app="apply_changes", pipeline=pipeline.name)
+        ApplyChangesOperator(task_id="apply", pipeline=pipeline.name)
     return dag
 
 

@@ -81,7 +81,7 @@ def _write(args: Namespace, run: Run, value: Mapping[str, Any]) -> int:
     before = _mine(run)
     _confirmed(args, run, before["offset"], value)
     control = run.clients.control
-    if control.state().recovery:
+    if control.state()["recovery"]:
         raise UsageError(
             "a recovery is open, and its offset is its own", where=run.where, todo="Finish the recovery first."
         )

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
-from airflow.sdk import BaseOperator, BaseOperatorLink, Context
+from airflow.sdk import BaseOperator, Context
 
 from airflow_cdc import settings
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.flows.run import Facts, Run, make_run
 from airflow_cdc.hooks.endpoints import resolve_endpoints
-from airflow_cdc.links import DATA_DOCS_KEY, REPORT_KEY, DataDocsLink, ReportLink, web_address
 from airflow_cdc.registry import get_pipeline, load_registry
 
 DIAGNOSE_TASK = "diagnose"
@@ -49,13 +48,6 @@ def decision_of(context: Context, task: str = DIAGNOSE_TASK) -> Facts:
     return dict(context["ti"].xcom_pull(task_ids=task) or {})
 
 
-def push_links(facts: Mapping[str, Any], context: Context, report_dir: str | None = None) -> None:
-    """Keep the addresses that the task's extra links show."""
-    for key in (REPORT_KEY, DATA_DOCS_KEY):
-        if facts.get(key):
-            context["ti"].xcom_push(key=key, value=web_address(str(facts[key]), report_dir))
-
-
 class CdcOperator(BaseOperator):
     """Base of the operators of a recovery.
 
@@ -65,7 +57,6 @@ class CdcOperator(BaseOperator):
     """
 
     template_fields: Sequence[str] = ("pipeline", "registry", "report_dir")
-    operator_extra_links: ClassVar[tuple[BaseOperatorLink, ...]] = (ReportLink(), DataDocsLink())  # type: ignore[misc]
     ui_color = "#e8f0f8"
 
     def __init__(
@@ -75,6 +66,7 @@ class CdcOperator(BaseOperator):
         self.pipeline = pipeline
         self.registry = registry
         self.report_dir = report_dir
+        self.facts: Facts = {}
 
     @abstractmethod
     def step(self, run: Run) -> Facts:
@@ -82,9 +74,8 @@ class CdcOperator(BaseOperator):
 
     def execute(self, context: Context) -> Any:
         run = self.open_run(context)
-        facts = plain(self.step(run))
-        push_links(facts, context, self.report_dir)
-        return facts
+        self.facts = plain(self.step(run))
+        return self.facts
 
     def open_run(self, context: Context) -> Run:
         """The run of this DAG run over this task's pipeline. Raises ConfigError or UsageError."""

@@ -45,7 +45,7 @@ class OpenRecoveryOperator(CdcOperator):
 
     def _still_true(self, run: Run, decision: Mapping[str, Any]) -> None:
         now = decide(run, decision["plan"]["strategy"])
-        if now["diagnosis"]["code"] in (REOPENED, decision["diagnosis"]["code"]) and _gist(now) == _gist(decision):
+        if now["diagnosis"]["code"] == REOPENED or _gist(now) == _gist(decision):
             return
         raise UsageError(
             f"since the approval the plan changed: from {_gist(decision)} to {_gist(now)}",
@@ -54,5 +54,5 @@ class OpenRecoveryOperator(CdcOperator):
         )
 
 
-def _gist(decision: Mapping[str, Any]) -> tuple[str, str]:
-    return decision["plan"]["strategy"], decision["plan"]["data_loss"]
+def _gist(decision: Mapping[str, Any]) -> tuple[str, str, str]:
+    return decision["diagnosis"]["code"], decision["plan"]["strategy"], decision["plan"]["data_loss"]

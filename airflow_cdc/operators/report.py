@@ -9,6 +9,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_cdc.flows.close import close, report
 from airflow_cdc.flows.run import Facts, Run
+from airflow_cdc.links import ReportLink
 from airflow_cdc.operators.base import DIAGNOSE_TASK, CdcOperator, decision_of
 
 
@@ -25,6 +26,8 @@ class ReportOperator(CdcOperator):
     :param decision_task: nothing is reported of a run in which this task decided nothing (an unknown pipeline).
     """
 
+    operator_extra_links = (ReportLink(),)
+
     def __init__(self, *, decision_task: str = DIAGNOSE_TASK, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.decision_task = decision_task
@@ -36,7 +39,7 @@ class ReportOperator(CdcOperator):
 
     def step(self, run: Run) -> Facts:
         facts = report(run)
-        if run.clients.control.state().recovery:
+        if run.clients.control.state()["recovery"]:
             self.log.error(
                 "the recovery of %s is still open: connector %s stays as it is (stopped, unless resume_connector ran) and "
                 "apply waits; mend what the failed task says and clear it, or trigger cdc_recovery again",

@@ -12,22 +12,25 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, cast
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import BaseHook, BaseOperatorLink, Context
-from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
+from airflow.sdk import BaseHook, Context
+from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException, AirflowSkipException
 
 from airflow_cdc import settings, spark_main
 from airflow_cdc.core import errors
 from airflow_cdc.core.errors import CdcError, ConfigError
 from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.flows.pending import pending
+from airflow_cdc.flows.run import Facts
 from airflow_cdc.hooks.endpoints import resolve_endpoints
-from airflow_cdc.links import DataDocsLink, ReportLink
-from airflow_cdc.operators.base import asked_for, find_pipeline, push_links
+from airflow_cdc.links import DataDocsLink
+from airflow_cdc.operators.base import asked_for, find_pipeline, open_run
 from airflow_cdc.operators.private import private_settings
 
 CLUSTER = "cluster"
+VERIFY = "verify"
 # what the Spark UI and its event log leave out; Spark's own default lets credentials and database addresses through
 REDACTED = r"(?i)secret|password|passwd|token|credential|access[.]?key|[.]uri$"
 MASTER_EXAMPLE = """'{"conn_type": "spark", "host": "local[2]"}'"""
@@ -57,7 +60,6 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
     env_vars: dict[str, str] | None
 
     template_fields: Sequence[str] = ("pipeline", "registry", "report_dir", *SparkSubmitOperator.template_fields)
-    operator_extra_links: ClassVar[tuple[BaseOperatorLink, ...]] = (ReportLink(), DataDocsLink())
     ui_color = "#fdf0e0"
 
     def __init__(
@@ -76,20 +78,21 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
         self.pipeline = pipeline
         self.registry = registry
         self.report_dir = report_dir
+        self.operator_extra_links = (DataDocsLink(),) if app == VERIFY else ()
+        self.facts: Facts = {}
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def execute(self, context: Context) -> Facts:
         pipeline = find_pipeline(self.pipeline, self.registry)
         self._conn_id = self._conn_id or pipeline.spark.conn_id
-        self._preflight()
+        tuning = self._preflight()
         with private_settings(self._payload(pipeline, context)) as path:
-            self._aim(path)
+            self._aim(path, tuning)
             try:
                 super().execute(context)
             except AirflowException as error:
                 raise self._cause(path, error) from None
-            facts = spark_main.read_result(path)
-        push_links(facts, context, self.report_dir)
-        return facts
+            self.facts = spark_main.read_result(path)
+        return self.facts
 
     def _payload(self, pipeline: Pipeline, context: Context) -> dict[str, Any]:
         """What the driver is told. Holds credentials: only ever written by `private_settings`."""
@@ -102,8 +105,11 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
             "options": asked_for(context),
         }
 
-    def _preflight(self) -> None:
-        """Fail with one clear error where spark-submit would fall back to YARN, or could not read the settings file."""
+    def _preflight(self) -> dict[str, str]:
+        """Fail with one clear error where spark-submit would fall back to YARN, or could not read the settings file.
+
+        Returns the settings that suit the connection's master.
+        """
         if self.app not in spark_main.APPS:
             raise ConfigError(
                 f"there is no Spark application {self.app!r}", todo=f"Write one of: {', '.join(spark_main.APPS)}."
@@ -122,12 +128,13 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
                 where=f"connection {self._conn_id}",
                 todo="Set deploy-mode to client.",
             )
+        return _tuning(conn.host or "")
 
-    def _aim(self, path: Path) -> None:
+    def _aim(self, path: Path, tuning: dict[str, str]) -> None:
         """Point spark-submit at the launcher and the file; nothing here is secret."""
         self.application = str(Path(spark_main.__file__).resolve())
         self.application_args = [self.app, "--settings", str(path)]
-        self.conf = {"spark.redaction.regex": REDACTED, **settings.spark_conf(), **(self.conf or {})}
+        self.conf = {"spark.redaction.regex": REDACTED, **tuning, **settings.spark_conf(), **(self.conf or {})}
         self.jars = ",".join(filter(None, (settings.spark_jars(), self.jars))) or None
         self.packages = ",".join(filter(None, (settings.spark_packages(), self.packages))) or None
         # a worker with another interpreter lacks this environment's packages
@@ -140,9 +147,43 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
         told = spark_main.read_result(path).get("error")
         if not isinstance(told, Mapping):
             return error
-        kind = getattr(errors, str(told.get("error")), CdcError)
-        made = kind if isinstance(kind, type) and issubclass(kind, CdcError) else CdcError
-        return made(str(told.get("what")), where=str(told.get("where", "")), todo=str(told.get("todo", "")))
+        facts = dict(told)
+        kind = getattr(errors, str(facts.pop("error", "")), CdcError)
+        try:
+            return cast("Exception", kind(str(facts.pop("what")), **facts))
+        except (TypeError, KeyError):  # an error class of the application's own
+            return CdcError(str(told.get("what")), where=str(told.get("where", "")), todo=str(told.get("todo", "")))
+
+
+class ApplyChangesOperator(CdcSparkOperator):
+    """Apply the change events of `pipeline` to its sink: `apply_changes`, started only if there is something to apply.
+
+    Skipped while a recovery is open, which catches up by itself, and while all tables are at the end of their topics.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(app="apply_changes", **kwargs)
+
+    def execute(self, context: Context) -> Facts:
+        asked = asked_for(context)
+        if not asked.get("replay"):
+            run = open_run(find_pipeline(self.pipeline, self.registry), context["run_id"], asked, self.report_dir)
+            self._worth_it(pending(run))
+        return super().execute(context)
+
+    def _worth_it(self, waiting: Facts) -> None:
+        if waiting["recovery"]:
+            raise AirflowSkipException(f"the recovery of run {waiting['recovery']} is open: it catches up by itself")
+        if not waiting["tables"] and not waiting["dead_letters"]:
+            raise AirflowSkipException("every table is at the end of its topic: there is nothing to apply")
+        self.log.info("to apply: %s", waiting)
+
+
+def _tuning(master: str) -> dict[str, str]:
+    """Settings for a driver that brings its own executors; a cluster knows its own."""
+    from airflow_cdc.spark_apps.session import LOCAL
+
+    return {key: value for key, value in LOCAL.items() if key != "spark.master"} if master.startswith("local") else {}
 
 
 def _path_with_spark() -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ os.environ |= {
     "AIRFLOW__CORE__UNIT_TEST_MODE": "True",
     "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
     "AIRFLOW__CORE__FERNET_KEY": "f0uyVJeH4YQZJHXpNzqMtYKyRZnGDsAsnRGPeFwRZRo=",
-    "AIRFLOW__CORE__DAGS_FOLDER": f"{HOME.name}/dags",
+    "AIRFLOW__CORE__DAGS_FOLDER": str(Path(__file__).parents[2] / "dags"),
     "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{HOME.name}/airflow.db",
     "AIRFLOW__LOGGING__BASE_LOG_FOLDER": f"{HOME.name}/logs",
 }
@@ -46,12 +45,12 @@ CONNECTIONS = {
 
 
 @pytest.fixture(scope="session")
-def airflow_db() -> Iterator[Path]:
+def airflow_db() -> Path:
     """Airflow's database, with its tables."""
     from airflow.utils.db import initdb
 
     initdb()
-    yield Path(HOME.name)
+    return Path(HOME.name)
 
 
 @pytest.fixture

@@ -1,0 +1,432 @@
+"""The commands, through Airflow's own parser: output, exit status, one-line errors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import create_autospec
+
+import pytest
+import yaml
+from airflow.sdk import BaseHook
+
+from airflow_cdc.cli import commands, offsets, trigger
+from airflow_cdc.cli import run as running
+from airflow_cdc.core.errors import OffsetRejectedError, SourceError
+from airflow_cdc.core.observation import Unknown
+from airflow_cdc.core.report import RecoveryReport
+from airflow_cdc.flows.doctor import Check
+
+from .builders import HEALTHY, seen
+from .conftest import REGISTRY, SECRETS
+
+
+class Answer:
+    """What a command printed, and its exit status."""
+
+    def __init__(self, status: int, out: str, err: str) -> None:
+        self.status = status
+        self.out = out
+        self.err = err
+
+    @property
+    def data(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def cdc(capsys: pytest.CaptureFixture[str], connections: dict[str, str], registry: Path) -> Callable[..., Answer]:
+    """Run `airflow cdc …`."""
+    from airflow.cli import cli_parser
+
+    def run(*words: str) -> Answer:
+        def called() -> None:
+            args = cli_parser.get_parser().parse_args(["cdc", *words])
+            args.func(args)
+
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            called()
+        captured = capsys.readouterr()
+        code = ended.value.code
+        return Answer(code if isinstance(code, int) else -1, captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def spec(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Put an autospecced function in the place of `module.name`."""
+    real: dict[tuple[Any, str], Any] = {}
+
+    def patched(module: Any, name: str, answer: Any) -> Any:
+        made = create_autospec(real.setdefault((module, name), getattr(module, name)))
+        made.side_effect, made.return_value = (answer, None) if isinstance(answer, Exception) else (None, answer)
+        monkeypatch.setattr(module, name, made)
+        return made
+
+    return patched
+
+
+def test_pipelines_in_every_form(cdc: Callable[..., Answer]) -> None:
+    table, as_json, as_yaml = cdc("pipelines"), cdc("pipelines", "-o", "json"), cdc("pipelines", "-o", "yaml")
+    assert (table.status, as_json.status, as_yaml.status) == (0, 0, 0)
+    assert "shop.customers, shop.orders" in table.out
+    assert as_json.data[0]["sink"]["catalog"] == "lake"
+    assert yaml.safe_load(as_yaml.out) == as_json.data
+
+
+def test_usage_is_status_2(cdc: Callable[..., Answer]) -> None:
+    assert cdc("diagnose").status == 2
+    assert cdc("pipelines", "-o", "xml").status == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("diagnose",), ("plan",), ("recover",), ("verify",), ("offset", "get"), ("dead-letters", "list")],
+    ids=" ".join,
+)
+def test_an_unknown_pipeline_is_one_line_without_a_traceback(
+    words: tuple[str, ...], cdc: Callable[..., Answer]
+) -> None:
+    answer = cdc(*words, "shops")
+    assert answer.status == 2
+    assert answer.err.startswith("error: there is no pipeline 'shops' (")
+    assert "Did you mean 'shop'?" in answer.err
+    assert answer.err.count("\n") == 1
+    assert answer.out == ""
+
+
+def test_a_malformed_registry_is_one_line(cdc: Callable[..., Answer], registry: Path) -> None:
+    registry.write_text(REGISTRY.replace("namespace:", "name_space:"))
+    answer = cdc("pipelines")
+    assert answer.status == 2
+    assert answer.err.count("\n") == 1
+    assert "pipelines.yaml, pipeline 'shop', key sink" in answer.err
+
+
+def test_an_error_nobody_foresaw_is_one_line_too(cdc: Callable[..., Answer], spec: Any) -> None:
+    spec(commands, "load_registry", ZeroDivisionError("a\nb"))
+    answer = cdc("pipelines")
+    assert (answer.status, answer.err) == (1, "error: ZeroDivisionError: a b (--verbose shows where)\n")
+
+
+@pytest.mark.parametrize(
+    ("observation", "status", "code"),
+    [(HEALTHY, 0, "HEALTHY"), (seen(source=Unknown("refused")), 3, "UNKNOWN")],
+)
+def test_diagnose_and_plan_tell_by_their_status(
+    observation: Any, status: int, code: str, cdc: Callable[..., Answer], spec: Any
+) -> None:
+    observe = spec(commands, "observe", observation)
+    diagnosed, planned = cdc("diagnose", "shop", "-o", "json"), cdc("plan", "shop", "-o", "json")
+    assert (diagnosed.status, diagnosed.data["code"]) == (status, code)
+    assert (planned.status, planned.data["problem"], planned.data["strategy"]) == (status, code, "none")
+    assert observe.call_args.args[0].pipeline.name == "shop"
+    assert cdc("diagnose", "shop").out.count("HEALTHY" if status == 0 else "UNKNOWN") >= 1
+
+
+def test_a_strategy_that_does_not_exist(cdc: Callable[..., Answer], spec: Any) -> None:
+    spec(commands, "observe", HEALTHY)
+    answer = cdc("plan", "shop", "--strategy", "full_snapshit")
+    assert answer.status == 2
+    assert "Did you mean 'full_snapshot'?" in answer.err
+
+
+# ---- doctor ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("states", "status"), [(("ok", "warn"), 0), (("ok", "unknown"), 3), (("unknown", "bad"), 1)])
+def test_status_of_the_doctor(states: tuple[str, ...], status: int, cdc: Callable[..., Answer], spec: Any) -> None:
+    spec(commands, "doctor_installation", [Check("installation", "java", "ok", "17")])
+    spec(commands, "doctor_pipeline", [Check("shop", f"c{n}", state, "found") for n, state in enumerate(states)])
+    answer = cdc("doctor", "-o", "json")
+    assert answer.status == status
+    found = {check["name"]: check["state"] for check in answer.data}
+    assert found == {"java": "ok", "spark": "ok", **{f"c{n}": state for n, state in enumerate(states)}}
+
+
+def test_the_doctor_names_missing_connections(
+    cdc: Callable[..., Answer], spec: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec(commands, "doctor_installation", [])
+    monkeypatch.delenv("AIRFLOW_CONN_SHOP_MYSQL")
+    monkeypatch.delenv("AIRFLOW_CONN_SHOP_SPARK")
+    answer = cdc("doctor", "shop", "-o", "json")
+    assert answer.status == 1
+    told = {check["name"]: (check["state"], check["found"], check["todo"]) for check in answer.data}
+    assert told["spark"][:2] == ("bad", "connection 'shop_spark' is not defined")
+    assert "airflow connections add shop_mysql --conn-type cdc_mysql" in told["connections"][2]
+
+
+def test_the_doctor_names_a_bad_registry(cdc: Callable[..., Answer], spec: Any, registry: Path) -> None:
+    spec(commands, "doctor_installation", [])
+    registry.unlink()
+    answer = cdc("doctor", "-o", "json")
+    assert (answer.status, answer.data[0]["name"], answer.data[0]["state"]) == (1, "pipelines.yaml", "bad")
+
+
+def test_connections_of_airflows_database_are_found(cdc: Callable[..., Answer], airflow_db: Path, spec: Any) -> None:
+    from airflow.models.connection import Connection
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        session.add(Connection(conn_id="in_the_db", conn_type="spark", host="local[3]"))
+    seen_in: list[str] = []
+
+    def look(path: Any) -> dict[str, Any]:
+        seen_in.append(str(BaseHook.get_connection("in_the_db").host))
+        return {}
+
+    spec(commands, "load_registry", None).side_effect = look
+    assert cdc("pipelines").status == 0
+    assert seen_in == ["local[3]"]
+
+
+# ---- recover, verify ------------------------------------------------------------------------------
+
+REPORT = {
+    "pipeline": "shop",
+    "run_id": "manual__2026-11-21T09:00:00+00:00",
+    "problem": "BINLOG_PURGED",
+    "evidence": {},
+    "strategy": "full_snapshot",
+    "data_loss": "nothing",
+    "watermark": None,
+    "epoch": 1,
+    "offset_before": None,
+    "offset_after": None,
+    "tables": [
+        {
+            "table": "shop.orders",
+            "source_rows": 3,
+            "sink_rows": 3,
+            "missing": 0,
+            "ghosts": 0,
+            "different": 0,
+            "leaves": 1,
+            "leaves_rechecked": 0,
+            "columns_not_compared": [],
+            "compared_at": {"snapshot_id": 1, "position": "binlog.000001:4"},
+            "verdict": "MATCH",
+        }
+    ],
+    "steps": [],
+    "verdict": "MATCH",
+}
+
+
+def stored(registry: Path, **changes: Any) -> RecoveryReport:
+    report = {**REPORT, **changes}
+    folder = registry.parent / "reports" / "shop" / report["run_id"].replace(":", "_").replace("+", "_")
+    folder.mkdir(parents=True)
+    (folder / "report.json").write_text(json.dumps(report))
+    return RecoveryReport.from_json(report)
+
+
+def test_recover_triggers_the_dag_with_what_was_asked(cdc: Callable[..., Answer], spec: Any) -> None:
+    start = spec(trigger, "start", "manual__1")
+    answer = cdc("recover", "shop", "--table", "shop.orders", "--note", "why", "--yes", "-o", "json")
+    assert (answer.status, answer.data) == (0, {"dag_id": "cdc_recovery", "run_id": "manual__1"})
+    asked = {"pipeline": "shop", "strategy": "auto", "tables": ["shop.orders"], "approved": True, "note": "why"}
+    assert start.call_args.args == ("cdc_recovery", asked)
+
+
+def test_recover_refuses_a_table_of_another_pipeline(cdc: Callable[..., Answer], spec: Any) -> None:
+    start = spec(trigger, "start", "manual__1")
+    answer = cdc("recover", "shop", "--table", "shop.order")
+    assert (answer.status, start.call_count) == (2, 0)
+    assert "has no table shop.order. Choose from: shop.customers, shop.orders." in answer.err
+
+
+@pytest.mark.parametrize(
+    ("ended", "status"),
+    [
+        (("success", {}), 0),
+        (("success", None), 0),
+        (("failed", None), 1),
+        (("failed", {"tables": [], "verdict": "INCONCLUSIVE"}), 3),
+        (("failed", {}), 1),
+    ],
+)
+def test_recover_waits_and_tells(
+    ended: tuple[str, dict[str, Any] | None], status: int, cdc: Callable[..., Answer], spec: Any, registry: Path
+) -> None:
+    state, changes = ended
+    if changes is not None:
+        stored(registry, run_id="manual__1", **changes)
+    spec(trigger, "start", "manual__1")
+    looks = iter([trigger.Ended("running", {"diagnose": "running"}), trigger.Ended(state, {"diagnose": "success"})])
+    spec(trigger, "look", None).side_effect = lambda _run_id: next(looks)
+    answer = cdc("recover", "shop", "--wait", "-o", "json")
+    assert answer.status == status
+    assert answer.err == "diagnose: running\ndiagnose: success\n"
+    assert answer.data["state"] == state
+    assert (answer.data["report"] is None) == (changes is None)
+
+
+def test_a_dag_that_airflow_does_not_know(cdc: Callable[..., Answer], airflow_db: Path, spec: Any) -> None:
+    spec(trigger, "DAG_ID", None)
+    answer = cdc("dead-letters", "replay", "shop")
+    assert answer.status == 2
+    assert "the run was not triggered" in answer.err
+    assert answer.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("changes", "status"), [({}, 0), ({"tables": [], "verdict": "INCONCLUSIVE"}, 3)])
+def test_verify_reads_the_newest_report(
+    changes: dict[str, Any], status: int, cdc: Callable[..., Answer], registry: Path
+) -> None:
+    made = stored(registry, **changes)
+    answer = cdc("verify", "shop", "-o", "json")
+    assert (answer.status, answer.data) == (status, made.to_json())
+    assert cdc("verify", "shop", "--run-id", made.run_id).status == status
+
+
+def test_verify_without_a_report_is_unknown(cdc: Callable[..., Answer]) -> None:
+    answer = cdc("verify", "shop")
+    assert answer.status == 3
+    assert "there is no report" in answer.err
+
+
+# ---- offset ---------------------------------------------------------------------------------------
+
+
+class FakeControl:
+    """Whether a recovery is open, and who held the lease."""
+
+    def __init__(self) -> None:
+        self.recovery: Any = None
+        self.leases: list[str] = []
+
+    def state(self) -> dict[str, Any]:
+        return {"recovery": self.recovery}
+
+    def acquire(self, owner: str, ttl: float) -> None:
+        self.leases.append("acquired")
+
+    def release(self, owner: str) -> None:
+        self.leases.append("released")
+
+
+class FakeConnector:
+    """A connector with one stored offset."""
+
+    def __init__(self) -> None:
+        self.stopped = False
+
+    def offsets(self, name: str) -> list[dict[str, Any]]:
+        return [{"partition": {"server": "shop"}, "offset": {"file": "b.000001", "pos": 4}}]
+
+    def stop(self, name: str) -> None:
+        self.stopped = True
+
+
+@pytest.fixture
+def shop(spec: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The run in whose name the offset commands act."""
+
+    class Clients:
+        control = FakeControl()
+        connector = FakeConnector()
+
+    class Run:
+        clients = Clients
+        pipeline = HEALTHY.pipeline
+        where = "pipeline shop"
+
+    class Settings:
+        prefix = "shop"
+
+    spec(running, "open_run", Run)
+    spec(offsets, "connector_settings", Settings)
+    return Run
+
+
+def test_offset_get_and_backup(cdc: Callable[..., Answer], shop: Any, tmp_path: Path) -> None:
+    assert cdc("offset", "get", "shop", "-o", "json").data[0]["offset"] == {"file": "b.000001", "pos": 4}
+    answer = cdc("offset", "backup", "shop", "-o", "json")
+    kept = json.loads(Path(answer.data["wrote"]).read_text())
+    assert (kept["connector"], kept["offset"], kept["partition"]) == (
+        "shop",
+        {"file": "b.000001", "pos": 4},
+        {"server": "shop"},
+    )
+    named = cdc("offset", "backup", "shop", "--file", str(tmp_path / "o.json"), "-o", "json")
+    assert named.data["wrote"] == str(tmp_path / "o.json")
+
+
+def test_offset_restore_writes_as_a_transaction_under_the_lease(
+    cdc: Callable[..., Answer], shop: Any, spec: Any, tmp_path: Path
+) -> None:
+    write = spec(offsets.flow, "write", None)
+    file = str(tmp_path / "o.json")
+    cdc("offset", "backup", "shop", "--file", file)
+    answer = cdc("offset", "restore", "shop", file, "--yes", "-o", "json")
+    assert answer.status == 0
+    assert write.call_args.args[1:] == (
+        {"server": "shop"},
+        {"file": "b.000001", "pos": 4},
+        {"file": "b.000001", "pos": 4},
+    )
+    assert shop.clients.connector.stopped
+    assert shop.clients.control.leases == ["acquired", "released"]
+
+
+def test_an_offset_that_was_rejected_gives_the_lease_back(cdc: Callable[..., Answer], shop: Any, spec: Any) -> None:
+    spec(offsets.flow, "write", OffsetRejectedError("not valid: no file"))
+    answer = cdc("offset", "set", "shop", "{}", "--yes")
+    assert (answer.status, answer.err) == (1, "error: not valid: no file\n")
+    assert shop.clients.control.leases == ["acquired", "released"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("set", "shop", "pos=4", "--yes"), "not a JSON object"),
+        (("set", "shop", '{"file": "b.000001", "pos": 4}'), "Add --yes"),
+        (("restore", "shop", "/nowhere/o.json", "--yes"), "can't be read: No such file"),
+    ],
+)
+def test_an_offset_command_that_is_not_clear_changes_nothing(
+    words: tuple[str, ...], said: str, cdc: Callable[..., Answer], shop: Any, spec: Any
+) -> None:
+    write = spec(offsets.flow, "write", None)
+    answer = cdc("offset", *words)
+    assert (answer.status, write.call_count, shop.clients.connector.stopped) == (2, 0, False)
+    assert said in answer.err
+
+
+def test_no_offset_is_written_while_a_recovery_is_open(cdc: Callable[..., Answer], shop: Any, spec: Any) -> None:
+    write = spec(offsets.flow, "write", None)
+    shop.clients.control.recovery = {"run_id": "manual__1"}
+    answer = cdc("offset", "set", "shop", "{}", "--yes")
+    assert (answer.status, write.call_count) == (2, 0)
+    assert "a recovery is open" in answer.err
+
+
+# ---- init -----------------------------------------------------------------------------------------
+
+
+def test_init_says_how_airflow_finds_the_dags(cdc: Callable[..., Answer], tmp_path: Path) -> None:
+    bundle = cdc("init", "-o", "json").data
+    assert (Path(bundle["kwargs"]["path"]) / "cdc_recovery.py").exists()
+    assert cdc("init", "--stub", str(tmp_path)).status == 0
+    lines = (tmp_path / commands.STUB_NAME).read_text().splitlines()
+    assert len(lines) == 3
+    assert {"airflow", "dag"} <= set(
+        (tmp_path / commands.STUB_NAME).read_text().lower().replace("_", " ").replace(".", " ").split()
+    )
+    assert cdc("init", "--stub", str(tmp_path / "none")).status == 2
+
+
+def test_no_command_shows_a_secret(cdc: Callable[..., Answer], spec: Any) -> None:
+    spec(commands, "observe", replace(HEALTHY, source=Unknown(str(SourceError("refused", where="db")))))
+    spec(commands, "doctor_installation", [])
+    spec(commands, "doctor_pipeline", [])
+    for words in (("pipelines",), ("diagnose", "shop"), ("plan", "shop"), ("doctor",)):
+        answer = cdc(*words, "-o", "json")
+        assert not any(secret in answer.out + answer.err for secret in SECRETS.values())

@@ -1,0 +1,217 @@
+"""The DAGs: they load, they have the shape of a recovery, and a run of one goes as it must."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from unittest.mock import create_autospec, patch
+
+import pytest
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+from airflow.sdk import DAG
+
+from airflow_cdc.core.errors import ConfigError, SourceError
+from airflow_cdc.dags import _factory
+from airflow_cdc.operators import connector, diagnose, hold, offset, publish, report, watermark
+from airflow_cdc.operators import open as opening
+from airflow_cdc.operators.base import CdcOperator
+
+from .conftest import REGISTRY
+from .test_operators import decided
+
+FOLDER = Path(_factory.__file__).parent
+
+EDGES = {
+    "diagnose": {"approve"},
+    "approve": {"restart_connector", "open_recovery"},
+    "restart_connector": {"report"},
+    "open_recovery": {"stop_connector"},
+    "stop_connector": {"hold_binlog", "fence_and_watermark"},
+    "hold_binlog": set(),
+    "fence_and_watermark": {"recover"},
+    "recover": {"reset_offset", "verify"},
+    "reset_offset": {"resume_connector"},
+    "resume_connector": {"publish", "release_hold"},
+    "verify": {"publish"},
+    "release_hold": set(),
+    "publish": {"close"},
+    "close": {"report"},
+    "report": set(),
+}
+
+
+def loaded(folder: Path = FOLDER) -> Any:
+    """What Airflow's own loader makes of the folder."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    return DagBag(dag_folder=folder)
+
+
+def test_the_folder_loads_without_an_import_error(airflow_db: Path, registry: Path) -> None:
+    bag = loaded()
+    assert bag.import_errors == {}
+    assert set(bag.dags) == {"cdc_recovery", "cdc_apply__shop"}
+
+
+def test_without_a_registry_there_is_nothing_to_apply_and_no_error(
+    airflow_db: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("AIRFLOW__CDC__REGISTRY", str(tmp_path / "none.yaml"))
+    bag = loaded()
+    assert bag.import_errors == {}
+    assert set(bag.dags) == {"cdc_recovery"}
+
+
+def test_a_bad_registry_is_one_import_error_that_names_it(airflow_db: Path, registry: Path) -> None:
+    registry.write_text(REGISTRY.replace("namespace:", "name_space:"))
+    bag = loaded()
+    assert set(bag.dags) == {"cdc_recovery"}
+    (error,) = bag.import_errors.values()
+    assert "pipelines.yaml, pipeline 'shop'" in error
+    with pytest.raises(ConfigError, match="namespace"):
+        _factory.registered()
+
+
+def test_the_stub_shows_the_same_dags(airflow_db: Path, registry: Path, tmp_path: Path) -> None:
+    from airflow_cdc.cli.commands import STUB, STUB_NAME
+
+    folder = tmp_path / "dags"
+    folder.mkdir()
+    (folder / STUB_NAME).write_text(STUB)
+    bag = loaded(folder)
+    assert bag.import_errors == {}
+    assert set(bag.dags) == {"cdc_recovery", "cdc_apply__shop"}
+
+
+def test_parsing_imports_nothing_heavy(registry: Path) -> None:
+    heavy = "('pyspark', 'kafka', 'great_expectations', 'pandas')"
+    script = f"import sys, airflow_cdc.dags._factory; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.strip().splitlines()[-1] == "[]"
+
+
+def test_shape_of_the_recovery(registry: Path) -> None:
+    dag = _factory.recovery_dag()
+    assert {task.task_id: set(task.downstream_task_ids) for task in dag.tasks} == EDGES
+    assert {task.task_id for task in dag.tasks if task.is_teardown} == {"release_hold", "report"}
+    assert all(task.retries == 0 for task in dag.tasks)
+    assert dag.schedule is None
+
+
+def test_form_of_the_recovery(registry: Path) -> None:
+    form = {name: _factory.recovery_dag().params.get_param(name).serialize() for name in _factory.recovery_params([])}
+    assert form["pipeline"]["schema"]["examples"] == ["shop"]
+    assert {"auto", "full_snapshot"} <= set(form["strategy"]["schema"]["enum"])
+    assert (form["strategy"]["value"], form["tables"]["value"], form["approved"]["value"]) == ("auto", [], False)
+
+
+def test_an_apply_dag_runs_one_at_a_time_by_schedule(registry: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__CDC__APPLY_SCHEDULE", "*/5 * * * *")
+    (dag,) = _factory.apply_dags().values()
+    assert (dag.dag_id, dag.max_active_runs, dag.catchup, dag.schedule) == ("cdc_apply__shop", 1, False, "*/5 * * * *")
+    (task,) = dag.tasks
+    assert (task.app, task.pipeline) == ("apply_changes", "shop")  # type: ignore[attr-defined]
+
+
+def test_execute_of_an_operator_stays_short() -> None:
+    import inspect
+
+    for cls in {type(task) for task in _factory.recovery_dag().tasks}:
+        if cls.__module__.startswith("airflow_cdc") and "execute" in vars(cls):
+            assert len(inspect.getsource(cls.execute).splitlines()) <= 25, cls
+    assert len(inspect.getsource(CdcOperator.execute).splitlines()) <= 25
+
+
+# ---- whole runs ------------------------------------------------------------------------------------
+
+# such a run starts Airflow's API server in this process, whose libraries warn about each other
+in_process = pytest.mark.filterwarnings("default")
+
+FLOWS: dict[str, tuple[Any, str]] = {
+    "diagnose": (diagnose, "decide"),
+    "open_recovery": (opening, "open_recovery"),
+    "restart_connector": (connector.connector, "restart"),
+    "stop_connector": (connector.connector, "stop"),
+    "hold_binlog": (hold, "hold"),
+    "fence_and_watermark": (watermark, "fence_and_watermark"),
+    "reset_offset": (offset, "reset_offset"),
+    "resume_connector": (connector.connector, "resume"),
+    "publish": (publish, "publish"),
+    "close": (report, "close"),
+}
+
+
+@pytest.fixture
+def flows(connections: dict[str, str], registry: Path, airflow_db: Path) -> Iterator[dict[str, Any]]:
+    """Every step of `flows` and spark-submit, autospecced; by the task that calls it."""
+    with ExitStack() as stack:
+        made = {}
+        for task, (module, name) in FLOWS.items():
+            made[task] = create_autospec(getattr(module, name), return_value={"done": task})
+            stack.enter_context(patch.object(module, name, made[task]))
+        made["report"] = create_autospec(report.ReportOperator.step, return_value={"page": "/r/report.html"})
+        stack.enter_context(patch.object(report.ReportOperator, "step", made["report"]))
+        made["release_hold"] = create_autospec(hold.ReleaseHold.step, return_value={"released": True})
+        stack.enter_context(patch.object(hold.ReleaseHold, "step", made["release_hold"]))
+        made["spark"] = create_autospec(SparkSubmitHook.submit, return_value=None)
+        stack.enter_context(patch.object(SparkSubmitHook, "submit", made["spark"]))
+        made["diagnose"].return_value = decided()
+        yield made
+
+
+def ran(pipeline: str = "shop") -> tuple[str, dict[str, str]]:
+    """Run cdc_recovery to its end → its state, and each task's."""
+    dag: DAG = _factory.recovery_dag()
+    run = dag.test(run_conf={"pipeline": pipeline})
+    return str(run.state), {ti.task_id: str(ti.state) for ti in run.get_task_instances()}
+
+
+@in_process
+def test_a_whole_recovery(flows: dict[str, Any]) -> None:
+    state, tasks = ran()
+    assert state == "success"
+    assert tasks == {**dict.fromkeys(EDGES, "success"), "restart_connector": "skipped"}
+    called = {task: flow.call_count for task, flow in flows.items()}
+    assert called == {**dict.fromkeys(flows, 1), "restart_connector": 0, "spark": 2}
+
+
+@in_process
+def test_a_healthy_pipeline_is_left_alone(flows: dict[str, Any]) -> None:
+    flows["diagnose"].return_value = decided("HEALTHY", strategy="none")
+    state, tasks = ran()
+    assert state == "success"
+    assert tasks == {**dict.fromkeys(EDGES, "skipped"), "diagnose": "success"}
+    assert sum(flow.call_count for flow in flows.values()) == 1
+
+
+@in_process
+def test_a_restart_opens_no_recovery(flows: dict[str, Any]) -> None:
+    flows["diagnose"].return_value = decided("CONNECTOR_FAILED", strategy="restart")
+    state, tasks = ran()
+    assert state == "success"
+    done = {task for task, state in tasks.items() if state == "success"}
+    assert done == {"diagnose", "approve", "restart_connector", "report"}
+
+
+@in_process
+def test_a_failed_step_leaves_the_connector_stopped_and_is_reported(flows: dict[str, Any]) -> None:
+    flows["reset_offset"].side_effect = SourceError("W is gone")
+    state, tasks = ran()
+    assert state == "failed"
+    assert tasks["reset_offset"] == "failed"
+    assert (tasks["resume_connector"], tasks["publish"], tasks["close"]) == ("upstream_failed",) * 3
+    assert (tasks["release_hold"], tasks["report"]) == ("success", "success")
+    assert [flows[task].call_count for task in ("resume_connector", "publish", "close")] == [0, 0, 0]
+
+
+@in_process
+def test_an_unknown_pipeline_fails_in_the_first_task_only(flows: dict[str, Any]) -> None:
+    state, tasks = ran("shops")
+    assert state == "failed"
+    assert tasks["diagnose"] == "failed"
+    assert {task for task, state in tasks.items() if state == "failed"} == {"diagnose"}
+    assert sum(flow.call_count for flow in flows.values()) == 0
