@@ -10,6 +10,7 @@ from typing import Any
 from airflow.sdk import BaseOperator, Context
 
 from airflow_cdc import settings
+from airflow_cdc.core.errors import UsageError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.flows.run import Facts, Run, make_run
 from airflow_cdc.hooks.endpoints import resolve_endpoints
@@ -32,10 +33,14 @@ def open_run(
     return make_run(pipeline, resolve_endpoints(pipeline), run_id, settings.report_dir(reports), options)
 
 
-def asked_for(context: Context) -> dict[str, Any]:
-    """What the person who triggered the run asked for, as plain JSON."""
+def asked_for(context: Context, pipeline: Pipeline) -> dict[str, Any]:
+    """What the person who triggered the run asked for, as plain JSON. Raises UsageError for a table of no pipeline."""
     params = context.get("params") or {}
-    return {key: params[key] for key in ASKED if params.get(key)}
+    asked = {key: params[key] for key in ASKED if params.get(key)}
+    if unknown := sorted(set(asked.get("tables", ())) - set(pipeline.source.tables)):
+        known = ", ".join(pipeline.source.tables)
+        raise UsageError(f"pipeline {pipeline.name} has no table {unknown[0]}", todo=f"Choose from: {known}.")
+    return asked
 
 
 def plain(facts: Mapping[str, Any]) -> Facts:
@@ -80,4 +85,4 @@ class CdcOperator(BaseOperator):
     def open_run(self, context: Context) -> Run:
         """The run of this DAG run over this task's pipeline. Raises ConfigError or UsageError."""
         pipeline = find_pipeline(self.pipeline, self.registry)
-        return open_run(pipeline, context["run_id"], asked_for(context), self.report_dir)
+        return open_run(pipeline, context["run_id"], asked_for(context, pipeline), self.report_dir)

@@ -102,7 +102,7 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
             "run_id": context["run_id"],
             "try_number": context["ti"].try_number,
             "report_dir": settings.report_dir(self.report_dir),
-            "options": asked_for(context),
+            "options": asked_for(context, pipeline),
         }
 
     def _preflight(self) -> dict[str, str]:
@@ -134,7 +134,13 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
         """Point spark-submit at the launcher and the file; nothing here is secret."""
         self.application = str(Path(spark_main.__file__).resolve())
         self.application_args = [self.app, "--settings", str(path)]
-        self.conf = {"spark.redaction.regex": REDACTED, **tuning, **settings.spark_conf(), **(self.conf or {})}
+        self.conf = {
+            "spark.redaction.regex": REDACTED,
+            "spark.log.level": "WARN",
+            **tuning,
+            **settings.spark_conf(),
+            **(self.conf or {}),
+        }
         self.jars = ",".join(filter(None, (settings.spark_jars(), self.jars))) or None
         self.packages = ",".join(filter(None, (settings.spark_packages(), self.packages))) or None
         # a worker with another interpreter lacks this environment's packages
@@ -165,10 +171,10 @@ class ApplyChangesOperator(CdcSparkOperator):
         super().__init__(app="apply_changes", **kwargs)
 
     def execute(self, context: Context) -> Facts:
-        asked = asked_for(context)
+        pipeline = find_pipeline(self.pipeline, self.registry)
+        asked = asked_for(context, pipeline)
         if not asked.get("replay"):
-            run = open_run(find_pipeline(self.pipeline, self.registry), context["run_id"], asked, self.report_dir)
-            self._worth_it(pending(run))
+            self._worth_it(pending(open_run(pipeline, context["run_id"], asked, self.report_dir)))
         return super().execute(context)
 
     def _worth_it(self, waiting: Facts) -> None:

@@ -163,6 +163,16 @@ def test_an_error_of_a_step_is_passed_on(step: Any) -> None:
         offset.ResetOffsetOperator(task_id="t", pipeline="shop").execute(context())
 
 
+def test_a_table_of_another_pipeline_is_one_clear_error(step: Any) -> None:
+    decide = step(diagnose, "decide", DECISION)
+    task = diagnose.CdcDiagnoseOperator(task_id="t", pipeline="shop")
+    with pytest.raises(UsageError, match=r"pipeline shop has no table shop\.order\. Choose from: shop\.customers"):
+        task.execute(context(tables=["shop.order"]))
+    assert decide.call_count == 0
+    task.execute(context(tables=["shop.orders"]))
+    assert decide.call_args.args[0].options == {"tables": ["shop.orders"]}
+
+
 def test_an_unknown_pipeline_is_one_clear_error(step: Any) -> None:
     with pytest.raises(UsageError, match=r"no pipeline 'shops' \(.*pipelines.yaml\)\. Did you mean 'shop'"):
         diagnose.CdcDiagnoseOperator(task_id="t", pipeline="shops").execute(context())
