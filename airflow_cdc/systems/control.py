@@ -18,7 +18,7 @@ from pyiceberg.table.snapshots import Snapshot
 from airflow_cdc.core.errors import CdcError, LeaseHeldError, UnknownStateError, UsageError
 from airflow_cdc.core.observation import ControlFacts
 from airflow_cdc.core.stamp import Stamp
-from airflow_cdc.systems.iceberg_catalog import Change, commit
+from airflow_cdc.systems.iceberg_catalog import Change, MissingTableError, commit
 from airflow_cdc.systems.lake import Lake, ident
 from airflow_cdc.systems.snapshots import delete_lists, empty_commit, head_of, last_sequence, lineage, summary_of
 
@@ -109,14 +109,16 @@ class Control:
             result.update(_written(wanted, document, token))
             return empty_commit(table, {STATE: _dump(result)}, keep=KEEP_SNAPSHOTS)
 
-        self._ensure()
-        table = commit(self._lake.catalog, ident(CONTROL_NAMESPACE, self.pipeline), build, what=what)
+        try:
+            table = self._commit(build, what)
+        except MissingTableError:
+            self._lake.ensure_table(CONTROL_NAMESPACE, self.pipeline, COLUMNS, PROPERTIES, format_version=2)
+            table = self._commit(build, what)
         delete_lists(table, before)
         return _public(result)
 
-    def _ensure(self) -> None:
-        if not self._lake.exists(CONTROL_NAMESPACE, self.pipeline):
-            self._lake.ensure_table(CONTROL_NAMESPACE, self.pipeline, COLUMNS, PROPERTIES, format_version=2)
+    def _commit(self, build: Callable[[Table], Change | None], what: str) -> Table:
+        return commit(self._lake.catalog, ident(CONTROL_NAMESPACE, self.pipeline), build, what=what)
 
     def _read(self, table: Table) -> Document:
         metadata = table.metadata

@@ -43,6 +43,7 @@ from airflow_cdc.systems.stage import (
     chain_of,
     check_main,
     new_stage,
+    own_properties,
     plan_publish,
     stage_name,
     staged_metadata,
@@ -229,10 +230,12 @@ class Lake:
         """All stages there are, of one table or of all."""
         if not self.catalog.namespace_exists((STAGE_NAMESPACE,)):
             return ()
+        prefix = stage_name(namespace, table, "") if namespace and table else ""
         found: list[Stage] = []
-        for name in self.catalog.list_tables((STAGE_NAMESPACE,)):
+        for _, name in self.catalog.list_tables((STAGE_NAMESPACE,)):
             with suppress(MissingTableError):  # dropped since it was listed
-                found.append(Stage.from_properties(self.table(*name[-2:]).properties))
+                if name.startswith(prefix):
+                    found.append(Stage.from_properties(self.table(STAGE_NAMESPACE, name).properties))
         return tuple(s for s in found if namespace in {None, s.namespace} and table in {None, s.table})
 
     def stage_head(self, stage: Stage) -> int:
@@ -253,8 +256,9 @@ class Lake:
         *,
         over_compaction: bool = False,
     ) -> PublishResult:
-        """Make the verified snapshot the target's main, schema included, in one commit.
+        """Make the verified snapshot the target's main in one commit, with its schema and the stage's own properties.
 
+        Own properties are those whose names start with `cdc.`, as its writer set them; `properties` win over them.
         Stands only if main is still `expected_head` (with `over_compaction`: or only compactions came on
         top); else StaleHeadError names the commits. Calling it again after it stood changes nothing.
         """
@@ -267,7 +271,9 @@ class Lake:
                 return None
             head = check_main(target.metadata, stage, expected_head, over_compaction=over_compaction)
             staged = self.table(*stage.identifier).metadata
-            change = plan_publish(target.metadata, staged, stage, snapshot_id, properties=properties or {})
+            change = plan_publish(
+                target.metadata, staged, stage, snapshot_id, properties=own_properties(staged) | dict(properties or {})
+            )
             seen.update(
                 already=False, previous=head, schema=target.metadata.current_schema_id, over=head != expected_head
             )

@@ -47,6 +47,7 @@ from airflow_cdc.systems.snapshots import (
 )
 
 STAGE_NAMESPACE = "cdc_stage"
+OWN = "cdc."
 PROPERTY = "cdc.stage."
 
 # Commits that main may see (compactions) between staging and publishing. Sequence numbers must grow along
@@ -284,6 +285,11 @@ def stale(target: TableMetadata, stage: Stage, expected_head: int) -> StaleHeadE
     )
 
 
+def own_properties(staged: TableMetadata) -> dict[str, str]:
+    """What the stage's writer noted about the rows (`cdc.…`), without what describes the stage itself."""
+    return {k: v for k, v in staged.properties.items() if k.startswith(OWN) and not k.startswith(PROPERTY)}
+
+
 def plan_publish(
     target: TableMetadata, staged: TableMetadata, stage: Stage, snapshot_id: int, *, properties: Mapping[str, str]
 ) -> Change:
@@ -300,8 +306,8 @@ def plan_publish(
     updates.append(set_ref(MAIN_BRANCH, snapshot_id, old=target.refs.get(MAIN_BRANCH)))
     if stage.label in target.refs:
         updates.append(make(RemoveSnapshotRefUpdate, ref_name=stage.label))
-    if properties:
-        updates.append(SetPropertiesUpdate(updates=dict(properties)))
+    if changed := {key: value for key, value in properties.items() if target.properties.get(key) != value}:
+        updates.append(SetPropertiesUpdate(updates=changed))
     requirements = (
         AssertTableUUID(uuid=target.table_uuid),
         make(AssertRefSnapshotId, ref=MAIN_BRANCH, snapshot_id=head_of(target)),

@@ -539,6 +539,19 @@ def test_published_properties_and_kept_retention(shop: Lake) -> None:
     assert not any(key.startswith("cdc.stage.") for key in metadata.properties)
 
 
+def test_what_the_writer_noted_on_the_stage_is_published_with_the_rows(shop: Lake) -> None:
+    stage = shop.stage("shop", "orders", "x")
+    for properties in ({"cdc.definition": "of the source", "write.parquet.compression-codec": "none"},):
+        shop.table(*stage.identifier).transaction().set_properties(properties).commit_transaction()
+    head = append_staged(shop, stage, 1)
+    assert "cdc.definition" not in shop.table("shop", "orders").properties
+    shop.publish(stage, head, stage.base_head)
+    properties = shop.table("shop", "orders").properties
+    assert properties["cdc.definition"] == "of the source"
+    assert "write.parquet.compression-codec" not in properties
+    assert shop.table(*shop.stage("shop", "orders", "y").identifier).properties["cdc.definition"] == "of the source"
+
+
 # commits whose answer is lost
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -289,3 +290,31 @@ def test_spark_and_pyiceberg_write_the_embedded_catalog_at_once(lake: Lake, spar
         thread.join(timeout=240)
     assert failures == []
     assert [lake.facts("shop", name).rows for name in names] == [6, 6, 0, 0]
+
+
+def test_spark_waits_for_a_writer_of_the_embedded_catalog(spark: SparkSession, lake_properties: dict[str, str]) -> None:
+    """A lock that is held for longer than the driver's own patience (3 s) delays a commit; it does not fail it."""
+    patient = Lake(f"patient_{uuid.uuid4().hex[:6]}", lake_properties)
+    patient.ensure_table("shop", "orders", COLUMNS)
+    for key, value in patient.spark_conf().items():
+        if key.startswith("spark.sql.catalog."):
+            spark.conf.set(key, value)
+    held = threading.Event()
+    holder = threading.Thread(target=hold_the_file, args=(lake_properties["uri"].removeprefix("sqlite:///"), held))
+    spark.table(f"{patient.name}.shop.orders").collect()
+    holder.start()
+    assert held.wait(30)
+    spark.sql(f"INSERT INTO {patient.name}.shop.orders VALUES (1, 'x', 1)")
+    holder.join(60)
+    assert patient.facts("shop", "orders").rows == 1
+    patient.close()
+
+
+def hold_the_file(path: str, held: threading.Event, seconds: float = 8.0) -> None:
+    """Hold SQLite's write lock."""
+    connection = sqlite3.connect(path, isolation_level=None, timeout=30)
+    connection.execute("BEGIN IMMEDIATE")
+    held.set()
+    threading.Event().wait(seconds)
+    connection.execute("COMMIT")
+    connection.close()
