@@ -131,7 +131,6 @@ def java_command(heap: str, log_config: Path, class_path: str, main: str, *args:
         f"-Xmx{heap}",
         "-Xms64m",
         "-XX:+UseSerialGC",
-        "-XX:TieredStopAtLevel=4",
         "-Djava.awt.headless=true",
         f"-Dlog4j.configuration=file:{log_config}",
         "-cp",
