@@ -28,6 +28,7 @@ from airflow_cdc.operators.base import open_run
 from airflow_cdc.registry import get_pipeline, load_registry
 
 AUTO = "auto"
+PACKAGE = Path(airflow_cdc.__file__).parent
 STUB_NAME = "cdc_dags.py"
 STUB = '''"""Shows Airflow every DAG of airflow-provider-cdc."""
 from airflow_cdc.dags.cdc_apply import *
@@ -174,18 +175,35 @@ def _report_rows(report: RecoveryReport) -> list[dict[str, Any]]:
 
 @command
 def init(args: Namespace) -> int:
-    """Print the DAG bundle's configuration entry, or write the stub."""
+    """Write a commented registry where there is none, and say how Airflow finds the DAGs (or write a stub of them)."""
+    facts: dict[str, Any] = {"registry": _first_registry(settings.registry_path(args.registry))}
     if args.stub:
-        path = Path(args.stub).expanduser() / STUB_NAME
-        if not path.parent.is_dir():
-            raise UsageError("the folder does not exist", where=str(path.parent), todo="Name your DAGs folder.")
-        path.write_text(STUB)
-        emit(args, {"wrote": str(path)}, pairs({"wrote": str(path)}))
-        return 0
-    bundle = {
+        facts["stub"] = _stub(Path(args.stub).expanduser() / STUB_NAME)
+    else:
+        facts["add to [dag_processor] dag_bundle_config_list"] = _bundle()
+    emit(args, facts, pairs(facts))
+    return 0
+
+
+def _first_registry(path: Path) -> str:
+    if path.exists():
+        return f"{path} (exists, left as it is)"
+    if not path.parent.is_dir():
+        raise UsageError("the folder of the registry does not exist", where=str(path.parent), todo="Create it first.")
+    path.write_text((PACKAGE / "templates" / "pipelines.yaml").read_text())
+    return f"{path} (written: adapt it)"
+
+
+def _stub(path: Path) -> str:
+    if not path.parent.is_dir():
+        raise UsageError("the folder does not exist", where=str(path.parent), todo="Name your DAGs folder.")
+    path.write_text(STUB)
+    return f"{path} (written)"
+
+
+def _bundle() -> dict[str, Any]:
+    return {
         "name": "airflow-provider-cdc",
         "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle",
-        "kwargs": {"path": str(Path(airflow_cdc.__file__).parent / "dags")},
+        "kwargs": {"path": str(PACKAGE / "dags")},
     }
-    emit(args, bundle, pairs({"add to the list [dag_processor] dag_bundle_config_list": bundle}))
-    return 0

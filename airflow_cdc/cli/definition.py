@@ -95,7 +95,7 @@ def get_cdc_cli_commands() -> list[CLICommand]:
                 _action("verify", "Show what the last recovery proved, table by table", ARG_PIPELINE, ARG_RUN_ID),
                 _offset(),
                 _dead_letters(),
-                _action("init", "Say how Airflow finds this provider's DAGs", ARG_STUB),
+                _action("init", "Write a first pipelines.yaml, and say how Airflow finds the DAGs", ARG_STUB),
             ),
         )
     ]

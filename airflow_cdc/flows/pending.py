@@ -8,10 +8,12 @@ from airflow_cdc.flows.captured import topic_names
 from airflow_cdc.flows.run import Facts, Run
 
 CONTROL_NAMESPACE = "cdc_control"
+# after so many tries only a person asks for another (spark_apps/dead_letters.py says the same, and needs Spark to say it)
+MAX_ATTEMPTS = 5
 
 
 def pending(run: Run) -> Facts:
-    """What waits: `{"recovery": run id or None, "tables": [behind…], "dead_letters": unresolved}`.
+    """What waits: `{"recovery": run id or None, "tables": [behind…], "dead_letters": to be tried again}`.
 
     A table counts as behind unless its stamp proves that it is not: whatever is odd is for the apply itself to judge.
     """
@@ -45,4 +47,5 @@ def _dead_letters(run: Run) -> int:
     lake, name = run.clients.lake, f"{run.pipeline.name}__dead_letters"
     if not lake.exists(CONTROL_NAMESPACE, name):
         return 0
-    return sum(when is None for when in lake.read_arrow(CONTROL_NAMESPACE, name)["resolved_at"].to_pylist())
+    letters = lake.read_arrow(CONTROL_NAMESPACE, name).select(["resolved_at", "attempts"]).to_pylist()
+    return sum(letter["resolved_at"] is None and letter["attempts"] < MAX_ATTEMPTS for letter in letters)
