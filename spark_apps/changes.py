@@ -96,9 +96,14 @@ def is_contradictory(watermark: Watermark | None) -> Column:
 
 
 def applicable(decoded: DataFrame, watermark: Watermark | None) -> DataFrame:
-    """The records that may change the table: its own, readable, and after W."""
+    """The records that may change the table: its own, readable, and after W.
+
+    Debezium sends a tombstone after each delete, for a table without a key too. There it has no key and says nothing
+    that the delete did not say.
+    """
     own = meta("stranger").isNull() & meta("bad").isNull()
-    return decoded.where(own & ~is_covered(watermark))
+    says_nothing = (meta("op") == TOMBSTONE) & ~fn.lit("key" in decoded.columns)
+    return decoded.where(own & ~is_covered(watermark) & ~says_nothing)
 
 
 def after_truncate(events: DataFrame, truncated_at: int | None) -> DataFrame:

@@ -147,7 +147,6 @@ def _bad(table: TableDef) -> Column:
         fn.when(op.isNull(), fn.lit("the value is not a change event: it has no op")),
         fn.when(~op.isin(*WITH_AFTER, DELETE, TRUNCATE, TOMBSTONE), fn.concat(fn.lit("unknown op "), op)),
         fn.when((op != TOMBSTONE) & fn.col("body.source.file").isNull(), fn.lit("the event has no source position")),
-        fn.when(op.isin(TOMBSTONE) & fn.lit(table.keyless), fn.lit("a tombstone in a topic of a table without a key")),
         fn.when(after & fn.col("after_map").isNull(), fn.lit("the event has no row after the change")),
         fn.when(before & fn.col("before_map").isNull(), fn.lit("the event has no row before the change")),
         fn.when(of_row, _bad_columns("the key's", "k", "key", "key_map", table.key_columns, nullable=False)) if table.key else None,
