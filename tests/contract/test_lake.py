@@ -628,6 +628,48 @@ def test_a_writer_of_another_ref_does_not_fail_a_publish(shop: Lake, monkeypatch
     assert shop.head("shop", "orders") == head
 
 
+def test_data_committed_between_look_and_publish_is_not_overwritten(
+    shop: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The guard is the commit's own expectation, not the look before it."""
+    stage = shop.stage("shop", "orders", "recov_1_1")
+    head = append_staged(shop, stage, 1)
+    real = shop.catalog.commit_table
+    moved: list[int] = []
+
+    def racing(*args: Any) -> Any:
+        monkeypatch.undo()
+        moved.append(append(shop, "shop", "orders", 7))
+        return real(*args)
+
+    monkeypatch.setattr(shop.catalog, "commit_table", racing)
+    with pytest.raises(StaleHeadError) as caught:
+        shop.publish(stage, head, stage.base_head, over_compaction=True)
+    assert caught.value.commits == (f"{moved[0]} append",)
+    assert ids(shop.read_arrow("shop", "orders")) == [7]
+
+
+def test_a_publish_that_was_killed_half_way_is_finished_by_the_next(
+    shop: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = append(shop, "shop", "orders", 1)
+    stage = shop.stage("shop", "orders", "recov_1_1")
+    head = append_staged(shop, stage, 2)
+    real = iceberg_catalog.write_metadata
+
+    def die_after(*args: Any) -> None:
+        real(*args)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(iceberg_catalog, "write_metadata", die_after)
+    with pytest.raises(KeyboardInterrupt):
+        shop.publish(stage, head, stage.base_head)
+    assert shop.head("shop", "orders") == before
+    monkeypatch.undo()
+    assert shop.publish(stage, head, stage.base_head).already is False
+    assert ids(shop.read_arrow("shop", "orders")) == [1, 2]
+
+
 # format v3
 
 

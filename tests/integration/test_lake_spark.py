@@ -6,11 +6,14 @@ import sqlite3
 import threading
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlparse
 
 import pytest
 
 from airflow_cdc.core.errors import StaleHeadError
+from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.stamp import ChunkLedger, Stamp
 from airflow_cdc.systems.lake import Lake
 from airflow_cdc.systems.stage import Stage
@@ -299,9 +302,9 @@ def test_spark_waits_for_a_writer_of_the_embedded_catalog(spark: SparkSession, l
     for key, value in patient.spark_conf().items():
         if key.startswith("spark.sql.catalog."):
             spark.conf.set(key, value)
+    folder = Path(urlparse(patient.table("shop", "orders").location()).path) / "metadata"
     held = threading.Event()
-    holder = threading.Thread(target=hold_the_file, args=(lake_properties["uri"].removeprefix("sqlite:///"), held))
-    spark.table(f"{patient.name}.shop.orders").collect()
+    holder = threading.Thread(target=hold_the_file, args=(lake_properties["uri"][len("sqlite:///") :], folder, held))
     holder.start()
     assert held.wait(30)
     spark.sql(f"INSERT INTO {patient.name}.shop.orders VALUES (1, 'x', 1)")
@@ -310,11 +313,13 @@ def test_spark_waits_for_a_writer_of_the_embedded_catalog(spark: SparkSession, l
     patient.close()
 
 
-def hold_the_file(path: str, held: threading.Event, seconds: float = 8.0) -> None:
-    """Hold SQLite's write lock."""
+def hold_the_file(path: str, folder: Path, held: threading.Event, seconds: float = 6.0) -> None:
+    """Hold SQLite's write lock until a commit has written its metadata file, and for `seconds` after that."""
+    before = len(list(folder.glob("*.json")))
     connection = sqlite3.connect(path, isolation_level=None, timeout=30)
     connection.execute("BEGIN IMMEDIATE")
     held.set()
+    poll_until(lambda: len(list(folder.glob("*.json"))) > before or None, timeout=120, what="a commit under way")
     threading.Event().wait(seconds)
     connection.execute("COMMIT")
     connection.close()
