@@ -90,9 +90,8 @@ def _text(value: Any) -> str:
 def _source_rows(
     mysql: Mapping[str, Any], schema: str, table: str, names: list[str], types: Mapping[str, tuple[str, str]]
 ) -> Iterator[Row]:
-    plain: dict[Any, Any] = {
-        k: v for k, v in conversions.items() if isinstance(k, type)
-    }  # values come as text, unconverted
+    # encoders only, no decoders: values come as text, unconverted
+    plain: dict[Any, Any] = {kind: encode for kind, encode in dict(conversions).items() if isinstance(kind, type)}
     plain |= dict.fromkeys(
         (FIELD_TYPE.JSON, FIELD_TYPE.TIME, FIELD_TYPE.DATETIME, FIELD_TYPE.TIMESTAMP, FIELD_TYPE.DATE), _text
     )
@@ -224,10 +223,15 @@ _BOTH: dict[str, Reader] = {
     "bit": _bits,
     "json": _json,
 }
-_SOURCE = {
+_SOURCE: dict[str, Reader] = {
     **_BOTH,
     **dict.fromkeys(_MOMENTS, _source_moment),
     **dict.fromkeys(_SHAPES, _source_geometry),
     "time": _source_time,
 }
-_SINK = {**_BOTH, **dict.fromkeys(_MOMENTS, _sink_moment), **dict.fromkeys(_SHAPES, _sink_geometry), "time": _int}
+_SINK: dict[str, Reader] = {
+    **_BOTH,
+    **dict.fromkeys(_MOMENTS, _sink_moment),
+    **dict.fromkeys(_SHAPES, _sink_geometry),
+    "time": _int,
+}
