@@ -16,6 +16,7 @@ from airflow_cdc.systems.kafka_connect import root_cause
 
 STOP_SECONDS = 60.0
 RUNNING_SECONDS = 120.0
+RESTART_GRACE_SECONDS = 60.0
 HEARTBEAT = "heartbeat.interval.ms"
 SNAPSHOT_MODE = "snapshot.mode"
 HEARTBEAT_MS = "1000"
@@ -63,11 +64,26 @@ def resume(run: Run) -> Facts:
 
 @step("restart_connector")
 def restart(run: Run) -> Facts:
-    """Restart a connector that failed for a passing reason, once; it must be RUNNING afterwards, or this fails."""
+    """Restart a failed connector, or start a stopped one, once; it must run and keep running, or this fails.
+
+    A restart is answered before it happens, so a FAILED seen at first may be the old one: it counts after a grace.
+    """
     name = run.pipeline.connector.name
-    run.clients.connector.restart(name)
+    if run.clients.connector.status(name)["connector"]["state"] in ("STOPPED", "PAUSED"):
+        run.clients.connector.resume(name)
+    else:
+        run.clients.connector.restart(name)
+    poll_until(lambda: _restarted(run), timeout=RESTART_GRACE_SECONDS, what=f"connector {name} to restart")
     run.clients.connector.wait_running(name, timeout=RUNNING_SECONDS)
     return {"connector": name, "state": "RUNNING"}
+
+
+def _restarted(run: Run) -> bool | None:
+    status = run.clients.connector.status(run.pipeline.connector.name)
+    states = [part["state"] for part in (status["connector"], *status["tasks"])]
+    if len(states) > 1 and set(states) == {"RUNNING"}:
+        return True
+    raise NotYet(", ".join(states))
 
 
 def change(run: Run, wanted: dict[str, str | None]) -> None:

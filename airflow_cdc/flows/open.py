@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.core.errors import ConfigError, LeaseHeldError
+from airflow_cdc.core.poll import NotYet, poll_until
 from airflow_cdc.flows import document
 from airflow_cdc.flows.run import LEASE_SECONDS, Facts, Run, step
 from airflow_cdc.systems.control import RecoveryOpenError
+
+APPLY_ENDS_SECONDS = 300.0
 
 
 @step("open_recovery")
@@ -16,10 +19,11 @@ def open_recovery(run: Run, decision: Mapping[str, Any]) -> Facts:
     """Take the lease and open (or take over) the recovery that `decision` planned.
 
     Safe to run again: the epoch of a recovery rises once. A recovery left open by a dead run is taken over
-    with its epoch, watermark and backups. Raises LeaseHeldError while another live run has the pipeline.
+    with its epoch, watermark and backups. Waits for an apply under way; raises LeaseHeldError
+    while another live recovery has the pipeline.
     """
     control = run.clients.control
-    control.acquire(run.run_id, LEASE_SECONDS)
+    poll_until(lambda: _leased(run), timeout=APPLY_ENDS_SECONDS, interval=2.0, what="the pipeline's lease to be free")
     _frozen(run, decision)
     try:
         control.open_recovery(
@@ -33,6 +37,17 @@ def open_recovery(run: Run, decision: Mapping[str, Any]) -> Facts:
         control.update(lambda state: _taken_over(state, run.run_id), f"takeover by {run.run_id}")
     opened = document.recovery(run)
     return {"epoch": opened["epoch"], "tables": opened["tables"], "taken_over_from": opened.get("taken_over_from")}
+
+
+def _leased(run: Run) -> bool | None:
+    """The lease, or a wait for its holder: an apply under way lets it go in a moment."""
+    try:
+        run.clients.control.acquire(run.run_id, LEASE_SECONDS)
+    except LeaseHeldError as held:
+        if run.clients.control.state()["recovery"] is not None:
+            raise  # another recovery, and that one lives
+        raise NotYet(str(held)) from held
+    return True
 
 
 def _taken_over(state: dict[str, Any], run_id: str) -> dict[str, Any] | None:
