@@ -217,7 +217,7 @@ def _apply_images(ctx: ApplyContext, batch: _Batch, decoded: DataFrame) -> int:
         raised = changes.Seen(batch.applied.high).raised(high).high
         summary = start.summary(replace(batch.applied, high=dict(raised)))
         merge_images(batch.name, start.table, net, summary, emptied=truncated_at is not None)
-        return counted.applicable - counted.reads - rows
+        return counted.applicable - counted.reads - counted.tombstones - rows
     finally:
         logged.unpersist()
 
@@ -274,7 +274,7 @@ def _result(
     stamp = ctx.lake.stamp(*target.stage.identifier)
     ends = {str(p): max(a, b) for p, (a, b) in start.ranges.items()}
     stamped = {} if stamp is None else stamp.offsets.get(start.topic, {}).get("partitions", {})
-    if start.topic_id and not start.empty and stamped != ends:
+    if not start.empty and stamped != ends:
         raise SinkError(
             f"the commit does not carry its stamp: {json.dumps(stamped)} instead of {json.dumps(ends)}",
             where=f"table {start.table.full_name}",

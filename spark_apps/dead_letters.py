@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -162,13 +162,10 @@ def _write(spark: SparkSession, statement: str) -> None:
                 return
 
 
-def as_records(spark: SparkSession, some: Sequence[DeadLetter]) -> DataFrame:
-    """Letters as tombstones of their keys (RAW_SCHEMA): decoding them gives the keys and nothing of the old rows."""
-    rows = [(one.topic, one.partition, one.offset, one.key, None) for one in some]
+def as_records(spark: SparkSession, some: Sequence[DeadLetter], topic: str) -> DataFrame:
+    """Letters as tombstones of their keys (RAW_SCHEMA), the offset being the place in `some`.
+
+    Decoding them gives the keys, and nothing of the old rows.
+    """
+    rows = [(topic, 0, at, None if one.key is None else bytearray(one.key), None) for at, one in enumerate(some)]
     return spark.createDataFrame(rows, RAW_SCHEMA)
-
-
-# (session, table, keys as DataFrame of the key's columns) → the rows of these keys in the source now, in sink types
-KeyReader = Callable[..., Any]
-
-Summary = Mapping[str, int]

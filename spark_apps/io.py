@@ -11,10 +11,10 @@ from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.spark_apps.envelope import RAW_SCHEMA
 
 if TYPE_CHECKING:
-    from airflow_cdc.systems.kafka import KafkaEndpoint
     from pyspark.sql import DataFrame, SparkSession
 
     from airflow_cdc.core.table import TableDef
+    from airflow_cdc.systems.kafka import KafkaEndpoint
     from airflow_cdc.systems.mysql import MySqlSource
 
 # topic → partition → (first offset, end offset); the end is not read.
@@ -92,6 +92,8 @@ def _pem(given: dict[str, Any]) -> dict[str, str]:
         options["kafka.ssl.keystore.type"] = "PEM"
         options["kafka.ssl.keystore.certificate.chain"] = _content(files["ssl.certfile"])
         options["kafka.ssl.keystore.key"] = _content(files["ssl.keyfile"] or files["ssl.certfile"])
+    if password := given.pop("ssl.password", None):
+        options["kafka.ssl.key.password"] = str(password)
     return options
 
 

@@ -62,7 +62,8 @@ class Start:
     """One table's batch, before it is read.
 
     Attributes:
-        ranges: partition → (first offset, end); partitions without a record included.
+        topic_id: "" if the topic does not exist (or the brokers are too old to have ids).
+        ranges: partition → (first offset, end); partitions without a record included, {} if there is no topic.
         begins: partition → the first offset the topic still has.
         watermark: changes at or before it are in the table already.
         fingerprint: of the definition the table's rows were written by; None if no commit says.
@@ -91,7 +92,7 @@ class Start:
     def summary(self, applied: Applied) -> dict[str, str]:
         """The properties of the commit that ends this batch."""
         ends = {str(p): max(start, end) for p, (start, end) in self.ranges.items()}
-        offsets = {self.topic: {"id": self.topic_id, "partitions": ends}} if self.topic_id else self.stamp.offsets
+        offsets = {self.topic: {"id": self.topic_id, "partitions": ends}} if self.ranges else self.stamp.offsets
         stamp = Stamp(self.stamp.epoch, self.stamp.watermark, offsets)
         at = {} if self.watermark is None else {SNAPSHOT_AT: json.dumps(self.watermark.to_json())}
         return {**stamp.to_summary(), APPLIED: applied.to_text(), FINGERPRINT: self.table.fingerprint, **(at if self.table.keyless else {})}
@@ -123,7 +124,7 @@ def plan_start(
     _check_epoch(stamp.epoch, epoch, where)
     known = stamp.offsets.get(topic)
     if state is None:
-        if known is not None and known["id"]:
+        if known is not None:
             raise _replaced(topic, "it does not exist any more", where)
         return Start(table, topic, "", stamp, {}, {}, _watermark(table, stamp, summary), Applied(), _fingerprint(summary))
     starts = _starts(known, state, where)

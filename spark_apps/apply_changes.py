@@ -1,0 +1,248 @@
+"""The application `apply_changes`: every table from its stamp to the topics' ends now, published table by table.
+
+What it knows is in the tables themselves. A run that dies anywhere has either published a table's batch with its
+stamp or not; the next run starts from the stamps and does the rest.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from airflow_cdc.core.apply_start import Start
+from airflow_cdc.core.errors import CdcError, ConfigError, SinkError, StaleHeadError
+from airflow_cdc.core.schema_change import DEFINITION, dump_definition
+from airflow_cdc.core.table import TableDef
+from airflow_cdc.flows.captured import captured
+from airflow_cdc.flows.captured import settings as connector_settings
+from airflow_cdc.flows.run import Facts, Run, step
+from airflow_cdc.spark_apps import dead_letters
+from airflow_cdc.spark_apps.app import open_app
+from airflow_cdc.spark_apps.apply import ApplyContext, ApplyTarget, Result, apply_table, start_of
+from airflow_cdc.spark_apps.dead_letters import MAX_ATTEMPTS, DeadLetter
+from airflow_cdc.spark_apps.io import read_topics, source_defaults
+from airflow_cdc.spark_apps.replay import KeyReader, replay, source_reader
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger("airflow_cdc.apply_changes")
+
+LABEL = "apply_"
+LEASE_SECONDS = 120
+Ends = Mapping[str, Mapping[int, int]]
+
+
+def main(settings: Mapping[str, Any]) -> Facts:
+    """Apply what waits. `settings` is what the operator wrote for the driver; its option `replay` asks for all letters."""
+    run, spark = open_app(settings, "apply_changes")
+    try:
+        return apply_changes(run, spark)
+    finally:
+        spark.stop()
+
+
+@step("apply_changes")
+def apply_changes(run: Run, spark: SparkSession) -> Facts:
+    """Apply and publish every table that has something new, under the pipeline's lease.
+
+    Returns {"tables": {table: result}}. Raises, once all tables were tried, the error of the table that stopped
+    (or one that names them all); LeaseHeldError while another run writes; SinkError while a recovery is open.
+    """
+    with _leased(run):
+        outcomes = _apply_all(run, spark)
+    errors = {table: outcome for table, outcome in outcomes.items() if isinstance(outcome, CdcError)}
+    if errors:
+        raise _summed(run, errors)
+    return {"tables": dict(outcomes)}
+
+
+@contextmanager
+def _leased(run: Run) -> Iterator[None]:
+    """Hold the pipeline's lease, renewed while we live: a killed apply must not keep the next one waiting for long."""
+    control, over = run.clients.control, threading.Event()
+
+    def renew() -> None:
+        while not over.wait(LEASE_SECONDS / 3):
+            try:
+                control.renew(run.run_id, LEASE_SECONDS)
+            except CdcError as error:  # the publish is safe without it; whoever took it is told by the log
+                log.warning("the lease could not be renewed: %s", error)
+
+    control.acquire(run.run_id, LEASE_SECONDS)
+    thread = threading.Thread(target=renew, name="lease", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        control.release(run.run_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One run's work: `ends` are fixed, and were taken before the definitions were read."""
+
+    run: Run
+    ctx: ApplyContext
+    ends: Ends
+    defaults: Mapping[str, Mapping[str, str | None]]
+    letters: Mapping[str, Sequence[DeadLetter]]
+    label: str
+    read_rows: KeyReader
+    every_letter: bool
+
+    def place(self, table: TableDef) -> tuple[str, str]:
+        """The sink table: namespace and name."""
+        return self.run.pipeline.sink.namespace, self.run.pipeline.sink_table(table.full_name)
+
+
+def _apply_all(run: Run, spark: SparkSession) -> dict[str, Result | CdcError]:
+    job, tables = _job(run, spark)
+    _drop_orphans(job, tables)
+    with ThreadPoolExecutor(max(1, min(job.ctx.threads, len(tables))), thread_name_prefix="apply") as pool:
+        outcomes = dict(zip((t.full_name for t in tables), pool.map(partial(_try_table, job), tables), strict=True))
+    _mirror(job, [t for t in tables if _published(outcomes[t.full_name])])
+    return outcomes
+
+
+def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[TableDef]]:
+    """Fix the ends first and read the definitions after: then none is older than an event of the batch."""
+    clients, facts = run.clients, run.clients.control.facts()
+    if facts.recovery is not None:
+        raise SinkError(
+            f"the recovery of run {facts.recovery.get('run_id')} is open: it catches up by itself",
+            where=run.where,
+            todo="Finish or abandon it first.",
+        )
+    wanted = list(run.options.get("tables") or run.pipeline.source.tables)
+    made = connector_settings(run)
+    topics = clients.transport.topic_states(list(made.topics(wanted)))
+    tables = list(captured(run, wanted).values())
+    endpoint = clients.transport.endpoint
+    ctx = ApplyContext(
+        spark, clients.lake, run.pipeline.name, facts.epoch, made, topics, lambda own, ranges: read_topics(own, endpoint, ranges)
+    )
+    found = dead_letters.unresolved(clients.lake, run.pipeline.name)
+    job = _Job(
+        run,
+        ctx,
+        {name: {p: end for p, (_, end) in state.partitions.items()} for name, state in topics.items()},
+        source_defaults(clients.source, tables),
+        {table.full_name: [one for one in found if one.table == table.full_name] for table in tables},
+        f"{LABEL}{uuid.uuid4().hex[:12]}",
+        source_reader(clients.source),
+        bool(run.options.get("replay")),
+    )
+    return job, tables
+
+
+def _try_table(job: _Job, table: TableDef) -> Result | CdcError:
+    """One table: nothing, or a stage, a batch, and a publish. Its error stops no other table."""
+    try:
+        check_nulls(job.ctx.settings.null_becomes_default, table, job.defaults[table.full_name])
+        mirror = job.run.clients.control.mirrored_stamp(table.full_name)
+        start = start_of(job.ctx, table, job.place(table), job.ends, mirror)
+        if start.empty and not _worth_a_try(job, job.letters[table.full_name]):
+            return {"table": table.full_name, "records": 0, "published": False}
+        stage = job.ctx.lake.stage(*job.place(table), job.label)
+        try:
+            target = ApplyTarget(table, stage, start.stamp, job.defaults[table.full_name])
+            return _apply_and_publish(job, target, start)
+        finally:
+            job.ctx.lake.drop_stage(stage)
+    except CdcError as error:
+        log.warning("%s stopped: %s", table.full_name, error)
+        return error
+
+
+def _apply_and_publish(job: _Job, target: ApplyTarget, start: Start) -> Result:
+    lake, name = job.ctx.lake, target.table.full_name
+    result = apply_table(job.ctx, target, job.ends)
+    letters = dead_letters.unresolved(lake, job.ctx.pipeline, name) if result["dead_letters"] else job.letters[name]
+    tried = _worth_a_try(job, letters)
+    after = start_of(job.ctx, target.table, target.stage.identifier, job.ends, start.stamp) if tried else start
+    right = replay(job.ctx, target, after, tried, job.read_rows)
+    if result["behind"]:
+        log.info("%s: the connector is repeating changes; published once it is past them", name)
+        return {**result, "published": False}
+    published, why = _publish(job, target)
+    if published:
+        dead_letters.resolve(job.ctx.spark, lake, job.ctx.pipeline, right)
+        dead_letters.count_attempt(job.ctx.spark, lake, job.ctx.pipeline, [one for one in tried if one not in right])
+    log.info("%s: %d records, %s", name, result["records"], "published" if published else why)
+    left = len(letters) - (len(right) if published else 0)
+    return {**result, "published": published, "not_published": why, "replayed": len(right), "unresolved": left}
+
+
+def _publish(job: _Job, target: ApplyTarget) -> tuple[bool, str]:
+    """Move main to the stage's head if it stands where the stage began; if not, say so: the next run does it again."""
+    lake, stage = job.ctx.lake, target.stage
+    definition = dump_definition(target.table)
+    known = lake.table(stage.namespace, stage.table).properties.get(DEFINITION)
+    properties = {} if known == definition else {DEFINITION: definition}
+    try:
+        lake.publish(stage, lake.stage_head(stage), stage.base_head, properties)
+    except StaleHeadError as error:
+        log.warning("%s is left for the next run: %s", target.table.full_name, error)
+        return False, str(error)
+    return True, ""
+
+
+def _worth_a_try(job: _Job, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
+    """The letters to read again: all if a person asks, else those that were not tried too often."""
+    return [one for one in letters if job.every_letter or one.attempts < MAX_ATTEMPTS]
+
+
+def _drop_orphans(job: _Job, tables: Sequence[TableDef]) -> None:
+    """Forget stages of dead applies: we hold the lease, so none of them will ever be published."""
+    ours = {job.place(table) for table in tables}
+    try:
+        for stage in job.ctx.lake.stages(job.run.pipeline.sink.namespace):
+            if stage.label.startswith(LABEL) and (stage.namespace, stage.table) in ours:
+                job.ctx.lake.drop_stage(stage)
+    except CdcError as error:  # another pipeline may drop one of its own meanwhile; it is tidied up next time
+        log.info("stages of dead applies were not all dropped: %s", error)
+
+
+def _published(outcome: Result | CdcError) -> bool:
+    return not isinstance(outcome, CdcError) and bool(outcome.get("published"))
+
+
+def _mirror(job: _Job, tables: Sequence[TableDef]) -> None:
+    """Keep the new stamps in the control table too: expiry may take every stamped snapshot of a table."""
+    stamps = {table.full_name: job.ctx.lake.stamp(*job.place(table)) for table in tables}
+    if stamps:
+        job.run.clients.control.mirror_stamps({name: stamp for name, stamp in stamps.items() if stamp})
+
+
+def check_nulls(null_becomes_default: bool, table: TableDef, defaults: Mapping[str, str | None]) -> None:
+    """Refuse a nullable column with a default when the converter writes that default in the place of NULL."""
+    hit = [column.name for column in table.mirrored if column.nullable and _has_default(defaults.get(column.name))]
+    if null_becomes_default and hit:
+        raise ConfigError(
+            f"NULL in {', '.join(hit)} arrives as the column's default",
+            where=f"table {table.full_name}",
+            todo="Set value.converter.replace.null.with.default=false on the connector, then recover the table.",
+        )
+
+
+def _has_default(default: str | None) -> bool:
+    # Debezium gives no default in its schema for the current time; "NULL" is how some servers write none
+    return default is not None and default.upper().partition("(")[0] not in {"CURRENT_TIMESTAMP", "NULL"}
+
+
+def _summed(run: Run, errors: Mapping[str, CdcError]) -> CdcError:
+    first, *others = errors.values()
+    if not others:
+        return first
+    names = ", ".join(f"{table} ({type(error).__name__})" for table, error in errors.items())
+    return SinkError(f"{len(errors)} tables stopped: {names}; the first: {first}", where=run.where, todo="See the log for each.")

@@ -1,0 +1,297 @@
+"""The application on a real broker and a real source: from the stamp to the topic's end, published, once."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_cdc.core.errors import LeaseHeldError, SchemaError, SinkError, TransportError
+from airflow_cdc.core.poll import poll_until
+from airflow_cdc.core.schema_change import DEFINITION
+from airflow_cdc.core.stamp import Stamp
+from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.types import sink_type
+from airflow_cdc.flows.run import Run
+from airflow_cdc.spark_apps import apply_changes as application
+from airflow_cdc.spark_apps import dead_letters
+from airflow_cdc.spark_apps.apply_changes import apply_changes
+from airflow_cdc.spark_apps.io import kafka_options, read_topics
+from airflow_cdc.spark_apps.merge import append_nothing
+from airflow_cdc.systems.kafka import KafkaEndpoint, KafkaTransport
+from airflow_cdc.systems.kafka_clients import admin, producer
+from airflow_cdc.systems.lake import Lake
+from tests.integration.apply_support import CONFIG, Topic
+from tests.integration.rig import Rig
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from stack.mysql import MySqlServer
+
+# kafka-python reads its own message schemas with a deprecated call
+pytestmark = pytest.mark.filterwarnings("ignore:(read_text|open_text) is deprecated:DeprecationWarning")
+
+ORDERS = "CREATE TABLE orders (id BIGINT PRIMARY KEY, name VARCHAR(40), qty INT)"
+NAMES = "CREATE TABLE names (code VARCHAR(20) COLLATE utf8mb4_general_ci PRIMARY KEY, n INT)"
+EVENTS = "CREATE TABLE events (kind VARCHAR(20), n INT)"
+
+
+class Connector:
+    """A connector of which only the configuration is asked."""
+
+    def __init__(self, schema: str) -> None:
+        self.settings = {**CONFIG, "database.include.list": schema}
+
+    def raw_config(self, name: str) -> dict[str, str]:
+        return self.settings
+
+
+class Scene:
+    """A database, its topics on the broker, its sink tables, and the run that applies."""
+
+    def __init__(self, rig: Rig, kafka: str, folder: Path) -> None:
+        self.rig, self.transport, self.folder = rig, KafkaTransport(KafkaEndpoint(kafka)), folder
+        self.topics: dict[str, Topic] = {}
+        self.connector = Connector(rig.schema)
+
+    def table(self, ddl: str, *rows: tuple[Any, ...], partitions: int = 1) -> Topic:
+        """A table on both sides, its sink stamped at the start of its new topic."""
+        self.rig.run(ddl)
+        made = self.rig.table(ddl.split()[2])
+        topic = self.topics[made.name] = Topic(made, partitions=partitions)
+        with admin(self.transport.endpoint) as client:
+            wanted = {"num_partitions": partitions, "replication_factor": 1, "configs": {}}
+            client.create_topics({topic.name: wanted}, wait_for_metadata=True)
+        topic.id = poll_until(lambda: self._id(topic.name), timeout=20, what=f"{topic.name} to exist")
+        columns = [(c.name, sink_type(c)) for c in made.mirrored]
+        self.rig.lake.ensure_table(self.rig.schema, made.name, columns)
+        if rows:
+            schema = ", ".join(f"`{name}` {kind}" for name, kind in columns)
+            self.rig.spark.createDataFrame(list(rows), schema).writeTo(self.name(made)).append()
+        offsets = {topic.name: {"id": topic.id, "partitions": {str(p): 0 for p in range(partitions)}}}
+        append_nothing(self.rig.spark, self.name(made), Stamp(0, None, offsets).to_summary())
+        return topic
+
+    def _id(self, name: str) -> str | None:
+        state = self.transport.topic_states([name]).get(name)
+        return state.id if state else None
+
+    def name(self, made: TableDef) -> str:
+        return f"`{self.rig.lake.name}`.`{self.rig.schema}`.`{made.name}`"
+
+    def send(self, topic: Topic) -> None:
+        """Everything new in the topic in memory goes to the broker."""
+        sent = sum(end for _, end in self.transport.topic_states([topic.name])[topic.name].partitions.values())
+        with producer(self.transport.endpoint) as client:
+            for partition, _, key, value in topic.records[sent:]:
+                client.send(topic.name, key=key, value=value, partition=partition)
+            client.flush(30)
+
+    def run(self, *tables: str, run_id: str = "run-1", **options: Any) -> Run:
+        made = self.rig.recovery_run(tables or tuple(self.topics), self.folder, self.connector, self.transport)
+        return replace(made, run_id=run_id, options=options)
+
+    def apply(self, *tables: str, **options: Any) -> dict[str, Any]:
+        """One run of the application; table (without schema) → result."""
+        done = apply_changes(self.run(*tables, **options), self.rig.spark)["tables"]
+        return {name.partition(".")[2]: result for name, result in done.items()}
+
+    def rows(self, table: str) -> list[tuple[Any, ...]]:
+        found = self.rig.lake.read_arrow(self.rig.schema, table).to_pylist()
+        return sorted((tuple(row.values()) for row in found), key=repr)
+
+    def stages(self) -> list[str]:
+        return [stage.label for stage in self.rig.lake.stages(self.rig.schema)]
+
+
+@pytest.fixture
+def scene(  # noqa: PLR0917 - fixtures
+    mysql: MySqlServer,
+    kafka: str,
+    spark: SparkSession,
+    lake_properties: dict[str, str],
+    databases: Callable[..., str],
+    tmp_path: Path,
+) -> Scene:
+    return Scene(Rig(mysql, spark, Lake("lake", lake_properties), databases(prefix="app")), kafka, tmp_path)
+
+
+def test_applies_publishes_mirrors_and_does_nothing_twice(scene: Scene) -> None:
+    orders, events = scene.table(ORDERS, (9, "nine", 9), partitions=3), scene.table(EVENTS)
+    orders.event("c", None, {"id": 1, "name": "a😀", "qty": 1}, partition=0)
+    orders.event("c", None, {"id": 2, "name": "b", "qty": 2}, partition=2)
+    orders.event("d", {"id": 9}, None, partition=2)
+    events.create(kind="x", n=1)
+    scene.send(orders)
+    scene.send(events)
+    done = scene.apply()
+    assert done["orders"]["published"]
+    assert scene.rows("orders") == [(1, "a😀", 1), (2, "b", 2)]
+    assert scene.rows("events") == [("x", 1)]
+    head = scene.rig.lake.head(scene.rig.schema, "orders")
+    stamp = scene.rig.lake.stamp(scene.rig.schema, "orders")
+    assert stamp is not None
+    assert stamp.offsets[orders.name]["partitions"] == {"0": 1, "1": 0, "2": 2}
+    mirrored = scene.run().clients.control.mirrored_stamp(f"{scene.rig.schema}.orders")
+    assert mirrored is not None
+    assert mirrored.offsets == stamp.offsets
+    assert DEFINITION in scene.rig.lake.table(scene.rig.schema, "orders").properties
+    assert scene.stages() == []
+    assert scene.run().clients.control.facts().lease is None
+
+    again = scene.apply(run_id="run-2")
+    assert (again["orders"]["records"], again["orders"]["published"]) == (0, False)
+    assert scene.rig.lake.head(scene.rig.schema, "orders") == head
+
+
+def test_a_head_that_moved_meanwhile_is_left_to_the_next_run(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    orders = scene.table(ORDERS)
+    orders.create(id=1, name="a", qty=1)
+    scene.send(orders)
+    real = application.apply_table
+
+    def meddled(*args: Any, **kwargs: Any) -> Any:
+        result = real(*args, **kwargs)
+        scene.rig.spark.sql(f"INSERT INTO {scene.name(orders.table)} VALUES (50, 'by hand', 0)")
+        return result
+
+    monkeypatch.setattr(application, "apply_table", meddled)
+    done = scene.apply()
+    assert not done["orders"]["published"]
+    assert scene.rows("orders") == [(50, "by hand", 0)]
+    monkeypatch.setattr(application, "apply_table", real)
+    assert scene.apply(run_id="run-2")["orders"]["published"]
+    assert scene.rows("orders") == [(1, "a", 1), (50, "by hand", 0)]
+
+
+def test_inv_20_a_dead_letter_is_put_right_by_reading_its_key_again(scene: Scene) -> None:
+    names = scene.table(NAMES, ("old", 0), ("gone", 0))
+    scene.rig.run("INSERT INTO names VALUES ('Old', 7), ('kept', 3)")
+    names.raw(b'{"code":"old"}', b"broken")  # in the source it is written Old now: another row for the sink
+    names.raw(b'{"code":"gone"}', b"broken")
+    names.raw(b'{"code":"kept"}', b'{"op":"u","after":{"code":"kept","n":"many"}}')
+    names.raw(b"no key at all", b"broken")
+    scene.send(names)
+    done = scene.apply()["names"]
+    assert (done["dead_letters"], done["replayed"], done["unresolved"]) == (4, 3, 1)
+    assert scene.rows("names") == [("Old", 7), ("kept", 3)]
+    (left,) = dead_letters.unresolved(scene.rig.lake, scene.run().pipeline.name)
+    assert (left.key, left.attempts) == (b"no key at all", 2)
+
+
+def test_unresolved_letters_are_tried_again_up_to_a_cap_and_then_on_request(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(application, "MAX_ATTEMPTS", 2)
+    names = scene.table(NAMES)
+    names.raw(b"no key", b"broken")
+    scene.send(names)
+    attempts = []
+    for number, asked in enumerate((False, False, True)):
+        scene.apply(run_id=f"run-{number}", replay=asked)
+        (letter,) = dead_letters.unresolved(scene.rig.lake, scene.run().pipeline.name)
+        attempts.append(letter.attempts)
+    assert attempts == [2, 2, 3]
+
+
+def test_a_stopped_table_is_named_and_the_others_are_published(scene: Scene) -> None:
+    orders, names = scene.table(ORDERS), scene.table(NAMES)
+    orders.create(id=1, name="a", qty=1, colour="red")
+    names.create(code="x", n=1)
+    scene.send(orders)
+    scene.send(names)
+    with pytest.raises(SchemaError, match="colour"):
+        scene.apply()
+    assert scene.rows("names") == [("x", 1)]
+    assert scene.rows("orders") == []
+    assert scene.stages() == []
+
+
+def test_inv_13_a_column_added_at_the_source_reaches_readers_with_its_rows(scene: Scene) -> None:
+    orders = scene.table(ORDERS, (1, "a", 1))
+    orders.update({"id": 1}, id=1, name="a2", qty=1)
+    scene.send(orders)
+    scene.apply()
+    scene.rig.run("ALTER TABLE orders ADD COLUMN note VARCHAR(20)")
+    orders.create(id=2, name="b", qty=2, note="new")
+    scene.send(orders)
+    assert scene.apply(run_id="run-2")["orders"]["added"] == ["note"]
+    assert scene.rows("orders") == [(1, "a2", 1, None), (2, "b", 2, "new")]
+    scene.rig.run("ALTER TABLE orders ADD COLUMN level INT DEFAULT 5")
+    orders.create(id=3, name="c", qty=3, note=None, level=5)
+    scene.send(orders)
+    with pytest.raises(SchemaError, match="level was added with a default"):
+        scene.apply(run_id="run-3")
+
+
+def test_inv_01_nothing_is_applied_while_a_recovery_is_open(scene: Scene) -> None:
+    orders = scene.table(ORDERS)
+    orders.create(id=1, name="a", qty=1)
+    scene.send(orders)
+    control = scene.run().clients.control
+    control.open_recovery("rec-1", tables=[f"{scene.rig.schema}.orders"])
+    with pytest.raises(SinkError, match="rec-1"):
+        scene.apply()
+    control.close_recovery("rec-1")  # abandoned without publishing: the stamp is of a lower epoch now
+    with pytest.raises(SinkError, match="epoch 0, the pipeline's is 1"):
+        scene.apply()
+    assert scene.rows("orders") == []
+
+
+def test_one_writer_at_a_time(scene: Scene) -> None:
+    scene.table(ORDERS)
+    scene.run().clients.control.acquire("someone", 60)
+    with pytest.raises(LeaseHeldError, match="someone"):
+        scene.apply()
+
+
+def test_offsets_that_the_broker_no_longer_has_are_a_gap(scene: Scene) -> None:
+    orders = scene.table(ORDERS)
+    orders.create(id=1, name="a", qty=1)
+    orders.create(id=2, name="b", qty=2)
+    scene.send(orders)
+    delete_before(scene.transport.endpoint, orders.name, 1)
+    with pytest.raises(TransportError, match="records 0 to 0 are gone"):
+        scene.apply()
+    assert scene.rows("orders") == []
+
+
+def delete_before(endpoint: KafkaEndpoint, topic: str, offset: int) -> None:
+    from kafka import TopicPartition
+
+    with admin(endpoint) as client:
+        client.delete_records({TopicPartition(topic, 0): offset})
+
+
+def test_empty_ranges_ask_no_broker(spark: SparkSession) -> None:
+    nowhere = KafkaEndpoint("127.0.0.1:1")
+    assert read_topics(spark, nowhere, {f"t-{uuid.uuid4()}": {0: (5, 5), 1: (7, 7)}}).count() == 0
+
+
+def test_security_settings_reach_sparks_client(tmp_path: Path) -> None:
+    for name in ("ca", "cert", "key"):
+        (tmp_path / name).write_text(f"pem of {name}")
+    security = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": 'us"er',
+        "sasl.password": "pass\\word",
+        "ssl.cafile": str(tmp_path / "ca"),
+        "ssl.certfile": str(tmp_path / "cert"),
+        "ssl.keyfile": str(tmp_path / "key"),
+        "ssl.check_hostname": "false",
+    }
+    options = kafka_options(KafkaEndpoint("k:9092", security))
+    assert options["kafka.security.protocol"] == "SASL_SSL"
+    assert options["kafka.sasl.mechanism"] == "SCRAM-SHA-512"
+    assert options["kafka.sasl.jaas.config"].endswith('ScramLoginModule required username="us\\"er" password="pass\\\\word";')
+    assert options["kafka.ssl.truststore.certificates"] == "pem of ca"
+    assert options["kafka.ssl.keystore.certificate.chain"] == "pem of cert"
+    assert options["kafka.ssl.keystore.key"] == "pem of key"
+    assert options["kafka.ssl.endpoint.identification.algorithm"] == ""
+    assert "sasl.password" not in {key.removeprefix("kafka.") for key in options}
