@@ -12,8 +12,9 @@ from rich.console import Console
 
 from demo.show import Show
 from demo.story import tell
-from demo.world import World, airflow_of
+from demo.world import World, airflow_settings
 from stack import cluster
+from stack.airflow import AirflowServer
 from stack.errors import StackError, UnavailableError
 
 FOLDER = Path("build/demo")
@@ -25,15 +26,14 @@ def main() -> int:
     show, began = Show(Console(highlight=False)), time.monotonic()
     try:
         _clean()
-        with cluster.start(FOLDER, keep=arguments.keep) as stack:
-            world = World(FOLDER.absolute(), stack)
-            show.line(f"MySQL {world.mysql.version}, Kafka, Connect with Debezium are up", stack.seconds.get("ready"))
-            with airflow_of(world) as airflow:
-                show.line(f"Airflow is starting at {airflow.url}")
-                good = tell(world, airflow.client(), show, rows=arguments.rows)
-                show.line("the demo took", time.monotonic() - began)
-                if arguments.keep:
-                    show.addresses(world, airflow)
+        with cluster.start(FOLDER, keep=arguments.keep, airflow_settings=airflow_settings) as stack:
+            world, airflow = World(stack.folder, stack), _there(stack.airflow)
+            up = f"MySQL {world.mysql.version}, Kafka, Connect with Debezium and Airflow are up"
+            show.line(up, stack.seconds.get("ready"))
+            good = tell(world, airflow.client(), show, rows=arguments.rows)
+            show.line("the demo took", time.monotonic() - began)
+            if arguments.keep:
+                show.addresses(world, airflow)
     except UnavailableError as error:
         show.problem(str(error))
         return 2
@@ -41,6 +41,12 @@ def main() -> int:
         show.problem(str(error))
         return 1
     return 0 if good else 1
+
+
+def _there(airflow: AirflowServer | None) -> AirflowServer:
+    if airflow is None:
+        raise StackError("the stack has no Airflow")
+    return airflow
 
 
 def _arguments() -> argparse.Namespace:

@@ -17,10 +17,9 @@ import yaml
 
 from demo.dataset import SCHEMA, TABLES
 from stack import fetch
-from stack.airflow import AirflowServer, AirflowSettings, start_airflow
+from stack.airflow import AirflowSettings
 from stack.cluster import Stack
 from stack.mysql import MySqlServer
-from stack.process import end
 
 PIPELINE = "shop"
 NAMESPACE = "shop"
@@ -112,18 +111,9 @@ class World:
         return path
 
 
-@contextmanager
-def airflow_of(world: World) -> Iterator[AirflowServer]:
-    """A real Airflow with the repository's DAGs and the world's connections; ended with this block unless kept."""
-    settings = AirflowSettings(Path("dags"), world.environment())
-    server = start_airflow(world.folder, world.stack.logs, settings, keep=world.stack.keep)
-    world.stack.others.update(server.children)
-    world.stack.save()
-    try:
-        yield server
-    finally:
-        if not world.stack.keep:
-            end(*server.children.values())
+def airflow_settings(stack: Stack) -> AirflowSettings:
+    """An Airflow with the repository's DAGs and the connections of the world around `stack`."""
+    return AirflowSettings(Path("dags"), World(stack.folder, stack).environment())
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from demo import connectors, dataset
-from demo.world import PIPELINE, World, airflow_of, writer
+from demo.world import PIPELINE, World, airflow_settings, writer
 from stack import cluster
 from stack.airflow import AirflowServer
 from stack.airflow_client import AirflowClient
@@ -56,7 +56,7 @@ class Shop:
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     """The shop, copied into the lake by its first recovery, with the writer at work."""
     folder = tmp_path_factory.mktemp("e2e") / "world"
-    with cluster.start(folder) as stack:
+    with cluster.start(folder, airflow_settings=airflow_settings) as stack:
         world = World(folder, stack)
         connection = world.mysql.connect(autocommit=False)
         dataset.create(connection)
@@ -64,7 +64,9 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
         connection.close()
         worker = stack.connect
         settings = connectors.config("shop", world.mysql, world.bootstrap, **{"snapshot.mode": "no_data"})
-        with airflow_of(world) as server, writer(world) as counts:
+        server = stack.airflow
+        assert server is not None
+        with writer(world) as counts:
             connectors.create(worker, "shop", settings)
             wait_until(
                 lambda: connectors.stored(worker, "shop") or None, timeout=120, what="the connector's first offset"

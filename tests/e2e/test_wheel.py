@@ -1,0 +1,85 @@
+"""The wheel alone in a clean environment: Airflow lists the provider, the DAGs load, the commands answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+REGISTRY = """
+pipelines:
+  shop:
+    source:    {kind: mysql, conn_id: shop_mysql, tables: [shop.orders]}
+    connector: {kind: debezium, conn_id: shop_connect, name: shop}
+    transport: {kind: kafka, conn_id: shop_kafka}
+    sink:      {kind: iceberg, catalog: lake, namespace: shop, writer: cdc_apply}
+"""
+
+
+class Installed:
+    """A virtual environment with the wheel, and an Airflow home of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.bin, self.home = folder / "venv" / "bin", folder / "home"
+        self.home.mkdir()
+        (self.home / "pipelines.yaml").write_text(REGISTRY)
+        plain = {key: value for key, value in os.environ.items() if not key.startswith(("AIRFLOW", "PYTHON"))}
+        self.env = {
+            **plain,
+            "AIRFLOW_HOME": str(self.home),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__DAGS_FOLDER": str(self.home / "dags"),
+            "PATH": f"{self.bin}{os.pathsep}{os.environ['PATH']}",
+        }
+
+    def run(self, *argv: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(self.bin / argv[0]), *argv[1:]],
+            env=self.env, cwd=self.home, capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """Build the wheel, install it with the pinned constraints, and create Airflow's database."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder / "dist"), str(ROOT)]
+    subprocess.run(build, check=True, capture_output=True, timeout=300)
+    (wheel,) = (folder / "dist").glob("*.whl")
+    venv.create(folder / "venv", with_pip=True)
+    made = Installed(folder)
+    got = made.run("pip", "install", "--quiet", "--constraint", str(ROOT / "constraints.txt"), str(wheel))
+    assert got.returncode == 0, got.stderr[-3000:]
+    assert made.run("airflow", "cdc", "init", "--stub", str(made.home / "dags")).returncode == 0
+    assert made.run("airflow", "db", "migrate").returncode == 0
+    return made
+
+
+@pytest.mark.timeout(1200)
+def test_airflow_lists_the_provider(installed: Installed) -> None:
+    got = installed.run("airflow", "providers", "get", "airflow-provider-cdc", "--output", "json")
+    assert got.returncode == 0, got.stderr[-2000:]
+    assert json.loads(got.stdout)[0]["Provider"] == "airflow-provider-cdc"
+
+
+def test_the_dags_load_without_an_import_error(installed: Installed) -> None:
+    got = installed.run("airflow", "dags", "list-import-errors", "--local", "--output", "json")
+    assert (got.returncode, json.loads(got.stdout or "[]")) == (0, []), got.stdout + got.stderr[-2000:]
+    listed = installed.run("airflow", "dags", "list", "--local", "--output", "json")
+    assert {"cdc_recovery", "cdc_apply__shop"} <= {one["dag_id"] for one in json.loads(listed.stdout)}
+
+
+def test_the_doctor_tells_the_truth_of_a_broken_set_up(installed: Installed) -> None:
+    got = installed.run("airflow", "cdc", "doctor", "--output", "json")
+    checks = json.loads(got.stdout)
+    states = {(one["subject"], one["name"]): one["state"] for one in checks}
+    assert states["installation", "pyspark"] == states["installation", "java"] == "ok"
+    assert got.returncode in (1, 2)
+    assert "shop_mysql" in got.stdout + got.stderr
+    assert "Traceback" not in got.stdout + got.stderr
