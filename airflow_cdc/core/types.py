@@ -25,6 +25,8 @@ _LONG_DIGITS = 18  # an unscaled value of so many digits fits 8 bytes
 _UNSIGNED = "decimal(20,0)"
 _FIRST_MICROS, _LAST_MICROS = -62135596800000000, 253402300799999999  # years 1 to 9999
 _UTF8 = "CHAR CHARACTER SET utf8mb4"
+_ESCAPES = (("n", 10), ("r", 13), ("t", 9), ("b", 8), ("0", 0), ("Z", 26))
+_ESCAPABLE = frozenset({"\\", ",", '"', *(chr(code) for _, code in _ESCAPES)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,9 +219,11 @@ def _event_bits(column: ColumnDef, modes: DecodeModes, v: str) -> str:
     size = column.precision or 1
     if size == 1:
         return f"CASE {v} WHEN 'true' THEN 1L WHEN 'false' THEN 0L END"
-    digits = f"hex(rpad(try_to_binary({v}, 'base64'), 8, X'00'))"
+    value = f"try_to_binary({v}, 'base64')"
+    digits = f"hex(rpad({value}, 8, X'00'))"
     pairs = ", ".join(f"substr({digits}, {at}, 2)" for at in range(15, 0, -2))  # little-endian: last byte first
-    return f"try_cast(conv(concat({pairs}), 16, 10) AS {_sink_bits(column)})"
+    number = f"try_cast(conv(concat({pairs}), 16, 10) AS {_sink_bits(column)})"
+    return f"IF(octet_length({value}) BETWEEN 1 AND {(size + 7) // 8}, {number}, NULL)"
 
 
 # --- dates and times -------------------------------------------------------------------------------------------------
@@ -331,6 +335,18 @@ def _event_text(column: ColumnDef, modes: DecodeModes, v: str) -> str:
     return v
 
 
+def _event_label(column: ColumnDef, modes: DecodeModes, v: str) -> str:
+    r"""A label as it stood between the quotes of the DDL, with commas escaped: `b\\c` and `x\,y` for b\c and x,y."""
+    del modes
+    if not any(_ESCAPABLE & {*label} for label in column.labels):
+        return v
+    part = "x"
+    for letter, code in _ESCAPES:
+        part = rf"replace({part}, r'\{letter}', char({code}))"
+    part = rf"regexp_replace({part}, r'\\([^%_])', '$1')"  # MySQL keeps the backslash of \% and \_
+    return rf"array_join(transform(split({v}, r'\\\\'), x -> {part}), char(92))"
+
+
 def _convert_json(column: ColumnDef, v: str) -> str:
     del column
     return f"cdc_json_canonical({v})"
@@ -416,7 +432,7 @@ TYPES: tuple[MySqlType, ...] = (
     MySqlType(("time",), _always("bigint"), _read_time, _cast, _event_time),
     MySqlType(("year",), _always("int"), lambda _c, c: f"CAST({c} + 0 AS SIGNED)", _cast, _event_year),
     MySqlType(_TEXT, _always("string"), _read_text, _as_is, _event_text),
-    MySqlType(("enum", "set"), _always("string"), _read_label, _as_is, _event_text),
+    MySqlType(("enum", "set"), _always("string"), _read_label, _as_is, _event_label),
     MySqlType(("json",), _always("string"), _read_label, _convert_json, _event_json),
     MySqlType(_BYTES, _always("binary"), _as_is, _as_is, _event_bytes),
     MySqlType(_SPATIAL, _always("struct<srid:int,wkb:binary>"), _read_spatial, _convert_spatial, _event_spatial),

@@ -47,6 +47,7 @@ _INVALID = (
     "'0000-01-01'",
     "'0000-02-29'",
 )
+_NO_DAYS = ("2020-02-31", "2019-02-29")
 _TEXTS = (
     "''",
     "'a'",
@@ -133,9 +134,9 @@ CASES: tuple[Case, ...] = (
     Case("vbn", "varbinary(20)", ("x''", "x'00'", "x'0100'", "x'7c31'", "x'ff00ff'"), "x'ee'"),
     Case("bl", "blob", ("x''", "x'00'", "x'ff00'", "REPEAT(x'00ff', 20000)"), "x'ee'"),
     Case("lb", "longblob", ("x''", "x'deadbeef'"), "x'ee'"),
-    Case("e", "enum('a','it''s','b\\\\c','x,y','','é|1')", ("1", "2", "3", "4", "5", "6", "''"), "'x,y'"),
+    Case("e", "enum('a','it''s','b\\\\c','x,y','','é|1','q\"t\tb','n\nl','a\\\\,%')", ("1", "2", "3", "4", "5", "6", "''", "7", "8", "9"), "'x,y'"),
     Case("en", "enum('one','two') CHARACTER SET latin1 NOT NULL", ("'one'", "'two'", "0"), "'two'"),
-    Case("s", "set('p','q''r','ü|')", ("''", "'p'", "'p,ü|'", "7"), "'q''r'"),
+    Case("s", "set('p','q''r','ü|','b\\\\c')", ("''", "'p'", "'p,ü|'", "7", "8", "15"), "'q''r'"),
     Case("j", "json", ("'null'", "'{\"b\": 1.0, \"a\": [1, 2e3, \"ü😀|\"]}'", "'\"x\"'", "JSON_OBJECT('d', CAST(1.10 AS DECIMAL(5,2)))"), "'[]'"),
     Case("g", "geometry", (_wkt("POINT(1 2)"), _wkt("POINT(50 8)", 4326), _wkt("LINESTRING(0 0,1 1)"), _wkt("GEOMETRYCOLLECTION EMPTY")), _wkt("POINT(9 9)")),
     Case("p", "point", (_wkt("POINT(-1.5 2e10)"),), _wkt("POINT(9 9)")),
@@ -158,13 +159,18 @@ def row_count() -> int:
     return max(len(c.values) for c in CASES) + 1
 
 
-def insert_sql(table: str) -> list[str]:
-    """One INSERT per row; ids are spread over both sides of zero."""
+def insert_sql(table: str, *, real_days: bool = False) -> list[str]:
+    """One INSERT per row; ids are spread over both sides of zero.
+
+    `real_days` leaves out days that no month has: a connector that meets one stops there.
+    """
     stored = [c for c in CASES if c.values]
     names = ", ".join(_quoted(c.name) for c in stored)
     rows = []
     for number in range(row_count()):
         values = [_value(c, number) for c in stored]
+        if real_days:
+            values = ["'2020-03-01'" if v[1:11] in _NO_DAYS else v for v in values]
         rows.append(f"INSERT INTO {table} (`id`, {names}) VALUES ({row_id(number)}, {', '.join(values)})")
     return rows
 

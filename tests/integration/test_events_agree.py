@@ -1,0 +1,229 @@
+"""What Debezium writes for every type, decoded by `from_event`, is the row that MySQL holds, hash by hash."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_cdc.core.chunk import quote_ident, quote_table
+from airflow_cdc.core.encoding import mysql_row_hash, spark_row_hash
+from airflow_cdc.core.poll import poll_until
+from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.types import DecodeModes, from_event
+from airflow_cdc.spark_apps.functions import json_canonical, register_functions
+from airflow_cdc.systems.mysql_schema import read_table_defs
+from tests.integration.every_type import LOAD_MODE, create_sql, insert_sql, row_count
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from stack.connect import ConnectWorker
+    from stack.mysql import MySqlServer
+
+VALUE_MODES = {
+    "defaults": {},
+    "strings": {
+        "decimal.handling.mode": "string",
+        "bigint.unsigned.handling.mode": "precise",
+        "binary.handling.mode": "hex",
+    },
+    "url_safe": {"binary.handling.mode": "base64-url-safe", "decimal.handling.mode": "string"},
+}
+TIME_MODES = ("connect", "isostring", "microseconds", "nanoseconds")
+CLOCK = {
+    "da": ("date", "'0001-01-01'", "'9999-12-31'", "'1969-12-31'"),
+    "dt3": ("datetime(3)", "'1582-10-10 01:02:03.004'", "'9999-12-31 23:59:59.999'", "'1970-01-01'"),
+    "ti": ("time(3)", "'00:00:00.001'", "'23:59:59.999'", "'12:00:00'"),
+    "ts": ("timestamp(6) NULL", "'1970-01-01 00:00:01.000001'", "'2038-01-19 03:14:07.999999'", "'2021-10-31 01:30'"),
+}
+REFUSED = {"isostring": {"ti"}, "nanoseconds": {"dt3"}}
+
+
+class Captured:
+    """A database that one connector per set of modes follows from before its first row."""
+
+    def __init__(self, server: MySqlServer, worker: ConnectWorker, kafka: str, spark: SparkSession) -> None:
+        self.server, self.worker, self.kafka, self.spark = server, worker, kafka, spark
+        self.schema = f"ev_{uuid.uuid4().hex[:6]}"
+        self.connectors: dict[str, Mapping[str, str]] = {}
+
+    def run(self, *statements: str) -> list[tuple[Any, ...]]:
+        rows: list[tuple[Any, ...]] = []
+        with closing(self.server.connect()) as connection, connection.cursor() as cursor:
+            cursor.execute("SET SESSION sql_mode = %s, time_zone = '+00:00'", [LOAD_MODE])
+            for statement in statements:
+                cursor.execute(statement)
+                rows = list(cursor.fetchall())
+            connection.commit()
+        return rows
+
+    def table(self, name: str) -> TableDef:
+        with closing(self.server.connect()) as connection:
+            return read_table_defs(connection, [f"{self.schema}.{name}"])[f"{self.schema}.{name}"]
+
+    def follow(self, name: str, table: str, modes: Mapping[str, str], columns: str = "") -> None:
+        """Start a connector on one table, from here on."""
+        connector = f"{self.schema}_{name}"
+        config = {
+            "connector.class": "io.debezium.connector.mysql.MySqlConnector",
+            "database.hostname": self.server.host,
+            "database.port": str(self.server.port),
+            "database.user": self.server.debezium.user,
+            "database.password": self.server.debezium.password,
+            "database.server.id": str(70000 + int(uuid.uuid4().hex[:5], 16)),
+            "database.include.list": self.schema,
+            "table.include.list": f"{self.schema}.{table}",
+            "database.ssl.mode": "disabled",
+            "driver.allowPublicKeyRetrieval": "true",
+            "topic.prefix": connector,
+            "snapshot.mode": "no_data",
+            "schema.history.internal.kafka.bootstrap.servers": self.kafka,
+            "schema.history.internal.kafka.topic": f"history-{connector}",
+            "schema.history.internal.store.only.captured.databases.ddl": "true",
+            "value.converter.replace.null.with.default": "false",
+            "enable.time.adjuster": "false",  # it makes 2001 of the year 1
+            **({"column.include.list": columns} if columns else {}),
+            **modes,
+        }
+        self.worker.call("PUT", f"/connectors/{connector}/config", config)
+        self.connectors[connector] = modes
+
+    def wait_streaming(self) -> None:
+        for connector in self.connectors:
+            poll_until(lambda c=connector: self._offset(c), timeout=120, what=f"{connector} has a position")
+
+    def _offset(self, connector: str) -> bool | None:
+        status = self.worker.call("GET", f"/connectors/{connector}/status")
+        failed = [task["trace"] for task in status["tasks"] if task["state"] == "FAILED"]
+        if failed:
+            raise AssertionError(failed[0][:2000])
+        return True if self.worker.call("GET", f"/connectors/{connector}/offsets")["offsets"] else None
+
+    def images(self, name: str, table: TableDef, count: int) -> DataFrame:
+        """The `after` of each event as (id text, map of column → raw JSON text)."""
+        topic = f"{self.schema}_{name}.{table.full_name}"
+        poll_until(
+            lambda: self._read(topic).count() >= count or None,
+            timeout=120,
+            interval=2,
+            what=f"{count} events in {topic}",
+        )
+        return self._read(topic)
+
+    def _read(self, topic: str) -> DataFrame:
+        records = (
+            self.spark.read.format("kafka").option("kafka.bootstrap.servers", self.kafka).option("subscribe", topic)
+        )
+        text = "CAST(value AS string)"
+        return records.load().selectExpr(
+            f"from_json(from_json({text}, 'after string').after, 'map<string,string>') AS a"
+        )
+
+
+def decoded(images: DataFrame, table: TableDef, modes: DecodeModes) -> DataFrame:
+    texts = images.selectExpr(*(f"a[{name_literal(c.name)}] AS t{i}" for i, c in enumerate(table.mirrored)))
+    pairs = enumerate(table.mirrored)
+    return texts.selectExpr(*(f"{from_event(c, modes, f't{i}')} AS {quote_ident(c.name)}" for i, c in pairs))
+
+
+def name_literal(name: str) -> str:
+    return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+@pytest.fixture(scope="module")
+def captured(mysql: MySqlServer, connect_worker: ConnectWorker, kafka: str, spark: SparkSession) -> Iterator[Captured]:
+    register_functions(spark)
+    made = Captured(mysql, connect_worker, kafka, spark)
+    clock = ", ".join(f"{name} {kind}" for name, (kind, *_) in CLOCK.items())
+    made.run(
+        f"CREATE DATABASE {made.schema}",
+        create_sql(f"{made.schema}.every"),
+        f"CREATE TABLE {made.schema}.clock (id int PRIMARY KEY, {clock})",
+    )
+    for name, modes in VALUE_MODES.items():
+        made.follow(name, "every", modes)
+    for mode in TIME_MODES:
+        kept = [c for c in ("id", *CLOCK) if c not in REFUSED.get(mode, ())]
+        columns = ",".join(f"{made.schema}.clock.{c}" for c in kept)
+        made.follow(mode, "clock", {"time.precision.mode": mode}, columns)
+    made.wait_streaming()
+    made.run(*insert_sql(f"{made.schema}.every", real_days=True))
+    rows = [[values[at] for values in CLOCK.values()] for at in (1, 2, 3)]
+    made.run(*(f"INSERT INTO {made.schema}.clock VALUES ({i}, {', '.join(row)})" for i, row in enumerate(rows)))
+    yield made
+    for connector in made.connectors:
+        connect_worker.call("DELETE", f"/connectors/{connector}")
+    made.run(f"DROP DATABASE {made.schema}")
+
+
+@pytest.mark.parametrize("name", VALUE_MODES)
+def test_events_decode_to_the_row(captured: Captured, name: str) -> None:
+    table = captured.table("every")
+    frame = decoded(captured.images(name, table, row_count()), table, DecodeModes.from_config(VALUE_MODES[name]))
+    frame.createOrReplaceTempView("events")
+    ours = dict(captured.spark.sql(f"SELECT id, {spark_row_hash(table)} FROM events").collect())
+    theirs = dict(captured.run(f"SELECT id, {mysql_row_hash(table)} FROM {quote_table(table)}"))
+    assert ours == theirs, differing_columns(captured, table, "events")
+    generated = captured.run(f"SELECT id, gv, gs FROM {quote_table(table)}")
+    assert {tuple(row) for row in frame.select("id", "gv", "gs").collect()} == set(generated)
+    stored = captured.run(f"SELECT id, CAST(j AS CHAR) FROM {quote_table(table)}")
+    wanted = {i: None if j is None else json_canonical(j) for i, j in stored}
+    assert {row["id"]: row["j"] for row in frame.select("id", "j").collect()} == wanted
+
+
+def differing_columns(captured: Captured, table: TableDef, view: str) -> list[str]:
+    """Which columns are to blame: each hashed alone."""
+    found = []
+    for column in table.compared:
+        if column.data_type == "json":
+            continue
+        alone = TableDef(table.schema, table.name, (column,))
+        ours = dict(captured.spark.sql(f"SELECT id, {spark_row_hash(alone)} FROM {view}").collect())
+        theirs = dict(captured.run(f"SELECT id, {mysql_row_hash(alone)} FROM {quote_table(table)}"))
+        if bad := [i for i in theirs if theirs[i] != ours.get(i)]:
+            rows = dict(captured.run(f"SELECT id, CAST({quote_ident(column.name)} AS CHAR) FROM {quote_table(table)}"))
+            read = dict(captured.spark.sql(f"SELECT id, {quote_ident(column.name)} FROM {view}").collect())
+            found.append(f"{column.name}: {[(i, rows[i], read.get(i)) for i in bad][:4]}")
+    return found
+
+
+@pytest.mark.parametrize("mode", TIME_MODES)
+def test_each_time_mode_decodes_exactly(captured: Captured, mode: str) -> None:
+    whole = captured.table("clock")
+    columns = tuple(c for c in whole.columns if c.name not in REFUSED.get(mode, ()))
+    table = TableDef(whole.schema, whole.name, columns, whole.key)
+    frame = decoded(captured.images(mode, table, 3), table, DecodeModes(time=mode))
+    frame.createOrReplaceTempView("clock_events")
+    ours = dict(captured.spark.sql(f"SELECT id, {spark_row_hash(table)} FROM clock_events").collect())
+    theirs = dict(captured.run(f"SELECT id, {mysql_row_hash(table)} FROM {quote_table(table)}"))
+    assert ours == theirs, differing_columns(captured, table, "clock_events")
+
+
+WRONG = ["x", "", "1.5x", "[1]", "{}", "=="]
+
+
+def test_text_of_another_kind_is_null_and_never_an_error(captured: Captured) -> None:
+    """In ANSI mode a plain cast would end the job at the first bad record."""
+    table = captured.table("every")
+    free = {"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "json", "binary", "varbinary",
+            "tinyblob", "blob", "mediumblob", "longblob"}  # fmt: skip
+    columns = [c for c in table.mirrored if c.data_type not in free]
+    frame = captured.spark.createDataFrame(
+        [(text,) for text in [*WRONG, "9" * 80, "-" + "9" * 80, "AAAAAAAAAAAAAAAAAAAAAA=="]], "t string"
+    )
+    for modes in (DecodeModes(), DecodeModes("string", bigint_unsigned="precise", binary="hex")):
+        rows = frame.selectExpr("t", *(f"{from_event(c, modes, 't')} AS c{i}" for i, c in enumerate(columns))).collect()
+        for i, column in enumerate(columns):
+            decoded_wrong = {row["t"]: row[f"c{i}"] for row in rows if row["t"] in WRONG and row[f"c{i}"] is not None}
+            assert decoded_wrong == {}, column
+    nulls = (
+        frame.limit(1)
+        .selectExpr("CAST(NULL AS string) AS t")
+        .selectExpr(*(f"{from_event(c, DecodeModes(), 't')} AS c{i}" for i, c in enumerate(table.mirrored)))
+        .collect()[0]
+    )
+    assert set(nulls) == {None}
