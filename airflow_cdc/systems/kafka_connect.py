@@ -82,11 +82,24 @@ class KafkaConnect:
             self._http.call("POST", ("connectors",), body=body, secrets=secrets_of(config))
         except ConnectorError as error:
             if error.status != 409 or self.raw_config(name) != {"name": name, **config}:
-                raise
+                raise self._explained(error, config) from None
 
     def put_config(self, name: str, config: Mapping[str, str]) -> None:
-        """Replace the config (or create the connector). Its tasks restart."""
-        self._http.call("PUT", ("connectors", name, "config"), body=dict(config), secrets=secrets_of(config))
+        """Replace the config (or create the connector). Its tasks restart. Raises ConnectorError."""
+        try:
+            self._http.call("PUT", ("connectors", name, "config"), body=dict(config), secrets=secrets_of(config))
+        except ConnectorError as error:
+            raise self._explained(error, config) from None
+
+    def validate(self, config: Mapping[str, str]) -> tuple[str, ...]:
+        """What is wrong with a config, as "setting: fault" without secrets; () when it is valid."""
+        plugin = config.get("connector.class", "")
+        secrets = secrets_of(config)
+        path = ("connector-plugins", plugin, "config", "validate")
+        found = self._http.call("PUT", path, body=dict(config), secrets=secrets)
+        values = [entry["value"] for entry in found.get("configs") or () if entry.get("value")]
+        faults = [f"{value['name']}: {text}" for value in values for text in value.get("errors") or ()]
+        return tuple(mask_text(fault, secrets) for fault in faults)
 
     def delete(self, name: str) -> None:
         """Delete a connector; its offsets stay in the topic. One that is gone already is no error."""
@@ -179,6 +192,23 @@ class KafkaConnect:
                 ) from None
             raise
         return str((answer or {}).get("message", ""))
+
+    def _explained(self, error: ConnectorError, config: Mapping[str, str]) -> ConnectorError:
+        """Connect 4.3 answers an invalid config with a bare 500: ask it what is wrong, and say that instead."""
+        if error.status != 500:
+            return error
+        try:
+            faults = self.validate(config)
+        except ConnectorError:
+            return error
+        if not faults:
+            return error
+        return ConnectorError(
+            f"the connector's config is invalid: {'; '.join(faults)}",
+            where=error.where,
+            todo="Correct these settings.",
+            status=400,
+        )
 
     def _failed(self, name: str, part: Json) -> ConnectorError:
         what = f"task {part['id']} of connector {name}" if "id" in part else f"connector {name}"

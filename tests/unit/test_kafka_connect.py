@@ -272,6 +272,23 @@ def test_an_invalid_config_is_told_without_its_secrets(server: Scripted, connect
     assert server.requests[0][2] == CONFIG
 
 
+def test_a_bare_500_for_a_config_is_explained_by_validation(server: Scripted, connect: KafkaConnect) -> None:
+    """As Connect 4.3.1 answers, with values that are null for settings it does not know."""
+    faulty = {"value": {"name": "database.hostname", "errors": ["Unable to connect with hunter22"]}}
+    found = {"configs": [faulty, {"value": None}, {"value": {"name": "tasks.max", "errors": []}}]}
+
+    def respond(_: str, path: str, __: Any) -> Answer:
+        return Answer(200, found) if path.endswith("/validate") else error(500, "Cannot invoke … is null")
+
+    server.respond = respond
+    with pytest.raises(ConnectorError, match=r"invalid: database\.hostname: Unable to connect with \*\*\*") as caught:
+        connect.put_config("shop", CONFIG)
+    assert caught.value.status == 400
+    found["configs"] = []
+    with pytest.raises(ConnectorError, match="HTTP 500: Cannot invoke"):
+        connect.put_config("shop", CONFIG)
+
+
 def test_create_that_was_answered_into_the_void_is_success(server: Scripted, connect: KafkaConnect) -> None:
     exists = error(409, "Connector shop already exists")
     server.respond = lambda method, *_: exists if method == "POST" else Answer(200, {**CONFIG, "name": "shop"})
