@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from airflow_cdc.core.digest import compare, compare_multisets, compare_rows
+from airflow_cdc.core.logtail import Event, Tail, leading
 from airflow_cdc.core.verdict import (
     Image,
     ImageCount,
@@ -16,7 +17,7 @@ from airflow_cdc.core.verdict import (
     classify_key,
 )
 from airflow_cdc.spark_apps.sides import Rows, SourceView
-from airflow_cdc.spark_apps.tail import Change, doubts, events_between, first_events, image_changes
+from airflow_cdc.spark_apps.tail import read_tail
 from airflow_cdc.spark_apps.verify_core import Judgement, Outcome, Reached, Scanned, leaf_groups, rows_in, taken_out
 
 # Keys that are settled one by one; what differs beyond that is counted as it was first seen.
@@ -27,6 +28,21 @@ WRONG = (KeyVerdict.MISSING, KeyVerdict.GHOST, KeyVerdict.DIFFERENT)
 def judge(scanned: Scanned, now: Reached) -> Judgement:
     """Take out what is in flight, compare the leaves, find the suspects."""
     return (judge_images if scanned.subject.table.keyless else judge_keys)(scanned, now)
+
+
+def tail_of(outcome: Outcome, now: Reached) -> Tail:
+    """The table's records from the compared ends to `now`; what they leave doubtful is noted in the outcome."""
+    subject = outcome.subject
+    tail = read_tail(subject.sink.spark, subject.topic, subject.ends, now.ends.get(subject.topic.name, {}))
+    outcome.doubts = tuple(dict.fromkeys((*outcome.doubts, *tail.doubts())))
+    return tail
+
+
+def _count(outcome: Outcome, scanned: Scanned, in_flight: int) -> None:
+    outcome.sink_rows = rows_in(scanned.sink)
+    outcome.leaves = len(scanned.source.keys() | scanned.sink.keys())
+    outcome.leaves_rechecked = len(scanned.unequal)
+    outcome.in_flight = in_flight
 
 
 # --- with a key ------------------------------------------------------------------------------------------------------
@@ -50,10 +66,8 @@ class KeyJudgement:
 
     def settle(self, before: Reached, now: Reached) -> None:
         del before
-        subject = self.outcome.subject
-        with events_between(subject.sink.spark, subject.topic, subject.ends, now.ends[subject.topic.name]) as events:
-            first = first_events(subject.table, events)
-            self.outcome.doubts += tuple(d for d in doubts(subject.table, events) if d not in self.outcome.doubts)
+        tail = tail_of(self.outcome, now)
+        first = tail.first_events()
         for key, evidence in list(self.suspects.items()):
             verdict = classify_key(replace(evidence, event=first.get(key)))
             if verdict is not KeyVerdict.UNSETTLED:
@@ -69,20 +83,12 @@ class KeyJudgement:
 def judge_keys(scanned: Scanned, now: Reached) -> KeyJudgement:
     """Keys with an event after the ends are decided here; the others' leaves are compared and drilled."""
     subject, table = scanned.subject, scanned.subject.table
-    with events_between(subject.sink.spark, subject.topic, subject.ends, now.ends[subject.topic.name]) as events:
-        flying = first_events(table, events)
-        doubted = doubts(table, events)
+    outcome = Outcome(subject)
+    flying = tail_of(outcome, now).first_events()
     ours, theirs = scanned.view.images(table, flying), subject.sink.images(table, flying)
     source, sink = taken_out(scanned, ours, theirs)
-    outcome = Outcome(
-        subject,
-        source_rows=rows_in(source) + sum(event.before is not None for event in flying.values()),
-        sink_rows=rows_in(scanned.sink),
-        leaves=len(scanned.source.keys() | scanned.sink.keys()),
-        leaves_rechecked=len(scanned.unequal),
-        in_flight=len(flying),
-        doubts=doubted,
-    )
+    _count(outcome, scanned, len(flying))
+    outcome.source_rows = rows_in(source) + sum(event.before is not None for event in flying.values())
     for key, event in flying.items():
         if not _twice(outcome, key, theirs):
             outcome.tally.add(classify_key(KeyEvidence(_one(theirs.get(key)), (), event)), key)
@@ -156,19 +162,15 @@ class ImageJudgement:
         self.source = view.images(self.outcome.subject.table, self.open)
 
     def settle(self, before: Reached, now: Reached) -> None:
-        subject = self.outcome.subject
-        with events_between(subject.sink.spark, subject.topic, subject.ends, now.ends[subject.topic.name]) as events:
-            changes = image_changes(subject.table, events)
-            self.outcome.doubts += tuple(d for d in doubts(subject.table, events) if d not in self.outcome.doubts)
-        self.decide(changes, before, now)
+        self.decide(tail_of(self.outcome, now), before)
 
-    def decide(self, changes: Iterable[Change], before: Reached, now: Reached) -> None:
+    def decide(self, tail: Tail, before: Reached) -> None:
         """Settle the open hashes whose copies agree for certain, or disagree for the second time."""
-        by_hash: dict[str, list[Change]] = defaultdict(list)
-        for change in changes:
-            by_hash[str(change.image[0])].append(change)
+        by_hash: dict[str, list[tuple[Image, int, Event]]] = defaultdict(list)
+        for change in tail.image_changes():
+            by_hash[str(change[0][0])].append(change)
         for row_hash in sorted(self.open):
-            found = _copies(self.source.get(row_hash, []), self.sink.get(row_hash, []), by_hash[row_hash], before, now)
+            found = _copies(self.source.get(row_hash, []), self.sink.get(row_hash, []), by_hash[row_hash], before)
             verdicts = [classify_count(count) for count in found]
             self._note(row_hash, found, verdicts)
 
@@ -192,21 +194,13 @@ class ImageJudgement:
 def judge_images(scanned: Scanned, now: Reached) -> ImageJudgement:
     """Row images with an event after the ends are counted one by one; the others' leaves are compared and drilled."""
     subject, table = scanned.subject, scanned.subject.table
-    with events_between(subject.sink.spark, subject.topic, subject.ends, now.ends[subject.topic.name]) as events:
-        changes = image_changes(table, events)
-        doubted = doubts(table, events)
-    flying = {str(change.image[0]) for change in changes}
+    outcome = Outcome(subject)
+    tail = tail_of(outcome, now)
+    flying = {str(image[0]) for image, _, _ in tail.image_changes()}
     ours, theirs = scanned.view.images(table, flying), subject.sink.images(table, flying)
     source, sink = taken_out(scanned, ours, theirs)
-    outcome = Outcome(
-        subject,
-        source_rows=rows_in(source),
-        sink_rows=rows_in(scanned.sink),
-        leaves=len(scanned.source.keys() | scanned.sink.keys()),
-        leaves_rechecked=len(scanned.unequal),
-        in_flight=len(flying),
-        doubts=doubted,
-    )
+    _count(outcome, scanned, len(flying))
+    outcome.source_rows = rows_in(source)
     suspects = _drill_images(scanned, compare(source, sink).unequal, flying) | (scanned.others - flying)
     judgement = ImageJudgement(
         outcome,
@@ -215,7 +209,7 @@ def judge_images(scanned: Scanned, now: Reached) -> ImageJudgement:
         flying=flying,
         source={**ours, **scanned.view.images(table, suspects)},
     )
-    judgement.decide(changes, Reached(subject.position, {}), now)
+    judgement.decide(tail, Reached(subject.position, {}))
     return judgement
 
 
@@ -229,20 +223,24 @@ def _drill_images(scanned: Scanned, leaves: Iterable[int], flying: set[str]) -> 
 
 
 def _copies(
-    source: list[Image], sink: list[Image], changes: list[Change], before: Reached, now: Reached
+    source: list[Image],
+    sink: list[Image],
+    changes: list[tuple[Image, int, Event]],
+    before: Reached,
 ) -> list[ImageCount]:
     """One count per image under a hash: several only where columns stand outside the hash."""
     ours, theirs = Counter(source), Counter(sink)
     counts = []
-    for image in sorted({*ours, *theirs, *(change.image for change in changes)}, key=repr):
-        mine = [change for change in changes if change.image == image]
+    for image in sorted({*ours, *theirs, *(changed for changed, _, _ in changes)}, key=repr):
+        mine = [(sign, event) for changed, sign, event in changes if changed == image]
+        events = [event for _, event in mine]
         counts.append(
             ImageCount(
                 sink=theirs[image],
                 source=ours[image],
-                changes=tuple(change.sign for change in mine),
-                surely_seen=sum(change.is_before(before.position) for change in mine),
-                maybe_seen=sum(change.is_before(now.position) for change in mine),
+                changes=tuple(sign for sign, _ in mine),
+                surely_seen=leading(events, before.position),
+                maybe_seen=len(events),
             )
         )
     return counts

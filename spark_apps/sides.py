@@ -141,10 +141,6 @@ class SinkView:
         """All rows."""
         return self.spark.sql(f"SELECT * FROM {self.relation}")
 
-    def rows(self) -> int:
-        """How many rows there are; answered from the snapshot's metadata where it can be."""
-        return int(self.frame().count())
-
     def leaves(self, table: TableDef, scheme: LeafScheme) -> dict[int, Leaf]:
         """The digest of every leaf, in one scan."""
         return read_leaves(

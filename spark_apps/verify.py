@@ -40,6 +40,7 @@ from airflow_cdc.spark_apps.expectations import DATA_DOCS, Expected, SuiteResult
 from airflow_cdc.spark_apps.io import read_topics, source_defaults
 from airflow_cdc.spark_apps.settle import judge
 from airflow_cdc.spark_apps.sides import SinkView
+from airflow_cdc.spark_apps.snapshot import staged_rows
 from airflow_cdc.spark_apps.tail import Topic
 from airflow_cdc.spark_apps.verify_core import Outcome, Reached, Subject, compare_tables
 from airflow_cdc.systems.stage import Stage
@@ -54,6 +55,8 @@ REACH_SECONDS = 300.0
 CATCH_UPS = 5
 # A difference is only said if a second comparison, of a newer snapshot, finds one too.
 PASSES = 2
+# Each table holds a connection with an open read view until it is judged.
+TABLES_AT_ONCE = 8
 
 
 def main(settings: Mapping[str, Any]) -> Facts:
@@ -136,14 +139,18 @@ def _passes(run: Run, spark: SparkSession, task: Task, options: Mapping[str, Any
     for number in range(1, int(options.get("passes", PASSES)) + 1):
         reached, states = reach(run, task, timeout)
         subjects = catch_up(run, spark, task, reached, states, timeout=timeout)
-        outcomes = compare_tables(
-            run.clients.source,
-            subjects,
-            judge,
-            lambda: reach(run, task, timeout)[0],
-            watermark=task.watermark,
-            start=reached,
-        )
+        outcomes = [
+            outcome
+            for at in range(0, len(subjects), TABLES_AT_ONCE)
+            for outcome in compare_tables(
+                run.clients.source,
+                subjects[at : at + TABLES_AT_ONCE],
+                judge,
+                lambda: reach(run, task, timeout)[0],
+                watermark=task.watermark,
+                start=reached,
+            )
+        ]
         for outcome in outcomes:
             outcome.doubts += _standing_doubts(run, outcome)
             log.info("pass %d: %s", number, summary(outcome))
@@ -218,6 +225,7 @@ def _subject(
         Topic(target.table, name, begins, task.settings, context.read),
         {int(partition): int(offset) for partition, offset in result["offsets"].items()},
         reached.position,
+        staged_rows(context.lake, target.stage, int(result["snapshot_id"])),
     )
 
 

@@ -49,13 +49,17 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One table to compare: its snapshot S holds everything before `ends`, and `position` lies before them."""
+    """One table to compare: its snapshot S holds everything before `ends`, and `position` lies before them.
+
+    `rows` of S need only be about right: they size the leaves.
+    """
 
     table: TableDef
     sink: SinkView
     topic: Topic
     ends: Mapping[int, int]
     position: Watermark
+    rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +168,7 @@ def _another_round(
 def scan(source: MySqlSource, init: str, subject: Subject, view: SourceView) -> Scanned:
     """Digest both sides at once, and compare the columns outside the digest for all rows (INV 25)."""
     table = subject.table
-    scheme = view.scheme(table, subject.sink.rows())
+    scheme = view.scheme(table, subject.rows)
     with ThreadPoolExecutor(1) as beside:
         digesting = beside.submit(view.leaves, table, scheme)
         sink = subject.sink.leaves(table, scheme)

@@ -1,0 +1,111 @@
+"""Tables on the real server, an embedded lake and an open recovery: what the snapshot and verify tests stand on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from airflow_cdc.core.pipeline import ConnectorSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec
+from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.stamp import ChunkLedger, Stamp
+from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.types import sink_type
+from airflow_cdc.flows.run import Run
+from airflow_cdc.spark_apps.functions import register_functions
+from airflow_cdc.spark_apps.progress import Progress
+from airflow_cdc.spark_apps.snapshot import Reading, Tools, read_table
+from airflow_cdc.spark_apps.stage_schema import fit_columns
+from airflow_cdc.systems.clients import Clients
+from airflow_cdc.systems.control import Control
+from airflow_cdc.systems.lake import Lake
+from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
+from airflow_cdc.systems.mysql_schema import read_table_defs
+from airflow_cdc.systems.stage import Stage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from stack.mysql import MySqlServer
+
+CONTROL_NAME = "shop"
+
+
+@dataclass(slots=True)
+class Rig:
+    """One database of its own on the server; sink tables live in a namespace of the same name."""
+
+    server: MySqlServer
+    spark: SparkSession
+    lake: Lake
+    schema: str
+    source: MySqlSource = field(init=False)
+
+    def __post_init__(self) -> None:
+        login = self.server.cdc
+        self.source = MySqlSource(MySqlEndpoint(self.server.host, self.server.port, login.user, login.password))
+        register_functions(self.spark)
+
+    def run(self, *statements: str) -> list[tuple[Any, ...]]:
+        """Statements as root in this database, zero dates allowed; rows of the last one."""
+        with closing(self.server.connect(database=self.schema)) as connection, connection.cursor() as cursor:
+            cursor.execute(
+                "SET SESSION sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00', cte_max_recursion_depth = 3000000"
+            )
+            for statement in statements:
+                cursor.execute(statement)
+            return list(cursor.fetchall())
+
+    def table(self, name: str) -> TableDef:
+        """The definition as the server has it now."""
+        full = f"{self.schema}.{name}"
+        with closing(self.source.connect()) as connection:
+            return read_table_defs(connection, [full])[full]
+
+    def tools(self) -> Tools:
+        return Tools(self.spark, self.source, self.lake)
+
+    def reading(self, table: TableDef, watermark: Watermark, label: str = "recov_1_1", **sizes: int) -> Reading:
+        """A fresh stage for the table, with its columns, and nothing read."""
+        stage = self.stage(table, label)
+        ledger = ChunkLedger(watermark.hash, watermark.server_uuid, table.fingerprint)
+        stamp = Stamp(1, watermark.to_json(), {})
+        return Reading(table, stage, ledger, stamp, watermark, **sizes)
+
+    def stage(self, table: TableDef, label: str = "recov_1_1") -> Stage:
+        columns = [(column.name, sink_type(column)) for column in table.mirrored]
+        self.lake.ensure_table(self.schema, table.name, columns)
+        stage = self.lake.stage(self.schema, table.name, label)
+        fit_columns(self.lake, stage, columns)
+        return stage
+
+    def snapshot(self, table: TableDef, label: str = "recov_1_1", **sizes: int) -> tuple[Stage, int]:
+        """Read the table into a stage as it is now; (stage, snapshot id)."""
+        reading = self.reading(table, self.source.watermark(), label, **sizes)
+        return reading.stage, read_table(self.tools(), reading, Progress({table.full_name: 0}))
+
+    def staged(self, stage: Stage, columns: str = "*") -> list[tuple[Any, ...]]:
+        """Rows of the stage, sorted."""
+        rows = self.spark.sql(f"SELECT {columns} FROM {stage.spark_name(self.lake.name)}").collect()
+        return sorted((tuple(row) for row in rows), key=repr)
+
+    def recovery_run(
+        self, tables: Sequence[str], report_dir: Path, connector: Any = None, transport: Any = None
+    ) -> Run:
+        """A run of a pipeline over these tables; clients that a test does not give are absent."""
+        pipeline = Pipeline(
+            CONTROL_NAME + self.schema,
+            SourceSpec("mysql", "m", tuple(f"{self.schema}.{name}" for name in tables)),
+            ConnectorSpec("debezium", "c", self.schema),
+            TransportSpec("kafka", "k"),
+            SinkSpec("iceberg", self.lake.name, self.schema),
+        )
+        control = Control(self.lake, pipeline.name)
+        clients = Clients(self.source, cast("Any", connector), cast("Any", transport), self.lake, control)
+        return Run(pipeline, clients, "run-1", str(report_dir))
+
+
+RigMaker = Callable[[], Rig]
