@@ -42,6 +42,7 @@ from airflow_cdc.systems.mysql_position import (
     require_log,
     require_same,
     rotated_point,
+    start_if_empty,
     wait_for_xa,
     wait_slice,
 )
@@ -128,7 +129,8 @@ class MySqlSource:
 
         Not W: W must be at or before what is visible, this must be at or after it. A transaction is
         visible a moment before its GTID is in gtid_executed, so those under way (gtid_owned, read
-        first) are added. Nothing is rotated and nothing waited for.
+        first) are added. A file without any change yet counts as its start, where a connector stays on a
+        quiet server. Nothing is rotated and nothing waited for.
         """
         with self.session() as session:
             settings = read_settings(session)
@@ -137,7 +139,8 @@ class MySqlSource:
             owned = owned_gtids(session) if gtid else GtidSet()
             status = read_status(session)
             gtids = None if not gtid or status.gtids is None else status.gtids | owned
-            return as_watermark(Status(status.position, gtids), read_identity(session))
+            place = start_if_empty(session, status.position)
+            return as_watermark(Status(place, gtids), read_identity(session))
 
     def wait_visible(self, watermark: Watermark, timeout: float) -> None:
         """Wait until every transaction up to W can be read here (INV 7). `timeout` in seconds.

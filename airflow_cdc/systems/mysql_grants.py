@@ -62,15 +62,17 @@ class Grants:
     def missing(self, tables: Iterable[str], *, gtid: bool, hold: bool = True) -> tuple[Need, ...]:
         """What is missing to recover `tables` ("shop.orders"). `gtid`: gtid_mode is ON."""
         needs = [Need("SELECT", table, "read the table") for table in tables]
-        needs += [need for need in _NEEDS if not (need.privilege == "RELOAD" and gtid)]
+        needs += [need for need in _NEEDS if not (gtid and need.privilege in _WITHOUT_GTID)]
         needs = [need for need in needs if hold or need.privilege != "BACKUP_ADMIN"]
         return tuple(need for need in needs if not self.has(need.privilege, *_split(need.on)))
 
 
+_WITHOUT_GTID: Final = frozenset({"RELOAD", "REPLICATION SLAVE"})
 _NEEDS: Final[tuple[Need, ...]] = (
     Need("REPLICATION CLIENT", "*.*", "read the binlog position and list the binlog files"),
     Need("XA_RECOVER_ADMIN", "*.*", "see prepared XA transactions, which a watermark must wait for"),
     Need("RELOAD", "*.*", "rotate the binlog: without GTID the watermark is the start of a new file"),
+    Need("REPLICATION SLAVE", "*.*", "tell an empty binlog file from one with changes (without GTID)", required=False),
     Need("PROCESS", "*.*", "let go of the hold as soon as another session waits for it", required=False),
     Need("BACKUP_ADMIN", "*.*", "hold binlog files and DDL; without it both are checked again instead", required=False),
 )

@@ -16,11 +16,12 @@ from airflow_cdc.core.observation import BinlogFile
 from airflow_cdc.core.poll import NotYet, poll_until
 from airflow_cdc.core.position import BinlogPosition, Watermark
 from airflow_cdc.systems.mysql_capabilities import Capability, ServerVersion
-from airflow_cdc.systems.mysql_errors import SourceSettingError, WrongServerError
+from airflow_cdc.systems.mysql_errors import MissingPrivilegeError, SourceSettingError, WrongServerError
 from airflow_cdc.systems.mysql_session import QUICK_READ_S, Session, session_pins
 
 _OWNER: Final = re.compile(r"#\d+")
 _START_OF_FILE: Final = 4
+_HEADER_EVENTS: Final = frozenset({"format_desc", "previous_gtids"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +140,20 @@ def rotated_point(session: Session) -> Status:
             todo="Connect to the server itself and not through a proxy that spreads reads.",
         )
     return Status(BinlogPosition(after.file, _START_OF_FILE), None)
+
+
+def start_if_empty(session: Session, position: BinlogPosition) -> BinlogPosition:
+    """The start of the file when it holds nothing but its header, else `position`.
+
+    A connector that has read everything stands at 4 in a fresh file, and stays there on a quiet server:
+    waiting for it to come past the header would never end. Without the privilege nothing is changed.
+    """
+    try:
+        events = session.rows(f"SHOW BINLOG EVENTS IN '{position.file}' LIMIT 4", doing="look into the binlog file")
+    except MissingPrivilegeError:
+        return position
+    empty = all(str(event["Event_type"]).lower() in _HEADER_EVENTS for event in events)
+    return BinlogPosition(position.file, _START_OF_FILE) if empty else position
 
 
 def as_watermark(status: Status, identity: ServerIdentity) -> Watermark:

@@ -172,6 +172,19 @@ def test_position_covers_everything_that_was_visible_before(
     reader.close()
 
 
+@pytest.mark.parametrize("name", ["mysql", "mysql_nogtid"])
+def test_inv_06_a_file_without_changes_counts_as_its_start(name: str, request: pytest.FixtureRequest) -> None:
+    """A connector that has read a quiet server to its end stands at 4 after a rotation, and stays there."""
+    server: MySqlServer = request.getfixturevalue(name)
+    source = MySqlSource(endpoint(server))
+    server.execute("FLUSH BINARY LOGS")
+    current = source.facts().current
+    assert current.pos > 4
+    assert source.position().position == replace(current, pos=4)
+    server.execute("CREATE DATABASE IF NOT EXISTS cdc_passing", "DROP DATABASE cdc_passing")
+    assert source.position().position == source.facts().current
+
+
 def test_inv_07_wait_visible_waits_for_the_set_and_gives_up_in_time(source: MySqlSource, mysql: MySqlServer) -> None:
     mark = source.watermark()
     source.wait_visible(mark, 5)
