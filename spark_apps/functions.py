@@ -49,12 +49,14 @@ def register_functions(spark: SparkSession) -> None:
 
 def double_text(value: float) -> str:
     """A finite number as MySQL's CAST(value + 0e0 AS CHAR) writes it."""
-    _, digits, exponent = Decimal(repr(value + 0.0)).as_tuple()  # adding 0 turns -0 into 0
-    text = "".join(map(str, digits)).lstrip("0")
-    significant = text.rstrip("0")
+    mantissa, _, exponent = repr(abs(value)).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    significant = digits.rstrip("0")
     if not significant:
-        return "0"
-    point = len(text) + int(exponent)  # where the decimal point stands, counted from the first digit
+        return "0"  # -0 too
+    # where the decimal point stands, counted from the first digit that is not 0
+    point = len(digits) - len(fraction) + int(exponent or 0)
     sign = "-" if value < 0 else ""
     if point >= _FIRST_POINT and (point <= _LAST_POINT or len(significant) > point):
         return sign + _plain(significant, point)
@@ -71,16 +73,27 @@ def _plain(digits: str, point: int) -> str:
 
 def json_canonical(text: str) -> str | None:
     """One text for equal JSON documents; None if it is no JSON."""
-    try:
-        value = json.loads(text, parse_float=_finite, parse_constant=_no_constant)
-    except (ValueError, RecursionError):
-        return None
-    written = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    try:
-        written.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair: only an escape can write it
-        return json.dumps(value, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
-    return written
+    return _json_writer()(text)
+
+
+def _json_writer() -> Callable[[str], str | None]:
+    """Decoder and encoder made once for many documents: making them costs as much as a small document."""
+    decode = json.JSONDecoder(parse_float=_finite, parse_constant=_no_constant).decode
+    encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
+
+    def write(text: str) -> str | None:
+        try:
+            value = decode(text)
+        except (ValueError, RecursionError):
+            return None
+        written = encode(value)
+        try:
+            written.encode()
+        except UnicodeEncodeError:  # half of a surrogate pair: only an escape can write it
+            return json.dumps(value, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
+        return written
+
+    return write
 
 
 def _finite(text: str) -> float:
@@ -154,7 +167,7 @@ def _vectorised() -> dict[str, Any]:
         return double_texts(values)
 
     def _json(texts: Any) -> Any:
-        return _each(json_canonical, texts)
+        return _each(_json_writer(), texts)
 
     def _bytes(texts: Any, scales: Any) -> Any:
         return _each(decimal_bytes, texts, scales)
