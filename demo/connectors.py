@@ -34,6 +34,7 @@ def config(name: str, mysql: MySqlServer, bootstrap: str, **more: str) -> dict[s
         "decimal.handling.mode": "precise",
         "include.schema.changes": "true",
         "heartbeat.interval.ms": "1000",
+        "connect.keep.alive.interval.ms": "1000",
         **more,
     }
 
