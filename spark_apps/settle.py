@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from airflow_cdc.core.digest import compare, compare_multisets, compare_rows
-from airflow_cdc.core.logtail import Event, Tail, leading
+from airflow_cdc.core.errors import VerificationError
+from airflow_cdc.core.logtail import Event, Tail
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.verdict import (
     Image,
     ImageCount,
@@ -151,6 +153,7 @@ class ImageJudgement:
     sink: Rows
     open: set[str]
     flying: set[str]
+    at: Watermark
     source: Rows = field(default_factory=dict)
     wrong: set[str] = field(default_factory=set)
 
@@ -159,18 +162,20 @@ class ImageJudgement:
         return bool(self.open)
 
     def read_again(self, view: SourceView) -> None:
+        self.at = exact(view)
         self.source = view.images(self.outcome.subject.table, self.open)
 
     def settle(self, before: Reached, now: Reached) -> None:
-        self.decide(tail_of(self.outcome, now), before)
+        del before
+        self.decide(tail_of(self.outcome, now))
 
-    def decide(self, tail: Tail, before: Reached) -> None:
+    def decide(self, tail: Tail) -> None:
         """Settle the open hashes whose copies agree for certain, or disagree for the second time."""
         by_hash: dict[str, list[tuple[Image, int, Event]]] = defaultdict(list)
         for change in tail.image_changes():
             by_hash[str(change[0][0])].append(change)
         for row_hash in sorted(self.open):
-            found = _copies(self.source.get(row_hash, []), self.sink.get(row_hash, []), by_hash[row_hash], before)
+            found = _copies(self.source.get(row_hash, []), self.sink.get(row_hash, []), by_hash[row_hash], self.at)
             verdicts = [classify_count(count) for count in found]
             self._note(row_hash, found, verdicts)
 
@@ -207,10 +212,18 @@ def judge_images(scanned: Scanned, now: Reached) -> ImageJudgement:
         sink={**theirs, **subject.sink.images(table, suspects)},
         open=flying | suspects,
         flying=flying,
+        at=exact(scanned.view),
         source={**ours, **scanned.view.images(table, suspects)},
     )
-    judgement.decide(tail, Reached(subject.position, {}))
+    judgement.decide(tail)
     return judgement
+
+
+def exact(view: SourceView) -> Watermark:
+    """The position of a view on a table without a key. Raises VerificationError for a view that has none."""
+    if view.position is None:
+        raise VerificationError("a table without a key was read at an unknown position", verdict="INCONCLUSIVE")
+    return view.position
 
 
 def _drill_images(scanned: Scanned, leaves: Iterable[int], flying: set[str]) -> set[str]:
@@ -226,21 +239,12 @@ def _copies(
     source: list[Image],
     sink: list[Image],
     changes: list[tuple[Image, int, Event]],
-    before: Reached,
+    at: Watermark,
 ) -> list[ImageCount]:
     """One count per image under a hash: several only where columns stand outside the hash."""
     ours, theirs = Counter(source), Counter(sink)
     counts = []
     for image in sorted({*ours, *theirs, *(changed for changed, _, _ in changes)}, key=repr):
-        mine = [(sign, event) for changed, sign, event in changes if changed == image]
-        events = [event for _, event in mine]
-        counts.append(
-            ImageCount(
-                sink=theirs[image],
-                source=ours[image],
-                changes=tuple(sign for sign, _ in mine),
-                surely_seen=leading(events, before.position),
-                maybe_seen=len(events),
-            )
-        )
+        since = sum(sign for changed, sign, event in changes if changed == image and event.is_before(at))
+        counts.append(ImageCount(sink=theirs[image], source=ours[image], since=since))
     return counts

@@ -26,11 +26,13 @@ from airflow_cdc.core.digest import (
 )
 from airflow_cdc.core.encoding import mysql_key_text, mysql_row_hash, not_pushed, spark_key_text, spark_row_hash
 from airflow_cdc.core.keytext import key_predicate
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import TableDef
 from airflow_cdc.core.types import read_sql
 from airflow_cdc.core.verdict import Image
 from airflow_cdc.spark_apps.functions import json_canonical
 from airflow_cdc.spark_apps.merge import view_of
+from airflow_cdc.spark_apps.snapshot import locked
 from airflow_cdc.systems.mysql import MySqlSource
 from airflow_cdc.systems.mysql_errors import explain
 from airflow_cdc.systems.mysql_session import Session
@@ -53,9 +55,13 @@ def unpushed(table: TableDef) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class SourceView:
-    """The source in one transaction's read view: every statement sees the same rows."""
+    """The source in one transaction's read view: every statement sees the same rows.
+
+    `position`, of a view on a table without a key: every change of the table at or before it is in the view, no other.
+    """
 
     session: Session
+    position: Watermark | None = None
 
     def leaves(self, table: TableDef, scheme: LeafScheme) -> dict[int, Leaf]:
         """The digest of every leaf, in one scan."""
@@ -116,12 +122,26 @@ def batches(items: Sequence[str], size: int) -> Iterator[Sequence[str]]:
 
 
 @contextmanager
-def source_view(source: MySqlSource, init_statement: str) -> Iterator[SourceView]:
-    """One read view on a connection that proved its server (INV 9); ends with the block."""
+def source_view(source: MySqlSource, init_statement: str, table: TableDef) -> Iterator[SourceView]:
+    """One read view on a connection that proved its server (INV 9); ends with the block.
+
+    Of a table without a key the view's exact position is known: the table is locked for the moment in which the view
+    opens. Copies of one row image cannot be told apart, so on a busy image nothing less would ever settle (INV 19).
+    """
     with source.session(read_timeout=VIEW_SECONDS) as session:
         session.run(init_statement, doing="check that this is the watermark's server")
-        session.run("START TRANSACTION WITH CONSISTENT SNAPSHOT", doing="open a read view")
-        yield SourceView(session)
+        if not table.keyless:
+            _open_view(session)
+            yield SourceView(session)
+            return
+        with locked(source, table):
+            position = source.position()
+            _open_view(session)
+        yield SourceView(session, position)
+
+
+def _open_view(session: Session) -> None:
+    session.run("START TRANSACTION WITH CONSISTENT SNAPSHOT", doing="open a read view")
 
 
 @dataclass(frozen=True, slots=True)

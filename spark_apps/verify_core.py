@@ -137,7 +137,7 @@ def compare_tables(
     # what the sink holds already must be visible to the views: a commit is logged, and read, before it is shown
     source.wait_visible(start.position, VISIBLE_SECONDS)
     with ExitStack() as stack:
-        views = [stack.enter_context(source_view(source, init)) for _ in subjects]
+        views = [stack.enter_context(source_view(source, init, subject.table)) for subject in subjects]
         with ThreadPoolExecutor(max(1, min(len(subjects), os.cpu_count() or 1))) as pool:
             scans = list(pool.map(lambda pair: scan(source, init, *pair), zip(subjects, views, strict=True)))
         now = reach()
@@ -157,7 +157,7 @@ def _another_round(
 ) -> Reached:
     source.wait_visible(before.position, VISIBLE_SECONDS)
     for judgement in judgements:
-        with source_view(source, init) as view:
+        with source_view(source, init, judgement.outcome.subject.table) as view:
             judgement.read_again(view)
     now = reach()
     for judgement in judgements:

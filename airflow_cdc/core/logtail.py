@@ -6,7 +6,7 @@ told by the source's own order, partition by partition: what is not after the la
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from airflow_cdc.core.gtid import GtidSet
@@ -106,13 +106,3 @@ def _images(event: Event) -> Iterator[tuple[Image, int, Event]]:
         yield event.before, -1, event
     if event.op in (CREATE, UPDATE) and event.after is not None:
         yield event.after, 1, event
-
-
-def leading(events: Sequence[Event], position: Watermark) -> int:
-    """How many of these events, oldest first, are surely at or before `position`, without a gap."""
-    count = 0
-    for event in events:
-        if not event.is_before(position):
-            break
-        count += 1
-    return count

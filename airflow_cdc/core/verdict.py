@@ -88,35 +88,25 @@ class ImageCount:
 
     Attributes:
         sink: rows in the compared snapshot.
-        source: rows in the source's read view.
-        changes: the image's events after the compared ends in topic order, +1 or -1 each.
-        surely_seen: so many of the first changes are surely in the read view.
-        maybe_seen: at most so many of the first changes are in it.
+        source: rows in the source's read view, whose position is known exactly.
+        since: rows that came (+) or went (-) after the compared ends and are in the view already.
     """
 
     sink: int
     source: int
-    changes: tuple[int, ...] = ()
-    surely_seen: int = 0
-    maybe_seen: int = 0
+    since: int = 0
 
-    def candidates(self) -> tuple[int, ...]:
-        """What the source may have held at the compared ends, one per possible cut of the changes."""
-        first = self.source - sum(self.changes[: self.surely_seen])
-        found = [first]
-        for change in self.changes[self.surely_seen : self.maybe_seen]:
-            found.append(found[-1] - change)
-        return tuple(found)
+    @property
+    def at_the_ends(self) -> int:
+        """Rows that the source held at the compared ends."""
+        return self.source - self.since
 
 
 def classify_count(count: ImageCount) -> tuple[KeyVerdict, int]:
     """Decide one row image of a table without a key → (verdict, rows too few (+) or too many (-) in the sink)."""
-    gaps = {candidate - count.sink for candidate in count.candidates()}
-    if gaps == {0}:
+    gap = count.at_the_ends - count.sink
+    if gap == 0:
         return KeyVerdict.EQUAL, 0
-    if 0 in gaps:
-        return KeyVerdict.UNSETTLED, 0
-    gap = min(gaps, key=abs)
     return (KeyVerdict.MISSING if gap > 0 else KeyVerdict.GHOST), gap
 
 

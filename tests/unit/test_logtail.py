@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.logtail import NO_BEFORE, UNREADABLE, Event, Tail, leading
+from airflow_cdc.core.logtail import NO_BEFORE, UNREADABLE, Event, Tail
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.verdict import FirstEvent
 
@@ -102,4 +102,3 @@ def test_a_change_is_before_a_position_only_for_certain() -> None:
     assert event(1, 5, gtid=None).is_before(watermark(None, pos=501))
     assert not event(1, 5, gtid=None).is_before(watermark(None, pos=500))
     assert not event(1, 5, gtid=None).is_before(watermark(None, pos=900, server_id=2))
-    assert leading([event(1, 1), event(2, 9), event(3, 2)], watermark(f"{UUID}:1-5")) == 1
