@@ -58,11 +58,22 @@ def expectations(expected: Expected) -> list[Expectation]:
     low, high = max(0, expected.rows - expected.tolerance), expected.rows + expected.tolerance
     return [
         gxe.ExpectTableRowCountToBeBetween(min_value=low, max_value=high),
-        gxe.ExpectTableColumnsToMatchOrderedList(column_list=list(expected.columns)),
+        gxe.ExpectTableColumnsToMatchOrderedList(column_list=list(_names(expected.columns))),
         *_types(expected.columns),
         *(gxe.ExpectColumnValuesToNotBeNull(column=name) for name in expected.not_null),
         *_unique(expected.key),
     ]
+
+
+def _names(columns: dict[str, str]) -> Iterator[str]:
+    """Column names as Great Expectations lists them: the fields of a struct follow it, behind a dot."""
+    from pyspark.sql.types import StructType
+
+    for name, text in columns.items():
+        yield name
+        kind = StructType.fromDDL(f"c {text}")["c"].dataType
+        if isinstance(kind, StructType):
+            yield from (f"{name}.{field.name}" for field in kind.fields)
 
 
 def _types(columns: dict[str, str]) -> Iterator[Expectation]:

@@ -45,7 +45,8 @@ def read_tail(spark: SparkSession, topic: Topic, start: Mapping[int, int], stop:
     back = {p: max(topic.begins.get(p, 0), start.get(p, 0) - LOOK_BACK) for p in stop}
     raw = topic.read(spark, {topic.name: {p: (back[p], end) for p, end in stop.items()}})
     decoded = decode(raw, topic.table, topic.settings)
-    own = decoded.where(meta("stranger").isNull() & (meta("op") != TOMBSTONE))
+    # a record without an op is no change event: it is kept, as a doubt
+    own = decoded.where(meta("stranger").isNull() & ~meta("op").eqNullSafe(TOMBSTONE))
     return Tail.of((_event(topic.table, row) for row in images(topic.table, own).collect()), start)
 
 

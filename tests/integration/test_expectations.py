@@ -1,0 +1,86 @@
+"""Great Expectations on a real Spark DataFrame: each expectation can fail, and says so in words; Data Docs are written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_cdc.spark_apps.expectations import Expected, SuiteResult, run_suites
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+COLUMNS = {
+    "id": "bigint",
+    "line": "int",
+    "name": "string",
+    "price": "decimal(20,0)",
+    "at": "timestamp_ntz",
+    "place": "struct<srid:int,wkb:binary>",
+}
+EXPECTED = Expected("shop.orders", 7, COLUMNS, ("id", "line", "name"), rows=50, key=("id", "line"))
+
+
+@pytest.fixture
+def frame(spark: SparkSession) -> DataFrame:
+    """Fifty rows that fit EXPECTED."""
+    return spark.range(50).selectExpr(
+        "id",
+        "CAST(id % 5 AS int) AS line",
+        "concat('n', id) AS name",
+        "CAST(IF(id = 3, NULL, id) AS decimal(20,0)) AS price",
+        "TIMESTAMP_NTZ'2020-01-01 00:00:00' AS at",
+        "named_struct('srid', 0, 'wkb', X'00') AS place",
+    )
+
+
+def suite(frame: DataFrame, expected: Expected, folder: Path) -> SuiteResult:
+    (result,) = run_suites([(frame, expected)], folder)
+    return result
+
+
+def test_a_sound_snapshot_passes_and_leaves_data_docs(frame: DataFrame, tmp_path: Path) -> None:
+    result = suite(frame, EXPECTED, tmp_path)
+    assert (result.success, result.failures) == (True, ())
+    assert result.checks == 1 + 1 + len(COLUMNS) + 3 + 1
+    index = (tmp_path / "index.html").read_text()
+    assert "shop.orders" in index
+    assert list(tmp_path.glob("validations/**/*.html"))
+
+
+@pytest.mark.parametrize(
+    ("change", "expected", "say"),
+    [
+        (lambda f: f.where("id <> 9"), EXPECTED, "row_count"),
+        (lambda f: f.unionAll(f.where("id = 9")).where("id <> 8"), EXPECTED, "compound_columns_to_be_unique"),
+        (lambda f: f.withColumn("id", f.line.cast("bigint")), replace(EXPECTED, key=("id",)), "values_to_be_unique"),
+        (
+            lambda f: f.selectExpr("id", "line", "nullif(name, 'n7') AS name", "price", "at", "place"),
+            EXPECTED,
+            "not_be_null",
+        ),
+        (lambda f: f.select("line", "id", "name", "price", "at", "place"), EXPECTED, "match_ordered_list"),
+        (lambda f: f.withColumn("price", f.price.cast("string")), EXPECTED, "be_of_type"),
+        (lambda f: f.drop("price"), EXPECTED, "match_ordered_list"),
+    ],
+)
+def test_each_fault_fails_the_suite(
+    frame: DataFrame, change: object, expected: Expected, say: str, tmp_path: Path
+) -> None:
+    result = suite(change(frame), expected, tmp_path)  # type: ignore[operator]
+    assert not result.success
+    assert any(say in failure for failure in result.failures), result.failures
+
+
+def test_rows_in_flight_widen_the_count_and_nothing_more(frame: DataFrame, tmp_path: Path) -> None:
+    assert suite(frame.where("id <> 9"), replace(EXPECTED, tolerance=1), tmp_path).success
+    assert not suite(frame.where("id > 9"), replace(EXPECTED, tolerance=1), tmp_path).success
+
+
+def test_a_table_without_a_key_may_hold_equal_rows(frame: DataFrame, tmp_path: Path) -> None:
+    twice = frame.unionAll(frame)
+    keyless = replace(EXPECTED, key=(), rows=100)
+    assert suite(twice, keyless, tmp_path).success
