@@ -49,10 +49,16 @@ class ColumnDef:
     @property
     def unsigned(self) -> bool:
         """Whether a number has no sign; a label such as `enum('unsigned')` does not count."""
-        if self.labels:
-            return False
-        words = _PARENTHESES.sub("", self.column_type.lower()).split()
-        return "unsigned" in words or "zerofill" in words
+        return "unsigned" in self._words or self.zerofill
+
+    @property
+    def zerofill(self) -> bool:
+        """Whether MySQL pads the number with zeros when it prints it."""
+        return "zerofill" in self._words
+
+    @property
+    def _words(self) -> list[str]:
+        return [] if self.labels else _PARENTHESES.sub("", self.column_type.lower()).split()
 
     @property
     def is_integer(self) -> bool:

@@ -159,7 +159,9 @@ def _sink_decimal(column: ColumnDef) -> str:
 
 
 def _read_decimal(column: ColumnDef, c: str) -> str:
-    return f"CAST({c} AS {_UTF8})" if _is_wide(column) else c
+    if not _is_wide(column):
+        return c
+    return f"CAST({c} + 0 AS {_UTF8})" if column.zerofill else f"CAST({c} AS {_UTF8})"
 
 
 def _event_decimal(column: ColumnDef, modes: DecodeModes, v: str) -> str:
