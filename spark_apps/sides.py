@@ -84,10 +84,11 @@ class SourceView:
         wanted, found = set(keys), defaultdict(list)
         columns = [mysql_key_text(table), mysql_row_hash(table), *(read_sql(table.column(c)) for c in unpushed(table))]
         for some in batches(sorted(wanted), KEYS_AT_ONCE):
-            where = _where(table, some)
+            where, asked = _where(table, some), set(some)
             sql = f"SELECT {', '.join(columns)} FROM {quote_table(table)} WHERE {where}"
             for key, row_hash, *texts in self._tuples(sql, f"read keys of {table.full_name}"):
-                if _text(key) in wanted:  # a case-insensitive collation finds more than was asked for
+                # a case-insensitive collation finds more than was asked for, and what another batch asks for too
+                if _text(key) in asked:
                     found[_text(key)].append((_text(row_hash), *(_canonical(text) for text in texts)))
         return dict(found)
 
