@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.errors import UsageError
+from airflow_cdc.core.errors import CdcError, UsageError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.flows.run import Run, make_run
 from airflow_cdc.spark_apps.session import build_session
@@ -44,6 +45,25 @@ def read_run(settings: Mapping[str, Any]) -> Run:
         str(settings["report_dir"]),
         settings.get("options"),
     )
+
+
+@contextmanager
+def explained(kind: type[CdcError], doing: str, *, where: str, todo: str) -> Iterator[None]:
+    """Turn a failed Spark job into one error of `kind` with the reason at its root; "could not <doing>"."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JError, PySparkException) as error:
+        raise kind(f"could not {doing}: {root_cause(str(error))}", where=where, todo=todo) from error
+
+
+def root_cause(text: str) -> str:
+    """The last "Caused by" of a Java stack trace, or its first line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    return (causes or lines or ["no reason given"])[-1 if causes else 0][:500]
 
 
 def log_to_stderr() -> None:

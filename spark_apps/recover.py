@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.errors import SchemaError
+from airflow_cdc.core.errors import SchemaError, SourceError
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.table import TableDef
@@ -18,7 +18,7 @@ from airflow_cdc.core.types import sink_type
 from airflow_cdc.flows import document
 from airflow_cdc.flows.captured import captured
 from airflow_cdc.flows.run import Facts, Run, step
-from airflow_cdc.spark_apps.app import open_app
+from airflow_cdc.spark_apps.app import explained, open_app
 from airflow_cdc.spark_apps.progress import Progress
 from airflow_cdc.spark_apps.session import sibling
 from airflow_cdc.spark_apps.snapshot import Reading, Tools, estimated_rows, read_table, staged_rows
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger("airflow_cdc.recover")
+
+RESTARTABLE = "Clear the task recover: chunks whose commit stands are not read again."
 
 
 def main(settings: Mapping[str, Any]) -> Facts:
@@ -63,7 +65,8 @@ def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = 
     tables = list(task.definitions.values())
     progress = Progress(estimated_rows(run.clients.source, tables))
     readings = [prepare(run, task, table, dict(settings or {})) for table in tables]
-    heads = _read_all(Tools(spark, run.clients.source, run.clients.lake), readings, progress)
+    with explained(SourceError, "read the tables", where=run.where, todo=RESTARTABLE):
+        heads = _read_all(Tools(spark, run.clients.source, run.clients.lake), readings, progress)
     stages = {
         reading.table.full_name: {
             "label": reading.stage.label,

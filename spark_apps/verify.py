@@ -19,7 +19,7 @@ import fsspec
 
 from airflow_cdc.core.connector_config import ConnectorSettings
 from airflow_cdc.core.encoding import not_compared
-from airflow_cdc.core.errors import CdcError, DeadlineError, VerificationError
+from airflow_cdc.core.errors import CdcError, DeadlineError, SinkError, VerificationError
 from airflow_cdc.core.observation import TopicState
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.position import Watermark
@@ -34,7 +34,7 @@ from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.connector import wait_past
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.spark_apps import dead_letters
-from airflow_cdc.spark_apps.app import open_app
+from airflow_cdc.spark_apps.app import explained, open_app
 from airflow_cdc.spark_apps.apply import ApplyContext, ApplyTarget, apply_batch
 from airflow_cdc.spark_apps.expectations import DATA_DOCS, Expected, SuiteResult, run_suites
 from airflow_cdc.spark_apps.io import read_topics, source_defaults
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("airflow_cdc.verify")
 
+AGAIN = "Main is as it was; clear the task verify to verify again."
 RESUME_SECONDS = 1800.0
 REACH_SECONDS = 300.0
 CATCH_UPS = 5
@@ -93,7 +94,8 @@ def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
     wait_resumed(run, float(options.get("resume_seconds", RESUME_SECONDS)))
     task = load_task(run)
     try:
-        outcomes = _passes(run, spark, task, options)
+        with explained(SinkError, "compare the tables", where=run.where, todo=AGAIN):
+            outcomes = _passes(run, spark, task, options)
     except DeadlineError as error:
         raise VerificationError(
             f"the comparison could not be finished: {error.what}",
