@@ -39,6 +39,7 @@ class Writer:
             cursor.execute("SELECT COALESCE(MAX(id), 0) FROM orders")
             self.last_order = int(cursor.fetchall()[0][0])
         self.born = 0
+        self.tag = f"{int(time.time()) % 100_000:05d}"  # a writer started again must not meet its own keys
 
     def change(self, table: str, sql: str, *values: Any) -> None:
         """Run one statement and count the rows it changed."""
@@ -107,7 +108,7 @@ class Writer:
 
     def customers(self) -> None:
         self.born += 1
-        code = f"New-{self.born}-{self.random.randint(0, 9)}"
+        code = f"New-{self.tag}-{self.born}-{self.random.randint(0, 9)}"
         self.change(
             "customers", "INSERT INTO customers (code, name, created_at) VALUES (%s, %s, NOW(6))", code, "born 👶"
         )
