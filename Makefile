@@ -9,7 +9,7 @@ export CDC_CACHE ?= $(HOME)/.cache/airflow-provider-cdc
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
 
 setup: $(VENV)/.ready ## install the project and its pinned dependencies into .venv
 
@@ -36,8 +36,11 @@ unit: setup ## fast tests, no servers
 integration: setup ## tests on the real servers
 	$(BIN)/pytest tests/integration
 
+e2e: setup ## whole recoveries through a real Airflow, every task killed once; the wheel in a clean environment
+	$(BIN)/pytest tests/e2e
+
 test: lint ## everything that .ci/run runs
-	$(BIN)/pytest tests
+	$(BIN)/pytest tests/unit tests/contract tests/integration
 
 wheel: setup ## build the wheel
 	$(BIN)/python -m build --wheel --no-isolation --outdir build/dist .
@@ -45,4 +48,4 @@ wheel: setup ## build the wheel
 clean: ## remove what builds and runs left in build/
 	rm -rf build dist
 
-.PHONY: help setup jars demo lint unit integration test wheel clean
+.PHONY: help setup jars demo lint unit integration e2e test wheel clean
