@@ -1,6 +1,6 @@
 """Session functions that Spark SQL lacks, vectorised over Arrow: `core/types.py` and `core/encoding.py` call them.
 
-cdc_double_text(double): the shortest decimal text that reads back as the same number, written as MySQL writes it.
+cdc_double_bits(double): the 64 bits of a number, with one zero.
 cdc_json_canonical(string): sorted keys, no spaces, numbers in one form; NULL for what is no JSON.
 cdc_decimal_bytes(string, int): base64 of a big-endian two's complement number with so many decimals, as plain text.
 cdc_decimal_plain(string, int): a decimal in any notation as plain text with so many decimals.
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-# MySQL writes 0.00000000000001 and 100000000000000 plainly, and anything beyond with an exponent (dtoa.c, my_gcvt).
-_FIRST_POINT, _LAST_POINT = -14, 15
-
 
 def register_functions(spark: SparkSession) -> None:
     """Make the functions known to this session. SchemaError if the session is not in UTC and ANSI mode.
@@ -45,30 +42,6 @@ def register_functions(spark: SparkSession) -> None:
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     for name, function in _vectorised().items():
         spark.udf.register(name, function)
-
-
-def double_text(value: float) -> str:
-    """A finite number as MySQL's CAST(value + 0e0 AS CHAR) writes it."""
-    mantissa, _, exponent = repr(abs(value)).partition("e")
-    whole, _, fraction = mantissa.partition(".")
-    digits = (whole + fraction).lstrip("0")
-    significant = digits.rstrip("0")
-    if not significant:
-        return "0"  # -0 too
-    # where the decimal point stands, counted from the first digit that is not 0
-    point = len(digits) - len(fraction) + int(exponent or 0)
-    sign = "-" if value < 0 else ""
-    if point >= _FIRST_POINT and (point <= _LAST_POINT or len(significant) > point):
-        return sign + _plain(significant, point)
-    fraction = f".{significant[1:]}" if len(significant) > 1 else ""
-    return f"{sign}{significant[0]}{fraction}e{point - 1}"
-
-
-def _plain(digits: str, point: int) -> str:
-    if point <= 0:
-        return f"0.{'0' * -point}{digits}"
-    whole, fraction = digits[:point].ljust(point, "0"), digits[point:]
-    return f"{whole}.{fraction}" if fraction else whole
 
 
 def json_canonical(text: str) -> str | None:
@@ -138,17 +111,12 @@ def _scaled(unscaled: int, scale: int) -> str:
     return f"{sign}{digits[:-scale]}.{digits[-scale:]}" if scale else sign + digits
 
 
-def double_texts(values: pa.Array) -> pa.Array:
-    """`double_text` of each value. Arrow writes the same shortest digits; only its exponents are not MySQL's."""
+def double_bits(values: pa.Array) -> pa.Array:
+    """The IEEE 754 bits of each number as a signed integer; -0 counts as 0."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    texts = pc.cast(pc.add(values, 0.0), pa.string())
-    odd = pc.fill_null(pc.match_substring(texts, "e"), False)
-    if not pc.any(odd).as_py():
-        return texts
-    rewritten = pa.array([double_text(x.as_py()) for x in values.filter(odd)], pa.string())
-    return pc.replace_with_mask(texts, odd, rewritten)
+    return pc.add(values, 0.0).view(pa.int64())
 
 
 def _each(function: Callable[..., str | None], *columns: pa.Array) -> pa.Array:
@@ -163,8 +131,8 @@ def _vectorised() -> dict[str, Any]:
     import pyarrow as pa
     from pyspark.sql.functions import arrow_udf
 
-    def _double_text(values: Any) -> Any:
-        return double_texts(values)
+    def _bits(values: Any) -> Any:
+        return double_bits(values)
 
     def _json(texts: Any) -> Any:
         return _each(_json_writer(), texts)
@@ -176,14 +144,14 @@ def _vectorised() -> dict[str, Any]:
         return _each(decimal_plain, texts, scales)
 
     functions = {
-        "cdc_double_text": (_double_text, 1),
-        "cdc_json_canonical": (_json, 1),
-        "cdc_decimal_bytes": (_bytes, 2),
-        "cdc_decimal_plain": (_decimal, 2),
+        "cdc_double_bits": (_bits, "bigint", 1),
+        "cdc_json_canonical": (_json, "string", 1),
+        "cdc_decimal_bytes": (_bytes, "string", 2),
+        "cdc_decimal_plain": (_decimal, "string", 2),
     }
     made = {}
-    for name, (function, arguments) in functions.items():
+    for name, (function, result, arguments) in functions.items():
         names = list(function.__code__.co_varnames[:arguments])
         function.__annotations__ = dict.fromkeys([*names, "return"], pa.Array)
-        made[name] = arrow_udf(function, "string")
+        made[name] = arrow_udf(function, result)
     return made

@@ -66,18 +66,9 @@ def spark_key_text(table: TableDef) -> str:
     return _spark_text(table.key_columns, _key_row)
 
 
-def mysql_lanes(h: str) -> tuple[str, str]:
-    """Two independent 32-bit numbers of a row hash: its first and its second 8 hexadecimal digits."""
-    lanes = (f"CAST(CONV(SUBSTR({h}, {at}, 8), 16, 10) AS UNSIGNED)" for at in (1, 9))
-    first, second = lanes
-    return first, second
-
-
 def spark_lanes(h: str) -> tuple[str, str]:
-    """The same numbers as `mysql_lanes`, as bigint (a sum of them needs no decimal, which is what costs in Spark)."""
-    lanes = (f"CAST(conv(substr({h}, {at}, 8), 16, 10) AS bigint)" for at in (1, 9))
-    first, second = lanes
-    return first, second
+    """The first and the second 32 bits of a row hash, as bigint: a sum of them needs no decimal, which is dear in Spark."""
+    return f"CAST(conv(substr({h}, 1, 8), 16, 10) AS bigint)", f"CAST(conv(substr({h}, 9, 8), 16, 10) AS bigint)"
 
 
 def not_pushed(table: TableDef) -> tuple[tuple[str, str], ...]:
@@ -148,6 +139,12 @@ def _spark_decimal(column: ColumnDef, c: str) -> tuple[str, ...]:
     return (c,)
 
 
+def _mysql_real(_column: ColumnDef, c: str) -> tuple[str, ...]:
+    # The 8 bytes of the number itself, out of a point's WKB, as 16 hexadecimal digits: how a DOUBLE is written as
+    # text differs from one server series to the next. Adding 0 turns -0 into 0 and a FLOAT into its DOUBLE.
+    return (f"HEX(REVERSE(SUBSTR(CAST(POINT({c} + 0e0, 0) AS BINARY), 10, 8)))",)
+
+
 def _is_short(column: ColumnDef) -> bool:
     return (column.precision or 10) <= _LONG_DIGITS
 
@@ -157,8 +154,9 @@ def _unscaling(column: ColumnDef) -> int:
 
 
 def _real_date(c: str, number: str, nullable: bool) -> tuple[str, ...]:
-    # adding nothing makes MySQL build the date anew: 2020-02-31 moves, 2020-00-10 is NULL, year 0 becomes zero
-    return (f"IF({c} = {c} + INTERVAL 0 DAY, {number}, {'NULL' if nullable else 0})",)
+    # adding nothing makes MySQL build the date anew: 2020-02-31 moves, 2020-00-10 is NULL; year 0 is left to us
+    real = f"{c} = {c} + INTERVAL 0 DAY AND {c} >= DATE'0001-01-01'"
+    return (f"IF({real}, {number}, {'NULL' if nullable else 0})",)
 
 
 def _mysql_date(column: ColumnDef, c: str) -> tuple[str, ...]:
@@ -214,7 +212,7 @@ _SPATIAL = (
 _TABLE: tuple[Pieces, ...] = (
     Pieces(_INTEGERS, _mysql_integer, _one("{c}")),
     Pieces(("decimal",), _mysql_decimal, _spark_decimal),
-    Pieces(("float", "double"), _one("{c} + 0e0"), _one("cdc_double_text({c})")),
+    Pieces(("float", "double"), _mysql_real, _one("lpad(hex(cdc_double_bits({c})), 16, '0')")),
     Pieces(("bit",), _mysql_bits, _one("{c}")),
     Pieces(("date",), _mysql_date, _one("unix_date({c})")),
     Pieces(("datetime",), _mysql_datetime, _one("unix_micros(CAST({c} AS timestamp))")),

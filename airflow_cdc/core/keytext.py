@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import struct
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -31,7 +32,7 @@ def parse_key_text(table: TableDef, text: str) -> Key:
     reader = _Reader(text.encode())
     try:
         values = tuple(_value(column, reader) for column in table.key_columns)
-    except (ValueError, ArithmeticError) as error:
+    except (ValueError, ArithmeticError, struct.error) as error:
         raise SchemaError(f"not a key text: {text!r}", where=table.full_name) from error
     if not reader.at_end or table.keyless:
         raise SchemaError(f"not a key text: {text!r}", where=table.full_name)
@@ -106,7 +107,8 @@ def _decimal(column: ColumnDef, piece: str) -> KeyValue:
 
 
 def _float(_column: ColumnDef, piece: str) -> KeyValue:
-    return float(piece)
+    (number,) = struct.unpack(">d", bytes.fromhex(piece))
+    return float(number)
 
 
 def _date(_column: ColumnDef, piece: str) -> KeyValue:
