@@ -209,7 +209,8 @@ def _config(home: Path, port: int, settings: AirflowSettings) -> str:
         },
         "api_auth": {"jwt_secret": secrets.token_urlsafe(48)},
         "scheduler": {"scheduler_heartbeat_sec": "1", "scheduler_idle_sleep_time": "0.5"},
-        "dag_processor": {"refresh_interval": "10", "min_file_process_interval": "5"},
+        # a parse costs a second or two of one core, and the files do not change while this runs
+        "dag_processor": {"refresh_interval": "30", "min_file_process_interval": "300"},
         "logging": {"base_log_folder": str(home / "logs")},
     }
     parser = configparser.ConfigParser(interpolation=None)
