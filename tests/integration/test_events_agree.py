@@ -15,6 +15,7 @@ from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.table import TableDef
 from airflow_cdc.core.types import DecodeModes, from_event
 from airflow_cdc.spark_apps.functions import json_canonical, register_functions
+from airflow_cdc.systems.kafka import KafkaEndpoint, KafkaTransport
 from airflow_cdc.systems.mysql_schema import read_table_defs
 from tests.integration.every_type import LOAD_MODE, create_sql, insert_sql, row_count
 
@@ -107,12 +108,17 @@ class Captured:
         """The `after` of each event as (id text, map of column → raw JSON text)."""
         topic = f"{self.schema}_{name}.{table.full_name}"
         poll_until(
-            lambda: self._read(topic).count() >= count or None,
+            lambda: self._records(topic) >= count or None,
             timeout=120,
-            interval=2,
+            interval=1,
             what=f"{count} events in {topic}",
         )
         return self._read(topic)
+
+    def _records(self, topic: str) -> int:
+        """Records of a topic that may not be there yet: Spark would fail on it."""
+        states = KafkaTransport(KafkaEndpoint(self.kafka)).topic_states([topic])
+        return sum(last for state in states.values() for _, last in state.partitions.values())
 
     def _read(self, topic: str) -> DataFrame:
         records = (
