@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pyspark import StorageLevel
 from pyspark.sql import functions as fn
 
 from airflow_cdc.core.apply_start import Applied, Start, is_behind, plan_start
@@ -26,8 +25,8 @@ from airflow_cdc.core.table import TableDef
 from airflow_cdc.spark_apps import changes, counts, dead_letters
 from airflow_cdc.spark_apps.envelope import READ, decode
 from airflow_cdc.spark_apps.io import Ranges
-from airflow_cdc.spark_apps.merge import append_nothing, merge_by_key, merge_images
-from airflow_cdc.spark_apps.session import sibling
+from airflow_cdc.spark_apps.merge import append_nothing, write_by_key, write_images
+from airflow_cdc.spark_apps.session import SMALL_BATCH, sibling
 from airflow_cdc.spark_apps.stage_fit import fit_stage
 from airflow_cdc.systems.lake import Lake
 from airflow_cdc.systems.snapshots import snapshot_at, summary_of
@@ -37,6 +36,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger("airflow_cdc.apply")
+
+RECORDS_PER_FILE = 100_000
+# Up to so many keys are sent to every task that scans the table; more are joined by shuffling both sides.
+BROADCAST_RECORDS = 500_000
 
 # (session, ranges) → raw records; read_topics with the endpoint bound, or rows that a test made.
 RangeReader = Callable[["SparkSession", Ranges], "DataFrame"]
@@ -151,24 +154,23 @@ def apply_table(
     start = find_start(ctx, target, upto)
     if start.empty and not always_stamp:
         return _result(ctx, target, start, counts.Counts(), began)
-    session = sibling(ctx.spark)
+    session = sibling(ctx.spark, SMALL_BATCH)
     if start.empty:
         fit = fit_stage(ctx.lake, target.stage, target.table, start.fingerprint, target.defaults)
         append_nothing(session, target.stage.spark_name(ctx.lake.name), start.summary(start.applied))
         return _result(ctx, target, start, counts.Counts(), began, added=list(fit.added), widened=list(fit.widened))
-    decoded = _decoded(ctx, session, start)
-    try:
-        done = _apply_events(ctx, target, start, decoded)
-    finally:
-        decoded.unpersist()
+    done = _apply_events(ctx, target, start, _decoded(ctx, session, start))
     return _result(ctx, target, start, began=began, **done)
 
 
 def _decoded(ctx: ApplyContext, session: SparkSession, start: Start) -> DataFrame:
-    """The batch, parsed once: kept for the count, the dead letters and the merge."""
+    """The batch, parsed once: kept for the count, the dead letters and the writes.
+
+    A local checkpoint and no cache: what is planned on top of it need not carry the decoding's large plan along.
+    """
     raw = ctx.read(session, {start.topic: start.ranges})
     needed = ["cdc", "before", "after"] if start.table.keyless else ["cdc", "key", "after"]
-    return decode(raw, start.table, ctx.settings).select(*needed).persist(StorageLevel.MEMORY_AND_DISK)
+    return decode(raw, start.table, ctx.settings).select(*needed).localCheckpoint(eager=False)
 
 
 def _apply_events(ctx: ApplyContext, target: ApplyTarget, start: Start, decoded: DataFrame) -> Result:
@@ -196,11 +198,18 @@ class _Batch:
     applied: Applied
     counted: counts.Counts
 
+    @property
+    def files(self) -> int:
+        """Into how many files the new rows go: one, unless the batch is large."""
+        return 1 + self.counted.records // RECORDS_PER_FILE
+
 
 def _apply_keys(batch: _Batch, decoded: DataFrame) -> int:
     start, truncated_at = batch.start, batch.counted.truncated_at
-    net = changes.net_changes(changes.after_truncate(changes.applicable(decoded, start.watermark), truncated_at))
-    merge_by_key(batch.name, start.table, net, start.summary(batch.applied), emptied=truncated_at is not None)
+    events = changes.after_truncate(changes.applicable(decoded, start.watermark), truncated_at)
+    net = changes.net_changes(events).coalesce(batch.files).localCheckpoint(eager=False)
+    small = batch.counted.records <= BROADCAST_RECORDS
+    write_by_key(batch.name, start.table, net, start.summary(batch.applied), emptied=truncated_at is not None, small=small)
     return 0
 
 
@@ -209,17 +218,15 @@ def _apply_images(ctx: ApplyContext, batch: _Batch, decoded: DataFrame) -> int:
     start, counted = batch.start, batch.counted
     events = changes.applicable(decoded, start.watermark)
     own = events.where(changes.meta("op") == READ)
-    logged = changes.without_repeats(events.where(changes.meta("op") != READ)).persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        fresh = _without_applied(ctx, start, logged)
-        high, rows, truncated_at = counts.highest(fresh)
-        net = changes.net_images(changes.after_truncate(fresh.unionByName(own), truncated_at))
-        raised = changes.Seen(batch.applied.high).raised(high).high
-        summary = start.summary(replace(batch.applied, high=dict(raised)))
-        merge_images(batch.name, start.table, net, summary, emptied=truncated_at is not None)
-        return counted.applicable - counted.reads - counted.tombstones - rows
-    finally:
-        logged.unpersist()
+    logged = changes.without_repeats(events.where(changes.meta("op") != READ)).localCheckpoint(eager=False)
+    fresh = _without_applied(ctx, start, logged)
+    high, rows, truncated_at = counts.highest(fresh)
+    rows_after = changes.after_truncate(fresh.unionByName(own) if counted.reads else fresh, truncated_at)
+    net = changes.net_images(rows_after).coalesce(batch.files)
+    raised = changes.Seen(batch.applied.high).raised(high).high
+    summary = start.summary(replace(batch.applied, high=dict(raised)))
+    write_images(batch.name, start.table, net, summary, emptied=truncated_at is not None)
+    return counted.logged - rows
 
 
 def _without_applied(ctx: ApplyContext, start: Start, logged: DataFrame) -> DataFrame:

@@ -13,7 +13,7 @@ from airflow_cdc.spark_apps.changes import Seen, is_contradictory, is_covered, m
 from airflow_cdc.spark_apps.envelope import CREATE, DELETE, READ, TOMBSTONE, TRUNCATE, UPDATE
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from airflow_cdc.core.apply_start import Start
     from airflow_cdc.core.connector_config import ConnectorSettings
@@ -55,9 +55,9 @@ class Counts:
     last: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
-    def applicable(self) -> int:
-        """Records that may change the table."""
-        return self.creates + self.updates + self.deletes + self.reads + self.tombstones + self.truncates
+    def logged(self) -> int:
+        """Changes from the source's log that may change the table; a tombstone is none."""
+        return self.creates + self.updates + self.deletes + self.truncates
 
     def to_json(self) -> dict[str, Any]:
         """The counts as a plain dict, for reports."""
@@ -67,33 +67,35 @@ class Counts:
 
 
 def count(decoded: DataFrame, watermark: Watermark | None) -> Counts:
-    """Count a decoded batch. One job, which also fills the cache that the merge reads."""
-    own = meta("stranger").isNull()
-    readable = own & meta("bad").isNull()
-    covered = readable & is_covered(watermark)
-    live = readable & ~is_covered(watermark)
+    """Count a decoded batch in one job."""
+    ops = {name: f"live AND cdc.op = '{op}'" for name, op in _OPS.items()}
     wanted = {
-        "records": fn.lit(True),
-        **{name: live & (meta("op") == op) for name, op in _OPS.items()},
-        "before_watermark": covered,
-        "contradictory": readable & is_contradictory(watermark),
-        "strangers": ~own,
-        "bad": own & meta("bad").isNotNull(),
-        "snapshots_begun": live & meta("snapshot").isin("first", "first_in_data_collection"),
+        "records": "true",
+        **ops,
+        "before_watermark": "covered",
+        "contradictory": "doubted",
+        "strangers": "NOT own",
+        "bad": "own AND cdc.bad IS NOT NULL",
+        "snapshots_begun": "live AND cdc.snapshot IN ('first', 'first_in_data_collection')",
     }
-    place = fn.struct(*(meta(name).alias(name) for name in _LAST))
-    rows = decoded.groupBy(meta("partition").alias("partition")).agg(
-        *(fn.count_if(fn.coalesce(condition, fn.lit(False))).alias(name) for name, condition in wanted.items()),
-        fn.max(fn.when(live & (meta("op") == TRUNCATE), meta("offset"))).alias("truncated_at"),
-        fn.array_distinct(fn.flatten(fn.collect_set(meta("unknown")))).alias("unknown"),
-        fn.min(fn.when(own, meta("bad"))).alias("reason"),
-        fn.max_by(place, _if_placed(readable)).alias("last"),
+    place = ", ".join(f"'{name}', cdc.`{name}`" for name in _LAST)
+    flagged = decoded.select(
+        "cdc",
+        fn.expr("cdc.stranger IS NULL AS own"),
+        fn.expr("cdc.stranger IS NULL AND cdc.bad IS NULL AS readable"),
+        is_covered(watermark).alias("in_w"),
+        is_contradictory(watermark).alias("moved"),
+    ).selectExpr(
+        "cdc", "own", "readable", "readable AND in_w AS covered", "readable AND NOT in_w AS live", "readable AND moved AS doubted"
+    )
+    rows = flagged.groupBy("cdc.partition").agg(
+        *(fn.expr(f"count_if(coalesce({condition}, false)) AS {name}") for name, condition in wanted.items()),
+        fn.expr(f"max(IF(live AND cdc.op = '{TRUNCATE}', cdc.offset, NULL)) AS truncated_at"),
+        fn.expr("array_distinct(flatten(collect_set(cdc.unknown))) AS unknown"),
+        fn.expr("min(IF(own, cdc.bad, NULL)) AS reason"),
+        fn.expr(f"max_by(named_struct({place}), IF(readable AND cdc.file IS NOT NULL, cdc.offset, NULL)) AS last"),
     )
     return _summed([row.asDict(recursive=True) for row in rows.collect()], tuple(wanted))
-
-
-def _if_placed(readable: Column) -> Column:
-    return fn.when(readable & meta("file").isNotNull(), meta("offset"))
 
 
 def _summed(rows: list[dict[str, Any]], names: tuple[str, ...]) -> Counts:

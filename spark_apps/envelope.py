@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as fn
-
 from airflow_cdc.core.chunk import quote_ident
 from airflow_cdc.core.types import from_event
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from airflow_cdc.core.connector_config import ConnectorSettings
     from airflow_cdc.core.table import ColumnDef, TableDef
@@ -34,7 +32,9 @@ _SOURCE = (
 _FIELDS = f"op: string, before: string, after: string, {_SOURCE.replace('source struct', 'source: struct', 1)}"
 _BODY = f"op string, before string, after string, {_SOURCE}"
 _ENVELOPE = f"payload struct<{_FIELDS}>, {_BODY}, cdc_corrupt string"
-_CORRUPT = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "cdc_corrupt"}
+_CORRUPT = "map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', 'cdc_corrupt')"
+_MAP = "map<string,string>"
+_POSITION = ("gtid", "server_id", "file", "pos", "row", "ts_ms", "snapshot")
 
 # A text that is read as NULL on purpose (core/types.py), so that it is no sign of a wrong value: the instant 0
 # stands for a zero date in a nullable TIMESTAMP.
@@ -54,132 +54,131 @@ def decode(raw: DataFrame, table: TableDef, settings: ConnectorSettings) -> Data
 
     Raises SchemaError if the connector's modes cannot carry a column exactly.
     """
-    records = _envelopes(_of_topic(raw, settings.topic_of(table.full_name)))
-    marked = _attributed(records, table, settings)
-    texts = marked.select("*", *_texts("k", "key_map", table.key_columns), *_image_texts(table))
-    values = texts.select(
+    # text instead of Column objects: a wide table has thousands, and each costs a call into the JVM
+    opened = _opened(raw.where(f"topic = {_literal(settings.topic_of(table.full_name))}"))
+    marked = opened.selectExpr("*", f"{_stranger(table, settings)} AS stranger")
+    texts = [*_texts("k", "key_map", table.key_columns), *_texts("b", "before_map", table.mirrored), *_texts("a", "after_map", table.mirrored)]
+    images = [
+        *([f"{_values('k', 'key_map', table.key_columns, settings.modes)} AS key"] if table.key else []),
+        f"{_values('b', 'before_map', table.mirrored, settings.modes)} AS before",
+        f"{_values('a', 'after_map', table.mirrored, settings.modes)} AS after",
+    ]
+    values = marked.selectExpr("*", *texts).selectExpr("*", *images)
+    return values.selectExpr(_meta(table), *(["key"] if table.key else []), "before", "after")
+
+
+def _opened(raw: DataFrame) -> DataFrame:
+    """Parse once: the envelope with its images as maps of raw JSON text, with or without the schema around it."""
+    texts = raw.selectExpr(
+        "topic", "partition", "offset", "value IS NULL AS no_value",
+        *(f"IF(is_valid_utf8(CAST({side} AS string)), CAST({side} AS string), NULL) AS {side}_text" for side in ("key", "value")),
+        *(f"{side} IS NOT NULL AND NOT is_valid_utf8(CAST({side} AS string)) AS {side}_garbled" for side in ("key", "value")),
+    )
+    parsed = texts.selectExpr(
         "*",
-        *([_values("k", "key_map", table.key_columns, settings.modes).alias("key")] if table.key else []),
-        _values("b", "before_map", table.mirrored, settings.modes).alias("before"),
-        _values("a", "after_map", table.mirrored, settings.modes).alias("after"),
+        f"from_json(value_text, '{_ENVELOPE}', {_CORRUPT}) AS e",
+        f"from_json(key_text, '{_MAP}') AS k",
     )
-    return values.select(_meta(table), *(["key"] if table.key else []), "before", "after")
-
-
-def _of_topic(raw: DataFrame, topic: str) -> DataFrame:
-    return raw.where(fn.col("topic") == topic)
-
-
-def _envelopes(raw: DataFrame) -> DataFrame:
-    """Parse once: the envelope with images as raw JSON text, with or without the schema around it."""
-    texts = raw.select(
-        "topic", "partition", "offset", _text("key").alias("key_text"), _text("value").alias("value_text"),
-        *(fn.expr(f"{side} IS NOT NULL AND NOT is_valid_utf8(CAST({side} AS string))").alias(f"{side}_garbled") for side in ("key", "value")),
+    plain = "named_struct('op', e.op, 'before', e.before, 'after', e.after, 'source', e.source)"
+    bodies = parsed.selectExpr(
+        "topic", "partition", "offset", "no_value", "key_garbled", "value_garbled",
+        "e.cdc_corrupt IS NOT NULL AS corrupt",
+        f"coalesce(e.payload, {plain}) AS body",
+        # a key is wrapped exactly if it is {"schema": {"type": "struct", …}, "payload": …}
+        f"IF(get_json_object(k['schema'], '$.type') = 'struct', from_json(k['payload'], '{_MAP}'), k) AS key_map",
     )
-    parsed = texts.withColumn("e", fn.from_json("value_text", _ENVELOPE, _CORRUPT))
-    keyed = parsed.withColumn("ks", fn.from_json("key_text", "schema struct<type: string>, payload string"))
-    body = fn.expr("coalesce(e.payload, named_struct('op', e.op, 'before', e.before, 'after', e.after, 'source', e.source))")
-    opened = keyed.select(
-        "topic", "partition", "offset", "key_garbled", "value_garbled",
-        (fn.col("value_text").isNull() & ~fn.col("value_garbled")).alias("no_value"),
-        fn.col("e.cdc_corrupt").isNotNull().alias("corrupt"),
-        body.alias("body"),
-        fn.expr("IF(ks.schema.type IS NOT NULL, ks.payload, key_text)").alias("key_json"),
-    )
-    return opened.select(
+    return bodies.selectExpr(
         "*",
-        fn.from_json("key_json", "map<string,string>").alias("key_map"),
-        fn.from_json("body.before", "map<string,string>").alias("before_map"),
-        fn.from_json("body.after", "map<string,string>").alias("after_map"),
+        f"IF(no_value, '{TOMBSTONE}', body.op) AS op",
+        f"from_json(body.before, '{_MAP}') AS before_map",
+        f"from_json(body.after, '{_MAP}') AS after_map",
     )
 
 
-def _text(side: str) -> Column:
-    return fn.expr(f"IF(is_valid_utf8(CAST({side} AS string)), CAST({side} AS string), NULL)")
-
-
-def _attributed(records: DataFrame, table: TableDef, settings: ConnectorSettings) -> DataFrame:
-    """Add `stranger`: in a shared topic a change names its table, a tombstone has only the router's mark in its key."""
-    named = fn.expr("concat_ws('.', body.source.db, body.source.`table`)")
-    other = fn.when(named.contains(".") & (named != table.full_name), named)
+def _stranger(table: TableDef, settings: ConnectorSettings) -> str:
+    """In a shared topic a change names its table; a tombstone has only the router's mark in its key."""
+    named = "concat(body.source.db, '.', body.source.`table`)"
+    other = f"WHEN {named} <> {_literal(table.full_name)} THEN {named}"
     mark = settings.key_mark(table.full_name)
     if mark is not None:
-        marked = fn.col("key_map")[mark.field]
-        other = fn.when(fn.col("body.source").isNull() & (marked != mark.value), marked).otherwise(other)
-    op = fn.when(fn.col("no_value"), fn.lit(TOMBSTONE)).otherwise(fn.col("body.op"))
-    return records.select("*", other.alias("stranger"), op.alias("op"))
+        marked = f"key_map[{_literal(mark.field)}]"
+        other += f" WHEN body.source IS NULL AND {marked} <> {_literal(mark.value)} THEN {marked}"
+    return f"CASE {other} END"
 
 
-def _texts(prefix: str, image: str, columns: Sequence[ColumnDef]) -> list[Column]:
+def _texts(prefix: str, image: str, columns: Sequence[ColumnDef]) -> list[str]:
     # positional names: a source may have columns of any name
-    return [fn.col(image)[column.name].alias(f"{prefix}{at}") for at, column in enumerate(columns)]
+    return [f"{image}[{_literal(column.name)}] AS {prefix}{at}" for at, column in enumerate(columns)]
 
 
-def _image_texts(table: TableDef) -> list[Column]:
-    return _texts("b", "before_map", table.mirrored) + _texts("a", "after_map", table.mirrored)
-
-
-def _values(prefix: str, image: str, columns: Sequence[ColumnDef], modes: DecodeModes) -> Column:
+def _values(prefix: str, image: str, columns: Sequence[ColumnDef], modes: DecodeModes) -> str:
     pairs = (f"{_literal(c.name)}, {from_event(c, modes, f'{prefix}{at}')}" for at, c in enumerate(columns))
-    return fn.expr(f"IF({image} IS NULL, NULL, named_struct({', '.join(pairs)}))")
+    return f"IF({image} IS NULL, NULL, named_struct({', '.join(pairs)}))"
 
 
-def _meta(table: TableDef) -> Column:
-    names = ("gtid", "server_id", "file", "pos", "row", "ts_ms", "snapshot")
-    return fn.struct(
-        "topic", "partition", "offset", "op",
-        *(fn.col(f"body.source.{quote_ident(name)}").alias(name) for name in names),
-        "stranger",
-        fn.when(fn.col("stranger").isNull(), _bad(table)).alias("bad"),
-        fn.when(fn.col("stranger").isNull(), _unknown(table)).alias("unknown"),
-    ).alias("cdc")
+def _meta(table: TableDef) -> str:
+    fields = {
+        **{name: name for name in ("topic", "partition", "offset", "op")},
+        **{name: f"body.source.`{name}`" for name in _POSITION},
+        "stranger": "stranger",
+        "bad": f"IF(stranger IS NULL, {_bad(table)}, NULL)",
+        "unknown": f"IF(stranger IS NULL, {_unknown(table)}, NULL)",
+    }
+    pairs = ", ".join(f"'{name}', {value}" for name, value in fields.items())
+    return f"named_struct({pairs}) AS cdc"
 
 
-def _bad(table: TableDef) -> Column:
+def _bad(table: TableDef) -> str:
     """Why a record cannot be applied: the first reason that holds, or NULL."""
-    op, of_row = fn.col("op"), fn.col("op") != TRUNCATE
-    after = op.isin(*WITH_AFTER)
-    before = op.isin(*WITH_BEFORE) & fn.lit(table.keyless)
+    has_after = f"op IN {WITH_AFTER}"
     reasons = [
-        fn.when(fn.col("key_garbled"), fn.lit("the key is not valid UTF-8")),
-        fn.when(fn.col("value_garbled"), fn.lit("the value is not valid UTF-8")),
-        fn.when(~fn.col("no_value") & (fn.col("corrupt") | fn.col("body").isNull()), fn.lit("the value is not JSON")),
-        fn.when(op.isNull(), fn.lit("the value is not a change event: it has no op")),
-        fn.when(~op.isin(*WITH_AFTER, DELETE, TRUNCATE, TOMBSTONE), fn.concat(fn.lit("unknown op "), op)),
-        fn.when((op != TOMBSTONE) & fn.col("body.source.file").isNull(), fn.lit("the event has no source position")),
-        fn.when(after & fn.col("after_map").isNull(), fn.lit("the event has no row after the change")),
-        fn.when(before & fn.col("before_map").isNull(), fn.lit("the event has no row before the change")),
-        fn.when(of_row, _bad_columns("the key's", "k", "key", "key_map", table.key_columns, nullable=False)) if table.key else None,
-        fn.when(after, _bad_columns("the row's", "a", "after", "after_map", table.mirrored, nullable=True)),
-        fn.when(before, _bad_columns("the old row's", "b", "before", "before_map", table.mirrored, nullable=True)) if table.keyless else None,
+        "WHEN key_garbled THEN 'the key is not valid UTF-8'",
+        "WHEN value_garbled THEN 'the value is not valid UTF-8'",
+        "WHEN NOT no_value AND (corrupt OR body IS NULL) THEN 'the value is not JSON'",
+        "WHEN op IS NULL THEN 'the value is not a change event: it has no op'",
+        f"WHEN op NOT IN {(*WITH_AFTER, DELETE, TRUNCATE, TOMBSTONE)} THEN concat('unknown op ', op)",
+        f"WHEN op <> '{TOMBSTONE}' AND body.source.file IS NULL THEN 'the event has no source position'",
+        f"WHEN {has_after} AND after_map IS NULL THEN 'the event has no row after the change'",
     ]
-    return fn.coalesce(*(reason for reason in reasons if reason is not None))
+    rows = [(has_after, "the row's", "a", "after", "after_map", table.mirrored)]
+    if table.keyless:
+        has_before = f"op IN {WITH_BEFORE}"
+        reasons.append(f"WHEN {has_before} AND before_map IS NULL THEN 'the event has no row before the change'")
+        rows.append((has_before, "the old row's", "b", "before", "before_map", table.mirrored))
+    else:
+        rows.insert(0, (f"op <> '{TRUNCATE}'", "the key's", "k", "key", "key_map", table.key_columns))
+    for when, whose, prefix, image, texts, columns in rows:
+        if image == "key":
+            reasons.append(f"WHEN {when} AND {texts} IS NULL THEN 'the record has no key'")
+        wrong = _wrong_columns(prefix, image, columns, in_key=image == "key")
+        reasons.append(f"WHEN {when} AND size({wrong}) > 0 THEN concat('{_quoted(whose)} column ', array_join({wrong}, ', '), ' cannot be decoded')")
+    return f"CASE {' '.join(reasons)} END"
 
 
-def _bad_columns(whose: str, prefix: str, image: str, texts: str, columns: Sequence[ColumnDef], *, nullable: bool) -> Column:
+def _wrong_columns(prefix: str, image: str, columns: Sequence[ColumnDef], *, in_key: bool) -> str:
     """Names of columns whose text is no value of their type, or that must have a value and have none."""
-    wrong = [_wrong_value(f"{prefix}{at}", image, column, nullable=nullable) for at, column in enumerate(columns)]
-    names = fn.array_compact(fn.array(*wrong))
-    text = fn.concat(fn.lit(f"{whose} column "), fn.array_join(names, ", "), fn.lit(" cannot be decoded"))
-    return fn.when(fn.col(texts).isNull(), fn.lit(f"{whose} columns are missing")).when(fn.size(names) > 0, text)
+    wrong = (_wrong(f"{prefix}{at}", f"{image}.{quote_ident(c.name)}", c, in_key=in_key) for at, c in enumerate(columns))
+    return f"array_compact(array({', '.join(wrong)}))"
 
 
-def _wrong_value(text: str, image: str, column: ColumnDef, *, nullable: bool) -> Column:
-    raw, value = fn.col(text), fn.col(f"{image}.{quote_ident(column.name)}")
-    empty = _READ_AS_NULL.get(column.data_type)
-    meant = raw.isNull() if nullable and column.nullable else fn.lit(False)
-    if empty is not None and column.nullable:
-        meant = meant | raw.startswith(empty)
-    return fn.when(value.isNull() & ~fn.coalesce(meant, fn.lit(False)), fn.lit(column.name))
+def _wrong(text: str, value: str, column: ColumnDef, *, in_key: bool) -> str:
+    meant = "false" if in_key or not column.nullable else f"{text} IS NULL"
+    if column.nullable and column.data_type in _READ_AS_NULL:
+        meant += f" OR startswith({text}, '{_READ_AS_NULL[column.data_type]}')"
+    return f"IF({value} IS NULL AND NOT coalesce({meant}, false), {_literal(column.name)}, NULL)"
 
 
-def _unknown(table: TableDef) -> Column:
-    known = fn.array(*(fn.lit(column.name) for column in table.mirrored))
-    found = fn.map_keys(fn.coalesce("after_map", "before_map"))
-    extra = fn.array_except(found, known)
-    return fn.when(fn.size(extra) > 0, extra)
+def _unknown(table: TableDef) -> str:
+    known = ", ".join(_literal(column.name) for column in table.mirrored)
+    found = "map_keys(coalesce(after_map, before_map))" if table.keyless else "map_keys(after_map)"
+    extra = f"array_except({found}, array({known}))"
+    return f"IF(size({extra}) > 0, {extra}, NULL)"
 
 
-def _literal(name: str) -> str:
-    # a column's name as a Spark SQL text literal; raw strings know no escapes, so the quote is doubled instead
-    return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
+def _literal(text: str) -> str:
+    """A Spark SQL text literal."""
+    return f"'{_quoted(text)}'"
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("'", "\\'")

@@ -1,4 +1,8 @@
-"""The one commit of a table's batch: MERGE texts, and the stamp that rides in its snapshot summary."""
+"""A table's batch written to its stage: what is replaced is deleted, what stands is appended, the append is stamped.
+
+Two commits instead of one MERGE: nobody reads a stage before it is published, a batch counts only by its stamp, and
+without the outer join of a MERGE only the table's keys are read and nothing of it is moved (a quarter of the work).
+"""
 
 from __future__ import annotations
 
@@ -17,20 +21,6 @@ if TYPE_CHECKING:
 
     from airflow_cdc.core.table import TableDef
 
-_SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property."
-
-
-@contextmanager
-def stamped(session: SparkSession, summary: Mapping[str, str]) -> Iterator[None]:
-    """Every commit made in this session meanwhile carries `summary`. The session must belong to one writer."""
-    for key, value in summary.items():
-        session.conf.set(_SNAPSHOT_PROPERTY + key, value)
-    try:
-        yield
-    finally:
-        for key in summary:
-            session.conf.unset(_SNAPSHOT_PROPERTY + key)
-
 
 @contextmanager
 def view_of(frame: DataFrame) -> Iterator[str]:
@@ -43,92 +33,88 @@ def view_of(frame: DataFrame) -> Iterator[str]:
         frame.sparkSession.catalog.dropTempView(name)
 
 
-def merge_by_key(
-    target: str, table: TableDef, changes: DataFrame, summary: Mapping[str, str], *, emptied: bool = False
-) -> None:
-    """Apply net changes (key, deleted, after) to `target` in one commit.
-
-    `emptied`: the table was truncated before these changes, so rows that are not among them go.
-    """
-    flat = changes.select(
-        "deleted",
-        *(fn.col(f"key.{quote_ident(name)}").alias(f"k{at}") for at, name in enumerate(table.key)),
-        *(fn.col(f"after.{quote_ident(c.name)}").alias(f"v{at}") for at, c in enumerate(table.mirrored)),
-    )
-    on = " AND ".join(f"t.{quote_ident(name)} = s.k{at}" for at, name in enumerate(table.key))
-    sets = ", ".join(f"t.{quote_ident(c.name)} = s.v{at}" for at, c in enumerate(table.mirrored))
-    clauses = [
-        "WHEN MATCHED AND s.deleted THEN DELETE",
-        f"WHEN MATCHED THEN UPDATE SET {sets}",
-        f"WHEN NOT MATCHED AND NOT s.deleted THEN {_insert(table)}",
-    ]
-    _merge(target, flat, on, [*clauses, *_emptying(emptied)], summary)
-
-
-def merge_images(
-    target: str, table: TableDef, images: DataFrame, summary: Mapping[str, str], *, emptied: bool = False
-) -> None:
-    """Apply net copies (image, n) of whole rows to `target` in one commit.
-
-    A row image that loses copies is taken out wholly and what is left of it put back, because equal rows cannot
-    be told apart. Raises SinkError if the table holds fewer copies than are to go.
-    """
-    session = images.sparkSession
-    flat = images.select(
-        "n", *(fn.col(f"image.{quote_ident(c.name)}").alias(f"v{at}") for at, c in enumerate(table.mirrored))
-    ).persist()
-    try:
-        same = " AND ".join(f"t.{quote_ident(c.name)} <=> s.v{at}" for at, c in enumerate(table.mirrored))
-        held = _held(session, "" if emptied else target, flat, same)
-        _check_enough(held, target)
-        takes = held.where("n < 0").withColumn("take", fn.lit(True))
-        puts = held.where("n + held > 0").withColumn("take", fn.lit(False))
-        copies = fn.explode(fn.sequence(fn.lit(1), (fn.col("n") + fn.when(fn.col("n") < 0, fn.col("held")).otherwise(0)).cast("int")))
-        rows = takes.unionAll(puts.withColumn("copy", copies).drop("copy"))
-        clauses = ["WHEN MATCHED THEN DELETE", f"WHEN NOT MATCHED AND NOT s.take THEN {_insert(table)}"]
-        _merge(target, rows, f"s.take AND {same}", [*clauses, *_emptying(emptied)], summary)
-    finally:
-        flat.unpersist()
-
-
-def append_nothing(session: SparkSession, target: str, summary: Mapping[str, str]) -> None:
-    """A commit that changes no row and carries `summary`."""
-    writer = session.table(target).limit(0).writeTo(target)
+def append(target: str, rows: DataFrame, summary: Mapping[str, str]) -> None:
+    """Append rows in a commit that carries `summary`; no rows make a commit too."""
+    writer = rows.writeTo(target)
     for key, value in summary.items():
         writer = writer.option(f"snapshot-property.{key}", value)
     writer.append()
 
 
-def _held(session: SparkSession, target: str, flat: DataFrame, same: str) -> DataFrame:
-    """Add `held`: how many copies of each image that loses some the table has now (NULL for the others)."""
-    columns = ", ".join(f"s.{name}" for name in flat.columns)
-    if not target:
-        return flat.withColumn("held", fn.lit(0).cast("bigint"))
-    with view_of(flat) as view:
-        text = f"SELECT {columns}, count(t.cdc_one) AS held FROM {view} s LEFT JOIN (SELECT *, 1 AS cdc_one FROM {target}) t ON s.n < 0 AND {same} GROUP BY {columns}"
-        return session.sql(text).localCheckpoint(eager=True)
+def append_nothing(session: SparkSession, target: str, summary: Mapping[str, str]) -> None:
+    """A commit that changes no row and carries `summary`."""
+    append(target, session.table(target).limit(0), summary)
 
 
-def _check_enough(held: DataFrame, target: str) -> None:
-    short = held.where("n < 0 AND n + held < 0").agg(fn.sum(-(fn.col("n") + fn.col("held"))).alias("rows")).first()
+def write_by_key(
+    target: str,
+    table: TableDef,
+    changes: DataFrame,
+    summary: Mapping[str, str],
+    *,
+    emptied: bool = False,
+    small: bool = True,
+) -> None:
+    """Bring net changes (key, deleted, after) to `target`; the last commit carries `summary`.
+
+    Done again from any point it ends the same. `emptied`: the table was truncated before these changes. `small`: their
+    keys may be held in memory by every task.
+    """
+    keys = changes.select(*(fn.col(f"key.{quote_ident(name)}").alias(f"k{at}") for at, name in enumerate(table.key)))
+    keys = fn.broadcast(keys) if small else keys
+    _delete(target, keys, " AND ".join(f"t.{quote_ident(n)} = s.k{at}" for at, n in enumerate(table.key)), emptied=emptied)
+    columns = (fn.col(f"after.{quote_ident(c.name)}") for c in table.mirrored)
+    append(target, changes.where("NOT deleted").select(*columns), summary)
+
+
+def write_images(
+    target: str, table: TableDef, images: DataFrame, summary: Mapping[str, str], *, emptied: bool = False
+) -> None:
+    """Bring net copies (image, n) of whole rows to `target`; the last commit carries `summary`.
+
+    A row image that loses copies is taken out wholly and what is left of it put back, because equal rows cannot
+    be told apart. Raises SinkError if the table holds fewer copies than are to go. Not to be done twice.
+    """
+    images = images.localCheckpoint(eager=False)
+    gains, losses = images.where("n > 0"), images.where("n < 0")
+    if emptied or not losses.isEmpty():
+        left = _left_of(target, table, losses, emptied=emptied)
+        _delete(target, losses.selectExpr(*_flat(table)), _same_image(table), emptied=emptied)
+        gains = gains.unionAll(left.where("n > 0"))
+    copies = gains.withColumn("copy", fn.explode(fn.sequence(fn.lit(1), fn.col("n").cast("int"))))
+    append(target, copies.select("image.*"), summary)
+
+
+def _flat(table: TableDef) -> list[str]:
+    return [f"image.{quote_ident(c.name)} AS v{at}" for at, c in enumerate(table.mirrored)]
+
+
+def _same_image(table: TableDef) -> str:
+    return " AND ".join(f"t.{quote_ident(c.name)} <=> s.v{at}" for at, c in enumerate(table.mirrored))
+
+
+def _left_of(target: str, table: TableDef, losses: DataFrame, *, emptied: bool) -> DataFrame:
+    """(image, n): how many copies are left of each image that loses some. Read before anything is deleted."""
+    session = losses.sparkSession
+    held = losses.selectExpr("image", "0L AS n").limit(0)
+    if not emptied:
+        with view_of(fn.broadcast(losses.selectExpr("image", *_flat(table)))) as view:
+            held = session.sql(f"SELECT s.image, 1L AS n FROM {target} t JOIN {view} s ON {_same_image(table)}")
+    left = losses.unionAll(held).groupBy("image").agg(fn.sum("n").alias("n")).localCheckpoint()
+    short = left.where("n < 0").agg(fn.sum(-fn.col("n")).alias("rows")).first()
     if short is not None and short["rows"]:
         raise SinkError(
             f"{short['rows']} rows that the source deleted are not in the table",
             where=f"table {target}",
             todo="The mirror is wrong already: recover the table (diff_repair).",
         )
+    return left
 
 
-def _insert(table: TableDef) -> str:
-    names = ", ".join(quote_ident(c.name) for c in table.mirrored)
-    return f"INSERT ({names}) VALUES ({', '.join(f's.v{at}' for at in range(len(table.mirrored)))})"
-
-
-def _emptying(emptied: bool) -> list[str]:
-    return ["WHEN NOT MATCHED BY SOURCE THEN DELETE"] if emptied else []
-
-
-def _merge(target: str, rows: DataFrame, on: str, clauses: list[str], summary: Mapping[str, str]) -> None:
+def _delete(target: str, rows: DataFrame, same: str, *, emptied: bool) -> None:
     session = rows.sparkSession
-    with view_of(rows) as view, stamped(session, summary):
-        session.sql(f"MERGE INTO {target} t USING {view} s ON {on} {' '.join(clauses)}")
+    if emptied:
+        session.sql(f"DELETE FROM {target}")
+        return
+    with view_of(rows) as view:
+        session.sql(f"DELETE FROM {target} t WHERE EXISTS (SELECT 1 FROM {view} s WHERE {same})")

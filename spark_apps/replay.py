@@ -19,8 +19,8 @@ from airflow_cdc.spark_apps.changes import meta
 from airflow_cdc.spark_apps.dead_letters import DeadLetter, as_records
 from airflow_cdc.spark_apps.envelope import decode
 from airflow_cdc.spark_apps.jdbc import jdbc_options, rows_frame
-from airflow_cdc.spark_apps.merge import merge_by_key
-from airflow_cdc.spark_apps.session import sibling
+from airflow_cdc.spark_apps.merge import write_by_key
+from airflow_cdc.spark_apps.session import SMALL_BATCH, sibling
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,14 +44,14 @@ KeyReader = Callable[["SparkSession", "TableDef", "DataFrame"], "DataFrame"]
 def replay(
     ctx: ApplyContext, target: ApplyTarget, start: Start, letters: Sequence[DeadLetter], read_rows: KeyReader
 ) -> tuple[DeadLetter, ...]:
-    """Merge what the source holds now under the letters' keys into the target's stage, in one stamped commit.
+    """Merge what the source holds now under the letters' keys into the target's stage, stamped.
 
     `start` is where the stage stands; its offsets are stamped again. Returns the letters that are put right once
     the stage is published: those whose key could be read, none for a table without a key.
     """
     if target.table.keyless or not letters:
         return ()
-    session = sibling(ctx.spark)
+    session = sibling(ctx.spark, SMALL_BATCH)
     decoded = decode(as_records(session, letters, start.topic), target.table, ctx.settings)
     readable = decoded.where(meta("bad").isNull() & meta("stranger").isNull()).select("key", "cdc.offset").persist()
     try:
@@ -60,7 +60,7 @@ def replay(
             keys = readable.select("key.*").distinct()
             changes = rows_as_changes(target.table, keys, read_rows(session, target.table, keys))
             name = target.stage.spark_name(ctx.lake.name)
-            merge_by_key(name, target.table, changes, start.summary(start.applied))
+            write_by_key(name, target.table, changes, start.summary(start.applied))
     finally:
         readable.unpersist()
     return right

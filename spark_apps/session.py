@@ -38,6 +38,11 @@ LOCAL = {
 }
 
 
+# A batch of changes is small and its plan is known: looking at each stage before the next is planned costs more than
+# it saves.
+SMALL_BATCH = {"spark.sql.adaptive.enabled": "false"}
+
+
 def build_session(
     app_name: str, lake: Lake, jars: Sequence[str] = (), extra: Mapping[str, str] | None = None
 ) -> SparkSession:
@@ -63,14 +68,14 @@ def build_session(
     return session
 
 
-def sibling(spark: SparkSession) -> SparkSession:
-    """A session of its own in the same application: settings that stamp a commit are per session.
+def sibling(spark: SparkSession, settings: Mapping[str, str] | None = None) -> SparkSession:
+    """A session of its own in the same application, for one table's thread; `settings` are for it alone.
 
-    The builder's own settings are copied, because a new session starts from the application's.
+    The first session's own settings are copied, because a new session starts from the application's.
     """
     session = spark.newSession()
-    for key in (*EXACT, "spark.sql.shuffle.partitions"):
-        value = spark.conf.get(key, None)
+    kept = {key: spark.conf.get(key, None) for key in (*EXACT, "spark.sql.shuffle.partitions")}
+    for key, value in {**kept, **(settings or {})}.items():
         if value is not None:
             session.conf.set(key, value)
     register_functions(session)

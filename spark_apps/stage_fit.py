@@ -6,10 +6,15 @@ import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
+
 from airflow_cdc.core.schema_change import SchemaChange, check_added, check_change, load_definition, refused
 from airflow_cdc.core.types import sink_type
 from airflow_cdc.spark_apps.stage_schema import fit_columns, keep
+from airflow_cdc.systems.iceberg_catalog import Change, commit
 from airflow_cdc.systems.spark_types import iceberg_type
+
+_DELETE_MODE, _BY_POSITION = "write.delete.mode", "merge-on-read"
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -31,11 +36,26 @@ def fit_stage(
     `fingerprint` is that of the definition the stage's rows were written by. Raises SchemaError naming a change
     that needs the table to be read again.
     """
-    staged = lake.table(*stage.identifier)
+    staged = delete_by_position(lake, stage)
     change = _passing(staged, table, fingerprint, defaults)
     if change.any:
         fit_columns(lake, stage, [(column.name, sink_type(column)) for column in table.mirrored])
     return change
+
+
+def delete_by_position(lake: Lake, stage: Stage) -> Table:
+    """Let deletes in the stage name rows instead of writing their files anew; the target's own settings stay.
+
+    A batch touches a few rows in nearly every file: rewriting these would cost the whole table each time.
+    """
+
+    def build(staged: Table) -> Change | None:
+        if staged.properties.get(_DELETE_MODE) == _BY_POSITION:
+            return None
+        same = AssertTableUUID(uuid=staged.metadata.table_uuid)
+        return Change((same,), (SetPropertiesUpdate(updates={_DELETE_MODE: _BY_POSITION}),))
+
+    return commit(lake.catalog, stage.identifier, build, what="how the stage deletes")
 
 
 def _passing(

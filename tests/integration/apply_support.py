@@ -84,13 +84,15 @@ class Topic:
     server_id: int = 1
     ts_ms: int = 1_800_000_000_000
     begin: int = 0
+    ends: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.name = self.name or f"p.{self.table.full_name}"
 
     def raw(self, key: bytes | None, value: bytes | None, partition: int = 0) -> int:
         """Append bytes as they are; returns the offset."""
-        offset = self.begin + sum(p == partition for p, *_ in self.records)
+        offset = self.ends.get(partition, self.begin)
+        self.ends[partition] = offset + 1
         self.records.append((partition, offset, key, value))
         return offset
 
@@ -144,7 +146,7 @@ class Topic:
 
     @property
     def state(self) -> TopicState:
-        ends = {p: self.begin + sum(q == p for q, *_ in self.records) for p in range(self.partitions)}
+        ends = {p: self.ends.get(p, self.begin) for p in range(self.partitions)}
         return TopicState(self.name, self.id, {p: (self.begin, end) for p, end in ends.items()})
 
     @property

@@ -247,7 +247,7 @@ BAD = {
     "no op": (b'{"id":1}', b'{"id":1,"name":"x"}', "no op"),
     "unknown op": (b'{"id":1}', b'{"op":"z","source":{"file":"f.1","pos":1,"db":"shop","table":"items"}}', "unknown op z"),
     "no position": (b'{"id":1}', b'{"op":"c","after":{"id":1}}', "no source position"),
-    "no key": (None, b'{"op":"d","source":{"file":"f.1","pos":1,"db":"shop","table":"items"}}', "key columns are missing"),
+    "no key": (None, b'{"op":"d","source":{"file":"f.1","pos":1,"db":"shop","table":"items"}}', "has no key"),
     "wrong key": (b'{"nr":1}', None, "column id cannot be decoded"),
     "garbled key": (b"\xff", None, "key is not valid UTF-8"),
     "wrong type": (

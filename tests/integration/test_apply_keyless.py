@@ -179,11 +179,11 @@ def test_a_table_that_the_connectors_first_snapshot_fills(bench: Bench) -> None:
 def test_bad_records_of_a_table_without_a_key(bench: Bench) -> None:
     topic = Topic(EVENTS)
     topic.raw(None, b"nonsense")
-    topic.raw(b'{"kind":"x"}', None)
+    topic.raw(None, None)  # Debezium's tombstone after a delete: without a key it says nothing
     topic.create(**X1)
     target = bench.target(EVENTS, stamp_at(topic))
     done = apply_batch(bench.context([topic]), [target], topic.upto)["shop.events"]
-    assert done["dead_letters"] == 2
+    assert (done["dead_letters"], done["repeats"]) == (1, 0)
     assert bench.rows(target.stage) == [("x", 1)]
 
 
