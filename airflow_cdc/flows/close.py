@@ -29,7 +29,7 @@ def close(run: Run) -> Facts:
             where=run.where,
             todo="Clear the task publish.",
         )
-    connector.restore(run)
+    connector.settle(run)
     run.clients.control.ledger_set(run.run_id, "document", open_doc)
     _drop_stages(run, open_doc)
     run.clients.control.close_recovery(run.run_id)
