@@ -209,7 +209,9 @@ def _apply_keys(batch: _Batch, decoded: DataFrame) -> int:
     events = changes.after_truncate(changes.applicable(decoded, start.watermark), truncated_at)
     net = changes.net_changes(events).coalesce(batch.files).localCheckpoint(eager=False)
     small = batch.counted.records <= BROADCAST_RECORDS
-    write_by_key(batch.name, start.table, net, start.summary(batch.applied), emptied=truncated_at is not None, small=small)
+    write_by_key(
+        batch.name, start.table, net, start.summary(batch.applied), emptied=truncated_at is not None, small=small
+    )
     return 0
 
 
@@ -244,12 +246,20 @@ def _without_applied(ctx: ApplyContext, start: Start, logged: DataFrame) -> Data
         )
     raw = ctx.read(logged.sparkSession, {start.topic: start.past})
     past = changes.applicable(decode(raw, start.table, ctx.settings), start.watermark)
-    known = past.select(changes.identity().alias("cdc_identity"), changes.meta("gtid").alias("cdc_gtid")).distinct().persist()
+    known = (
+        past.select(changes.identity().alias("cdc_identity"), changes.meta("gtid").alias("cdc_gtid"))
+        .distinct()
+        .persist()
+    )
     try:
         counts.check_servers(doubtful, known, start)
         marked = logged.withColumn("cdc_identity", changes.identity())
         # settled before the merge reads it more than once
-        return marked.join(known.select("cdc_identity"), "cdc_identity", "left_anti").drop("cdc_identity").localCheckpoint()
+        return (
+            marked.join(known.select("cdc_identity"), "cdc_identity", "left_anti")
+            .drop("cdc_identity")
+            .localCheckpoint()
+        )
     finally:
         known.unpersist()
 
@@ -258,12 +268,20 @@ def _keep_bad(ctx: ApplyContext, start: Start, decoded: DataFrame) -> None:
     """Write the batch's bad records, as they came, before any offset past them is stamped."""
     bad = decoded.where(changes.meta("bad").isNotNull() & changes.meta("stranger").isNull())
     which = bad.select(
-        changes.meta("partition").alias("partition"), changes.meta("offset").alias("offset"), changes.meta("bad").alias("reason")
+        changes.meta("partition").alias("partition"),
+        changes.meta("offset").alias("offset"),
+        changes.meta("bad").alias("reason"),
     )
     raw = ctx.read(decoded.sparkSession, {start.topic: start.ranges}).where(fn.col("topic") == start.topic)
     rows = raw.join(fn.broadcast(which), ["partition", "offset"]).select(
-        "topic", fn.lit(start.topic_id).alias("topic_id"), "partition", "offset", "key", "value",
-        fn.lit(start.table.full_name).alias("table"), "reason",
+        "topic",
+        fn.lit(start.topic_id).alias("topic_id"),
+        "partition",
+        "offset",
+        "key",
+        "value",
+        fn.lit(start.table.full_name).alias("table"),
+        "reason",
     )
     dead_letters.record(ctx.lake, ctx.pipeline, rows)
 

@@ -129,7 +129,13 @@ def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[TableDef]]:
     tables = list(captured(run, wanted).values())
     endpoint = clients.transport.endpoint
     ctx = ApplyContext(
-        spark, clients.lake, run.pipeline.name, facts.epoch, made, topics, lambda own, ranges: read_topics(own, endpoint, ranges)
+        spark,
+        clients.lake,
+        run.pipeline.name,
+        facts.epoch,
+        made,
+        topics,
+        lambda own, ranges: read_topics(own, endpoint, ranges),
     )
     found = dead_letters.unresolved(clients.lake, run.pipeline.name)
     job = _Job(
@@ -245,4 +251,6 @@ def _summed(run: Run, errors: Mapping[str, CdcError]) -> CdcError:
     if not others:
         return first
     names = ", ".join(f"{table} ({type(error).__name__})" for table, error in errors.items())
-    return SinkError(f"{len(errors)} tables stopped: {names}; the first: {first}", where=run.where, todo="See the log for each.")
+    return SinkError(
+        f"{len(errors)} tables stopped: {names}; the first: {first}", where=run.where, todo="See the log for each."
+    )

@@ -38,7 +38,9 @@ def origin() -> Column:
     """Whose numbering orders the record: the GTID's server (and tag), else the server id and its files' base name."""
     gtid = meta("gtid")
     source = fn.lower(fn.expr("regexp_extract(cdc.gtid, '^(.*):[0-9]+$', 1)"))
-    files = fn.concat_ws("/", meta("server_id").cast("string"), fn.expr("regexp_extract(cdc.file, '^(.*)[.][0-9]+$', 1)"))
+    files = fn.concat_ws(
+        "/", meta("server_id").cast("string"), fn.expr("regexp_extract(cdc.file, '^(.*)[.][0-9]+$', 1)")
+    )
     return fn.when(gtid.isNotNull(), source).otherwise(files)
 
 
@@ -125,7 +127,9 @@ def net_changes(events: DataFrame) -> DataFrame:
 
 def net_images(events: DataFrame) -> DataFrame:
     """Keyless table: how many copies of each distinct row came (+) or went (-) → (image, n), n never 0."""
-    came = events.where(meta("op").isin(CREATE, UPDATE, READ)).select(fn.col("after").alias("image"), fn.lit(1).alias("n"))
+    came = events.where(meta("op").isin(CREATE, UPDATE, READ)).select(
+        fn.col("after").alias("image"), fn.lit(1).alias("n")
+    )
     went = events.where(meta("op").isin(UPDATE, DELETE)).select(fn.col("before").alias("image"), fn.lit(-1).alias("n"))
     return came.unionAll(went).groupBy("image").agg(fn.sum("n").alias("n")).where("n <> 0")
 

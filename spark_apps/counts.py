@@ -19,7 +19,14 @@ if TYPE_CHECKING:
     from airflow_cdc.core.connector_config import ConnectorSettings
     from airflow_cdc.core.position import Watermark
 
-_OPS = {"creates": CREATE, "updates": UPDATE, "deletes": DELETE, "reads": READ, "tombstones": TOMBSTONE, "truncates": TRUNCATE}
+_OPS = {
+    "creates": CREATE,
+    "updates": UPDATE,
+    "deletes": DELETE,
+    "reads": READ,
+    "tombstones": TOMBSTONE,
+    "truncates": TRUNCATE,
+}
 _LAST = ("server_id", "file", "pos", "row", "ts_ms", "gtid")
 
 
@@ -86,7 +93,12 @@ def count(decoded: DataFrame, watermark: Watermark | None) -> Counts:
         is_covered(watermark).alias("in_w"),
         is_contradictory(watermark).alias("moved"),
     ).selectExpr(
-        "cdc", "own", "readable", "readable AND in_w AS covered", "readable AND NOT in_w AS live", "readable AND moved AS doubted"
+        "cdc",
+        "own",
+        "readable",
+        "readable AND in_w AS covered",
+        "readable AND NOT in_w AS live",
+        "readable AND moved AS doubted",
     )
     rows = flagged.groupBy("cdc.partition").agg(
         *(fn.expr(f"count_if(coalesce({condition}, false)) AS {name}") for name, condition in wanted.items()),
@@ -165,11 +177,15 @@ def highest(events: DataFrame) -> tuple[dict[str, list[int]], int, int | None]:
     """Per origin the highest change [n, pos, row, server_id]; how many changes; the offset of the last truncate."""
     here = rank()
     place = fn.struct(*(here[name].alias(name) for name in ("n", "pos", "row")), meta("server_id").alias("server_id"))
-    rows = events.groupBy(origin().alias("origin")).agg(
-        fn.max(place).alias("high"),
-        fn.count(fn.lit(1)).alias("rows"),
-        fn.max(fn.when(meta("op") == TRUNCATE, meta("offset"))).alias("truncated_at"),
-    ).collect()
+    rows = (
+        events.groupBy(origin().alias("origin"))
+        .agg(
+            fn.max(place).alias("high"),
+            fn.count(fn.lit(1)).alias("rows"),
+            fn.max(fn.when(meta("op") == TRUNCATE, meta("offset"))).alias("truncated_at"),
+        )
+        .collect()
+    )
     truncates = [row["truncated_at"] for row in rows if row["truncated_at"] is not None]
     high = {row["origin"]: [int(value or 0) for value in row["high"]] for row in rows}
     return high, sum(row["rows"] for row in rows), max(truncates, default=None)
@@ -180,7 +196,10 @@ def check_origins(events: DataFrame, seen: Seen, start: Start) -> None:
     known = {name for name in seen.high if "/" in name}
     if not known:
         return
-    found = {row["origin"] for row in events.where(meta("gtid").isNull()).select(origin().alias("origin")).distinct().collect()}
+    found = {
+        row["origin"]
+        for row in events.where(meta("gtid").isNull()).select(origin().alias("origin")).distinct().collect()
+    }
     if found - known:
         raise SourceError(
             f"changes come from {', '.join(sorted(found - known))} now, and from {', '.join(sorted(known))} before",
@@ -192,7 +211,9 @@ def check_origins(events: DataFrame, seen: Seen, start: Start) -> None:
 def check_servers(doubtful: DataFrame, known: DataFrame, start: Start) -> None:
     """A transaction that came once from another server has other positions there: what of it came cannot be told."""
     fresh = doubtful.select(meta("gtid").alias("g"), meta("server_id").alias("s")).distinct()
-    clash = fresh.join(known, (fn.col("g") == fn.col("cdc_gtid")) & (fn.col("s") != fn.col("cdc_identity.server_id")), "left_semi")
+    clash = fresh.join(
+        known, (fn.col("g") == fn.col("cdc_gtid")) & (fn.col("s") != fn.col("cdc_identity.server_id")), "left_semi"
+    )
     if not clash.isEmpty():
         raise SourceError(
             "transactions are repeated from another server, where their positions are others",

@@ -29,9 +29,17 @@ MAX_ATTEMPTS = 5
 _CONFLICT_TRIES = 5
 
 COLUMNS = (
-    ("topic", "string"), ("topic_id", "string"), ("partition", "int"), ("offset", "bigint"),
-    ("key", "string"), ("value", "string"), ("table", "string"), ("reason", "string"),
-    ("attempts", "int"), ("first_seen", "timestamp"), ("resolved_at", "timestamp"),
+    ("topic", "string"),
+    ("topic_id", "string"),
+    ("partition", "int"),
+    ("offset", "bigint"),
+    ("key", "string"),
+    ("value", "string"),
+    ("table", "string"),
+    ("reason", "string"),
+    ("attempts", "int"),
+    ("first_seen", "timestamp"),
+    ("resolved_at", "timestamp"),
 )
 _IDENTITY = ("topic", "topic_id", "partition", "offset", "table")
 
@@ -87,9 +95,16 @@ def record(lake: Lake, pipeline: str, bad: DataFrame) -> None:
     """
     lake.ensure_table(NAMESPACE, table_name(pipeline), COLUMNS, format_version=2)
     rows = bad.select(
-        "topic", "topic_id", "partition", "offset",
-        fn.base64("key").alias("key"), fn.base64("value").alias("value"), "table", "reason",
-        fn.lit(1).alias("attempts"), fn.lit(datetime.now(UTC)).alias("first_seen"),
+        "topic",
+        "topic_id",
+        "partition",
+        "offset",
+        fn.base64("key").alias("key"),
+        fn.base64("value").alias("value"),
+        "table",
+        "reason",
+        fn.lit(1).alias("attempts"),
+        fn.lit(datetime.now(UTC)).alias("first_seen"),
         fn.lit(None).cast("timestamp").alias("resolved_at"),
     )
     same = " AND ".join(f"t.`{name}` <=> s.`{name}`" for name in _IDENTITY)

@@ -57,7 +57,11 @@ def decode(raw: DataFrame, table: TableDef, settings: ConnectorSettings) -> Data
     # text instead of Column objects: a wide table has thousands, and each costs a call into the JVM
     opened = _opened(raw.where(f"topic = {_literal(settings.topic_of(table.full_name))}"))
     marked = opened.selectExpr("*", f"{_stranger(table, settings)} AS stranger")
-    texts = [*_texts("k", "key_map", table.key_columns), *_texts("b", "before_map", table.mirrored), *_texts("a", "after_map", table.mirrored)]
+    texts = [
+        *_texts("k", "key_map", table.key_columns),
+        *_texts("b", "before_map", table.mirrored),
+        *_texts("a", "after_map", table.mirrored),
+    ]
     images = [
         *([f"{_values('k', 'key_map', table.key_columns, settings.modes)} AS key"] if table.key else []),
         f"{_values('b', 'before_map', table.mirrored, settings.modes)} AS before",
@@ -70,9 +74,18 @@ def decode(raw: DataFrame, table: TableDef, settings: ConnectorSettings) -> Data
 def _opened(raw: DataFrame) -> DataFrame:
     """Parse once: the envelope with its images as maps of raw JSON text, with or without the schema around it."""
     texts = raw.selectExpr(
-        "topic", "partition", "offset", "value IS NULL AS no_value",
-        *(f"IF(is_valid_utf8(CAST({side} AS string)), CAST({side} AS string), NULL) AS {side}_text" for side in ("key", "value")),
-        *(f"{side} IS NOT NULL AND NOT is_valid_utf8(CAST({side} AS string)) AS {side}_garbled" for side in ("key", "value")),
+        "topic",
+        "partition",
+        "offset",
+        "value IS NULL AS no_value",
+        *(
+            f"IF(is_valid_utf8(CAST({side} AS string)), CAST({side} AS string), NULL) AS {side}_text"
+            for side in ("key", "value")
+        ),
+        *(
+            f"{side} IS NOT NULL AND NOT is_valid_utf8(CAST({side} AS string)) AS {side}_garbled"
+            for side in ("key", "value")
+        ),
     )
     parsed = texts.selectExpr(
         "*",
@@ -81,7 +94,12 @@ def _opened(raw: DataFrame) -> DataFrame:
     )
     plain = "named_struct('op', e.op, 'before', e.before, 'after', e.after, 'source', e.source)"
     bodies = parsed.selectExpr(
-        "topic", "partition", "offset", "no_value", "key_garbled", "value_garbled",
+        "topic",
+        "partition",
+        "offset",
+        "no_value",
+        "key_garbled",
+        "value_garbled",
         "e.cdc_corrupt IS NOT NULL AS corrupt",
         f"coalesce(e.payload, {plain}) AS body",
         # a key is wrapped exactly if it is {"schema": {"type": "struct", …}, "payload": …}
@@ -151,13 +169,17 @@ def _bad(table: TableDef) -> str:
         if image == "key":
             reasons.append(f"WHEN {when} AND {texts} IS NULL THEN 'the record has no key'")
         wrong = _wrong_columns(prefix, image, columns, in_key=image == "key")
-        reasons.append(f"WHEN {when} AND size({wrong}) > 0 THEN concat('{_quoted(whose)} column ', array_join({wrong}, ', '), ' cannot be decoded')")
+        reasons.append(
+            f"WHEN {when} AND size({wrong}) > 0 THEN concat('{_quoted(whose)} column ', array_join({wrong}, ', '), ' cannot be decoded')"
+        )
     return f"CASE {' '.join(reasons)} END"
 
 
 def _wrong_columns(prefix: str, image: str, columns: Sequence[ColumnDef], *, in_key: bool) -> str:
     """Names of columns whose text is no value of their type, or that must have a value and have none."""
-    wrong = (_wrong(f"{prefix}{at}", f"{image}.{quote_ident(c.name)}", c, in_key=in_key) for at, c in enumerate(columns))
+    wrong = (
+        _wrong(f"{prefix}{at}", f"{image}.{quote_ident(c.name)}", c, in_key=in_key) for at, c in enumerate(columns)
+    )
     return f"array_compact(array({', '.join(wrong)}))"
 
 

@@ -102,7 +102,9 @@ def _content(path: str) -> str:
         return Path(path).read_text(encoding="ascii")
     except (OSError, ValueError) as error:
         raise ConfigError(
-            f"the PEM file cannot be read: {type(error).__name__}", where=str(path), todo="Correct the Kafka connection."
+            f"the PEM file cannot be read: {type(error).__name__}",
+            where=str(path),
+            todo="Correct the Kafka connection.",
         ) from error
 
 

@@ -62,7 +62,9 @@ def write_by_key(
     """
     keys = changes.select(*(fn.col(f"key.{quote_ident(name)}").alias(f"k{at}") for at, name in enumerate(table.key)))
     keys = fn.broadcast(keys) if small else keys
-    _delete(target, keys, " AND ".join(f"t.{quote_ident(n)} = s.k{at}" for at, n in enumerate(table.key)), emptied=emptied)
+    _delete(
+        target, keys, " AND ".join(f"t.{quote_ident(n)} = s.k{at}" for at, n in enumerate(table.key)), emptied=emptied
+    )
     columns = (fn.col(f"after.{quote_ident(c.name)}") for c in table.mirrored)
     append(target, changes.where("NOT deleted").select(*columns), summary)
 

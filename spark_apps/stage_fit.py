@@ -85,7 +85,9 @@ def _visible(staged: Table, table: TableDef, defaults: Mapping[str, str | None] 
             continue
         kept = keep(fields[name], iceberg_type(sink_type(column), itertools.count(1)))
         if kept is None:
-            raise refused(table, f"column {name} is {column.column_type} now, which its {fields[name].field_type} values are not")
+            raise refused(
+                table, f"column {name} is {column.column_type} now, which its {fields[name].field_type} values are not"
+            )
         if kept.field_type != fields[name].field_type:
             widened.append(name)
     return SchemaChange(tuple(added), tuple(widened))

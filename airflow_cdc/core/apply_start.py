@@ -95,7 +95,12 @@ class Start:
         offsets = {self.topic: {"id": self.topic_id, "partitions": ends}} if self.ranges else self.stamp.offsets
         stamp = Stamp(self.stamp.epoch, self.stamp.watermark, offsets)
         at = {} if self.watermark is None else {SNAPSHOT_AT: json.dumps(self.watermark.to_json())}
-        return {**stamp.to_summary(), APPLIED: applied.to_text(), FINGERPRINT: self.table.fingerprint, **(at if self.table.keyless else {})}
+        return {
+            **stamp.to_summary(),
+            APPLIED: applied.to_text(),
+            FINGERPRINT: self.table.fingerprint,
+            **(at if self.table.keyless else {}),
+        }
 
 
 def plan_start(
@@ -126,18 +131,26 @@ def plan_start(
     if state is None:
         if known is not None:
             raise _replaced(topic, "it does not exist any more", where)
-        return Start(table, topic, "", stamp, {}, {}, _watermark(table, stamp, summary), Applied(), _fingerprint(summary))
+        return Start(
+            table, topic, "", stamp, {}, {}, _watermark(table, stamp, summary), Applied(), _fingerprint(summary)
+        )
     starts = _starts(known, state, where)
     ranges = {p: _range(p, start, state, upto, where) for p, start in starts.items()}
     applied = _applied(table, summary, starts, where)
     begins = {p: begin for p, (begin, _) in state.partitions.items()}
-    return Start(table, topic, state.id, stamp, ranges, begins, _watermark(table, stamp, summary), applied, _fingerprint(summary))
+    return Start(
+        table, topic, state.id, stamp, ranges, begins, _watermark(table, stamp, summary), applied, _fingerprint(summary)
+    )
 
 
 def _check_epoch(stamped: int, epoch: int, where: str) -> None:
     if stamped == epoch:
         return
-    why = "a recovery is unfinished, or main was rolled back across one" if stamped < epoch else "the control table was reset"
+    why = (
+        "a recovery is unfinished, or main was rolled back across one"
+        if stamped < epoch
+        else "the control table was reset"
+    )
     raise SinkError(
         f"the table's stamp is of epoch {stamped}, the pipeline's is {epoch}: {why}",
         where=where,
@@ -153,7 +166,9 @@ def _starts(known: Mapping[str, Any] | None, state: TopicState, where: str) -> d
         raise _replaced(state.name, f"its id is {state.id}, the stamped one {known['id']}", where)
     stamped = {int(p): int(offset) for p, offset in known["partitions"].items()}
     if stamped.keys() != state.partitions.keys():
-        raise _replaced(state.name, f"it has {len(state.partitions)} partitions, {len(stamped)} when it was stamped", where)
+        raise _replaced(
+            state.name, f"it has {len(state.partitions)} partitions, {len(stamped)} when it was stamped", where
+        )
     return stamped
 
 

@@ -17,7 +17,9 @@ from airflow_cdc.core.table import TableDef
 from airflow_cdc.core.types import DecodeModes
 
 _MYSQL_CONNECTORS = frozenset({"io.debezium.connector.mysql.MySqlConnector"})
-_PLAIN_NAMING = frozenset({"io.debezium.schema.SchemaTopicNamingStrategy", "io.debezium.schema.DefaultTopicNamingStrategy"})
+_PLAIN_NAMING = frozenset(
+    {"io.debezium.schema.SchemaTopicNamingStrategy", "io.debezium.schema.DefaultTopicNamingStrategy"}
+)
 _JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 _BY_LOGICAL_TABLE = "io.debezium.transforms.ByLogicalTableRouter"
 _TO_LOGICAL_TOPIC = "io.debezium.transforms.ToLogicalTopicRouter"
@@ -25,12 +27,14 @@ _REGEX_ROUTER = "org.apache.kafka.connect.transforms.RegexRouter"
 _TOPIC_PREDICATE = "org.apache.kafka.connect.transforms.predicates.TopicNameMatches"
 
 # Transforms that touch headers or other topics only: every change event passes unchanged.
-_HARMLESS_TRANSFORMS = frozenset({
-    "io.debezium.transforms.ExtractChangedRecordState",
-    "io.debezium.transforms.SchemaChangeEventFilter",
-    "org.apache.kafka.connect.transforms.DropHeaders",
-    "org.apache.kafka.connect.transforms.InsertHeader",
-})
+_HARMLESS_TRANSFORMS = frozenset(
+    {
+        "io.debezium.transforms.ExtractChangedRecordState",
+        "io.debezium.transforms.SchemaChangeEventFilter",
+        "org.apache.kafka.connect.transforms.DropHeaders",
+        "org.apache.kafka.connect.transforms.InsertHeader",
+    }
+)
 
 _TRANSFORM_REASONS = {
     "io.debezium.transforms.ExtractNewRecordState": "it strips the source position from every event",
@@ -67,8 +71,11 @@ _REFUSED = (
     _Refusal(r"field\.name\.adjustment\.mode", "columns change their names", lambda v: v not in {"", "none"}),
     _Refusal(r"value\.converter\.decimal\.format", "decimals arrive as JSON numbers", lambda v: v.upper() == "NUMERIC"),
     _Refusal(r"key\.converter\.decimal\.format", "decimals arrive as JSON numbers", lambda v: v.upper() == "NUMERIC"),
-    _Refusal(r"producer\.override\.partitioner\.(class|ignore\.keys)", "changes of one key may land in several partitions",
-             lambda v: v.lower() not in {"", "false"}),
+    _Refusal(
+        r"producer\.override\.partitioner\.(class|ignore\.keys)",
+        "changes of one key may land in several partitions",
+        lambda v: v.lower() not in {"", "false"},
+    ),
 )
 
 # Settings over columns: refused for a table only if they match one of its columns ("schema.table.column").
@@ -168,7 +175,9 @@ class ConnectorSettings:
             modes=DecodeModes.from_config(cfg),
             routes=_routes(cfg),
             filters=_present(cfg, r"(table|database)\.(include|exclude)\.list"),
-            column_rules=_present(cfg, rf"{_COLUMN_EXCLUDED}|{_COLUMN_INCLUDED}|{_COLUMN_CHANGED}|message\.key\.columns"),
+            column_rules=_present(
+                cfg, rf"{_COLUMN_EXCLUDED}|{_COLUMN_INCLUDED}|{_COLUMN_CHANGED}|message\.key\.columns"
+            ),
             truncates_seen="t" not in _split(cfg.get("skipped.operations", "t")),
             null_becomes_default=not _false(cfg.get("value.converter.replace.null.with.default", "true")),
             heartbeat_ms=_integer(cfg, "heartbeat.interval.ms", 0),
@@ -306,7 +315,11 @@ def _logical(cfg: Mapping[str, str], name: str, default_field: str) -> _Route:
         option("topic.regex"),
         option("topic.replacement"),
         _predicate(cfg, name),
-        mark=(option("key.field.name") or default_field if unique else "", option("key.field.regex"), option("key.field.replacement")),
+        mark=(
+            option("key.field.name") or default_field if unique else "",
+            option("key.field.regex"),
+            option("key.field.replacement"),
+        ),
     )
 
 
@@ -343,13 +356,19 @@ def _predicate(cfg: Mapping[str, str], name: str) -> tuple[str, bool] | None:
 def _column_rule_hits(setting: str, value: str, table: TableDef, column: str) -> bool:
     full = f"{table.full_name}.{column}"
     if setting == "message.key.columns":
-        return any(_full(rule.partition(":")[0], table.full_name, ignore_case=True) for rule in value.split(";") if rule.strip())
+        return any(
+            _full(rule.partition(":")[0], table.full_name, ignore_case=True)
+            for rule in value.split(";")
+            if rule.strip()
+        )
     listed = any(_full(pattern, full, ignore_case=True) for pattern in _split(value))
     return not listed if re.fullmatch(_COLUMN_INCLUDED, setting) else listed
 
 
 def _refuse_column(setting: str, table: TableDef, column: str) -> NoReturn:
-    what = "keys the table's messages in its own way" if setting == "message.key.columns" else f"hides or changes {column}"
+    what = (
+        "keys the table's messages in its own way" if setting == "message.key.columns" else f"hides or changes {column}"
+    )
     raise SchemaError(
         f"the connector's {setting} {what}, so its rows cannot be reproduced exactly",
         where=f"table {table.full_name}",
@@ -358,7 +377,12 @@ def _refuse_column(setting: str, table: TableDef, column: str) -> NoReturn:
 
 
 def _healing(cfg: Mapping[str, str]) -> tuple[str, ...]:
-    hits = (f"{k}={v}" for k, v in cfg.items() for pattern, bad in _HEALS_ITSELF if re.fullmatch(pattern, k) and bad(v.strip()))
+    hits = (
+        f"{k}={v}"
+        for k, v in cfg.items()
+        for pattern, bad in _HEALS_ITSELF
+        if re.fullmatch(pattern, k) and bad(v.strip())
+    )
     return tuple(sorted(hits))
 
 

@@ -167,5 +167,11 @@ def _bits(old: ColumnDef, new: ColumnDef) -> bool:
 
 
 _WIDENINGS: tuple[Callable[[ColumnDef, ColumnDef], bool], ...] = (
-    _integer, _decimal, _variable, _char, _labels, _fraction, _bits,
+    _integer,
+    _decimal,
+    _variable,
+    _char,
+    _labels,
+    _fraction,
+    _bits,
 )

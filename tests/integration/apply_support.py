@@ -164,7 +164,9 @@ class Bench:
     pipeline: str = field(default_factory=lambda: f"p_{uuid.uuid4().hex[:8]}")
     reads: list[Ranges] = field(default_factory=list)
 
-    def target(self, made: TableDef, stamp: Stamp | None, rows: Sequence[tuple[Any, ...]] = (), label: str = "t_1") -> ApplyTarget:
+    def target(
+        self, made: TableDef, stamp: Stamp | None, rows: Sequence[tuple[Any, ...]] = (), label: str = "t_1"
+    ) -> ApplyTarget:
         """A target with `rows`, its head stamped, and a fresh stage of it."""
         columns = [(c.name, sink_type(c)) for c in made.mirrored]
         self.lake.ensure_table(self.namespace, made.name, columns)
@@ -176,7 +178,9 @@ class Bench:
             append_nothing(self.spark, name, stamp.to_summary())
         return ApplyTarget(made, self.lake.stage(self.namespace, made.name, label))
 
-    def context(self, topics: Sequence[Topic], epoch: int = 1, made: ConnectorSettings | None = None, **more: Any) -> ApplyContext:
+    def context(
+        self, topics: Sequence[Topic], epoch: int = 1, made: ConnectorSettings | None = None, **more: Any
+    ) -> ApplyContext:
         """A context that reads the topics in memory."""
 
         def read(spark: SparkSession, ranges: Ranges) -> DataFrame:
@@ -201,7 +205,11 @@ class Bench:
 
 def stamp_at(topic: Topic, offset: int | None = 0, epoch: int = 1, watermark: Mapping[str, Any] | None = None) -> Stamp:
     """A stamp whose next offset in every partition is `offset`; None: the topic is not in it."""
-    offsets = {} if offset is None else {topic.name: {"id": topic.id, "partitions": {str(p): offset for p in range(topic.partitions)}}}
+    offsets = (
+        {}
+        if offset is None
+        else {topic.name: {"id": topic.id, "partitions": {str(p): offset for p in range(topic.partitions)}}}
+    )
     return Stamp(epoch, watermark, offsets)
 
 
@@ -211,4 +219,16 @@ def watermark(gtids: str | None = f"{UUID}:1-50", file: str = "mysql-bin.000003"
     return {"server_uuid": UUID, "file": file, "pos": pos, "gtids": gtids, "taken_at": taken, "server_id": 1}
 
 
-__all__ = ["EVENTS", "ITEMS", "Bench", "Topic", "column", "fit_stage", "reduce", "settings", "stamp_at", "table", "watermark"]
+__all__ = [
+    "EVENTS",
+    "ITEMS",
+    "Bench",
+    "Topic",
+    "column",
+    "fit_stage",
+    "reduce",
+    "settings",
+    "stamp_at",
+    "table",
+    "watermark",
+]

@@ -289,7 +289,9 @@ def test_security_settings_reach_sparks_client(tmp_path: Path) -> None:
     options = kafka_options(KafkaEndpoint("k:9092", security))
     assert options["kafka.security.protocol"] == "SASL_SSL"
     assert options["kafka.sasl.mechanism"] == "SCRAM-SHA-512"
-    assert options["kafka.sasl.jaas.config"].endswith('ScramLoginModule required username="us\\"er" password="pass\\\\word";')
+    assert options["kafka.sasl.jaas.config"].endswith(
+        'ScramLoginModule required username="us\\"er" password="pass\\\\word";'
+    )
     assert options["kafka.ssl.truststore.certificates"] == "pem of ca"
     assert options["kafka.ssl.keystore.certificate.chain"] == "pem of cert"
     assert options["kafka.ssl.keystore.key"] == "pem of key"

@@ -245,7 +245,11 @@ BAD = {
     "not JSON": (b'{"id":1}', b"{oops", "not JSON"),
     "not UTF-8": (b'{"id":1}', b"\xff\xfe{}", "not valid UTF-8"),
     "no op": (b'{"id":1}', b'{"id":1,"name":"x"}', "no op"),
-    "unknown op": (b'{"id":1}', b'{"op":"z","source":{"file":"f.1","pos":1,"db":"shop","table":"items"}}', "unknown op z"),
+    "unknown op": (
+        b'{"id":1}',
+        b'{"op":"z","source":{"file":"f.1","pos":1,"db":"shop","table":"items"}}',
+        "unknown op z",
+    ),
     "no position": (b'{"id":1}', b'{"op":"c","after":{"id":1}}', "no source position"),
     "no key": (None, b'{"op":"d","source":{"file":"f.1","pos":1,"db":"shop","table":"items"}}', "has no key"),
     "wrong key": (b'{"nr":1}', None, "column id cannot be decoded"),
@@ -344,7 +348,9 @@ def test_inv_13_a_dropped_column_stops_the_table_and_is_named(bench: Bench) -> N
     topic.create(id=1, name="a")
     old = bench.target(ITEMS, stamp_at(topic))
     with pytest.raises(SchemaError, match="qty was dropped"):
-        apply_batch(bench.context([topic]), [old.__class__(table("items", ITEMS.columns[:2], ("id",)), old.stage)], topic.upto)
+        apply_batch(
+            bench.context([topic]), [old.__class__(table("items", ITEMS.columns[:2], ("id",)), old.stage)], topic.upto
+        )
 
 
 def test_a_definition_that_changed_unseen_by_the_sinks_types_is_refused(bench: Bench) -> None:
@@ -444,7 +450,17 @@ def test_inv_21_a_masked_column_is_refused_by_name(bench: Bench) -> None:
 
 
 def test_column_names_that_clash_with_ours(bench: Bench) -> None:
-    odd = table("odd", [column("offset", "bigint", nullable=False), column("op"), column("it's `x`"), column("k0", "int"), column("cdc")], ("offset",))
+    odd = table(
+        "odd",
+        [
+            column("offset", "bigint", nullable=False),
+            column("op"),
+            column("it's `x`"),
+            column("k0", "int"),
+            column("cdc"),
+        ],
+        ("offset",),
+    )
     topic = Topic(odd)
     topic.event("c", None, {"offset": 1, "op": "z", "it's `x`": "q", "k0": 4, "cdc": "c"})
     topic.event("u", None, {"offset": 1, "op": "y", "it's `x`": None, "k0": 5, "cdc": None})

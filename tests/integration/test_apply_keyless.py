@@ -188,7 +188,9 @@ def test_bad_records_of_a_table_without_a_key(bench: Bench) -> None:
 
 
 def test_rows_with_nulls_bytes_and_doubles_are_told_apart_exactly(bench: Bench) -> None:
-    rich = table("rich", [column("b", "varbinary(4)"), column("d", "double"), column("t", "datetime(6)"), column("p", "point")])
+    rich = table(
+        "rich", [column("b", "varbinary(4)"), column("d", "double"), column("t", "datetime(6)"), column("p", "point")]
+    )
     topic = Topic(rich)
     point = {"wkb": "AQEAAAAAAAAAAADwPwAAAAAAAABA", "srid": None}
     full = {"b": "AAE=", "d": 0.1, "t": 1_700_000_000_123_456, "p": point}

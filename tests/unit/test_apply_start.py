@@ -32,7 +32,13 @@ def stamp(offsets: dict[str, int] | None = None, epoch: int = 3, topic_id: str =
 
 
 def plan(table: TableDef = KEYED, **changes: Any) -> Start:
-    given: dict[str, Any] = {"stamp": stamp({"0": 10, "1": 8}), "summary": {"x": "y"}, "state": STATE, "upto": {0: 15, 1: 8}, "epoch": 3}
+    given: dict[str, Any] = {
+        "stamp": stamp({"0": 10, "1": 8}),
+        "summary": {"x": "y"},
+        "state": STATE,
+        "upto": {0: 15, 1: 8},
+        "epoch": 3,
+    }
     given |= changes
     return plan_start(
         table, given["epoch"], given["stamp"], given["summary"], topic="t", state=given["state"], upto=given["upto"]
@@ -52,7 +58,9 @@ def test_from_the_stamp_to_the_end_asked_for() -> None:
 def test_an_end_before_the_stamp_goes_nowhere() -> None:
     start = plan(upto={0: 7, 1: 2})
     assert start.empty
-    assert Stamp.from_summary(start.summary(Applied())) == Stamp(3, W, {"t": {"id": "id-1", "partitions": {"0": 10, "1": 8}}})
+    assert Stamp.from_summary(start.summary(Applied())) == Stamp(
+        3, W, {"t": {"id": "id-1", "partitions": {"0": 10, "1": 8}}}
+    )
 
 
 def test_inv_15_no_stamp_is_unknown() -> None:

@@ -14,7 +14,12 @@ BASE = {
     "database.include.list": "shop",
     "database.password": "hunter2",
 }
-ORDERS = TableDef("shop", "orders", (ColumnDef("id", 1, "bigint", "bigint", nullable=False), ColumnDef("note", 2, "text", "text")), ("id",))
+ORDERS = TableDef(
+    "shop",
+    "orders",
+    (ColumnDef("id", 1, "bigint", "bigint", nullable=False), ColumnDef("note", 2, "text", "text")),
+    ("id",),
+)
 
 
 def read(**changes: str) -> ConnectorSettings:
@@ -23,7 +28,11 @@ def read(**changes: str) -> ConnectorSettings:
 
 
 def transform(kind: str, **options: str) -> dict[str, str]:
-    return {"transforms": "t", "transforms.t.type": kind, **{f"transforms.t.{k.replace('__', '.')}": v for k, v in options.items()}}
+    return {
+        "transforms": "t",
+        "transforms.t.type": kind,
+        **{f"transforms.t.{k.replace('__', '.')}": v for k, v in options.items()},
+    }
 
 
 def with_config(config: dict[str, str]) -> ConnectorSettings:
@@ -86,7 +95,9 @@ def test_characters_that_topics_cannot_have_are_replaced() -> None:
     ],
 )
 def test_a_regex_router_renames_as_java_does(regex: str, replacement: str, topic: str) -> None:
-    made = with_config(transform("org.apache.kafka.connect.transforms.RegexRouter", regex=regex, replacement=replacement))
+    made = with_config(
+        transform("org.apache.kafka.connect.transforms.RegexRouter", regex=regex, replacement=replacement)
+    )
     assert made.topic_of("shop.orders") == topic
 
 
@@ -159,7 +170,10 @@ def test_routes_follow_each_other_and_their_predicates() -> None:
         ({"gtid.source.includes": "abc"}, "gtid.source.includes"),
         ({"skipped.operations": "d,t"}, "skipped.operations"),
         ({"field.name.adjustment.mode": "avro"}, "field.name.adjustment.mode"),
-        ({"producer.override.partitioner.class": "org.apache.kafka.clients.producer.RoundRobinPartitioner"}, "partitioner"),
+        (
+            {"producer.override.partitioner.class": "org.apache.kafka.clients.producer.RoundRobinPartitioner"},
+            "partitioner",
+        ),
         ({"heartbeat.interval.ms": "soon"}, "heartbeat.interval.ms"),
     ],
 )
@@ -226,7 +240,9 @@ def test_inv_21_settings_over_columns_are_refused_for_the_tables_they_touch(conf
 
 
 def test_inv_05_settings_that_hide_a_gap_are_named() -> None:
-    made = read(errors__tolerance="all", snapshot__mode="when_needed", event__processing__failure__handling__mode="warn")
+    made = read(
+        errors__tolerance="all", snapshot__mode="when_needed", event__processing__failure__handling__mode="warn"
+    )
     assert made.healing == (
         "errors.tolerance=all",
         "event.processing.failure.handling.mode=warn",

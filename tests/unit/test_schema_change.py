@@ -107,7 +107,10 @@ def test_what_does_not_touch_rows_passes_without_a_word() -> None:
 
 
 def test_an_integers_display_width_does_not_count() -> None:
-    assert check_change(table(col("int", "int(11)", precision=10)), table(col("int", "int", precision=10)), None).added == ()
+    assert (
+        check_change(table(col("int", "int(11)", precision=10)), table(col("int", "int", precision=10)), None).added
+        == ()
+    )
 
 
 def test_a_nullable_column_without_a_default_may_be_added() -> None:
