@@ -37,7 +37,8 @@ def meta(name: str) -> Column:
 def origin() -> Column:
     """Whose numbering orders the record: the GTID's server (and tag), else the server id and its files' base name."""
     gtid = meta("gtid")
-    source = fn.lower(fn.expr("regexp_extract(cdc.gtid, '^(.*):[0-9]+$', 1)"))
+    # as it is: servers write UUIDs and tags in lower case, and Spark's lower() first loads all of Unicode
+    source = fn.expr("regexp_extract(cdc.gtid, '^(.*):[0-9]+$', 1)")
     files = fn.concat_ws(
         "/", meta("server_id").cast("string"), fn.expr("regexp_extract(cdc.file, '^(.*)[.][0-9]+$', 1)")
     )

@@ -15,8 +15,9 @@ from airflow_cdc.core.logtail import Event, Tail
 from airflow_cdc.core.table import TableDef
 from airflow_cdc.core.verdict import Image
 from airflow_cdc.spark_apps.apply import RangeReader
-from airflow_cdc.spark_apps.changes import meta, origin, rank
+from airflow_cdc.spark_apps.changes import origin, rank
 from airflow_cdc.spark_apps.envelope import TOMBSTONE, decode
+from airflow_cdc.spark_apps.session import SMALL_BATCH, sibling
 from airflow_cdc.spark_apps.sides import unpushed
 
 if TYPE_CHECKING:
@@ -43,11 +44,15 @@ def read_tail(spark: SparkSession, topic: Topic, start: Mapping[int, int], stop:
     if all(end <= start.get(partition, 0) for partition, end in stop.items()):
         return Tail()
     back = {p: max(topic.begins.get(p, 0), start.get(p, 0) - LOOK_BACK) for p in stop}
-    raw = topic.read(spark, {topic.name: {p: (back[p], end) for p, end in stop.items()}})
-    decoded = decode(raw, topic.table, topic.settings)
-    # a record without an op is no change event: it is kept, as a doubt
-    own = decoded.where(meta("stranger").isNull() & ~meta("op").eqNullSafe(TOMBSTONE))
-    return Tail.of((_event(topic.table, row) for row in images(topic.table, own).collect()), start)
+    raw = topic.read(sibling(spark, SMALL_BATCH), {topic.name: {p: (back[p], end) for p, end in stop.items()}})
+    # No where() on what was decoded: Spark would push it below the decoding, and plan that for half a minute.
+    rows = images(topic.table, decode(raw, topic.table, topic.settings)).collect()
+    return Tail.of((_event(topic.table, row) for row in rows if _is_own(row["cdc__facts"]["cdc"])), start)
+
+
+def _is_own(cdc: Row) -> bool:
+    """Whether a record is a change of this table; one without an op is no change event, and kept as a doubt."""
+    return cdc["stranger"] is None and cdc["op"] != TOMBSTONE
 
 
 def images(table: TableDef, events: DataFrame) -> DataFrame:

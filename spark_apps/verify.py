@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,6 +92,7 @@ def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
     Raises VerificationError (MISMATCH or INCONCLUSIVE) where nothing may be published by the pipeline's policy.
     """
     options, began = dict(settings or {}), time.monotonic()
+    import_module("great_expectations")  # seconds, and there is time while the connector starts
     wait_resumed(run, float(options.get("resume_seconds", RESUME_SECONDS)))
     task = load_task(run)
     try:

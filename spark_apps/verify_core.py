@@ -140,8 +140,8 @@ def compare_tables(
         views = [stack.enter_context(source_view(source, init, subject.table)) for subject in subjects]
         with ThreadPoolExecutor(max(1, min(len(subjects), os.cpu_count() or 1))) as pool:
             scans = list(pool.map(lambda pair: scan(source, init, *pair), zip(subjects, views, strict=True)))
-        now = reach()
-        judgements = [judge(scanned, now) for scanned in scans]
+            now = reach()
+            judgements = list(pool.map(lambda scanned: judge(scanned, now), scans))
     for _ in range(ROUNDS):
         open_ones = [judgement for judgement in judgements if judgement.pending]
         if not open_ones:

@@ -136,6 +136,7 @@ class ConnectorSettings:
         modes: how values are written in events.
         truncates_seen: op t events are produced for TRUNCATE.
         null_becomes_default: a NULL in a nullable column that has a default arrives as that default.
+        years_adjusted: dates in the years 1 to 99 arrive in 1970 to 2069, and cannot be told from real ones.
         heartbeat_ms: 0 when heartbeats are off: then the stored offset stands still on a quiet pipeline.
         schema_topic: topic of the connector's schema changes; None when it emits none.
         history_topic: topic of the connector's internal schema history; None if it is kept elsewhere.
@@ -150,6 +151,7 @@ class ConnectorSettings:
     column_rules: tuple[tuple[str, str], ...] = ()
     truncates_seen: bool = False
     null_becomes_default: bool = True
+    years_adjusted: bool = True
     heartbeat_ms: int = 0
     heartbeat_topic: str = ""
     schema_topic: str | None = None
@@ -180,6 +182,7 @@ class ConnectorSettings:
             ),
             truncates_seen="t" not in _split(cfg.get("skipped.operations", "t")),
             null_becomes_default=not _false(cfg.get("value.converter.replace.null.with.default", "true")),
+            years_adjusted=not _false(cfg.get("enable.time.adjuster", "true")),
             heartbeat_ms=_integer(cfg, "heartbeat.interval.ms", 0),
             heartbeat_topic=f"{cfg.get('topic.heartbeat.prefix', '__debezium-heartbeat')}.{prefix}",
             schema_topic=None if _false(cfg.get("include.schema.changes", "true")) else prefix,

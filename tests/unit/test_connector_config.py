@@ -50,6 +50,7 @@ def test_an_ordinary_connector() -> None:
     assert made.history_topic is None
     assert not made.truncates_seen
     assert made.null_becomes_default
+    assert made.years_adjusted
     assert made.healing == ()
     made.check_table(ORDERS)
 
@@ -69,7 +70,9 @@ def test_settings_that_change_what_events_say() -> None:
         value__converter__replace__null__with__default="false",
         schema__history__internal__kafka__topic="h",
         decimal__handling__mode="string",
+        enable__time__adjuster="false",
     )
+    assert not made.years_adjusted
     assert (made.heartbeat_ms, made.heartbeat_topic) == (1000, "hb.shop1")
     assert made.truncates_seen
     assert made.schema_topic is None
