@@ -172,7 +172,11 @@ def _config() -> dict[str, Any]:
                 None,
                 "https://reports.example/cdc",
             ),
-            "apply_schedule": _option("Cron expression of the DAGs cdc_apply__<pipeline>.", "* * * * *", "*/5 * * * *"),
+            "apply_schedule": _option(
+                "Cron expression of the DAGs cdc_apply__<pipeline>; none: only when triggered.",
+                "* * * * *",
+                "*/5 * * * *",
+            ),
             "spark_jars": _option(
                 "Comma-separated paths of the jars that Spark needs: Iceberg runtime, Kafka source, MariaDB Connector/J and\n"
                 "the catalog's driver.",

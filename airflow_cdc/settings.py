@@ -38,9 +38,10 @@ def report_url() -> str:
     return _get("report_url").rstrip("/")
 
 
-def apply_schedule() -> str:
-    """Cron expression of the `cdc_apply__<pipeline>` DAGs."""
-    return _get("apply_schedule", APPLY_SCHEDULE)
+def apply_schedule() -> str | None:
+    """Cron expression of the `cdc_apply__<pipeline>` DAGs; None where it says none: they run when triggered."""
+    wanted = _get("apply_schedule", APPLY_SCHEDULE)
+    return None if wanted.lower() == "none" else wanted
 
 
 def spark_jars() -> str | None:

@@ -21,6 +21,7 @@ from pyiceberg.catalog import load_catalog
 from pymysql.constants import FIELD_TYPE
 from pymysql.converters import conversions
 
+CATALOG = "lake"  # the SQL catalog keeps tables under this name
 Row = tuple[Any, ...]
 UTC = dt.UTC
 
@@ -46,7 +47,7 @@ def check(
     mysql: Mapping[str, Any], lake: Mapping[str, str], schema: str, namespace: str, tables: list[str]
 ) -> list[TableCheck]:
     """Compare every table; `mysql` are PyMySQL's connect arguments, `lake` PyIceberg's properties."""
-    catalog = load_catalog("check", **dict(lake))
+    catalog = load_catalog(CATALOG, **dict(lake))
     return [_check_table(mysql, catalog, schema, namespace, table) for table in tables]
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from demo import connectors, dataset, peer
+from demo import connectors, dataset, meddle, peer
 from demo.check import TableCheck, check
 from demo.gap import Gap, make_gap
 from demo.show import Show, ended
@@ -28,18 +29,19 @@ DRAIN_SECONDS = 300.0
 def tell(world: World, airflow: AirflowClient, show: Show, *, rows: int) -> bool:
     """Run every scene; returns whether the recovery is MATCH and the independent check agrees."""
     settings = fill_and_connect(world, show, rows)
+    run(airflow, show, "cdc_recovery", "first copy: the new pipeline is recovered into empty tables")
     with writer(world) as counts:
         show.line("a writer changes rows from here on")
-        run(airflow, show, "cdc_recovery", "first copy: the new pipeline is recovered into empty tables")
         run(airflow, show, f"cdc_apply__{PIPELINE}", "live copy: changes since then are applied")
         gap = break_it(world, show)
-        report, tasks = recover(world, airflow, show)
+        tried: dict[str, str] = {}
+        report, tasks = recover(world, airflow, show, tried)
         show.title("the peer: Debezium's own snapshot.mode=when_needed on the same fault")
         healed = connectors.heal_itself(_worker(world), settings["peer"])
         show.line("the peer's re-snapshot is complete", healed)
-    drained = drain(world, airflow, show)
-    left = peer.ghosts(world.bootstrap, world.admin)
+    drained, left = drain(world, airflow, show)
     report |= {
+        "tried_while_held": tried,
         "peer": {
             "method": "snapshot.mode=when_needed",
             "seconds": healed,
@@ -72,6 +74,7 @@ def fill_and_connect(world: World, show: Show, rows: int) -> dict[str, dict[str,
     }
     for name, made in settings.items():
         connectors.create(_worker(world), name, made)
+    for name in settings:
         wait_until(lambda name=name: _snapshotted(world, name), timeout=900, what=f"the first snapshot of {name}")  # type: ignore[misc]
     show.line("connectors shop and peer are running", time.monotonic() - began)
     return settings
@@ -99,9 +102,19 @@ def break_it(world: World, show: Show) -> Gap:
     return gap
 
 
-def recover(world: World, airflow: AirflowClient, show: Show) -> tuple[dict[str, Any], Tasks]:
-    """Scene 3: cdc_recovery, followed step by step; its report and its task instances."""
-    run_id, tasks = run(airflow, show, "cdc_recovery", "the recovery")
+def recover(world: World, airflow: AirflowClient, show: Show, tried: dict[str, str]) -> tuple[dict[str, Any], Tasks]:
+    """Scene 3: cdc_recovery, followed step by step; its report and its task instances.
+
+    What others try against the source while Spark reads it is noted in `tried`.
+    """
+
+    def disturb(tasks: Tasks) -> None:
+        if tasks.get("recover", {}).get("state") == "running" and not tried:
+            tried.update(meddle.disturb(world.mysql))
+
+    run_id, tasks = run(airflow, show, "cdc_recovery", "the recovery", disturb)
+    for what, outcome in tried.items():
+        show.line(f"{what}, tried meanwhile by someone else: {outcome}")
     found = [json.loads(path.read_text()) for path in (world.folder / "reports" / PIPELINE).glob("*/report.json")]
     mine = [report for report in found if report["run_id"] == run_id]
     if not mine:
@@ -109,8 +122,13 @@ def recover(world: World, airflow: AirflowClient, show: Show) -> tuple[dict[str,
     return mine[0], tasks
 
 
-def run(airflow: AirflowClient, show: Show, dag: str, title: str) -> tuple[str, Tasks]:
-    """Trigger a DAG, print its steps as they end behind a progress bar, and require success."""
+def run(
+    airflow: AirflowClient, show: Show, dag: str, title: str, also: Callable[[Tasks], None] | None = None
+) -> tuple[str, Tasks]:
+    """Trigger a DAG, print its steps as they end behind a progress bar, and require success.
+
+    `also` is shown the task instances at every look.
+    """
     show.title(title)
     airflow.wait_dag(dag)
     run_id = airflow.trigger(dag, {"pipeline": PIPELINE} if dag == "cdc_recovery" else {})
@@ -124,6 +142,8 @@ def run(airflow: AirflowClient, show: Show, dag: str, title: str) -> tuple[str, 
                 show.step(task)
                 seen[task["task_id"]] = task
             bar.update(progress, total=len(tasks), completed=len(seen))
+            if also:
+                also(tasks)
 
         state = airflow.wait_run(dag, run_id, timeout=RUN_SECONDS, watch=watch)
     tasks = airflow.tasks(dag, run_id)
@@ -134,8 +154,11 @@ def run(airflow: AirflowClient, show: Show, dag: str, title: str) -> tuple[str, 
     return run_id, tasks
 
 
-def drain(world: World, airflow: AirflowClient, show: Show) -> list[TableCheck]:
-    """Scene 4: the writer has stopped; apply what is left, then compare every row by other means."""
+def drain(world: World, airflow: AirflowClient, show: Show) -> tuple[list[TableCheck], dict[str, int]]:
+    """Scene 4: the writer has stopped; apply what is left, then compare every row by other means.
+
+    Returns the comparison, and the ghosts that the peer left per table, counted meanwhile.
+    """
     connection = world.mysql.connect()
     with connection.cursor() as cursor:
         cursor.execute("SELECT @@GLOBAL.gtid_executed")
@@ -149,8 +172,10 @@ def drain(world: World, airflow: AirflowClient, show: Show) -> list[TableCheck]:
 
     wait_until(covered, timeout=DRAIN_SECONDS, what="both connectors to read all that the writer wrote")
     connection.close()
-    run(airflow, show, f"cdc_apply__{PIPELINE}", "the writer has stopped: the rest is applied")
-    return check(world.admin, world.lake, dataset.SCHEMA, NAMESPACE, list(dataset.TABLES))
+    with ThreadPoolExecutor(1) as beside:
+        left = beside.submit(peer.ghosts, world.bootstrap, world.admin)
+        run(airflow, show, f"cdc_apply__{PIPELINE}", "the writer has stopped: the rest is applied")
+        return check(world.admin, world.lake, dataset.SCHEMA, NAMESPACE, list(dataset.TABLES)), left.result()
 
 
 def writer_report(tasks: Tasks, counts: Path) -> dict[str, Any]:
@@ -200,7 +225,8 @@ def conclude(show: Show, report: Mapping[str, Any], checks: list[TableCheck], pa
         for example in found.examples:
             show.problem(f"{found.table}: {example}")
     show.line(f"written to {path}")
-    return report["verdict"] == "MATCH" and all(found.equal for found in checks) and report["peer"]["ghosts"] > 0
+    proven = report["verdict"] == "MATCH" and all(found.equal for found in checks)
+    return proven and report["peer"]["ghosts"] > 0 and meddle.held(report["tried_while_held"])
 
 
 def _worker(world: World) -> Any:

@@ -16,20 +16,20 @@ from typing import Any
 import yaml
 
 from demo.dataset import SCHEMA, TABLES
-from stack import fetch
+from stack import fetch, jvm
 from stack.airflow import AirflowSettings
 from stack.cluster import Stack
 from stack.mysql import MySqlServer
 
 PIPELINE = "shop"
 NAMESPACE = "shop"
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 SPARK = {
     "spark.driver.memory": "1500m",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
     "spark.sql.shuffle.partitions": "4",
     "spark.scheduler.mode": "FAIR",
 }
@@ -90,9 +90,8 @@ class World:
             "AIRFLOW__CDC__REGISTRY": str(self.write_registry()),
             "AIRFLOW__CDC__REPORT_DIR": str(self.folder / "reports"),
             "AIRFLOW__CDC__SPARK_JARS": ",".join(str(jar) for jar in fetch.set_jars("spark")),
-            "AIRFLOW__CDC__SPARK_CONF": json.dumps(SPARK),
-            # the demo applies when its story says so
-            "AIRFLOW__CDC__APPLY_SCHEDULE": "0 0 1 1 *",
+            "AIRFLOW__CDC__SPARK_CONF": json.dumps(SPARK | {JAVA_OPTIONS: f"-Duser.timezone=UTC {jvm.options()}"}),
+            "AIRFLOW__CDC__APPLY_SCHEDULE": "none",  # the story says when
         }
 
     def write_registry(self) -> Path:

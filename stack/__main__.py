@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from stack import cluster, fetch, mysql
+from stack import cluster, fetch, jvm, mysql
 from stack.errors import StackError, log_tail
 from stack.mysql import MySqlSettings
 from stack.versions import SETS, mysql_series
@@ -72,6 +72,7 @@ def do_fetch(_: argparse.Namespace) -> int:
     """Fill the cache: every jar, and the chosen MySQL."""
     installer = mysql.installer(mysql_series())
     fetch.fetch_all()
+    jvm.archive()
     version = installer().version
     print(f"{len(fetch.read_lock())} jars of {len(SETS)} sets and MySQL {version} in {fetch.cache_dir()}")
     return 0

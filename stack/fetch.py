@@ -94,7 +94,7 @@ def fetch(name: str) -> Path:
 def fetch_all(names: Iterable[str] = tuple(SETS)) -> None:
     """Make several sets available: missing jars are downloaded in one run, every jar is checked by checksum."""
     wanted = {name: jars_of(name) for name in names}
-    with _exclusive(cache_dir()):
+    with exclusive(cache_dir()):
         missing = sorted({jar for jars in wanted.values() for jar in jars if not _is_cached(jar)})
         if missing:
             _download(missing)
@@ -168,7 +168,7 @@ def sha256_of(path: Path) -> str:
 
 
 @contextmanager
-def _exclusive(folder: Path) -> Iterator[None]:
+def exclusive(folder: Path) -> Iterator[None]:
     """Two fetches at once (two test runs, a demo) share the work instead of tearing each other's files."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as handle:
