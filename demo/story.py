@@ -24,6 +24,8 @@ Tasks = dict[str, dict[str, Any]]
 
 RUN_SECONDS = 1800.0
 DRAIN_SECONDS = 300.0
+LOOK_SECONDS = 2.0
+SNAPSHOT_SECONDS = 900.0
 
 
 def tell(world: World, airflow: AirflowClient, show: Show, *, rows: int) -> bool:
@@ -70,14 +72,19 @@ def fill_and_connect(world: World, show: Show, rows: int) -> dict[str, dict[str,
     settings = {
         # the shop's first copy is made by the recovery itself, so its connector need not snapshot
         "shop": connectors.config("shop", world.mysql, world.bootstrap, **{"snapshot.mode": "no_data"}),
-        "peer": connectors.config("peer", world.mysql, world.bootstrap, **{"snapshot.mode": "initial"}),
+        "peer": connectors.config(
+            "peer", world.mysql, world.bootstrap, **{"snapshot.mode": "initial"}, **connectors.PLAIN
+        ),
     }
     for name, made in settings.items():
         connectors.create(_worker(world), name, made)
-    for name in settings:
-        wait_until(lambda name=name: _snapshotted(world, name), timeout=900, what=f"the first snapshot of {name}")  # type: ignore[misc]
-    show.line("connectors shop and peer are running", time.monotonic() - began)
+    _wait_snapshotted(world, "shop")
+    show.line("connector shop streams, connector peer takes its snapshot", time.monotonic() - began)
     return settings
+
+
+def _wait_snapshotted(world: World, name: str) -> None:
+    wait_until(lambda: _snapshotted(world, name), timeout=SNAPSHOT_SECONDS, what=f"the first snapshot of {name}")
 
 
 def _snapshotted(world: World, name: str) -> bool | None:
@@ -89,6 +96,7 @@ def break_it(world: World, show: Show) -> Gap:
     """Scene 2: the connectors are down while rows go, tables change and the binlog is purged."""
     show.title("the fault")
     worker = _worker(world)
+    _wait_snapshotted(world, "peer")
     connectors.stop(worker, "shop", "peer")
     connection = world.mysql.connect()
     gap = make_gap(connection)
@@ -145,7 +153,7 @@ def run(
             if also:
                 also(tasks)
 
-        state = airflow.wait_run(dag, run_id, timeout=RUN_SECONDS, watch=watch)
+        state = airflow.wait_run(dag, run_id, timeout=RUN_SECONDS, watch=watch, interval=LOOK_SECONDS)
     tasks = airflow.tasks(dag, run_id)
     if state != "success":
         failed = [name for name, task in tasks.items() if task["state"] == "failed"]

@@ -23,7 +23,7 @@ from airflow_cdc.core.observation import TopicState
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.table import TableDef
 from airflow_cdc.spark_apps import changes, counts, dead_letters
-from airflow_cdc.spark_apps.envelope import READ, decode
+from airflow_cdc.spark_apps.envelope import READ, SIDES, decode
 from airflow_cdc.spark_apps.io import Ranges
 from airflow_cdc.spark_apps.merge import append_nothing, write_by_key, write_images
 from airflow_cdc.spark_apps.session import SMALL_BATCH, sibling
@@ -169,8 +169,8 @@ def _decoded(ctx: ApplyContext, session: SparkSession, start: Start) -> DataFram
     A local checkpoint and no cache: what is planned on top of it need not carry the decoding's large plan along.
     """
     raw = ctx.read(session, {start.topic: start.ranges})
-    needed = ["cdc", "before", "after"] if start.table.keyless else ["cdc", "key", "after"]
-    return decode(raw, start.table, ctx.settings).select(*needed).localCheckpoint(eager=False)
+    needed = SIDES if start.table.keyless else ("after",)
+    return decode(raw, start.table, ctx.settings, needed).localCheckpoint(eager=False)
 
 
 def _apply_events(ctx: ApplyContext, target: ApplyTarget, start: Start, decoded: DataFrame) -> Result:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 RAW_SCHEMA = "topic string, partition int, offset bigint, key binary, value binary"
 
 CREATE, UPDATE, DELETE, READ, TRUNCATE, TOMBSTONE = "c", "u", "d", "r", "t", "tombstone"
+SIDES = ("before", "after")
 WITH_AFTER = (CREATE, UPDATE, READ)
 WITH_BEFORE = (UPDATE, DELETE)
 
@@ -41,7 +42,7 @@ _POSITION = ("gtid", "server_id", "file", "pos", "row", "ts_ms", "snapshot")
 _READ_AS_NULL = {"timestamp": "1970-01-01T00:00:00"}
 
 
-def decode(raw: DataFrame, table: TableDef, settings: ConnectorSettings) -> DataFrame:
+def decode(raw: DataFrame, table: TableDef, settings: ConnectorSettings, sides: Sequence[str] = SIDES) -> DataFrame:
     """Records (RAW_SCHEMA, any topics) → the records of `table`, one row each, in no particular order.
 
     Columns:
@@ -50,25 +51,20 @@ def decode(raw: DataFrame, table: TableDef, settings: ConnectorSettings) -> Data
             `stranger` is the "schema.table" of a change that belongs to another table (its other columns mean
             nothing then); `unknown` are the names of columns that the definition does not have, else NULL.
         key: struct of the key's columns in sink types (a keyless table has no such column).
-        before, after: structs of all mirrored columns in sink types; NULL where the event has none.
+        before, after: structs of all mirrored columns in sink types; NULL where the event has none. Only those in
+            `sides` are decoded, and only in them a wrong value makes a record bad.
 
     Raises SchemaError if the connector's modes cannot carry a column exactly.
     """
     # text instead of Column objects: a wide table has thousands, and each costs a call into the JVM
     opened = _opened(raw.where(f"topic = {_literal(settings.topic_of(table.full_name))}"))
     marked = opened.selectExpr("*", f"{_stranger(table, settings)} AS stranger")
-    texts = [
-        *_texts("k", "key_map", table.key_columns),
-        *_texts("b", "before_map", table.mirrored),
-        *_texts("a", "after_map", table.mirrored),
-    ]
-    images = [
-        *([f"{_values('k', 'key_map', table.key_columns, settings.modes)} AS key"] if table.key else []),
-        f"{_values('b', 'before_map', table.mirrored, settings.modes)} AS before",
-        f"{_values('a', 'after_map', table.mirrored, settings.modes)} AS after",
-    ]
-    values = marked.selectExpr("*", *texts).selectExpr("*", *images)
-    return values.selectExpr(_meta(table), *(["key"] if table.key else []), "before", "after")
+    parts = [("key", table.key_columns)] if table.key else []
+    parts += [(side, table.mirrored) for side in sides]
+    texts = (text for part, columns in parts for text in _texts(part[0], f"{part}_map", columns))
+    values = (f"{_values(p[0], f'{p}_map', columns, settings.modes)} AS {p}" for p, columns in parts)
+    decoded = marked.selectExpr("*", *texts).selectExpr("*", *values)
+    return decoded.selectExpr(_meta(table, sides), *(part for part, _ in parts))
 
 
 def _opened(raw: DataFrame) -> DataFrame:
@@ -134,19 +130,19 @@ def _values(prefix: str, image: str, columns: Sequence[ColumnDef], modes: Decode
     return f"IF({image} IS NULL, NULL, named_struct({', '.join(pairs)}))"
 
 
-def _meta(table: TableDef) -> str:
+def _meta(table: TableDef, sides: Sequence[str]) -> str:
     fields = {
         **{name: name for name in ("topic", "partition", "offset", "op")},
         **{name: f"body.source.`{name}`" for name in _POSITION},
         "stranger": "stranger",
-        "bad": f"IF(stranger IS NULL, {_bad(table)}, NULL)",
+        "bad": f"IF(stranger IS NULL, {_bad(table, sides)}, NULL)",
         "unknown": f"IF(stranger IS NULL, {_unknown(table)}, NULL)",
     }
     pairs = ", ".join(f"'{name}', {value}" for name, value in fields.items())
     return f"named_struct({pairs}) AS cdc"
 
 
-def _bad(table: TableDef) -> str:
+def _bad(table: TableDef, sides: Sequence[str]) -> str:
     """Why a record cannot be applied: the first reason that holds, or NULL."""
     has_after = f"op IN {WITH_AFTER}"
     reasons = [
@@ -166,6 +162,8 @@ def _bad(table: TableDef) -> str:
     else:
         rows.insert(0, (f"op <> '{TRUNCATE}'", "the key's", "k", "key", "key_map", table.key_columns))
     for when, whose, prefix, image, texts, columns in rows:
+        if image in SIDES and image not in sides:
+            continue
         if image == "key":
             reasons.append(f"WHEN {when} AND {texts} IS NULL THEN 'the record has no key'")
         wrong = _wrong_columns(prefix, image, columns, in_key=image == "key")

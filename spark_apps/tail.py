@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 # Records before the ends that are looked at to learn how far the source's order had come there.
 LOOK_BACK = 200
-SIDES = ("before", "after")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ def read_tail(spark: SparkSession, topic: Topic, start: Mapping[int, int], stop:
     back = {p: max(topic.begins.get(p, 0), start.get(p, 0) - LOOK_BACK) for p in stop}
     raw = topic.read(sibling(spark, SMALL_BATCH), {topic.name: {p: (back[p], end) for p, end in stop.items()}})
     # No where() on what was decoded: Spark would push it below the decoding, and plan that for half a minute.
-    rows = images(topic.table, decode(raw, topic.table, topic.settings)).collect()
+    rows = images(topic.table, decode(raw, topic.table, topic.settings, sides_of(topic.table))).collect()
     return Tail.of((_event(topic.table, row) for row in rows if _is_own(row["cdc__facts"]["cdc"])), start)
 
 
@@ -55,13 +54,19 @@ def _is_own(cdc: Row) -> bool:
     return cdc["stranger"] is None and cdc["op"] != TOMBSTONE
 
 
+def sides_of(table: TableDef) -> tuple[str, ...]:
+    """The images that are evidence: a key is judged by what its first change found, a row without one by both."""
+    return ("before", "after") if table.keyless else ("before",)
+
+
 def images(table: TableDef, events: DataFrame) -> DataFrame:
-    """Decoded records with the key's text and both row images in the comparison's own form."""
+    """Decoded records with the key's text and the row images (`sides_of`) in the comparison's own form."""
     facts = fn.struct(fn.col("cdc"), origin().alias("origin"), rank().alias("place")).alias("cdc__facts")
-    opened = events.select(facts, *SIDES, *(["key.*"] if table.key else []))
+    sides = sides_of(table)
+    opened = events.select(facts, *sides, *(["key.*"] if table.key else []))
     key = fn.expr(spark_key_text(table)) if table.key else fn.lit(None)
-    texts = opened.select("cdc__facts", *(fn.col(side).alias(f"cdc__{side}") for side in SIDES), key.alias("cdc__key"))
-    for side in SIDES:
+    texts = opened.select("cdc__facts", *(fn.col(side).alias(f"cdc__{side}") for side in sides), key.alias("cdc__key"))
+    for side in sides:
         texts = _with_image(texts, side, table)
     return texts
 
@@ -88,7 +93,7 @@ def _event(table: TableDef, row: Row) -> Event:
         pos=cdc["pos"] or 0,
         key=row["cdc__key"] if table.key else None,
         before=_image(row["cdc__before"]),
-        after=_image(row["cdc__after"]),
+        after=_image(row["cdc__after"]) if table.keyless else None,
         bad=cdc["bad"] is not None,
     )
 
