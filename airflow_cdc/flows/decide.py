@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from airflow_cdc.core.diagnosis import diagnose
-from airflow_cdc.core.strategy import make_plan
+from airflow_cdc.core.observation import Observation, SinkFacts
+from airflow_cdc.core.strategy import STRATEGIES, make_plan
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.run import Facts, Run, step
+
+COUNT_SECONDS = 30.0
 
 
 @step("diagnose")
@@ -18,6 +21,8 @@ def decide(run: Run, asked: str | None = None) -> Facts:
     seen = observe(run)
     diagnosis = diagnose(seen)
     plan = make_plan(diagnosis, run.pipeline.policy, seen, asked=asked)
+    if not plan.refused and STRATEGIES[plan.strategy].changes:
+        plan = make_plan(diagnosis, run.pipeline.policy, seen, asked=asked, deletes=fewer_rows(run, seen))
     decision = {
         "pipeline": run.pipeline.name,
         "pipeline_hash": run.pipeline.hash,
@@ -28,3 +33,18 @@ def decide(run: Run, asked: str | None = None) -> Facts:
     }
     run.clients.control.ledger_set(run.run_id, "decision", decision)
     return decision
+
+
+def fewer_rows(run: Run, seen: Observation) -> dict[str, int]:
+    """Table → by how many rows the source has fewer than the sink: at least so many will go from the sink.
+
+    Rows that came in the gap hide others that went, so this is a lower bound; what was really removed is known once
+    both are compared. A table that cannot be counted in time is left out.
+    """
+    tables = seen.sink.tables if isinstance(seen.sink, SinkFacts) else {}
+    fewer = {}
+    for name, facts in tables.items():
+        count = run.clients.source.count_rows(name, COUNT_SECONDS) if facts.rows else None
+        if count is not None and facts.rows and facts.rows > count:
+            fewer[name] = facts.rows - count
+    return fewer

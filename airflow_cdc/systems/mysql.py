@@ -12,8 +12,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from pymysql.connections import Connection
+from pymysql.err import MySQLError
 
-from airflow_cdc.core.errors import DeadlineError
+from airflow_cdc.core.chunk import quote_ident
+from airflow_cdc.core.errors import DeadlineError, SourceError
 from airflow_cdc.core.gtid import GtidSet
 from airflow_cdc.core.observation import SourceFacts
 from airflow_cdc.core.position import BinlogPosition, Watermark
@@ -49,6 +51,8 @@ from airflow_cdc.systems.mysql_position import (
 from airflow_cdc.systems.mysql_session import QUICK_READ_S, MySqlEndpoint, Session, open_connection, open_session
 
 __all__ = ["Availability", "MySqlEndpoint", "MySqlSource", "ServerIdentity", "XaTransaction"]
+
+OUT_OF_TIME = 3024  # ER_QUERY_TIMEOUT
 
 
 class MySqlSource:
@@ -161,6 +165,19 @@ class MySqlSource:
                         todo="Try again; if it stays so, the server is a replica that lags or stopped.",
                         timeout=timeout,
                     )
+
+    def count_rows(self, table: str, seconds: float) -> int | None:
+        """How many rows `schema.table` holds now; None if counting them takes longer than `seconds`."""
+        schema, _, name = table.partition(".")
+        hint = f"/*+ MAX_EXECUTION_TIME({int(seconds * 1000)}) */"
+        sql = f"SELECT {hint} COUNT(*) AS n FROM {quote_ident(schema)}.{quote_ident(name)}"
+        with self.session(read_timeout=seconds + QUICK_READ_S) as session:
+            try:
+                return int(session.row(sql, doing=f"count the rows of {table}")["n"])
+            except SourceError as error:
+                if isinstance(error.__cause__, MySQLError) and error.__cause__.args[:1] == (OUT_OF_TIME,):
+                    return None
+                raise
 
     def xa_pending(self) -> list[XaTransaction]:
         """The prepared XA transactions. Raises MissingPrivilegeError (XA_RECOVER_ADMIN)."""

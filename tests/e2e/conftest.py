@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +16,13 @@ import pytest
 from demo import connectors, dataset
 from demo.world import PIPELINE, World, airflow_settings, writer
 from stack import cluster
-from stack.airflow import AirflowServer
+from stack.airflow import AirflowServer, AirflowSettings
 from stack.airflow_client import AirflowClient
 from stack.process import wait_until
 
 ROWS = 6_000
+EVENTS = "spark-events"
+SPARK_CONF = "AIRFLOW__CDC__SPARK_CONF"
 RUN_SECONDS = 900.0
 HERE = Path(__file__).parent
 
@@ -36,6 +42,7 @@ class Shop:
     server: AirflowServer
     client: AirflowClient
     counts: Path
+    processes: set[str]
 
     def trigger(self, dag: str = "cdc_recovery", **conf: Any) -> str:
         """Start a run of a DAG; cdc_recovery is told the pipeline."""
@@ -52,11 +59,40 @@ class Shop:
         return self.client.log(dag, run_id, task)[-4000:]
 
 
+def with_event_log(stack: cluster.Stack) -> AirflowSettings:
+    """The demo's Airflow, whose Spark drivers also keep an event log."""
+    made = airflow_settings(stack)
+    folder = stack.folder / EVENTS
+    folder.mkdir(exist_ok=True)
+    conf = json.loads(made.env[SPARK_CONF]) | {"spark.eventLog.enabled": "true", "spark.eventLog.dir": folder.as_uri()}
+    return replace(made, env={**made.env, SPARK_CONF: json.dumps(conf)})
+
+
+@contextmanager
+def watching_processes() -> Iterator[set[str]]:
+    """Every command line that ps shows meanwhile, with its environment left out."""
+    seen, over = set[str](), threading.Event()
+
+    def look() -> None:
+        while not over.wait(0.5):
+            seen.update(
+                subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout.splitlines()
+            )
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        thread.join()
+
+
 @pytest.fixture(scope="session")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     """The shop, copied into the lake by its first recovery, with the writer at work."""
     folder = tmp_path_factory.mktemp("e2e") / "world"
-    with cluster.start(folder, airflow_settings=airflow_settings) as stack:
+    with watching_processes() as processes, cluster.start(folder, airflow_settings=with_event_log) as stack:
         world = World(folder, stack)
         connection = world.mysql.connect(autocommit=False)
         dataset.create(connection)
@@ -71,7 +107,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
             wait_until(
                 lambda: connectors.stored(worker, "shop") or None, timeout=120, what="the connector's first offset"
             )
-            made = Shop(world, server, server.client(), counts)
+            made = Shop(world, server, server.client(), counts, processes)
             run_id = made.trigger()
             state = made.finish(run_id)
             states = made.client.states("cdc_recovery", run_id)

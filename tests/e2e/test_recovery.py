@@ -15,11 +15,11 @@ from pyiceberg.catalog import load_catalog
 from airflow_cdc.systems.control import Control
 from airflow_cdc.systems.lake import Lake
 from demo import connectors, dataset
-from demo.check import check
+from demo.check import CATALOG, check
 from demo.gap import make_gap
 from demo.world import NAMESPACE, PIPELINE
 from stack.process import wait_until
-from tests.e2e.conftest import Shop
+from tests.e2e.conftest import EVENTS, Shop
 
 # in the order in which they are met; `verify` runs beside reset_offset and resume_connector
 KILLED = (
@@ -116,11 +116,15 @@ def test_the_sink_equals_the_source_once_the_writer_rests(shop: Shop) -> None:
 
 
 def test_no_password_stands_anywhere(shop: Shop) -> None:
-    """Logs, rendered fields, XCom and all else in Airflow's database, reports, and what the lake keeps."""
+    """Logs, rendered fields, XCom and all else in Airflow's database, reports, Spark's event log, the lake, and ps."""
     mysql = shop.world.mysql
     secrets = [word.encode() for word in (mysql.password, mysql.cdc.password, mysql.debezium.password)]
     folder = shop.world.folder
-    places = [folder / "airflow" / "logs", folder / "airflow" / "airflow.db", folder / "reports", folder / "lake"]
+    names = ("airflow/logs", "airflow/airflow.db", "reports", "lake", EVENTS)
+    places = [folder / name for name in names]
+    assert [str(place) for place in places if not place.exists()] == []
+    assert any("spark_main.py" in line for line in shop.processes), "the drivers were not seen by ps"
+    assert [line for line in shop.processes if any(secret.decode() in line for secret in secrets)] == []
     files = [path for place in places for path in ([place] if place.is_file() else place.rglob("*")) if path.is_file()]
     assert len(files) > 50
     leaks = [str(path) for path in files if any(secret in path.read_bytes() for secret in secrets)]
@@ -141,7 +145,7 @@ def kill_and_clear(shop: Shop, run_id: str, task: str) -> None:
 def reader(shop: Shop, *tables: str) -> Iterator[dict[str, list[tuple[object, ...]]]]:
     """Count and checksum main all the time; yields table → the distinct states it saw, in order."""
     seen: dict[str, list[tuple[object, ...]]] = {table: [] for table in tables}
-    stop, catalog = threading.Event(), load_catalog("reader", **shop.world.lake)
+    stop, catalog = threading.Event(), load_catalog(CATALOG, **shop.world.lake)
 
     def look() -> None:
         while not stop.wait(0.3):

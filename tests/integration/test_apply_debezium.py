@@ -103,6 +103,7 @@ class Followed:
             "value.converter": "org.apache.kafka.connect.json.JsonConverter",
             "value.converter.replace.null.with.default": "false",
             "heartbeat.interval.ms": "500",
+            "connect.keep.alive.interval.ms": "500",  # the clock of its heartbeats while nothing comes
             "enable.time.adjuster": "false",
             **settings,
         }

@@ -447,3 +447,17 @@ def test_a_failing_statement_names_what_was_tried(source: MySqlSource) -> None:
     with source.session() as session, pytest.raises(SourceError, match="could not read the moon") as caught:
         session.rows("SELECT * FROM moon.rocks", doing="read the moon")
     assert "Unknown database" in str(caught.value)
+
+
+def test_rows_are_counted_and_a_count_that_takes_too_long_is_not_known(
+    source: MySqlSource, mysql: MySqlServer, table: str
+) -> None:
+    mysql.execute(f"INSERT INTO {table} (id) VALUES (1), (2), (3)")
+    assert source.count_rows(table, 30) == 3
+    mysql.execute(
+        "SET SESSION cte_max_recursion_depth = 300000",
+        f"INSERT INTO {table} (id) WITH RECURSIVE n AS (SELECT 10 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 300000) SELECT i FROM n",
+    )
+    assert source.count_rows(table, 0.001) is None
+    with pytest.raises(SourceError, match="nowhere"):
+        source.count_rows("nowhere.t", 30)
