@@ -141,7 +141,7 @@ class AirflowClient:
         """The log of one try of a task, as lines of text."""
         path = f"{_run_path(dag_id, run_id)}/taskInstances/{quote(task_id)}/logs/{try_number}"
         content = self.call("GET", path, full_content="true")["content"]
-        return "\n".join(one if isinstance(one, str) else str(one.get("event", one)) for one in content)
+        return "\n".join(line for one in content for line in _lines(one))
 
     def xcom(self, dag_id: str, run_id: str, task_id: str, key: str = "return_value") -> Any:
         """One XCom value of a task."""
@@ -159,6 +159,14 @@ class AirflowClient:
 
 def _run_path(dag_id: str, run_id: str) -> str:
     return f"/dags/{quote(dag_id)}/dagRuns/{quote(run_id, safe='')}"
+
+
+def _lines(entry: str | dict[str, Any]) -> list[str]:
+    """A log entry as text; an exception stands apart from its message."""
+    if isinstance(entry, str):
+        return [entry]
+    errors = entry.get("error_detail") or []
+    return [str(entry.get("event", entry)), *(f"{one.get('exc_type')}: {one.get('exc_value')}" for one in errors)]
 
 
 def _task_name(one: dict[str, Any]) -> str:

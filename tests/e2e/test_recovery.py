@@ -138,7 +138,20 @@ def kill_and_clear(shop: Shop, run_id: str, task: str) -> None:
     if one["state"] == "running" and one.get("pid"):
         os.kill(int(one["pid"]), signal.SIGKILL)
         shop.client.wait_task("cdc_recovery", run_id, task, ("failed",), timeout=120)
+        wait_settled(shop, run_id)
     shop.client.clear("cdc_recovery", run_id, [task], downstream=task != "hold_binlog")
+
+
+def wait_settled(shop: Shop, run_id: str) -> None:
+    """Wait until the scheduler has drawn its conclusions: a task cleared in that very moment ends Airflow's scheduler."""
+    last: dict[str, str] = {}
+
+    def same() -> bool | None:
+        nonlocal last
+        before, last = last, shop.client.states("cdc_recovery", run_id)
+        return True if before == last else None
+
+    wait_until(same, timeout=120, what="the scheduler to be done with the failed task", interval=2.0)
 
 
 @contextmanager
