@@ -155,9 +155,10 @@ def _properties(folder: Path, port: int, controller: int) -> dict[str, str]:
 
 
 def _format(config: Path, cluster_id: str, log_config: Path) -> None:
+    # joined by "=": one id in 64 begins with a dash
     argv = java_command(
         HEAP, log_config, fetch.classpath("kafka"), "kafka.tools.StorageTool", "format",
-        "-t", cluster_id, "-c", str(config), "--ignore-formatted",
+        f"--cluster-id={cluster_id}", "-c", str(config), "--ignore-formatted",
     )  # fmt: skip
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     if done.returncode != 0:

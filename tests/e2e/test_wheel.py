@@ -28,6 +28,7 @@ class Installed:
     def __init__(self, folder: Path) -> None:
         self.bin, self.home = folder / "venv" / "bin", folder / "home"
         self.home.mkdir()
+        (self.home / "dags").mkdir()
         (self.home / "pipelines.yaml").write_text(REGISTRY)
         plain = {key: value for key, value in os.environ.items() if not key.startswith(("AIRFLOW", "PYTHON"))}
         self.env = {

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from stack.mysql import MySqlServer
 
-pytestmark = pytest.mark.slow  # minutes on two cores: `make integration` runs it
 
 NUMBERS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})"
 ITEMS = "CREATE TABLE items (a INT NOT NULL, b VARCHAR(20) NOT NULL, v VARCHAR(40), PRIMARY KEY (a, b))"

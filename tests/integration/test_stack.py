@@ -26,7 +26,6 @@ from stack.process import start_time, wait_until
 
 # kafka-python reads its own resources in an old way when it is imported
 pytestmark = [
-    pytest.mark.slow,  # minutes on two cores: `make integration` runs it
     pytest.mark.filterwarnings("ignore:.* is deprecated. Use files:DeprecationWarning"),
 ]
 
@@ -265,6 +264,7 @@ def test_an_interrupted_up_leaves_nothing(tmp_path: Path, signum: signal.Signals
     assert up.returncode == (130 if signum == signal.SIGINT else -signal.SIGKILL)
 
 
+@pytest.mark.slow  # Debian's unstable packages: what they are tomorrow nobody knows
 def test_mysql_97_speaks_the_new_statements(tmp_path: Path) -> None:
     with stack.start(tmp_path / "s", ("mysql",), mysql_settings=[MySqlSettings(series="9.7")]) as own:
         server = own.mysql["mysql"]

@@ -48,7 +48,6 @@ FILL = (
     f"INSERT INTO orders {NUMBERS.format(1000)} SELECT i, CONCAT('n', i), i % 9, JSON_OBJECT('b', i, 'a', 1.5) FROM n"
 )
 
-pytestmark = pytest.mark.slow  # minutes on two cores: `make integration` runs it
 PLAIN = "CREATE TABLE plain (id BIGINT PRIMARY KEY, name VARCHAR(40))"
 EVENTS = "CREATE TABLE events (kind VARCHAR(20), n INT)"
 FILL_EVENTS = f"INSERT INTO events {NUMBERS.format(300)} SELECT ELT(1 + i % 3, 'a', 'b', NULL), i % 50 FROM n"
