@@ -8,6 +8,7 @@ import subprocess
 import sys
 import venv
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,6 +63,13 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     return made
 
 
+def answer(stdout: str) -> Any:
+    """The JSON of an Airflow command, which may log a line before it."""
+    lines = stdout.splitlines()
+    start = next(at for at, line in enumerate(lines) if line.startswith("["))
+    return json.loads("\n".join(lines[start:]))
+
+
 @pytest.mark.timeout(1200)
 def test_airflow_lists_the_provider(installed: Installed) -> None:
     got = installed.run("airflow", "providers", "get", "airflow-provider-cdc", "--output", "json")
@@ -71,9 +79,9 @@ def test_airflow_lists_the_provider(installed: Installed) -> None:
 
 def test_the_dags_load_without_an_import_error(installed: Installed) -> None:
     got = installed.run("airflow", "dags", "list-import-errors", "--local", "--output", "json")
-    assert (got.returncode, json.loads(got.stdout or "[]")) == (0, []), got.stdout + got.stderr[-2000:]
+    assert (got.returncode, answer(got.stdout)) == (0, []), got.stdout + got.stderr[-2000:]
     listed = installed.run("airflow", "dags", "list", "--local", "--output", "json")
-    assert {"cdc_recovery", "cdc_apply__shop"} <= {one["dag_id"] for one in json.loads(listed.stdout)}
+    assert {"cdc_recovery", "cdc_apply__shop"} <= {one["dag_id"] for one in answer(listed.stdout)}
 
 
 def test_the_doctor_tells_the_truth_of_a_broken_set_up(installed: Installed) -> None:
