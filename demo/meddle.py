@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pymysql
@@ -23,7 +24,7 @@ def disturb(server: MySqlServer) -> dict[str, str]:
         with connection.cursor() as cursor:
             cursor.execute("SET SESSION lock_wait_timeout = 2")
             found = {"ALTER TABLE": _try(cursor, f"ALTER TABLE {SCHEMA}.events COMMENT = 'meddled'")}
-            if tuple(int(part) for part in server.version.split(".")[:3]) >= _PURGE_IS_HELD:
+            if tuple(int(part) for part in re.findall(r"\d+", server.version)[:3]) >= _PURGE_IS_HELD:
                 cursor.execute("FLUSH BINARY LOGS")
                 cursor.execute("SHOW BINARY LOGS")
                 newest = [str(row[0]) for row in cursor.fetchall()][-1]
