@@ -40,7 +40,7 @@ e2e: setup ## whole recoveries through a real Airflow, every task killed once; t
 	$(BIN)/pytest tests/e2e
 
 test: lint ## everything that .ci/run runs
-	$(BIN)/pytest tests/unit tests/contract tests/integration -m "not slow"
+	$(BIN)/pytest tests/unit tests/contract tests/integration -m 'not slow'
 
 wheel: setup ## build the wheel
 	$(BIN)/python -m build --wheel --no-isolation --outdir build/dist .

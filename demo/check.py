@@ -21,7 +21,8 @@ from pyiceberg.catalog import load_catalog
 from pymysql.constants import FIELD_TYPE
 from pymysql.converters import conversions
 
-CATALOG = "lake"  # the SQL catalog keeps tables under this name
+from demo.world import CATALOG
+
 Row = tuple[Any, ...]
 UTC = dt.UTC
 

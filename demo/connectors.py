@@ -14,9 +14,10 @@ from stack.rest import RestError
 
 # without the schema in every record: the peer's snapshots are the faster for it
 PLAIN = {
-    f"{side}.converter{key}": value
-    for side in ("key", "value")
-    for key, value in (("", "org.apache.kafka.connect.json.JsonConverter"), (".schemas.enable", "false"))
+    "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "key.converter.schemas.enable": "false",
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter.schemas.enable": "false",
 }
 NAMES = {"shop": 5401, "peer": 5402}  # connector → the server id it registers with
 

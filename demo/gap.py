@@ -52,13 +52,14 @@ def make_gap(admin: pymysql.connections.Connection) -> Gap:
             if table == "":
                 cursor.execute("FLUSH BINARY LOGS")
         cursor.execute("FLUSH BINARY LOGS")
-        before = _files(cursor)
-        cursor.execute(f"PURGE BINARY LOGS TO '{_files(cursor)[-1]}'")
-        after = set(_files(cursor))
+        before = binlog_files(cursor)
+        cursor.execute(f"PURGE BINARY LOGS TO '{binlog_files(cursor)[-1]}'")
+        after = set(binlog_files(cursor))
     gap.purged = [name for name in before if name not in after]
     return gap
 
 
-def _files(cursor: pymysql.cursors.Cursor) -> list[str]:
+def binlog_files(cursor: pymysql.cursors.Cursor) -> list[str]:
+    """Names of the server's binlog files, oldest first."""
     cursor.execute("SHOW BINARY LOGS")
     return [str(row[0]) for row in cursor.fetchall()]

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import pymysql
 
+from airflow_cdc.systems.mysql_capabilities import Capability, ServerVersion
 from demo.dataset import SCHEMA
+from demo.gap import binlog_files
 
 if TYPE_CHECKING:
     from stack.mysql import MySqlServer
 
-# from this version on LOCK INSTANCE FOR BACKUP keeps files from being purged; before, a purge would go through
-_PURGE_IS_HELD = (8, 0, 28)
 _WAITED = 1205
 
 
@@ -24,11 +23,10 @@ def disturb(server: MySqlServer) -> dict[str, str]:
         with connection.cursor() as cursor:
             cursor.execute("SET SESSION lock_wait_timeout = 2")
             found = {"ALTER TABLE": _try(cursor, f"ALTER TABLE {SCHEMA}.events COMMENT = 'meddled'")}
-            if tuple(int(part) for part in re.findall(r"\d+", server.version)[:3]) >= _PURGE_IS_HELD:
+            # before that capability, a purge would go through
+            if ServerVersion.parse(server.version).can(Capability.INSTANCE_LOCK_BLOCKS_PURGE):
                 cursor.execute("FLUSH BINARY LOGS")
-                cursor.execute("SHOW BINARY LOGS")
-                newest = [str(row[0]) for row in cursor.fetchall()][-1]
-                found["PURGE BINARY LOGS"] = _try(cursor, f"PURGE BINARY LOGS TO '{newest}'")
+                found["PURGE BINARY LOGS"] = _try(cursor, f"PURGE BINARY LOGS TO '{binlog_files(cursor)[-1]}'")
             return found
     finally:
         connection.close()

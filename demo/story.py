@@ -36,14 +36,12 @@ def tell(world: World, airflow: AirflowClient, show: Show, *, rows: int) -> bool
         show.line("a writer changes rows from here on")
         run(airflow, show, f"cdc_apply__{PIPELINE}", "live copy: changes since then are applied")
         gap = break_it(world, show)
-        tried: dict[str, str] = {}
-        report, tasks = recover(world, airflow, show, tried)
+        report, tasks = recover(world, airflow, show)
         show.title("the peer: Debezium's own snapshot.mode=when_needed on the same fault")
         healed = connectors.heal_itself(_worker(world), settings["peer"])
         show.line("the peer's re-snapshot is complete", healed)
     drained, left = drain(world, airflow, show)
     report |= {
-        "tried_while_held": tried,
         "peer": {
             "method": "snapshot.mode=when_needed",
             "seconds": healed,
@@ -110,11 +108,12 @@ def break_it(world: World, show: Show) -> Gap:
     return gap
 
 
-def recover(world: World, airflow: AirflowClient, show: Show, tried: dict[str, str]) -> tuple[dict[str, Any], Tasks]:
+def recover(world: World, airflow: AirflowClient, show: Show) -> tuple[dict[str, Any], Tasks]:
     """Scene 3: cdc_recovery, followed step by step; its report and its task instances.
 
-    What others try against the source while Spark reads it is noted in `tried`.
+    What others try against the source while Spark reads it is the report's `tried_while_held`.
     """
+    tried: dict[str, str] = {}
 
     def disturb(tasks: Tasks) -> None:
         if tasks.get("recover", {}).get("state") == "running" and not tried:
@@ -127,7 +126,7 @@ def recover(world: World, airflow: AirflowClient, show: Show, tried: dict[str, s
     mine = [report for report in found if report["run_id"] == run_id]
     if not mine:
         raise StackError(f"the run {run_id} left no report below {world.folder / 'reports'}")
-    return mine[0], tasks
+    return mine[0] | {"tried_while_held": tried}, tasks
 
 
 def run(

@@ -23,6 +23,7 @@ from stack.mysql import MySqlServer
 
 PIPELINE = "shop"
 NAMESPACE = "shop"
+CATALOG = "lake"  # the SQL catalog keeps its tables under this name
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 SPARK = {
     "spark.driver.memory": "1500m",
@@ -78,7 +79,7 @@ class World:
             },
             "shop_connect": {"conn_type": "kafka_connect", "host": host, "port": int(port or 0), "schema": "http"},
             "shop_kafka": {"conn_type": "cdc_kafka", "extra": {"bootstrap.servers": self.bootstrap}},
-            "lake": {"conn_type": "iceberg_catalog", "extra": self.lake},
+            CATALOG: {"conn_type": "iceberg_catalog", "extra": self.lake},
             "spark_default": {"conn_type": "spark", "host": "local[2]"},
         }
         return {f"AIRFLOW_CONN_{name.upper()}": json.dumps(value) for name, value in made.items()}
@@ -101,7 +102,7 @@ class World:
             "source": {"kind": "mysql", "conn_id": "shop_mysql", "tables": [f"{SCHEMA}.{table}" for table in TABLES]},
             "connector": {"kind": "debezium", "conn_id": "shop_connect", "name": "shop"},
             "transport": {"kind": "kafka", "conn_id": "shop_kafka"},
-            "sink": {"kind": "iceberg", "catalog": "lake", "namespace": NAMESPACE, "writer": "cdc_apply"},
+            "sink": {"kind": "iceberg", "catalog": CATALOG, "namespace": NAMESPACE, "writer": "cdc_apply"},
             "spark": {"conn_id": "spark_default"},
             # the demo deletes more than the default limit of 1 % on purpose, and nobody is there to approve
             "policy": {"approval": "never", "max_deletes": "10%"},
@@ -138,7 +139,6 @@ def writer(world: World) -> Iterator[Path]:
 
 def changes_between(counts: Path, start: float, stop: float) -> int:
     """Row changes the writer made between two times (unix seconds), from its own count."""
-    text = counts.read_text() if counts.exists() else ""
-    lines = [json.loads(line) for line in text.splitlines() if line.endswith("}")]
+    lines = [json.loads(line) for line in counts.read_text().splitlines() if line.endswith("}")]
     inside = [line["changes"] for line in lines if start <= line["t"] <= stop]
     return inside[-1] - inside[0] if len(inside) > 1 else 0

@@ -154,16 +154,15 @@ def _bad(table: TableDef, sides: Sequence[str]) -> str:
         f"WHEN op <> '{TOMBSTONE}' AND body.source.file IS NULL THEN 'the event has no source position'",
         f"WHEN {has_after} AND after_map IS NULL THEN 'the event has no row after the change'",
     ]
-    rows = [(has_after, "the row's", "a", "after", "after_map", table.mirrored)]
+    rows = [] if table.keyless else [(f"op <> '{TRUNCATE}'", "the key's", "k", "key", "key_map", table.key_columns)]
+    if "after" in sides:
+        rows.append((has_after, "the row's", "a", "after", "after_map", table.mirrored))
     if table.keyless:
         has_before = f"op IN {WITH_BEFORE}"
         reasons.append(f"WHEN {has_before} AND before_map IS NULL THEN 'the event has no row before the change'")
-        rows.append((has_before, "the old row's", "b", "before", "before_map", table.mirrored))
-    else:
-        rows.insert(0, (f"op <> '{TRUNCATE}'", "the key's", "k", "key", "key_map", table.key_columns))
+        if "before" in sides:
+            rows.append((has_before, "the old row's", "b", "before", "before_map", table.mirrored))
     for when, whose, prefix, image, texts, columns in rows:
-        if image in SIDES and image not in sides:
-            continue
         if image == "key":
             reasons.append(f"WHEN {when} AND {texts} IS NULL THEN 'the record has no key'")
         wrong = _wrong_columns(prefix, image, columns, in_key=image == "key")

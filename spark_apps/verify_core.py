@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from pyspark.sql import functions as fn
 
@@ -27,9 +27,6 @@ from airflow_cdc.spark_apps.jdbc import jdbc_options, query_frame
 from airflow_cdc.spark_apps.sides import Rows, SinkView, SourceView, source_view, unpushed
 from airflow_cdc.spark_apps.tail import Topic
 from airflow_cdc.systems.mysql import MySqlSource
-
-if TYPE_CHECKING:
-    pass
 
 log = logging.getLogger("airflow_cdc.verify")
 

@@ -128,12 +128,17 @@ def java() -> str:
     return found
 
 
+def java_banner() -> str:
+    """What `java -version` says: version, vendor and build."""
+    return subprocess.run([java(), "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
+
+
 def java_version() -> int:
     """The major version of `java()`."""
-    done = subprocess.run([java(), "-version"], capture_output=True, text=True, timeout=60, check=False)
-    match = re.search(r'version "(\d+)', done.stderr)
+    said = java_banner()
+    match = re.search(r'version "(\d+)', said)
     if not match:
-        raise UnavailableError(f"can't read the version of {java()}: {done.stderr.strip()[:200]}")
+        raise UnavailableError(f"can't read the version of {java()}: {said.strip()[:200]}")
     return int(match.group(1))
 
 
@@ -169,7 +174,7 @@ def sha256_of(path: Path) -> str:
 
 @contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
-    """Two fetches at once (two test runs, a demo) share the work instead of tearing each other's files."""
+    """Two that fill a folder at once (two test runs, a demo) share the work instead of tearing each other's files."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)

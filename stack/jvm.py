@@ -39,8 +39,7 @@ def archive() -> Path:
 
 def _name() -> str:
     """Another Java or pyspark has other classes: the JVM would ignore their archive."""
-    said = subprocess.run([fetch.java(), "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
-    return f"{version('pyspark')}-{hashlib.sha256(said.encode()).hexdigest()[:12]}"
+    return f"{version('pyspark')}-{hashlib.sha256(fetch.java_banner().encode()).hexdigest()[:12]}"
 
 
 def _make(path: Path) -> None:

@@ -44,7 +44,9 @@ def fewer_rows(run: Run, seen: Observation) -> dict[str, int]:
     tables = seen.sink.tables if isinstance(seen.sink, SinkFacts) else {}
     fewer = {}
     for name, facts in tables.items():
-        count = run.clients.source.count_rows(name, COUNT_SECONDS) if facts.rows else None
-        if count is not None and facts.rows and facts.rows > count:
+        if not facts.rows:
+            continue
+        count = run.clients.source.count_rows(name, COUNT_SECONDS)
+        if count is not None and count < facts.rows:
             fewer[name] = facts.rows - count
     return fewer

@@ -12,15 +12,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from pymysql.connections import Connection
-from pymysql.err import MySQLError
 
 from airflow_cdc.core.chunk import quote_ident
-from airflow_cdc.core.errors import DeadlineError, SourceError
+from airflow_cdc.core.errors import DeadlineError
 from airflow_cdc.core.gtid import GtidSet
 from airflow_cdc.core.observation import SourceFacts
 from airflow_cdc.core.position import BinlogPosition, Watermark
 from airflow_cdc.systems.mysql_capabilities import ServerVersion
-from airflow_cdc.systems.mysql_errors import ServerRestartedError
+from airflow_cdc.systems.mysql_errors import ServerRestartedError, SourceOutOfTimeError
 from airflow_cdc.systems.mysql_grants import Grants, read_grants
 from airflow_cdc.systems.mysql_hold import Hold, HoldLimits, hold_owner, run_hold
 from airflow_cdc.systems.mysql_position import (
@@ -51,9 +50,6 @@ from airflow_cdc.systems.mysql_position import (
 from airflow_cdc.systems.mysql_session import QUICK_READ_S, MySqlEndpoint, Session, open_connection, open_session
 
 __all__ = ["Availability", "MySqlEndpoint", "MySqlSource", "ServerIdentity", "XaTransaction"]
-
-# ER_QUERY_TIMEOUT; 8.0.15 says of a COUNT(*) that ran out of time that it was interrupted
-OUT_OF_TIME = (3024, 1317)
 
 
 class MySqlSource:
@@ -175,10 +171,8 @@ class MySqlSource:
         with self.session(read_timeout=seconds + QUICK_READ_S) as session:
             try:
                 return int(session.row(sql, doing=f"count the rows of {table}")["n"])
-            except SourceError as error:
-                if isinstance(error.__cause__, MySQLError) and error.__cause__.args[0] in OUT_OF_TIME:
-                    return None
-                raise
+            except SourceOutOfTimeError:
+                return None
 
     def xa_pending(self) -> list[XaTransaction]:
         """The prepared XA transactions. Raises MissingPrivilegeError (XA_RECOVER_ADMIN)."""

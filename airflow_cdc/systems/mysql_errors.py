@@ -39,6 +39,10 @@ class SourceLockTimeoutError(SourceError):
     """A lock was not granted in time."""
 
 
+class SourceOutOfTimeError(SourceError):
+    """A statement was ended before it was done, by its own limit or by somebody."""
+
+
 class WrongServerError(SourceError):
     """The connection reaches another server than the one the watermark was taken on (INV 9)."""
 
@@ -77,6 +81,9 @@ _MEANINGS: Final[dict[int, _Meaning]] = {
     1205: _Meaning(
         SourceLockTimeoutError, "a lock was not granted in time", "See which statement holds it, and try again."
     ),
+    3024: _Meaning(SourceOutOfTimeError, "could not {doing}: {message} [3024]", ""),
+    # what 8.0.15 says of a COUNT(*) that is over MAX_EXECUTION_TIME
+    1317: _Meaning(SourceOutOfTimeError, "could not {doing}: {message} [1317]", ""),
     1381: _Meaning(SourceSettingError, "the binary log is off", "Start the server with --log-bin; CDC reads it."),
     1193: _Meaning(SourceSettingError, "could not {doing}: {message}", "The server is older than what this needs."),
     2002: _Meaning(SourceUnreachableError, "cannot connect: {message}", _CHECK_HOST),

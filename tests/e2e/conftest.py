@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -69,23 +70,34 @@ def with_event_log(stack: cluster.Stack) -> AirflowSettings:
 
 
 @contextmanager
+def again_and_again(look: Callable[[], None], seconds: float) -> Iterator[None]:
+    """Call `look` every so many seconds beside the block; an error in it is raised at the block's end."""
+    over = threading.Event()
+
+    def keep_looking() -> None:
+        while not over.wait(seconds):
+            look()
+
+    with ThreadPoolExecutor(1) as beside:
+        looking = beside.submit(keep_looking)
+        try:
+            yield
+        finally:
+            over.set()
+        looking.result()
+
+
+@contextmanager
 def watching_processes() -> Iterator[set[str]]:
     """Every command line that ps shows meanwhile, with its environment left out."""
-    seen, over = set[str](), threading.Event()
+    seen = set[str]()
 
     def look() -> None:
-        while not over.wait(0.5):
-            seen.update(
-                subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout.splitlines()
-            )
+        done = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+        seen.update(done.stdout.splitlines())
 
-    thread = threading.Thread(target=look)
-    thread.start()
-    try:
+    with again_and_again(look, 0.5):
         yield seen
-    finally:
-        over.set()
-        thread.join()
 
 
 @pytest.fixture(scope="session")

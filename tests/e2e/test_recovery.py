@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -15,11 +14,11 @@ from pyiceberg.catalog import load_catalog
 from airflow_cdc.systems.control import Control
 from airflow_cdc.systems.lake import Lake
 from demo import connectors, dataset
-from demo.check import CATALOG, check
+from demo.check import check
 from demo.gap import make_gap
-from demo.world import NAMESPACE, PIPELINE
+from demo.world import CATALOG, NAMESPACE, PIPELINE
 from stack.process import wait_until
-from tests.e2e.conftest import EVENTS, Shop
+from tests.e2e.conftest import EVENTS, Shop, again_and_again
 
 # in the order in which they are met; `verify` runs beside reset_offset and resume_connector
 KILLED = (
@@ -38,7 +37,7 @@ KILLED = (
 
 
 def control(shop: Shop) -> Control:
-    return Control(Lake("lake", shop.world.lake), PIPELINE)
+    return Control(Lake(CATALOG, shop.world.lake), PIPELINE)
 
 
 def report(shop: Shop, run_id: str) -> dict[str, object]:
@@ -158,23 +157,17 @@ def wait_settled(shop: Shop, run_id: str) -> None:
 def reader(shop: Shop, *tables: str) -> Iterator[dict[str, list[tuple[object, ...]]]]:
     """Count and checksum main all the time; yields table → the distinct states it saw, in order."""
     seen: dict[str, list[tuple[object, ...]]] = {table: [] for table in tables}
-    stop, catalog = threading.Event(), load_catalog(CATALOG, **shop.world.lake)
+    catalog = load_catalog(CATALOG, **shop.world.lake)
 
     def look() -> None:
-        while not stop.wait(0.3):
-            for table in tables:
-                rows = catalog.load_table(f"{NAMESPACE}.{table}").scan().to_arrow()
-                state = (rows.num_rows, tuple(rows.schema.names), checksum(rows))
-                if state not in seen[table]:
-                    seen[table].append(state)
+        for table in tables:
+            rows = catalog.load_table(f"{NAMESPACE}.{table}").scan().to_arrow()
+            state = (rows.num_rows, tuple(rows.schema.names), checksum(rows))
+            if state not in seen[table]:
+                seen[table].append(state)
 
-    thread = threading.Thread(target=look)
-    thread.start()
-    try:
+    with again_and_again(look, 0.3):
         yield seen
-    finally:
-        stop.set()
-        thread.join()
 
 
 def checksum(rows: pa.Table) -> int:

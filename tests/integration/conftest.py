@@ -24,6 +24,8 @@ from stack.mysql import MySqlServer, MySqlSettings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.integration.rig import Rig
+
 HERE = Path(__file__).parent
 
 
@@ -155,3 +157,12 @@ def databases(request: pytest.FixtureRequest) -> Iterator[Callable[..., str]]:
     yield make
     for server, name in made:
         server.execute(f"DROP DATABASE IF EXISTS `{name}`")
+
+
+@pytest.fixture
+def rig(mysql: MySqlServer, spark: SparkSession, lake_properties: dict[str, str], databases: Callable[..., str]) -> Rig:
+    """A fresh database on the server, and the lake that it is copied into."""
+    from airflow_cdc.systems.lake import Lake
+    from tests.integration.rig import Rig
+
+    return Rig(mysql, spark, Lake("lake", lake_properties), databases())

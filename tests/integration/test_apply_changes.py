@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,14 +23,12 @@ from airflow_cdc.spark_apps.io import kafka_options, read_topics
 from airflow_cdc.spark_apps.merge import append_nothing
 from airflow_cdc.systems.kafka import KafkaEndpoint, KafkaTransport
 from airflow_cdc.systems.kafka_clients import admin, producer
-from airflow_cdc.systems.lake import Lake
 from tests.integration.apply_support import CONFIG, Topic
 from tests.integration.rig import Rig
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from stack.mysql import MySqlServer
 
 # kafka-python reads its own message schemas with a deprecated call
 pytestmark = pytest.mark.filterwarnings("ignore:(read_text|open_text) is deprecated:DeprecationWarning")
@@ -110,15 +107,8 @@ class Scene:
 
 
 @pytest.fixture
-def scene(  # noqa: PLR0917 - fixtures
-    mysql: MySqlServer,
-    kafka: str,
-    spark: SparkSession,
-    lake_properties: dict[str, str],
-    databases: Callable[..., str],
-    tmp_path: Path,
-) -> Scene:
-    return Scene(Rig(mysql, spark, Lake("lake", lake_properties), databases(prefix="app")), kafka, tmp_path)
+def scene(rig: Rig, kafka: str, tmp_path: Path) -> Scene:
+    return Scene(rig, kafka, tmp_path)
 
 
 def test_applies_publishes_mirrors_and_does_nothing_twice(scene: Scene) -> None:

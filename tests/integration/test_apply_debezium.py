@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -21,15 +22,11 @@ from airflow_cdc.spark_apps.apply_changes import apply_changes
 from airflow_cdc.spark_apps.merge import append_nothing
 from airflow_cdc.systems.kafka import KafkaEndpoint, KafkaTransport
 from airflow_cdc.systems.kafka_connect import ConnectEndpoint, KafkaConnect
-from airflow_cdc.systems.lake import Lake
 from tests.integration.every_type import LOAD_MODE, create_sql, insert_sql
 from tests.integration.rig import Rig
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from stack.connect import ConnectWorker
-    from stack.mysql import MySqlServer
 
 pytestmark = pytest.mark.filterwarnings("ignore:(read_text|open_text) is deprecated:DeprecationWarning")
 
@@ -111,11 +108,7 @@ class Followed:
         poll_until(self._streams, timeout=120, what=f"{name} to have a position")
 
     def _streams(self) -> bool | None:
-        return (
-            True
-            if self.worker.call("GET", f"/connectors/{self.base.pipeline.connector.name}/offsets")["offsets"]
-            else None
-        )
+        return True if self.connector.facts(self.base.pipeline.connector.name).offset else None
 
     def stamp(self) -> None:
         """Every sink table empty, to be read from the beginning of its topic."""
@@ -145,27 +138,16 @@ class Followed:
         with closing(self.rig.server.connect(database=self.rig.schema)) as connection, connection.cursor() as cursor:
             cursor.execute("SET SESSION sql_mode = %s, time_zone = '+00:00'", [LOAD_MODE])
             cursor.execute(f"SELECT {mysql_row_hash(made)} FROM {quote_table(made)}")
-            theirs = sorted(row[0] for row in cursor.fetchall())
-        ours = sorted(
-            row[0] for row in self.rig.spark.sql(f"SELECT {spark_row_hash(made)} FROM {self.sink(table)}").collect()
-        )
-        return [h for h in theirs if theirs.count(h) > ours.count(h)], [
-            h for h in ours if ours.count(h) > theirs.count(h)
-        ]
+            theirs = Counter(row[0] for row in cursor.fetchall())
+        found = self.rig.spark.sql(f"SELECT {spark_row_hash(made)} FROM {self.sink(table)}").collect()
+        ours = Counter(row[0] for row in found)
+        return list(theirs - ours), list(ours - theirs)
 
 
 @pytest.fixture(params=FORMS, ids=list(FORMS))
-def followed(  # noqa: PLR0917 - fixtures
-    request: pytest.FixtureRequest,
-    mysql: MySqlServer,
-    connect_worker: ConnectWorker,
-    kafka: str,
-    spark: SparkSession,
-    lake_properties: dict[str, str],
-    databases: Callable[..., str],
-    tmp_path: Path,
+def followed(
+    request: pytest.FixtureRequest, rig: Rig, connect_worker: ConnectWorker, kafka: str, tmp_path: Path
 ) -> Iterator[Followed]:
-    rig = Rig(mysql, spark, Lake("lake", lake_properties), databases(prefix="deb"))
     made = Followed(rig, connect_worker, kafka, tmp_path)
     made.follow(FORMS[request.param])
     made.stamp()

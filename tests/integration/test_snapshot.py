@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -24,14 +24,7 @@ from airflow_cdc.spark_apps.progress import Progress
 from airflow_cdc.spark_apps.recover import find_earlier, next_label, recover
 from airflow_cdc.spark_apps.snapshot import chunk_groups, exact_view, read_table
 from airflow_cdc.spark_apps.stage_schema import fit_columns
-from airflow_cdc.systems.lake import Lake
 from tests.integration.rig import Rig
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from stack.mysql import MySqlServer
-
 
 NUMBERS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})"
 ITEMS = "CREATE TABLE items (a INT NOT NULL, b VARCHAR(20) NOT NULL, v VARCHAR(40), PRIMARY KEY (a, b))"
@@ -39,11 +32,6 @@ FILL_ITEMS = f"INSERT INTO items {NUMBERS.format(1000)} SELECT i DIV 7, CONCAT(C
 PEOPLE = "CREATE TABLE people (code VARCHAR(20) COLLATE utf8mb4_general_ci PRIMARY KEY, v INT)"
 FILL_PEOPLE = f"INSERT IGNORE INTO people {NUMBERS.format(500)} SELECT CONCAT(ELT(1 + i % 5, 'é', 'E', 'ß', '😀', ' '), i), i FROM n"
 EVENTS = "CREATE TABLE events (n INT, kind VARCHAR(20))"
-
-
-@pytest.fixture
-def rig(mysql: MySqlServer, spark: SparkSession, lake_properties: dict[str, str], databases: Callable[..., str]) -> Rig:
-    return Rig(mysql, spark, Lake("lake", lake_properties), databases())
 
 
 def source_rows(rig: Rig, table: str) -> list[tuple[Any, ...]]:

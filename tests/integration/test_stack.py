@@ -25,9 +25,7 @@ from stack.mysql import CDC_PRIVILEGES, MySqlServer, MySqlSettings, User
 from stack.process import start_time, wait_until
 
 # kafka-python reads its own resources in an old way when it is imported
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.* is deprecated. Use files:DeprecationWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:.* is deprecated. Use files:DeprecationWarning")
 
 ROOT = Path(__file__).parents[2]
 

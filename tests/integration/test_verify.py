@@ -30,7 +30,6 @@ from airflow_cdc.spark_apps.sides import SinkView, source_view
 from airflow_cdc.spark_apps.tail import Topic
 from airflow_cdc.spark_apps.verify_core import Outcome, Reached, Subject, compare_tables
 from airflow_cdc.systems.kafka import KafkaEndpoint
-from airflow_cdc.systems.lake import Lake
 from airflow_cdc.systems.stage import Stage
 from tests.integration import apply_support
 from tests.integration.every_type import CASES, create_sql, insert_sql, row_id
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from airflow_cdc.spark_apps.io import Ranges
-    from stack.mysql import MySqlServer
 
 NUMBERS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})"
 ORDERS = "CREATE TABLE orders (id BIGINT PRIMARY KEY, name VARCHAR(40), qty INT, doc JSON)"
@@ -128,11 +126,6 @@ def reader(events: apply_support.Topic) -> Callable[[SparkSession, Ranges], Data
         return spark.createDataFrame(rows, RAW_SCHEMA)
 
     return read
-
-
-@pytest.fixture
-def rig(mysql: MySqlServer, spark: SparkSession, lake_properties: dict[str, str], databases: Callable[..., str]) -> Rig:
-    return Rig(mysql, spark, Lake("lake", lake_properties), databases())
 
 
 @pytest.fixture
