@@ -147,13 +147,13 @@ def fold_history(records: Iterable[Mapping[str, Any]], server: str = "") -> dict
 def _apply(tables: dict[str, dict[str, Any]], change: Mapping[str, Any]) -> None:
     for gone in (change.get("previousId"), change["id"] if change["type"] == "DROP" else None):
         if gone:
-            tables.pop(_full_name(gone), None)
+            tables.pop(full_name(gone), None)
     if change["type"] != "DROP" and change.get("table"):
-        tables[_full_name(change["id"])] = dict(change["table"])
+        tables[full_name(change["id"])] = dict(change["table"])
 
 
-def _full_name(table_id: str) -> str:
-    """Of `"shop"."orders"`: shop.orders."""
+def full_name(table_id: str) -> str:
+    """Of Debezium's table id `"shop"."orders"`: shop.orders."""
     parts = [part.replace('""', '"') for part in _QUOTED.findall(table_id)]
     return ".".join(parts) if parts else table_id
 

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from airflow_cdc.core.ddl import Ddl, read_ddl
 from airflow_cdc.core.errors import TransportError
 from airflow_cdc.core.history import fold_history
 from airflow_cdc.core.observation import TopicState
@@ -105,6 +106,15 @@ class KafkaTransport:
         name, server = parse_key(key) or (connector, dict(partition))
         return RawOffset(name, server, None if value is None else dict(value), meta.partition, meta.offset)
 
+    def schema_changes(self, topic: str, ranges: Mapping[int, tuple[int, int]]) -> list[Ddl]:
+        """The DDL that the connector streamed in these ranges (partition → first offset, end), oldest first.
+
+        Raises TransportError: a record is none of Debezium's, or the ends are not reached in time.
+        """
+        where = f"{self.where}, topic {topic}"
+        records = [record for record in read_all(self.endpoint, topic, ranges) if record.value]
+        return [ddl for r in records if (ddl := _ddl(_json_record(r.value or b"", r.offset, where), r.offset, where))]
+
     def newest_schema_history(self, topic: str, server: str = "") -> dict[str, dict[str, Any]]:
         """Debezium's newest definition per table ("shop.orders") in a schema history topic; DROP removes it.
 
@@ -118,21 +128,33 @@ class KafkaTransport:
                 where=f"{self.where}, topic {topic}",
                 todo="A schema history topic must have one partition; rebuild it in a new topic.",
             )
-        return fold_history((_history_record(r.value, r.offset, topic, self.where) for r in records if r.value), server)
+        where = f"{self.where}, topic {topic}"
+        return fold_history((_json_record(r.value, r.offset, where) for r in records if r.value), server)
 
 
-def _history_record(value: bytes, offset: int, topic: str, where: str) -> dict[str, Any]:
+def _json_record(value: bytes, offset: int, where: str) -> dict[str, Any]:
     try:
         record = json.loads(value)
     except ValueError:
         record = None
     if not isinstance(record, dict):
-        raise TransportError(
-            f"the record at offset {offset} is not a schema history record",
-            where=f"{where}, topic {topic}",
-            todo="Check schema.history.internal.kafka.topic of the connector.",
-        )
+        raise _foreign(offset, where)
     return record
+
+
+def _ddl(record: Mapping[str, Any], offset: int, where: str) -> Ddl | None:
+    try:
+        return read_ddl(record)
+    except ValueError:
+        raise _foreign(offset, where) from None
+
+
+def _foreign(offset: int, where: str) -> TransportError:
+    return TransportError(
+        f"the record at offset {offset} is not a schema history record",
+        where=where,
+        todo="Check topic.prefix and schema.history.internal.kafka.topic of the connector, and who writes there.",
+    )
 
 
 def _describe(client: Any, names: list[str], where: str) -> dict[str, tuple[str, list[int]]]:

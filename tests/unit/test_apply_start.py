@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.apply_start import APPLIED, FINGERPRINT, SNAPSHOT_AT, Applied, Start, is_behind, plan_start
+from airflow_cdc.core.apply_start import (
+    APPLIED,
+    FINGERPRINT,
+    SNAPSHOT_AT,
+    Applied,
+    DdlLog,
+    Start,
+    is_behind,
+    plan_start,
+)
 from airflow_cdc.core.errors import SinkError, TransportError, UnknownStateError
 from airflow_cdc.core.observation import TopicState
 from airflow_cdc.core.stamp import ChunkLedger, Stamp
@@ -38,10 +47,18 @@ def plan(table: TableDef = KEYED, **changes: Any) -> Start:
         "state": STATE,
         "upto": {0: 15, 1: 8},
         "epoch": 3,
+        "ddl": DdlLog("p"),
     }
     given |= changes
     return plan_start(
-        table, given["epoch"], given["stamp"], given["summary"], topic="t", state=given["state"], upto=given["upto"]
+        table,
+        given["epoch"],
+        given["stamp"],
+        given["summary"],
+        topic="t",
+        state=given["state"],
+        upto=given["upto"],
+        ddl=given["ddl"],
     )
 
 

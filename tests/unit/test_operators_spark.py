@@ -180,7 +180,7 @@ AT_END = {TOPIC.name: {"id": "id1", "partitions": {"0": 10, "1": 7}}}
     ],
 )
 def test_only_a_stamp_at_the_very_end_means_nothing_to_do(stamp: Any, state: Any, caught_up: bool) -> None:
-    assert pending.caught_up(stamp, 3, TOPIC.name, state) is caught_up
+    assert pending.caught_up(stamp, 3, state) is caught_up
 
 
 def test_a_missing_spark_connection_does_not_mean_yarn(submitted: Submitted, monkeypatch: pytest.MonkeyPatch) -> None:
