@@ -37,7 +37,7 @@ def load(pipeline: str, run_id: str) -> RecoveryReport | None:
     try:
         with files.open(location, "r") as source:
             return RecoveryReport.from_json(json.load(source))
-    except (ValueError, KeyError, TypeError) as error:
+    except (CdcError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise CdcError(f"the report can't be read: {type(error).__name__}", where=location) from error
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from airflow_cdc.core.errors import TransportError
 from airflow_cdc.core.table import ColumnDef, TableDef
 
 _QUOTED: Final = re.compile(r'"((?:[^"]|"")*)"')
@@ -129,18 +130,28 @@ def fold_history(records: Iterable[Mapping[str, Any]], server: str = "") -> dict
 
     As Debezium does on start: CREATE and ALTER replace, DROP removes, a rename removes the old name. A
     DROP DATABASE, which carries no table changes, removes its tables. `server`: only records of this
-    topic.prefix, "" for all.
+    topic.prefix, "" for all. Raises TransportError for a record of another shape.
     """
     tables: dict[str, dict[str, Any]] = {}
     for record in records:
-        if server and (record.get("source") or {}).get("server", server) != server:
-            continue
-        changes = record.get("tableChanges") or []
-        for change in changes:
-            _apply(tables, change)
-        if not changes and (match := _DROP_SCHEMA.match(record.get("ddl") or "")):
-            schema = match[1].strip("`")
-            tables = {name: table for name, table in tables.items() if not name.startswith(f"{schema}.")}
+        try:
+            tables = _folded(tables, record, server)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise TransportError(
+                f"a schema history record cannot be read: {error!r}", todo="Rebuild the history in a new topic."
+            ) from None
+    return tables
+
+
+def _folded(tables: dict[str, dict[str, Any]], record: Mapping[str, Any], server: str) -> dict[str, dict[str, Any]]:
+    if server and (record.get("source") or {}).get("server", server) != server:
+        return tables
+    changes = record.get("tableChanges") or []
+    for change in changes:
+        _apply(tables, change)
+    if not changes and (match := _DROP_SCHEMA.match(record.get("ddl") or "")):
+        schema = match[1].strip("`")
+        return {name: table for name, table in tables.items() if not name.startswith(f"{schema}.")}
     return tables
 
 

@@ -132,6 +132,6 @@ class TableDef:
         try:
             columns = tuple(ColumnDef(**column) for column in data["columns"])
             return cls(data["schema"], data["name"], columns, tuple(data["key"]))
-        except (KeyError, TypeError) as error:
-            what = f"not a table definition: {error} (a column has {sorted(known)})"
-            raise SchemaError(what, where=str(data.get("name", ""))) from error
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            what = f"not a table definition: {error!r} (a column has {sorted(known)})"
+            raise SchemaError(what) from error
