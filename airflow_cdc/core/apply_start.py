@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from airflow_cdc.core.ddl import Ddl, Effect, worst
-from airflow_cdc.core.errors import SinkError, TransportError, UnknownStateError
+from airflow_cdc.core.errors import MALFORMED, SinkError, TransportError, UnknownStateError
 from airflow_cdc.core.observation import TopicState
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.schema_change import refused
@@ -67,7 +67,7 @@ class Applied:
             return None
         try:
             return cls(**json.loads(summary[APPLIED]))
-        except (ValueError, TypeError) as error:
+        except MALFORMED as error:
             raise UnknownStateError(f"{APPLIED} cannot be read: {error}", todo="Recover the table.") from None
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
 
+from airflow_cdc.core.errors import MALFORMED
 from airflow_cdc.core.history import full_name
 
 _QUOTES: Final = "'\"`"
@@ -131,7 +132,7 @@ def read_ddl(record: Mapping[str, Any]) -> Ddl | None:
         return Ddl(
             frozenset(named | {full_name(one) for one in ids if one}), str(body["ddl"]), _at(source | place, body)
         )
-    except (AttributeError, TypeError, KeyError) as error:
+    except MALFORMED as error:
         raise ValueError(f"not a schema change: {type(error).__name__} {error}") from None
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from airflow_cdc.core.errors import TransportError
+from airflow_cdc.core.errors import MALFORMED, TransportError
 from airflow_cdc.core.table import ColumnDef, TableDef
 
 _QUOTED: Final = re.compile(r'"((?:[^"]|"")*)"')
@@ -115,7 +115,7 @@ def compare_history(defn: TableDef, hist: Mapping[str, Any] | None) -> tuple[str
     try:
         old = [_old_column(column) for column in hist["columns"]]
         key = tuple(str(name) for name in hist["primaryKeyColumnNames"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except MALFORMED as error:
         return (f"the table cannot be compared: {type(error).__name__} {error}",)
     found = _order(defn, old)
     by_name = {column.name: column for column in old}
@@ -136,7 +136,7 @@ def fold_history(records: Iterable[Mapping[str, Any]], server: str = "") -> dict
     for record in records:
         try:
             tables = _folded(tables, record, server)
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
+        except MALFORMED as error:
             raise TransportError(
                 f"a schema history record cannot be read: {error!r}", todo="Rebuild the history in a new topic."
             ) from None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import total_ordering
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.errors import PositionError
+from airflow_cdc.core.errors import MALFORMED, PositionError
 from airflow_cdc.core.gtid import GtidSet
 
 if TYPE_CHECKING:
@@ -133,5 +133,5 @@ class Watermark:
                 taken_at=str(raw["taken_at"]),
                 server_id=int(raw["server_id"]),
             )
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
+        except MALFORMED as error:
             raise PositionError(f"watermark cannot be read: {error!r}") from error

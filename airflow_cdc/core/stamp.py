@@ -12,15 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from airflow_cdc.core.errors import UnknownStateError
+from airflow_cdc.core.errors import MALFORMED, UnknownStateError
 
 EPOCH = "cdc.epoch"
 WATERMARK = "cdc.watermark"
 OFFSETS = "cdc.offsets"
 LEDGER = "cdc.ledger"
-
-# What reading a document of another shape raises.
-MALFORMED = (ValueError, TypeError, AttributeError, LookupError)
 
 # One topic: {"id": the topic's id, "partitions": {"0": next offset to read, ...}}
 TopicOffsets = dict[str, Any]

@@ -6,22 +6,20 @@ Derandomized: the same inputs each time. An error of another kind (KeyError, Rec
 from __future__ import annotations
 
 import json
-import pickle
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_cdc.cli import reports
 from airflow_cdc.core.apply_start import APPLIED, Applied
 from airflow_cdc.core.connector_config import ConnectorSettings
 from airflow_cdc.core.ddl import effect_of, read_ddl
-from airflow_cdc.core.errors import CdcError, OffsetRejectedError, PositionError
+from airflow_cdc.core.errors import OffsetRejectedError, PositionError
 from airflow_cdc.core.gtid import GtidSet
 from airflow_cdc.core.history import compare_history, fold_history
 from airflow_cdc.core.offset import MySqlOffset, validate
@@ -33,65 +31,12 @@ from airflow_cdc.core.table import ColumnDef, TableDef
 from airflow_cdc.registry import load_registry
 
 from .conftest import REGISTRY
-
-
-def many(count: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """`count` inputs, the same ones each time."""
-    checks = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-    return settings(max_examples=count, derandomize=True, deadline=None, database=None, suppress_health_check=checks)
-
-
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=30)
-JSON = st.recursive(
-    SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=12), inner, max_size=4)
-)
-
-
-def paths(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The way to every part of a JSON document."""
-    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [at, *(path for key, part in inside for path in paths(part, (*at, key)))]
-
-
-def replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
-    """A copy with one part replaced; the string DELETED takes it out."""
-    if not path:
-        return new
-    copy: Any = dict(value) if isinstance(value, dict) else list(value)
-    if len(path) == 1 and new == "DELETED":
-        del copy[path[0]]
-    else:
-        copy[path[0]] = replaced(value[path[0]], path[1:], new)
-    return copy
-
-
-@st.composite
-def damaged(draw: st.DrawFn, good: Any) -> Any:
-    """A good document with up to three parts replaced, or taken out."""
-    value = good
-    for _ in range(draw(st.integers(1, 3))):
-        value = replaced(value, draw(st.sampled_from(paths(value))), draw(JSON | st.just("DELETED")))
-    return value
-
-
-def value_or_typed_error(read: Callable[[], Any], kind: type[CdcError] = CdcError) -> Any:
-    """What is read, or None after an error of `kind` that says something and survives pickling."""
-    try:
-        return read()
-    except kind as caught:
-        error = caught
-    assert error.what
-    assert str(pickle.loads(pickle.dumps(error))) == str(error)  # noqa: S301 - our own
-    return None
-
+from .fuzzing import damaged, joined, made_by, many, value_or_typed_error
 
 # --- GTID sets, positions, offsets -----------------------------------------------------------------------------------
 
 UUID = "75ac0c48-0000-11f0-8000-000000000001"
-GTID_PARTS = st.sampled_from(
-    [UUID, UUID.upper(), "tag", ":", "-", ",", "\n", " ", "1", "0", "9" * 25, "5-3", "1-5", "²", "_"]
-)
-GTID_TEXTS = st.text(max_size=60) | st.lists(GTID_PARTS, max_size=14).map("".join)
+GTID_TEXTS = joined(UUID, UUID.upper(), "tag", ":", "-", ",", "\n", " ", "1", "0", "9" * 25, "5-3", "1-5", "²", "_")
 
 
 @many(1500)
@@ -116,7 +61,7 @@ OFFSET = {
 
 
 @many(1500)
-@given(damaged(OFFSET) | st.dictionaries(st.sampled_from([*OFFSET, "poss"]), JSON))
+@given(damaged(OFFSET))
 def test_offsets(value: Any) -> None:
     if not isinstance(value, dict):
         return
@@ -153,28 +98,26 @@ GOOD_YAML["pipelines"]["shop"]["policy"] = {
     "hold": {"mode": "auto", "max": "2h"},
     "notify": ["ops"],
 }
-YAML_PARTS = st.sampled_from(
-    [
-        "pipelines:",
-        "  shop:",
-        "\n",
-        "\t",
-        "{",
-        "}",
-        "[",
-        "]",
-        "&a",
-        "*a",
-        "!!python/object:os.system x",
-        "<<: *a",
-        "'",
-        '"',
-        "- ",
-        ": ",
-        "1:2",
-        "\x00",
-        "é",
-    ]
+YAML_TEXTS = joined(
+    "pipelines:",
+    "  shop:",
+    "\n",
+    "\t",
+    "{",
+    "}",
+    "[",
+    "]",
+    "&a",
+    "*a",
+    "!!python/object:os.system x",
+    "<<: *a",
+    "'",
+    '"',
+    "- ",
+    ": ",
+    "1:2",
+    "\x00",
+    "é",
 )
 
 
@@ -185,7 +128,7 @@ def test_damaged_registries(registry: Path, text: str) -> None:
 
 
 @many(700)
-@given(st.text(max_size=80) | st.lists(YAML_PARTS, max_size=20).map("".join))
+@given(YAML_TEXTS)
 def test_texts_as_registries(registry: Path, text: str) -> None:
     read_registry(registry, text)
 
@@ -210,12 +153,10 @@ STAMP = {
 
 
 @many(1500)
-@given(
-    st.sampled_from(sorted(STAMP)),
-    st.text(max_size=30) | JSON.map(json.dumps) | damaged(json.loads(STAMP[OFFSETS])).map(json.dumps),
-)
-def test_stamps(key: str, text: str) -> None:
-    summary = {**STAMP, key: text}
+@given(st.sampled_from(sorted(STAMP)), damaged(json.loads(STAMP[OFFSETS])), st.booleans())
+def test_stamps(key: str, document: Any, cut: bool) -> None:
+    text = json.dumps(document)
+    summary = {**STAMP, key: text[: len(text) // 2] if cut else text}
     value_or_typed_error(lambda: Stamp.from_summary(summary))
     value_or_typed_error(lambda: ChunkLedger.from_summary(summary))
     value_or_typed_error(lambda: Applied.from_summary(summary))
@@ -281,13 +222,7 @@ def test_histories(record: Any) -> None:
 
 
 @many(500)
-@given(
-    st.text(max_size=60)
-    | st.lists(
-        st.sampled_from(["ALTER TABLE t ", "ADD ", "(", ")", "'", "`", "\\", ",", "/*", "*/", "DROP a", "--"]),
-        max_size=15,
-    ).map("".join)
-)
+@given(joined("ALTER TABLE t ", "ADD ", "(", ")", "'", "`", "\\", ",", "/*", "*/", "DROP a", "--"))
 def test_statements(text: str) -> None:
     assert effect_of(text) in (0, 1, 2)
 
@@ -303,12 +238,13 @@ CONFIG = {
     "decimal.handling.mode": "string",
     "heartbeat.interval.ms": "5",
 }
-REGEXES = st.text(max_size=20) | st.sampled_from(["(", "[a", "(?<n>x)", "$9", "${q}", "\\", "*", "(?P=x)"])
+REGEXES = joined(*["(", "[a", "(?<n>x)", "$9", "${q}", "\\", "*", "(?P=x)"])
 
 
 @many(800)
-@given(st.dictionaries(st.sampled_from(sorted(CONFIG)), REGEXES, max_size=3))
-def test_connector_settings(changes: dict[str, str]) -> None:
+@given(st.sampled_from(sorted(CONFIG)), REGEXES)
+def test_connector_settings(key: str, text: str) -> None:
+    changes = {key: text}
     made = value_or_typed_error(lambda: ConnectorSettings.from_config({**CONFIG, **changes}))
     if made is not None:
         value_or_typed_error(lambda: (made.topics(["shop.t", "shop.u"]), made.check_table(TABLE)))
@@ -337,7 +273,10 @@ REPORT = RecoveryReport.assemble(
 
 
 @many(800)
-@given(damaged(REPORT).map(lambda value: json.dumps(value).encode()) | st.binary(max_size=60))
+@given(
+    damaged(REPORT).map(lambda value: json.dumps(value).encode())
+    | made_by(lambda rng: rng.randbytes(rng.randrange(60)))
+)
 def test_report_files(report_file: Path, data: bytes) -> None:
     report_file.write_bytes(data)
     value_or_typed_error(lambda: reports.load("shop", "run-1"))
