@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from airflow_cdc.core.ddl import Ddl, Effect, worst
@@ -41,6 +42,7 @@ class Applied:
         snapshots: how many snapshots of the connector's own were begun in the applied range.
         ddl: the newest statements that were judged (core.ddl.Ddl.at), to know a repeat by.
         created: when the source made the table; TRUNCATE makes it anew.
+        at_ms: when the ends of the batch were taken (epoch), of a compacted topic; 0: not known.
     """
 
     base: Mapping[str, int] = field(default_factory=dict)
@@ -49,6 +51,7 @@ class Applied:
     snapshots: int = 0
     ddl: Sequence[str] = ()
     created: str = ""
+    at_ms: int = 0
 
     def to_text(self) -> str:
         """The text for the property APPLIED."""
@@ -196,6 +199,7 @@ def plan_start(
     starts = _starts(known, state, where)
     ranges = {p: _range(p, start, state, upto, where) for p, start in starts.items()}
     applied = _applied(table, summary, starts, where)
+    applied = _tombstones_seen(state, ranges, applied, where)
     begins = {p: begin for p, (begin, _) in state.partitions.items()}
     at = _watermark(table, stamp, summary)
     return Start(table, topic, state.id, stamp, ranges, begins, at, applied, ddl, _fingerprint(summary))
@@ -286,6 +290,24 @@ def _range(p: int, start: int, state: TopicState, upto: Mapping[int, int], where
     if start > end:
         raise _gap(state.name, p, f"it ends at {end}, but {start} was applied already", where)
     return start, max(start, upto.get(p, start))
+
+
+def _tombstones_seen(state: TopicState, ranges: Bounds, applied: Applied, where: str) -> Applied:
+    """Refuse records from before the time since which a compacted topic keeps its tombstones (INV 17).
+
+    They may have been deletes, and then nothing is left of them. What was appended after the last batch's ends were
+    taken is not older than that.
+    """
+    kept = state.compaction
+    if kept is None:
+        return applied
+    for p, (start, end) in ranges.items():
+        if applied.at_ms < kept.since_ms and start < min(end, kept.first.get(p, start)):
+            since = datetime.fromtimestamp(kept.since_ms / 1000, UTC).isoformat(timespec="seconds")
+            raise _gap(
+                state.name, p, f"records from {start} on are older than its tombstones are kept ({since})", where
+            )
+    return replace(applied, at_ms=kept.now_ms)
 
 
 def _gap(topic: str, partition: int, what: str, where: str) -> TransportError:

@@ -40,13 +40,15 @@ class Scene:
         self.topics: dict[str, Topic] = {}
         self.connector = Connector(rig.schema)
 
-    def table(self, ddl: str, *rows: tuple[Any, ...], partitions: int = 1) -> Topic:
+    def table(
+        self, ddl: str, *rows: tuple[Any, ...], partitions: int = 1, configs: dict[str, str] | None = None
+    ) -> Topic:
         """A table on both sides, its sink stamped at the start of its new topic."""
         self.rig.run(ddl)
         made = self.rig.table(ddl.split()[2])
         topic = self.topics[made.name] = Topic(made, partitions=partitions)
         with admin(self.transport.endpoint) as client:
-            wanted = {"num_partitions": partitions, "replication_factor": 1, "configs": {}}
+            wanted = {"num_partitions": partitions, "replication_factor": 1, "configs": configs or {}}
             client.create_topics({topic.name: wanted}, wait_for_metadata=True)
         topic.id = poll_until(lambda: self._id(topic.name), timeout=20, what=f"{topic.name} to exist")
         columns = [(c.name, sink_type(c)) for c in made.mirrored]

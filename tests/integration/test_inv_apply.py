@@ -22,7 +22,7 @@ from airflow_cdc.spark_apps import apply, replay
 from airflow_cdc.spark_apps import apply_changes as application
 from airflow_cdc.spark_apps.merge import append_nothing
 from airflow_cdc.systems import lake as lake_module
-from airflow_cdc.systems.kafka_clients import admin
+from airflow_cdc.systems.kafka_clients import admin, read_all
 from tests.integration.apply_scene import Scene
 from tests.integration.apply_support import Topic
 from tests.integration.rig import Rig
@@ -216,6 +216,49 @@ def test_inv_16_partitions_added_since_are_not_passed_over(scene: Scene, take_ou
     assert {row[0] for row in missing} == {2}  # for ever: nobody reads the new partition
 
 
+# --- INV 17: compaction takes deletes away ---------------------------------------------------------------------------
+
+EAGER = {
+    "cleanup.policy": "compact",
+    "delete.retention.ms": "1",
+    "segment.ms": "100",
+    "min.cleanable.dirty.ratio": "0.001",
+}
+
+
+def test_inv_17_a_stamp_older_than_kept_tombstones_is_a_gap(scene: Scene, take_out: TakeOut) -> None:
+    topic = scene.table(ORDERS, configs=EAGER)
+    put_in(scene, topic, order(1), order(2))
+    take_out(apply_start, "_tombstones_seen", lambda _state, _ranges, applied, _where: applied)
+    scene.apply()
+    scene.rig.run("DELETE FROM orders WHERE id = 2")
+    topic.delete(**order(2))
+    scene.send(topic)
+    compacted(scene, topic)
+    scene.apply(run_id="run-2")
+    assert (2, "a", 1) in scene.rows("orders")  # a ghost for ever: neither delete nor tombstone is left
+
+    take_out(apply_start, "_tombstones_seen", TOMBSTONES_SEEN)
+    put_in(scene, topic, order(4))
+    with pytest.raises(TransportError, match="older than its tombstones are kept"):
+        scene.apply(run_id="run-3")
+
+
+TOMBSTONES_SEEN = apply_start._tombstones_seen
+
+
+def compacted(scene: Scene, topic: Topic) -> None:
+    """Wait until the broker has taken away what it had of key 2; each new record lets it close a segment."""
+
+    def gone() -> bool | None:
+        topic.update(order(1), **order(1))
+        scene.send(topic)
+        keys = [record.key for record in read_all(scene.transport.endpoint, topic.name)]
+        return True if b'{"id": 2}' not in keys else None
+
+    poll_until(gone, timeout=180, interval=1.0, what="the tombstone to be compacted away")
+
+
 # --- INV 18: readers do not go back in time --------------------------------------------------------------------------
 
 
@@ -299,6 +342,35 @@ def test_inv_19_without_gtids_another_server_is_refused(scene: Scene, take_out: 
     take_out(apply.counts, "check_origins", lambda *_: None)
     scene.apply(run_id="run-3")
     assert len(scene.rows("events")) == 2  # the source has one
+
+
+# --- maintenance by others between applies ---------------------------------------------------------------------------
+
+
+def test_a_column_added_to_the_sink_by_hand_stops_apply_and_says_so(scene: Scene) -> None:
+    topic = scene.table(ORDERS)
+    put_in(scene, topic, order(1))
+    scene.apply()
+    scene.rig.spark.sql(f"ALTER TABLE {scene.name(topic.table)} ADD COLUMN mine STRING")
+    put_in(scene, topic, order(2))
+    with pytest.raises(SinkError, match="the sink has mine, which the source never had"):
+        scene.apply(run_id="run-2")
+    scene.rig.spark.sql(f"ALTER TABLE {scene.name(topic.table)} DROP COLUMN mine")
+    scene.apply(run_id="run-3")
+    assert scene.rows("orders") == source_rows(scene, "orders")
+
+
+def test_main_put_back_within_an_epoch_is_applied_again(scene: Scene) -> None:
+    topic = scene.table(ORDERS)
+    put_in(scene, topic, order(1))
+    scene.apply()
+    before = scene.rig.lake.head(scene.rig.schema, "orders")
+    put_in(scene, topic, order(2))
+    scene.apply(run_id="run-2")
+    assert before is not None
+    put_back(scene, topic, before)
+    assert scene.apply(run_id="run-3")["orders"]["records"] == 1
+    assert scene.rows("orders") == source_rows(scene, "orders")
 
 
 # --- INV 20: a dead letter's key is read again -----------------------------------------------------------------------

@@ -5,6 +5,8 @@ Each is shown with the rule that prevents it and with that rule taken out.
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -176,3 +178,17 @@ def test_main_put_back_during_a_recovery_is_named_and_read_again(rig: Rig, run: 
     verified(rig, run, recover(run, rig.spark))
     publish(run)
     assert items(rig) == [1, 2, 3]
+
+
+def test_orphan_removal_that_takes_the_stages_files_fails_the_recovery_and_not_the_readers(rig: Rig, run: Run) -> None:
+    """Files that no snapshot of main names are orphans to it, once they are old enough: those of a stage too."""
+    place = f"{rig.schema}.items"
+    rig.spark.sql(f"INSERT INTO lake.{place} VALUES (8, 'a')")
+    label = recover(run, rig.spark)["stages"][place]["label"]
+    folder = Path(rig.lake.table(rig.schema, "items").location().removeprefix("file://"))
+    for path in folder.rglob("*.*"):
+        os.utime(path, (time.time() - 5 * 86400,) * 2)
+    rig.spark.sql(f"CALL lake.system.remove_orphan_files(table => '{place}')")
+    with pytest.raises(Exception, match=r"does not exist|NotFound|FileNotFound"):
+        rig.staged(rig.lake.open_stage(rig.schema, "items", label))  # what verify reads: it can't end in MATCH
+    assert [tuple(row) for row in rig.spark.table(f"lake.{place}").collect()] == [(8, "a")]

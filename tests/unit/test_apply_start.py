@@ -21,7 +21,7 @@ from airflow_cdc.core.apply_start import (
 )
 from airflow_cdc.core.ddl import Ddl
 from airflow_cdc.core.errors import SchemaError, SinkError, TransportError, UnknownStateError
-from airflow_cdc.core.observation import TopicState
+from airflow_cdc.core.observation import Compaction, TopicState
 from airflow_cdc.core.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.table import ColumnDef, TableDef
 
@@ -259,3 +259,24 @@ def test_inv_13_a_table_that_was_made_anew(created: str | None, seen: bool, own:
         return
     with pytest.raises(SchemaError, match="truncated or rebuilt at 11:00"):
         check_ddl(start, statements, created, truncates_seen=seen)
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "first", "lost"),
+    [
+        (0, 10, False),  # everything unread is young enough
+        (0, 12, True),
+        (999, 12, True),
+        (1000, 12, False),  # what was appended since the last batch is not older than that
+        (0, 20, True),  # nothing is young enough
+    ],
+)
+def test_inv_17_unread_records_older_than_the_tombstones_are_a_gap(at_ms: int, first: int, lost: bool) -> None:
+    state = TopicState("t", "id-1", {0: (5, 20), 1: (0, 8)}, Compaction(5000, 1000, {0: first, 1: 8}))
+    summary = {APPLIED: Applied(at_ms=at_ms).to_text()}
+    if lost:
+        with pytest.raises(TransportError, match="older than its tombstones are kept"):
+            plan(state=state, summary=summary)
+    else:
+        assert plan(state=state, summary=summary).applied.at_ms == 5000
+    assert plan(state=state, summary=summary, upto={0: 10, 1: 8}).empty
