@@ -123,7 +123,7 @@ def read_ddl(record: Mapping[str, Any]) -> Ddl | None:
     body = record.get("payload", record)
     try:
         source, place = body.get("source") or {}, body.get("position") or {}
-        if str(source.get("snapshot", "false")) != "false" or place.get("snapshot") or not body.get("ddl"):
+        if str(source.get("snapshot") or "false") != "false" or place.get("snapshot") or not body.get("ddl"):
             return None
         schema = str(body.get("databaseName") or "")
         named = {f"{schema}.{name}" for name in str(source.get("table") or "").split(",") if name}

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_cdc.core.ddl import Ddl
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.pipeline import HoldPolicy
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.flows import connector, offset, pending, watermark
-from airflow_cdc.flows.captured import captured
+from airflow_cdc.flows.captured import captured, settings
 from airflow_cdc.flows.run import Run
 from airflow_cdc.spark_apps import apply
 from airflow_cdc.systems.kafka_clients import read_all
@@ -192,6 +193,15 @@ def test_inv_12_an_enum_label_added_in_front_while_the_connector_was_stopped(
     connector.wait_past(run, run.clients.source.position(), 60)
     assert bool(differences) is ruled
     assert last_image(followed, "kinds", 77)["kind"] == ("red" if ruled else "blue")
+    assert streamed_ddl(run) == []  # what rebuilding the history writes is no DDL to apply
+
+
+def streamed_ddl(run: Run) -> list[Ddl]:
+    """What an apply that starts at the fence finds in the topic of schema changes."""
+    topic, fence = settings(run).ddl_topic, run.clients.control.state()["recovery"]["fence"]
+    ends = run.clients.transport.end_offsets([topic])[topic]
+    start = fence.get(topic, {"partitions": {}})["partitions"]
+    return run.clients.transport.schema_changes(topic, {p: (start.get(str(p), 0), end) for p, end in ends.items()})
 
 
 @pytest.mark.parametrize("ruled", [True, False], ids=["with_the_rule", "without_it"])
