@@ -24,7 +24,7 @@ from airflow_cdc.flows.captured import captured
 from airflow_cdc.flows.captured import settings as connector_settings
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.spark_apps import dead_letters
-from airflow_cdc.spark_apps.app import open_app
+from airflow_cdc.spark_apps.app import explained, open_app
 from airflow_cdc.spark_apps.apply import ApplyContext, ApplyTarget, Result, apply_table, start_of
 from airflow_cdc.spark_apps.dead_letters import MAX_ATTEMPTS, DeadLetter
 from airflow_cdc.spark_apps.io import read_topics, source_defaults
@@ -37,6 +37,7 @@ log = logging.getLogger("airflow_cdc.apply_changes")
 
 LABEL = "apply_"
 LEASE_SECONDS = 120
+RUN_AGAIN = "Nothing of it was published; run the job again."
 Ends = Mapping[str, Mapping[int, int]]
 
 
@@ -157,22 +158,27 @@ def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[TableDef]]:
 def _try_table(job: _Job, table: TableDef) -> Result | CdcError:
     """One table: nothing, or a stage, a batch, and a publish. Its error stops no other table."""
     try:
-        check_nulls(job.ctx.settings.null_becomes_default, table, job.defaults[table.full_name])
-        mirror = job.run.clients.control.mirrored_stamp(table.full_name)
-        start = start_of(job.ctx, table, job.place(table), job.ends, mirror)
-        created = job.created.get(table.full_name)
-        unchanged = start.current and created in {None, start.applied.created}
-        if unchanged and not _worth_a_try(job, job.letters[table.full_name]):
-            return {"table": table.full_name, "records": 0, "published": False}
-        stage = job.ctx.lake.stage(*job.place(table), job.label)
-        try:
-            target = ApplyTarget(table, stage, start.stamp, job.defaults[table.full_name], created)
-            return _apply_and_publish(job, target, start)
-        finally:
-            job.ctx.lake.drop_stage(stage)
+        with explained(SinkError, "apply the changes", where=f"table {table.full_name}", todo=RUN_AGAIN):
+            return _applied(job, table)
     except CdcError as error:
         log.warning("%s stopped: %s", table.full_name, error)
         return error
+
+
+def _applied(job: _Job, table: TableDef) -> Result:
+    check_nulls(job.ctx.settings.null_becomes_default, table, job.defaults[table.full_name])
+    mirror = job.run.clients.control.mirrored_stamp(table.full_name)
+    start = start_of(job.ctx, table, job.place(table), job.ends, mirror)
+    created = job.created.get(table.full_name)
+    unchanged = start.current and created in {None, start.applied.created}
+    if unchanged and not _worth_a_try(job, job.letters[table.full_name]):
+        return {"table": table.full_name, "records": 0, "published": False}
+    stage = job.ctx.lake.stage(*job.place(table), job.label)
+    try:
+        target = ApplyTarget(table, stage, start.stamp, job.defaults[table.full_name], created)
+        return _apply_and_publish(job, target, start)
+    finally:
+        job.ctx.lake.drop_stage(stage)
 
 
 def _apply_and_publish(job: _Job, target: ApplyTarget, start: Start) -> Result:
