@@ -16,7 +16,9 @@ from airflow_cdc.core.pipeline import Limit, Pipeline, parse_duration
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]*$", max_length=100)]
 Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
-TableName = Annotated[str, StringConstraints(pattern=r"^[^.\s`]+\.[^.\s`]+$")]
+# a name with a dot in it could not be told from schema.table; one with a comma not in the connector's own lists
+_PART = r"[^.,\x00-\x20](?:[^.,\x00-\x1f]*[^.,\x00-\x20])?"
+TableName = Annotated[str, StringConstraints(pattern=rf"^{_PART}\.{_PART}$")]
 
 # What pydantic's error types mean to the author of the file. The offending value is only shown where a
 # fixed set of words is allowed: anything else might be a credential in the wrong place.

@@ -13,6 +13,7 @@ from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.flows.run import Run, make_run
 from airflow_cdc.spark_apps.session import build_session
 from airflow_cdc.systems.clients import Endpoints
+from airflow_cdc.systems.masking import mask_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,7 +57,7 @@ def explained(kind: type[CdcError], doing: str, *, where: str, todo: str) -> Ite
     try:
         yield
     except (Py4JError, PySparkException) as error:
-        raise kind(f"could not {doing}: {root_cause(str(error))}", where=where, todo=todo) from error
+        raise kind(f"could not {doing}: {mask_text(root_cause(str(error)))}", where=where, todo=todo) from error
 
 
 def root_cause(text: str) -> str:

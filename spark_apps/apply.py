@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as fn
 
-from airflow_cdc.core.apply_start import Applied, Start, is_behind, plan_start
+from airflow_cdc.core.apply_start import Applied, Bounds, Start, check_ddl, is_behind, plan_ddl, plan_start
 from airflow_cdc.core.connector_config import ConnectorSettings
+from airflow_cdc.core.ddl import Ddl
 from airflow_cdc.core.errors import CdcError, SinkError, TransportError
 from airflow_cdc.core.observation import TopicState
 from airflow_cdc.core.stamp import Stamp
@@ -29,7 +30,6 @@ from airflow_cdc.spark_apps.merge import append_nothing, write_by_key, write_ima
 from airflow_cdc.spark_apps.session import SMALL_BATCH, sibling
 from airflow_cdc.spark_apps.stage_fit import fit_stage
 from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.snapshots import snapshot_at, summary_of
 from airflow_cdc.systems.stage import Stage
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ BROADCAST_RECORDS = 500_000
 
 # (session, ranges) → raw records; read_topics with the endpoint bound, or rows that a test made.
 RangeReader = Callable[["SparkSession", Ranges], "DataFrame"]
+# (topic, partition → (first offset, end offset)) → the schema changes there, oldest first.
+DdlReader = Callable[[str, Bounds], Sequence[Ddl]]
 Result = dict[str, Any]
 
 
@@ -64,6 +66,7 @@ class ApplyContext:
     settings: ConnectorSettings
     topics: Mapping[str, TopicState]
     read: RangeReader
+    read_ddl: DdlReader
     threads: int = 4
     max_dead_letters: int = 1_000
 
@@ -75,12 +78,14 @@ class ApplyTarget:
     Attributes:
         stamp: the control table's mirror, used when no snapshot of the stage carries a stamp any more.
         defaults: the source's default of each column; None: not known, so no column can be added.
+        created: when the source made the table, None if it does not say.
     """
 
     table: TableDef
     stage: Stage
     stamp: Stamp | None = None
     defaults: Mapping[str, str | None] | None = None
+    created: str | None = None
 
 
 def apply_batch(
@@ -139,11 +144,12 @@ def start_of(
     """The same for any table of the lake (namespace, name), such as a target that has no stage yet."""
     ctx.settings.check_table(table)
     topic = ctx.settings.topic_of(table.full_name)
-    found = ctx.lake.stamp(*identifier)
-    metadata = ctx.lake.table(*identifier).metadata
-    summary = summary_of(snapshot_at(metadata, found.snapshot_id)) if found else {}
+    found = ctx.lake.stamp_or_mirror(*identifier, mirror)
+    summary = ctx.lake.stamped_summary(*identifier)
+    changes_of = ctx.settings.ddl_topic
+    ddl = plan_ddl(found, changes_of, ctx.topics.get(changes_of), upto.get(changes_of, {}))
     state, ends = ctx.topics.get(topic), upto.get(topic, {})
-    return plan_start(table, ctx.epoch, found or mirror, summary, topic=topic, state=state, upto=ends)
+    return plan_start(table, ctx.epoch, found, summary, topic=topic, state=state, upto=ends, ddl=ddl)
 
 
 def apply_table(
@@ -152,8 +158,10 @@ def apply_table(
     """Apply one table's batch to its stage in one commit."""
     began = time.monotonic()
     start = find_start(ctx, target, upto)
-    if start.empty and not always_stamp:
+    if start.current and not always_stamp and target.created in {None, start.applied.created}:
         return _result(ctx, target, start, counts.Counts(), began)
+    statements = [] if start.ddl.empty else ctx.read_ddl(start.ddl.topic, start.ddl.ranges)
+    start = check_ddl(start, statements, target.created, truncates_seen=ctx.settings.truncates_seen)
     session = sibling(ctx.spark, SMALL_BATCH)
     if start.empty:
         fit = fit_stage(ctx.lake, target.stage, target.table, start.fingerprint, target.defaults)

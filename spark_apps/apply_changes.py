@@ -24,7 +24,7 @@ from airflow_cdc.flows.captured import captured
 from airflow_cdc.flows.captured import settings as connector_settings
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.spark_apps import dead_letters
-from airflow_cdc.spark_apps.app import open_app
+from airflow_cdc.spark_apps.app import explained, open_app
 from airflow_cdc.spark_apps.apply import ApplyContext, ApplyTarget, Result, apply_table, start_of
 from airflow_cdc.spark_apps.dead_letters import MAX_ATTEMPTS, DeadLetter
 from airflow_cdc.spark_apps.io import read_topics, source_defaults
@@ -37,6 +37,7 @@ log = logging.getLogger("airflow_cdc.apply_changes")
 
 LABEL = "apply_"
 LEASE_SECONDS = 120
+RUN_AGAIN = "Nothing of it was published; run the job again."
 Ends = Mapping[str, Mapping[int, int]]
 
 
@@ -95,6 +96,7 @@ class _Job:
     ctx: ApplyContext
     ends: Ends
     defaults: Mapping[str, Mapping[str, str | None]]
+    created: Mapping[str, str]
     letters: Mapping[str, Sequence[DeadLetter]]
     label: str
     read_rows: KeyReader
@@ -125,7 +127,7 @@ def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[TableDef]]:
         )
     wanted = list(run.options.get("tables") or run.pipeline.source.tables)
     made = connector_settings(run)
-    topics = clients.transport.topic_states(list(made.topics(wanted)))
+    topics = clients.transport.topic_states([*made.topics(wanted), made.ddl_topic])
     tables = list(captured(run, wanted).values())
     endpoint = clients.transport.endpoint
     ctx = ApplyContext(
@@ -136,6 +138,7 @@ def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[TableDef]]:
         made,
         topics,
         lambda own, ranges: read_topics(own, endpoint, ranges),
+        clients.transport.schema_changes,
     )
     found = dead_letters.unresolved(clients.lake, run.pipeline.name)
     job = _Job(
@@ -143,6 +146,7 @@ def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[TableDef]]:
         ctx,
         {name: {p: end for p, (_, end) in state.partitions.items()} for name, state in topics.items()},
         source_defaults(clients.source, tables),
+        clients.source.tables_created(wanted),
         {table.full_name: [one for one in found if one.table == table.full_name] for table in tables},
         f"{LABEL}{uuid.uuid4().hex[:12]}",
         source_reader(clients.source),
@@ -154,20 +158,27 @@ def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[TableDef]]:
 def _try_table(job: _Job, table: TableDef) -> Result | CdcError:
     """One table: nothing, or a stage, a batch, and a publish. Its error stops no other table."""
     try:
-        check_nulls(job.ctx.settings.null_becomes_default, table, job.defaults[table.full_name])
-        mirror = job.run.clients.control.mirrored_stamp(table.full_name)
-        start = start_of(job.ctx, table, job.place(table), job.ends, mirror)
-        if start.empty and not _worth_a_try(job, job.letters[table.full_name]):
-            return {"table": table.full_name, "records": 0, "published": False}
-        stage = job.ctx.lake.stage(*job.place(table), job.label)
-        try:
-            target = ApplyTarget(table, stage, start.stamp, job.defaults[table.full_name])
-            return _apply_and_publish(job, target, start)
-        finally:
-            job.ctx.lake.drop_stage(stage)
+        with explained(SinkError, "apply the changes", where=f"table {table.full_name}", todo=RUN_AGAIN):
+            return _applied(job, table)
     except CdcError as error:
         log.warning("%s stopped: %s", table.full_name, error)
         return error
+
+
+def _applied(job: _Job, table: TableDef) -> Result:
+    check_nulls(job.ctx.settings.null_becomes_default, table, job.defaults[table.full_name])
+    mirror = job.run.clients.control.mirrored_stamp(table.full_name)
+    start = start_of(job.ctx, table, job.place(table), job.ends, mirror)
+    created = job.created.get(table.full_name)
+    unchanged = start.current and created in {None, start.applied.created}
+    if unchanged and not _worth_a_try(job, job.letters[table.full_name]):
+        return {"table": table.full_name, "records": 0, "published": False}
+    stage = job.ctx.lake.stage(*job.place(table), job.label)
+    try:
+        target = ApplyTarget(table, stage, start.stamp, job.defaults[table.full_name], created)
+        return _apply_and_publish(job, target, start)
+    finally:
+        job.ctx.lake.drop_stage(stage)
 
 
 def _apply_and_publish(job: _Job, target: ApplyTarget, start: Start) -> Result:

@@ -16,7 +16,7 @@ from airflow_cdc.core.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.table import TableDef
 from airflow_cdc.core.types import sink_type
 from airflow_cdc.flows import document
-from airflow_cdc.flows.captured import captured
+from airflow_cdc.flows.captured import followed
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.spark_apps.app import explained, open_app
 from airflow_cdc.spark_apps.progress import Progress
@@ -58,7 +58,7 @@ def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = 
     """Read every table of the recovery into its stage, and say in the control table where it stands.
 
     Safe to run again: what an earlier try committed under the same W, server and definition is not read twice.
-    Raises SchemaError when a definition is not the one at W (INV 11).
+    Raises SchemaError when a definition is not the one at W (INV 11), or the connector hides or changes a column (INV 21).
     """
     task = load_task(run)
     run.clients.source.check_same_server(task.watermark)
@@ -83,7 +83,7 @@ def load_task(run: Run) -> Task:
     """The recovery's W, fence and tables, checked against what the source has now."""
     open_doc = document.recovery(run)
     taken = document.watermark(open_doc, run)
-    definitions = captured(run, open_doc["tables"])
+    definitions = followed(run, open_doc["tables"])
     known = open_doc.get("definitions") or {}
     if changed := [name for name, made in definitions.items() if known.get(name) != made.fingerprint]:
         raise SchemaError(
@@ -117,9 +117,13 @@ def prepare(run: Run, task: Task, table: TableDef, settings: Mapping[str, Any]) 
 def find_earlier(
     lake: Lake, stages: tuple[Stage, ...], fresh: ChunkLedger, epoch: int
 ) -> tuple[Stage, ChunkLedger] | None:
-    """The newest stage of this epoch whose chunks were read under this very W, server and definition (INV 3)."""
+    """The newest stage of this epoch whose chunks were read under this very W, server and definition (INV 3).
+
+    One that began from a main which data commits have changed since could never be published: it counts for nothing,
+    and the source is read again on the newer head (INV 20).
+    """
     for stage in sorted(stages, key=lambda s: _try_of(s, epoch), reverse=True):
-        if _try_of(stage, epoch) < 0:
+        if _try_of(stage, epoch) < 0 or not lake.publishable(stage):
             continue
         ledgers = [commit.ledger for commit in lake.stage_chain(stage) if commit.ledger]
         if ledgers and ledgers[-1].same_read(fresh):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
 
+from airflow_cdc.core.errors import SinkError
 from airflow_cdc.core.schema_change import SchemaChange, check_added, check_change, load_definition, refused
 from airflow_cdc.core.types import sink_type
 from airflow_cdc.spark_apps.stage_schema import fit_columns, keep
@@ -61,6 +62,8 @@ def delete_by_position(lake: Lake, stage: Stage) -> Table:
 def _passing(
     staged: Table, table: TableDef, fingerprint: str | None, defaults: Mapping[str, str | None] | None
 ) -> SchemaChange:
+    if fingerprint == table.fingerprint:
+        _check_own_columns(staged, table)
     seen = _visible(staged, table, defaults)
     if fingerprint in {None, table.fingerprint}:
         return seen
@@ -69,6 +72,17 @@ def _passing(
         raise refused(table, "it is not the one the rows were written by, and that one is not known")
     change = check_change(old, table, defaults)
     return SchemaChange(change.added, tuple(sorted({*change.widened, *seen.widened})))
+
+
+def _check_own_columns(staged: Table, table: TableDef) -> None:
+    """The source is as it was, so a column that only the sink has was added there by hand."""
+    strange = [field.name for field in staged.schema().fields if field.name not in {c.name for c in table.mirrored}]
+    if strange:
+        raise SinkError(
+            f"the sink has {', '.join(strange)}, which the source never had",
+            where=f"table {table.full_name}",
+            todo="Drop it from the sink: a mirror has the source's columns and no others. A view can add some.",
+        )
 
 
 def _visible(staged: Table, table: TableDef, defaults: Mapping[str, str | None] | None) -> SchemaChange:

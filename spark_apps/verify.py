@@ -167,7 +167,8 @@ def reach(run: Run, task: Task, timeout: float) -> tuple[Reached, dict[str, Topi
     """The source's position now, once the connector has committed an offset past it; and the topics' ends then."""
     position = run.clients.source.position()
     wait_past(run, position, timeout)
-    states = run.clients.transport.topic_states([task.topic(table) for table in task.definitions])
+    wanted = [*(task.topic(table) for table in task.definitions), task.settings.ddl_topic]
+    states = run.clients.transport.topic_states(wanted)
     ends = {name: {p: end for p, (_, end) in state.partitions.items()} for name, state in states.items()}
     return Reached(position, ends), states
 
@@ -201,7 +202,11 @@ def catch_up(
 
 def _targets(run: Run, task: Task) -> list[ApplyTarget]:
     defaults = source_defaults(run.clients.source, list(task.definitions.values()))
-    return [ApplyTarget(table, task.stages[name], defaults=defaults[name]) for name, table in task.definitions.items()]
+    created = run.clients.source.tables_created(list(task.definitions))
+    return [
+        ApplyTarget(table, task.stages[name], defaults=defaults[name], created=created.get(name))
+        for name, table in task.definitions.items()
+    ]
 
 
 def _context(run: Run, spark: SparkSession, task: Task, states: Mapping[str, TopicState]) -> ApplyContext:
@@ -214,6 +219,7 @@ def _context(run: Run, spark: SparkSession, task: Task, states: Mapping[str, Top
         settings=task.settings,
         topics=states,
         read=lambda session, ranges: read_topics(session, endpoint, ranges),
+        read_ddl=run.clients.transport.schema_changes,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -15,6 +16,9 @@ from stack.process import Child, end, spawn, wait_until
 
 HEAP = "700m"
 START_TIMEOUT_S = 300.0
+_KEYSTORE = "listeners.https.ssl.keystore.location"
+_EXTENSIONS = "rest.extension.classes"
+_BASIC_AUTH = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
 DEBEZIUM_CLASS = "io.debezium.connector.mysql.MySqlConnector"
 
 # shared with docker-compose.yaml (a test compares them)
@@ -61,15 +65,30 @@ class ConnectWorker:
         return cls(**{**value, "child": Child.from_json(value["child"])})
 
 
-def start_connect(base: Path, logs: Path, bootstrap: str, *, keep: bool = False) -> ConnectWorker:
-    """Start a worker under `base/connect`; returns without waiting: see `wait_ready`."""
+def start_connect(
+    base: Path,
+    logs: Path,
+    bootstrap: str,
+    *,
+    keep: bool = False,
+    more: Mapping[str, str] | None = None,
+    jaas: Path | None = None,
+) -> ConnectWorker:
+    """Start a worker under `base/connect`; returns without waiting: see `wait_ready`.
+
+    `more` are settings of its own, such as those of an https listener; `jaas` says who may log in, and asks for logins.
+    """
     folder = base / "connect"
     folder.mkdir(parents=True, exist_ok=True)
+    settings, scheme = dict(more or {}), "https" if more and _KEYSTORE in more else "http"
     port = free_port()
-    (folder / "connect.properties").write_text(properties(_properties(bootstrap, port)))
+    own = {"listeners": f"{scheme}://{HOST}:{port}", **({_EXTENSIONS: _BASIC_AUTH} if jaas else {}), **settings}
+    config = folder / "connect.properties"
+    config.touch(mode=0o600)
+    config.write_text(properties({**_properties(bootstrap), **own}))
     write_log_config(folder)
-    worker = ConnectWorker(f"http://{HOST}:{port}", bootstrap, str(folder), Child("connect", -1, -1, ""))
-    return _launch(worker, logs / "connect.log", keep=keep)
+    worker = ConnectWorker(f"{scheme}://{HOST}:{port}", bootstrap, str(folder), Child("connect", -1, -1, ""))
+    return _launch(worker, logs / "connect.log", keep=keep, jaas=jaas)
 
 
 def restart_connect(worker: ConnectWorker, *, keep: bool = False) -> ConnectWorker:
@@ -105,10 +124,9 @@ def has_debezium(worker: ConnectWorker) -> bool:
     return any(plugin["class"] == DEBEZIUM_CLASS for plugin in plugins)
 
 
-def _properties(bootstrap: str, port: int) -> dict[str, str]:
+def _properties(bootstrap: str) -> dict[str, str]:
     return {
         "bootstrap.servers": bootstrap,
-        "listeners": f"http://{HOST}:{port}",
         "rest.advertised.host.name": HOST,
         "plugin.path": str(fetch.fetch("debezium").parent),
         **SETTINGS,
@@ -116,13 +134,17 @@ def _properties(bootstrap: str, port: int) -> dict[str, str]:
     }
 
 
-def _launch(worker: ConnectWorker, log: Path, *, keep: bool) -> ConnectWorker:
+def _launch(worker: ConnectWorker, log: Path, *, keep: bool, jaas: Path | None = None) -> ConnectWorker:
     folder = Path(worker.folder)
+    class_path, env = fetch.classpath("kafka"), dict(os.environ)
+    if jaas is not None:
+        class_path = os.pathsep.join((class_path, fetch.classpath("connect-auth")))
+        env["JAVA_TOOL_OPTIONS"] = f"-Djava.security.auth.login.config={jaas}"
     argv = java_command(
         HEAP,
         folder / "log4j.properties",
-        fetch.classpath("kafka"),
+        class_path,
         "org.apache.kafka.connect.cli.ConnectDistributed",
         str(folder / "connect.properties"),
     )
-    return replace(worker, child=spawn("connect", argv, log=log, keep=keep))
+    return replace(worker, child=spawn("connect", argv, log=log, keep=keep, env=env))

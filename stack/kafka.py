@@ -56,14 +56,20 @@ class KafkaBroker:
         return cls(**{**value, "child": Child.from_json(value["child"])})
 
 
-def start_kafka(base: Path, logs: Path, *, keep: bool = False) -> KafkaBroker:
-    """Format (a new folder) and start a broker under `base/kafka`; returns without waiting: see `wait_ready`."""
+def start_kafka(
+    base: Path, logs: Path, *, keep: bool = False, protocol: str = "PLAINTEXT", more: Mapping[str, str] | None = None
+) -> KafkaBroker:
+    """Format (a new folder) and start a broker under `base/kafka`; returns without waiting: see `wait_ready`.
+
+    `protocol` is its listener's (PLAINTEXT, SASL_SSL, …); `more` are the settings that this needs.
+    """
     folder = base / "kafka"
     folder.mkdir(parents=True, exist_ok=True)
     port, controller = free_ports(2)
     cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     config = folder / "kraft.properties"
-    config.write_text(properties(_properties(folder, port, controller)))
+    config.touch(mode=0o600)
+    config.write_text(properties({**_properties(folder, port, controller, protocol), **(more or {})}))
     log_config = write_log_config(folder)
     _format(config, cluster_id, log_config)
     child = _launch(config, log_config, logs / "kafka.log", keep=keep)
@@ -105,7 +111,8 @@ def is_open(address: str) -> bool:
 
 def properties(values: Mapping[str, str]) -> str:
     """A Java properties file."""
-    return "".join(f"{key}={value}\n" for key, value in values.items())
+    lines = {key: value.replace("\\", "\\\\").replace("\n", "\\n") for key, value in values.items()}
+    return "".join(f"{key}={value}\n" for key, value in lines.items())
 
 
 def write_log_config(folder: Path) -> Path:
@@ -140,15 +147,16 @@ def java_command(heap: str, log_config: Path, class_path: str, main: str, *args:
     ]
 
 
-def _properties(folder: Path, port: int, controller: int) -> dict[str, str]:
+def _properties(folder: Path, port: int, controller: int, protocol: str) -> dict[str, str]:
     return {
         "process.roles": "broker,controller",
         "node.id": "1",
         "controller.quorum.voters": f"1@{HOST}:{controller}",
-        "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller}",
-        "advertised.listeners": f"PLAINTEXT://{HOST}:{port}",
+        "listeners": f"{protocol}://{HOST}:{port},CONTROLLER://{HOST}:{controller}",
+        "advertised.listeners": f"{protocol}://{HOST}:{port}",
+        "inter.broker.listener.name": protocol,
         "controller.listener.names": "CONTROLLER",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "listener.security.protocol.map": f"{protocol}:{protocol},CONTROLLER:PLAINTEXT",
         "log.dirs": str(folder / "data"),
         **SETTINGS,
     }

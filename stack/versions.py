@@ -53,6 +53,8 @@ SETS: Final[dict[str, tuple[Wanted, ...]]] = {
         # connect-runtime brings slf4j-api 1.7: a binding of 2.x stays silent
         Wanted("org.slf4j", "slf4j-reload4j", "1.7.36", deep=True),
     ),
+    # a REST interface with logins: for the workers of tests that ask for one
+    "connect-auth": (Wanted("org.apache.kafka", "connect-basic-auth-extension", KAFKA),),
     "debezium": (
         Wanted("io.debezium", "debezium-connector-mysql", DEBEZIUM, deep=True),
         Wanted("com.mysql", "mysql-connector-j", "9.7.0", deep=True),

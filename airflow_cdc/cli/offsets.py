@@ -6,6 +6,7 @@ import json
 import sys
 from argparse import Namespace
 from collections.abc import Mapping
+from getpass import getuser
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,7 @@ def _write(args: Namespace, run: Run, value: Mapping[str, Any]) -> int:
     owner = f"offset {now_iso()}"
     control.acquire(owner, LEASE_SECONDS)
     try:
+        control.audit(getuser(), "offset", before["offset"], dict(value))
         run.clients.connector.stop(run.pipeline.connector.name)
         flow.write(run, before["partition"], before["offset"], value)
     finally:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from airflow_cdc import settings
-from airflow_cdc.core.errors import CdcError
+from airflow_cdc.core.errors import MALFORMED, CdcError
 from airflow_cdc.core.report import RecoveryReport
 
 FILE = "report.json"
@@ -37,7 +37,7 @@ def load(pipeline: str, run_id: str) -> RecoveryReport | None:
     try:
         with files.open(location, "r") as source:
             return RecoveryReport.from_json(json.load(source))
-    except (ValueError, KeyError, TypeError) as error:
+    except (CdcError, *MALFORMED) as error:
         raise CdcError(f"the report can't be read: {type(error).__name__}", where=location) from error
 
 

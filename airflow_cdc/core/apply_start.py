@@ -7,13 +7,16 @@ to guess (INV 1, 2, 15, 16).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
-from airflow_cdc.core.errors import SinkError, TransportError, UnknownStateError
+from airflow_cdc.core.ddl import Ddl, Effect, worst
+from airflow_cdc.core.errors import MALFORMED, SinkError, TransportError, UnknownStateError
 from airflow_cdc.core.observation import TopicState
 from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.schema_change import refused
 from airflow_cdc.core.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.table import TableDef
 
@@ -21,6 +24,9 @@ APPLIED = "cdc.applied"
 FINGERPRINT = "cdc.fingerprint"
 # The exact position of the read view of a table without a key (INV 19), in the commit that completed its read.
 SNAPSHOT_AT = "cdc.snapshot_at"
+
+# A restarted connector sends only its newest statements again.
+KEEP_DDL = 50
 
 Bounds = dict[int, tuple[int, int]]
 
@@ -34,17 +40,28 @@ class Applied:
         high: origin → [n, pos, row, server_id] of the highest change applied (tables without a key).
         last: partition → {server_id, file, pos, row, ts_ms, gtid} of the last record, to see a repeated range (INV 18).
         snapshots: how many snapshots of the connector's own were begun in the applied range.
+        ddl: the newest statements that were judged (core.ddl.Ddl.at), to know a repeat by.
+        created: when the source made the table; TRUNCATE makes it anew.
+        at_ms: when the ends of the batch were taken (epoch), of a compacted topic; 0: not known.
     """
 
     base: Mapping[str, int] = field(default_factory=dict)
     high: Mapping[str, list[int]] = field(default_factory=dict)
     last: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     snapshots: int = 0
+    ddl: Sequence[str] = ()
+    created: str = ""
+    at_ms: int = 0
 
     def to_text(self) -> str:
         """The text for the property APPLIED."""
         values = {name: getattr(self, name) for name in self.__slots__}
         return json.dumps(values, sort_keys=True, separators=(",", ":"))
+
+    def judged(self, statements: Sequence[Ddl]) -> Applied:
+        """The same after these statements passed."""
+        seen = dict.fromkeys([*self.ddl, *(one.at for one in statements)])
+        return replace(self, ddl=list(seen)[-KEEP_DDL:])
 
     @classmethod
     def from_summary(cls, summary: Mapping[str, str]) -> Applied | None:
@@ -53,8 +70,37 @@ class Applied:
             return None
         try:
             return cls(**json.loads(summary[APPLIED]))
-        except (ValueError, TypeError) as error:
+        except MALFORMED as error:
             raise UnknownStateError(f"{APPLIED} cannot be read: {error}", todo="Recover the table.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class DdlLog:
+    """The topic of the connector's schema changes, as far as a table's stamp has not seen it (INV 13).
+
+    Attributes:
+        topic: its name; topic_id: "" if it does not exist yet.
+        ranges: partition → (first offset, end offset); {} if the topic does not exist.
+    """
+
+    topic: str
+    topic_id: str = ""
+    ranges: Bounds = field(default_factory=dict)
+
+    @property
+    def empty(self) -> bool:
+        """Nothing to read."""
+        return all(end <= start for start, end in self.ranges.values())
+
+    @property
+    def offsets(self) -> dict[str, Any]:
+        """Its part of the stamp."""
+        return {self.topic: stamped_topic(self.topic_id, self.ranges)} if self.ranges else {}
+
+
+def stamped_topic(topic_id: str, ranges: Bounds) -> dict[str, Any]:
+    """A topic in a stamp, read to the ends of `ranges`."""
+    return {"id": topic_id, "partitions": {str(p): max(start, end) for p, (start, end) in ranges.items()}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +123,7 @@ class Start:
     begins: Mapping[int, int]
     watermark: Watermark | None
     applied: Applied
+    ddl: DdlLog
     fingerprint: str | None = None
 
     @property
@@ -85,14 +132,19 @@ class Start:
         return all(end <= start for start, end in self.ranges.values())
 
     @property
+    def current(self) -> bool:
+        """Neither a change of rows nor one of the schema waits."""
+        return self.empty and self.ddl.empty
+
+    @property
     def past(self) -> Bounds:
         """The offsets of this epoch that were applied before this batch."""
         return {p: (self.applied.base.get(str(p), start), start) for p, (start, _) in self.ranges.items()}
 
     def summary(self, applied: Applied) -> dict[str, str]:
         """The properties of the commit that ends this batch."""
-        ends = {str(p): max(start, end) for p, (start, end) in self.ranges.items()}
-        offsets = {self.topic: {"id": self.topic_id, "partitions": ends}} if self.ranges else self.stamp.offsets
+        read = {self.topic: stamped_topic(self.topic_id, self.ranges)} if self.ranges else self.stamp.offsets
+        offsets = {**read, **self.ddl.offsets}
         stamp = Stamp(self.stamp.epoch, self.stamp.watermark, offsets)
         at = {} if self.watermark is None else {SNAPSHOT_AT: json.dumps(self.watermark.to_json())}
         return {
@@ -112,11 +164,12 @@ def plan_start(
     topic: str,
     state: TopicState | None,
     upto: Mapping[int, int],
+    ddl: DdlLog,
 ) -> Start:
     """Decide what to read of `topic` for `table`, up to the offsets `upto` (partition → end).
 
     `summary` is that of the commit that carries the stamp ({} if it is gone and the stamp is its mirror); `state`
-    is None when the topic does not exist. Raises UnknownStateError without a stamp, SinkError for a stamp of
+    is None when the topic does not exist; `ddl` is what `plan_ddl` gave. Raises UnknownStateError without a stamp, SinkError for a stamp of
     another epoch, TransportError for a topic that is not the one that was stamped, or has lost records.
     """
     where = f"table {table.full_name}"
@@ -132,14 +185,64 @@ def plan_start(
         if known is not None:
             raise _replaced(topic, "it does not exist any more", where)
         return Start(
-            table, topic, "", stamp, {}, {}, _watermark(table, stamp, summary), Applied(), _fingerprint(summary)
+            table,
+            topic,
+            "",
+            stamp,
+            {},
+            {},
+            _watermark(table, stamp, summary),
+            Applied.from_summary(summary) or Applied(),
+            ddl,
+            _fingerprint(summary),
         )
     starts = _starts(known, state, where)
     ranges = {p: _range(p, start, state, upto, where) for p, start in starts.items()}
     applied = _applied(table, summary, starts, where)
+    applied = _tombstones_seen(state, ranges, applied, where)
     begins = {p: begin for p, (begin, _) in state.partitions.items()}
-    return Start(
-        table, topic, state.id, stamp, ranges, begins, _watermark(table, stamp, summary), applied, _fingerprint(summary)
+    at = _watermark(table, stamp, summary)
+    return Start(table, topic, state.id, stamp, ranges, begins, at, applied, ddl, _fingerprint(summary))
+
+
+def plan_ddl(stamp: Stamp | None, topic: str, state: TopicState | None, upto: Mapping[int, int]) -> DdlLog:
+    """What of the schema-change topic a table has not seen, up to the offsets `upto`.
+
+    Raises TransportError when the topic is not the one that was stamped, or has lost records.
+    """
+    where = f"topic {topic}"
+    known = None if stamp is None else stamp.offsets.get(topic)
+    if state is None:
+        if known is not None:
+            raise _replaced(topic, "it does not exist any more", where)
+        return DdlLog(topic)
+    starts = _starts(known, state, where)
+    return DdlLog(topic, state.id, {p: _range(p, start, state, upto, where) for p, start in starts.items()})
+
+
+def check_ddl(start: Start, statements: Sequence[Ddl], created: str | None, *, truncates_seen: bool) -> Start:
+    """The start with these statements and the table's time of creation judged. Raises SchemaError if a statement since the stamp may have changed rows of the table without an event (INV 13).
+
+    What shows in the definition is judged there. If it should show and does not, it was undone, and what it did to
+    rows on the way is not known. A connector that leaves out truncates (its default) tells of them nowhere: the table
+    was made anew then, and no statement says so.
+    """
+    own = [one for one in statements if start.table.full_name in one.tables and one.at not in start.applied.ddl]
+    found = worst(own)
+    if found is None or (found.effect is Effect.SHOWN and start.fingerprint not in {None, start.table.fingerprint}):
+        _check_created(start, created, explained=truncates_seen or bool(own))
+        return replace(start, applied=replace(start.applied.judged(own), created=created or start.applied.created))
+    raise refused(start.table, f"rows may have changed without events by {found.short}")
+
+
+def _check_created(start: Start, created: str | None, *, explained: bool) -> None:
+    known = start.applied.created
+    if explained or not known or created in {None, known}:
+        return
+    raise refused(
+        start.table,
+        f"it was truncated or rebuilt at {created}, and the connector leaves out truncates; with"
+        " skipped.operations=none they come as events",
     )
 
 
@@ -187,6 +290,24 @@ def _range(p: int, start: int, state: TopicState, upto: Mapping[int, int], where
     if start > end:
         raise _gap(state.name, p, f"it ends at {end}, but {start} was applied already", where)
     return start, max(start, upto.get(p, start))
+
+
+def _tombstones_seen(state: TopicState, ranges: Bounds, applied: Applied, where: str) -> Applied:
+    """Refuse records from before the time since which a compacted topic keeps its tombstones (INV 17).
+
+    They may have been deletes, and then nothing is left of them. What was appended after the last batch's ends were
+    taken is not older than that.
+    """
+    kept = state.compaction
+    if kept is None:
+        return applied
+    for p, (start, end) in ranges.items():
+        if applied.at_ms < kept.since_ms and start < min(end, kept.first.get(p, start)):
+            since = datetime.fromtimestamp(kept.since_ms / 1000, UTC).isoformat(timespec="seconds")
+            raise _gap(
+                state.name, p, f"records from {start} on are older than its tombstones are kept ({since})", where
+            )
+    return replace(applied, at_ms=kept.now_ms)
 
 
 def _gap(topic: str, partition: int, what: str, where: str) -> TransportError:

@@ -191,6 +191,14 @@ class ConnectorSettings:
             healing=_healing(cfg),
         )
 
+    @property
+    def ddl_topic(self) -> str:
+        """The topic that tells of every DDL: that of schema changes, else the schema history. Raises ConfigError."""
+        topic = self.schema_topic or self.history_topic
+        if topic is None:
+            _refuse("include.schema.changes", "false", "DDL that changes rows without events would not be seen")
+        return topic
+
     def captures(self, table: str) -> bool:
         """Whether the connector captures "schema.table" by its include and exclude lists."""
         schema = table.partition(".")[0]

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+# What reading a document of another shape raises; OverflowError is what int() says of JSON's 1e999.
+MALFORMED = (ValueError, TypeError, AttributeError, LookupError, OverflowError)
+
 
 class CdcError(Exception):
     """Root of every error this package raises.

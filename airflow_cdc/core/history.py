@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from airflow_cdc.core.errors import MALFORMED, TransportError
 from airflow_cdc.core.table import ColumnDef, TableDef
 
 _QUOTED: Final = re.compile(r'"((?:[^"]|"")*)"')
@@ -114,7 +115,7 @@ def compare_history(defn: TableDef, hist: Mapping[str, Any] | None) -> tuple[str
     try:
         old = [_old_column(column) for column in hist["columns"]]
         key = tuple(str(name) for name in hist["primaryKeyColumnNames"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except MALFORMED as error:
         return (f"the table cannot be compared: {type(error).__name__} {error}",)
     found = _order(defn, old)
     by_name = {column.name: column for column in old}
@@ -129,31 +130,41 @@ def fold_history(records: Iterable[Mapping[str, Any]], server: str = "") -> dict
 
     As Debezium does on start: CREATE and ALTER replace, DROP removes, a rename removes the old name. A
     DROP DATABASE, which carries no table changes, removes its tables. `server`: only records of this
-    topic.prefix, "" for all.
+    topic.prefix, "" for all. Raises TransportError for a record of another shape.
     """
     tables: dict[str, dict[str, Any]] = {}
     for record in records:
-        if server and (record.get("source") or {}).get("server", server) != server:
-            continue
-        changes = record.get("tableChanges") or []
-        for change in changes:
-            _apply(tables, change)
-        if not changes and (match := _DROP_SCHEMA.match(record.get("ddl") or "")):
-            schema = match[1].strip("`")
-            tables = {name: table for name, table in tables.items() if not name.startswith(f"{schema}.")}
+        try:
+            tables = _folded(tables, record, server)
+        except MALFORMED as error:
+            raise TransportError(
+                f"a schema history record cannot be read: {error!r}", todo="Rebuild the history in a new topic."
+            ) from None
+    return tables
+
+
+def _folded(tables: dict[str, dict[str, Any]], record: Mapping[str, Any], server: str) -> dict[str, dict[str, Any]]:
+    if server and (record.get("source") or {}).get("server", server) != server:
+        return tables
+    changes = record.get("tableChanges") or []
+    for change in changes:
+        _apply(tables, change)
+    if not changes and (match := _DROP_SCHEMA.match(record.get("ddl") or "")):
+        schema = match[1].strip("`")
+        return {name: table for name, table in tables.items() if not name.startswith(f"{schema}.")}
     return tables
 
 
 def _apply(tables: dict[str, dict[str, Any]], change: Mapping[str, Any]) -> None:
     for gone in (change.get("previousId"), change["id"] if change["type"] == "DROP" else None):
         if gone:
-            tables.pop(_full_name(gone), None)
+            tables.pop(full_name(gone), None)
     if change["type"] != "DROP" and change.get("table"):
-        tables[_full_name(change["id"])] = dict(change["table"])
+        tables[full_name(change["id"])] = dict(change["table"])
 
 
-def _full_name(table_id: str) -> str:
-    """Of `"shop"."orders"`: shop.orders."""
+def full_name(table_id: str) -> str:
+    """Of Debezium's table id `"shop"."orders"`: shop.orders."""
     parts = [part.replace('""', '"') for part in _QUOTED.findall(table_id)]
     return ".".join(parts) if parts else table_id
 

@@ -79,12 +79,25 @@ class ConnectorFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Compaction:
+    """What a compacted topic keeps of deletes: a tombstone from before `since_ms` may be gone (epoch, as `now_ms`).
+
+    `first`: partition → the first offset that is not older than that; the partition's end if none is.
+    """
+
+    now_ms: int
+    since_ms: int
+    first: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
 class TopicState:
-    """One topic: its id and, per partition, (first offset, next offset)."""
+    """One topic: its id and, per partition, (first offset, next offset); `compaction` if it is compacted."""
 
     name: str
     id: str
     partitions: Mapping[int, tuple[int, int]]
+    compaction: Compaction | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,6 +92,15 @@ class SinkSpec:
     writer: str = "cdc_apply"
 
 
+def sink_name(table: str) -> str:
+    """The sink's name of a source table: its own, unless it has characters that a path or a catalog may not take.
+
+    These become _, and a hash of the whole name keeps two such tables apart: "my table" is "my_table_0ab2f1c4".
+    """
+    plain = re.sub(r"[^\w$-]", "_", table)
+    return table if plain == table else f"{plain}_{hashlib.sha256(table.encode()).hexdigest()[:8]}"
+
+
 @dataclass(frozen=True, slots=True)
 class SparkSpec:
     """The Airflow connection of the Spark cluster."""
@@ -145,7 +154,7 @@ class Pipeline:
 
     def sink_table(self, table: str) -> str:
         """The sink's table name for a source table: "orders" for "shop.orders"."""
-        return table.partition(".")[2] or table
+        return sink_name(table.partition(".")[2] or table)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON: durations as seconds, limits as text."""

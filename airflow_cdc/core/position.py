@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import total_ordering
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.errors import PositionError
+from airflow_cdc.core.errors import MALFORMED, PositionError
 from airflow_cdc.core.gtid import GtidSet
 
 if TYPE_CHECKING:
@@ -123,8 +123,8 @@ class Watermark:
     @classmethod
     def from_json(cls, value: Mapping[str, Any] | str) -> Watermark:
         """The inverse of to_json(); accepts its JSON text too. Raises PositionError."""
-        raw = json.loads(value) if isinstance(value, str) else value
         try:
+            raw = json.loads(value) if isinstance(value, str) else value
             return cls(
                 server_uuid=str(raw["server_uuid"]),
                 file=str(raw["file"]),
@@ -133,5 +133,5 @@ class Watermark:
                 taken_at=str(raw["taken_at"]),
                 server_id=int(raw["server_id"]),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except MALFORMED as error:
             raise PositionError(f"watermark cannot be read: {error!r}") from error

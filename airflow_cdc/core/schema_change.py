@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from airflow_cdc.core.errors import SchemaError
+from airflow_cdc.core.errors import MALFORMED, SchemaError
 from airflow_cdc.core.table import ColumnDef, TableDef
 
 # A sink table's property: the source definition its rows were written by, as JSON.
@@ -43,7 +43,7 @@ def load_definition(properties: Mapping[str, str]) -> TableDef | None:
     text = properties.get(DEFINITION)
     try:
         return None if text is None else TableDef.from_json(json.loads(text))
-    except ValueError as error:
+    except MALFORMED as error:
         raise SchemaError(f"the property {DEFINITION} cannot be read: {error}") from error
 
 

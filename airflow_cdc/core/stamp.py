@@ -12,15 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from airflow_cdc.core.errors import UnknownStateError
+from airflow_cdc.core.errors import MALFORMED, UnknownStateError
 
 EPOCH = "cdc.epoch"
 WATERMARK = "cdc.watermark"
 OFFSETS = "cdc.offsets"
 LEDGER = "cdc.ledger"
-
-# What reading a document of another shape raises.
-MALFORMED = (ValueError, TypeError, AttributeError, LookupError)
 
 # One topic: {"id": the topic's id, "partitions": {"0": next offset to read, ...}}
 TopicOffsets = dict[str, Any]
@@ -35,12 +32,14 @@ class Stamp:
         watermark: the source position the table was last read from, as plain JSON, or None.
         offsets: topic -> {"id": topic id, "partitions": {partition as text: next offset}}.
         snapshot_id: the snapshot that carries the stamp; None while it is not committed.
+        sequence: that snapshot's place in the order of the table's commits, where known.
     """
 
     epoch: int
     watermark: Mapping[str, Any] | None = None
     offsets: Mapping[str, TopicOffsets] = field(default_factory=dict)
     snapshot_id: int | None = None
+    sequence: int | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epoch", _whole(self.epoch, EPOCH))
@@ -54,7 +53,9 @@ class Stamp:
         return {EPOCH: str(self.epoch), WATERMARK: _dump(self.watermark), OFFSETS: _dump(self.offsets)}
 
     @classmethod
-    def from_summary(cls, summary: Mapping[str, str], snapshot_id: int | None = None) -> Stamp | None:
+    def from_summary(
+        cls, summary: Mapping[str, str], snapshot_id: int | None = None, sequence: int | None = None
+    ) -> Stamp | None:
         """The stamp of a snapshot summary, or None if it has none.
 
         Raises UnknownStateError for a stamp that cannot be read: it must not pass for "no stamp".
@@ -63,7 +64,7 @@ class Stamp:
             return None
         try:
             watermark, offsets = json.loads(summary.get(WATERMARK, "null")), json.loads(summary.get(OFFSETS, "{}"))
-            return cls(cast(int, summary[EPOCH]), watermark, offsets, snapshot_id)
+            return cls(cast(int, summary[EPOCH]), watermark, offsets, snapshot_id, sequence)
         except MALFORMED as error:
             raise _unreadable("stamp", snapshot_id, error) from None
 
@@ -74,13 +75,20 @@ class Stamp:
             "watermark": self.watermark,
             "offsets": dict(self.offsets),
             "snapshot_id": self.snapshot_id,
+            "sequence": self.sequence,
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Stamp:
         """The inverse of `to_json`. Raises UnknownStateError if the document is not a stamp."""
         try:
-            return cls(data["epoch"], data.get("watermark"), data.get("offsets") or {}, data.get("snapshot_id"))
+            return cls(
+                data["epoch"],
+                data.get("watermark"),
+                data.get("offsets") or {},
+                data.get("snapshot_id"),
+                data.get("sequence"),
+            )
         except MALFORMED as error:
             raise _unreadable("stamp", None, error) from None
 

@@ -8,7 +8,7 @@ import re
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.errors import SchemaError
+from airflow_cdc.core.errors import MALFORMED, SchemaError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -132,6 +132,6 @@ class TableDef:
         try:
             columns = tuple(ColumnDef(**column) for column in data["columns"])
             return cls(data["schema"], data["name"], columns, tuple(data["key"]))
-        except (KeyError, TypeError) as error:
-            what = f"not a table definition: {error} (a column has {sorted(known)})"
-            raise SchemaError(what, where=str(data.get("name", ""))) from error
+        except MALFORMED as error:
+            what = f"not a table definition: {error!r} (a column has {sorted(known)})"
+            raise SchemaError(what) from error

@@ -31,6 +31,18 @@ def settings(run: Run) -> ConnectorSettings:
     return ConnectorSettings.from_config(run.clients.connector.raw_config(run.pipeline.connector.name))
 
 
+def followed(run: Run, tables: Sequence[str] = ()) -> dict[str, TableDef]:
+    """The same definitions, once the connector is known to carry these tables' rows as they are (INV 21).
+
+    Called before a row is read past the connector: what it masks must never be written. Raises SchemaError or
+    ConfigError naming the setting.
+    """
+    found, made = captured(run, tables), settings(run)
+    for table in found.values():
+        made.check_table(table)
+    return found
+
+
 def topic_names(run: Run, tables: Sequence[str]) -> dict[str, str]:
     """Table → topic, as the connector's prefix and routing make it."""
     made = settings(run)

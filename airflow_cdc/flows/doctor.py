@@ -7,12 +7,14 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.flows.captured import captured, settings, topic_names
 from airflow_cdc.flows.run import Run
+from airflow_cdc.systems.mysql_schema import read_table_defs
 
 JAVA_FLOOR = 17
 
@@ -38,7 +40,7 @@ def doctor_installation() -> list[Check]:
 
 def doctor_pipeline(run: Run) -> list[Check]:
     """Connections, privileges, binlog and connector settings of one pipeline. Changes nothing."""
-    return [check for part in _PARTS for check in _guarded(part, run)]
+    return [check for part in _PARTS for check in guarded(part, run)]
 
 
 def _pyspark() -> Check:
@@ -76,9 +78,9 @@ def _spark_submit() -> Check:
     return Check("installation", "spark-submit", "ok" if found else "bad", found or "not on PATH", todo)
 
 
-def _guarded(part: Callable[[Run], Iterator[Check]], run: Run) -> list[Check]:
+def guarded(part: Callable[[Run], Iterator[Check]], run: Run) -> list[Check]:
     """A part that can't be read is said as such; the rest goes on."""
-    name = part.__name__.strip("_")
+    name = part.__name__.removeprefix("check").strip("_")
     try:
         return list(part(run))
     except CdcError as error:
@@ -87,7 +89,7 @@ def _guarded(part: Callable[[Run], Iterator[Check]], run: Run) -> list[Check]:
         return [Check(run.pipeline.name, name, state, f"{error.what}{where}", error.todo)]
 
 
-def _source(run: Run) -> Iterator[Check]:
+def check_source(run: Run) -> Iterator[Check]:
     subject, facts = run.pipeline.name, run.clients.source.facts()
     yield Check(subject, "source", "ok", f"MySQL {facts.version}, server_uuid {facts.server_uuid}")
     wanted = {
@@ -99,7 +101,10 @@ def _source(run: Run) -> Iterator[Check]:
         good = found == right
         yield Check(subject, name, "ok" if good else "bad", str(found), "" if good else f"Set {name} to {right}.")
     missing = run.clients.source.grants().missing(
-        run.pipeline.source.tables, gtid=facts.gtid_mode == "ON", hold=run.pipeline.policy.hold.mode != "off"
+        run.pipeline.source.tables,
+        gtid=facts.gtid_mode == "ON",
+        hold=run.pipeline.policy.hold.mode != "off",
+        keyless=_keyless(run),
     )
     for need in missing:
         state = "bad" if need.required else "warn"
@@ -112,6 +117,13 @@ def _source(run: Run) -> Iterator[Check]:
         )
     if not missing:
         yield Check(subject, "privileges", "ok", "all that a recovery needs")
+
+
+def _keyless(run: Run) -> list[str]:
+    """The tables without a key, as far as they can be seen at all."""
+    with closing(run.clients.source.connect()) as connection:
+        found = read_table_defs(connection, run.pipeline.source.tables)
+    return [name for name, made in found.items() if not made.key]
 
 
 def _tables(run: Run) -> Iterator[Check]:
@@ -168,4 +180,4 @@ def _sink(run: Run) -> Iterator[Check]:
     )
 
 
-_PARTS = (_source, _tables, _connector, _transport, _sink)
+_PARTS = (check_source, _tables, _connector, _transport, _sink)

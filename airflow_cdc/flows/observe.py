@@ -59,8 +59,9 @@ def _sink(run: Run) -> SinkFacts:
 
 
 def _sink_table(run: Run, table: str) -> SinkTableFacts:
-    found = run.clients.lake.facts(run.pipeline.sink.namespace, run.pipeline.sink_table(table))
+    place = run.pipeline.sink.namespace, run.pipeline.sink_table(table)
+    found = run.clients.lake.facts(*place)
     if not found.exists or found.stamp is not None:
         return found
     # expiry may have taken every stamped snapshot: the control table's copy is as good
-    return replace(found, stamp=run.clients.control.mirrored_stamp(table))
+    return replace(found, stamp=run.clients.lake.stamp_or_mirror(*place, run.clients.control.mirrored_stamp(table)))

@@ -8,6 +8,7 @@ from typing import Any
 from airflow_cdc.core.errors import ConfigError, LeaseHeldError
 from airflow_cdc.core.poll import NotYet, poll_until
 from airflow_cdc.flows import document
+from airflow_cdc.flows.captured import followed
 from airflow_cdc.flows.run import LEASE_SECONDS, Facts, Run, step
 from airflow_cdc.systems.control import RecoveryOpenError
 
@@ -20,9 +21,10 @@ def open_recovery(run: Run, decision: Mapping[str, Any]) -> Facts:
 
     Safe to run again: the epoch of a recovery rises once. A recovery left open by a dead run is taken over
     with its epoch, watermark and backups. Waits for an apply under way; raises LeaseHeldError
-    while another live recovery has the pipeline.
+    while another live recovery has the pipeline, SchemaError for a table that the connector filters or masks (INV 21).
     """
     control = run.clients.control
+    followed(run, list(decision["tables"]))
     poll_until(lambda: _leased(run), timeout=APPLY_ENDS_SECONDS, interval=2.0, what="the pipeline's lease to be free")
     _frozen(run, decision)
     try:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from airflow_cdc.core.apply_start import Applied
 from airflow_cdc.core.observation import TopicState
 from airflow_cdc.core.stamp import Stamp
-from airflow_cdc.flows.captured import topic_names
+from airflow_cdc.flows.captured import settings, topic_names
 from airflow_cdc.flows.run import Facts, Run
 
 CONTROL_NAMESPACE = "cdc_control"
@@ -18,24 +19,39 @@ def pending(run: Run) -> Facts:
     A table counts as behind unless its stamp proves that it is not: whatever is odd is for the apply itself to judge.
     """
     control = run.clients.control.facts()
-    topics = topic_names(run, run.pipeline.source.tables)
-    states = run.clients.transport.topic_states(list(topics.values()))
+    topics, ddl = topic_names(run, run.pipeline.source.tables), settings(run).ddl_topic
+    states = run.clients.transport.topic_states([*topics.values(), ddl])
+    made = {} if settings(run).truncates_seen else run.clients.source.tables_created(topics)
     behind = [
         table
         for table, topic in topics.items()
-        if not caught_up(_stamp(run, table), control.epoch, topic, states.get(topic))
+        if not _all_caught_up(_stamp(run, table), control.epoch, states.get(topic), states.get(ddl))
+        or _made_anew(run, table, made.get(table))
     ]
     recovery = (control.recovery or {}).get("run_id")
     return {"recovery": recovery, "tables": behind, "dead_letters": _dead_letters(run)}
 
 
-def caught_up(stamp: Stamp | None, epoch: int, topic: str, state: TopicState | None) -> bool:
+def _all_caught_up(stamp: Stamp | None, epoch: int, rows: TopicState | None, ddl: TopicState | None) -> bool:
+    """Whether neither rows nor DDL wait; a topic of DDL that does not exist holds none."""
+    return caught_up(stamp, epoch, rows) and (ddl is None or caught_up(stamp, epoch, ddl))
+
+
+def caught_up(stamp: Stamp | None, epoch: int, state: TopicState | None) -> bool:
     """True if the stamp is of this epoch and of this very topic, and stands at the end of every partition."""
     if stamp is None or state is None or stamp.epoch != epoch:
         return False
-    applied = stamp.offsets.get(topic) or {}
+    applied = stamp.offsets.get(state.name) or {}
     ends = {str(number): end for number, (_, end) in state.partitions.items()}
     return applied.get("id") == state.id and dict(applied.get("partitions") or {}) == ends
+
+
+def _made_anew(run: Run, table: str, created: str | None) -> bool:
+    """Whether the source made the table again (TRUNCATE) since it was applied, which leaves no event (INV 13)."""
+    lake, namespace, name = run.clients.lake, run.pipeline.sink.namespace, run.pipeline.sink_table(table)
+    summary = lake.stamped_summary(namespace, name) if lake.exists(namespace, name) else {}
+    applied = Applied.from_summary(summary)
+    return applied is not None and created not in {None, applied.created}
 
 
 def _stamp(run: Run, table: str) -> Stamp | None:

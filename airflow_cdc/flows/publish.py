@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_cdc.core.errors import VerificationError
+from airflow_cdc.core.errors import StaleHeadError, VerificationError
 from airflow_cdc.flows import document
 from airflow_cdc.flows.run import Facts, Run, step
 
@@ -52,7 +52,11 @@ def _publish_one(run: Run, open_doc: Facts, table: str, snapshot_id: int) -> int
     lake, namespace, name = run.clients.lake, run.pipeline.sink.namespace, run.pipeline.sink_table(table)
     stage = lake.open_stage(namespace, name, open_doc["stages"][table]["label"])
     # if only compaction moved main in between, no row changed and the verified snapshot still says the truth
-    lake.publish(stage, snapshot_id, stage.base_head, over_compaction=True)
+    try:
+        lake.publish(stage, snapshot_id, stage.base_head, over_compaction=True)
+    except StaleHeadError as error:
+        error.todo = "Find out who writes to the table, then clear the task recover and all after it: it is read again."
+        raise
     return snapshot_id
 
 

@@ -8,7 +8,7 @@ from airflow_cdc.core.errors import ConnectorError, SourceError
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.flows import document
-from airflow_cdc.flows.captured import captured, topic_names
+from airflow_cdc.flows.captured import captured, settings, topic_names
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
 
 HOLD_ANSWER_SECONDS = 30.0
@@ -59,7 +59,8 @@ def _stopped(run: Run) -> None:
 
 def _fence(run: Run, tables: list[str]) -> dict[str, Any]:
     """Topic → {id, partitions}. A topic that does not exist yet is absent: it will be read from 0 (INV 16)."""
-    states = run.clients.transport.topic_states(list(topic_names(run, tables).values()))
+    wanted = [*topic_names(run, tables).values(), settings(run).ddl_topic]
+    states = run.clients.transport.topic_states(wanted)
     return {
         name: {"id": state.id, "partitions": {str(number): ends[1] for number, ends in state.partitions.items()}}
         for name, state in states.items()

@@ -29,6 +29,7 @@ WRITES = "writes"
 KEEP_WRITES = 200
 KEEP_SNAPSHOTS = 5
 KEEP_RUNS = 20
+KEEP_AUDIT = 100
 
 PROPERTIES = {
     # each attempt must see the state it changes: a retry inside the client would hide a lost race
@@ -41,7 +42,7 @@ PROPERTIES = {
 COLUMNS = (("note", "string"),)
 
 Document = dict[str, Any]
-EMPTY: Document = {"epoch": 0, "lease": None, "recovery": None, "ledger": {}, "stamps": {}}
+EMPTY: Document = {"epoch": 0, "lease": None, "recovery": None, "ledger": {}, "stamps": {}, "audit": []}
 
 
 class RecoveryOpenError(CdcError):
@@ -275,6 +276,18 @@ class Control:
             return {**state, "ledger": _noted(state["ledger"], run_id, {key: value})}
 
         self.update(change, f"note {key} of {run_id}")
+
+    # what people changed by hand
+
+    def audit(self, who: str, what: str, before: Any, after: Any) -> None:
+        """Note who changes what from what to what, with the time; the newest KEEP_AUDIT lines are kept."""
+
+        def change(state: Document) -> Document:
+            at = self._clock().isoformat(timespec="milliseconds")
+            line = {"at": at, "who": who, "what": what, "from": before, "to": after}
+            return {**state, "audit": [*state["audit"], line][-KEEP_AUDIT:]}
+
+        self.update(change, f"audit of {what}")
 
     # stamps, mirrored: expiry of a table's snapshots may take all stamped ones with it
 

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from airflow_cdc.core.ddl import Ddl, read_ddl
 from airflow_cdc.core.errors import TransportError
 from airflow_cdc.core.history import fold_history
-from airflow_cdc.core.observation import TopicState
+from airflow_cdc.core.observation import Compaction, TopicState
 from airflow_cdc.systems.kafka_clients import KafkaEndpoint, admin, explaining, producer, read_all
 from airflow_cdc.systems.kafka_offsets import RawOffset, fold_offsets, offset_key, parse_key
 
@@ -49,7 +51,8 @@ class KafkaTransport:
                 before = _describe(client, wanted, self.where)
                 ends = _ends(client, before)
                 if _ids(_describe(client, wanted, self.where)) == _ids(before):
-                    return {name: TopicState(name, ident, ends[name]) for name, (ident, _) in before.items()}
+                    kept = _compactions(client, ends)
+                    return {n: TopicState(n, ident, ends[n], kept.get(n)) for n, (ident, _) in before.items()}
         raise TransportError(
             "topics are being deleted and created while they are read",
             where=self.where,
@@ -105,6 +108,15 @@ class KafkaTransport:
         name, server = parse_key(key) or (connector, dict(partition))
         return RawOffset(name, server, None if value is None else dict(value), meta.partition, meta.offset)
 
+    def schema_changes(self, topic: str, ranges: Mapping[int, tuple[int, int]]) -> list[Ddl]:
+        """The DDL that the connector streamed in these ranges (partition → first offset, end), oldest first.
+
+        Raises TransportError: a record is none of Debezium's, or the ends are not reached in time.
+        """
+        where = f"{self.where}, topic {topic}"
+        records = [record for record in read_all(self.endpoint, topic, ranges) if record.value]
+        return [ddl for r in records if (ddl := _ddl(_json_record(r.value or b"", r.offset, where), r.offset, where))]
+
     def newest_schema_history(self, topic: str, server: str = "") -> dict[str, dict[str, Any]]:
         """Debezium's newest definition per table ("shop.orders") in a schema history topic; DROP removes it.
 
@@ -118,21 +130,33 @@ class KafkaTransport:
                 where=f"{self.where}, topic {topic}",
                 todo="A schema history topic must have one partition; rebuild it in a new topic.",
             )
-        return fold_history((_history_record(r.value, r.offset, topic, self.where) for r in records if r.value), server)
+        where = f"{self.where}, topic {topic}"
+        return fold_history((_json_record(r.value, r.offset, where) for r in records if r.value), server)
 
 
-def _history_record(value: bytes, offset: int, topic: str, where: str) -> dict[str, Any]:
+def _json_record(value: bytes, offset: int, where: str) -> dict[str, Any]:
     try:
         record = json.loads(value)
     except ValueError:
         record = None
     if not isinstance(record, dict):
-        raise TransportError(
-            f"the record at offset {offset} is not a schema history record",
-            where=f"{where}, topic {topic}",
-            todo="Check schema.history.internal.kafka.topic of the connector.",
-        )
+        raise _foreign(offset, where)
     return record
+
+
+def _ddl(record: Mapping[str, Any], offset: int, where: str) -> Ddl | None:
+    try:
+        return read_ddl(record)
+    except ValueError:
+        raise _foreign(offset, where) from None
+
+
+def _foreign(offset: int, where: str) -> TransportError:
+    return TransportError(
+        f"the record at offset {offset} is not a schema history record",
+        where=where,
+        todo="Check topic.prefix and schema.history.internal.kafka.topic of the connector, and who writes there.",
+    )
 
 
 def _describe(client: Any, names: list[str], where: str) -> dict[str, tuple[str, list[int]]]:
@@ -173,3 +197,31 @@ def _ends(client: Any, described: Mapping[str, tuple[str, list[int]]]) -> dict[s
         name: {p: (begin[name, p].offset, end[name, p].offset) for p in numbers}
         for name, (_, numbers) in described.items()
     }
+
+
+def _compactions(client: Any, ends: Mapping[str, dict[int, tuple[int, int]]]) -> dict[str, Compaction]:
+    """Of the topics that are compacted: since when, and from which offset on, their tombstones are all there."""
+    from kafka import TopicPartition
+    from kafka.admin import ConfigResource, ConfigResourceType
+
+    wanted = {"cleanup.policy": None, "delete.retention.ms": None}
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name, configs=dict(wanted)) for name in ends]
+    found = client.describe_configs(resources, config_filter="all") if resources else {}
+    values = {name: {key: entry["value"] for key, entry in told.items()} for name, told in _topics_of(found).items()}
+    now = int(time.time() * 1000)
+    kept: dict[str, Compaction] = {}
+    for name in (name for name, told in values.items() if "compact" in str(told["cleanup.policy"])):
+        since = max(0, now - int(values[name]["delete.retention.ms"]))
+        first = client.list_partition_offsets({TopicPartition(name, p): since for p in ends[name]})
+        kept[name] = Compaction(
+            now, since, {part.partition: _or_end(o.offset, ends[name][part.partition]) for part, o in first.items()}
+        )
+    return kept
+
+
+def _topics_of(described: Mapping[Any, Any]) -> Mapping[str, Any]:
+    return next((told for kind, told in described.items() if str(kind).lower().endswith("topic")), {})
+
+
+def _or_end(offset: int, bounds: tuple[int, int]) -> int:
+    return bounds[1] if offset < 0 else offset

@@ -169,17 +169,18 @@ def producer(endpoint: KafkaEndpoint) -> Iterator[Any]:
         client.close(endpoint.timeout)
 
 
-def read_all(endpoint: KafkaEndpoint, topic: str) -> list[Record]:
-    """Every committed record of a topic up to the ends it has now, in order within a partition.
+def read_all(endpoint: KafkaEndpoint, topic: str, ranges: Mapping[int, tuple[int, int]] | None = None) -> list[Record]:
+    """Every committed record of a topic in order within a partition, up to the ends it has now.
 
-    For small, compacted topics (offsets, schema history). Raises TransportError: no such topic, or the
-    ends are not reached within the endpoint's timeout.
+    `ranges` (partition → first offset, end) asks for a part of it. For small topics (offsets, schema history and
+    changes). Raises TransportError: no such topic, or the ends are not reached within the endpoint's timeout.
     """
     from kafka import KafkaConsumer, TopicPartition
 
     where = f"{endpoint.where}, topic {topic}"
     with explaining(where, "read the topic"):
-        partitions = [TopicPartition(topic, number) for number in _partitions(endpoint, topic, where)]
+        numbers = _partitions(endpoint, topic, where) if ranges is None else list(ranges)
+        partitions = [TopicPartition(topic, number) for number in numbers]
         # exactly-once workers write in transactions: what was aborted was never there
         consumer = KafkaConsumer(
             **_options(endpoint),
@@ -190,7 +191,11 @@ def read_all(endpoint: KafkaEndpoint, topic: str) -> list[Record]:
         try:
             consumer.assign(partitions)
             consumer.seek_to_beginning(*partitions)
-            return list(_drain(consumer, partitions, time.monotonic() + endpoint.timeout, where))
+            ends = consumer.end_offsets(partitions)
+            for part, (start, end) in ((part, ranges[part.partition]) for part in partitions if ranges):
+                consumer.seek(part, start)
+                ends[part] = end
+            return list(_drain(consumer, ends, time.monotonic() + endpoint.timeout, where))
         finally:
             consumer.close()
 
@@ -203,9 +208,8 @@ def _partitions(endpoint: KafkaEndpoint, topic: str, where: str) -> list[int]:
     return sorted(int(part["partition_index"]) for part in described["partitions"])
 
 
-def _drain(consumer: Any, partitions: list[Any], deadline: float, where: str) -> Iterator[Record]:
-    ends = consumer.end_offsets(partitions)
-    while any(consumer.position(part) < ends[part] for part in partitions):
+def _drain(consumer: Any, ends: Mapping[Any, int], deadline: float, where: str) -> Iterator[Record]:
+    while any(consumer.position(part) < end for part, end in ends.items()):
         if time.monotonic() > deadline:
             raise TransportError("the end of the topic was not reached in time", where=where, todo="Try again.")
         for part, batch in consumer.poll(timeout_ms=_POLL_MS).items():

@@ -37,11 +37,13 @@ class KafkaConnect:
 
     def names(self) -> tuple[str, ...]:
         """The connectors that exist, sorted."""
-        return tuple(sorted(self._http.call("GET", ("connectors",))))
+        names = self._http.call("GET", ("connectors",))
+        return tuple(sorted(self._shaped(names, isinstance(names, list) and all(isinstance(n, str) for n in names))))
 
     def status(self, name: str) -> Json:
         """State of the connector and its tasks as Connect reports it; traces without secrets."""
         status = self._object("GET", ("connectors", name, "status"))
+        self._shaped(status, _is_status(status))
         for part in (status["connector"], *status["tasks"]):
             if part.get("trace"):
                 part["trace"] = mask_text(part["trace"])
@@ -53,7 +55,9 @@ class KafkaConnect:
 
     def raw_config(self, name: str) -> dict[str, str]:
         """The config with its secrets: only for put_config, never for a log, XCom or report."""
-        return {str(k): str(v) for k, v in self._object("GET", ("connectors", name, "config")).items()}
+        config = self._object("GET", ("connectors", name, "config"))
+        self._shaped(config, all(isinstance(v, str | None) for v in config.values()))
+        return {str(k): str(v) for k, v in config.items()}
 
     def facts(self, name: str) -> ConnectorFacts:
         """What diagnosis needs to know of the connector. Raises ConnectorError."""
@@ -97,6 +101,7 @@ class KafkaConnect:
         secrets = secrets_of(config)
         path = ("connector-plugins", plugin, "config", "validate")
         found = self._http.call("PUT", path, body=dict(config), secrets=secrets)
+        self._shaped(found, isinstance(found, dict))
         values = [entry["value"] for entry in found.get("configs") or () if entry.get("value")]
         faults = [f"{value['name']}: {text}" for value in values for text in value.get("errors") or ()]
         return tuple(mask_text(fault, secrets) for fault in faults)
@@ -159,7 +164,8 @@ class KafkaConnect:
 
     def offsets(self, name: str) -> list[Json]:
         """The stored offsets: [{"partition": {...}, "offset": {...}}]. Connect 3.5+."""
-        return list(self._object("GET", ("connectors", name, "offsets")).get("offsets") or [])
+        found = self._object("GET", ("connectors", name, "offsets")).get("offsets") or []
+        return list(self._shaped(found, isinstance(found, list) and all(map(_is_offset, found))))
 
     def committed_offset(self, name: str, server: str) -> Json | None:
         """The offset value stored for the partition {"server": server} (the topic.prefix), or None."""
@@ -191,6 +197,7 @@ class KafkaConnect:
                     reasons=(error.what,),
                 ) from None
             raise
+        self._shaped(answer, isinstance(answer, dict | None))
         return str((answer or {}).get("message", ""))
 
     def _explained(self, error: ConnectorError, config: Mapping[str, str]) -> ConnectorError:
@@ -227,6 +234,28 @@ class KafkaConnect:
                 todo="Something else answers there: check the URL.",
             )
         return answer
+
+    def _shaped(self, answer: Any, fits: bool) -> Any:
+        if not fits:
+            raise ConnectorError(
+                "the answer is not what Kafka Connect sends there",
+                where=self.endpoint.where,
+                todo="Something else answers there, or a newer Connect: check the URL.",
+            )
+        return answer
+
+
+def _is_status(answer: Json) -> bool:
+    parts = (answer.get("connector"), *(answer["tasks"] if isinstance(answer.get("tasks"), list) else [None]))
+    return all(isinstance(part, dict) and isinstance(part.get("state"), str) for part in parts) and all(
+        isinstance(part.get("id"), int) for part in parts[1:]
+    )
+
+
+def _is_offset(entry: Any) -> bool:
+    if not isinstance(entry, dict) or not isinstance(entry.get("partition"), dict):
+        return False
+    return "offset" in entry and isinstance(entry["offset"], dict | None)
 
 
 def server_of(config: Mapping[str, str]) -> str:

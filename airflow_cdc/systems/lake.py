@@ -18,7 +18,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.update import AssertTableUUID, RemoveSnapshotRefUpdate
 
-from airflow_cdc.core.errors import SinkError
+from airflow_cdc.core.errors import SinkError, StaleHeadError
 from airflow_cdc.core.observation import SinkTableFacts
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.systems.iceberg_catalog import (
@@ -32,7 +32,18 @@ from airflow_cdc.systems.iceberg_catalog import (
     spark_conf,
     write_metadata,
 )
-from airflow_cdc.systems.snapshots import first_snapshot, head_of, lineage, make, newest_stamp, row_count, set_ref
+from airflow_cdc.systems.snapshots import (
+    first_snapshot,
+    head_of,
+    lineage,
+    make,
+    may_hold,
+    newest_stamp,
+    row_count,
+    set_ref,
+    snapshot_at,
+    summary_of,
+)
 from airflow_cdc.systems.spark_types import iceberg_schema
 from airflow_cdc.systems.stage import (
     FOREVER_MS,
@@ -163,6 +174,18 @@ class Lake:
         metadata = self.table(namespace, table).metadata
         return newest_stamp(metadata, head_of(metadata) if snapshot_id is None else snapshot_id)
 
+    def stamped_summary(self, namespace: str, table: str) -> dict[str, str]:
+        """All that the newest stamped commit of main says; {} if there is none."""
+        metadata = self.table(namespace, table).metadata
+        found = newest_stamp(metadata, head_of(metadata))
+        return summary_of(snapshot_at(metadata, found.snapshot_id)) if found else {}
+
+    def stamp_or_mirror(self, namespace: str, table: str, mirror: Stamp | None) -> Stamp | None:
+        """The newest stamp; where expiry took every stamped commit, its mirror, unless main was put back before it."""
+        metadata = self.table(namespace, table).metadata
+        found = newest_stamp(metadata, head_of(metadata))
+        return found or (mirror if mirror is not None and may_hold(metadata, mirror) else None)
+
     def facts(self, namespace: str, table: str) -> SinkTableFacts:
         """Whether the table exists, its head, newest stamp and row count (None where it cannot be told cheaply)."""
         try:
@@ -282,6 +305,15 @@ class Lake:
         table = commit(self.catalog, ident(stage.namespace, stage.table), build, what=f"publish of {snapshot_id}")
         changed = not seen["already"] and seen["schema"] != table.metadata.current_schema_id
         return PublishResult(stage.target, snapshot_id, seen["previous"], seen["already"], changed, seen["over"])
+
+    def publishable(self, stage: Stage) -> bool:
+        """Whether the target still is what the stage began from, up to compaction."""
+        target = self.table(stage.namespace, stage.table).metadata
+        try:
+            check_main(target, stage, stage.base_head, over_compaction=True)
+        except (StaleHeadError, SinkError):
+            return False
+        return True
 
     def drop_stage(self, stage: Stage) -> None:
         """Forget the stage: its catalog entry, the pin on the target, its metadata files. No data is deleted.

@@ -7,7 +7,7 @@ errors are SourceErrors (mysql_errors.py) that say what, where and what to do.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -173,6 +173,18 @@ class MySqlSource:
                 return int(session.row(sql, doing=f"count the rows of {table}")["n"])
             except SourceOutOfTimeError:
                 return None
+
+    def tables_created(self, tables: Iterable[str]) -> dict[str, str]:
+        """`schema.table` → when it was made, which TRUNCATE changes (and so does what rebuilds it)."""
+        sql = "SELECT TABLE_SCHEMA AS s, TABLE_NAME AS t, CAST(CREATE_TIME AS CHAR) AS made FROM information_schema.TABLES WHERE "
+        pairs = [tuple(table.split(".", 1)) for table in tables]
+        if not pairs:
+            return {}
+        condition = " OR ".join(["(TABLE_SCHEMA = %s AND TABLE_NAME = %s)"] * len(pairs))
+        with self.session() as session:
+            values = tuple(part for pair in pairs for part in pair)
+            rows = session.rows(sql + condition, values, doing="read when the tables were made")
+        return {f"{row['s']}.{row['t']}": str(row["made"]) for row in rows if row["made"]}
 
     def xa_pending(self) -> list[XaTransaction]:
         """The prepared XA transactions. Raises MissingPrivilegeError (XA_RECOVER_ADMIN)."""

@@ -59,9 +59,12 @@ class Grants:
                 held = True
         return held
 
-    def missing(self, tables: Iterable[str], *, gtid: bool, hold: bool = True) -> tuple[Need, ...]:
-        """What is missing to recover `tables` ("shop.orders"). `gtid`: gtid_mode is ON."""
+    def missing(
+        self, tables: Iterable[str], *, gtid: bool, hold: bool = True, keyless: Iterable[str] = ()
+    ) -> tuple[Need, ...]:
+        """What is missing to recover `tables` ("shop.orders"). `gtid`: gtid_mode is ON; `keyless`: those without a key."""
         needs = [Need("SELECT", table, "read the table") for table in tables]
+        needs += [Need("LOCK TABLES", table, "read a table without a key at one exact position") for table in keyless]
         needs += [need for need in _NEEDS if not (gtid and need.privilege in _WITHOUT_GTID)]
         needs = [need for need in needs if hold or need.privilege != "BACKUP_ADMIN"]
         return tuple(need for need in needs if not self.has(need.privilege, *_split(need.on)))

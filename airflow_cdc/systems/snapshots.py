@@ -95,10 +95,24 @@ def set_ref(
 def newest_stamp(metadata: TableMetadata, snapshot_id: int | None) -> Stamp | None:
     """The first stamp on the way from a snapshot to its oldest kept ancestor."""
     for snapshot in lineage(metadata, snapshot_id):
-        stamp = Stamp.from_summary(summary_of(snapshot), snapshot.snapshot_id)
+        stamp = Stamp.from_summary(summary_of(snapshot), snapshot.snapshot_id, snapshot.sequence_number)
         if stamp is not None:
             return stamp
     return None
+
+
+def may_hold(metadata: TableMetadata, stamp: Stamp) -> bool:
+    """Whether main can descend from the commit of a mirrored stamp, which is no longer among main's ancestors (INV 2).
+
+    It may have been expired. If it is still kept, or all of main's ancestors are, or the oldest kept one is older than
+    it, then main was put back to before it, and what it stamped is not in the table.
+    """
+    chain = lineage(metadata, head_of(metadata))
+    if not chain or chain[-1].parent_snapshot_id is None or snapshot_at(metadata, stamp.snapshot_id) is not None:
+        return False
+    if chain[-1].parent_snapshot_id == stamp.snapshot_id:
+        return True
+    return stamp.sequence is not None and (chain[-1].sequence_number or 0) > stamp.sequence
 
 
 def row_count(metadata: TableMetadata, snapshot_id: int | None) -> int | None:

@@ -32,6 +32,7 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 
+from airflow_cdc.core.chunk import quote_ident
 from airflow_cdc.core.errors import SinkError, StaleHeadError
 from airflow_cdc.core.stamp import ChunkLedger, Stamp
 from airflow_cdc.systems.iceberg_catalog import Change
@@ -97,7 +98,7 @@ class Stage:
 
     def spark_name(self, catalog: str) -> str:
         """The stage in Spark SQL, quoted."""
-        return ".".join(f"`{part}`" for part in (catalog, STAGE_NAMESPACE, self.name))
+        return ".".join(quote_ident(part) for part in (catalog, STAGE_NAMESPACE, self.name))
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, for the ledger."""

@@ -57,7 +57,7 @@ def files_of(control: Control, pattern: str) -> list[Path]:
 
 
 def test_reading_creates_nothing(control: Control, lake: Lake) -> None:
-    assert control.state() == {"epoch": 0, "lease": None, "recovery": None, "ledger": {}, "stamps": {}}
+    assert control.state() == {"epoch": 0, "lease": None, "recovery": None, "ledger": {}, "stamps": {}, "audit": []}
     assert lake.exists("cdc_control", "shop") is False
 
 
@@ -331,3 +331,12 @@ def test_stamps_are_mirrored(control: Control) -> None:
     assert control.mirrored_stamp("shop.orders") == stamp
     assert control.mirrored_stamp("shop.items") == Stamp(4)
     assert control.mirrored_stamp("shop.none") is None
+
+
+def test_what_people_change_by_hand_leaves_a_line(control: Control) -> None:
+    control.audit("ann", "offset", None, {"file": "b.000001", "pos": 4})
+    control.audit("ben", "offset", {"file": "b.000001", "pos": 4}, {"file": "b.000002", "pos": 4})
+    first, second = control.state()["audit"]
+    assert (first["who"], first["from"], first["to"]["file"]) == ("ann", None, "b.000001")
+    assert (second["who"], second["from"], second["what"]) == ("ben", first["to"], "offset")
+    assert first["at"] <= second["at"]

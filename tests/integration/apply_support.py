@@ -195,7 +195,17 @@ class Bench:
             return spark.createDataFrame(rows, RAW_SCHEMA)
 
         states = {t.name: t.state for t in topics}
-        return ApplyContext(self.spark, self.lake, self.pipeline, epoch, made or settings(), states, read, **more)
+        return ApplyContext(
+            self.spark,
+            self.lake,
+            self.pipeline,
+            epoch,
+            made or settings(),
+            states,
+            read,
+            lambda _topic, _ranges: (),
+            **more,
+        )
 
     def rows(self, stage: Stage) -> list[tuple[Any, ...]]:
         """The stage's rows, sorted."""

@@ -120,6 +120,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory, lake_properties: dict[str, s
 
 def spark_conf(folder: Path, lake_properties: dict[str, str]) -> dict[str, str]:
     """Configuration of a test session; jars come as paths, so that Spark resolves nothing itself."""
+    from airflow_cdc.systems.lake import Lake
+
     return {
         "spark.jars": ",".join(str(jar) for jar in fetch.set_jars("spark")),
         "spark.ui.enabled": "false",
@@ -129,16 +131,9 @@ def spark_conf(folder: Path, lake_properties: dict[str, str]) -> dict[str, str]:
         "spark.driver.memory": "1500m",
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.sql.session.timeZone": "UTC",
         "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
         "spark.sql.shuffle.partitions": "2",
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
-        "spark.sql.catalog.lake.type": "jdbc",
-        "spark.sql.catalog.lake.uri": "jdbc:sqlite:" + lake_properties["uri"].removeprefix("sqlite:///"),
-        "spark.sql.catalog.lake.warehouse": lake_properties["warehouse"],
-        "spark.sql.catalog.lake.jdbc.schema-version": "V1",
-        "spark.sql.catalog.lake.cache-enabled": "false",
+        **Lake("lake", lake_properties).spark_conf(),
     }
 
 

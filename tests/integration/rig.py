@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from airflow_cdc.core.pipeline import ConnectorSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec
+from airflow_cdc.core.pipeline import ConnectorSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec, sink_name
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.table import TableDef
@@ -77,8 +77,9 @@ class Rig:
 
     def stage(self, table: TableDef, label: str = "recov_1_1") -> Stage:
         columns = [(column.name, sink_type(column)) for column in table.mirrored]
-        self.lake.ensure_table(self.schema, table.name, columns)
-        stage = self.lake.stage(self.schema, table.name, label)
+        name = sink_name(table.name)
+        self.lake.ensure_table(self.schema, name, columns)
+        stage = self.lake.stage(self.schema, name, label)
         fit_columns(self.lake, stage, columns)
         return stage
 

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from airflow_cdc.core.errors import LeaseHeldError, SchemaError, SinkError, TransportError
-from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.schema_change import DEFINITION
-from airflow_cdc.core.stamp import Stamp
-from airflow_cdc.core.table import TableDef
-from airflow_cdc.core.types import sink_type
-from airflow_cdc.flows.run import Run
 from airflow_cdc.spark_apps import apply_changes as application
 from airflow_cdc.spark_apps import dead_letters
-from airflow_cdc.spark_apps.apply_changes import apply_changes
 from airflow_cdc.spark_apps.io import kafka_options, read_topics
-from airflow_cdc.spark_apps.merge import append_nothing
-from airflow_cdc.systems.kafka import KafkaEndpoint, KafkaTransport
-from airflow_cdc.systems.kafka_clients import admin, producer
-from tests.integration.apply_support import CONFIG, Topic
+from airflow_cdc.systems.kafka import KafkaEndpoint
+from tests.integration.apply_scene import Scene, delete_before
 from tests.integration.rig import Rig
 
 if TYPE_CHECKING:
@@ -36,74 +27,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:(read_text|open_text) is depreca
 ORDERS = "CREATE TABLE orders (id BIGINT PRIMARY KEY, name VARCHAR(40), qty INT)"
 NAMES = "CREATE TABLE names (code VARCHAR(20) COLLATE utf8mb4_general_ci PRIMARY KEY, n INT)"
 EVENTS = "CREATE TABLE events (kind VARCHAR(20), n INT)"
-
-
-class Connector:
-    """A connector of which only the configuration is asked."""
-
-    def __init__(self, schema: str) -> None:
-        self.settings = {**CONFIG, "database.include.list": schema}
-
-    def raw_config(self, name: str) -> dict[str, str]:
-        return self.settings
-
-
-class Scene:
-    """A database, its topics on the broker, its sink tables, and the run that applies."""
-
-    def __init__(self, rig: Rig, kafka: str, folder: Path) -> None:
-        self.rig, self.transport, self.folder = rig, KafkaTransport(KafkaEndpoint(kafka)), folder
-        self.topics: dict[str, Topic] = {}
-        self.connector = Connector(rig.schema)
-
-    def table(self, ddl: str, *rows: tuple[Any, ...], partitions: int = 1) -> Topic:
-        """A table on both sides, its sink stamped at the start of its new topic."""
-        self.rig.run(ddl)
-        made = self.rig.table(ddl.split()[2])
-        topic = self.topics[made.name] = Topic(made, partitions=partitions)
-        with admin(self.transport.endpoint) as client:
-            wanted = {"num_partitions": partitions, "replication_factor": 1, "configs": {}}
-            client.create_topics({topic.name: wanted}, wait_for_metadata=True)
-        topic.id = poll_until(lambda: self._id(topic.name), timeout=20, what=f"{topic.name} to exist")
-        columns = [(c.name, sink_type(c)) for c in made.mirrored]
-        self.rig.lake.ensure_table(self.rig.schema, made.name, columns)
-        if rows:
-            schema = ", ".join(f"`{name}` {kind}" for name, kind in columns)
-            self.rig.spark.createDataFrame(list(rows), schema).writeTo(self.name(made)).append()
-        offsets = {topic.name: {"id": topic.id, "partitions": {str(p): 0 for p in range(partitions)}}}
-        append_nothing(self.rig.spark, self.name(made), Stamp(0, None, offsets).to_summary())
-        return topic
-
-    def _id(self, name: str) -> str | None:
-        state = self.transport.topic_states([name]).get(name)
-        return state.id if state else None
-
-    def name(self, made: TableDef) -> str:
-        return f"`{self.rig.lake.name}`.`{self.rig.schema}`.`{made.name}`"
-
-    def send(self, topic: Topic) -> None:
-        """Everything new in the topic in memory goes to the broker."""
-        sent = sum(end for _, end in self.transport.topic_states([topic.name])[topic.name].partitions.values())
-        with producer(self.transport.endpoint) as client:
-            for partition, _, key, value in topic.records[sent:]:
-                client.send(topic.name, key=key, value=value, partition=partition)
-            client.flush(30)
-
-    def run(self, *tables: str, run_id: str = "run-1", **options: Any) -> Run:
-        made = self.rig.recovery_run(tables or tuple(self.topics), self.folder, self.connector, self.transport)
-        return replace(made, run_id=run_id, options=options)
-
-    def apply(self, *tables: str, **options: Any) -> dict[str, Any]:
-        """One run of the application; table (without schema) → result."""
-        done = apply_changes(self.run(*tables, **options), self.rig.spark)["tables"]
-        return {name.partition(".")[2]: result for name, result in done.items()}
-
-    def rows(self, table: str) -> list[tuple[Any, ...]]:
-        found = self.rig.lake.read_arrow(self.rig.schema, table).to_pylist()
-        return sorted((tuple(row.values()) for row in found), key=repr)
-
-    def stages(self) -> list[str]:
-        return [stage.label for stage in self.rig.lake.stages(self.rig.schema)]
 
 
 @pytest.fixture
@@ -249,13 +172,6 @@ def test_offsets_that_the_broker_no_longer_has_are_a_gap(scene: Scene) -> None:
     with pytest.raises(TransportError, match="records 0 to 0 are gone"):
         scene.apply()
     assert scene.rows("orders") == []
-
-
-def delete_before(endpoint: KafkaEndpoint, topic: str, offset: int) -> None:
-    from kafka import TopicPartition
-
-    with admin(endpoint) as client:
-        client.delete_records({TopicPartition(topic, 0): offset})
 
 
 def test_empty_ranges_ask_no_broker(spark: SparkSession) -> None:

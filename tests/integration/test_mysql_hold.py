@@ -111,6 +111,26 @@ def test_inv_10_it_lets_go_at_once_when_a_backup_waits_so_that_writes_never_stop
         assert "global read lock" in hold.state.reason
 
 
+def test_inv_10_without_a_look_at_who_waits_every_write_stands_still(
+    source: MySqlSource, mysql: MySqlServer, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same with the rule taken out: the UPDATE waits for as long as the hold lasts."""
+    monkeypatch.setattr(Hold, "_must_end", lambda *_: "")
+    with (
+        source.held("run-9", HoldLimits(every=0.2)) as hold,
+        background(mysql, f"ALTER TABLE {table} ADD COLUMN c INT"),
+    ):
+        until(lambda: hold.state.waiting, "the ALTER waits")
+        with background(mysql, "FLUSH TABLES WITH READ LOCK", "UNLOCK TABLES"):
+            asked = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE = 'Waiting for global read lock'"
+            until(lambda: mysql.execute(asked)[0][0], "the backup waits")
+            with background(mysql, f"UPDATE {table} SET v = v + 1") as updated:
+                until(lambda: mysql.execute(asked)[0][0] >= 2, "the UPDATE waits behind it")
+                assert hold.state.held
+                assert not updated
+                hold.release()
+
+
 def test_inv_10_an_orphan_is_freed_by_the_server(source: MySqlSource, mysql: MySqlServer, table: str) -> None:
     """The owner is silent (SIGSTOP, a lost network): nobody calls tick()."""
     hold = source.hold("run-3", HoldLimits(orphan_after=1))

@@ -24,6 +24,7 @@ from airflow_cdc.spark_apps.progress import Progress
 from airflow_cdc.spark_apps.recover import find_earlier, next_label, recover
 from airflow_cdc.spark_apps.snapshot import chunk_groups, exact_view, read_table
 from airflow_cdc.spark_apps.stage_schema import fit_columns
+from tests.integration.apply_scene import Connector
 from tests.integration.rig import Rig
 
 NUMBERS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})"
@@ -273,7 +274,7 @@ def test_a_stage_takes_over_the_sources_columns(rig: Rig) -> None:
 def recovery(rig: Rig, tmp_path: Path) -> Run:
     """An open recovery over a keyed and a keyless table, W taken."""
     rig.run(ITEMS, FILL_ITEMS, EVENTS, "INSERT INTO events VALUES (1, 'a'), (1, 'a'), (2, NULL)")
-    run = rig.recovery_run(["items", "events"], tmp_path)
+    run = rig.recovery_run(["items", "events"], tmp_path, Connector(rig.schema))
     tables = list(run.pipeline.source.tables)
     run.clients.control.acquire(run.run_id, 600)
     run.clients.control.open_recovery(run.run_id, tables=tables)

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest.mock import create_autospec
 
 import pytest
+
+if TYPE_CHECKING:
+    from .operator_support import Ledger
 
 HOME = tempfile.TemporaryDirectory(prefix="cdc-unit-airflow-")
 os.environ |= {
@@ -69,3 +75,41 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("AIRFLOW__CDC__REGISTRY", str(path))
     monkeypatch.setenv("AIRFLOW__CDC__REPORT_DIR", str(tmp_path / "reports"))
     return path
+
+
+@pytest.fixture
+def step(monkeypatch: pytest.MonkeyPatch, connections: dict[str, str], registry: Path) -> Callable[..., Any]:
+    """Put an autospecced step in the place of `module.name`, answering `facts` (or raising it)."""
+    real: dict[tuple[Any, str], Any] = {}
+
+    def patched(module: Any, name: str, facts: Any) -> Any:
+        made = create_autospec(real.setdefault((module, name), getattr(module, name)))
+        if isinstance(facts, Exception):
+            made.side_effect = facts
+        else:
+            made.return_value = facts
+        monkeypatch.setattr(module, name, made)
+        return made
+
+    return patched
+
+
+@pytest.fixture
+def ledger(monkeypatch: pytest.MonkeyPatch, step: Any) -> Ledger:
+    """The run of the operators under test keeps its ledger here."""
+    # Airflow may only be imported once its settings above stand
+    from airflow_cdc.operators import base
+
+    from .operator_support import Ledger
+
+    made = Ledger()
+
+    class Clients:
+        control = made
+
+    class FakeRun:
+        run_id = "manual__1"
+        clients = Clients()
+
+    monkeypatch.setattr(base, "open_run", create_autospec(base.open_run, return_value=FakeRun()))
+    return made

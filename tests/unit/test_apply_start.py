@@ -7,9 +7,21 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.apply_start import APPLIED, FINGERPRINT, SNAPSHOT_AT, Applied, Start, is_behind, plan_start
-from airflow_cdc.core.errors import SinkError, TransportError, UnknownStateError
-from airflow_cdc.core.observation import TopicState
+from airflow_cdc.core.apply_start import (
+    APPLIED,
+    FINGERPRINT,
+    SNAPSHOT_AT,
+    Applied,
+    DdlLog,
+    Start,
+    check_ddl,
+    is_behind,
+    plan_ddl,
+    plan_start,
+)
+from airflow_cdc.core.ddl import Ddl
+from airflow_cdc.core.errors import SchemaError, SinkError, TransportError, UnknownStateError
+from airflow_cdc.core.observation import Compaction, TopicState
 from airflow_cdc.core.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.table import ColumnDef, TableDef
 
@@ -38,10 +50,18 @@ def plan(table: TableDef = KEYED, **changes: Any) -> Start:
         "state": STATE,
         "upto": {0: 15, 1: 8},
         "epoch": 3,
+        "ddl": DdlLog("p"),
     }
     given |= changes
     return plan_start(
-        table, given["epoch"], given["stamp"], given["summary"], topic="t", state=given["state"], upto=given["upto"]
+        table,
+        given["epoch"],
+        given["stamp"],
+        given["summary"],
+        topic="t",
+        state=given["state"],
+        upto=given["upto"],
+        ddl=given["ddl"],
     )
 
 
@@ -111,7 +131,7 @@ def test_brokers_without_topic_ids() -> None:
 def test_what_the_last_commit_remembers_is_carried_on() -> None:
     applied = Applied({"0": 1}, {"u": [5, 6, 7, 1]}, {"0": {"file": "f"}}, 1)
     start = plan(KEYLESS, summary={APPLIED: applied.to_text(), FINGERPRINT: "f1"})
-    assert start.applied == applied
+    assert start.applied.to_text() == applied.to_text()
     assert start.fingerprint == "f1"
     assert start.past == {0: (1, 10), 1: (8, 8)}
     with pytest.raises(UnknownStateError, match=APPLIED):
@@ -163,3 +183,100 @@ LAST = {"server_id": 1, "file": "bin.000009", "pos": 500, "row": 0, "ts_ms": 100
 def test_inv_18_behind_is_older_in_every_respect(change: dict[str, Any], behind: bool) -> None:
     assert is_behind({"0": LAST}, {"0": {**LAST, **change}}) is behind
     assert not is_behind({}, {"0": {**LAST, **change}})
+
+
+# --- DDL since the stamp ---------------------------------------------------------------------------------------------
+
+DDL_STATE = TopicState("p", "id-p", {0: (0, 9)})
+
+
+def statement(text: str, table: str = "shop.orders", at: str = "x") -> Ddl:
+    return Ddl(frozenset({table}), text, at)
+
+
+def test_the_log_of_schema_changes_is_read_from_the_stamp_and_from_its_beginning_if_not_in_it() -> None:
+    stamped = Stamp(3, W, {"p": {"id": "id-p", "partitions": {"0": 4}}})
+    assert plan_ddl(stamped, "p", DDL_STATE, {0: 7}).ranges == {0: (4, 7)}
+    assert plan_ddl(Stamp(3, W, {}), "p", DDL_STATE, {0: 9}).ranges == {0: (0, 9)}
+    assert plan_ddl(Stamp(3, W, {}), "p", None, {}).empty
+    for state in (None, TopicState("p", "other", {0: (0, 9)})):
+        with pytest.raises(TransportError, match="not the one that was stamped"):
+            plan_ddl(stamped, "p", state, {0: 9})
+    with pytest.raises(TransportError, match="records 4 to 5 are gone"):
+        plan_ddl(stamped, "p", TopicState("p", "id-p", {0: (6, 9)}), {0: 9})
+
+
+def test_the_next_stamp_knows_which_ddl_was_judged() -> None:
+    start = plan(ddl=DdlLog("p", "id-p", {0: (4, 7)}), upto={0: 10, 1: 8})
+    assert (start.empty, start.current) == (True, False)
+    judged = check_ddl(start, [statement("ALTER TABLE t ADD KEY (a)")], "10:00", truncates_seen=False)
+    summary = judged.summary(judged.applied)
+    again = Stamp.from_summary(summary)
+    assert again is not None
+    assert again.offsets["p"] == {"id": "id-p", "partitions": {"0": 7}}
+    remembered = Applied.from_summary(summary)
+    assert remembered is not None
+    assert (remembered.ddl, remembered.created) == (["x"], "10:00")
+
+
+@pytest.mark.parametrize("fingerprint", [None, KEYED.fingerprint])
+def test_inv_13_what_does_not_show_in_the_definition_is_refused(fingerprint: str | None) -> None:
+    summary = {} if fingerprint is None else {FINGERPRINT: fingerprint}
+    with pytest.raises(SchemaError, match="without events by ALTER TABLE t MODIFY a INT"):
+        check_ddl(plan(summary=summary), [statement("ALTER TABLE t MODIFY a INT")], None, truncates_seen=True)
+
+
+def test_inv_13_what_shows_is_left_to_the_definition_and_what_was_hidden_is_not() -> None:
+    start = plan(summary={FINGERPRINT: "older"})
+    added = statement("ALTER TABLE t ADD a INT")
+    assert check_ddl(start, [added], None, truncates_seen=True).applied.ddl == ["x"]
+    with pytest.raises(SchemaError, match="TRUNCATE PARTITION"):
+        check_ddl(start, [added, statement("ALTER TABLE t TRUNCATE PARTITION p")], None, truncates_seen=True)
+
+
+def test_a_repeat_and_another_tables_ddl_mean_nothing() -> None:
+    applied = Applied(ddl=["x"])
+    start = plan(summary={APPLIED: applied.to_text(), FINGERPRINT: KEYED.fingerprint})
+    check_ddl(start, [statement("ALTER TABLE t DROP a")], None, truncates_seen=True)
+    check_ddl(start, [statement("DROP TABLE t", "shop.other", "y")], None, truncates_seen=True)
+
+
+@pytest.mark.parametrize(
+    ("created", "seen", "own", "passes"),
+    [
+        ("10:00", False, False, True),
+        ("11:00", False, False, False),
+        ("11:00", True, False, True),  # truncates come as events
+        ("11:00", False, True, True),  # a statement explains it
+        (None, False, False, True),
+    ],
+)
+def test_inv_13_a_table_that_was_made_anew(created: str | None, seen: bool, own: bool, passes: bool) -> None:
+    start = plan(summary={APPLIED: Applied(created="10:00").to_text()})
+    statements = [statement("ALTER TABLE t ADD KEY (a)")] if own else []
+    if passes:
+        assert check_ddl(start, statements, created, truncates_seen=seen).applied.created == (created or "10:00")
+        return
+    with pytest.raises(SchemaError, match="truncated or rebuilt at 11:00"):
+        check_ddl(start, statements, created, truncates_seen=seen)
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "first", "lost"),
+    [
+        (0, 10, False),  # everything unread is young enough
+        (0, 12, True),
+        (999, 12, True),
+        (1000, 12, False),  # what was appended since the last batch is not older than that
+        (0, 20, True),  # nothing is young enough
+    ],
+)
+def test_inv_17_unread_records_older_than_the_tombstones_are_a_gap(at_ms: int, first: int, lost: bool) -> None:
+    state = TopicState("t", "id-1", {0: (5, 20), 1: (0, 8)}, Compaction(5000, 1000, {0: first, 1: 8}))
+    summary = {APPLIED: Applied(at_ms=at_ms).to_text()}
+    if lost:
+        with pytest.raises(TransportError, match="older than its tombstones are kept"):
+            plan(state=state, summary=summary)
+    else:
+        assert plan(state=state, summary=summary).applied.at_ms == 5000
+    assert plan(state=state, summary=summary, upto={0: 10, 1: 8}).empty

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from getpass import getuser
 from pathlib import Path
 from typing import Any
 from unittest.mock import create_autospec
@@ -301,6 +302,7 @@ class FakeControl:
     def __init__(self) -> None:
         self.recovery: Any = None
         self.leases: list[str] = []
+        self.audited: list[tuple[str, str, Any, Any]] = []
 
     def state(self) -> dict[str, Any]:
         return {"recovery": self.recovery}
@@ -310,6 +312,9 @@ class FakeControl:
 
     def release(self, owner: str) -> None:
         self.leases.append("released")
+
+    def audit(self, who: str, what: str, before: Any, after: Any) -> None:
+        self.audited.append((who, what, before, after))
 
 
 class FakeConnector:
@@ -374,6 +379,8 @@ def test_offset_restore_writes_as_a_transaction_under_the_lease(
     )
     assert shop.clients.connector.stopped
     assert shop.clients.control.leases == ["acquired", "released"]
+    same = {"file": "b.000001", "pos": 4}
+    assert shop.clients.control.audited == [(getuser(), "offset", same, same)]
 
 
 def test_an_offset_that_was_rejected_gives_the_lease_back(cdc: Callable[..., Answer], shop: Any, spec: Any) -> None:

@@ -1,135 +1,38 @@
-"""Operators: resolve, call one step, return plain JSON; and what a Spark driver is told stays secret."""
+"""Operators: resolve, call one step, return plain JSON."""
 
 from __future__ import annotations
 
-import json
-import os
-import stat
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from unittest.mock import create_autospec
 
 import pytest
-from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk import Context
-from airflow.sdk.exceptions import AirflowException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowSkipException
 
-from airflow_cdc import links, spark_main
+from airflow_cdc import links
 from airflow_cdc.core.errors import (
     CdcError,
-    ConfigError,
-    SinkError,
     SourceError,
     UnknownStateError,
     UsageError,
-    VerificationError,
 )
-from airflow_cdc.core.observation import TopicState
 from airflow_cdc.core.report import Verdict
-from airflow_cdc.core.stamp import Stamp
-from airflow_cdc.flows import pending
 from airflow_cdc.flows.run import Run
-from airflow_cdc.hooks.endpoints import resolve_endpoints
-from airflow_cdc.hooks.iceberg import IcebergCatalogHook
-from airflow_cdc.hooks.kafka import CdcKafkaHook
-from airflow_cdc.hooks.kafka_connect import KafkaConnectHook
-from airflow_cdc.hooks.mysql import CdcMySqlHook
 from airflow_cdc.operators import (
     approval,
-    base,
     connector,
     diagnose,
     hold,
     offset,
     open,  # noqa: A004 - the module's name
-    private,
     publish,
     report,
-    spark,
     watermark,
 )
-from airflow_cdc.registry import load_registry
 
 from .conftest import SECRETS
-
-DECISION: dict[str, Any] = {
-    "pipeline": "shop",
-    "pipeline_hash": "h",
-    "tables": ["shop.orders"],
-    "diagnosis": {
-        "code": "BINLOG_PURGED",
-        "description": "The binlog was purged.",
-        "evidence": {"oldest file": "binlog.000009"},
-        "strategies": ["full_snapshot"],
-        "runbook": "docs/problems.md#binlog_purged",
-    },
-    "plan": {
-        "strategy": "full_snapshot",
-        "steps": [],
-        "data_loss": "nothing",
-        "destructive": False,
-        "needs_approval": False,
-        "reason": "BINLOG_PURGED: read again",
-        "refused": False,
-    },
-}
-
-
-def decided(code: str = "BINLOG_PURGED", **plan: Any) -> dict[str, Any]:
-    """A decision with some of its plan replaced."""
-    return {**DECISION, "diagnosis": {**DECISION["diagnosis"], "code": code}, "plan": {**DECISION["plan"], **plan}}
-
-
-class TaskInstance:
-    """The part of a running task instance that operators use."""
-
-    try_number = 2
-
-    def __init__(self, xcom: dict[str, Any] | None = None) -> None:
-        self.xcom = xcom or {}
-        self.pushed: dict[str, Any] = {}
-
-    def xcom_pull(self, task_ids: str) -> Any:
-        return self.xcom.get(task_ids)
-
-    def xcom_push(self, key: str, value: Any) -> None:
-        self.pushed[key] = value
-
-
-class Task:
-    """A task of a DAG whose only relative is named."""
-
-    def get_flat_relatives(self, upstream: bool) -> list[str]:
-        return [] if upstream else ["the rest"]
-
-
-def context(xcom: dict[str, Any] | None = None, **params: Any) -> Context:
-    made = {"run_id": "manual__1", "ti": TaskInstance(xcom), "params": params, "task": Task()}
-    return cast("Context", made)
-
-
-def ti(made: Context) -> TaskInstance:
-    return cast("TaskInstance", made["ti"])
-
-
-@pytest.fixture
-def step(monkeypatch: pytest.MonkeyPatch, connections: dict[str, str], registry: Path) -> Callable[..., Any]:
-    """Put an autospecced step in the place of `module.name`, answering `facts` (or raising it)."""
-    real: dict[tuple[Any, str], Any] = {}
-
-    def patched(module: Any, name: str, facts: Any) -> Any:
-        made = create_autospec(real.setdefault((module, name), getattr(module, name)))
-        if isinstance(facts, Exception):
-            made.side_effect = facts
-        else:
-            made.return_value = facts
-        monkeypatch.setattr(module, name, made)
-        return made
-
-    return patched
-
+from .operator_support import DECISION, Ledger, context, decided, shown, ti
 
 STEPS: list[tuple[Any, str, Any]] = [
     (connector.connector, "stop", connector.StopConnectorOperator),
@@ -176,109 +79,6 @@ def test_a_table_of_another_pipeline_is_one_clear_error(step: Any) -> None:
 def test_an_unknown_pipeline_is_one_clear_error(step: Any) -> None:
     with pytest.raises(UsageError, match=r"no pipeline 'shops' \(.*pipelines.yaml\)\. Did you mean 'shop'"):
         diagnose.CdcDiagnoseOperator(task_id="t", pipeline="shops").execute(context())
-
-
-# ---- connections ----------------------------------------------------------------------------------
-
-
-def test_endpoints_of_a_pipeline(connections: dict[str, str], registry: Path) -> None:
-    found = resolve_endpoints(load_registry(registry)["shop"])
-    assert (found.mysql.host, found.mysql.port, found.mysql.user) == ("db", 3306, "cdc")
-    assert found.connect.url == "http://connect:8083"
-    assert found.kafka.bootstrap == "broker:9092"
-    assert found.kafka.security["sasl.password"] == SECRETS["kafka"]
-    assert (found.lake.name, found.lake.properties["type"]) == ("lake", "sql")
-    assert not any(secret in repr(found) for secret in SECRETS.values())
-
-
-def test_missing_connections_are_one_error_that_says_what_to_create(
-    connections: dict[str, str], registry: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pipeline = load_registry(registry)["shop"]
-    monkeypatch.delenv("AIRFLOW_CONN_SHOP_MYSQL")
-    with pytest.raises(
-        ConfigError, match=r"^connection 'shop_mysql' is not defined \(pipeline shop.*--conn-type cdc_mysql"
-    ):
-        resolve_endpoints(pipeline)
-    monkeypatch.delenv("AIRFLOW_CONN_LAKE")
-    with pytest.raises(
-        ConfigError, match=r"2 connections are not usable: .*'shop_mysql'.*'lake'.*--conn-type iceberg_catalog"
-    ):
-        resolve_endpoints(pipeline)
-
-
-def conn(monkeypatch: pytest.MonkeyPatch, **fields: Any) -> str:
-    monkeypatch.setenv("AIRFLOW_CONN_C", json.dumps(fields))
-    return "c"
-
-
-@pytest.mark.parametrize(
-    ("extra", "ssl"),
-    [
-        ({}, None),
-        ({"ssl_mode": "disabled"}, {"mode": "disabled"}),
-        ({"ssl_mode": "VERIFY-CA", "ssl_ca": "/ca.pem"}, {"mode": "verify_ca", "ca": "/ca.pem"}),
-        ({"ssl": {"ca": "/ca.pem", "cert": "/c.pem"}}, {"ca": "/ca.pem", "cert": "/c.pem"}),
-        ({"ssl": '{"ca": "/ca.pem"}'}, {"ca": "/ca.pem"}),
-    ],
-)
-def test_tls_of_a_mysql_connection(extra: dict[str, Any], ssl: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = conn(monkeypatch, conn_type="mysql", host="db", port=3307, login="u", password="p", extra=extra)
-    endpoint = CdcMySqlHook(made).endpoint()
-    assert (endpoint.port, endpoint.ssl) == (3307, ssl)
-
-
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({"conn_type": "postgres", "host": "db"}, "type 'postgres'.*Change its type to cdc_mysql or mysql"),
-        ({"conn_type": "mysql", "login": "u"}, "host is empty"),
-        ({"conn_type": "mysql", "host": "db"}, "login is empty"),
-        (
-            {"conn_type": "mysql", "host": "db", "login": "u", "extra": {"ssl_mode": "on"}},
-            "ssl_mode is 'on'.*verify_ca",
-        ),
-        ({"conn_type": "mysql", "host": "db", "login": "u", "extra": {"ssl": "{"}}, "ssl is not JSON"),
-        (
-            {"conn_type": "mysql", "host": "db", "login": "u", "extra": {"read_timeout": "soon"}},
-            "read_timeout is 'soon'",
-        ),
-    ],
-)
-def test_a_bad_mysql_connection_says_what_is_wrong(
-    fields: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(ConfigError, match=said):
-        CdcMySqlHook(conn(monkeypatch, **fields)).endpoint()
-
-
-@pytest.mark.parametrize(
-    ("fields", "url"),
-    [
-        ({"host": "c"}, "http://c:8083"),
-        ({"host": "c", "port": 80, "schema": "https"}, "https://c:80"),
-        ({"host": "https://c/prefix"}, "https://c/prefix"),
-    ],
-)
-def test_url_of_a_connect_connection(fields: dict[str, Any], url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = conn(monkeypatch, conn_type="kafka_connect", extra={"verify": "false"}, **fields)
-    endpoint = KafkaConnectHook(made).endpoint()
-    assert (endpoint.url, endpoint.verify) == (url, False)
-
-
-def test_host_and_port_make_a_kafka_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    endpoint = CdcKafkaHook(conn(monkeypatch, conn_type="kafka", host="b", port=9093)).endpoint()
-    assert (endpoint.bootstrap, dict(endpoint.security)) == ("b:9093", {})
-
-
-def test_secrets_of_a_catalog_stand_in_the_password_field(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = conn(
-        monkeypatch, conn_type="iceberg_catalog", host="https://x", login="id", password="s", extra={"type": "rest"}
-    )
-    endpoint = IcebergCatalogHook(made).endpoint()
-    assert endpoint.properties == {"type": "rest", "uri": "https://x", "credential": "id:s"}
-    with pytest.raises(ConfigError, match="neither type nor uri"):
-        IcebergCatalogHook(conn(monkeypatch, conn_type="iceberg_catalog")).endpoint()
 
 
 # ---- diagnose, approve, open ----------------------------------------------------------------------
@@ -378,41 +178,6 @@ def test_restarts_only_if_the_plan_says_so(step: Any) -> None:
 # ---- hold, report ---------------------------------------------------------------------------------
 
 
-class Ledger:
-    """A control table of which only the ledger is used."""
-
-    def __init__(self) -> None:
-        self.kept: dict[str, Any] = {}
-        self.broken = False
-
-    def ledger_get(self, run_id: str) -> dict[str, Any]:
-        if self.broken:
-            raise SinkError("the catalog is away")
-        return self.kept
-
-    def state(self) -> Any:
-        return {"recovery": None}
-
-    def ledger_set(self, run_id: str, key: str, value: Any) -> None:
-        self.kept[key] = value
-
-
-@pytest.fixture
-def ledger(monkeypatch: pytest.MonkeyPatch, step: Any) -> Ledger:
-    """The run of the operators under test keeps its ledger here."""
-    made = Ledger()
-
-    class Clients:
-        control = made
-
-    class FakeRun:
-        run_id = "manual__1"
-        clients = Clients()
-
-    monkeypatch.setattr(base, "open_run", create_autospec(base.open_run, return_value=FakeRun()))
-    return made
-
-
 def test_the_teardown_ends_the_hold_of_its_own_try_only(step: Any, ledger: Ledger) -> None:
     flow = step(hold, "hold", {"state": "released"})
     hold.HoldBinlogOperator(task_id="h", pipeline="shop").execute(context())
@@ -457,250 +222,9 @@ def test_address_of_a_page(location: str, url: str, address: str, monkeypatch: p
     assert links.web_address(location, "/r/") == address
 
 
-# ---- Spark ----------------------------------------------------------------------------------------
-
-
-class Submitted:
-    """What spark-submit was given, and what the driver finds there."""
-
-    def __init__(self) -> None:
-        self.command: list[str] = []
-        self.env: dict[str, str] = {}
-        self.settings: dict[str, Any] = {}
-        self.modes: tuple[int, int] = (0, 0)
-        self.path = Path()
-        self.result: dict[str, Any] = {"rows": 3}
-        self.fails = False
-
-    def submit(self, hook: SparkSubmitHook, application: str = "", **kwargs: Any) -> None:
-        self.command = hook._build_spark_submit_command(application)
-        self.env = dict(hook._env or {})
-        self.path = Path(self.command[-1])
-        self.modes = stat.S_IMODE(self.path.stat().st_mode), stat.S_IMODE(self.path.parent.stat().st_mode)
-        self.settings = json.loads(self.path.read_text())
-        (self.path.parent / spark_main.RESULT_NAME).write_text(json.dumps(self.result))
-        if self.fails:
-            raise AirflowException("Cannot execute: spark-submit. Error code is: 1.")
-
-
-@pytest.fixture
-def submitted(monkeypatch: pytest.MonkeyPatch, connections: dict[str, str], registry: Path) -> Submitted:
-    """spark-submit, seen from its command line."""
-    made = Submitted()
-    monkeypatch.setattr(
-        SparkSubmitHook, "submit", lambda hook, application="", **kw: made.submit(hook, application, **kw)
-    )
-    return made
-
-
-def operator(**kwargs: Any) -> spark.CdcSparkOperator:
-    return spark.CdcSparkOperator(**{"task_id": "t", "app": "recover", "pipeline": "shop", **kwargs})
-
-
-def test_a_driver_is_told_everything_in_a_private_file_and_nothing_elsewhere(
-    submitted: Submitted, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AIRFLOW__CDC__SPARK_JARS", "/jars/a.jar,/jars/b.jar")
-    monkeypatch.setenv("AIRFLOW__CDC__SPARK_CONF", '{"spark.driver.memory": "2g"}')
-    task = operator(conf={"spark.x": "1"})
-    assert task.execute(context(note="why")) == {"rows": 3}
-    assert submitted.modes == (0o600, 0o700)
-    assert submitted.settings["endpoints"]["mysql"]["password"] == SECRETS["mysql"]
-    assert submitted.settings["pipeline"]["name"] == "shop"
-    told = {key: submitted.settings[key] for key in ("run_id", "try_number", "options")}
-    assert told == {"run_id": "manual__1", "try_number": 2, "options": {"note": "why"}}
-    assert not submitted.path.parent.exists()
-
-    command = submitted.command
-    assert command[command.index("--master") + 1] == "local[1]"
-    assert command[command.index("--jars") + 1] == "/jars/a.jar,/jars/b.jar"
-    assert {"spark.driver.memory=2g", "spark.x=1", "spark.ui.enabled=false"} <= set(command)
-    assert command[-4:] == [str(Path(spark_main.__file__).resolve()), "recover", "--settings", str(submitted.path)]
-    assert submitted.env["PYSPARK_PYTHON"] == submitted.env["PYSPARK_DRIVER_PYTHON"] == sys.executable
-    rendered = json.dumps([getattr(task, name, None) for name in task.template_fields], default=str)
-    for secret in SECRETS.values():
-        assert secret not in f"{command}{submitted.env}{rendered}{vars(task)}"
-
-
-def test_packages_only_count_without_jars(submitted: Submitted, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AIRFLOW__CDC__SPARK_PACKAGES", "a:b:1")
-    operator().execute(context())
-    assert submitted.command[submitted.command.index("--packages") + 1] == "a:b:1"
-    monkeypatch.setenv("AIRFLOW__CDC__SPARK_JARS", "/jars/a.jar")
-    operator().execute(context())
-    assert "--packages" not in submitted.command
-
-
-def test_a_bad_spark_conf_is_a_clear_error(submitted: Submitted, monkeypatch: pytest.MonkeyPatch) -> None:
-    for text in ("[1]", "memory=2g"):
-        monkeypatch.setenv("AIRFLOW__CDC__SPARK_CONF", text)
-        with pytest.raises(ConfigError, match=r"spark_conf is not a JSON object \(airflow.cfg \[cdc\] spark_conf\)"):
-            operator().execute(context())
-
-
-def test_the_error_of_the_driver_is_the_error_of_the_task(submitted: Submitted) -> None:
-    submitted.fails = True
-    submitted.result = {"error": SourceError("W is gone", where="db:3306", todo="Clear it.").to_json()}
-    with pytest.raises(SourceError, match=r"^W is gone \(db:3306\)\. Clear it\.$"):
-        operator().execute(context())
-    assert not submitted.path.parent.exists()
-    submitted.result = {}
-    with pytest.raises(AirflowException, match="Error code is: 1"):
-        operator().execute(context())
-
-
-def test_an_error_of_the_driver_keeps_what_it_knows(submitted: Submitted) -> None:
-    submitted.fails = True
-    submitted.result = {"error": VerificationError("settled too late", verdict="INCONCLUSIVE").to_json()}
-    with pytest.raises(VerificationError) as raised:
-        operator(app="verify").execute(context())
-    assert raised.value.verdict == "INCONCLUSIVE"
-    submitted.result = {"error": {"error": "OfTheApplication", "what": "odd", "where": "", "todo": "", "more": 1}}
-    with pytest.raises(CdcError, match=r"^odd$"):
-        operator().execute(context())
-
-
-@pytest.mark.parametrize(
-    ("waiting", "said"),
-    [
-        ({"recovery": "manual__7", "tables": ["shop.orders"], "dead_letters": 0}, "manual__7 is open"),
-        ({"recovery": None, "tables": [], "dead_letters": 0}, "nothing to apply"),
-    ],
-)
-def test_no_driver_is_started_for_nothing(waiting: dict[str, Any], said: str, submitted: Submitted, step: Any) -> None:
-    step(spark, "pending", waiting)
-    with pytest.raises(AirflowSkipException, match=said):
-        spark.ApplyChangesOperator(task_id="t", pipeline="shop").execute(context())
-    assert submitted.command == []
-
-
-def test_changes_dead_letters_and_a_replay_start_one(submitted: Submitted, step: Any) -> None:
-    asked = step(spark, "pending", {"recovery": None, "tables": [], "dead_letters": 2})
-    task = spark.ApplyChangesOperator(task_id="t", pipeline="shop")
-    assert task.execute(context()) == {"rows": 3}
-    assert submitted.command[-3] == "apply_changes"
-    task.execute(context(replay=True, tables=["shop.orders"]))
-    assert asked.call_count == 1
-    assert submitted.settings["options"] == {"replay": True, "tables": ["shop.orders"]}
-
-
-def test_dead_letters_tried_too_often_start_none() -> None:
-    from airflow_cdc.spark_apps import dead_letters
-
-    assert pending.MAX_ATTEMPTS == dead_letters.MAX_ATTEMPTS
-
-
-TOPIC = TopicState("shop.shop.orders", "id1", {0: (0, 10), 1: (5, 7)})
-AT_END = {TOPIC.name: {"id": "id1", "partitions": {"0": 10, "1": 7}}}
-
-
-@pytest.mark.parametrize(
-    ("stamp", "state", "caught_up"),
-    [
-        (Stamp(3, None, AT_END), TOPIC, True),
-        (Stamp(2, None, AT_END), TOPIC, False),
-        (None, TOPIC, False),
-        (Stamp(3, None, AT_END), None, False),
-        (Stamp(3, None, {}), TOPIC, False),
-        (Stamp(3, None, {TOPIC.name: {"id": "id1", "partitions": {"0": 10, "1": 6}}}), TOPIC, False),
-        (Stamp(3, None, {TOPIC.name: {"id": "id1", "partitions": {"0": 10}}}), TOPIC, False),
-        (Stamp(3, None, {TOPIC.name: {"id": "id0", "partitions": {"0": 10, "1": 7}}}), TOPIC, False),
-    ],
-)
-def test_only_a_stamp_at_the_very_end_means_nothing_to_do(stamp: Any, state: Any, caught_up: bool) -> None:
-    assert pending.caught_up(stamp, 3, TOPIC.name, state) is caught_up
-
-
-def test_a_missing_spark_connection_does_not_mean_yarn(submitted: Submitted, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("AIRFLOW_CONN_SHOP_SPARK")
-    with pytest.raises(ConfigError, match=r"'shop_spark' is not defined.*airflow connections add shop_spark"):
-        operator().execute(context())
-    assert submitted.command == []
-
-
-def test_what_cannot_work_is_refused_before_it_starts(submitted: Submitted) -> None:
-    with pytest.raises(ConfigError, match=r"no Spark application 'recovery'.*recover, verify, apply_changes"):
-        operator(app="recovery").execute(context())
-    with pytest.raises(ConfigError, match="deploy-mode to client"):
-        operator(deploy_mode="cluster").execute(context())
-    assert submitted.command == []
-
-
-def test_a_folder_others_can_read_is_refused(tmp_path: Path) -> None:
-    base_dir = tmp_path / "shared"
-    base_dir.mkdir(mode=0o755)
-    with pytest.raises(ConfigError, match="could be read by others"), private.private_settings({}, base_dir):
-        pass
-    assert list(base_dir.iterdir()) == []
-
-
-def test_what_a_killed_task_left_is_removed_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    root = tmp_path / "private"
-    root.mkdir(mode=0o700)
-    dead, fresh, alive = (root / name for name in ("999999999-a", "999999998-b", f"{os.getpid()}-c"))
-    for folder in (dead, fresh, alive):
-        folder.mkdir()
-    os.utime(dead, (0, 0))
-    os.utime(alive, (0, 0))
-    with private.private_settings({"a": 1}, root) as path:
-        assert json.loads(path.read_text()) == {"a": 1}
-    assert {folder.name for folder in root.iterdir()} == {fresh.name, alive.name}
-
-
-def write(folder: Path, payload: dict[str, Any]) -> Path:
-    path = folder / private.SETTINGS_NAME
-    path.write_text(json.dumps(payload))
-    return path
-
-
-@pytest.mark.parametrize(
-    ("body", "status", "result"),
-    [
-        ("return {'rows': settings['n']}", 0, {"rows": 7}),
-        ("return None", 0, {}),
-        (
-            "raise UnknownStateError('no answer', where='db')",
-            3,
-            {"error": {"error": "UnknownStateError", "what": "no answer", "where": "db", "todo": ""}},
-        ),
-    ],
-)
-def test_the_launcher_runs_the_application_and_deletes_the_settings(
-    body: str, status: int, result: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    package = tmp_path / "fake"
-    package.mkdir()
-    (package / "cdc_fake_app.py").write_text(
-        f"from airflow_cdc.core.errors import UnknownStateError\ndef main(settings):\n    {body}\n"
-    )
-    monkeypatch.syspath_prepend(str(package))
-    monkeypatch.setattr(spark_main.importlib, "import_module", lambda _name: _fresh("cdc_fake_app"))
-    path = write(tmp_path, {"n": 7})
-    assert spark_main.main(["recover", "--settings", str(path)]) == status
-    assert not path.exists()
-    assert spark_main.read_result(path) == result
-
-
-def _fresh(name: str) -> Any:
-    sys.modules.pop(name, None)
-    return __import__(name)
-
-
-def shown(operator: Any) -> dict[str, str]:
-    return {link.name: link.get_link(operator, ti_key=cast("Any", None)) for link in operator.operator_extra_links}
-
-
 def test_the_report_is_linked_from_the_task_that_wrote_it(step: Any, ledger: Ledger, tmp_path: Path) -> None:
     step(report, "report", {"page": f"{tmp_path}/reports/shop/1/report.html", "verdict": "MATCH"})
     operator = report.ReportOperator(task_id="t", pipeline="shop")
     assert shown(operator) == {"Recovery report": ""}
     operator.execute(context({"diagnose": DECISION}))
     assert shown(operator) == {"Recovery report": f"file://{tmp_path}/reports/shop/1/report.html"}
-
-
-def test_the_data_docs_are_linked_from_the_verification(submitted: Submitted) -> None:
-    submitted.result = {"data_docs": "/r/index.html"}
-    verify = operator(app="verify")
-    verify.execute(context())
-    assert shown(verify) == {"Data Docs": "file:///r/index.html"}
-    assert operator(app="recover").operator_extra_links == ()

@@ -1,0 +1,131 @@
+"""The application `verify`: it catches up, compares, and says what may be published."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_cdc.core.errors import VerificationError
+from airflow_cdc.core.observation import TopicState
+from airflow_cdc.spark_apps import verify as application
+from airflow_cdc.systems.kafka import KafkaEndpoint
+from tests.integration import apply_support
+from tests.integration.rig import Rig
+from tests.integration.verify_support import (
+    FILL,
+    ORDERS,
+    Scene,
+    five_changes,
+    reader,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+class FakeConnect:
+    """A connector that has always read everything."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.rig = rig
+
+    def raw_config(self, _name: str) -> dict[str, str]:
+        return {**apply_support.CONFIG, "database.include.list": self.rig.schema}
+
+    def committed_offset(self, _name: str, _server: str) -> dict[str, Any]:
+        at = self.rig.source.position()
+        return {"file": at.file, "pos": at.pos, "gtids": str(at.gtids), "ts_sec": 1}
+
+
+class FakeTransport:
+    """Topics in memory."""
+
+    endpoint = KafkaEndpoint("127.0.0.1:1")
+
+    def __init__(self, topics: Mapping[str, apply_support.Topic]) -> None:
+        self.topics = topics
+
+    def topic_states(self, names: list[str]) -> dict[str, TopicState]:
+        return {name: self.topics[name].state for name in names if name in self.topics}
+
+    def schema_changes(self, _topic: str, _ranges: Any) -> list[Any]:
+        return []
+
+
+@pytest.fixture
+def recovered(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[Any, Scene]]:
+    """A recovery of `orders` whose stage is read and whose connector is resumed; changes wait in the topic."""
+
+    def make() -> tuple[Any, Scene]:
+        rig.run(ORDERS, FILL)
+        table = rig.table("orders")
+        topic = apply_support.Topic(table)
+        transport = FakeTransport({topic.name: topic})
+        run = rig.recovery_run(["orders"], tmp_path, FakeConnect(rig), transport)
+        run.clients.control.acquire(run.run_id, 600)
+        epoch = run.clients.control.open_recovery(run.run_id, tables=[table.full_name])
+        taken = rig.source.watermark()
+        fence = {topic.name: {"id": topic.id, "partitions": {"0": 0}}}
+        reading = replace(rig.reading(table, taken, f"recov_{epoch}_1"))
+        stamp = replace(reading.stamp, epoch=epoch, offsets=fence)
+        head = application_read(rig, replace(reading, stamp=stamp))
+        run.clients.control.patch_recovery(
+            run.run_id,
+            watermark=taken.to_json(),
+            fence=fence,
+            stages={table.full_name: {"label": reading.stage.label, "rows": 1000, "snapshot_id": head}},
+            resumed_at="2026-11-21T10:00:00+00:00",
+        )
+        monkeypatch.setattr(application, "read_topics", lambda spark, _endpoint, ranges: reader(topic)(spark, ranges))
+        return run, Scene(rig, table, reading.stage, head, topic)
+
+    return make
+
+
+def application_read(rig: Rig, reading: Any) -> int:
+    from airflow_cdc.spark_apps.progress import Progress
+    from airflow_cdc.spark_apps.snapshot import read_table
+
+    return read_table(rig.tools(), reading, Progress({reading.table.full_name: 0}))
+
+
+def test_the_application_catches_up_compares_and_says_what_may_be_published(
+    recovered: Callable[[], tuple[Any, Scene]],
+) -> None:
+    run, made = recovered()
+    five_changes(made)
+    facts = application.verify(run, made.rig.spark, {})
+    assert facts["verdict"] == "MATCH"
+    told = run.clients.control.state()["recovery"]["verified"][made.table.full_name]
+    assert told["verdict"] == "MATCH"
+    assert told["snapshot_id"] == told["compared_at"]["snapshot_id"] == made.rig.lake.stage_head(made.stage)
+    assert (told["source_rows"], told["sink_rows"]) == (1000, 1000)
+    assert Path(facts["data_docs"]).exists()
+    assert json.loads((Path(facts["data_docs"]).parent.parent / "verify.json").read_text())["verdict"] == "MATCH"
+    assert run.clients.control.ledger_get(run.run_id)["verify"]["tables"] == {made.table.full_name: "MATCH"}
+
+
+def test_a_wrong_row_in_the_branch_is_named_and_nothing_may_be_published(
+    recovered: Callable[[], tuple[Any, Scene]],
+) -> None:
+    run, made = recovered()
+    made.sink("UPDATE {} SET qty = 77 WHERE id = 400")
+    with pytest.raises(VerificationError, match=r"orders is MISMATCH .*different: 400") as caught:
+        application.verify(run, made.rig.spark, {})
+    assert caught.value.verdict == "MISMATCH"
+    told = run.clients.control.state()["recovery"]["verified"][made.table.full_name]
+    assert (told["verdict"], told["different"], told["samples"]) == ("MISMATCH", 1, ["different: 400"])
+
+
+def test_verify_waits_for_the_connector_and_no_longer(recovered: Callable[[], tuple[Any, Scene]]) -> None:
+    run, made = recovered()
+    run.clients.control.patch_recovery(run.run_id, resumed_at=None)
+    with pytest.raises(Exception, match="the connector to be resumed"):
+        application.verify(run, made.rig.spark, {"resume_seconds": 1})
+    run.clients.control.patch_recovery(run.run_id, resumed_at="2026-11-21T10:00:00+00:00")
+    application.wait_resumed(run, 1)

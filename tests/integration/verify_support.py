@@ -1,0 +1,147 @@
+"""One table read into a stage, with a topic in memory for what happens afterwards: what comparisons are tried on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from airflow_cdc.core.report import Verdict
+from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.verdict import table_verdict
+from airflow_cdc.spark_apps.envelope import RAW_SCHEMA
+from airflow_cdc.spark_apps.settle import judge
+from airflow_cdc.spark_apps.sides import SinkView
+from airflow_cdc.spark_apps.tail import Topic
+from airflow_cdc.spark_apps.verify_core import Outcome, Reached, Subject, compare_tables
+from airflow_cdc.systems.stage import Stage
+from tests.integration import apply_support
+from tests.integration.rig import Rig
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from airflow_cdc.spark_apps.io import Ranges
+
+NUMBERS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})"
+ORDERS = "CREATE TABLE orders (id BIGINT PRIMARY KEY, name VARCHAR(40), qty INT, doc JSON)"
+FILL = (
+    f"INSERT INTO orders {NUMBERS.format(1000)} SELECT i, CONCAT('n', i), i % 9, JSON_OBJECT('b', i, 'a', 1.5) FROM n"
+)
+
+PLAIN = "CREATE TABLE plain (id BIGINT PRIMARY KEY, name VARCHAR(40))"
+EVENTS = "CREATE TABLE events (kind VARCHAR(20), n INT)"
+FILL_EVENTS = f"INSERT INTO events {NUMBERS.format(300)} SELECT ELT(1 + i % 3, 'a', 'b', NULL), i % 50 FROM n"
+GTID_UUID = apply_support.UUID
+
+
+@dataclass(slots=True)
+class Scene:
+    """One table read into a stage, and a topic in memory for what happens afterwards."""
+
+    rig: Rig
+    table: TableDef
+    stage: Stage
+    head: int
+    events: apply_support.Topic
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    start: int | None = None
+    reached: int = 0
+
+    def source(self, statement: str) -> None:
+        """A change of the source alone."""
+        self.rig.run(statement)
+
+    def sink(self, statement: str) -> None:
+        """A change of the stage alone; what is compared is the stage after it."""
+        self.rig.spark.sql(statement.replace("{}", self.stage.spark_name(self.rig.lake.name)))
+        self.head = self.rig.lake.stage_head(self.stage)
+
+    def reach(self, hook: Callable[[int], None] = lambda _: None) -> Reached:
+        """The position and the ends at one instant."""
+        hook(self.reached)
+        self.reached += 1
+        with self.lock:
+            return Reached(self.rig.source.position(), self.events.upto)
+
+    def compare(self, hook: Callable[[int], None] = lambda _: None) -> Outcome:
+        """Compare the stage's head with the source; the topic's present ends are those that the stage holds.
+
+        `hook(n)` is called before the n-th look at the source's position, so between reading and judging.
+        """
+        ends = self.events.upto[self.events.name]
+        if self.start is not None:
+            ends = {0: self.start}
+        begun = Reached(self.rig.source.position(), self.events.upto)
+        subject = Subject(
+            self.table,
+            SinkView(self.rig.spark, self.stage.spark_name(self.rig.lake.name), self.head),
+            Topic(self.table, self.events.name, {0: 0}, settings_for(self.table), reader(self.events)),
+            ends,
+            begun.position,
+            1000,
+        )
+        watermark = self.rig.source.watermark()
+        found = compare_tables(
+            self.rig.source, [subject], judge, lambda: self.reach(hook), watermark=watermark, start=begun
+        )
+        return found[0]
+
+    def verdict(self, hook: Callable[[int], None] = lambda _: None) -> tuple[Verdict, Outcome]:
+        outcome = self.compare(hook)
+        return table_verdict(outcome.tally, outcome.doubts), outcome
+
+
+def settings_for(table: TableDef) -> Any:
+    return apply_support.settings(database__include__list=table.schema)
+
+
+def reader(events: apply_support.Topic) -> Callable[[SparkSession, Ranges], DataFrame]:
+    """Records of the topic in memory, as Kafka would give them."""
+
+    def read(spark: SparkSession, ranges: Ranges) -> DataFrame:
+        wanted = ranges.get(events.name, {})
+        rows = [
+            (events.name, p, o, None if k is None else bytearray(k), None if v is None else bytearray(v))
+            for p, o, k, v in list(events.records)
+            if p in wanted and wanted[p][0] <= o < wanted[p][1]
+        ]
+        return spark.createDataFrame(rows, RAW_SCHEMA)
+
+    return read
+
+
+def make_scene(rig: Rig, name: str, *statements: str) -> Scene:
+    """The table made by the statements and read into a stage."""
+    rig.run(*statements)
+    table = rig.table(name)
+    stage, head = rig.snapshot(table)
+    return Scene(rig, table, stage, head, apply_support.Topic(table))
+
+
+def counts(outcome: Outcome) -> tuple[int, int, int, int]:
+    tally = outcome.tally
+    return tally.missing, tally.ghosts, tally.different, tally.unsettled
+
+
+def order(number: int, **changes: Any) -> dict[str, Any]:
+    """A row of `orders` as an event carries it."""
+    return {"id": number, "name": f"n{number}", "qty": number % 9, "doc": f'{{"a":1.5,"b":{number}}}', **changes}
+
+
+def five_changes(made: Scene) -> None:
+    """An update, a delete, an insert, a changed key, and a delete with a new insert, in source and topic."""
+    made.source("UPDATE orders SET qty = 50 WHERE id = 10")
+    made.events.update(order(10), **order(10, qty=50))
+    made.source("DELETE FROM orders WHERE id = 11")
+    made.events.delete(**order(11))
+    made.source("INSERT INTO orders VALUES (2000, 'n2000', 2, NULL)")
+    made.events.create(**order(2000, qty=2, doc=None))
+    made.source("UPDATE orders SET id = 3000 WHERE id = 12")
+    made.events.delete(**order(12))
+    made.events.create(**order(12, id=3000))
+    made.source("DELETE FROM orders WHERE id = 13")
+    made.source("INSERT INTO orders VALUES (13, 'again', 1, '[]')")
+    made.events.delete(**order(13))
+    made.events.create(**order(13, name="again", qty=1, doc="[]"))

@@ -1,0 +1,93 @@
+"""A decision, a context and a ledger: what the operators under test are given."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from airflow.sdk import Context
+
+from airflow_cdc.core.errors import (
+    SinkError,
+)
+
+DECISION: dict[str, Any] = {
+    "pipeline": "shop",
+    "pipeline_hash": "h",
+    "tables": ["shop.orders"],
+    "diagnosis": {
+        "code": "BINLOG_PURGED",
+        "description": "The binlog was purged.",
+        "evidence": {"oldest file": "binlog.000009"},
+        "strategies": ["full_snapshot"],
+        "runbook": "docs/problems.md#binlog_purged",
+    },
+    "plan": {
+        "strategy": "full_snapshot",
+        "steps": [],
+        "data_loss": "nothing",
+        "destructive": False,
+        "needs_approval": False,
+        "reason": "BINLOG_PURGED: read again",
+        "refused": False,
+    },
+}
+
+
+def decided(code: str = "BINLOG_PURGED", **plan: Any) -> dict[str, Any]:
+    """A decision with some of its plan replaced."""
+    return {**DECISION, "diagnosis": {**DECISION["diagnosis"], "code": code}, "plan": {**DECISION["plan"], **plan}}
+
+
+class TaskInstance:
+    """The part of a running task instance that operators use."""
+
+    try_number = 2
+
+    def __init__(self, xcom: dict[str, Any] | None = None) -> None:
+        self.xcom = xcom or {}
+        self.pushed: dict[str, Any] = {}
+
+    def xcom_pull(self, task_ids: str) -> Any:
+        return self.xcom.get(task_ids)
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        self.pushed[key] = value
+
+
+class Task:
+    """A task of a DAG whose only relative is named."""
+
+    def get_flat_relatives(self, upstream: bool) -> list[str]:
+        return [] if upstream else ["the rest"]
+
+
+def context(xcom: dict[str, Any] | None = None, **params: Any) -> Context:
+    made = {"run_id": "manual__1", "ti": TaskInstance(xcom), "params": params, "task": Task()}
+    return cast("Context", made)
+
+
+def ti(made: Context) -> TaskInstance:
+    return cast("TaskInstance", made["ti"])
+
+
+class Ledger:
+    """A control table of which only the ledger is used."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Any] = {}
+        self.broken = False
+
+    def ledger_get(self, run_id: str) -> dict[str, Any]:
+        if self.broken:
+            raise SinkError("the catalog is away")
+        return self.kept
+
+    def state(self) -> Any:
+        return {"recovery": None}
+
+    def ledger_set(self, run_id: str, key: str, value: Any) -> None:
+        self.kept[key] = value
+
+
+def shown(operator: Any) -> dict[str, str]:
+    return {link.name: link.get_link(operator, ti_key=cast("Any", None)) for link in operator.operator_extra_links}

@@ -1,0 +1,31 @@
+"""The page about what can go wrong names every invariant, and only tests that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "what-can-go-wrong.md").read_text()
+# no test of their own: cascades and the strategies and sinks that are not there yet
+WITHOUT_A_TEST = {14, 22, 23, 26, 27}
+
+
+def existing() -> set[str]:
+    sources = (ROOT / "tests").rglob("test_*.py")
+    return {name for path in sources for name in re.findall(r"^def (test_\w+)", path.read_text(), re.MULTILINE)}
+
+
+@pytest.mark.parametrize("number", range(1, 28))
+def test_each_invariant_has_one_line_with_tests_of_its_number(number: int) -> None:
+    (line,) = re.findall(rf"^\| {number} \|.*$", PAGE, re.MULTILINE)
+    named = re.findall(r"`(test_\w+)`", line)
+    assert all(name.startswith(f"test_inv_{number:02d}_") for name in named), named
+    assert bool(named) is (number not in WITHOUT_A_TEST)
+
+
+def test_every_test_that_the_page_names_exists() -> None:
+    named = set(re.findall(r"`(test_\w+)`", PAGE))
+    assert named - existing() == set()
