@@ -105,14 +105,17 @@ def _seen(args: Namespace) -> tuple[Observation, Diagnosis]:
 def diagnose(args: Namespace) -> int:
     """0 healthy, 3 unknown, 1 any other problem."""
     observation, diagnosis = _seen(args)
-    data = {"pipeline": args.pipeline, "taken_at": observation.taken_at, **diagnosis.to_json()}
+    made = make_plan(diagnosis, observation.pipeline.policy, observation)
+    taken = {"pipeline": args.pipeline, "taken_at": observation.taken_at}
+    data = {**taken, **diagnosis.to_json(), "plan": made.to_json()}
     emit(
         args,
         data,
         pairs(
             {"pipeline": args.pipeline, "problem": diagnosis.code, "meaning": diagnosis.description}
             | dict(diagnosis.evidence)
-            | {"strategies": ", ".join(diagnosis.strategies), "runbook": diagnosis.runbook}
+            | {"plan": f"refused: {made.reason}" if made.refused else f"{made.strategy}: {made.reason}"}
+            | {"data loss": made.data_loss, "runbook": diagnosis.runbook}
         ),
     )
     return diagnosis.exit_status

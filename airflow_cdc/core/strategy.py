@@ -94,10 +94,12 @@ def make_plan(
     chosen = next((code for code in candidates if not hindrances[code]), None)
     if chosen is None:
         return _refuse(f"{diagnosis.code}: " + " ".join(f"{code}: {'; '.join(h)}." for code, h in hindrances.items()))
-    return _plan(STRATEGIES[chosen], diagnosis, policy, _over_limit(policy, obs, deletes or {}))
+    passed = " ".join(f"Not {code}: {'; '.join(hindrances[code])}." for code in candidates if hindrances[code])
+    return _plan(STRATEGIES[chosen], diagnosis, policy, _over_limit(policy, obs, deletes or {}), passed)
 
 
-def _plan(strategy: Strategy, diagnosis: Diagnosis, policy: Policy, over_limit: str) -> Plan:
+def _plan(strategy: Strategy, diagnosis: Diagnosis, policy: Policy, over_limit: str, passed: str) -> Plan:
+    """`passed` says why cheaper strategies were passed over."""
     lossy = strategy.data_loss != NOTHING
     destructive = strategy.changes and (lossy or bool(over_limit))
     # an open recovery was agreed to when it was opened, and stays open until it is finished
@@ -109,7 +111,7 @@ def _plan(strategy: Strategy, diagnosis: Diagnosis, policy: Policy, over_limit: 
         data_loss=strategy.data_loss,
         destructive=destructive,
         needs_approval=asks and _APPROVAL[policy.approval](destructive),
-        reason=f"{reason} {over_limit}".strip(),
+        reason=" ".join(part for part in (reason, over_limit, passed) if part),
     )
 
 
@@ -181,6 +183,11 @@ def _source_logs_rows(obs: Observation) -> str:
     return "; ".join(wrong)
 
 
+def _by_hand(why: str) -> Precondition:
+    """For a strategy that is known to be right, and that no run carries out yet."""
+    return lambda _obs: f"no run carries it out: {why}"
+
+
 _APPROVAL: Mapping[str, Callable[[bool], bool]] = {
     "always": lambda _destructive: True,
     "when_destructive": lambda destructive: destructive,
@@ -213,6 +220,34 @@ STRATEGIES: Mapping[str, Strategy] = {
             (_connector_known,),
         ),
         Strategy(
+            "resume_next_file",
+            "A later file goes on behind the cut; every table is then compared and mended.",
+            "the changes in the cut range, until the comparison has mended them",
+            (),
+            (_by_hand("it needs diff_repair to mend what the cut file lost"),),
+        ),
+        Strategy(
+            "translate_gtid",
+            "The server that took over holds every transaction of the stored set.",
+            NOTHING,
+            (),
+            (_by_hand("a set that is not contained has no place to go on from"),),
+        ),
+        Strategy(
+            "replica_detour",
+            "A replica still has every transaction that the source purged; the connector reads there and comes back.",
+            NOTHING,
+            (),
+            (_by_hand("pipelines.yaml names no replica to read from"),),
+        ),
+        Strategy(
+            "skip",
+            "The connector goes on at the source's end, because a person asked for it by name.",
+            "every change between the stored position and the source's end",
+            (),
+            (_by_hand("move the position by `airflow cdc offset set`, which states what it skips"),),
+        ),
+        Strategy(
             "finish",
             "The open recovery is taken up where its ledger says it stopped.",
             NOTHING,
@@ -233,6 +268,14 @@ STRATEGIES: Mapping[str, Strategy] = {
 ON_REQUEST: Mapping[str, tuple[str, ...]] = {
     "RECOVERY_OPEN": ("full_snapshot",),
     "HEALTHY": ("full_snapshot",),
-    "CONNECTOR_FAILED": ("full_snapshot",),
+    "CONNECTOR_FAILED_TRANSIENT": ("full_snapshot",),
+    "CONNECTOR_FAILED": ("restart", "full_snapshot"),
+    "CONNECTOR_LOOPING": ("restart", "full_snapshot"),
     "CONNECTOR_STOPPED": ("restart", "full_snapshot"),
+    "DUPLICATE_SERVER_ID": ("restart",),
+    "OFFSET_AMBIGUOUS": ("full_snapshot",),
+    "LOG_INCOMPLETE": ("full_snapshot",),
+    "AT_RISK": ("full_snapshot",),
+    "GTID_PURGED": ("skip",),
+    "BINLOG_PURGED": ("skip",),
 }

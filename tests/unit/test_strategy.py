@@ -7,7 +7,7 @@ import pytest
 
 from airflow_cdc.core.diagnosis import PROBLEMS, Diagnosis, diagnose
 from airflow_cdc.core.errors import UsageError
-from airflow_cdc.core.observation import ControlFacts, Observation, SinkFacts, SinkTableFacts, Unknown
+from airflow_cdc.core.observation import ControlFacts, Observation, SinkFacts, SinkTableFacts, TaskState, Unknown
 from airflow_cdc.core.pipeline import Limit, Policy
 from airflow_cdc.core.strategy import ON_REQUEST, STRATEGIES, Plan, make_plan
 from tests.unit.builders import FAILED, HEALTHY, SOURCE, seen, with_connector, with_source
@@ -26,7 +26,7 @@ def plan(obs: Observation, policy: Policy = POLICY, **options: Any) -> Plan:
     [
         (HEALTHY, "none"),
         (LOST, "full_snapshot"),
-        (with_connector(**FAILED), "restart"),
+        (with_connector(tasks=(TaskState(0, "FAILED", "java.net.ConnectException: Connection refused"),)), "restart"),
         (seen(control=ControlFacts(4, RECOVERY)), "finish"),
     ],
 )
@@ -67,10 +67,28 @@ def test_every_strategy_named_anywhere_exists() -> None:
     assert set(ON_REQUEST) <= {p.code for p in PROBLEMS}
 
 
+def test_a_failure_that_a_restart_meets_again_is_not_restarted_by_itself() -> None:
+    refused = plan(with_connector(**FAILED))
+    assert refused.refused
+    assert plan(with_connector(**FAILED), asked="restart").strategy == "restart"
+
+
+def test_a_cheaper_strategy_that_no_run_carries_out_is_passed_over_with_its_reason() -> None:
+    chosen = plan(LOST)
+    assert chosen.strategy == "full_snapshot"
+    assert "Not replica_detour: no run carries it out" in chosen.reason
+
+
+@pytest.mark.parametrize("asked", ["replica_detour", "skip"])
+def test_a_strategy_that_no_run_carries_out_is_refused_by_name(asked: str) -> None:
+    chosen = plan(LOST, asked=asked)
+    assert chosen.refused
+    assert f"{asked}: no run carries it out" in chosen.reason
+
+
 @pytest.mark.parametrize(
     ("facts", "told"),
     [
-        ({"log_bin": False}, "log_bin is OFF"),
         ({"binlog_format": "STATEMENT"}, "binlog_format is STATEMENT, it must be ROW"),
         ({"row_image": "MINIMAL"}, "binlog_row_image is MINIMAL, it must be FULL"),
     ],
