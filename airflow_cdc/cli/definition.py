@@ -9,6 +9,7 @@ from airflow.cli.cli_config import ARG_VERBOSE, ActionCommand, Arg, CLICommand, 
 
 COMMANDS = "airflow_cdc.cli.commands"
 OFFSETS = "airflow_cdc.cli.offsets"
+OUTLOOK = "airflow_cdc.cli.outlook"
 LETTERS = "airflow_cdc.cli.dead_letters"
 
 _arg = cast("Callable[..., Arg]", Arg)  # Airflow leaves it untyped
@@ -81,6 +82,8 @@ def get_cdc_cli_commands() -> list[CLICommand]:
                 _action("pipelines", "List the pipelines of the registry"),
                 _action("diagnose", "Say what is wrong with a pipeline; changes nothing", ARG_PIPELINE),
                 _action("plan", "Say what a recovery would do; changes nothing", ARG_PIPELINE, ARG_STRATEGY),
+                _action("forecast", "Say how long the stored position stays available", ARG_PIPELINE, module=OUTLOOK),
+                _action("explain", "Name the problem in a log that is piped in", module=OUTLOOK),
                 _action(
                     "recover",
                     "Trigger the DAG cdc_recovery",

@@ -6,6 +6,8 @@ another server than the one that answers here (a proxy, a replica), nothing is c
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from airflow_cdc.core.evidence import (
     Evidence,
     both,
@@ -216,6 +218,16 @@ def at_risk(obs: Observation) -> Evidence | None:
         "why": seen.basis,
     }
     return {**evidence(obs, server(source), shown), **offset_evidence(obs), **state_evidence(obs)}
+
+
+def with_risk(row: Callable[[Observation], Evidence | None]) -> Callable[[Observation], Evidence | None]:
+    """A row about a connector that does not read, which also says how long that may last."""
+
+    def found(obs: Observation) -> Evidence | None:
+        evidence_of_row = row(obs)
+        return None if evidence_of_row is None else {**evidence_of_row, **(at_risk(obs) or {})}
+
+    return found
 
 
 def seems_stuck(obs: Observation) -> bool:

@@ -7,7 +7,6 @@ connector failure from another, and `explain`, which has nothing but text, says 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -97,12 +96,18 @@ SAYINGS: Final[tuple[Saying, ...]] = (
         "the binlog file that was asked for is not on the server any more",
     ),
     Saying(
+        "GTID_PURGED",
+        r"trying to read (change stream|redo log|binlog) starting at [^\n]{0,400}restartGtidSet='[^']+'"
+        r"[^\n]{0,400}no longer available",
+        "transactions after the connector's set are not on the server any more",
+    ),
+    Saying(
         "BINLOG_PURGED",
         r"trying to read (binlog|change stream|redo log) starting at|is no longer available on the server",
         "the connector's position is not on the server any more",
     ),
     Saying(
-        "POSITION_AHEAD",
+        "BINLOG_PURGED",
         r"cannot advance replication slot to \S+, minimum is",
         "a replication slot only moves forward: what was asked for lies before it and is gone",
     ),
@@ -148,11 +153,10 @@ SAYINGS: Final[tuple[Saying, ...]] = (
 )
 
 
-def named(text: str, codes: Iterable[str] = ()) -> Explanation | None:
-    """The first row that the text fits, of `codes` (default: all)."""
-    wanted = frozenset(codes)
+def named(text: str) -> Explanation | None:
+    """The first row that the text fits, or None."""
     for saying in SAYINGS:
-        if (not wanted or saying.code in wanted) and (line := saying.found(text)):
+        if line := saying.found(text):
             return Explanation(saying.code, saying.meaning, line)
     return None
 

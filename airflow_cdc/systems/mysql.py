@@ -18,7 +18,7 @@ from airflow_cdc.core.chunk import quote_ident
 from airflow_cdc.core.errors import DeadlineError, SourceError
 from airflow_cdc.core.forecast import Forecast, forecast
 from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.observation import SourceFacts
+from airflow_cdc.core.observation import Retention, SourceFacts
 from airflow_cdc.core.position import BinlogPosition, Watermark
 from airflow_cdc.systems.mysql_capabilities import ServerVersion
 from airflow_cdc.systems.mysql_errors import ServerRestartedError, SourceOutOfTimeError
@@ -107,16 +107,16 @@ class MySqlSource:
                 missing_privileges=tuple(f"{need.privilege} on {need.on}" for need in needs if need.required),
             )
 
-    def forecast(self, position: BinlogPosition) -> Forecast:
+    def forecast(self, position: BinlogPosition) -> tuple[Forecast, Retention]:
         """How long the file of a stored position stays on the server. Raises SourceError, also where it is not there."""
-        facts = self.facts_for((), position)
-        if facts.retention is None or position.file not in {file.name for file in facts.binlog_files}:
-            raise SourceError(f"{position.file} is not on the server", where=self.where, todo="Ask `diagnose` why.")
         with self.session() as session:
+            files = list_binlog_files(session)
+            kept = retention(session, self.endpoint, position.file, files)
             size = max_file_size(session)
-        files = timed_files(self.endpoint, facts.binlog_files, FORECAST_FILES)
-        newest = position.file == facts.newest_file
-        return forecast(facts.retention, files, in_newest_file=newest, max_size=size)
+        if position.file not in {file.name for file in files}:
+            raise SourceError(f"{position.file} is not on the server", where=self.where, todo="Ask `diagnose` why.")
+        timed = timed_files(self.endpoint, files, FORECAST_FILES)
+        return forecast(kept, timed, in_newest_file=position.file == files[-1].name, max_size=size), kept
 
     def _facts(self, session: Session) -> SourceFacts:
         settings = read_settings(session)
