@@ -39,6 +39,9 @@ integration: setup ## tests on the real servers
 e2e: setup ## whole recoveries through a real Airflow, every task killed once; the wheel in a clean environment
 	$(BIN)/pytest tests/e2e
 
+faults-diagnosis: setup ## make every fault on real servers and compare what the diagnosis says (CASES="gtid_purged …")
+	$(BIN)/python -m tests.faults_diagnosis $(CASES)
+
 test: lint ## everything that .ci/run runs
 	$(BIN)/pytest tests/unit tests/contract tests/integration -m 'not slow'
 
@@ -48,4 +51,4 @@ wheel: setup ## build the wheel
 clean: ## remove what builds and runs left in build/
 	rm -rf build dist
 
-.PHONY: help setup jars demo lint unit integration e2e test wheel clean
+.PHONY: help setup jars demo lint unit integration e2e faults-diagnosis test wheel clean

@@ -33,6 +33,7 @@ STUB_NAME = "cdc_dags.py"
 STUB = '''"""Shows Airflow every DAG of airflow-provider-cdc."""
 from airflow_cdc.dags.cdc_apply import *
 from airflow_cdc.dags.cdc_recovery import *
+from airflow_cdc.dags.cdc_watch import *
 '''
 
 

@@ -36,7 +36,7 @@ ARG_RUN_ID = _arg(("--run-id",), default=None, help="Run (default: the newest wi
 ARG_FILE = _arg(("--file",), default=None, help="File to write (default: beside the pipeline's reports)")
 ARG_BACKUP_FILE = _arg(("file",), help="A file that `offset backup` wrote")
 ARG_VALUE = _arg(("value",), help="The new offset as a JSON object")
-ARG_STUB = _arg(("--stub",), default=None, help="Write a DAG file of three lines into this folder instead")
+ARG_STUB = _arg(("--stub",), default=None, help="Write a small DAG file into this folder instead")
 
 PLAIN = (ARG_OUTPUT, ARG_REGISTRY, ARG_VERBOSE)
 

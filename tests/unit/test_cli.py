@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,12 +14,14 @@ import pytest
 import yaml
 from airflow.sdk import BaseHook
 
-from airflow_cdc.cli import commands, offsets, trigger
+from airflow_cdc.cli import commands, offsets, outlook, trigger
 from airflow_cdc.cli import run as running
-from airflow_cdc.core.errors import OffsetRejectedError, SourceError
+from airflow_cdc.core.errors import OffsetRejectedError, SourceError, UnknownStateError
+from airflow_cdc.core.forecast import Forecast
 from airflow_cdc.core.observation import Unknown
 from airflow_cdc.core.report import RecoveryReport
 from airflow_cdc.flows.doctor import Check
+from airflow_cdc.flows.foresee import Foreseen
 
 from .builders import HEALTHY, seen
 from .conftest import REGISTRY, SECRETS
@@ -421,7 +424,7 @@ def test_init_says_how_airflow_finds_the_dags(cdc: Callable[..., Answer], regist
 
     assert cdc("init", "--stub", str(tmp_path)).status == 0
     stub = (tmp_path / commands.STUB_NAME).read_text()
-    assert len(stub.splitlines()) == 3
+    assert len(stub.splitlines()) == 4
     assert "airflow" in stub.lower()  # Airflow only loads files with both words
     assert "dag" in stub.lower()
     assert cdc("init", "--stub", str(tmp_path / "none")).status == 2
@@ -440,3 +443,55 @@ def test_no_command_shows_a_secret(cdc: Callable[..., Answer], spec: Any) -> Non
     for words in (("pipelines",), ("diagnose", "shop"), ("plan", "shop"), ("doctor",)):
         answer = cdc(*words, "-o", "json")
         assert not any(secret in answer.out + answer.err for secret in SECRETS.values())
+
+
+# ---- explain, forecast ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "code"),
+    [
+        ("Could not find first log file name in binary log index file", 1, "BINLOG_PURGED"),
+        ("all is well", 3, "UNKNOWN"),
+    ],
+)
+def test_explain_says_that_it_has_only_the_text(
+    text: str, status: int, code: str, cdc: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"INFO before\n{text}\nINFO after\n"))
+    answer = cdc("explain", "-o", "json")
+    assert (answer.status, answer.data["code"], answer.data["from_text_only"]) == (status, code, True)
+    assert answer.data["runbook"] == f"docs/problems.md#{code.lower()}"
+
+
+SEEN = Foreseen(
+    "shop",
+    "2026-11-21T09:00:00+00:00",
+    "b.000009:4",
+    Forecast(7000.0, 9000.0, 1.5, 60.0, "why"),
+    21600,
+    True,
+    60.0,
+    True,
+)
+
+
+@pytest.mark.parametrize(
+    ("seen_now", "status"),
+    [(SEEN, 1), (replace(SEEN, at_risk=False), 0), (replace(SEEN, at_risk=False, snapshot_fits=False), 1)],
+)
+def test_forecast_tells_by_its_status(seen_now: Foreseen, status: int, cdc: Callable[..., Answer], spec: Any) -> None:
+    spec(outlook, "foresee", seen_now)
+    answer = cdc("forecast", "shop", "-o", "json")
+    assert answer.status == status
+    assert (answer.data["earliest_s"], answer.data["latest_s"], answer.data["at_risk"]) == (
+        7000.0,
+        9000.0,
+        seen_now.at_risk,
+    )
+    assert "7000" in cdc("forecast", "shop").out
+
+
+def test_forecast_of_what_cannot_be_told_is_status_3(cdc: Callable[..., Answer], spec: Any) -> None:
+    spec(outlook, "foresee", UnknownStateError("the connector has no offset"))
+    assert cdc("forecast", "shop").status == 3
