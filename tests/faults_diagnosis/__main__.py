@@ -36,7 +36,6 @@ def main(words: Sequence[str]) -> int:
     chosen = [case for case in ALL if not wanted or case.name in wanted]
     with tempfile.TemporaryDirectory(prefix="cdc-faults-") as folder, started(Path(folder)) as world:
         results = run(world, chosen)
-    keep(results)
     Console(width=200).print(as_table(results))
     return 0 if all(row["right"] for row in results) else 1
 
@@ -48,6 +47,7 @@ def run(world: World, cases: Sequence[Case]) -> list[dict[str, Any]]:
         for number, case in enumerate(cases, 1):
             began = time.monotonic()
             results.append(one(world, diagnoser, case, f"p{number:02}"))
+            keep(results)  # with every case: a run that is cut off has said what it saw
             print(
                 f"{case.name}: {results[-1]['given']} ({time.monotonic() - began:.0f} s)", file=sys.stderr, flush=True
             )
