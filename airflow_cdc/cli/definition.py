@@ -34,7 +34,7 @@ ARG_TIMEOUT = _arg(("--timeout",), type=float, default=21600.0, help="Seconds to
 ARG_NOTE = _arg(("--note",), default="", help="Why; kept in the report")
 ARG_RUN_ID = _arg(("--run-id",), default=None, help="Run (default: the newest with a report)")
 ARG_FILE = _arg(("--file",), default=None, help="File to write (default: beside the pipeline's reports)")
-ARG_BACKUP_FILE = _arg(("file",), help="A file that `offset backup` wrote")
+ARG_BACKUP_FILE = _arg(("file",), nargs="?", help="A file that `offset backup` wrote (default: before the last move)")
 ARG_VALUE = _arg(("value",), help="The new offset as a JSON object")
 ARG_STUB = _arg(("--stub",), default=None, help="Write a small DAG file into this folder instead")
 

@@ -24,6 +24,19 @@ Predicate: TypeAlias = Callable[[Observation], Evidence | None]
 
 _RUNBOOKS = "docs/problems.md"
 _SNAPSHOT = ("full_snapshot",)
+_ABOUT_POSITION = frozenset(
+    {
+        "GTID_PURGED",
+        "POSITION_AHEAD",
+        "SOURCE_CHANGED",
+        "BINLOG_PURGED",
+        "POSITION_PAST_END",
+        "POSITION_MID_EVENT",
+        "GTID_MODE_MISMATCH",
+        "GTID_NOT_CONTAINED",
+        "GTID_MISSING_IN_OFFSET",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +96,23 @@ class Diagnosis:
 
 def diagnose(obs: Observation, problems: Iterable[Problem] | None = None) -> Diagnosis:
     """The first row of `problems` (default: PROBLEMS) that holds for the observation."""
-    rows = sorted(PROBLEMS if problems is None else problems, key=lambda row: row.priority)
-    for row in rows:
-        evidence = row.predicate(obs)
-        if evidence is not None:
-            return Diagnosis(row.code, row.description, evidence, row.strategies, row.runbook)
+    found = _first(obs, PROBLEMS if problems is None else problems)
+    if found is not None:
+        return found
     return Diagnosis("UNKNOWN", "No rule fits what was read.", {"read at": obs.taken_at}, (), runbook("UNKNOWN"))
+
+
+def _first(obs: Observation, problems: Iterable[Problem]) -> Diagnosis | None:
+    for row in sorted(problems, key=lambda row: row.priority):
+        found = row.predicate(obs)
+        if found is not None:
+            return Diagnosis(row.code, row.description, found, row.strategies, row.runbook)
+    return None
+
+
+def position_fault(obs: Observation) -> Diagnosis | None:
+    """What is wrong with the stored position alone, by facts of the server; None if a connector can read on from it."""
+    return _first(obs, (row for row in PROBLEMS if row.code in _ABOUT_POSITION or row.predicate is sink.unread))
 
 
 def runbook(code: str) -> str:

@@ -14,7 +14,6 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from stack.errors import StackError
 from tests.faults_diagnosis import cases_connector, cases_sink, cases_source
 from tests.faults_diagnosis.case import Case
 from tests.faults_diagnosis.subject import Subject
@@ -73,8 +72,8 @@ def one(world: World, diagnoser: Diagnoser, case: Case, name: str) -> dict[str, 
         case.make(subject)
         row.update(told(diagnoser.diagnose(name)))
         row["connector_says"] = subject.says()
-    except StackError as error:
-        row["error"] = str(error)
+    except Exception as error:  # one fault that could not be made must not hide the others
+        row["error"] = f"{type(error).__name__}: {error}"
     finally:
         clean_up(case, subject)
     return {**row, "right": row["given"] == row["expected"]}
@@ -82,12 +81,11 @@ def one(world: World, diagnoser: Diagnoser, case: Case, name: str) -> dict[str, 
 
 def clean_up(case: Case, subject: Subject) -> None:
     """The connector goes, and the servers are as before; a connector that is gone already is no matter."""
-    if case.undo is not None:
-        case.undo(subject)
-    try:
-        subject.delete()
-    except StackError as error:
-        print(f"{case.name}: {error}", file=sys.stderr)
+    for step in (*((case.undo,) if case.undo else ()), Subject.delete):
+        try:
+            step(subject)
+        except Exception as error:
+            print(f"{case.name}, cleaning up: {error}", file=sys.stderr)
 
 
 def told(said: dict[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from tests.faults_diagnosis.world import World
 
 TABLES = ("orders", "items")
 # how long a resumed connector is watched for what it says; Debezium fails within a few seconds of its start
-SAYS_SECONDS = 15.0
+SAYS_SECONDS = 8.0
 _PLAIN = {
     f"{side}.converter{more}": value
     for side in ("key", "value")

@@ -22,6 +22,9 @@ from airflow_cdc.core.observation import Unknown
 from airflow_cdc.core.report import RecoveryReport
 from airflow_cdc.flows.doctor import Check
 from airflow_cdc.flows.foresee import Foreseen
+from airflow_cdc.flows.run import Run
+from airflow_cdc.systems.clients import Clients
+from airflow_cdc.systems.kafka_connect import KafkaConnect
 
 from .builders import HEALTHY, seen
 from .conftest import REGISTRY, SECRETS
@@ -298,55 +301,20 @@ def test_verify_without_a_report_is_unknown(cdc: Callable[..., Answer]) -> None:
 # ---- offset ---------------------------------------------------------------------------------------
 
 
-class FakeControl:
-    """Whether a recovery is open, and who held the lease."""
-
-    def __init__(self) -> None:
-        self.recovery: Any = None
-        self.leases: list[str] = []
-
-    def state(self) -> dict[str, Any]:
-        return {"recovery": self.recovery}
-
-    def acquire(self, owner: str, ttl: float) -> None:
-        self.leases.append("acquired")
-
-    def release(self, owner: str) -> None:
-        self.leases.append("released")
-
-
-class FakeConnector:
-    """A connector with one stored offset."""
-
-    def __init__(self) -> None:
-        self.stopped = False
-
-    def offsets(self, name: str) -> list[dict[str, Any]]:
-        return [{"partition": {"server": "shop"}, "offset": {"file": "b.000001", "pos": 4}}]
-
-    def stop(self, name: str) -> None:
-        self.stopped = True
+HERE = {"partition": {"server": "shop"}, "offset": {"file": "b.000001", "pos": 4}}
+MOVED = {"before": HERE["offset"], "after": {"file": "b.000002", "pos": 4}, "moves": "skips", "at": "now"}
 
 
 @pytest.fixture
-def shop(spec: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The run in whose name the offset commands act."""
-
-    class Clients:
-        control = FakeControl()
-        connector = FakeConnector()
-
-    class Run:
-        clients = Clients
-        pipeline = HEALTHY.pipeline
-        where = "pipeline shop"
-
-    class Settings:
-        prefix = "shop"
-
-    spec(running, "open_run", Run)
-    spec(offsets, "connector_settings", Settings)
-    return Run
+def shop(spec: Any) -> Any:
+    """The run in whose name the offset commands act; nothing is asked of a server."""
+    clients = create_autospec(Clients, instance=True)
+    clients.connector = create_autospec(KafkaConnect, instance=True)
+    clients.connector.offsets.return_value = [HERE]
+    run = Run(HEALTHY.pipeline, clients, "cli", "/reports")
+    spec(running, "open_run", run)
+    spec(offsets, "stored", HERE)
+    return run
 
 
 def test_offset_get_and_backup(cdc: Callable[..., Answer], shop: Any, tmp_path: Path) -> None:
@@ -362,28 +330,30 @@ def test_offset_get_and_backup(cdc: Callable[..., Answer], shop: Any, tmp_path: 
     assert named.data["wrote"] == str(tmp_path / "o.json")
 
 
-def test_offset_restore_writes_as_a_transaction_under_the_lease(
+def test_offset_restore_moves_to_what_the_file_holds(
     cdc: Callable[..., Answer], shop: Any, spec: Any, tmp_path: Path
 ) -> None:
-    write = spec(offsets.flow, "write", None)
+    move = spec(offsets, "move", MOVED)
     file = str(tmp_path / "o.json")
     cdc("offset", "backup", "shop", "--file", file)
     answer = cdc("offset", "restore", "shop", file, "--yes", "-o", "json")
-    assert answer.status == 0
-    assert write.call_args.args[1:] == (
-        {"server": "shop"},
-        {"file": "b.000001", "pos": 4},
-        {"file": "b.000001", "pos": 4},
-    )
-    assert shop.clients.connector.stopped
-    assert shop.clients.control.leases == ["acquired", "released"]
+    assert (answer.status, answer.data) == (0, MOVED)
+    assert move.call_args.args[1] == {"file": "b.000001", "pos": 4}
+    assert move.call_args.kwargs["shown"] == {"file": "b.000001", "pos": 4}
+    assert "@" in move.call_args.kwargs["who"]
 
 
-def test_an_offset_that_was_rejected_gives_the_lease_back(cdc: Callable[..., Answer], shop: Any, spec: Any) -> None:
-    spec(offsets.flow, "write", OffsetRejectedError("not valid: no file"))
+def test_offset_restore_without_a_file_undoes_the_last_move(cdc: Callable[..., Answer], shop: Any, spec: Any) -> None:
+    move = spec(offsets, "move", MOVED)
+    spec(offsets, "last_before", {"file": "b.000000", "pos": 4})
+    assert cdc("offset", "restore", "shop", "--yes").status == 0
+    assert move.call_args.args[1] == {"file": "b.000000", "pos": 4}
+
+
+def test_an_offset_that_was_rejected_is_one_line(cdc: Callable[..., Answer], shop: Any, spec: Any) -> None:
+    spec(offsets, "move", OffsetRejectedError("not valid: no file"))
     answer = cdc("offset", "set", "shop", "{}", "--yes")
     assert (answer.status, answer.err) == (1, "error: not valid: no file\n")
-    assert shop.clients.control.leases == ["acquired", "released"]
 
 
 @pytest.mark.parametrize(
@@ -397,18 +367,10 @@ def test_an_offset_that_was_rejected_gives_the_lease_back(cdc: Callable[..., Ans
 def test_an_offset_command_that_is_not_clear_changes_nothing(
     words: tuple[str, ...], said: str, cdc: Callable[..., Answer], shop: Any, spec: Any
 ) -> None:
-    write = spec(offsets.flow, "write", None)
+    move = spec(offsets, "move", MOVED)
     answer = cdc("offset", *words)
-    assert (answer.status, write.call_count, shop.clients.connector.stopped) == (2, 0, False)
+    assert (answer.status, move.call_count) == (2, 0)
     assert said in answer.err
-
-
-def test_no_offset_is_written_while_a_recovery_is_open(cdc: Callable[..., Answer], shop: Any, spec: Any) -> None:
-    write = spec(offsets.flow, "write", None)
-    shop.clients.control.recovery = {"run_id": "manual__1"}
-    answer = cdc("offset", "set", "shop", "{}", "--yes")
-    assert (answer.status, write.call_count) == (2, 0)
-    assert "a recovery is open" in answer.err
 
 
 # ---- init -----------------------------------------------------------------------------------------
