@@ -42,6 +42,9 @@ e2e: setup ## whole recoveries through a real Airflow, every task killed once; t
 faults-diagnosis: setup ## make every fault on real servers and compare what the diagnosis says (CASES="gtid_purged …")
 	$(BIN)/python -m tests.faults_diagnosis $(CASES)
 
+soak-diagnosis: setup ## half an hour of a healthy pipeline under load: no false alarm (MINUTES=30)
+	$(BIN)/python -m tests.faults_diagnosis.soak --minutes $(or $(MINUTES),30)
+
 test: lint ## everything that .ci/run runs
 	$(BIN)/pytest tests/unit tests/contract tests/integration -m 'not slow'
 
@@ -51,4 +54,4 @@ wheel: setup ## build the wheel
 clean: ## remove what builds and runs left in build/
 	rm -rf build dist
 
-.PHONY: help setup jars demo lint unit integration e2e faults-diagnosis test wheel clean
+.PHONY: help setup jars demo lint unit integration e2e faults-diagnosis soak-diagnosis test wheel clean

@@ -8,7 +8,7 @@ from tests.faults_diagnosis.cases_sink import with_admin
 from tests.faults_diagnosis.subject import TABLES, Subject
 
 # Debezium then starts its task again and again instead of failing
-_RETRIES_FOR_EVER = {
+RETRIES_FOR_EVER = {
     "custom.retriable.exception": "(?s).*",
     "errors.max.retries": "-1",
     "retriable.restart.connector.wait.ms": "1000",
@@ -132,7 +132,7 @@ CASES = (
         "gtid",
         loops,
         loops_no_more,
-        config=_RETRIES_FOR_EVER,
+        config=RETRIES_FOR_EVER,
     ),
     Case(
         "self_healing_set",
