@@ -18,6 +18,7 @@ import stack
 from airflow_cdc.systems.lake import Lake
 from stack.connect import ConnectWorker
 from stack.mysql import MySqlServer, MySqlSettings
+from tests.faults_diagnosis import blackhole
 
 CATALOG = "lake"
 SERVERS = {"gtid": MySqlSettings(name="gtid"), "files": MySqlSettings(name="files", server_id=102, gtid=False)}
@@ -30,6 +31,7 @@ class World:
     folder: Path
     servers: stack.Stack
     pipelines: dict[str, Any] = field(default_factory=dict)
+    paths: list[blackhole.Path] = field(default_factory=list)
 
     @property
     def connect(self) -> ConnectWorker:
@@ -53,6 +55,12 @@ class World:
     @property
     def lake(self) -> Lake:
         return Lake(CATALOG, self.lake_properties)
+
+    def dark_path(self, server: str) -> blackhole.Path:
+        """A network path to a server that can be made to go dark; it ends with the world."""
+        found = self.mysql(server)
+        self.paths.append(blackhole.Path(found.host, found.port))
+        return self.paths[-1]
 
     def register(self, name: str, server: str, tables: list[str]) -> None:
         """Add a pipeline to the registry, which the diagnosis reads anew each time."""
@@ -131,4 +139,9 @@ class Diagnoser:
 def started(folder: Path) -> Iterator[World]:
     """The servers, ended with the block."""
     with stack.start(folder / "s", mysql_settings=list(SERVERS.values())) as servers:
-        yield World(folder, servers)
+        world = World(folder, servers)
+        try:
+            yield world
+        finally:
+            for path in world.paths:
+                path.close()
