@@ -21,7 +21,7 @@ from airflow_cdc.core.errors import CdcError, UnknownStateError, UsageError
 from airflow_cdc.core.observation import Observation
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.report import RecoveryReport
-from airflow_cdc.core.strategy import make_plan
+from airflow_cdc.core.strategy import Plan, make_plan
 from airflow_cdc.flows.doctor import Check, doctor_installation, doctor_pipeline
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.operators.base import open_run
@@ -116,10 +116,16 @@ def diagnose(args: Namespace) -> int:
             {"pipeline": args.pipeline, "problem": diagnosis.code, "meaning": diagnosis.description}
             | dict(diagnosis.evidence)
             | {"plan": f"refused: {made.reason}" if made.refused else f"{made.strategy}: {made.reason}"}
-            | {"data loss": made.data_loss, "runbook": diagnosis.runbook}
+            | {"data loss": made.data_loss, "reading takes": _duration(made), "runbook": diagnosis.runbook}
         ),
     )
     return diagnosis.exit_status
+
+
+def _duration(made: Plan) -> str:
+    known = "not known" if made.seconds is None else f"{made.seconds:.0f} s, as the last time"
+    fits = {True: "; the log is kept longer", False: "; THE LOG IS NOT KEPT THAT LONG", None: ""}[made.fits_retention]
+    return f"{known}{fits}"
 
 
 @command

@@ -24,6 +24,7 @@ Predicate: TypeAlias = Callable[[Observation], Evidence | None]
 
 _RUNBOOKS = "docs/problems.md"
 _SNAPSHOT = ("full_snapshot",)
+_WARNING = ("none",)  # nothing is lost yet: what is to be done is for a person
 _ABOUT_POSITION = frozenset(
     {
         "GTID_PURGED",
@@ -304,7 +305,7 @@ PROBLEMS: tuple[Problem, ...] = (
         54,
         "The log from the stored position on may be purged before the policy's warning time has passed.",
         source.at_risk,
-        (),
+        _WARNING,
     ),
     Problem(
         "CONNECTOR_STOPPED",
@@ -368,28 +369,28 @@ PROBLEMS: tuple[Problem, ...] = (
         91,
         "The connector is set to pass over a gap by itself: what is lost then is never reported.",
         connector.connector_misconfigured,
-        (),
+        _WARNING,
     ),
     Problem(
         "SOURCE_MISCONFIGURED",
         92,
         "The source keeps its log, or lets its user do, less than a recovery needs.",
         source.retention_misconfigured,
-        (),
+        _WARNING,
     ),
     Problem(
         "TRANSPORT_MISCONFIGURED",
         93,
         "The topic of the connector's schema history will lose table definitions, or has no order.",
         transport.history_misconfigured,
-        (),
+        _WARNING,
     ),
     Problem(
         "LOG_INCOMPLETE",
         94,
         "Foreign keys change rows of captured tables, and this server does not log those changes.",
         source.log_incomplete,
-        (),
+        _WARNING,
     ),
     Problem("HEALTHY", 99, "The source holds everything from the connector's position on.", sink.healthy, ("none",)),
 )

@@ -97,8 +97,8 @@ SAYINGS: Final[tuple[Saying, ...]] = (
     ),
     Saying(
         "GTID_PURGED",
-        r"trying to read (change stream|redo log|binlog) starting at [^\n]{0,400}restartGtidSet='[^']+'"
-        r"[^\n]{0,400}no longer available",
+        r"trying to read (change stream|redo log|binlog) starting at [^\n]{0,8000}restartGtidSet='(?!null)[^']+'"
+        r"[^\n]{0,8000}no longer available",
         "transactions after the connector's set are not on the server any more",
     ),
     Saying(

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from airflow_cdc.core.diagnosis import Diagnosis
 from airflow_cdc.core.errors import UsageError
+from airflow_cdc.core.forecast import snapshot_fits
 from airflow_cdc.core.observation import ControlFacts, Observation, SinkFacts, SourceFacts, Unknown
 from airflow_cdc.core.pipeline import Policy
 
 Precondition: TypeAlias = Callable[[Observation], str]
 
 NOTHING = "nothing"
+_READS = "recover"  # the step that reads the source
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,13 @@ class Strategy:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What will be done, and why (`reason`). A refused plan does nothing: its strategy is "none"."""
+    """What will be done, and why (`reason`). A refused plan does nothing: its strategy is "none".
+
+    Attributes:
+        seconds: how long the source will be read, by the last time it was; None if nothing is read, or nothing is known.
+        fits_retention: whether the source keeps its log for longer than that (or, if it is not known, than the policy's
+            max_duration); None where nothing is read or the retention could not be read.
+    """
 
     strategy: str
     steps: tuple[str, ...]
@@ -47,6 +55,8 @@ class Plan:
     needs_approval: bool
     reason: str
     refused: bool = False
+    seconds: float | None = None
+    fits_retention: bool | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps", tuple(self.steps))
@@ -61,6 +71,8 @@ class Plan:
             "needs_approval": self.needs_approval,
             "reason": self.reason,
             "refused": self.refused,
+            "seconds": self.seconds,
+            "fits_retention": self.fits_retention,
         }
 
     @classmethod
@@ -95,7 +107,8 @@ def make_plan(
     if chosen is None:
         return _refuse(f"{diagnosis.code}: " + " ".join(f"{code}: {'; '.join(h)}." for code, h in hindrances.items()))
     passed = " ".join(f"Not {code}: {'; '.join(hindrances[code])}." for code in candidates if hindrances[code])
-    return _plan(STRATEGIES[chosen], diagnosis, policy, _over_limit(policy, obs, deletes or {}), passed)
+    plan = _plan(STRATEGIES[chosen], diagnosis, policy, _over_limit(policy, obs, deletes or {}), passed)
+    return _timed(plan, policy, obs) if _READS in plan.steps else plan
 
 
 def _plan(strategy: Strategy, diagnosis: Diagnosis, policy: Policy, over_limit: str, passed: str) -> Plan:
@@ -113,6 +126,14 @@ def _plan(strategy: Strategy, diagnosis: Diagnosis, policy: Policy, over_limit: 
         needs_approval=asks and _APPROVAL[policy.approval](destructive),
         reason=" ".join(part for part in (reason, over_limit, passed) if part),
     )
+
+
+def _timed(plan: Plan, policy: Policy, obs: Observation) -> Plan:
+    """The plan with what is known of its duration, and whether the log is kept that long."""
+    seconds = obs.control.read_seconds if isinstance(obs.control, ControlFacts) else None
+    kept = obs.source.retention if isinstance(obs.source, SourceFacts) else None
+    fits = None if kept is None else snapshot_fits(kept, policy.max_duration if seconds is None else seconds)
+    return replace(plan, seconds=seconds, fits_retention=fits)
 
 
 def _refuse(reason: str) -> Plan:
@@ -211,7 +232,7 @@ _SNAPSHOT_STEPS = (
 STRATEGIES: Mapping[str, Strategy] = {
     row.code: row
     for row in (
-        Strategy("none", "Nothing is to be done.", NOTHING, ("report",), (), changes=False),
+        Strategy("none", "No recovery is needed.", NOTHING, ("report",), (), changes=False),
         Strategy(
             "restart",
             "Only the connector failed; the source still has everything, so it is started again, once.",

@@ -178,7 +178,7 @@ class Subject:
             self.resume()
             self._settle()
         state, tasks, trace = self.states()
-        told = f": {' '.join(trace.split())[:400]}" if trace else ""
+        told = f": {' '.join(trace.split())[:3000]}" if trace else ""
         return f"{state}, tasks {', '.join(tasks) or 'none'}{told}"
 
     def _settle(self) -> None:

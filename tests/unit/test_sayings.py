@@ -64,6 +64,15 @@ def test_what_is_said_names_the_problem(text: str, code: str) -> None:
     assert explain(text).code == code
 
 
+@pytest.mark.parametrize(
+    ("gtids", "code"), [("75ac0c48-7f6b-11f0-9c3a-0242ac110002:1-26", "GTID_PURGED"), ("null", "BINLOG_PURGED")]
+)
+def test_a_long_context_between_the_words_does_not_hide_them(gtids: str, code: str) -> None:
+    context = "BinlogOffsetContext{" + "sourceInfo=" * 200 + f"restartGtidSet='{gtids}'}}"
+    said = f"trying to read change stream starting at {context}, but this is no longer available on the server."
+    assert explain(f"The connector is {said}").code == code
+
+
 def test_a_line_is_shown_without_its_secrets() -> None:
     found = explain("Access denied, jdbc:mysql://cdc:hunter2@db/?password=hunter2&useSSL=true")
     assert found.code == "CONNECTOR_FAILED"

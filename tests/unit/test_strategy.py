@@ -7,7 +7,15 @@ import pytest
 
 from airflow_cdc.core.diagnosis import PROBLEMS, Diagnosis, diagnose
 from airflow_cdc.core.errors import UsageError
-from airflow_cdc.core.observation import ControlFacts, Observation, SinkFacts, SinkTableFacts, TaskState, Unknown
+from airflow_cdc.core.observation import (
+    ControlFacts,
+    Observation,
+    Retention,
+    SinkFacts,
+    SinkTableFacts,
+    TaskState,
+    Unknown,
+)
 from airflow_cdc.core.pipeline import Limit, Policy
 from airflow_cdc.core.strategy import ON_REQUEST, STRATEGIES, Plan, make_plan
 from tests.unit.builders import FAILED, HEALTHY, SOURCE, seen, with_connector, with_source
@@ -190,3 +198,30 @@ def test_plan_survives_json() -> None:
 
 def test_the_source_of_the_healthy_case_can_be_replayed() -> None:
     assert (SOURCE.log_bin, SOURCE.binlog_format, SOURCE.row_image) == (True, "ROW", "FULL")
+
+
+@pytest.mark.parametrize(
+    ("expire", "read", "told"),
+    [(3600, 600.0, (600.0, True)), (300, 600.0, (600.0, False)), (3600, None, (None, False)), (0, None, (None, True))],
+)
+def test_a_plan_says_how_long_it_reads_and_whether_the_log_is_kept_that_long(
+    expire: int, read: float | None, told: tuple[float | None, bool]
+) -> None:
+    source = replace(SOURCE, gtid_purged=PURGED.gtid_purged, retention=Retention(expire, now=1.0))
+    chosen = plan(seen(source=source, control=ControlFacts(3, read_seconds=read)))
+    assert (chosen.seconds, chosen.fits_retention) == told
+    assert Plan.from_json(chosen.to_json()) == chosen
+
+
+def test_a_plan_that_reads_nothing_has_no_duration() -> None:
+    assert (plan(HEALTHY).seconds, plan(HEALTHY).fits_retention) == (None, None)
+
+
+WARNINGS = [row for row in ROWS if row[2] in {"AT_RISK", "LOG_INCOMPLETE", "CONNECTOR_MISCONFIGURED"}]
+
+
+@pytest.mark.parametrize("row", WARNINGS, ids=[row[0] for row in WARNINGS])
+def test_a_warning_needs_no_recovery_and_refuses_none(row: Any) -> None:
+    chosen = plan(row[1])
+    assert (chosen.strategy, chosen.refused) == ("none", False)
+    assert "No recovery is needed" in chosen.reason
