@@ -31,6 +31,7 @@ ARG_APPROVE = _arg(
 ARG_SURE = _arg(("--yes",), action="store_true", help="Do not ask for confirmation")
 ARG_WAIT = _arg(("--wait",), action="store_true", help="Wait for the run to end and report how it went")
 ARG_TIMEOUT = _arg(("--timeout",), type=float, default=21600.0, help="Seconds to wait at most (default: 21600)")
+ARG_SECONDS = _arg(("--seconds",), type=float, default=7200.0, help="Let go after so long (default: 7200)")
 ARG_NOTE = _arg(("--note",), default="", help="Why; kept in the report")
 ARG_RUN_ID = _arg(("--run-id",), default=None, help="Run (default: the newest with a report)")
 ARG_FILE = _arg(("--file",), default=None, help="File to write (default: beside the pipeline's reports)")
@@ -83,6 +84,9 @@ def get_cdc_cli_commands() -> list[CLICommand]:
                 _action("diagnose", "Say what is wrong with a pipeline; changes nothing", ARG_PIPELINE),
                 _action("plan", "Say what a recovery would do; changes nothing", ARG_PIPELINE, ARG_STRATEGY),
                 _action("forecast", "Say how long the stored position stays available", ARG_PIPELINE, module=OUTLOOK),
+                _action(
+                    "hold", "Keep the log from being purged until Ctrl-C", ARG_PIPELINE, ARG_SECONDS, module=OUTLOOK
+                ),
                 _action("explain", "Name the problem in a log that is piped in", module=OUTLOOK),
                 _action(
                     "recover",

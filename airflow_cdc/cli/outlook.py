@@ -1,4 +1,4 @@
-"""`airflow cdc forecast` and `airflow cdc explain`: what will go wrong when, and what a log says went wrong."""
+"""`airflow cdc forecast`, `hold` and `explain`: what will go wrong when, putting it off, and what a log says went wrong."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from airflow_cdc.core.errors import UsageError
 from airflow_cdc.core.sayings import UNNAMED
 from airflow_cdc.core.sayings import explain as explanation_of
 from airflow_cdc.flows.foresee import foresee
+from airflow_cdc.flows.hold import hold_by_hand
 
 NOTE = "From this text alone: no server was asked. `airflow cdc diagnose PIPELINE` asks them."
 # a whole worker log may be piped in; what fails it stands at its end
@@ -23,6 +24,14 @@ def forecast(args: Namespace) -> int:
     seen = foresee(run_of(args))
     emit(args, seen.to_json(), pairs(seen.to_json()))
     return seen.exit_status
+
+
+@command
+def hold(args: Namespace) -> int:
+    """0 the log was held until Ctrl-C or --seconds, 1 it could not be held, or had to be let go before."""
+    seen = hold_by_hand(run_of(args), args.seconds, lambda line: print(line, file=sys.stderr))
+    emit(args, seen.to_json(), pairs(seen.to_json()))
+    return 0 if seen.blocks_purge and (seen.held or seen.held_s >= args.seconds) else 1
 
 
 @command

@@ -25,6 +25,7 @@ from airflow_cdc.flows.foresee import Foreseen
 from airflow_cdc.flows.run import Run
 from airflow_cdc.systems.clients import Clients
 from airflow_cdc.systems.kafka_connect import KafkaConnect
+from airflow_cdc.systems.mysql_hold import HoldState, HoldStatus
 
 from .builders import HEALTHY, seen
 from .conftest import REGISTRY, SECRETS
@@ -457,3 +458,21 @@ def test_forecast_tells_by_its_status(seen_now: Foreseen, status: int, cdc: Call
 def test_forecast_of_what_cannot_be_told_is_status_3(cdc: Callable[..., Answer], spec: Any) -> None:
     spec(outlook, "foresee", UnknownStateError("the connector has no offset"))
     assert cdc("forecast", "shop").status == 3
+
+
+HELD = HoldState("shop:by hand", HoldStatus.HELD, blocks_purge=True, held_s=5.0)
+
+
+@pytest.mark.parametrize(
+    ("state", "status"),
+    [
+        (HELD, 0),
+        (replace(HELD, status=HoldStatus.RELEASED, reason="the limit of 7200 s is reached", held_s=7200.5), 0),
+        (replace(HELD, status=HoldStatus.RELEASED, reason="another session waits for the global read lock"), 1),
+        (replace(HELD, status=HoldStatus.REFUSED, blocks_purge=False), 1),
+    ],
+)
+def test_hold_tells_by_its_status(state: HoldState, status: int, cdc: Callable[..., Answer], spec: Any) -> None:
+    spec(outlook, "hold_by_hand", state)
+    answer = cdc("hold", "shop", "-o", "json")
+    assert (answer.status, answer.data["status"]) == (status, str(state.status))

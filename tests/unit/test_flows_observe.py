@@ -13,7 +13,7 @@ from airflow_cdc.core.diagnosis import diagnose
 from airflow_cdc.core.errors import SourceError, TransportError
 from airflow_cdc.core.observation import LogLook, Observation, Place, Retention, SinkFacts, SinkTableFacts, Unknown
 from airflow_cdc.core.table import ColumnDef, TableDef
-from airflow_cdc.flows import decide, doctor, observe
+from airflow_cdc.flows import decide, doctor, hold, observe
 from airflow_cdc.flows.run import Run
 from airflow_cdc.systems.clients import Clients
 from airflow_cdc.systems.control import Control
@@ -21,6 +21,7 @@ from airflow_cdc.systems.kafka import KafkaTransport
 from airflow_cdc.systems.kafka_connect import KafkaConnect
 from airflow_cdc.systems.lake import Lake
 from airflow_cdc.systems.mysql import MySqlSource
+from airflow_cdc.systems.mysql_hold import HoldState, HoldStatus
 
 from .builders import CONNECTOR, GTID_OFFSET, HEALTHY, PIPELINE, SINK, SOURCE
 
@@ -152,3 +153,54 @@ def test_doctor_says_nothing_of_years_where_there_are_none(run: Run, monkeypatch
     plain = {"shop.orders": TableDef("shop", "orders", (column("id", "int"),), ())}
     monkeypatch.setattr(doctor, "captured", lambda _run: plain)
     assert not [check for check in doctor.doctor_pipeline(run) if check.name == "years below 100"]
+
+
+# ---- holding the log by hand ----------------------------------------------------------------------
+
+
+class Holding:
+    """A hold that ends as its script says."""
+
+    def __init__(self, *ticks: HoldState | type[KeyboardInterrupt]) -> None:
+        self.ticks = list(ticks)
+        self.released: list[str] = []
+        self.first = replace(HELD, blocks_purge=True)
+
+    def acquire(self) -> HoldState:
+        return self.first
+
+    def tick(self) -> HoldState:
+        step = self.ticks.pop(0)
+        if isinstance(step, type):
+            raise step
+        return step
+
+    def release(self, reason: str = "") -> HoldState:
+        self.released.append(reason)
+        return replace(self.first, status=HoldStatus.RELEASED, reason=reason)
+
+
+HELD = HoldState("shop:by hand", HoldStatus.HELD, blocks_purge=True)
+ENDED = replace(HELD, status=HoldStatus.RELEASED, reason="the limit is reached")
+
+
+@pytest.mark.parametrize(("last", "state"), [(ENDED, ENDED), (KeyboardInterrupt, HELD)])
+def test_the_log_is_held_until_it_ends_or_is_let_go(
+    run: Run, clients: Any, monkeypatch: pytest.MonkeyPatch, last: Any, state: HoldState
+) -> None:
+    monkeypatch.setattr(hold, "pause", lambda _s: None)
+    holding = Holding(HELD, HELD, last)
+    clients.source.hold.return_value = holding
+    said: list[str] = []
+    assert hold.hold_by_hand(run, 60.0, said.append) == state
+    assert holding.released
+    assert said[0] == "the log is held for at most 60 s; Ctrl-C lets go"
+
+
+def test_a_server_that_purges_in_spite_of_the_lock_is_not_held(run: Run, clients: Any) -> None:
+    holding = Holding()
+    holding.first = replace(HELD, blocks_purge=False)
+    clients.source.hold.return_value = holding
+    seen = hold.hold_by_hand(run, 60.0, lambda _line: None)
+    assert (seen.status, seen.reason) == (HoldStatus.RELEASED, "this server purges its log in spite of the lock")
+    assert holding.released
