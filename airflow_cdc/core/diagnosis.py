@@ -193,7 +193,7 @@ PROBLEMS: tuple[Problem, ...] = (
         36,
         "The stored offset counts by GTID and the server writes transactions without any.",
         source.gtid_mode_mismatch,
-        _SNAPSHOT,
+        (),
     ),
     Problem(
         "GTID_NOT_CONTAINED",

@@ -295,6 +295,7 @@ ON_REQUEST: Mapping[str, tuple[str, ...]] = {
     "CONNECTOR_STOPPED": ("restart", "full_snapshot"),
     "DUPLICATE_SERVER_ID": ("restart",),
     "OFFSET_AMBIGUOUS": ("full_snapshot",),
+    "GTID_MODE_MISMATCH": ("full_snapshot",),
     "LOG_INCOMPLETE": ("full_snapshot",),
     "AT_RISK": ("full_snapshot",),
     "GTID_PURGED": ("skip",),

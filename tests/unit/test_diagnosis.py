@@ -515,6 +515,43 @@ def test_a_failed_connector_without_tasks_is_failed() -> None:
     assert diagnose(with_connector(state="FAILED", tasks=())).code == "CONNECTOR_FAILED"
 
 
+OTHER_FAULTS = {
+    "topic recreated": {"sink": applied("id0", 5)},
+    "history gone": {"schema": history(state=None)},
+    "sink put back": {"sink": epochs(customers=3, orders=2)},
+}
+
+
+@pytest.mark.parametrize("other", OTHER_FAULTS)
+def test_of_two_faults_the_lost_position_is_told_first(other: str) -> None:
+    parts: dict[str, Any] = OTHER_FAULTS[other]
+    lost = replace(seen(source=PURGED), connector=replace(CONNECTOR, **FAILED))
+    assert diagnose(replace(lost, **parts)).code == "GTID_PURGED"
+    stopped = replace(CONNECTOR, state="STOPPED", tasks=())
+    assert diagnose(replace(seen(source=PURGED, connector=stopped), **parts)).code == "GTID_PURGED"
+
+
+@pytest.mark.parametrize("part", ["source", "connector", "transport", "control"])
+def test_with_one_part_unread_no_second_fault_is_concluded(part: str) -> None:
+    both = replace(seen(source=PURGED), sink=applied("id0", 5))
+    assert diagnose(without(both, (part,))).code == "UNKNOWN"
+
+
+@given(st.integers(1, 60), st.integers(0, 60), st.integers(0, 60))
+def test_facts_that_change_between_two_reads_make_no_problem(stored: int, more: int, under_way: int) -> None:
+    """The offset is read first; what the server commits before it is read, and while, is never a fault."""
+    done = GtidSet.parse(f"{UUID}:1-{stored + more}")
+    owned = GtidSet.parse(f"{UUID}:{stored + more + 1}-{stored + more + under_way}") if under_way else GtidSet()
+    at = BinlogPosition("mysql-bin.000010", 1000 + stored + more)
+    read = replace(SOURCE, gtid_executed=done, gtid_purged=GtidSet(), gtid_owned=owned, current=at)
+    seen_by_connector = GtidSet.parse(f"{UUID}:1-{stored}") | owned  # the log is sent before a commit is done
+    offset = {"file": "mysql-bin.000010", "pos": 1000 + stored, "gtids": str(seen_by_connector), "ts_sec": 1}
+    assert diagnose(replace(with_connector(offset=offset), source=read)).code == "HEALTHY"
+    by_name = replace(read, gtid_mode="OFF", gtid_executed=GtidSet(), gtid_owned=GtidSet())
+    plain = {key: value for key, value in offset.items() if key != "gtids"}
+    assert diagnose(replace(with_connector(offset=plain), source=by_name)).code == "HEALTHY"
+
+
 def test_no_rule_is_unknown() -> None:
     assert diagnose(HEALTHY, problems=()).code == "UNKNOWN"
     assert diagnose(HEALTHY, problems=()).strategies == ()
