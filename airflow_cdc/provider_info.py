@@ -36,10 +36,12 @@ def get_provider_info() -> dict[str, Any]:
                 "offset",
                 "publish",
                 "report",
+                "watch",
             )
         ],
         "sensors": [_modules("sensors", "binlog", "gtid")],
-        "triggers": [_modules("triggers", "availability")],
+        "triggers": [_modules("triggers", "availability", "watch")],
+        "notifications": ["airflow_cdc.notifications.webhook.WebhookNotifier"],
         "extra-links": ["airflow_cdc.links.ReportLink", "airflow_cdc.links.DataDocsLink"],
         "cli": ["airflow_cdc.cli.definition.get_cdc_cli_commands"],
         "config": {"cdc": _config()},

@@ -86,7 +86,18 @@ class Control:
     def facts(self) -> ControlFacts:
         """What an observation keeps of the document."""
         state = self.state()
-        return ControlFacts(epoch=state["epoch"], recovery=state["recovery"], lease=state["lease"])
+        runs = list(state["ledger"].values())
+        closed = [str(run["closed_at"]) for run in runs if run.get("recovery") == "closed" and run.get("closed_at")]
+        reads = [
+            float(run["step:snapshot"]["seconds"]) for run in runs if (run.get("step:snapshot") or {}).get("seconds")
+        ]
+        return ControlFacts(
+            epoch=state["epoch"],
+            recovery=state["recovery"],
+            lease=state["lease"],
+            closed_at=max(closed, default=""),
+            read_seconds=reads[-1] if reads else None,
+        )
 
     def update(self, change: Callable[[Document], Document | None], what: str) -> Document:
         """Change the document by compare-and-set and return it as it stands then.

@@ -54,7 +54,7 @@ def loaded(folder: Path = FOLDER) -> Any:
 def test_the_folder_loads_without_an_import_error(airflow_db: Path, registry: Path) -> None:
     bag = loaded()
     assert bag.import_errors == {}
-    assert set(bag.dags) == {"cdc_recovery", "cdc_apply__shop"}
+    assert set(bag.dags) == {"cdc_recovery", "cdc_apply__shop", "cdc_watch__shop"}
 
 
 def test_without_a_registry_there_is_nothing_to_apply_and_no_error(
@@ -84,7 +84,7 @@ def test_the_stub_shows_the_same_dags(airflow_db: Path, registry: Path, tmp_path
     (folder / STUB_NAME).write_text(STUB)
     bag = loaded(folder)
     assert bag.import_errors == {}
-    assert set(bag.dags) == {"cdc_recovery", "cdc_apply__shop"}
+    assert set(bag.dags) == {"cdc_recovery", "cdc_apply__shop", "cdc_watch__shop"}
 
 
 def test_parsing_imports_nothing_heavy(registry: Path) -> None:
@@ -115,6 +115,16 @@ def test_an_apply_dag_runs_one_at_a_time_by_schedule(registry: Path, monkeypatch
     assert (dag.dag_id, dag.max_active_runs, dag.catchup, dag.schedule) == ("cdc_apply__shop", 1, False, "*/5 * * * *")
     (task,) = dag.tasks
     assert (task.app, task.pipeline) == ("apply_changes", "shop")  # type: ignore[attr-defined]
+
+
+def test_watching_is_one_deferred_task_before_one_recovery(registry: Path, connections: dict[str, str]) -> None:
+    dag = _factory.watch_dags()["cdc_watch__shop"]
+    assert (dag.dag_id, dag.max_active_runs, dag.catchup) == ("cdc_watch__shop", 1, False)
+    assert {task.task_id: task.downstream_task_ids for task in dag.tasks} == {"watch": {"recover"}, "recover": set()}
+    recover = dag.get_task("recover")
+    assert recover.trigger_dag_id == "cdc_recovery"
+    assert recover.skip_when_already_exists
+    assert "['outage']" in recover.trigger_run_id
 
 
 def test_execute_of_an_operator_stays_short() -> None:
