@@ -18,7 +18,7 @@ from airflow_cdc.core.errors import DeadlineError
 from airflow_cdc.core.gtid import GtidSet
 from airflow_cdc.core.observation import SourceFacts
 from airflow_cdc.core.position import BinlogPosition, Watermark
-from airflow_cdc.systems.mysql_capabilities import ServerVersion
+from airflow_cdc.systems.mysql_capabilities import Capability, ServerVersion
 from airflow_cdc.systems.mysql_errors import ServerRestartedError, SourceOutOfTimeError
 from airflow_cdc.systems.mysql_grants import Grants, read_grants
 from airflow_cdc.systems.mysql_hold import Hold, HoldLimits, hold_owner, run_hold
@@ -47,6 +47,7 @@ from airflow_cdc.systems.mysql_position import (
     wait_for_xa,
     wait_slice,
 )
+from airflow_cdc.systems.mysql_schema import CASCADES
 from airflow_cdc.systems.mysql_session import QUICK_READ_S, MySqlEndpoint, Session, open_connection, open_session
 
 __all__ = ["Availability", "MySqlEndpoint", "MySqlSource", "ServerIdentity", "XaTransaction"]
@@ -173,6 +174,14 @@ class MySqlSource:
                 return int(session.row(sql, doing=f"count the rows of {table}")["n"])
             except SourceOutOfTimeError:
                 return None
+
+    def cascade_targets(self) -> tuple[str, ...]:
+        """Tables ("schema.table") whose rows foreign keys change without a row in this server's log (INV 14)."""
+        with self.session() as session:
+            if session.version.can(Capability.CASCADES_LOGGED):
+                return ()
+            rows = session.rows(CASCADES, doing="look for foreign keys that cascade")
+            return tuple(sorted(f"{row['schema']}.{row['table']}" for row in rows))
 
     def xa_pending(self) -> list[XaTransaction]:
         """The prepared XA transactions. Raises MissingPrivilegeError (XA_RECOVER_ADMIN)."""

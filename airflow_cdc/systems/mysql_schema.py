@@ -28,6 +28,12 @@ WHERE t.TABLE_TYPE = 'BASE TABLE' AND ({tables})
 ORDER BY c.TABLE_SCHEMA, c.TABLE_NAME, c.ORDINAL_POSITION
 """
 
+# A foreign key whose action changes rows of the table that has it.
+CASCADES = """
+SELECT DISTINCT CONSTRAINT_SCHEMA AS `schema`, TABLE_NAME AS `table` FROM information_schema.REFERENTIAL_CONSTRAINTS
+WHERE DELETE_RULE IN ('CASCADE', 'SET NULL', 'SET DEFAULT') OR UPDATE_RULE IN ('CASCADE', 'SET NULL', 'SET DEFAULT')
+"""
+
 _LABELLED = frozenset({"enum", "set"})
 _LABEL = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.DOTALL)
 _ESCAPE = re.compile(r"''|\\(.)", re.DOTALL)

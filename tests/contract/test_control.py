@@ -57,7 +57,7 @@ def files_of(control: Control, pattern: str) -> list[Path]:
 
 
 def test_reading_creates_nothing(control: Control, lake: Lake) -> None:
-    assert control.state() == {"epoch": 0, "lease": None, "recovery": None, "ledger": {}, "stamps": {}}
+    assert control.state() == {"epoch": 0, "lease": None, "recovery": None, "ledger": {}, "stamps": {}, "checks": {}}
     assert lake.exists("cdc_control", "shop") is False
 
 

@@ -584,12 +584,6 @@ def test_changes_dead_letters_and_a_replay_start_one(submitted: Submitted, step:
     assert submitted.settings["options"] == {"replay": True, "tables": ["shop.orders"]}
 
 
-def test_dead_letters_tried_too_often_start_none() -> None:
-    from airflow_cdc.spark_apps import dead_letters
-
-    assert pending.MAX_ATTEMPTS == dead_letters.MAX_ATTEMPTS
-
-
 TOPIC = TopicState("shop.shop.orders", "id1", {0: (0, 10), 1: (5, 7)})
 AT_END = {TOPIC.name: {"id": "id1", "partitions": {"0": 10, "1": 7}}}
 
