@@ -6,7 +6,7 @@ import datetime as dt
 import difflib
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
@@ -273,7 +273,8 @@ def _told(fault: ErrorDetails, keys: list[str]) -> tuple[str, str]:
 def _keys_at(path: list[str]) -> Iterable[str]:
     model: type[BaseModel] = _Pipeline
     for part in path:
-        inner = model.model_fields[part].annotation
+        annotation = model.model_fields[part].annotation
+        inner = next(iter(get_args(annotation)), annotation)  # of a list: what stands in it
         if not isinstance(inner, type) or not issubclass(inner, BaseModel):
             return ()
         model = inner

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from airflow_cdc.core.report import ComparedAt, TableReport, Verdict, overall
 from airflow_cdc.core.stamp import EPOCH
 from airflow_cdc.core.table import TableDef
 from airflow_cdc.flows.captured import captured
-from airflow_cdc.flows.checks import report_check, store_json
+from airflow_cdc.flows.checks import report_check, store_json, store_text
 from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.spark_apps.app import explained, open_app
@@ -93,6 +94,8 @@ def nightly(
     verdicts = {name: str(result["verdict"]) for name, result in results.items()}
     return {
         **check,
+        "keys": report_folder(run),
+        DATA_DOCS: _docs_index(run, verdicts),
         "verdict": str(overall(Verdict(verdict) for verdict in verdicts.values())),
         "tables": verdicts,
         "plans": plans,
@@ -218,6 +221,12 @@ def _bounds(job: Job, table: TableDef) -> tuple[int, int] | None:
 def docs_folder(run: Run) -> str:
     """Where a run's Data Docs are: one site per table, and a page that leads to them."""
     return f"{report_folder(run)}/{DATA_DOCS}"
+
+
+def _docs_index(run: Run, verdicts: Mapping[str, str]) -> str:
+    """A page that leads to each table's Data Docs; returns where it is."""
+    links = "".join(f'<li><a href="{escape(name)}/index.html">{escape(name)}</a>' for name in sorted(verdicts))
+    return store_text(run, f"{DATA_DOCS}/index.html", f"<!doctype html><title>Data Docs</title><ul>{links}</ul>\n")
 
 
 def inconclusive(table: str, error: CdcError) -> TableReport:

@@ -142,10 +142,10 @@ def repair(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
     tables = captured(run, list(run.options.get("tables") or run.pipeline.source.tables))
     done = [mend(job, table, dry=dry) for table in tables.values()]
     verdict = overall(one.report.verdict for one in done)
-    tell(run, done, dry=dry)
+    told = tell(run, done, dry=dry)
     if verdict is not Verdict.MATCH and not dry:
         raise not_matching(run, done)
-    return {"verdict": str(verdict), "dry_run": dry, **asked(run, [one.plan for one in done])}
+    return {**told, "verdict": str(verdict), "dry_run": dry, **asked(run, [one.plan for one in done])}
 
 
 def asked(run: Run, plans: Sequence[RepairPlan]) -> Facts:
@@ -154,12 +154,13 @@ def asked(run: Run, plans: Sequence[RepairPlan]) -> Facts:
     return {"plans": wanted, "needs_approval": needs_approval(run.pipeline.policy, list(wanted.values()))}
 
 
-def tell(run: Run, done: Sequence[Mended], *, dry: bool) -> None:
-    """Write the report, and every key with what is done to it (repair.json)."""
-    store_json(run, "repair.json", {one.table.full_name: one.plan.actions(one.table) for one in done})
+def tell(run: Run, done: Sequence[Mended], *, dry: bool) -> Facts:
+    """Write the report, and every key with what is done to it (repair.json); returns where they are."""
+    keys = store_json(run, "repair.json", {one.table.full_name: one.plan.actions(one.table) for one in done})
     evidence = {one.table.full_name: one.said(dry=dry) for one in done if one.plan.keys}
-    report_check(run, {one.table.full_name: one.report for one in done}, evidence=evidence, repaired=not dry)
     run.clients.control.ledger_set(run.run_id, "repair", {one.table.full_name: one.to_json() for one in done})
+    told = report_check(run, {one.table.full_name: one.report for one in done}, evidence=evidence, repaired=not dry)
+    return {**told, "keys": keys}
 
 
 def not_matching(run: Run, done: Sequence[Mended]) -> VerificationError:

@@ -67,12 +67,17 @@ def _report(
 
 def store_json(run: Run, name: str, value: Any) -> str:
     """Write `value` as JSON beside the run's report; returns where."""
-    folder = report_folder(run)
-    files = fsspec.filesystem(folder.split("://", 1)[0] if "://" in folder else "file")
-    files.makedirs(folder, exist_ok=True)
-    with files.open(f"{folder}/{name}", "w") as out:
-        json.dump(value, out, indent=2, ensure_ascii=False)
-    return f"{folder}/{name}"
+    return store_text(run, name, json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def store_text(run: Run, name: str, text: str) -> str:
+    """Write a file beside the run's report (`name` may have folders in it); returns where."""
+    location = f"{report_folder(run)}/{name}"
+    files = fsspec.filesystem(location.split("://", 1)[0] if "://" in location else "file")
+    files.makedirs(location.rpartition("/")[0], exist_ok=True)
+    with files.open(location, "w") as out:
+        out.write(text)
+    return location
 
 
 def conclude(run: Run) -> Facts:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.exceptions import CommitFailedException, ValidationException
 from pyiceberg.expressions import EqualTo
 
 from airflow_cdc.core.poll import poll_until
@@ -72,7 +72,7 @@ def _resolve(lake: Lake, pipeline: str, since: Mapping[str, Mapping[str, Any]]) 
         mine = pa.Table.from_pylist([row for row in rows if row["table"] == name], schema=found.schema)
         try:
             table.overwrite(mine, overwrite_filter=make(EqualTo, term="table", value=name))
-        except CommitFailedException:
+        except (CommitFailedException, ValidationException):  # another process was quicker: look again
             return None
     return len(due)
 

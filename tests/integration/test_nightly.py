@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -146,8 +147,8 @@ def test_every_row_is_compared_within_a_week_and_what_was_touched_at_once(mirror
     found: dict[str, int] = {}
     for number in range(1, 8):
         run, facts = night(number)
-        shown = compared(run)
-        assert shown["orders"].startswith("4 leaves: 0 touched leaves, and share") or number > found.get("orders", 9)
+        if number <= found.get("orders", number):  # once it is wrong, all of it is compared
+            assert re.fullmatch(r"[45] leaves: 0 touched leaves, and share \d of 7", compared(run)["orders"])
         for table, said in facts["tables"].items():
             if said == "MISMATCH":
                 found.setdefault(table.partition(".")[2], number)
@@ -222,4 +223,5 @@ def test_inv_03_an_interrupted_night_goes_on_with_what_is_left(
     assert facts["verdict"] == "MATCH"
     assert {table["table"].partition(".")[2] for table in report(run)["tables"]} == {"items", "orders"}
     docs = Path(report_folder(run)) / "data_docs"
-    assert sorted(path.name.partition(".")[2] for path in docs.iterdir()) == ["items", "orders"]
+    assert sorted(path.parent.name.partition(".")[2] for path in docs.glob("*/index.html")) == ["items", "orders"]
+    assert "items/index.html" in (docs / "index.html").read_text()
