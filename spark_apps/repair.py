@@ -9,19 +9,15 @@ is done again on the new head, the reading too. The offsets it ends with are tho
 from __future__ import annotations
 
 import logging
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as fn
-
-from airflow_cdc.core.chunk import quote_ident
 from airflow_cdc.core.connector_config import ConnectorSettings
-from airflow_cdc.core.encoding import spark_key_text
-from airflow_cdc.core.errors import SinkError, StaleHeadError, UnknownStateError, VerificationError
-from airflow_cdc.core.keytext import key_predicate
+from airflow_cdc.core.errors import CdcError, SinkError, StaleHeadError, UnknownStateError, VerificationError
 from airflow_cdc.core.part import WHOLE, Part
 from airflow_cdc.core.repair import RepairPlan, needs_approval, refusal
 from airflow_cdc.core.report import TableReport, Verdict, overall
@@ -35,15 +31,11 @@ from airflow_cdc.flows.publish import mirror
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.spark_apps.app import explained, open_app
 from airflow_cdc.spark_apps.apply import start_of
+from airflow_cdc.spark_apps.differences import Wanted, rewrite_keys
 from airflow_cdc.spark_apps.expectations import SuiteResult
-from airflow_cdc.spark_apps.jdbc import jdbc_options, rows_frame
 from airflow_cdc.spark_apps.lease import leased
-from airflow_cdc.spark_apps.merge import write_by_key
 from airflow_cdc.spark_apps.progress import Progress
-from airflow_cdc.spark_apps.session import SMALL_BATCH, sibling
-from airflow_cdc.spark_apps.sides import KEYS_AT_ONCE, batches
 from airflow_cdc.spark_apps.snapshot import Reading, Tools, read_table
-from airflow_cdc.spark_apps.stage_fit import delete_by_position
 from airflow_cdc.spark_apps.stage_schema import set_definition
 from airflow_cdc.spark_apps.verify import Task, apply_context, compare_passes, make_report, xa_open
 from airflow_cdc.spark_apps.verify_core import VISIBLE_SECONDS, Outcome
@@ -51,14 +43,15 @@ from airflow_cdc.systems.letters import resolve_before
 from airflow_cdc.systems.stage import Stage, only_compacted
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 log = logging.getLogger("airflow_cdc.repair")
 
 LABEL = "repair_"
 TRIES = 5
 LEASE_WAIT_SECONDS = 600.0
-_KEY = "cdc__key_text"
+# A stage that nobody has written to for so long belongs to a run that was killed.
+ORPHAN_SECONDS = 86_400.0
 
 
 def main(settings: Mapping[str, Any]) -> Facts:
@@ -122,6 +115,7 @@ class Mended:
 def open_job(run: Run, spark: SparkSession, options: Mapping[str, Any] | None = None) -> Job:
     """A job over the pipeline as it stands. Raises SinkError while a recovery is open."""
     facts = run.clients.control.facts()
+    drop_orphans(run)
     if facts.recovery is not None:
         raise SinkError(
             f"the recovery of run {facts.recovery.get('run_id')} is open: it compares and publishes by itself",
@@ -130,6 +124,19 @@ def open_job(run: Run, spark: SparkSession, options: Mapping[str, Any] | None = 
         )
     approved = {str(table): int(rows) for table, rows in (run.options.get("deletes") or {}).items()}
     return Job(run, spark, connector_settings(run), facts.epoch, dict(options or {}), approved)
+
+
+def drop_orphans(run: Run) -> None:
+    """Forget stages of repairs and checks that were killed long ago; none of them will ever be published."""
+    lake, ours = run.clients.lake, {run.pipeline.sink_table(table) for table in run.pipeline.source.tables}
+    try:
+        for stage in lake.stages(run.pipeline.sink.namespace):
+            if stage.label.startswith(LABEL) and stage.table in ours:
+                touched = lake.table(*stage.identifier).metadata.last_updated_ms / 1000
+                if time.time() - touched > ORPHAN_SECONDS:
+                    lake.drop_stage(stage)
+    except CdcError as error:  # another run may drop one of its own meanwhile; the rest is tidied up next time
+        log.info("stages of killed repairs were not all dropped: %s", error)
 
 
 @step("repair")
@@ -272,10 +279,10 @@ def read_again(job: Job, stage: Stage, table: TableDef, plan: RepairPlan) -> Non
     if table.keyless:
         replace_rows(job, stage, table)
         return
-    lake, session = job.run.clients.lake, sibling(job.spark, SMALL_BATCH)
-    delete_by_position(lake, stage)
-    name = stage.spark_name(lake.name)
-    write_by_key(name, table, rows_now(job, session, table, plan.keys, name), _stamp(job, stage, table))
+    tools = Tools(job.spark, job.run.clients.source, job.run.clients.lake)
+    position = tools.source.position()
+    tools.source.wait_visible(position, VISIBLE_SECONDS)
+    rewrite_keys(tools, stage, Wanted(table, plan.keys, position), _stamp(job, stage, table))
 
 
 def _stamp(job: Job, stage: Stage, table: TableDef) -> dict[str, str]:
@@ -285,31 +292,6 @@ def _stamp(job: Job, stage: Stage, table: TableDef) -> dict[str, str]:
     mirrored = job.run.clients.control.mirrored_stamp(table.full_name)
     start = start_of(ctx, table, stage.identifier, {}, mirrored)
     return start.summary(start.applied)
-
-
-def rows_now(job: Job, session: SparkSession, table: TableDef, keys: Sequence[str], stage: str) -> DataFrame:
-    """(key, deleted, after) of these key texts: rows that the source has are upserts, rows that only `stage` has go."""
-    source = job.run.clients.source
-    position = source.position()
-    source.wait_visible(position, VISIBLE_SECONDS)
-    predicates = [key_predicate(table, some) for some in batches(sorted(keys), KEYS_AT_ONCE)]
-    options = jdbc_options(source, source.init_statement(position))
-    asked_for = session.createDataFrame([(key,) for key in keys], f"{_KEY} string")
-    # a collation that ignores case finds rows of other keys too
-    found = _with_key(rows_frame(session, options, table, predicates), table).join(asked_for, _KEY, "left_semi")
-    found = found.localCheckpoint()
-    gone = asked_for.join(found.select(_KEY), _KEY, "left_anti")
-    left = _with_key(session.table(stage), table).join(fn.broadcast(gone), _KEY, "left_semi")
-    key = fn.struct(*(quote_ident(name) for name in table.key)).alias("key")
-    after = fn.struct(*(quote_ident(column.name) for column in table.mirrored)).alias("after")
-    upserts = found.select(key, fn.lit(False).alias("deleted"), after)
-    kind = upserts.schema["after"].dataType
-    removals = left.select(key, fn.lit(True).alias("deleted"), fn.lit(None).cast(kind).alias("after"))
-    return upserts.unionByName(removals.localCheckpoint())
-
-
-def _with_key(rows: DataFrame, table: TableDef) -> DataFrame:
-    return rows.withColumn(_KEY, fn.expr(spark_key_text(table)))
 
 
 def replace_rows(job: Job, stage: Stage, table: TableDef) -> None:

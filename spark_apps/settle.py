@@ -34,8 +34,10 @@ def judge(scanned: Scanned, now: Reached) -> Judgement:
 
 def tail_of(outcome: Outcome, now: Reached) -> Tail:
     """The table's records from the compared ends to `now`; what they leave doubtful is noted in the outcome."""
-    subject = outcome.subject
-    tail = read_tail(subject.sink.spark, subject.topic, subject.ends, now.ends.get(subject.topic.name, {}))
+    subject, topic = outcome.subject, outcome.subject.topic
+    if topic is None:
+        return Tail()
+    tail = read_tail(subject.sink.spark, topic, subject.ends, now.ends.get(topic.name, {}))
     outcome.doubts = tuple(dict.fromkeys((*outcome.doubts, *tail.doubts())))
     return tail
 
@@ -97,7 +99,7 @@ def judge_keys(scanned: Scanned, now: Reached) -> KeyJudgement:
         concerned = subject.part.whole or any(key in side for side in inside)
         if concerned and not _twice(outcome, key, theirs):
             outcome.tally.add(classify_key(KeyEvidence(_one(theirs.get(key)), (), event)), key)
-    suspects = _drill_keys(scanned, compare(source, sink).unequal, flying)
+    suspects = drill_keys(scanned, compare(source, sink).unequal, flying)
     for key in scanned.others - flying.keys():
         suspects.setdefault(key, KeyVerdict.DIFFERENT)
     return KeyJudgement(outcome, _evidence(scanned, outcome, suspects))
@@ -109,7 +111,7 @@ def _inside(scanned: Scanned, keys: Iterable[str]) -> tuple[Rows, Rows]:
     return scanned.view.images(subject.table, keys, part), subject.sink.images(subject.table, keys, part)
 
 
-def _drill_keys(scanned: Scanned, leaves: Iterable[int], flying: Mapping[str, object]) -> dict[str, KeyVerdict]:
+def drill_keys(scanned: Scanned, leaves: Iterable[int], flying: Mapping[str, object]) -> dict[str, KeyVerdict]:
     """The keys of unequal leaves whose rows differ, and how, without those in flight."""
     table, part, scheme, found = scanned.subject.table, scanned.subject.part, scanned.scheme, {}
     for group in leaf_groups(scanned, leaves):

@@ -49,13 +49,13 @@ class Reached:
 class Subject:
     """One table to compare: its snapshot S holds everything before `ends`, and `position` lies before them.
 
-    `rows` of S need only be about right: they size the leaves. `part`: only these rows are compared; a table without a
+    `topic` None: no events are looked at. `rows` of S need only be about right: they size the leaves. `part`: only these rows are compared; a table without a
     key is always compared whole.
     """
 
     table: TableDef
     sink: SinkView
-    topic: Topic
+    topic: Topic | None
     ends: Mapping[int, int]
     position: Watermark
     rows: int = 0

@@ -220,6 +220,13 @@ STRATEGIES: Mapping[str, Strategy] = {
             (_recovery_is_open, _all_known),
         ),
         Strategy(
+            "diff_repair",
+            "The tables are compared with the source, only the rows that differ are read, and all is published together.",
+            NOTHING,
+            _SNAPSHOT_STEPS,
+            (_all_known, _source_logs_rows),
+        ),
+        Strategy(
             "full_snapshot",
             "All declared tables are read again, checked row by row and published together.",
             NOTHING,
@@ -232,7 +239,10 @@ STRATEGIES: Mapping[str, Strategy] = {
 # What a person may ask for by name although the planner would not choose it.
 ON_REQUEST: Mapping[str, tuple[str, ...]] = {
     "RECOVERY_OPEN": ("full_snapshot",),
-    "HEALTHY": ("full_snapshot",),
-    "CONNECTOR_FAILED": ("full_snapshot",),
-    "CONNECTOR_STOPPED": ("restart", "full_snapshot"),
+    "HEALTHY": ("full_snapshot", "diff_repair"),
+    "CONNECTOR_FAILED": ("full_snapshot", "diff_repair"),
+    "CONNECTOR_STOPPED": ("restart", "full_snapshot", "diff_repair"),
+    **dict.fromkeys(
+        ("GTID_PURGED", "BINLOG_PURGED", "POSITION_NOT_ON_SERVER", "OFFSET_MISSING", "STAMP_BEHIND"), ("diff_repair",)
+    ),
 }

@@ -235,3 +235,14 @@ def test_an_open_recovery_is_not_disturbed(mirror: Mirror, orders: TableDef) -> 
     run.clients.control.open_recovery("other", tables=[orders.full_name])
     with pytest.raises(SinkError, match="the recovery of run other is open"):
         repair(replace(run, run_id="run-2"), mirror.rig.spark)
+
+
+def test_stages_of_killed_repairs_are_forgotten_after_a_day(
+    mirror: Mirror, orders: TableDef, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mirror.rig.lake.stage(mirror.rig.schema, "orders", "repair_dead")
+    repair(mirror.run(), mirror.rig.spark)
+    assert mirror.stages() == ["repair_dead"]  # it may still be at work
+    monkeypatch.setattr(application, "ORPHAN_SECONDS", 0.0)
+    repair(mirror.run("run-2"), mirror.rig.spark)
+    assert mirror.stages() == []
