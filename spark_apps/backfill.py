@@ -18,7 +18,7 @@ from airflow_cdc.core.report import Verdict, overall
 from airflow_cdc.flows.captured import captured
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.spark_apps.app import open_app
-from airflow_cdc.spark_apps.repair import Mended, mend, not_matching, open_job, tell
+from airflow_cdc.spark_apps.repair import Mended, mended, not_matching, open_job, tell
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,7 +73,7 @@ def backfill(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None =
     done: list[Mended] = []
     for spec in run.pipeline.backfill:
         table = _with_key(tables[spec.table])
-        done.append(mend(job, table, interval_part(table, spec, interval.start, interval.end)))
+        done.append(mended(job, table, interval_part(table, spec, interval.start, interval.end)))
     told = tell(run, done, dry=False)
     verdict = overall(one.report.verdict for one in done)
     if verdict is not Verdict.MATCH:

@@ -21,7 +21,7 @@ from airflow_cdc.core.nightly import WHOLE_NIGHT, Checked, Seen, Tonight, first_
 from airflow_cdc.core.observation import TopicState
 from airflow_cdc.core.part import WHOLE
 from airflow_cdc.core.repair import RepairPlan, needs_approval
-from airflow_cdc.core.report import ComparedAt, TableReport, Verdict, overall
+from airflow_cdc.core.report import TableReport, Verdict, overall
 from airflow_cdc.core.stamp import EPOCH
 from airflow_cdc.core.table import TableDef
 from airflow_cdc.flows.captured import captured
@@ -30,7 +30,7 @@ from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.spark_apps.app import explained, open_app
 from airflow_cdc.spark_apps.expectations import DATA_DOCS
-from airflow_cdc.spark_apps.repair import Job, open_job, staged
+from airflow_cdc.spark_apps.repair import Job, inconclusive, open_job, staged
 from airflow_cdc.spark_apps.session import SMALL_BATCH, sibling
 from airflow_cdc.spark_apps.sides import SourceView
 from airflow_cdc.spark_apps.tail import touched_leaves
@@ -227,20 +227,6 @@ def _docs_index(run: Run, verdicts: Mapping[str, str]) -> str:
     """A page that leads to each table's Data Docs; returns where it is."""
     links = "".join(f'<li><a href="{escape(name)}/index.html">{escape(name)}</a>' for name in sorted(verdicts))
     return store_text(run, f"{DATA_DOCS}/index.html", f"<!doctype html><title>Data Docs</title><ul>{links}</ul>\n")
-
-
-def inconclusive(table: str, error: CdcError) -> TableReport:
-    """The report of a table that could not be compared."""
-    nothing = dict.fromkeys(("source_rows", "sink_rows", "missing", "ghosts", "different", "leaves"), 0)
-    return TableReport(
-        table=table,
-        **nothing,
-        leaves_rechecked=0,
-        columns_not_compared=(),
-        compared_at=ComparedAt(None, ""),
-        verdict=Verdict.INCONCLUSIVE,
-        samples=(str(error),),
-    )
 
 
 def _evidence(report: TableReport) -> str:

@@ -17,10 +17,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.connector_config import ConnectorSettings
-from airflow_cdc.core.errors import CdcError, SinkError, StaleHeadError, UnknownStateError, VerificationError
+from airflow_cdc.core.errors import (
+    CdcError,
+    ConfigError,
+    SinkError,
+    StaleHeadError,
+    UnknownStateError,
+    UsageError,
+    VerificationError,
+)
 from airflow_cdc.core.part import WHOLE, Part
 from airflow_cdc.core.repair import RepairPlan, needs_approval, refusal
-from airflow_cdc.core.report import TableReport, Verdict, overall
+from airflow_cdc.core.report import ComparedAt, TableReport, Verdict, overall
 from airflow_cdc.core.schema_change import DEFINITION, dump_definition
 from airflow_cdc.core.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.table import TableDef
@@ -48,6 +56,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("airflow_cdc.repair")
 
 LABEL = "repair_"
+OPTIONS = ("passes", "reach_seconds")
 TRIES = 5
 LEASE_WAIT_SECONDS = 600.0
 # A stage that nobody has written to for so long belongs to a run that was killed.
@@ -123,7 +132,9 @@ def open_job(run: Run, spark: SparkSession, options: Mapping[str, Any] | None = 
             todo="Finish or abandon it first.",
         )
     approved = {str(table): int(rows) for table, rows in (run.options.get("deletes") or {}).items()}
-    return Job(run, spark, connector_settings(run), facts.epoch, dict(options or {}), approved)
+    # the settings hold credentials too: only what is meant for the comparison goes on
+    known = {key: value for key, value in (options or {}).items() if key in OPTIONS}
+    return Job(run, spark, connector_settings(run), facts.epoch, known, approved)
 
 
 def drop_orphans(run: Run) -> None:
@@ -145,9 +156,17 @@ def repair(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
 
     Raises VerificationError for a table that is not MATCH at the end, once all were tried.
     """
-    job, dry = open_job(run, spark, settings), bool(run.options.get("dry_run"))
-    tables = captured(run, list(run.options.get("tables") or run.pipeline.source.tables))
-    done = [mend(job, table, dry=dry) for table in tables.values()]
+    dry, names = bool(run.options.get("dry_run")), list(run.options.get("tables") or run.pipeline.source.tables)
+    try:
+        job, tables = open_job(run, spark, settings), captured(run, names)
+    except (ConfigError, UsageError):
+        raise
+    except CdcError as error:
+        told = report_check(run, {name: inconclusive(name, error) for name in names}, evidence={})
+        if not dry:
+            raise
+        return {**told, "dry_run": True, **asked(run, [])}
+    done = [mended(job, table, dry=dry) for table in tables.values()]
     verdict = overall(one.report.verdict for one in done)
     told = tell(run, done, dry=dry)
     if verdict is not Verdict.MATCH and not dry:
@@ -184,11 +203,34 @@ def not_matching(run: Run, done: Sequence[Mended]) -> VerificationError:
     )
 
 
+def mended(job: Job, table: TableDef, part: Part = WHOLE, *, dry: bool = False) -> Mended:
+    """The same as `mend`; what stops it makes the table INCONCLUSIVE, and no other table."""
+    try:
+        return mend(job, table, part, dry=dry)
+    except CdcError as error:
+        log.warning("%s: %s", table.full_name, error)
+        return Mended(table, RepairPlan(table.full_name), inconclusive(table.full_name, error))
+
+
+def inconclusive(table: str, error: CdcError) -> TableReport:
+    """The report of a table that could not be compared, or not be mended."""
+    nothing = dict.fromkeys(("source_rows", "sink_rows", "missing", "ghosts", "different", "leaves"), 0)
+    return TableReport(
+        table=table,
+        **nothing,
+        leaves_rechecked=0,
+        columns_not_compared=(),
+        compared_at=ComparedAt(None, ""),
+        verdict=Verdict.INCONCLUSIVE,
+        samples=(str(error),),
+    )
+
+
 def mend(job: Job, table: TableDef, part: Part = WHOLE, *, dry: bool = False) -> Mended:
     """Compare a table (or a part of it) with the source, and rewrite the rows that differ.
 
-    Raises VerificationError for a repair that deletes too much, or whose rows are not equal afterwards; main is then
-    as it was. Raises StaleHeadError if main moved under each of TRIES tries.
+    A repair that deletes too much is not begun, and one whose rows are not equal afterwards is not published; the
+    report says so. Raises StaleHeadError if main moved under each of TRIES tries.
     """
     with staged(job, table) as stage:
         outcome = compared(job, stage, table, part)
