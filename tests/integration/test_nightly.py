@@ -180,7 +180,7 @@ def test_a_row_that_is_gone_anywhere_shows_in_the_counts(mirrors: Callable[[], M
     assert compared(run)["orders"] == "all rows: its row counts differ outside the part that was compared"
 
 
-def test_a_commit_that_is_not_ours_and_cascades_make_it_all_rows(mirrors: Callable[[], Mirror]) -> None:
+def test_inv_14_cascades_and_commits_that_are_not_ours_make_it_all_rows(mirrors: Callable[[], Mirror]) -> None:
     mirror = mirrors()
     orders = mirror.table("orders", ORDERS, FILL)
     lines = "CREATE TABLE `lines` (id BIGINT PRIMARY KEY, order_id BIGINT, FOREIGN KEY (order_id) REFERENCES orders (id) ON DELETE CASCADE)"
