@@ -36,6 +36,7 @@ def get_provider_info() -> dict[str, Any]:
                 "offset",
                 "publish",
                 "report",
+                "repair",
                 "watch",
             )
         ],
@@ -178,6 +179,11 @@ def _config() -> dict[str, Any]:
                 "Cron expression of the DAGs cdc_apply__<pipeline>; none: only when triggered.",
                 "* * * * *",
                 "*/5 * * * *",
+            ),
+            "nightly_schedule": _option(
+                "Cron expression (UTC) of the DAGs cdc_nightly_consistency__<pipeline>; none: only when triggered.",
+                "0 2 * * *",
+                "30 1 * * *",
             ),
             "spark_jars": _option(
                 "Comma-separated paths of the jars that Spark needs: Iceberg runtime, Kafka source, MariaDB Connector/J and\n"

@@ -32,7 +32,10 @@ PACKAGE = Path(airflow_cdc.__file__).parent
 STUB_NAME = "cdc_dags.py"
 STUB = '''"""Shows Airflow every DAG of airflow-provider-cdc."""
 from airflow_cdc.dags.cdc_apply import *
+from airflow_cdc.dags.cdc_backfill import *
+from airflow_cdc.dags.cdc_nightly import *
 from airflow_cdc.dags.cdc_recovery import *
+from airflow_cdc.dags.cdc_repair import *
 from airflow_cdc.dags.cdc_watch import *
 '''
 

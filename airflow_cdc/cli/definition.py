@@ -11,6 +11,7 @@ COMMANDS = "airflow_cdc.cli.commands"
 OFFSETS = "airflow_cdc.cli.offsets"
 OUTLOOK = "airflow_cdc.cli.outlook"
 LETTERS = "airflow_cdc.cli.dead_letters"
+REPAIR = "airflow_cdc.cli.repair"
 
 _arg = cast("Callable[..., Arg]", Arg)  # Airflow leaves it untyped
 
@@ -28,6 +29,7 @@ ARG_STRATEGY = _arg(("--strategy",), default="auto", help="Strategy to take (def
 ARG_APPROVE = _arg(
     ("--yes",), action="store_true", help="Approve the plan in advance, even if it loses or removes rows"
 )
+ARG_DRY_RUN = _arg(("--dry-run",), action="store_true", help="Only name the rows that would be written and deleted")
 ARG_SURE = _arg(("--yes",), action="store_true", help="Do not ask for confirmation")
 ARG_WAIT = _arg(("--wait",), action="store_true", help="Wait for the run to end and report how it went")
 ARG_TIMEOUT = _arg(("--timeout",), type=float, default=21600.0, help="Seconds to wait at most (default: 21600)")
@@ -100,6 +102,18 @@ def get_cdc_cli_commands() -> list[CLICommand]:
                     ARG_NOTE,
                 ),
                 _action("verify", "Show what the last recovery proved, table by table", ARG_PIPELINE, ARG_RUN_ID),
+                _action(
+                    "repair",
+                    "Rewrite the rows that differ from the source (DAG cdc_repair)",
+                    ARG_PIPELINE,
+                    ARG_TABLES,
+                    ARG_DRY_RUN,
+                    ARG_APPROVE,
+                    ARG_WAIT,
+                    ARG_TIMEOUT,
+                    ARG_NOTE,
+                    module=REPAIR,
+                ),
                 _offset(),
                 _dead_letters(),
                 _action("init", "Write a first pipelines.yaml, and say how Airflow finds the DAGs", ARG_STUB),

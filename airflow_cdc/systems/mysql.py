@@ -223,6 +223,11 @@ class MySqlSource:
             rows = session.rows(sql + condition, values, doing="read when the tables were made")
         return {f"{row['s']}.{row['t']}": str(row["made"]) for row in rows if row["made"]}
 
+    def cascade_targets(self, tables: Sequence[str]) -> frozenset[str]:
+        """Which of these tables foreign keys change without a row in this server's log (INV 14)."""
+        with self.session() as session:
+            return frozenset(text.partition(" (")[0] for text in unlogged_cascades(session, tables))
+
     def xa_pending(self) -> list[XaTransaction]:
         """The prepared XA transactions. Raises MissingPrivilegeError (XA_RECOVER_ADMIN)."""
         with self.session() as session:

@@ -267,7 +267,7 @@ def test_recover_waits_and_tells(
         stored(registry, run_id="manual__1", **changes)
     spec(trigger, "start", "manual__1")
     looks = iter([trigger.Ended("running", {"diagnose": "running"}), trigger.Ended(state, {"diagnose": "success"})])
-    spec(trigger, "look", None).side_effect = lambda _run_id: next(looks)
+    spec(trigger, "look", None).side_effect = lambda _run_id, _dag_id: next(looks)
     answer = cdc("recover", "shop", "--wait", "-o", "json")
     assert answer.status == status
     assert answer.err == "diagnose: running\ndiagnose: success\n"
@@ -387,7 +387,7 @@ def test_init_says_how_airflow_finds_the_dags(cdc: Callable[..., Answer], regist
 
     assert cdc("init", "--stub", str(tmp_path)).status == 0
     stub = (tmp_path / commands.STUB_NAME).read_text()
-    assert len(stub.splitlines()) == 4
+    assert len(stub.splitlines()) == 7
     assert "airflow" in stub.lower()  # Airflow only loads files with both words
     assert "dag" in stub.lower()
     assert cdc("init", "--stub", str(tmp_path / "none")).status == 2
