@@ -3,35 +3,52 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import cache
-from importlib import resources
+from typing import Any
 
-from jinja2 import Environment, StrictUndefined, Template
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from airflow_cdc.core.report import RecoveryReport
 
-_TEMPLATE = "report.html.j2"
+CELLS = 600
 
 
 def render_html(report: RecoveryReport) -> str:
     """The report as a self-contained page, light or dark as the reader's system is. All values are escaped."""
+    return environment().get_template("report.html.j2").render(**report_values(report))
+
+
+def report_values(report: RecoveryReport) -> dict[str, Any]:
+    """What the report's template is given."""
     slowest = max((step.seconds for step in report.steps), default=0.0)
-    return _template().render(
-        report=report,
-        value=report.to_json(),
-        total=sum(step.seconds for step in report.steps),
-        slowest=slowest or 1.0,
-    )
+    return {
+        "report": report,
+        "total": sum(step.seconds for step in report.steps),
+        "slowest": slowest or 1.0,
+        "heat": {table.table: heat_map(table.leaf_map) for table in report.tables},
+    }
+
+
+def heat_map(leaf_map: str, cells: int = CELLS) -> Sequence[tuple[int, int, bool]]:
+    """At most `cells` squares (first leaf, last leaf, whether one of them was looked into), in the leaves' order."""
+    width = max(1, -(-len(leaf_map) // cells))
+    parts = (leaf_map[at : at + width] for at in range(0, len(leaf_map), width))
+    return [(at * width, at * width + len(part) - 1, "~" in part) for at, part in enumerate(parts)]
 
 
 @cache
-def _template() -> Template:
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["number"] = _number
-    environment.filters["json"] = _json
-    environment.filters["seconds"] = _seconds
-    text = resources.files("airflow_cdc").joinpath("templates", _TEMPLATE).read_text(encoding="utf-8")
-    return environment.from_string(text)
+def environment() -> Environment:
+    """The templates of every page, with autoescape."""
+    made = Environment(
+        loader=PackageLoader("airflow_cdc", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {"number": _number, "json": _json, "seconds": _seconds}
+    return made
 
 
 def _number(value: float) -> str:

@@ -11,6 +11,7 @@ from airflow_cdc import settings
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.strategy import STRATEGIES
+from airflow_cdc.dag_ids import RECOVERY_DAG_ID, apply_dag_id
 from airflow_cdc.operators.approval import ApproveRecoveryOperator
 from airflow_cdc.operators.connector import (
     RestartConnectorOperator,
@@ -27,7 +28,6 @@ from airflow_cdc.operators.spark import ApplyChangesOperator, CdcSparkOperator
 from airflow_cdc.operators.watermark import CaptureWatermarkOperator
 from airflow_cdc.registry import load_registry
 
-RECOVERY_DAG_ID = "cdc_recovery"
 START = datetime(2024, 1, 1, tzinfo=UTC)
 OUR_WRITER = "cdc_apply"
 
@@ -117,11 +117,6 @@ def recovery_dag() -> DAG:
         chain(resume, release)
         chain(restart, report)
     return dag
-
-
-def apply_dag_id(name: str) -> str:
-    """The id of the DAG that applies the changes of pipeline `name`."""
-    return f"cdc_apply__{name}"
 
 
 def apply_params() -> dict[str, Param]:

@@ -22,8 +22,10 @@ from airflow_cdc.core.observation import Observation
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.report import RecoveryReport
 from airflow_cdc.core.strategy import make_plan
+from airflow_cdc.dag_ids import RECOVERY_DAG_ID
 from airflow_cdc.flows.doctor import Check, doctor_installation, doctor_pipeline
 from airflow_cdc.flows.observe import observe
+from airflow_cdc.flows.remember import remember
 from airflow_cdc.operators.base import open_run
 from airflow_cdc.registry import get_pipeline, load_registry
 
@@ -96,9 +98,12 @@ def _row(pipeline: Pipeline) -> dict[str, str]:
 
 
 def _seen(args: Namespace) -> tuple[Observation, Diagnosis]:
-    """Observe without leaving a trace: the ledger belongs to runs."""
-    observation = observe(run_of(args))
-    return observation, diagnosis_of(observation)
+    """Observe; the ledger belongs to runs and stays as it is, the page is told."""
+    run = run_of(args)
+    observation = observe(run)
+    diagnosis = diagnosis_of(observation)
+    remember(run, observation, diagnosis)
+    return observation, diagnosis
 
 
 @command
@@ -141,9 +146,9 @@ def recover(args: Namespace) -> int:
         "approved": args.yes,
         "note": args.note,
     }
-    run_id = trigger.start(trigger.DAG_ID, asked)
+    run_id = trigger.start(RECOVERY_DAG_ID, asked)
     if not args.wait:
-        emit(args, {"dag_id": trigger.DAG_ID, "run_id": run_id}, [{"dag_id": trigger.DAG_ID, "run_id": run_id}])
+        emit(args, {"dag_id": RECOVERY_DAG_ID, "run_id": run_id}, [{"dag_id": RECOVERY_DAG_ID, "run_id": run_id}])
         return 0
     ended = trigger.wait(run_id, args.timeout, progress=lambda line: print(line, file=sys.stderr))
     report = reports.load(pipeline.name, run_id)

@@ -15,6 +15,7 @@ from airflow_cdc.core.errors import UsageError
 from airflow_cdc.flows import offset as flow
 from airflow_cdc.flows.captured import settings as connector_settings
 from airflow_cdc.flows.run import Run, now_iso
+from airflow_cdc.systems.reports import safe
 
 LEASE_SECONDS = 300
 
@@ -51,7 +52,7 @@ def _target(args: Namespace, taken: str) -> Path:
     root = reports.folder(args.pipeline)
     if "://" in root:
         raise UsageError("the reports are not kept on this machine", where=root, todo="Name a file with --file.")
-    return Path(root) / "offsets" / f"{reports.safe(taken)}.json"
+    return Path(root) / "offsets" / f"{safe(taken)}.json"
 
 
 @command

@@ -10,8 +10,8 @@ from typing import Any
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.report import RecoveryReport
+from airflow_cdc.dag_ids import RECOVERY_DAG_ID
 
-DAG_ID = "cdc_recovery"
 DONE = frozenset({"success", "failed"})
 QUIET = frozenset({"scheduled", "queued", "none"})
 
@@ -76,9 +76,9 @@ def look(run_id: str) -> Ended:
     from sqlalchemy import select
 
     with create_session() as session:
-        run = session.scalar(select(DagRun).where(DagRun.dag_id == DAG_ID, DagRun.run_id == run_id))
+        run = session.scalar(select(DagRun).where(DagRun.dag_id == RECOVERY_DAG_ID, DagRun.run_id == run_id))
         if run is None:
-            raise UsageError(f"there is no run {run_id}", where=f"DAG {DAG_ID}")
+            raise UsageError(f"there is no run {run_id}", where=f"DAG {RECOVERY_DAG_ID}")
         tasks = sorted(
             run.get_task_instances(session=session), key=lambda ti: (ti.start_date is None, str(ti.start_date))
         )

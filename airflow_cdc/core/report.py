@@ -53,8 +53,9 @@ class ComparedAt:
 class TableReport:
     """One table compared. `missing`: keys only in the source; `ghosts`: keys only in the sink.
 
-    `samples` names some of the keys that differ; it is in the JSON only if there are any. Raises
-    VerificationError when the verdict contradicts the counts.
+    `samples` names some of the keys that differ. `leaf_map` has one letter per leaf, in their order: `=` equal at once,
+    `~` unequal at first, so compared key by key. Both are in the JSON only if they are known. Raises VerificationError when the
+    verdict contradicts the counts.
     """
 
     table: str
@@ -69,6 +70,7 @@ class TableReport:
     compared_at: ComparedAt
     verdict: Verdict
     samples: tuple[str, ...] = ()
+    leaf_map: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns_not_compared", tuple(self.columns_not_compared))
@@ -97,7 +99,8 @@ class TableReport:
             "compared_at": {"snapshot_id": self.compared_at.snapshot_id, "position": self.compared_at.position},
             "verdict": str(self.verdict),
         }
-        return {**value, "samples": list(self.samples)} if self.samples else value
+        value |= {"samples": list(self.samples)} if self.samples else {}
+        return value | ({"leaf_map": self.leaf_map} if self.leaf_map else {})
 
     @classmethod
     def of_verified(cls, table: str, value: Mapping[str, Any]) -> TableReport:
@@ -113,6 +116,7 @@ class TableReport:
             compared_at=ComparedAt(at.get("snapshot_id", value.get("snapshot_id")), str(at.get("position") or "")),
             verdict=Verdict(value.get("verdict") or Verdict.INCONCLUSIVE),
             samples=tuple(str(sample) for sample in value.get("samples") or ()),
+            leaf_map=str(value.get("leaf_map") or ""),
         )
 
     @classmethod

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import fsspec
-
 from airflow_cdc.core.errors import VerificationError
 from airflow_cdc.core.report import RecoveryReport
+from airflow_cdc.core.stored import RunSummary
 from airflow_cdc.flows import connector, document
-from airflow_cdc.flows.run import Facts, Run, step
+from airflow_cdc.flows.run import Facts, Run, now_iso, step
 from airflow_cdc.reporting import render_html
+from airflow_cdc.systems.reports import ReportStore, safe
+
+PAGE = "report.html"
 
 
 @step("close", leased=True)
@@ -40,23 +41,18 @@ def close(run: Run) -> Facts:
 def report(run: Run) -> Facts:
     """Write `<report_dir>/<pipeline>/<run_id>/report.json` and `report.html` from what the ledger holds.
 
-    Works for a run in any state; a run that did not reach its end is INCONCLUSIVE.
+    Works for a run in any state; a run that did not reach its end is INCONCLUSIVE. The run joins its pipeline's list.
     """
-    made = assemble(run)
-    folder = report_folder(run)
-    files = fsspec.filesystem(folder.split("://", 1)[0] if "://" in folder else "file")
-    files.makedirs(folder, exist_ok=True)
-    with files.open(f"{folder}/report.json", "w") as out:
-        json.dump(made.to_json(), out, indent=2)
-    with files.open(f"{folder}/report.html", "w") as out:
-        out.write(render_html(made))
-    return {"report": f"{folder}/report.json", "page": f"{folder}/report.html", "verdict": str(made.verdict)}
+    made, store, name = assemble(run), ReportStore(run.report_dir), run.pipeline.name
+    written = store.keep_report(made)
+    page = store.write(render_html(made), name, safe(run.run_id), PAGE)
+    store.keep_run(name, RunSummary.of(made, safe(run.run_id), now_iso()))
+    return {"report": written, "page": page, "verdict": str(made.verdict)}
 
 
 def report_folder(run: Run) -> str:
     """The folder (path or URL) of this run's report; the run id is made safe for a path."""
-    safe = run.run_id.replace(":", "_").replace("+", "_").replace("/", "_")
-    return f"{run.report_dir.rstrip('/')}/{run.pipeline.name}/{safe}"
+    return ReportStore(run.report_dir).location(run.pipeline.name, safe(run.run_id))
 
 
 def assemble(run: Run) -> RecoveryReport:

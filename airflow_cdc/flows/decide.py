@@ -6,6 +6,7 @@ from airflow_cdc.core.diagnosis import diagnose
 from airflow_cdc.core.observation import Observation, SinkFacts
 from airflow_cdc.core.strategy import STRATEGIES, make_plan
 from airflow_cdc.flows.observe import observe
+from airflow_cdc.flows.remember import remember
 from airflow_cdc.flows.run import Facts, Run, step
 
 COUNT_SECONDS = 30.0
@@ -20,6 +21,7 @@ def decide(run: Run, asked: str | None = None) -> Facts:
     """
     seen = observe(run)
     diagnosis = diagnose(seen)
+    remember(run, seen, diagnosis)
     plan = make_plan(diagnosis, run.pipeline.policy, seen, asked=asked)
     if not plan.refused and STRATEGIES[plan.strategy].changes:
         plan = make_plan(diagnosis, run.pipeline.policy, seen, asked=asked, deletes=fewer_rows(run, seen))

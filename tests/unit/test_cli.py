@@ -18,7 +18,9 @@ from airflow_cdc.cli import run as running
 from airflow_cdc.core.errors import OffsetRejectedError, SourceError
 from airflow_cdc.core.observation import Unknown
 from airflow_cdc.core.report import RecoveryReport
+from airflow_cdc.core.stored import RunSummary
 from airflow_cdc.flows.doctor import Check
+from airflow_cdc.systems.reports import ReportStore, safe
 
 from .builders import HEALTHY, seen
 from .conftest import REGISTRY, SECRETS
@@ -221,10 +223,10 @@ REPORT = {
 
 def stored(registry: Path, **changes: Any) -> RecoveryReport:
     report = {**REPORT, **changes}
-    folder = registry.parent / "reports" / "shop" / report["run_id"].replace(":", "_").replace("+", "_")
-    folder.mkdir(parents=True)
-    (folder / "report.json").write_text(json.dumps(report))
-    return RecoveryReport.from_json(report)
+    made, store = RecoveryReport.from_json(report), ReportStore(str(registry.parent / "reports"))
+    store.keep_report(made)
+    store.keep_run("shop", RunSummary.of(made, safe(made.run_id), "2026-11-21T09:00:00+00:00"))
+    return made
 
 
 def test_recover_triggers_the_dag_with_what_was_asked(cdc: Callable[..., Answer], spec: Any) -> None:

@@ -1,0 +1,10 @@
+"""Names of the DAGs, which the DAG files, the commands and the page agree on."""
+
+from __future__ import annotations
+
+RECOVERY_DAG_ID = "cdc_recovery"
+
+
+def apply_dag_id(name: str) -> str:
+    """The id of the DAG that applies the changes of pipeline `name`."""
+    return f"cdc_apply__{name}"

@@ -1,0 +1,33 @@
+"""Keep what was observed where pages and commands read it: beside the pipeline's reports."""
+
+from __future__ import annotations
+
+import logging
+
+from airflow_cdc.core.diagnosis import Diagnosis
+from airflow_cdc.core.errors import CdcError
+from airflow_cdc.core.observation import Observation
+from airflow_cdc.core.stored import StoredObservation
+from airflow_cdc.flows.run import Run
+from airflow_cdc.systems.reports import ReportStore
+
+log = logging.getLogger("airflow_cdc.remember")
+
+
+def remember(run: Run, seen: Observation, diagnosis: Diagnosis) -> None:
+    """Write `<report_dir>/<pipeline>/observation.json`.
+
+    A folder that can't be written is a warning: what was found must not be hidden by where it could not be kept.
+    """
+    store = ReportStore(run.report_dir)
+    try:
+        store.keep_observation(StoredObservation.of(seen, diagnosis, _before(store, run.pipeline.name)))
+    except CdcError as error:
+        log.warning("the observation of %s was not kept: %s", run.pipeline.name, error)
+
+
+def _before(store: ReportStore, pipeline: str) -> StoredObservation | None:
+    try:
+        return store.observation(pipeline)
+    except CdcError:
+        return None  # of another version: this one takes its place
