@@ -22,10 +22,10 @@ from airflow_cdc.core.observation import Observation
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.report import RecoveryReport
 from airflow_cdc.core.strategy import make_plan
-from airflow_cdc.dag_ids import RECOVERY_DAG_ID
 from airflow_cdc.flows.doctor import Check, doctor_installation, doctor_pipeline
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.remember import remember
+from airflow_cdc.names import RECOVERY_DAG_ID
 from airflow_cdc.operators.base import open_run
 from airflow_cdc.registry import get_pipeline, load_registry
 

@@ -6,7 +6,7 @@ from argparse import Namespace
 
 from airflow_cdc.cli import trigger
 from airflow_cdc.cli.run import command, emit, pipeline_of, run_of, tables_of
-from airflow_cdc.dag_ids import apply_dag_id
+from airflow_cdc.names import apply_dag_id
 
 SHOWN = ("table", "topic", "partition", "offset", "attempts", "reason")
 

@@ -10,7 +10,7 @@ from typing import Any
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.report import RecoveryReport
-from airflow_cdc.dag_ids import RECOVERY_DAG_ID
+from airflow_cdc.names import RECOVERY_DAG_ID
 
 DONE = frozenset({"success", "failed"})
 QUIET = frozenset({"scheduled", "queued", "none"})

@@ -154,7 +154,7 @@ _PLAIN = (
     "offset_before",
     "offset_after",
 )
-_OPTIONAL = ("peer", "writer", "reason", "links")
+_OPTIONAL = ("peer", "writer", "reason", "note", "links")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class RecoveryReport:
     """A whole run. `watermark` and the offsets are plain JSON objects or None.
 
     `verdict` may be left out: it is then the worst of the tables'. It is never better than theirs.
-    `peer`, `writer`, `reason` and `links` are in the JSON only when given.
+    `peer`, `writer`, `reason`, `note` and `links` are in the JSON only when given.
     """
 
     pipeline: str
@@ -181,6 +181,7 @@ class RecoveryReport:
     peer: Mapping[str, Any] | None = None
     writer: Mapping[str, Any] | None = None
     reason: str | None = None
+    note: str | None = None
     links: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
@@ -225,6 +226,7 @@ class RecoveryReport:
             steps=tuple(StepReport(s["name"], float(s.get("seconds") or 0), str(s.get("state"))) for s in steps),
             verdict=found if complete or found is Verdict.MISMATCH else Verdict.INCONCLUSIVE,
             reason=plan.get("reason"),
+            note=decision.get("note") or None,
         )
 
     @property

@@ -10,11 +10,11 @@ from airflow_cdc.core.errors import VerificationError
 from airflow_cdc.core.report import RecoveryReport
 from airflow_cdc.core.stored import RunSummary
 from airflow_cdc.flows import connector, document
+from airflow_cdc.flows.decide import REJECTED
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
+from airflow_cdc.names import REPORT_PAGE
 from airflow_cdc.reporting import render_html
 from airflow_cdc.systems.reports import ReportStore, safe
-
-PAGE = "report.html"
 
 
 @step("close", leased=True)
@@ -45,7 +45,7 @@ def report(run: Run) -> Facts:
     """
     made, store, name = assemble(run), ReportStore(run.report_dir), run.pipeline.name
     written = store.keep_report(made)
-    page = store.write(render_html(made), name, safe(run.run_id), PAGE)
+    page = store.write(render_html(made), name, safe(run.run_id), REPORT_PAGE)
     store.keep_run(name, RunSummary.of(made, safe(run.run_id), now_iso()))
     return {"report": written, "page": page, "verdict": str(made.verdict)}
 
@@ -63,8 +63,8 @@ def assemble(run: Run) -> RecoveryReport:
     made = RecoveryReport.assemble(
         run.pipeline.name, run.run_id, ledger.get("decision") or {}, ledger.get("document") or mine, _steps(ledger)
     )
-    failed = _failed(ledger)
-    return replace(made, reason=failed) if failed else made
+    told = _failed(ledger) or ledger.get(REJECTED)
+    return replace(made, reason=told) if told else made
 
 
 def _failed(ledger: Mapping[str, Any]) -> str:

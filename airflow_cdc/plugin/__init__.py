@@ -10,7 +10,9 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
-PREFIX = "/cdc"
+from airflow_cdc.names import PAGE_PREFIX
+
+PREFIX = PAGE_PREFIX
 
 Message = MutableMapping[str, Any]
 

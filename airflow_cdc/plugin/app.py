@@ -23,7 +23,7 @@ from starlette.exceptions import HTTPException as AnyHTTPException
 from airflow_cdc import settings
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.pipeline import Pipeline
-from airflow_cdc.dag_ids import RECOVERY_DAG_ID, apply_dag_id
+from airflow_cdc.names import RECOVERY_DAG_ID, apply_dag_id
 from airflow_cdc.plugin import PREFIX, view
 from airflow_cdc.plugin.severity import VERDICTS
 from airflow_cdc.registry import load_registry

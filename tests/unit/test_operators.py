@@ -7,6 +7,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 from unittest.mock import create_autospec
@@ -52,12 +53,15 @@ from airflow_cdc.operators import (
 )
 from airflow_cdc.registry import load_registry
 
+from .builders import PIPELINE
 from .conftest import SECRETS
 
 DECISION: dict[str, Any] = {
     "pipeline": "shop",
     "pipeline_hash": "h",
     "tables": ["shop.orders"],
+    "taken_at": "2026-11-21T09:00:00+00:00",
+    "note": "",
     "diagnosis": {
         "code": "BINLOG_PURGED",
         "description": "The binlog was purged.",
@@ -85,10 +89,9 @@ def decided(code: str = "BINLOG_PURGED", **plan: Any) -> dict[str, Any]:
 class TaskInstance:
     """The part of a running task instance that operators use."""
 
-    try_number = 2
-
     def __init__(self, xcom: dict[str, Any] | None = None) -> None:
         self.xcom = xcom or {}
+        self.try_number = 1
         self.pushed: dict[str, Any] = {}
 
     def xcom_pull(self, task_ids: str) -> Any:
@@ -99,10 +102,16 @@ class TaskInstance:
 
 
 class Task:
-    """A task of a DAG whose only relative is named."""
+    """A task of a DAG with one task after it."""
 
-    def get_flat_relatives(self, upstream: bool) -> list[str]:
-        return [] if upstream else ["the rest"]
+    is_teardown = False
+    rest: list[Any] = []  # noqa: RUF012 - filled below, with a task
+
+    def get_flat_relatives(self, upstream: bool) -> list[Any]:
+        return [] if upstream else Task.rest
+
+
+Task.rest.append(Task())
 
 
 def context(xcom: dict[str, Any] | None = None, **params: Any) -> Context:
@@ -290,7 +299,7 @@ def test_a_healthy_pipeline_skips_the_rest(step: Any, monkeypatch: pytest.Monkey
     monkeypatch.setattr(diagnose.CdcDiagnoseOperator, "skip", skipped)
     facts = diagnose.CdcDiagnoseOperator(task_id="t", pipeline="shop").execute(context())
     assert facts["plan"]["strategy"] == "none"
-    assert skipped.call_args.kwargs["tasks"] == ["the rest"]
+    assert skipped.call_args.kwargs["tasks"] == Task.rest
 
 
 @pytest.mark.parametrize(("asked", "passed"), [("auto", None), ("", None), ("full_snapshot", "full_snapshot")])
@@ -315,7 +324,7 @@ def approve(made: Context) -> Any:
 
 
 def test_no_person_is_asked_without_need() -> None:
-    assert approve(context({"diagnose": DECISION})) == {"approved": "not needed"}
+    assert approve(context({"diagnose": DECISION})) == {"approved": "not needed", "decision": DECISION}
     made = context({"diagnose": decided(needs_approval=True)}, approved=True)
     assert "in advance" in approve(made)["approved"]
     with pytest.raises(UsageError, match="Clear the task diagnose"):
@@ -333,6 +342,122 @@ def test_the_question_waits_as_long_as_the_policy_says(step: Any, monkeypatch: p
     assert operator.defaults == ["Reject"]
     assert operator.body is not None
     assert all(word in operator.body for word in ("BINLOG_PURGED", "12 rows", "binlog.000009", "full_snapshot"))
+
+
+class Ledger:
+    """A control table of which only the ledger is used."""
+
+    def __init__(self, **kept: Any) -> None:
+        self.kept: dict[str, Any] = kept
+        self.broken = False
+
+    def ledger_get(self, run_id: str) -> dict[str, Any]:
+        if self.broken:
+            raise SinkError("the catalog is away")
+        return dict(self.kept)
+
+    def state(self) -> Any:
+        return {"recovery": None}
+
+    def ledger_set(self, run_id: str, key: str, value: Any) -> None:
+        self.kept[key] = value
+
+
+@pytest.fixture
+def asking(step: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Answer the question about `before`, while the plan has become `now`."""
+
+    def answered(before: Any, now: Any, option: str = "Approve", **form: str) -> tuple[Any, Ledger, Context, Any]:
+        ledger = Ledger(decision=before)
+
+        def decided_now(run: Run, asked: str | None) -> Any:
+            found = now(asked) if callable(now) else now
+            ledger.kept["decision"] = found
+            return found
+
+        monkeypatch.setattr(approval, "decide", decided_now)
+        monkeypatch.setattr(approval.ApproveRecoveryOperator, "_run", lambda self, made: fake_run(ledger, made))
+        made = context({"diagnose": before})
+        operator = approval.ApproveRecoveryOperator(task_id="approve", pipeline="shop")
+        monkeypatch.setattr(approval.ApproveRecoveryOperator, "skip", lambda *a, **k: ledger.kept.update(skipped=k))
+        event = {"chosen_options": [option], "params_input": form, "responded_at": datetime.now(UTC)}
+        event["responded_by_user"] = {"id": "1", "name": "ann"}
+        return operator, ledger, made, lambda: operator.execute_complete(made, event)
+
+    return answered
+
+
+def fake_run(ledger: Ledger, made: Context) -> Run:
+    clients = cast("Any", type("Clients", (), {"control": ledger}))
+    return Run(PIPELINE, clients, made["run_id"], "/nowhere", {})
+
+
+def test_an_approved_plan_that_still_holds_is_followed(asking: Any) -> None:
+    before = decided(needs_approval=True)
+    *_, answer = asking(before, {**before, "taken_at": "later"})
+    assert answer() == {"approved": "by ann", "decision": {**before, "taken_at": "later"}}
+
+
+@pytest.mark.parametrize(
+    "now", [decided("GTID_PURGED", needs_approval=True), decided(strategy="finish"), decided(data_loss="2 rows")]
+)
+def test_an_approved_plan_that_changed_is_asked_about_again(now: Any, asking: Any, monkeypatch: Any) -> None:
+    now = {**now, "plan": {**now["plan"], "needs_approval": True}}
+    operator, _, made, answer = asking(decided(needs_approval=True), now)
+    with pytest.raises(approval.PlanChangedError, match="no longer what was approved"):
+        answer()
+    assert operator.retry_policy.evaluate(approval.PlanChangedError("x"), 1, 10).action.name == "RETRY"
+    assert operator.retry_policy.evaluate(SourceError("x"), 1, 10).action.name == "FAIL"
+    asked = create_autospec(approval.ApprovalOperator.execute, return_value=None)
+    monkeypatch.setattr(approval.ApprovalOperator, "execute", asked)
+    ti(made).try_number = 2
+    operator.execute(made)
+    assert operator.body.startswith("**The plan changed while you were asked")
+    assert now["diagnosis"]["code"] in operator.body
+    assert now["plan"]["data_loss"] in operator.body
+
+
+def test_a_cleared_diagnosis_is_asked_about_as_it_is(asking: Any, monkeypatch: Any) -> None:
+    operator, ledger, made, _ = asking(decided(needs_approval=True), decided("GTID_PURGED", needs_approval=True))
+    ledger.kept[approval.CHANGED] = "an earlier diagnosis"
+    ti(made).try_number = 3
+    monkeypatch.setattr(approval.ApprovalOperator, "execute", create_autospec(approval.ApprovalOperator.execute))
+    operator.execute(made)
+    assert operator.body.startswith("**BINLOG_PURGED**")
+
+
+def test_a_strategy_chosen_with_the_answer_is_planned_and_asked_about(asking: Any) -> None:
+    before = decided(strategy="restart", needs_approval=True)
+    _, ledger, _, answer = asking(
+        before,
+        lambda asked: decided(strategy=asked or "restart", needs_approval=True),
+        another_strategy="full_snapshot",
+    )
+    with pytest.raises(approval.PlanChangedError, match="full_snapshot"):
+        answer()
+    assert ledger.kept["chosen_strategy"] == "full_snapshot"
+
+
+def test_reject_changes_nothing_and_is_kept_for_the_report(asking: Any) -> None:
+    _, ledger, _, answer = asking(decided(needs_approval=True), decided("GTID_PURGED"), option="Reject")
+    assert "decision" not in answer()
+    assert ledger.kept["rejected"] == "rejected by ann: nothing was changed"
+
+
+def test_what_healed_while_asked_is_left_alone(asking: Any) -> None:
+    before = decided(needs_approval=True)
+    operator, ledger, made, _ = asking(before, decided("HEALTHY", strategy="none"))
+    ledger.kept[approval.CHANGED] = before["taken_at"]
+    ti(made).try_number = 2
+    assert operator.execute(made)["approved"] == "nothing is left to do"
+    assert ledger.kept["skipped"]["tasks"] == Task.rest
+
+
+def test_the_approved_decision_stands_before_the_diagnosed_one() -> None:
+    approved = decided(data_loss="2 rows")
+    made = context({"diagnose": DECISION, "approve": {"approved": "by ann", "decision": approved}})
+    assert base.standing_decision(made) == approved
+    assert base.standing_decision(context({"diagnose": DECISION})) == DECISION
 
 
 def opened(decision: Any) -> Any:
@@ -376,25 +501,6 @@ def test_restarts_only_if_the_plan_says_so(step: Any) -> None:
 
 
 # ---- hold, report ---------------------------------------------------------------------------------
-
-
-class Ledger:
-    """A control table of which only the ledger is used."""
-
-    def __init__(self) -> None:
-        self.kept: dict[str, Any] = {}
-        self.broken = False
-
-    def ledger_get(self, run_id: str) -> dict[str, Any]:
-        if self.broken:
-            raise SinkError("the catalog is away")
-        return self.kept
-
-    def state(self) -> Any:
-        return {"recovery": None}
-
-    def ledger_set(self, run_id: str, key: str, value: Any) -> None:
-        self.kept[key] = value
 
 
 @pytest.fixture
@@ -446,7 +552,8 @@ def test_nothing_is_released_or_reported_of_a_run_that_did_nothing() -> None:
 @pytest.mark.parametrize(
     ("location", "url", "address"),
     [
-        ("/r/shop/1/report.html", "", "file:///r/shop/1/report.html"),
+        ("/r/shop/1/report.html", "", "https://airflow/cdc/pipelines/shop/runs/1"),
+        ("/r/shop/1/data_docs/index.html", "", "https://airflow/cdc/pipelines/shop/runs/1/files/data_docs/index.html"),
         ("/r/shop/1/report.html", "https://web/cdc/", "https://web/cdc/shop/1/report.html"),
         ("/elsewhere/report.html", "https://web", "file:///elsewhere/report.html"),
         ("s3://b/r/report.html", "", "s3://b/r/report.html"),
@@ -454,6 +561,8 @@ def test_nothing_is_released_or_reported_of_a_run_that_did_nothing() -> None:
 )
 def test_address_of_a_page(location: str, url: str, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__CDC__REPORT_URL", url)
+    monkeypatch.setenv("AIRFLOW__CDC__REPORT_DIR", "/r")
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow/")
     assert links.web_address(location, "/r/") == address
 
 
@@ -508,7 +617,7 @@ def test_a_driver_is_told_everything_in_a_private_file_and_nothing_elsewhere(
     assert submitted.settings["endpoints"]["mysql"]["password"] == SECRETS["mysql"]
     assert submitted.settings["pipeline"]["name"] == "shop"
     told = {key: submitted.settings[key] for key in ("run_id", "try_number", "options")}
-    assert told == {"run_id": "manual__1", "try_number": 2, "options": {"note": "why"}}
+    assert told == {"run_id": "manual__1", "try_number": 1, "options": {"note": "why"}}
     assert not submitted.path.parent.exists()
 
     command = submitted.command
@@ -695,7 +804,7 @@ def test_the_report_is_linked_from_the_task_that_wrote_it(step: Any, ledger: Led
     operator = report.ReportOperator(task_id="t", pipeline="shop")
     assert shown(operator) == {"Recovery report": ""}
     operator.execute(context({"diagnose": DECISION}))
-    assert shown(operator) == {"Recovery report": f"file://{tmp_path}/reports/shop/1/report.html"}
+    assert shown(operator) == {"Recovery report": "/cdc/pipelines/shop/runs/1"}
 
 
 def test_the_data_docs_are_linked_from_the_verification(submitted: Submitted) -> None:

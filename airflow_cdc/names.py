@@ -1,8 +1,10 @@
-"""Names of the DAGs, which the DAG files, the commands and the page agree on."""
+"""Names that the DAG files, the commands, the links and the page agree on."""
 
 from __future__ import annotations
 
 RECOVERY_DAG_ID = "cdc_recovery"
+PAGE_PREFIX = "/cdc"
+REPORT_PAGE = "report.html"
 
 
 def apply_dag_id(name: str) -> str:
