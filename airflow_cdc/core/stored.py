@@ -68,7 +68,8 @@ class Change:
 class StoredObservation:
     """The newest diagnosis of a pipeline and the positions it rests on.
 
-    `stored`, `oldest` and `newest` are positions as text, None where unknown. `behind` is how many transactions the
+    `stored`, `oldest` and `newest` are positions as text, None where unknown. `position_ts` is the time of the event at
+    the stored position (unix seconds). `behind` is how many transactions the
     server has executed beyond the stored set, None without GTID. `unknowns`: part → why it could not be read.
     `changes` are the newest changes of the problem, oldest first. `forecast` is what forecasting left, as it stands.
     """
@@ -78,6 +79,7 @@ class StoredObservation:
     diagnosis: Diagnosis
     connector: str | None
     stored: str | None
+    position_ts: int | None
     oldest: str | None
     newest: str | None
     behind: int | None
@@ -114,6 +116,7 @@ class StoredObservation:
             diagnosis=diagnosis,
             connector=obs.connector.state if isinstance(obs.connector, ConnectorFacts) else None,
             stored=str(offset.position) if offset else None,
+            position_ts=offset.ts_sec if offset else None,
             oldest=f"{source.binlog_files[0].name}:4" if source and source.binlog_files else None,
             newest=str(source.current) if source else None,
             behind=_behind(source, offset),
@@ -131,6 +134,7 @@ class StoredObservation:
             "diagnosis": self.diagnosis.to_json(),
             "connector": self.connector,
             "stored": self.stored,
+            "position_ts": self.position_ts,
             "oldest": self.oldest,
             "newest": self.newest,
             "behind": self.behind,

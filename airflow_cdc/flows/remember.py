@@ -21,13 +21,14 @@ def remember(run: Run, seen: Observation, diagnosis: Diagnosis) -> None:
     """
     store = ReportStore(run.report_dir)
     try:
-        store.keep_observation(StoredObservation.of(seen, diagnosis, _before(store, run.pipeline.name)))
+        store.keep_observation(StoredObservation.of(seen, diagnosis, recall(run)))
     except CdcError as error:
         log.warning("the observation of %s was not kept: %s", run.pipeline.name, error)
 
 
-def _before(store: ReportStore, pipeline: str) -> StoredObservation | None:
+def recall(run: Run) -> StoredObservation | None:
+    """What is stored of the run's pipeline; None where nothing is, or nothing that this version understands."""
     try:
-        return store.observation(pipeline)
+        return ReportStore(run.report_dir).observation(run.pipeline.name)
     except CdcError:
-        return None  # of another version: this one takes its place
+        return None

@@ -33,6 +33,7 @@ STRATEGY = "another_strategy"
 CHANGED = "plan_changed"
 # each time the plan changed while the question was open is one more try of the task
 ASKED_AT_MOST = 10
+AT_ONCE = timedelta(seconds=1)
 
 
 class PlanChangedError(UsageError):
@@ -68,12 +69,12 @@ class ApproveRecoveryOperator(ApprovalOperator):  # type: ignore[misc]
         # the DAG's own fields come along under `params`; this task's is told apart by its source
         form = ParamsDict(kwargs.pop("params", None))
         form[STRATEGY] = _choice()
-        again = RetryRule(PlanChangedError, action=RetryAction.RETRY, retry_delay=timedelta(seconds=1))
+        again = RetryRule(PlanChangedError, action=RetryAction.RETRY, retry_delay=AT_ONCE)
         super().__init__(
             defaults=self.REJECT,
             ignore_downstream_trigger_rules=True,
             params=form,
-            **{**kwargs, "retries": ASKED_AT_MOST},
+            **{**kwargs, "retries": ASKED_AT_MOST, "retry_delay": AT_ONCE},
             retry_policy=ExceptionRetryPolicy([again], default=RetryAction.FAIL),
         )
         self.pipeline = pipeline

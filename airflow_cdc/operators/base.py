@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow.sdk import BaseOperator, Context
 
-from airflow_cdc import settings
+from airflow_cdc import metrics, settings
 from airflow_cdc.core.errors import CdcError, UnknownStateError, UsageError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.flows.run import Facts, Run, make_run
@@ -104,7 +104,8 @@ class CdcOperator(BaseOperator):
 
     def execute(self, context: Context) -> Any:
         run = self.open_run(context)
-        self.facts = plain(self.step(run))
+        with metrics.timed_step(self.pipeline, self.task_id):
+            self.facts = plain(self.step(run))
         return self.facts
 
     def open_run(self, context: Context) -> Run:

@@ -7,7 +7,9 @@ from typing import Any
 
 from airflow.sdk import BaseXCom, Context, SkipMixin
 
+from airflow_cdc import metrics
 from airflow_cdc.flows.decide import AUTO, decide
+from airflow_cdc.flows.remember import recall
 from airflow_cdc.flows.run import Facts, Run
 from airflow_cdc.operators.base import NONE, CdcOperator, refusal
 
@@ -28,7 +30,10 @@ class CdcDiagnoseOperator(CdcOperator, SkipMixin):
         self.strategy = strategy
 
     def step(self, run: Run) -> Facts:
-        return decide(run, None if self.strategy in ("", AUTO) else self.strategy)
+        decision = decide(run, None if self.strategy in ("", AUTO) else self.strategy)
+        if seen := recall(run):
+            metrics.of_observation(seen)
+        return decision
 
     def execute(self, context: Context) -> Facts:
         decision: Facts = super().execute(context)

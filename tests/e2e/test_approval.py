@@ -24,7 +24,7 @@ from demo import connectors
 from demo.gap import make_gap
 from demo.world import CATALOG, PIPELINE
 from stack.process import wait_until
-from tests.e2e.conftest import Shop
+from tests.e2e.conftest import Shop, parked
 
 DAG = "cdc_recovery"
 ASKED = ("awaiting_input", "deferred")
@@ -72,6 +72,7 @@ def asked(shop: Shop, run_id: str, *, tries: int = 1) -> dict[str, Any]:
         return one if one.get("state") in ASKED and one.get("try_number") == tries else None
 
     wait_until(probe, timeout=180, what=f"the question of {run_id}, try {tries}")
+    parked(shop)
     return shop.client.question(DAG, run_id, "approve")
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,3 +72,36 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("AIRFLOW__CDC__REGISTRY", str(path))
     monkeypatch.setenv("AIRFLOW__CDC__REPORT_DIR", str(tmp_path / "reports"))
     return path
+
+
+class Answer:
+    """What a command printed, and its exit status."""
+
+    def __init__(self, status: int, out: str, err: str) -> None:
+        self.status = status
+        self.out = out
+        self.err = err
+
+    @property
+    def data(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def cdc(capsys: pytest.CaptureFixture[str], connections: dict[str, str], registry: Path) -> Callable[..., Answer]:
+    """Run `airflow cdc …`."""
+    from airflow.cli import cli_parser
+
+    def run(*words: str) -> Answer:
+        def called() -> None:
+            args = cli_parser.get_parser().parse_args(["cdc", *words])
+            args.func(args)
+
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            called()
+        captured = capsys.readouterr()
+        code = ended.value.code
+        return Answer(code if isinstance(code, int) else -1, captured.out, captured.err)
+
+    return run

@@ -23,40 +23,7 @@ from airflow_cdc.flows.doctor import Check
 from airflow_cdc.systems.reports import ReportStore, safe
 
 from .builders import HEALTHY, seen
-from .conftest import REGISTRY, SECRETS
-
-
-class Answer:
-    """What a command printed, and its exit status."""
-
-    def __init__(self, status: int, out: str, err: str) -> None:
-        self.status = status
-        self.out = out
-        self.err = err
-
-    @property
-    def data(self) -> Any:
-        return json.loads(self.out)
-
-
-@pytest.fixture
-def cdc(capsys: pytest.CaptureFixture[str], connections: dict[str, str], registry: Path) -> Callable[..., Answer]:
-    """Run `airflow cdc …`."""
-    from airflow.cli import cli_parser
-
-    def run(*words: str) -> Answer:
-        def called() -> None:
-            args = cli_parser.get_parser().parse_args(["cdc", *words])
-            args.func(args)
-
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            called()
-        captured = capsys.readouterr()
-        code = ended.value.code
-        return Answer(code if isinstance(code, int) else -1, captured.out, captured.err)
-
-    return run
+from .conftest import REGISTRY, SECRETS, Answer
 
 
 @pytest.fixture
