@@ -48,6 +48,9 @@ browser: setup ## a person's way through the page in a real headless Chromium; s
 test: lint ## everything that .ci/run runs
 	$(BIN)/pytest tests/unit tests/contract tests/integration -m 'not slow'
 
+bench: setup ## how long the commands, the DAG parse and the page take → build/bench/*.json
+	$(BIN)/python -m tests.bench.front_door
+
 docs: setup ## build the documentation into build/site; a warning is an error
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
 	$(BIN)/mkdocs build --strict --clean
@@ -58,4 +61,4 @@ wheel: setup ## build the wheel
 clean: ## remove what builds and runs left in build/
 	rm -rf build dist
 
-.PHONY: help setup jars demo lint unit integration e2e browser browser-packages docs test wheel clean
+.PHONY: help setup jars demo lint unit integration e2e browser browser-packages bench docs test wheel clean

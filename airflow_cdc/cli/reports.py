@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from airflow_cdc import settings
 from airflow_cdc.core.report import RecoveryReport
 from airflow_cdc.systems.reports import ReportStore, safe
@@ -20,6 +22,11 @@ def folder(pipeline: str, run_id: str = "") -> str:
 def load(pipeline: str, run_id: str) -> RecoveryReport | None:
     """The report of a run, or None if it has none. Raises CdcError when it can't be read."""
     return store().report(pipeline, run_id)
+
+
+def load_json(pipeline: str, run_id: str, name: str) -> Any:
+    """A JSON file beside the report of a run, or None if there is none. Raises CdcError when it can't be read."""
+    return store().json(pipeline, run_id, name)
 
 
 def newest(pipeline: str) -> str | None:

@@ -21,7 +21,7 @@ RECOVERY = "recovery"
 
 
 @dataclass(frozen=True, slots=True)
-class Retention:
+class Margin:
     """How much of the log that the server keeps lies before the stored position, in bytes.
 
     So much can be purged before the position is lost. 0 of `log_bytes`: the next purge takes it, or one already has.
@@ -40,7 +40,7 @@ class Retention:
         return {"margin_bytes": self.margin_bytes, "log_bytes": self.log_bytes}
 
     @classmethod
-    def of(cls, source: SourceFacts, offset: MySqlOffset) -> Retention | None:
+    def of(cls, source: SourceFacts, offset: MySqlOffset) -> Margin | None:
         """From the server's list of files; None where the position's file is not among them and is not older."""
         sizes = {file.name: file.size for file in source.binlog_files}
         if not sizes or source.current.base != offset.position.base:
@@ -83,7 +83,7 @@ class StoredObservation:
     oldest: str | None
     newest: str | None
     behind: int | None
-    retention: Retention | None
+    retention: Margin | None
     unknowns: Mapping[str, str]
     changes: tuple[Change, ...]
     forecast: Mapping[str, Any] | None = None
@@ -105,7 +105,9 @@ class StoredObservation:
         before: StoredObservation | None = None,
         forecast: Mapping[str, Any] | None = None,
     ) -> StoredObservation:
-        """What is kept of an observation; `before` is the one kept last, whose changes it continues."""
+        """What is kept of an observation; `before` is the one kept last, whose changes it continues and whose
+        forecast stands until there is another.
+        """
         known = before.changes if before else ()
         fresh = () if known and known[-1].code == diagnosis.code else (Change(obs.taken_at, diagnosis.code),)
         source = obs.source if isinstance(obs.source, SourceFacts) else None
@@ -120,10 +122,10 @@ class StoredObservation:
             oldest=f"{source.binlog_files[0].name}:4" if source and source.binlog_files else None,
             newest=str(source.current) if source else None,
             behind=_behind(source, offset),
-            retention=Retention.of(source, offset) if source and offset else None,
+            retention=Margin.of(source, offset) if source and offset else None,
             unknowns=obs.unknowns,
             changes=(*known, *fresh),
-            forecast=forecast,
+            forecast=forecast or (before.forecast if before else None),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -149,7 +151,7 @@ class StoredObservation:
         """The inverse of to_json(). Raises KeyError, TypeError or ValueError for anything else."""
         nested = {
             "diagnosis": Diagnosis.from_json(value["diagnosis"]),
-            "retention": Retention(**value["retention"]) if value["retention"] else None,
+            "retention": Margin(**value["retention"]) if value["retention"] else None,
             "changes": tuple(Change(**change) for change in value["changes"]),
         }
         return cls(**{**value, **nested})

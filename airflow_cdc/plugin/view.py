@@ -18,6 +18,7 @@ _MEANINGS = {
     "NOT_OBSERVED": "Nobody has diagnosed this pipeline yet.",
     "RECOVERED": "A recovery ended with MATCH after the problem was observed; nobody has looked since.",
 }
+_FORECAST = {"earliest_s": "gone in", "latest_s": "at the latest in"}
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
@@ -55,7 +56,8 @@ class Row:
     def forecast(self) -> str:
         """What was forecast, as one line; empty where nothing is stored."""
         stored = (self.seen.forecast if self.seen else None) or {}
-        return "; ".join(f"{key}: {value}" for key, value in stored.items() if value is not None)
+        told = [f"{said} {span(stored[key])}" for key, said in _FORECAST.items() if stored.get(key) is not None]
+        return ", ".join((*told, *(str(stored[key]) for key in ("basis",) if stored.get(key))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +124,13 @@ def seconds_since(at: str, now: datetime) -> float:
 
 def ago(at: str, now: datetime) -> str:
     """An ISO time as an age: "3 min ago"."""
-    seconds = max(0.0, seconds_since(at, now))
-    size, unit = next((pair for pair in _UNITS if seconds >= pair[0]), _UNITS[-1])
-    return f"{int(seconds // size)} {unit} ago"
+    return f"{span(max(0.0, seconds_since(at, now)))} ago"
+
+
+def span(seconds: float) -> str:
+    """A number of seconds in the unit that fits: "3 min"."""
+    unit, name = next((pair for pair in _UNITS if seconds >= pair[0]), _UNITS[-1])
+    return f"{int(seconds // unit)} {name}"
 
 
 def clock(at: str) -> str:

@@ -80,6 +80,10 @@ class ReportStore:
             todo="Check [cdc] report_dir and the rights to it.",
         )
 
+    def json(self, pipeline: str, run_id: str, name: str) -> Any:
+        """A JSON file beside a run's report, or None where there is none."""
+        return self._parsed(lambda value: value, pipeline, safe(run_id), name)
+
     def report(self, pipeline: str, run_id: str) -> RecoveryReport | None:
         """The report of a run (by its id or its folder's name), or None if it has none."""
         return self._parsed(RecoveryReport.from_json, pipeline, safe(run_id), REPORT)

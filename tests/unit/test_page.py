@@ -198,6 +198,13 @@ def test_the_overview_says_what_is_stored_and_how_old_it_is(web: Any, filled: Re
     assert '<span class="badge green">MATCH</span>' in text
 
 
+def test_a_forecast_stands_until_there_is_another(web: Any, store: ReportStore) -> None:
+    first = StoredObservation.of(at(HEALTHY, 9), diagnose(HEALTHY), None, {"earliest_s": 7300, "basis": "its rule"})
+    store.keep_observation(first)
+    keep(store, at(HEALTHY, 1))
+    assert "gone in 2 h, its rule" in web("VIEWER").get(f"{PREFIX}/").text
+
+
 def test_a_pipeline_has_a_timeline_with_evidence(web: Any, filled: ReportStore) -> None:
     text = web("VIEWER").get(f"{PREFIX}/pipelines/shop").text
     assert text.index("GTID_PURGED</span></td><td></td>") < text.index("recovery: GTID_PURGED → full_snapshot")
