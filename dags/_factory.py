@@ -27,7 +27,7 @@ from airflow_cdc.operators.publish import PublishOperator
 from airflow_cdc.operators.report import CloseRecoveryOperator, ReportOperator
 from airflow_cdc.operators.spark import ApplyChangesOperator, CdcSparkOperator
 from airflow_cdc.operators.watermark import CaptureWatermarkOperator
-from airflow_cdc.registry import load_registry
+from airflow_cdc.registry import load_unchanged
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 OUR_WRITER = "cdc_apply"
@@ -43,8 +43,7 @@ tables as they were: mend what the failed task says and clear that task with eve
 
 def registered() -> dict[str, Pipeline]:
     """The pipelines of the registry; none where there is no registry yet. Raises ConfigError for a bad one."""
-    path = settings.registry_path()
-    return load_registry(path) if path.exists() else {}
+    return load_unchanged(settings.registry_path())
 
 
 def registered_names() -> list[str]:

@@ -7,7 +7,7 @@ What changes a pipeline is triggered through Airflow's own form and API, which t
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import PurePosixPath
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -26,7 +26,7 @@ from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.names import RECOVERY_DAG_ID, apply_dag_id
 from airflow_cdc.plugin import PREFIX, view
 from airflow_cdc.plugin.severity import VERDICTS
-from airflow_cdc.registry import load_registry
+from airflow_cdc.registry import load_unchanged
 from airflow_cdc.reporting import environment, report_values
 from airflow_cdc.systems.reports import ReportStore
 
@@ -134,17 +134,7 @@ def _store() -> ReportStore:
 
 
 def _registered() -> dict[str, Pipeline]:
-    """The registry; read again only when its file has changed: 200 pipelines take longer to parse than to show."""
-    path = settings.registry_path()
-    if not path.exists():
-        return {}
-    found = path.stat()
-    return _loaded(str(path), found.st_mtime_ns, found.st_size)
-
-
-@lru_cache(maxsize=2)
-def _loaded(path: str, _mtime: int, _size: int) -> dict[str, Pipeline]:
-    return load_registry(path)
+    return load_unchanged(settings.registry_path())
 
 
 def _html(request: Request, template: str, answer: int = status.HTTP_200_OK, **values: Any) -> Response:
