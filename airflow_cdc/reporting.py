@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import datetime
 from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from airflow_cdc.core.report import RecoveryReport
+from airflow_cdc.core.report import RecoveryReport, StepReport
 
 CELLS = 600
 
@@ -21,13 +22,25 @@ def render_html(report: RecoveryReport) -> str:
 
 def report_values(report: RecoveryReport) -> dict[str, Any]:
     """What the report's template is given."""
-    slowest = max((step.seconds for step in report.steps), default=0.0)
     return {
         "report": report,
         "total": sum(step.seconds for step in report.steps),
-        "slowest": slowest or 1.0,
+        "bars": time_bars(report.steps),
         "heat": {table.table: heat_map(table.leaf_map) for table in report.tables},
     }
+
+
+def time_bars(steps: Sequence[StepReport]) -> list[tuple[StepReport, float, float]]:
+    """Each step with where its bar begins and how long it is, in percent of the whole run.
+
+    Without times of beginning all bars begin at the left, and the longest is the whole.
+    """
+    known = all(step.started for step in steps)
+    begins = [datetime.fromisoformat(step.started).timestamp() if known else 0.0 for step in steps]
+    origin = min(begins, default=0.0)
+    whole = max((at - origin + step.seconds for at, step in zip(begins, steps, strict=True)), default=0.0) or 1.0
+    share = 100 / whole
+    return [(step, share * (at - origin), share * step.seconds) for at, step in zip(begins, steps, strict=True)]
 
 
 def heat_map(leaf_map: str, cells: int = CELLS) -> Sequence[tuple[int, int, bool]]:

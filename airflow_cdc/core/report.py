@@ -131,15 +131,17 @@ class TableReport:
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """One step of the run: its name, how many seconds it took, and how it ended."""
+    """One step of the run: its name, how many seconds it took, how it ended, and when it began (ISO; "": not known)."""
 
     name: str
     seconds: float
     state: str
+    started: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON."""
-        return {"name": self.name, "seconds": round(self.seconds, 3), "state": self.state}
+        """Plain JSON; `started` is in it only if it is known."""
+        value = {"name": self.name, "seconds": round(self.seconds, 3), "state": self.state}
+        return {**value, "started": self.started} if self.started else value
 
 
 _PLAIN = (
@@ -223,7 +225,10 @@ class RecoveryReport:
             offset_before=recovery.get("offset_before"),
             offset_after=recovery.get("offset_after"),
             tables=tables,
-            steps=tuple(StepReport(s["name"], float(s.get("seconds") or 0), str(s.get("state"))) for s in steps),
+            steps=tuple(
+                StepReport(s["name"], float(s.get("seconds") or 0), str(s.get("state")), str(s.get("started") or ""))
+                for s in steps
+            ),
             verdict=found if complete or found is Verdict.MISMATCH else Verdict.INCONCLUSIVE,
             reason=plan.get("reason"),
             note=decision.get("note") or None,
