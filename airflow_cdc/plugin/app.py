@@ -28,7 +28,7 @@ from airflow_cdc.plugin import PREFIX, view
 from airflow_cdc.plugin.severity import VERDICTS
 from airflow_cdc.registry import load_unchanged
 from airflow_cdc.reporting import environment, report_values
-from airflow_cdc.systems.reports import ReportStore
+from airflow_cdc.systems.reports import ReportStore, safe
 
 DATA_DOCS = ("data_docs", "index.html")
 HEADERS = {
@@ -90,13 +90,12 @@ def timeline(request: Request, pipeline: PipelineDep) -> Response:
 
 def report(request: Request, pipeline: PipelineDep, run: str) -> Response:
     """One run's report; `run` is its id, or the name of its folder."""
-    found = _store().report(pipeline, _plain(run))
+    store, folder = _store(), safe(_plain(run))
+    found = store.report(pipeline, folder)
     if found is None:
         raise HTTPException(status.HTTP_404_NOT_FOUND, f"Run {run} of {pipeline} has left no report.")
-    docs = _store().read(pipeline, run, *DATA_DOCS) is not None
-    return _html(
-        request, "run.html.j2", folder=run, data_docs="/".join(DATA_DOCS) if docs else "", **report_values(found)
-    )
+    docs = "/".join(DATA_DOCS) if store.read(pipeline, folder, *DATA_DOCS) is not None else ""
+    return _html(request, "run.html.j2", folder=folder, data_docs=docs, **report_values(found))
 
 
 def stored_file(pipeline: PipelineDep, run: str, path: str) -> Response:

@@ -175,6 +175,13 @@ def test_pages_allow_no_script_and_data_docs_have_no_origin(web: Any, filled: Re
     assert docs.headers["content-security-policy"].startswith("sandbox; default-src 'none'")
 
 
+def test_a_run_is_found_by_its_id_too(web: Any, filled: ReportStore) -> None:
+    filled.keep_report(replace(REPORT, run_id="manual__2026-11-21T09:00:00+00:00"))
+    answer = web("VIEWER").get(f"{PREFIX}/pipelines/shop/runs/manual__2026-11-21T09:00:00+00:00")
+    assert answer.status_code == 200
+    assert "/runs/manual__2026-11-21T09_00_00_00_00/files/report.json" in answer.text
+
+
 def test_it_asks_no_source(web: Any, filled: ReportStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """No connection is defined here, and none may be opened."""
 
