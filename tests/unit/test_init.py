@@ -27,11 +27,16 @@ FLAGS = (
 @pytest.fixture(autouse=True)
 def clean(airflow_db: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No connection is left behind, and no server is asked."""
+    forget()
     monkeypatch.setenv(added.PASSWORD_ENV, "s3cret-new")
     monkeypatch.setattr(
         commands, "_pipeline_checks", lambda args: iter([Check(args.pipeline[0], "source", "ok", "fine")])
     )
     yield
+    forget()
+
+
+def forget() -> None:
     with create_session() as session:
         session.execute(delete(Connection))
 

@@ -504,18 +504,15 @@ def test_restarts_only_if_the_plan_says_so(step: Any) -> None:
 
 
 @pytest.fixture
-def ledger(monkeypatch: pytest.MonkeyPatch, step: Any) -> Ledger:
+def ledger(monkeypatch: pytest.MonkeyPatch, step: Any, tmp_path: Path) -> Ledger:
     """The run of the operators under test keeps its ledger here."""
     made = Ledger()
 
     class Clients:
         control = made
 
-    class FakeRun:
-        run_id = "manual__1"
-        clients = Clients()
-
-    monkeypatch.setattr(base, "open_run", create_autospec(base.open_run, return_value=FakeRun()))
+    run = Run(PIPELINE, cast("Any", Clients()), "manual__1", str(tmp_path / "reports"))
+    monkeypatch.setattr(base, "open_run", create_autospec(base.open_run, return_value=run))
     return made
 
 
