@@ -37,7 +37,13 @@ integration: setup ## tests on the real servers
 	$(BIN)/pytest tests/integration
 
 e2e: setup ## whole recoveries through a real Airflow, every task killed once; the wheel in a clean environment
-	$(BIN)/pytest tests/e2e
+	$(BIN)/pytest tests/e2e -m 'not slow'
+
+browser-packages: ## install Debian's Chromium and its driver (needs root)
+	@command -v chromedriver >/dev/null || { apt-get update -q && apt-get install -q -y --no-install-recommends chromium chromium-driver; }
+
+browser: setup ## a person's way through the page in a real headless Chromium; screenshots into docs/images
+	$(BIN)/pytest tests/e2e/test_browser.py
 
 faults: setup ## the kill matrix: every fault at every moment of a recovery (an hour; writes build/faults.json)
 	$(BIN)/python -m tests.faults
@@ -50,10 +56,17 @@ soak-diagnosis: setup ## half an hour of a healthy pipeline under load: no false
 test: lint ## everything that .ci/run runs
 	$(BIN)/pytest tests/unit tests/contract tests/integration tests/faults -m 'not slow'
 
+bench: setup ## how long the commands, the DAG parse and the page take → build/bench/*.json
+	$(BIN)/python -m tests.bench.front_door
+
+docs: setup ## build the documentation into build/site; a warning is an error
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	$(BIN)/mkdocs build --strict --clean
+
 wheel: setup ## build the wheel
 	$(BIN)/python -m build --wheel --no-isolation --outdir build/dist .
 
 clean: ## remove what builds and runs left in build/
 	rm -rf build dist
 
-.PHONY: help setup jars demo lint unit integration e2e faults faults-diagnosis soak-diagnosis test wheel clean
+.PHONY: help setup jars demo lint unit integration e2e browser browser-packages faults faults-diagnosis soak-diagnosis bench docs test wheel clean

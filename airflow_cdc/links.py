@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from airflow.sdk import BaseOperator, BaseOperatorLink
 
 from airflow_cdc import settings
+from airflow_cdc.names import PAGE_PREFIX, REPORT_PAGE
 
 if TYPE_CHECKING:
     from airflow.sdk.types import TaskInstanceKey
@@ -17,11 +19,25 @@ DATA_DOCS_KEY = "data_docs"
 
 
 def web_address(location: str, report_dir: str | None = None) -> str:
-    """The address a browser opens for a page at `location`: under `[cdc] report_url` where that is set."""
+    """The address a browser opens for a page at `location`.
+
+    Under `[cdc] report_url` where that is set, else on this provider's own page in Airflow. A report that is kept outside
+    `[cdc] report_dir` is not served there: its own address is all there is.
+    """
     base, root = settings.report_url(), settings.report_dir(report_dir)
     if base and location.startswith(f"{root}/"):
         return f"{base}/{location[len(root) + 1 :]}"
+    served = settings.report_dir()
+    if location.startswith(f"{served}/"):
+        return settings.airflow_url() + _page_path(location[len(served) + 1 :])
     return location if "://" in location else PurePosixPath(location).as_uri()
+
+
+def _page_path(below: str) -> str:
+    """`<pipeline>/<run>/report.html` as the run's page; anything else beside it as a file of the run."""
+    pipeline, run, *rest = below.split("/")
+    page = f"{PAGE_PREFIX}/pipelines/{quote(pipeline)}/runs/{quote(run)}"
+    return page if rest == [REPORT_PAGE] else "/".join((page, "files", *map(quote, rest)))
 
 
 class _PageLink(BaseOperatorLink):

@@ -39,6 +39,13 @@ def report_url() -> str:
     return _get("report_url").rstrip("/")
 
 
+def airflow_url() -> str:
+    """The address of Airflow's web server, without a trailing slash; empty where it is not set."""
+    from airflow.sdk.configuration import conf
+
+    return str(conf.get("api", "base_url", fallback="") or "").rstrip("/")
+
+
 def apply_schedule() -> str | None:
     """Cron expression of the `cdc_apply__<pipeline>` DAGs; None where it says none: they run when triggered."""
     return _schedule("apply_schedule", APPLY_SCHEDULE)

@@ -12,13 +12,15 @@ from airflow_cdc import settings
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.strategy import STRATEGIES
+from airflow_cdc.flows.decide import AUTO
+from airflow_cdc.names import RECOVERY_DAG_ID, apply_dag_id
 from airflow_cdc.operators.approval import ApproveRecoveryOperator
 from airflow_cdc.operators.connector import (
     RestartConnectorOperator,
     ResumeConnectorOperator,
     StopConnectorOperator,
 )
-from airflow_cdc.operators.diagnose import AUTO, CdcDiagnoseOperator
+from airflow_cdc.operators.diagnose import CdcDiagnoseOperator
 from airflow_cdc.operators.hold import HoldBinlogOperator, ReleaseHold
 from airflow_cdc.operators.offset import ResetOffsetOperator
 from airflow_cdc.operators.open import OpenRecoveryOperator
@@ -27,9 +29,8 @@ from airflow_cdc.operators.report import CloseRecoveryOperator, ReportOperator
 from airflow_cdc.operators.spark import ApplyChangesOperator, CdcSparkOperator
 from airflow_cdc.operators.watch import WatchPipelineOperator, alias_of
 from airflow_cdc.operators.watermark import CaptureWatermarkOperator
-from airflow_cdc.registry import load_registry
+from airflow_cdc.registry import load_unchanged
 
-RECOVERY_DAG_ID = "cdc_recovery"
 START = datetime(2024, 1, 1, tzinfo=UTC)
 OUR_WRITER = "cdc_apply"
 WATCH_TASK = "watch"
@@ -46,8 +47,7 @@ tables as they were: mend what the failed task says and clear that task with eve
 
 def registered() -> dict[str, Pipeline]:
     """The pipelines of the registry; none where there is no registry yet. Raises ConfigError for a bad one."""
-    path = settings.registry_path()
-    return load_registry(path) if path.exists() else {}
+    return load_unchanged(settings.registry_path())
 
 
 def registered_names() -> list[str]:
@@ -60,29 +60,39 @@ def registered_names() -> list[str]:
 
 def recovery_params(names: list[str]) -> dict[str, Param]:
     """The form. Names are suggestions, not an enum: each change of an enum would make a new version of the DAG."""
-    strategies = [AUTO, *STRATEGIES]
     return {
         "pipeline": Param(
-            title="Pipeline", type="string", minLength=1, examples=names, description="A name from pipelines.yaml."
+            title="Pipeline",
+            type="string",
+            minLength=1,
+            examples=names,
+            description="A name from pipelines.yaml; the list offers those that were there when the DAG was parsed.",
         ),
         "strategy": Param(
-            AUTO, title="Strategy", type="string", enum=strategies, description="auto: the cheapest that is safe."
+            AUTO, title="Strategy", type="string", enum=[AUTO, *STRATEGIES], description_md=_strategies_explained()
         ),
         "tables": Param(
             [],
             title="Tables",
             type=["array", "null"],
             items={"type": "string"},
-            description="Only these (schema.table, one per line); empty: all of the pipeline.",
+            description="Recover only these (schema.table, one per line); empty: all tables of the pipeline. The others "
+            "keep what they have, so name all that may have lost changes.",
         ),
         "approved": Param(
             False,
             title="Approved",
             type="boolean",
-            description="Do not ask a person, even if the plan loses or removes rows.",
+            description="Do not ask a person, even if the plan loses or removes rows. Off: the pipeline's policy says "
+            "when one is asked, and the plan is shown then.",
         ),
-        "note": Param("", title="Note", type=["string", "null"], description="Why; kept in the report."),
+        "note": Param("", title="Note", type=["string", "null"], description="Why you start this; kept in the report."),
     }
+
+
+def _strategies_explained() -> str:
+    rows = "\n".join(f"- **{row.code}**: {row.when} Loses: {row.data_loss}." for row in STRATEGIES.values())
+    return f"- **{AUTO}**: the cheapest that is safe.\n{rows}\n\nOne that does not fit the problem is refused with the reason."
 
 
 def recovery_dag() -> DAG:
@@ -121,11 +131,6 @@ def recovery_dag() -> DAG:
         chain(resume, release)
         chain(restart, report)
     return dag
-
-
-def apply_dag_id(name: str) -> str:
-    """The id of the DAG that applies the changes of pipeline `name`."""
-    return f"cdc_apply__{name}"
 
 
 def apply_params() -> dict[str, Param]:

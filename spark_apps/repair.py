@@ -214,10 +214,14 @@ def mended(job: Job, table: TableDef, part: Part = WHOLE, *, dry: bool = False) 
 
 def inconclusive(table: str, error: CdcError) -> TableReport:
     """The report of a table that could not be compared, or not be mended."""
-    nothing = dict.fromkeys(("source_rows", "sink_rows", "missing", "ghosts", "different", "leaves"), 0)
     return TableReport(
         table=table,
-        **nothing,
+        source_rows=0,
+        sink_rows=0,
+        missing=0,
+        ghosts=0,
+        different=0,
+        leaves=0,
         leaves_rechecked=0,
         columns_not_compared=(),
         compared_at=ComparedAt(None, ""),

@@ -44,8 +44,10 @@ def tail_of(outcome: Outcome, now: Reached) -> Tail:
 
 def _count(outcome: Outcome, scanned: Scanned, in_flight: int) -> None:
     outcome.sink_rows = rows_in(scanned.sink) if scanned.subject.part.whole else scanned.totals[1]
-    outcome.leaves = len(scanned.source.keys() | scanned.sink.keys())
-    outcome.leaves_rechecked = len(scanned.unequal)
+    leaves, unequal = sorted(scanned.source.keys() | scanned.sink.keys()), frozenset(scanned.unequal)
+    outcome.leaves = len(leaves)
+    outcome.leaves_rechecked = len(unequal)
+    outcome.leaf_map = "".join("~" if leaf in unequal else "=" for leaf in leaves)
     outcome.in_flight = in_flight
 
 

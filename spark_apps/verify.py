@@ -344,6 +344,7 @@ def make_report(outcome: Outcome, suite: SuiteResult) -> TableReport:
         compared_at=ComparedAt(outcome.subject.sink.snapshot_id, str(outcome.subject.position)),
         verdict=verdict,
         samples=(*samples, *outcome.doubts, *suite.failures),
+        leaf_map=outcome.leaf_map,
     )
 
 

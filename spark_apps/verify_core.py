@@ -93,6 +93,7 @@ class Outcome:
     sink_rows: int = 0
     leaves: int = 0
     leaves_rechecked: int = 0
+    leaf_map: str = ""
     in_flight: int = 0
     doubts: tuple[str, ...] = ()
 

@@ -143,6 +143,15 @@ class AirflowClient:
         content = self.call("GET", path, full_content="true")["content"]
         return "\n".join(line for one in content for line in _lines(one))
 
+    def question(self, dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:
+        """What a task asks a person: subject, body, options, params; and the response, if there is one."""
+        return dict(self.call("GET", _question_path(dag_id, run_id, task_id)))
+
+    def answer(self, dag_id: str, run_id: str, task_id: str, option: str, **form: Any) -> None:
+        """Answer it; `form` are the fields of its form."""
+        body = {"chosen_options": [option], "params_input": form}
+        self.call("PATCH", _question_path(dag_id, run_id, task_id), body)
+
     def xcom(self, dag_id: str, run_id: str, task_id: str, key: str = "return_value") -> Any:
         """One XCom value of a task."""
         path = f"{_run_path(dag_id, run_id)}/taskInstances/{quote(task_id)}/xcomEntries/{quote(key)}"
@@ -159,6 +168,10 @@ class AirflowClient:
 
 def _run_path(dag_id: str, run_id: str) -> str:
     return f"/dags/{quote(dag_id)}/dagRuns/{quote(run_id, safe='')}"
+
+
+def _question_path(dag_id: str, run_id: str, task_id: str) -> str:
+    return f"{_run_path(dag_id, run_id)}/taskInstances/{quote(task_id)}/-1/hitlDetails"
 
 
 def _lines(entry: str | dict[str, Any]) -> list[str]:

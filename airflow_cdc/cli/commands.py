@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 
 import airflow_cdc
 from airflow_cdc import settings
-from airflow_cdc.cli import reports, trigger
+from airflow_cdc.cli import added, reports, trigger
 from airflow_cdc.cli.run import command, emit, pairs, pipeline_of, run_of, tables_of
 from airflow_cdc.core.diagnosis import Diagnosis
 from airflow_cdc.core.diagnosis import diagnose as diagnosis_of
@@ -24,11 +24,14 @@ from airflow_cdc.core.report import RecoveryReport
 from airflow_cdc.core.strategy import Plan, make_plan
 from airflow_cdc.flows.doctor import Check, doctor_installation, doctor_pipeline
 from airflow_cdc.flows.observe import observe
+from airflow_cdc.flows.remember import remember
+from airflow_cdc.names import RECOVERY_DAG_ID
 from airflow_cdc.operators.base import open_run
 from airflow_cdc.registry import get_pipeline, load_registry
 
 AUTO = "auto"
 PACKAGE = Path(airflow_cdc.__file__).parent
+TEMPLATE = "templates/pipelines.yaml"
 STUB_NAME = "cdc_dags.py"
 STUB = '''"""Shows Airflow every DAG of airflow-provider-cdc."""
 from airflow_cdc.dags.cdc_apply import *
@@ -45,6 +48,10 @@ def doctor(args: Namespace) -> int:
     """0 all good (warnings allowed), 1 something is bad, 3 something could not be read, 2 the registry is unusable."""
     checks = [*doctor_installation(), *_pipeline_checks(args)]
     emit(args, [check.to_json() for check in checks])
+    return _doctor_status(checks)
+
+
+def _doctor_status(checks: Iterable[Check]) -> int:
     states = {check.state for check in checks}
     return 1 if "bad" in states else 3 if "unknown" in states else 0
 
@@ -100,9 +107,12 @@ def _row(pipeline: Pipeline) -> dict[str, str]:
 
 
 def _seen(args: Namespace) -> tuple[Observation, Diagnosis]:
-    """Observe without leaving a trace: the ledger belongs to runs."""
-    observation = observe(run_of(args))
-    return observation, diagnosis_of(observation)
+    """Observe; the ledger belongs to runs and stays as it is, the page is told."""
+    run = run_of(args)
+    observation = observe(run)
+    diagnosis = diagnosis_of(observation)
+    remember(run, observation, diagnosis)
+    return observation, diagnosis
 
 
 @command
@@ -154,9 +164,9 @@ def recover(args: Namespace) -> int:
         "approved": args.yes,
         "note": args.note,
     }
-    run_id = trigger.start(trigger.DAG_ID, asked)
+    run_id = trigger.start(RECOVERY_DAG_ID, asked)
     if not args.wait:
-        emit(args, {"dag_id": trigger.DAG_ID, "run_id": run_id}, [{"dag_id": trigger.DAG_ID, "run_id": run_id}])
+        emit(args, {"dag_id": RECOVERY_DAG_ID, "run_id": run_id}, [{"dag_id": RECOVERY_DAG_ID, "run_id": run_id}])
         return 0
     ended = trigger.wait(run_id, args.timeout, progress=lambda line: print(line, file=sys.stderr))
     report = reports.load(pipeline.name, run_id)
@@ -188,7 +198,12 @@ def _report_rows(report: RecoveryReport) -> list[dict[str, Any]]:
 
 @command
 def init(args: Namespace) -> int:
-    """Write a commented registry where there is none, and say how Airflow finds the DAGs (or write a stub of them)."""
+    """Write a commented registry where there is none, or add `--pipeline` with its connections and check it.
+
+    Says how Airflow finds the DAGs, or writes a stub of them. Exit status with `--pipeline`: as `doctor`.
+    """
+    if args.pipeline:
+        return _init_pipeline(args)
     facts: dict[str, Any] = {"registry": _first_registry(settings.registry_path(args.registry))}
     if args.stub:
         facts["stub"] = _stub(Path(args.stub).expanduser() / STUB_NAME)
@@ -198,12 +213,27 @@ def init(args: Namespace) -> int:
     return 0
 
 
+def _init_pipeline(args: Namespace) -> int:
+    path = settings.registry_path(args.registry)
+    told = added.answers(args)
+    wanted = added.connections(args.pipeline, told)
+    facts = {"registry": added.add_to_registry(path, args.pipeline, told, (PACKAGE / TEMPLATE).read_text())}
+    facts |= added.create(wanted)
+    checks = list(_pipeline_checks(Namespace(registry=args.registry, pipeline=[args.pipeline])))
+    emit(
+        args,
+        {**facts, "checks": [check.to_json() for check in checks]},
+        [*pairs(facts), *({"what": f"{c.name}: {c.state}", "value": f"{c.found} {c.todo}".strip()} for c in checks)],
+    )
+    return _doctor_status(checks)
+
+
 def _first_registry(path: Path) -> str:
     if path.exists():
         return f"{path} (exists, left as it is)"
     if not path.parent.is_dir():
         raise UsageError("the folder of the registry does not exist", where=str(path.parent), todo="Create it first.")
-    path.write_text((PACKAGE / "templates" / "pipelines.yaml").read_text())
+    path.write_text((PACKAGE / TEMPLATE).read_text())
     return f"{path} (written: adapt it)"
 
 

@@ -6,6 +6,7 @@ from argparse import Namespace
 
 from airflow_cdc.cli import trigger
 from airflow_cdc.cli.run import command, emit, pipeline_of, run_of, tables_of
+from airflow_cdc.names import apply_dag_id
 
 SHOWN = ("table", "topic", "partition", "offset", "attempts", "reason")
 
@@ -27,7 +28,7 @@ def list_letters(args: Namespace) -> int:
 def replay(args: Namespace) -> int:
     """Trigger the pipeline's apply DAG, which reads the keys of the dead letters again (never the old events)."""
     pipeline = pipeline_of(args)
-    dag_id = f"cdc_apply__{pipeline.name}"
+    dag_id = apply_dag_id(pipeline.name)
     run_id = trigger.start(dag_id, {"replay": True, "tables": list(tables_of(args, pipeline))})
     emit(args, {"dag_id": dag_id, "run_id": run_id}, [{"dag_id": dag_id, "run_id": run_id}])
     return 0

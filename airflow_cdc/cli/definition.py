@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import cast
 
 from airflow.cli.cli_config import ARG_VERBOSE, ActionCommand, Arg, CLICommand, GroupCommand, lazy_load_command
@@ -39,14 +39,66 @@ ARG_RUN_ID = _arg(("--run-id",), default=None, help="Run (default: the newest wi
 ARG_FILE = _arg(("--file",), default=None, help="File to write (default: beside the pipeline's reports)")
 ARG_BACKUP_FILE = _arg(("file",), nargs="?", help="A file that `offset backup` wrote (default: before the last move)")
 ARG_VALUE = _arg(("value",), help="The new offset as a JSON object")
+ARG_NEW = _arg(
+    ("--pipeline",), default=None, help="Add this pipeline; what no other option says is asked at a terminal"
+)
+ARG_ANSWERS = tuple(
+    _arg((flag,), default=None, help=text)
+    for flag, text in (
+        ("--mysql", "MySQL server, host:port (the password is asked, or in CDC_MYSQL_PASSWORD)"),
+        ("--mysql-user", "MySQL user (default: cdc)"),
+        ("--tables", "Tables, as schema.table, comma-separated"),
+        ("--connect", "Kafka Connect's REST address (default: http://localhost:8083)"),
+        ("--connector", "Name of the Debezium connector there"),
+        ("--kafka", "Kafka's bootstrap servers (default: localhost:9092)"),
+        ("--catalog", "Id of the Iceberg catalog's connection (default: lake)"),
+        ("--catalog-extra", "Its PyIceberg properties as JSON, if the connection is new"),
+        ("--namespace", "Namespace of the sink tables (default: the pipeline's name)"),
+        ("--spark", "Spark master, if the connection spark_default is new (default: local[*])"),
+    )
+)
 ARG_STUB = _arg(("--stub",), default=None, help="Write a small DAG file into this folder instead")
 
+STATUS = "Exit status: 0 healthy or done, 1 problem or failed run, 2 usage or configuration, 3 unknown."
 PLAIN = (ARG_OUTPUT, ARG_REGISTRY, ARG_VERBOSE)
+
+
+EXAMPLES: Mapping[str, tuple[str, ...]] = {
+    "doctor": ("doctor", "doctor shop -o json"),
+    "pipelines": ("pipelines", "pipelines -o yaml"),
+    "diagnose": ("diagnose shop", "diagnose shop -o json | jq .code"),
+    "plan": ("plan shop", "plan shop --strategy full_snapshot"),
+    "forecast": ("forecast shop", "forecast shop -o json"),
+    "hold": ("hold shop --seconds 3600",),
+    "explain": ("explain < connect.log",),
+    "recover": ("recover shop --wait", 'recover shop --table shop.orders --yes --note "binlog purged"'),
+    "verify": ("verify shop", "verify shop --run-id manual__2026-11-21T09:00:00+00:00 -o json"),
+    "repair": ("repair shop --table shop.orders --dry-run", "repair shop --table shop.orders --wait"),
+    "get": ("offset get shop",),
+    "backup": ("offset backup shop --file shop-offset.json",),
+    "restore": ("offset restore shop shop-offset.json",),
+    "set": ("""offset set shop '{"file": "binlog.000042", "pos": 4}'""",),
+    "list": ("dead-letters list shop", "dead-letters list shop --table shop.orders"),
+    "replay": ("dead-letters replay shop",),
+    "init": (
+        "init",
+        "init --stub dags/",
+        "init --pipeline shop --mysql db:3306 --tables shop.orders --connector shop",
+    ),
+}
 
 
 def _action(name: str, text: str, *args: Arg, module: str = COMMANDS, function: str = "") -> ActionCommand:
     target = f"{module}.{function or name.replace('-', '_')}"
-    return ActionCommand(name=name, help=text, func=lazy_load_command(target), args=(*args, *PLAIN))
+    examples = "\n".join(f"  airflow cdc {line}" for line in EXAMPLES[name])
+    return ActionCommand(
+        name=name,
+        help=text,
+        func=lazy_load_command(target),
+        args=(*args, *PLAIN),
+        description=f"{text}.",
+        epilog=f"Examples:\n{examples}\n\n{STATUS}",
+    )
 
 
 def _offset() -> GroupCommand:
@@ -116,7 +168,13 @@ def get_cdc_cli_commands() -> list[CLICommand]:
                 ),
                 _offset(),
                 _dead_letters(),
-                _action("init", "Write a first pipelines.yaml, and say how Airflow finds the DAGs", ARG_STUB),
+                _action(
+                    "init",
+                    "Write a first pipelines.yaml or add a pipeline, and say how Airflow finds the DAGs",
+                    ARG_STUB,
+                    ARG_NEW,
+                    *ARG_ANSWERS,
+                ),
             ),
         )
     ]

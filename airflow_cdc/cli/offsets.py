@@ -16,6 +16,7 @@ from airflow_cdc.cli.run import command, emit, pairs, run_of
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.flows.move import last_before, move, stored
 from airflow_cdc.flows.run import Run, now_iso
+from airflow_cdc.systems.reports import safe
 
 
 @command
@@ -50,7 +51,7 @@ def _target(args: Namespace, taken: str) -> Path:
     root = reports.folder(args.pipeline)
     if "://" in root:
         raise UsageError("the reports are not kept on this machine", where=root, todo="Name a file with --file.")
-    return Path(root) / "offsets" / f"{reports.safe(taken)}.json"
+    return Path(root) / "offsets" / f"{safe(taken)}.json"
 
 
 @command

@@ -10,8 +10,8 @@ from typing import Any
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.report import RecoveryReport
+from airflow_cdc.names import RECOVERY_DAG_ID
 
-DAG_ID = "cdc_recovery"
 DONE = frozenset({"success", "failed"})
 QUIET = frozenset({"scheduled", "queued", "none"})
 
@@ -55,7 +55,12 @@ def start(dag_id: str, asked: Mapping[str, Any]) -> str:
 
 
 def wait(
-    run_id: str, timeout: float, *, progress: Callable[[str], None], interval: float = 1.0, dag_id: str = DAG_ID
+    run_id: str,
+    timeout: float,
+    *,
+    progress: Callable[[str], None],
+    interval: float = 1.0,
+    dag_id: str = RECOVERY_DAG_ID,
 ) -> Ended:
     """Wait until the run has ended, telling each change of a task's state. Raises DeadlineError."""
     told: dict[str, str] = {}
@@ -71,7 +76,7 @@ def wait(
     return poll_until(probe, timeout=timeout, interval=interval, what=f"the end of run {run_id}")
 
 
-def look(run_id: str, dag_id: str = DAG_ID) -> Ended:
+def look(run_id: str, dag_id: str = RECOVERY_DAG_ID) -> Ended:
     """The states of the run and its tasks now, in the order in which the tasks started."""
     from airflow.models.dagrun import DagRun
     from airflow.utils.session import create_session

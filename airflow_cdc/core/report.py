@@ -53,8 +53,9 @@ class ComparedAt:
 class TableReport:
     """One table compared. `missing`: keys only in the source; `ghosts`: keys only in the sink.
 
-    `samples` names some of the keys that differ; it is in the JSON only if there are any. Raises
-    VerificationError when the verdict contradicts the counts.
+    `samples` names some of the keys that differ. `leaf_map` has one letter per leaf, in their order: `=` equal at once,
+    `~` unequal at first, so compared key by key. Both are in the JSON only if they are known. Raises VerificationError when the
+    verdict contradicts the counts.
     """
 
     table: str
@@ -69,6 +70,7 @@ class TableReport:
     compared_at: ComparedAt
     verdict: Verdict
     samples: tuple[str, ...] = ()
+    leaf_map: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns_not_compared", tuple(self.columns_not_compared))
@@ -97,7 +99,8 @@ class TableReport:
             "compared_at": {"snapshot_id": self.compared_at.snapshot_id, "position": self.compared_at.position},
             "verdict": str(self.verdict),
         }
-        return {**value, "samples": list(self.samples)} if self.samples else value
+        value |= {"samples": list(self.samples)} if self.samples else {}
+        return value | ({"leaf_map": self.leaf_map} if self.leaf_map else {})
 
     @classmethod
     def of_verified(cls, table: str, value: Mapping[str, Any]) -> TableReport:
@@ -113,6 +116,7 @@ class TableReport:
             compared_at=ComparedAt(at.get("snapshot_id", value.get("snapshot_id")), str(at.get("position") or "")),
             verdict=Verdict(value.get("verdict") or Verdict.INCONCLUSIVE),
             samples=tuple(str(sample) for sample in value.get("samples") or ()),
+            leaf_map=str(value.get("leaf_map") or ""),
         )
 
     @classmethod
@@ -127,15 +131,17 @@ class TableReport:
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """One step of the run: its name, how many seconds it took, and how it ended."""
+    """One step of the run: its name, how many seconds it took, how it ended, and when it began (ISO; "": not known)."""
 
     name: str
     seconds: float
     state: str
+    started: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON."""
-        return {"name": self.name, "seconds": round(self.seconds, 3), "state": self.state}
+        """Plain JSON; `started` is in it only if it is known."""
+        value = {"name": self.name, "seconds": round(self.seconds, 3), "state": self.state}
+        return {**value, "started": self.started} if self.started else value
 
 
 _PLAIN = (
@@ -150,7 +156,7 @@ _PLAIN = (
     "offset_before",
     "offset_after",
 )
-_OPTIONAL = ("peer", "writer", "reason", "links")
+_OPTIONAL = ("peer", "writer", "reason", "note", "links")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +164,7 @@ class RecoveryReport:
     """A whole run. `watermark` and the offsets are plain JSON objects or None.
 
     `verdict` may be left out: it is then the worst of the tables'. It is never better than theirs.
-    `peer`, `writer`, `reason` and `links` are in the JSON only when given.
+    `peer`, `writer`, `reason`, `note` and `links` are in the JSON only when given.
     """
 
     pipeline: str
@@ -177,6 +183,7 @@ class RecoveryReport:
     peer: Mapping[str, Any] | None = None
     writer: Mapping[str, Any] | None = None
     reason: str | None = None
+    note: str | None = None
     links: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
@@ -218,9 +225,13 @@ class RecoveryReport:
             offset_before=recovery.get("offset_before"),
             offset_after=recovery.get("offset_after"),
             tables=tables,
-            steps=tuple(StepReport(s["name"], float(s.get("seconds") or 0), str(s.get("state"))) for s in steps),
+            steps=tuple(
+                StepReport(s["name"], float(s.get("seconds") or 0), str(s.get("state")), str(s.get("started") or ""))
+                for s in steps
+            ),
             verdict=found if complete or found is Verdict.MISMATCH else Verdict.INCONCLUSIVE,
             reason=plan.get("reason"),
+            note=decision.get("note") or None,
         )
 
     @property

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import fsspec
-
 from airflow_cdc.core.errors import VerificationError
 from airflow_cdc.core.report import RecoveryReport
+from airflow_cdc.core.stored import RunSummary
 from airflow_cdc.flows import connector, document
-from airflow_cdc.flows.run import Facts, Run, step
+from airflow_cdc.flows.decide import REJECTED
+from airflow_cdc.flows.run import Facts, Run, now_iso, step
+from airflow_cdc.names import REPORT_PAGE
 from airflow_cdc.reporting import render_html
+from airflow_cdc.systems.reports import ReportStore, safe
 
 
 @step("close", leased=True)
@@ -40,27 +41,23 @@ def close(run: Run) -> Facts:
 def report(run: Run) -> Facts:
     """Write `<report_dir>/<pipeline>/<run_id>/report.json` and `report.html` from what the ledger holds.
 
-    Works for a run in any state; a run that did not reach its end is INCONCLUSIVE.
+    Works for a run in any state; a run that did not reach its end is INCONCLUSIVE. The run joins its pipeline's list.
     """
     return store(run, assemble(run))
 
 
 def store(run: Run, made: RecoveryReport) -> Facts:
-    """Write a report as report.json and as a page; returns where they are, and the verdict."""
-    folder = report_folder(run)
-    files = fsspec.filesystem(folder.split("://", 1)[0] if "://" in folder else "file")
-    files.makedirs(folder, exist_ok=True)
-    with files.open(f"{folder}/report.json", "w") as out:
-        json.dump(made.to_json(), out, indent=2)
-    with files.open(f"{folder}/report.html", "w") as out:
-        out.write(render_html(made))
-    return {"report": f"{folder}/report.json", "page": f"{folder}/report.html", "verdict": str(made.verdict)}
+    """Write a report as report.json and as a page, and list the run; returns where they are, and the verdict."""
+    kept, name = ReportStore(run.report_dir), run.pipeline.name
+    written = kept.keep_report(made)
+    page = kept.write(render_html(made), name, safe(run.run_id), REPORT_PAGE)
+    kept.keep_run(name, RunSummary.of(made, safe(run.run_id), now_iso()))
+    return {"report": written, "page": page, "verdict": str(made.verdict)}
 
 
 def report_folder(run: Run) -> str:
     """The folder (path or URL) of this run's report; the run id is made safe for a path."""
-    safe = run.run_id.replace(":", "_").replace("+", "_").replace("/", "_")
-    return f"{run.report_dir.rstrip('/')}/{run.pipeline.name}/{safe}"
+    return ReportStore(run.report_dir).location(run.pipeline.name, safe(run.run_id))
 
 
 def assemble(run: Run) -> RecoveryReport:
@@ -71,8 +68,8 @@ def assemble(run: Run) -> RecoveryReport:
     made = RecoveryReport.assemble(
         run.pipeline.name, run.run_id, ledger.get("decision") or {}, ledger.get("document") or mine, steps_of(ledger)
     )
-    failed = _failed(ledger)
-    return replace(made, reason=failed) if failed else made
+    told = _failed(ledger) or ledger.get(REJECTED)
+    return replace(made, reason=told) if told else made
 
 
 def _failed(ledger: Mapping[str, Any]) -> str:

@@ -7,20 +7,25 @@ from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.observation import Observation, SinkFacts
 from airflow_cdc.core.strategy import STRATEGIES, make_plan
 from airflow_cdc.flows.observe import observe
+from airflow_cdc.flows.remember import remember
 from airflow_cdc.flows.run import Facts, Run, step
 
 COUNT_SECONDS = 30.0
+AUTO = "auto"
+CHOSEN = "chosen_strategy"
+REJECTED = "rejected"
 
 
 @step("diagnose")
 def decide(run: Run, asked: str | None = None) -> Facts:
     """Observe, diagnose and plan.
 
-    Returns `{"pipeline", "pipeline_hash", "tables", "taken_at", "diagnosis": {...}, "plan": {...}}`, all plain JSON.
+    Returns `{"pipeline", "pipeline_hash", "tables", "taken_at", "note", "diagnosis": {...}, "plan": {...}}`, all plain JSON.
     `asked` names a strategy a person chose; the planner refuses one that does not fit, with its reason.
     """
     seen = observe(run)
     diagnosis = diagnose(seen)
+    remember(run, seen, diagnosis)
     plan = make_plan(diagnosis, run.pipeline.policy, seen, asked=asked)
     if not plan.refused and STRATEGIES[plan.strategy].changes:
         plan = make_plan(diagnosis, run.pipeline.policy, seen, asked=asked, deletes=fewer_rows(run, seen))
@@ -29,11 +34,28 @@ def decide(run: Run, asked: str | None = None) -> Facts:
         "pipeline_hash": run.pipeline.hash,
         "tables": list(run.options.get("tables") or run.pipeline.source.tables),
         "taken_at": seen.taken_at,
+        "note": str(run.options.get("note") or ""),
         "diagnosis": diagnosis.to_json(),
         "plan": plan.to_json(),
     }
     run.clients.control.ledger_set(run.run_id, "decision", decision)
     return decision
+
+
+def asked_strategy(run: Run) -> str | None:
+    """The strategy that a person chose for this run: with the answer to a question, else when it was triggered."""
+    asked = run.clients.control.ledger_get(run.run_id).get(CHOSEN) or run.options.get("strategy")
+    return None if asked in (None, "", AUTO) else str(asked)
+
+
+def choose_strategy(run: Run, strategy: str) -> None:
+    """Keep the strategy that a person chose while being asked, over a new try of the task."""
+    run.clients.control.ledger_set(run.run_id, CHOSEN, strategy)
+
+
+def note_rejection(run: Run, who: str) -> None:
+    """Keep for the report that the plan was rejected, and by whom."""
+    run.clients.control.ledger_set(run.run_id, REJECTED, f"rejected by {who}: nothing was changed")
 
 
 def fewer_rows(run: Run, seen: Observation) -> dict[str, int]:

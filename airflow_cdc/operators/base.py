@@ -9,14 +9,16 @@ from typing import Any
 
 from airflow.sdk import BaseOperator, Context
 
-from airflow_cdc import settings
-from airflow_cdc.core.errors import UsageError
+from airflow_cdc import metrics, settings
+from airflow_cdc.core.errors import CdcError, UnknownStateError, UsageError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.flows.run import Facts, Run, make_run
 from airflow_cdc.hooks.endpoints import resolve_endpoints
 from airflow_cdc.registry import get_pipeline, load_registry
 
 DIAGNOSE_TASK = "diagnose"
+APPROVE_TASK = "approve"
+NONE = "none"
 ASKED = ("strategy", "tables", "note", "approved", "replay", "dry_run")
 
 
@@ -53,6 +55,29 @@ def decision_of(context: Context, task: str = DIAGNOSE_TASK) -> Facts:
     return dict(context["ti"].xcom_pull(task_ids=task) or {})
 
 
+def standing_decision(context: Context, task: str = DIAGNOSE_TASK) -> Facts:
+    """What the run follows: the plan as a person approved it, else what `task` decided. Raises UsageError if nothing."""
+    decision = dict(decision_of(context, APPROVE_TASK).get("decision") or decision_of(context, task))
+    if not decision:
+        raise UsageError("there is no decision to follow", todo=f"Clear the task {task}.")
+    return decision
+
+
+def gist(decision: Mapping[str, Any]) -> tuple[str, str, str]:
+    """What a person agrees to: problem, strategy, loss."""
+    return decision["diagnosis"]["code"], decision["plan"]["strategy"], decision["plan"]["data_loss"]
+
+
+def refusal(decision: Mapping[str, Any]) -> CdcError:
+    """The error about a plan that may not be carried out: what was found, and what a person can do."""
+    kind = UnknownStateError if decision["diagnosis"]["code"] == "UNKNOWN" else CdcError
+    return kind(
+        f"nothing was changed: {decision['plan']['reason']}",
+        where=f"pipeline {decision['pipeline']}",
+        todo="Mend what is named, then trigger the run again.",
+    )
+
+
 class CdcOperator(BaseOperator):
     """Base of the operators of a recovery.
 
@@ -79,7 +104,8 @@ class CdcOperator(BaseOperator):
 
     def execute(self, context: Context) -> Any:
         run = self.open_run(context)
-        self.facts = plain(self.step(run))
+        with metrics.timed_step(self.pipeline, self.task_id):
+            self.facts = plain(self.step(run))
         return self.facts
 
     def open_run(self, context: Context) -> Run:

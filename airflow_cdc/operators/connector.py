@@ -9,7 +9,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_cdc.flows import connector
 from airflow_cdc.flows.run import Facts, Run
-from airflow_cdc.operators.base import DIAGNOSE_TASK, CdcOperator, decision_of
+from airflow_cdc.operators.base import DIAGNOSE_TASK, CdcOperator, standing_decision
 
 RESTART = "restart"
 
@@ -36,8 +36,7 @@ class RestartConnectorOperator(CdcOperator):
         self.decision_task = decision_task
 
     def execute(self, context: Context) -> Any:
-        decision = decision_of(context, self.decision_task)
-        if not decision or decision["plan"]["strategy"] != RESTART:
+        if standing_decision(context, self.decision_task)["plan"]["strategy"] != RESTART:
             raise AirflowSkipException("the plan is not a restart")
         return super().execute(context)
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from airflow.sdk import BaseXCom, Context, SkipMixin
 
-from airflow_cdc.core.errors import CdcError, UnknownStateError
-from airflow_cdc.flows.decide import decide
+from airflow_cdc import metrics
+from airflow_cdc.flows.decide import AUTO, decide
+from airflow_cdc.flows.remember import recall
 from airflow_cdc.flows.run import Facts, Run
-from airflow_cdc.operators.base import CdcOperator
-
-AUTO = "auto"
-NONE = "none"
+from airflow_cdc.operators.base import NONE, CdcOperator, refusal
 
 
 class CdcDiagnoseOperator(CdcOperator, SkipMixin):
@@ -32,7 +30,10 @@ class CdcDiagnoseOperator(CdcOperator, SkipMixin):
         self.strategy = strategy
 
     def step(self, run: Run) -> Facts:
-        return decide(run, None if self.strategy in ("", AUTO) else self.strategy)
+        decision = decide(run, None if self.strategy in ("", AUTO) else self.strategy)
+        if seen := recall(run):
+            metrics.of_observation(seen)
+        return decision
 
     def execute(self, context: Context) -> Facts:
         decision: Facts = super().execute(context)
@@ -45,13 +46,3 @@ class CdcDiagnoseOperator(CdcOperator, SkipMixin):
             self.log.info("%s: there is nothing to do for pipeline %s, and nothing was changed", code, self.pipeline)
             self.skip(ti=context["ti"], tasks=context["task"].get_flat_relatives(upstream=False))
         return decision
-
-
-def refusal(decision: Mapping[str, Any]) -> CdcError:
-    """The error about a plan that may not be carried out: what was found, and what a person can do."""
-    kind = UnknownStateError if decision["diagnosis"]["code"] == "UNKNOWN" else CdcError
-    return kind(
-        f"nothing was changed: {decision['plan']['reason']}",
-        where=f"pipeline {decision['pipeline']}",
-        todo="Mend what is named, then trigger the run again.",
-    )

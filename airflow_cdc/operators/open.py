@@ -12,14 +12,14 @@ from airflow_cdc.core.errors import UsageError
 from airflow_cdc.flows.decide import decide
 from airflow_cdc.flows.open import open_recovery
 from airflow_cdc.flows.run import Facts, Run
-from airflow_cdc.operators.base import DIAGNOSE_TASK, CdcOperator, decision_of
+from airflow_cdc.operators.base import DIAGNOSE_TASK, CdcOperator, gist, standing_decision
 from airflow_cdc.operators.connector import RESTART
 
 REOPENED = "RECOVERY_OPEN"
 
 
 class OpenRecoveryOperator(CdcOperator):
-    """Open the recovery that the decision of `decision_task` planned. Running it again raises no epoch twice.
+    """Open the recovery that was decided, as a person approved it. Running it again raises no epoch twice.
 
     After a person was asked, the pipeline is observed again first: if problem, strategy or loss changed, the run stops.
     """
@@ -30,10 +30,7 @@ class OpenRecoveryOperator(CdcOperator):
         self._decision: Facts = {}
 
     def execute(self, context: Context) -> Any:
-        self._decision = decision_of(context, self.decision_task)
-        if not self._decision:
-            todo = f"Clear the task {self.decision_task}."
-            raise UsageError("there is no decision to follow", where=f"pipeline {self.pipeline}", todo=todo)
+        self._decision = standing_decision(context, self.decision_task)
         if self._decision["plan"]["strategy"] == RESTART:
             raise AirflowSkipException("a restart of the connector is enough: no recovery is opened")
         return super().execute(context)
@@ -45,14 +42,10 @@ class OpenRecoveryOperator(CdcOperator):
 
     def _still_true(self, run: Run, decision: Mapping[str, Any]) -> None:
         now = decide(run, decision["plan"]["strategy"])
-        if now["diagnosis"]["code"] == REOPENED or _gist(now) == _gist(decision):
+        if now["diagnosis"]["code"] == REOPENED or gist(now) == gist(decision):
             return
         raise UsageError(
-            f"since the approval the plan changed: from {_gist(decision)} to {_gist(now)}",
+            f"since the approval the plan changed: from {gist(decision)} to {gist(now)}",
             where=run.where,
             todo=f"Clear the task {self.decision_task}, so that the new plan is asked about.",
         )
-
-
-def _gist(decision: Mapping[str, Any]) -> tuple[str, str, str]:
-    return decision["diagnosis"]["code"], decision["plan"]["strategy"], decision["plan"]["data_loss"]

@@ -7,10 +7,12 @@ from typing import Any
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
+from airflow_cdc import metrics
 from airflow_cdc.flows.close import close, report
 from airflow_cdc.flows.run import Facts, Run
 from airflow_cdc.links import ReportLink
 from airflow_cdc.operators.base import DIAGNOSE_TASK, CdcOperator, decision_of
+from airflow_cdc.systems.reports import ReportStore
 
 
 class CloseRecoveryOperator(CdcOperator):
@@ -39,6 +41,8 @@ class ReportOperator(CdcOperator):
 
     def step(self, run: Run) -> Facts:
         facts = report(run)
+        if made := ReportStore(run.report_dir).report(run.pipeline.name, run.run_id):
+            metrics.of_report(made)
         if run.clients.control.state()["recovery"]:
             self.log.error(
                 "the recovery of %s is still open: connector %s stays as it is (stopped, unless resume_connector ran) and "

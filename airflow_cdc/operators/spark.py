@@ -18,7 +18,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import BaseHook, Context
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException, AirflowSkipException
 
-from airflow_cdc import settings, spark_main
+from airflow_cdc import metrics, settings, spark_main
 from airflow_cdc.core import errors
 from airflow_cdc.core.errors import CdcError, ConfigError
 from airflow_cdc.core.pipeline import Pipeline
@@ -93,7 +93,8 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
         with private_settings(self._payload(pipeline, context)) as path:
             self._aim(path, tuning)
             try:
-                super().execute(context)
+                with metrics.timed_step(self.pipeline, self.task_id):
+                    super().execute(context)
             except AirflowException as error:
                 raise self._cause(path, error) from None
             self.facts = spark_main.read_result(path)

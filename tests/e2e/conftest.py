@@ -62,6 +62,21 @@ class Shop:
         return self.client.log(dag, run_id, task)[-4000:]
 
 
+def parked(shop: Shop) -> None:
+    """Wait until the scheduler knows that the task waits: an answer before that fails the try ("finished with success,
+    but is queued"), which a person is never quick enough for. It knows once it has begun two more rounds.
+    """
+    seen: list[str] = []
+
+    def rounds() -> bool | None:
+        beat = str(shop.client.health()["scheduler"]["latest_scheduler_heartbeat"])
+        if beat not in seen:
+            seen.append(beat)
+        return True if len(seen) > 3 else None
+
+    wait_until(rounds, timeout=120, what="two rounds of the scheduler", interval=0.2)
+
+
 def with_event_log(stack: cluster.Stack) -> AirflowSettings:
     """The demo's Airflow, whose Spark drivers also keep an event log."""
     made = airflow_settings(stack)

@@ -86,6 +86,19 @@ def test_the_dags_load_without_an_import_error(installed: Installed) -> None:
     }
 
 
+def test_the_page_comes_with_the_wheel(installed: Installed) -> None:
+    got = installed.run("airflow", "plugins", "--output", "json")
+    assert got.returncode == 0, got.stderr[-2000:]
+    mine = next(one for one in answer(got.stdout) if one["name"] == "airflow_cdc")
+    assert "/cdc" in str(mine["fastapi_apps"])
+    script = (
+        "from airflow_cdc.reporting import environment;"
+        "[environment().get_template(n) for n in ('overview.html.j2', 'pipeline.html.j2', 'run.html.j2', 'error.html.j2')];"
+        "print('whole')"
+    )
+    assert installed.run("python", "-c", script).stdout.strip() == "whole"
+
+
 def test_the_doctor_tells_the_truth_of_a_broken_set_up(installed: Installed) -> None:
     got = installed.run("airflow", "cdc", "doctor", "--output", "json")
     checks = json.loads(got.stdout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections.abc import Callable
@@ -95,23 +96,16 @@ def step(monkeypatch: pytest.MonkeyPatch, connections: dict[str, str], registry:
 
 
 @pytest.fixture
-def ledger(monkeypatch: pytest.MonkeyPatch, step: Any) -> Ledger:
+def ledger(monkeypatch: pytest.MonkeyPatch, step: Any, tmp_path: Path) -> Ledger:
     """The run of the operators under test keeps its ledger here."""
     # Airflow may only be imported once its settings above stand
     from airflow_cdc.operators import base
 
-    from .operator_support import Ledger
+    from .operator_support import Ledger, fake_run
 
     made = Ledger()
-
-    class Clients:
-        control = made
-
-    class FakeRun:
-        run_id = "manual__1"
-        clients = Clients()
-
-    monkeypatch.setattr(base, "open_run", create_autospec(base.open_run, return_value=FakeRun()))
+    run = fake_run(made, tmp_path / "reports")
+    monkeypatch.setattr(base, "open_run", create_autospec(base.open_run, return_value=run))
     return made
 
 
@@ -127,3 +121,36 @@ def submitted(monkeypatch: pytest.MonkeyPatch, connections: dict[str, str], regi
         SparkSubmitHook, "submit", lambda hook, application="", **kw: made.submit(hook, application, **kw)
     )
     return made
+
+
+class Answer:
+    """What a command printed, and its exit status."""
+
+    def __init__(self, status: int, out: str, err: str) -> None:
+        self.status = status
+        self.out = out
+        self.err = err
+
+    @property
+    def data(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def cdc(capsys: pytest.CaptureFixture[str], connections: dict[str, str], registry: Path) -> Callable[..., Answer]:
+    """Run `airflow cdc …`."""
+    from airflow.cli import cli_parser
+
+    def run(*words: str) -> Answer:
+        def called() -> None:
+            args = cli_parser.get_parser().parse_args(["cdc", *words])
+            args.func(args)
+
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            called()
+        captured = capsys.readouterr()
+        code = ended.value.code
+        return Answer(code if isinstance(code, int) else -1, captured.out, captured.err)
+
+    return run

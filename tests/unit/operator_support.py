@@ -15,11 +15,16 @@ from airflow_cdc import spark_main
 from airflow_cdc.core.errors import (
     SinkError,
 )
+from airflow_cdc.flows.run import Run
+
+from .builders import PIPELINE
 
 DECISION: dict[str, Any] = {
     "pipeline": "shop",
     "pipeline_hash": "h",
     "tables": ["shop.orders"],
+    "taken_at": "2026-11-21T09:00:00+00:00",
+    "note": "",
     "diagnosis": {
         "code": "BINLOG_PURGED",
         "description": "The binlog was purged.",
@@ -47,10 +52,9 @@ def decided(code: str = "BINLOG_PURGED", **plan: Any) -> dict[str, Any]:
 class TaskInstance:
     """The part of a running task instance that operators use."""
 
-    try_number = 2
-
     def __init__(self, xcom: dict[str, Any] | None = None) -> None:
         self.xcom = xcom or {}
+        self.try_number = 1
         self.pushed: dict[str, Any] = {}
 
     def xcom_pull(self, task_ids: str) -> Any:
@@ -61,10 +65,16 @@ class TaskInstance:
 
 
 class Task:
-    """A task of a DAG whose only relative is named."""
+    """A task of a DAG with one task after it."""
 
-    def get_flat_relatives(self, upstream: bool) -> list[str]:
-        return [] if upstream else ["the rest"]
+    is_teardown = False
+    rest: list[Any] = []  # noqa: RUF012 - filled below, with a task
+
+    def get_flat_relatives(self, upstream: bool) -> list[Any]:
+        return [] if upstream else Task.rest
+
+
+Task.rest.append(Task())
 
 
 def context(xcom: dict[str, Any] | None = None, **params: Any) -> Context:
@@ -79,14 +89,14 @@ def ti(made: Context) -> TaskInstance:
 class Ledger:
     """A control table of which only the ledger is used."""
 
-    def __init__(self) -> None:
-        self.kept: dict[str, Any] = {}
+    def __init__(self, **kept: Any) -> None:
+        self.kept: dict[str, Any] = kept
         self.broken = False
 
     def ledger_get(self, run_id: str) -> dict[str, Any]:
         if self.broken:
             raise SinkError("the catalog is away")
-        return self.kept
+        return dict(self.kept)
 
     def state(self) -> Any:
         return {"recovery": None}
@@ -120,3 +130,9 @@ class Submitted:
         (self.path.parent / spark_main.RESULT_NAME).write_text(json.dumps(self.result))
         if self.fails:
             raise AirflowException("Cannot execute: spark-submit. Error code is: 1.")
+
+
+def fake_run(ledger: Ledger, reports: Path) -> Run:
+    """A run of which only the control table and the report folder are used."""
+    clients = cast("Any", type("Clients", (), {"control": ledger}))
+    return Run(PIPELINE, clients, "manual__1", str(reports))

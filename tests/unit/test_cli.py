@@ -20,48 +20,17 @@ from airflow_cdc.core.errors import OffsetRejectedError, SourceError, UnknownSta
 from airflow_cdc.core.forecast import Forecast
 from airflow_cdc.core.observation import Unknown
 from airflow_cdc.core.report import RecoveryReport
+from airflow_cdc.core.stored import RunSummary
 from airflow_cdc.flows.doctor import Check
 from airflow_cdc.flows.foresee import Foreseen
 from airflow_cdc.flows.run import Run
 from airflow_cdc.systems.clients import Clients
 from airflow_cdc.systems.kafka_connect import KafkaConnect
 from airflow_cdc.systems.mysql_hold import HoldState, HoldStatus
+from airflow_cdc.systems.reports import ReportStore, safe
 
 from .builders import HEALTHY, seen
-from .conftest import REGISTRY, SECRETS
-
-
-class Answer:
-    """What a command printed, and its exit status."""
-
-    def __init__(self, status: int, out: str, err: str) -> None:
-        self.status = status
-        self.out = out
-        self.err = err
-
-    @property
-    def data(self) -> Any:
-        return json.loads(self.out)
-
-
-@pytest.fixture
-def cdc(capsys: pytest.CaptureFixture[str], connections: dict[str, str], registry: Path) -> Callable[..., Answer]:
-    """Run `airflow cdc …`."""
-    from airflow.cli import cli_parser
-
-    def run(*words: str) -> Answer:
-        def called() -> None:
-            args = cli_parser.get_parser().parse_args(["cdc", *words])
-            args.func(args)
-
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            called()
-        captured = capsys.readouterr()
-        code = ended.value.code
-        return Answer(code if isinstance(code, int) else -1, captured.out, captured.err)
-
-    return run
+from .conftest import REGISTRY, SECRETS, Answer
 
 
 @pytest.fixture
@@ -228,10 +197,10 @@ REPORT = {
 
 def stored(registry: Path, **changes: Any) -> RecoveryReport:
     report = {**REPORT, **changes}
-    folder = registry.parent / "reports" / "shop" / report["run_id"].replace(":", "_").replace("+", "_")
-    folder.mkdir(parents=True)
-    (folder / "report.json").write_text(json.dumps(report))
-    return RecoveryReport.from_json(report)
+    made, store = RecoveryReport.from_json(report), ReportStore(str(registry.parent / "reports"))
+    store.keep_report(made)
+    store.keep_run("shop", RunSummary.of(made, safe(made.run_id), "2026-11-21T09:00:00+00:00"))
+    return made
 
 
 def test_recover_triggers_the_dag_with_what_was_asked(cdc: Callable[..., Answer], spec: Any) -> None:

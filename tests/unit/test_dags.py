@@ -72,7 +72,7 @@ def test_a_bad_registry_is_one_import_error_that_names_it(airflow_db: Path, regi
     registry.write_text(REGISTRY.replace("namespace:", "name_space:"))
     bag = loaded()
     assert set(bag.dags) == {"cdc_recovery", "cdc_repair"}
-    assert len(bag.import_errors) == 4
+    assert len(bag.import_errors) == 3
     assert all("pipelines.yaml, pipeline 'shop'" in error for error in bag.import_errors.values())
     with pytest.raises(ConfigError, match="namespace"):
         _factory.registered()
@@ -100,7 +100,8 @@ def test_shape_of_the_recovery(registry: Path) -> None:
     dag = _factory.recovery_dag()
     assert {task.task_id: set(task.downstream_task_ids) for task in dag.tasks} == EDGES
     assert {task.task_id for task in dag.tasks if task.is_teardown} == {"release_hold", "report"}
-    assert all(task.retries == 0 for task in dag.tasks)
+    # the approval's tries are its questions: only a plan that changed makes another one
+    assert {task.task_id for task in dag.tasks if task.retries} == {"approve"}
     assert dag.schedule is None
 
 
@@ -108,6 +109,9 @@ def test_form_of_the_recovery(registry: Path) -> None:
     form = {name: _factory.recovery_dag().params.get_param(name).serialize() for name in _factory.recovery_params([])}
     assert form["pipeline"]["schema"]["examples"] == ["shop"]
     assert {"auto", "full_snapshot"} <= set(form["strategy"]["schema"]["enum"])
+    explained = [field.get("description") or field["schema"].get("description_md") for field in form.values()]
+    assert all(explained), form
+    assert all(strategy in explained[1] for strategy in form["strategy"]["schema"]["enum"])
     assert (form["strategy"]["value"], form["tables"]["value"], form["approved"]["value"]) == ("auto", [], False)
 
 

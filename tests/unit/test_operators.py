@@ -21,6 +21,7 @@ from airflow_cdc.core.report import Verdict
 from airflow_cdc.flows.run import Run
 from airflow_cdc.operators import (
     approval,
+    base,
     connector,
     diagnose,
     hold,
@@ -32,7 +33,7 @@ from airflow_cdc.operators import (
 )
 
 from .conftest import SECRETS
-from .operator_support import DECISION, Ledger, context, decided, shown, ti
+from .operator_support import DECISION, Ledger, Task, context, decided, shown, ti
 
 STEPS: list[tuple[Any, str, Any]] = [
     (connector.connector, "stop", connector.StopConnectorOperator),
@@ -90,7 +91,7 @@ def test_a_healthy_pipeline_skips_the_rest(step: Any, monkeypatch: pytest.Monkey
     monkeypatch.setattr(diagnose.CdcDiagnoseOperator, "skip", skipped)
     facts = diagnose.CdcDiagnoseOperator(task_id="t", pipeline="shop").execute(context())
     assert facts["plan"]["strategy"] == "none"
-    assert skipped.call_args.kwargs["tasks"] == ["the rest"]
+    assert skipped.call_args.kwargs["tasks"] == Task.rest
 
 
 @pytest.mark.parametrize(("asked", "passed"), [("auto", None), ("", None), ("full_snapshot", "full_snapshot")])
@@ -115,7 +116,7 @@ def approve(made: Context) -> Any:
 
 
 def test_no_person_is_asked_without_need() -> None:
-    assert approve(context({"diagnose": DECISION})) == {"approved": "not needed"}
+    assert approve(context({"diagnose": DECISION})) == {"approved": "not needed", "decision": DECISION}
     made = context({"diagnose": decided(needs_approval=True)}, approved=True)
     assert "in advance" in approve(made)["approved"]
     with pytest.raises(UsageError, match="Clear the task diagnose"):
@@ -133,6 +134,13 @@ def test_the_question_waits_as_long_as_the_policy_says(step: Any, monkeypatch: p
     assert operator.defaults == ["Reject"]
     assert operator.body is not None
     assert all(word in operator.body for word in ("BINLOG_PURGED", "12 rows", "binlog.000009", "full_snapshot"))
+
+
+def test_the_approved_decision_stands_before_the_diagnosed_one() -> None:
+    approved = decided(data_loss="2 rows")
+    made = context({"diagnose": DECISION, "approve": {"approved": "by ann", "decision": approved}})
+    assert base.standing_decision(made) == approved
+    assert base.standing_decision(context({"diagnose": DECISION})) == DECISION
 
 
 def opened(decision: Any) -> Any:
@@ -211,7 +219,8 @@ def test_nothing_is_released_or_reported_of_a_run_that_did_nothing() -> None:
 @pytest.mark.parametrize(
     ("location", "url", "address"),
     [
-        ("/r/shop/1/report.html", "", "file:///r/shop/1/report.html"),
+        ("/r/shop/1/report.html", "", "https://airflow/cdc/pipelines/shop/runs/1"),
+        ("/r/shop/1/data_docs/index.html", "", "https://airflow/cdc/pipelines/shop/runs/1/files/data_docs/index.html"),
         ("/r/shop/1/report.html", "https://web/cdc/", "https://web/cdc/shop/1/report.html"),
         ("/elsewhere/report.html", "https://web", "file:///elsewhere/report.html"),
         ("s3://b/r/report.html", "", "s3://b/r/report.html"),
@@ -219,6 +228,8 @@ def test_nothing_is_released_or_reported_of_a_run_that_did_nothing() -> None:
 )
 def test_address_of_a_page(location: str, url: str, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__CDC__REPORT_URL", url)
+    monkeypatch.setenv("AIRFLOW__CDC__REPORT_DIR", "/r")
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow/")
     assert links.web_address(location, "/r/") == address
 
 
@@ -227,4 +238,4 @@ def test_the_report_is_linked_from_the_task_that_wrote_it(step: Any, ledger: Led
     operator = report.ReportOperator(task_id="t", pipeline="shop")
     assert shown(operator) == {"Recovery report": ""}
     operator.execute(context({"diagnose": DECISION}))
-    assert shown(operator) == {"Recovery report": f"file://{tmp_path}/reports/shop/1/report.html"}
+    assert shown(operator) == {"Recovery report": "/cdc/pipelines/shop/runs/1"}

@@ -45,7 +45,7 @@ def test_a_driver_is_told_everything_in_a_private_file_and_nothing_elsewhere(
     assert submitted.settings["endpoints"]["mysql"]["password"] == SECRETS["mysql"]
     assert submitted.settings["pipeline"]["name"] == "shop"
     told = {key: submitted.settings[key] for key in ("run_id", "try_number", "options")}
-    assert told == {"run_id": "manual__1", "try_number": 2, "options": {"note": "why"}}
+    assert told == {"run_id": "manual__1", "try_number": 1, "options": {"note": "why"}}
     assert not submitted.path.parent.exists()
 
     command = submitted.command

@@ -16,7 +16,7 @@ from airflow_cdc.core.report import (
     Verdict,
     overall,
 )
-from airflow_cdc.reporting import render_html
+from airflow_cdc.reporting import heat_map, render_html, time_bars
 from tests.unit.builders import GTID_OFFSET, WATERMARK
 
 TABLE = TableReport(
@@ -149,7 +149,7 @@ STEPS = [{"name": "open_recovery", "started": "t", "seconds": 1.5, "state": "don
 def test_assembled_report_of_a_finished_run() -> None:
     report = RecoveryReport.assemble("shop", "r1", DECISION, DOCUMENT, STEPS)
     assert report.tables == (TABLE,)
-    assert report.steps == (StepReport("open_recovery", 1.5, "done"),)
+    assert report.steps == (StepReport("open_recovery", 1.5, "done", "t"),)
     assert (report.problem, report.strategy, report.epoch, report.verdict) == (
         "GTID_PURGED",
         "full_snapshot",
@@ -233,3 +233,22 @@ def test_page_escapes_everything() -> None:
 def test_page_of_an_empty_run() -> None:
     page = render_html(RecoveryReport.assemble("shop", "r1", {}, {}, []))
     assert "No table was compared" in page
+
+
+def test_bars_of_steps_that_ran_side_by_side() -> None:
+    at = "2026-11-21T09:00:0{}+00:00"
+    steps = [StepReport("a", 2.0, "done", at.format(0)), StepReport("b", 8.0, "done", at.format(2))]
+    assert [(round(left), round(width)) for _, left, width in time_bars(steps)] == [(0, 20), (20, 80)]
+    plain = [StepReport("a", 2.0, "done"), StepReport("b", 8.0, "done")]
+    assert [(round(left), round(width)) for _, left, width in time_bars(plain)] == [(0, 25), (0, 100)]
+    assert time_bars([]) == []
+    assert "started" not in plain[0].to_json()
+    assert StepReport(**steps[0].to_json()) == steps[0]
+
+
+@pytest.mark.parametrize(("leaves", "squares"), [(0, 0), (3, 3), (600, 600), (601, 301), (5000, 556)])
+def test_the_heat_map_of_many_leaves_has_few_squares(leaves: int, squares: int) -> None:
+    made = heat_map("=" * (leaves - 1) + "~" if leaves else "")
+    assert len(made) == squares
+    assert sum(last - first + 1 for first, last, _ in made) == leaves
+    assert [open_ for *_, open_ in made] == [False] * (squares - 1) + [True] * bool(squares)

@@ -1,0 +1,36 @@
+"""Keep what was observed where pages and commands read it: beside the pipeline's reports."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_cdc.core.diagnosis import Diagnosis
+from airflow_cdc.core.errors import CdcError
+from airflow_cdc.core.observation import Observation
+from airflow_cdc.core.stored import StoredObservation
+from airflow_cdc.flows.run import Run
+from airflow_cdc.systems.reports import ReportStore
+
+log = logging.getLogger("airflow_cdc.remember")
+
+
+def remember(run: Run, seen: Observation, diagnosis: Diagnosis, forecast: Mapping[str, Any] | None = None) -> None:
+    """Write `<report_dir>/<pipeline>/observation.json`.
+
+    A folder that can't be written is a warning: what was found must not be hidden by where it could not be kept.
+    """
+    store = ReportStore(run.report_dir)
+    try:
+        store.keep_observation(StoredObservation.of(seen, diagnosis, recall(run), forecast))
+    except CdcError as error:
+        log.warning("the observation of %s was not kept: %s", run.pipeline.name, error)
+
+
+def recall(run: Run) -> StoredObservation | None:
+    """What is stored of the run's pipeline; None where nothing is, or nothing that this version understands."""
+    try:
+        return ReportStore(run.report_dir).observation(run.pipeline.name)
+    except CdcError:
+        return None

@@ -1,0 +1,69 @@
+"""What pipelines tell Airflow's own metrics (`[metrics]` in airflow.cfg): StatsD, Datadog or OpenTelemetry.
+
+| metric | kind | tags | unit |
+|---|---|---|---|
+| `cdc.step` | timing | pipeline, step, state | milliseconds |
+| `cdc.healthy` | gauge | pipeline, problem | 1 healthy, 0 not, unknown included |
+| `cdc.position_age` | gauge | pipeline | seconds since the last event that the connector has read |
+| `cdc.transactions_behind` | gauge | pipeline | transactions executed beyond the stored position |
+| `cdc.retention_left` | gauge | pipeline | bytes that can be purged before the position is lost |
+| `cdc.rows_verified`, `cdc.rows_unequal` | gauge | pipeline | rows of the last report |
+
+What is unknown is not sent: a gauge that stops moving is silence, and a made-up 0 would be a lie.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+from airflow.sdk.observability import stats
+
+from airflow_cdc.core.report import RecoveryReport
+from airflow_cdc.core.stored import StoredObservation
+
+HEALTHY = "HEALTHY"
+
+
+@contextmanager
+def timed_step(pipeline: str, step: str) -> Iterator[None]:
+    """Time the block as one step of a pipeline, whether it ends well or not."""
+    began, state = time.monotonic(), "failed"
+    try:
+        yield
+        state = "done"
+    finally:
+        tags = {"pipeline": pipeline, "step": step, "state": state}
+        stats.timing("cdc.step", 1000 * (time.monotonic() - began), tags=tags)
+
+
+def of_observation(seen: StoredObservation) -> None:
+    """Send what an observation knows."""
+    code = seen.diagnosis.code
+    stats.gauge("cdc.healthy", int(code == HEALTHY), tags={"pipeline": seen.pipeline, "problem": code})
+    taken = datetime.fromisoformat(seen.taken_at).timestamp()
+    known = {
+        "cdc.position_age": None if seen.position_ts is None else max(0.0, taken - seen.position_ts),
+        "cdc.transactions_behind": seen.behind,
+        "cdc.retention_left": seen.retention.margin_bytes if seen.retention else None,
+    }
+    _send(seen.pipeline, known)
+
+
+def of_report(report: RecoveryReport) -> None:
+    """Send what a report has counted; nothing where no table was compared."""
+    if report.tables:
+        rows, unequal = (sum(read(t) for t in report.tables) for read in _COUNTS)
+        _send(report.pipeline, {"cdc.rows_verified": rows, "cdc.rows_unequal": unequal})
+
+
+_COUNTS: tuple[Callable[[Any], int], ...] = (lambda table: table.source_rows, lambda table: table.unequal_rows)
+
+
+def _send(pipeline: str, known: dict[str, float | None]) -> None:
+    for name, value in known.items():
+        if value is not None:
+            stats.gauge(name, value, tags={"pipeline": pipeline})

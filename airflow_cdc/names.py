@@ -1,0 +1,12 @@
+"""Names that the DAG files, the commands, the links and the page agree on."""
+
+from __future__ import annotations
+
+RECOVERY_DAG_ID = "cdc_recovery"
+PAGE_PREFIX = "/cdc"
+REPORT_PAGE = "report.html"
+
+
+def apply_dag_id(name: str) -> str:
+    """The id of the DAG that applies the changes of pipeline `name`."""
+    return f"cdc_apply__{name}"

@@ -1,0 +1,41 @@
+"""The page "CDC pipelines" in Airflow's web server. Found through the entry point group `airflow.plugins`.
+
+Every process of Airflow imports this: the web application behind it is only built when it is first asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from airflow.plugins_manager import AirflowPlugin
+
+from airflow_cdc.names import PAGE_PREFIX
+
+PREFIX = PAGE_PREFIX
+
+Message = MutableMapping[str, Any]
+
+
+class LazyApp:
+    """The application, as a web server calls it."""
+
+    async def __call__(
+        self,
+        scope: Message,
+        receive: Callable[[], Awaitable[Message]],
+        send: Callable[[Message], Awaitable[None]],
+    ) -> None:
+        from airflow_cdc.plugin.app import page
+
+        await page()(scope, receive, send)
+
+
+class CdcPlugin(AirflowPlugin):
+    """Mounts the page at `/cdc` and names it in Airflow's menu."""
+
+    name = "airflow_cdc"
+    fastapi_apps = [{"app": LazyApp(), "url_prefix": PREFIX, "name": "CDC pipelines"}]  # noqa: RUF012 - Airflow's form
+    external_views = [  # noqa: RUF012 - Airflow's form
+        {"name": "CDC pipelines", "href": f"{PREFIX}/", "destination": "nav", "category": "browse"}
+    ]

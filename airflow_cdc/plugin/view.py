@@ -1,0 +1,148 @@
+"""What the page shows, computed from stored observations and runs alone: nothing here asks a source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow_cdc.core.errors import CdcError
+from airflow_cdc.core.report import Verdict
+from airflow_cdc.core.stored import RECOVERY, RunSummary, StoredObservation
+from airflow_cdc.plugin.severity import ORDER, VERDICTS, Severity, present_code, severity
+from airflow_cdc.systems.reports import ReportStore
+
+STALE_SECONDS = 3600.0
+_MEANINGS = {
+    "NOT_OBSERVED": "Nobody has diagnosed this pipeline yet.",
+    "RECOVERED": "A recovery ended with MATCH after the problem was observed; nobody has looked since.",
+}
+_FORECAST = {"earliest_s": "gone in", "latest_s": "at the latest in"}
+_UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One pipeline as the overview shows it. `seen` is None where there is no observation that can be read."""
+
+    name: str
+    code: str
+    meaning: str
+    severity: Severity
+    seen: StoredObservation | None
+    age: str
+    stale: bool
+    since: str
+    runs: Sequence[RunSummary]
+    error: str = ""
+
+    @property
+    def last_recovery(self) -> RunSummary | None:
+        """The newest recovery."""
+        return next((run for run in self.runs if run.kind == RECOVERY), None)
+
+    @property
+    def last_check(self) -> RunSummary | None:
+        """The newest run that came to a verdict about the rows, of whatever kind."""
+        return next((run for run in self.runs if run.verdict is not Verdict.INCONCLUSIVE), None)
+
+    @property
+    def left(self) -> int | None:
+        """Percent of the kept log that lies before the stored position; None: unknown."""
+        return None if self.seen is None or self.seen.retention is None else round(100 * self.seen.retention.left)
+
+    @property
+    def forecast(self) -> str:
+        """What was forecast, as one line; empty where nothing is stored."""
+        stored = (self.seen.forecast if self.seen else None) or {}
+        told = [f"{said} {span(stored[key])}" for key, said in _FORECAST.items() if stored.get(key) is not None]
+        return ", ".join((*told, *(str(stored[key]) for key in ("basis",) if stored.get(key))))
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One entry of a timeline: the problem changed, or a run ended."""
+
+    at: str
+    severity: Severity
+    code: str
+    run: RunSummary | None = None
+
+
+def overview(store: ReportStore, names: Sequence[str], now: datetime) -> list[Row]:
+    """One row per pipeline, the worst first."""
+    rows = store.many(lambda name: row(store, name, now), names).values()
+    return sorted(rows, key=lambda one: (ORDER.index(one.severity), one.name))
+
+
+def row(store: ReportStore, name: str, now: datetime) -> Row:
+    """The stored facts of one pipeline; a file that can't be read is said, and the pipeline is then unknown."""
+    try:
+        return _row(name, store.observation(name), store.runs(name), now)
+    except CdcError as error:
+        meaning = "What is stored of this pipeline can't be read."
+        return Row(name, "UNKNOWN", meaning, Severity.AMBER, None, "", stale=True, since="", runs=(), error=str(error))
+
+
+def _row(name: str, seen: StoredObservation | None, runs: Sequence[RunSummary], now: datetime) -> Row:
+    code = present_code(seen, runs[0] if runs else None)
+    stale = seen is None or seconds_since(seen.taken_at, now) > STALE_SECONDS
+    colour = severity(code)
+    return Row(
+        name=name,
+        code=code,
+        meaning=_MEANINGS.get(code) or (seen.diagnosis.description if seen else ""),
+        # green is a claim about now, which an old observation can't make
+        severity=Severity.AMBER if stale and colour is Severity.GREEN else colour,
+        seen=seen,
+        age=ago(seen.taken_at, now) if seen else "",
+        stale=stale,
+        since=ago(seen.since, now) if seen else "",
+        runs=runs,
+    )
+
+
+def timeline(one: Row) -> list[Event]:
+    """Changes of the problem and runs, newest first."""
+    changes = [
+        Event(change.at, severity(change.code), change.code) for change in (one.seen.changes if one.seen else ())
+    ]
+    runs = [Event(run.ended_at, VERDICTS[run.verdict], str(run.verdict), run) for run in one.runs]
+    return sorted((*changes, *runs), key=lambda event: datetime.fromisoformat(event.at), reverse=True)
+
+
+def counts(rows: Sequence[Row]) -> Mapping[Severity, int]:
+    """How many pipelines are red, amber and green."""
+    return {colour: sum(one.severity is colour for one in rows) for colour in ORDER}
+
+
+def seconds_since(at: str, now: datetime) -> float:
+    """Seconds from an ISO time to `now`."""
+    return (now - datetime.fromisoformat(at)).total_seconds()
+
+
+def ago(at: str, now: datetime) -> str:
+    """An ISO time as an age: "3 min ago"."""
+    return f"{span(max(0.0, seconds_since(at, now)))} ago"
+
+
+def span(seconds: float) -> str:
+    """A number of seconds in the unit that fits: "3 min"."""
+    unit, name = next((pair for pair in _UNITS if seconds >= pair[0]), _UNITS[-1])
+    return f"{int(seconds // unit)} {name}"
+
+
+def clock(at: str) -> str:
+    """An ISO time as a person reads it, in UTC."""
+    return datetime.fromisoformat(at).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def size(count: Any) -> str:
+    """Bytes in the unit that fits."""
+    amount, units = float(count), ("B", "KiB", "MiB", "GiB", "TiB")
+    for unit in units:
+        if amount < 1024 or unit == units[-1]:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    raise AssertionError

@@ -1,0 +1,75 @@
+"""Metrics through Airflow's own stats: what is known is sent, what is unknown is not."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_cdc import metrics
+from airflow_cdc.core.diagnosis import diagnose
+from airflow_cdc.core.errors import SourceError
+from airflow_cdc.core.observation import Unknown
+from airflow_cdc.core.stored import StoredObservation
+
+from .builders import HEALTHY, seen
+from .test_report import BAD, REPORT, TABLE
+
+DASHBOARD = Path(__file__).parents[2] / "docs" / "grafana" / "cdc.json"
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any, dict[str, str]]]:
+    """Everything that goes to Airflow's stats: name, value, tags."""
+    found: list[tuple[str, Any, dict[str, str]]] = []
+    for kind in ("gauge", "timing"):
+        monkeypatch.setattr(metrics.stats, kind, lambda name, value, *, tags: found.append((name, value, tags)))
+    return found
+
+
+def test_an_observation(sent: list[Any]) -> None:
+    metrics.of_observation(StoredObservation.of(HEALTHY, diagnose(HEALTHY)))
+    values = {name: value for name, value, _ in sent}
+    assert values.pop("cdc.position_age") > 1_000_000
+    assert values == {"cdc.healthy": 1, "cdc.transactions_behind": 20, "cdc.retention_left": 1500}
+    assert {tags["pipeline"] for *_, tags in sent} == {"shop"}
+
+
+def test_what_is_unknown_is_not_sent_as_a_number(sent: list[Any]) -> None:
+    blind = seen(source=Unknown("refused"), connector=Unknown("refused"))
+    metrics.of_observation(StoredObservation.of(blind, diagnose(blind)))
+    assert sent == [("cdc.healthy", 0, {"pipeline": "shop", "problem": "UNKNOWN"})]
+
+
+def test_a_report(sent: list[Any]) -> None:
+    metrics.of_report(replace(REPORT, tables=(TABLE, BAD), verdict=None))
+    assert {name: value for name, value, _ in sent} == {"cdc.rows_verified": 400_000, "cdc.rows_unequal": 3}
+    metrics.of_report(replace(REPORT, tables=(), verdict=None))
+    assert len(sent) == 2
+
+
+def test_a_step_is_timed_however_it_ends(sent: list[Any]) -> None:
+    with metrics.timed_step("shop", "publish"):
+        pass
+    with pytest.raises(SourceError), metrics.timed_step("shop", "verify"):
+        raise SourceError("gone")
+    assert [(name, tags["step"], tags["state"]) for name, _, tags in sent] == [
+        ("cdc.step", "publish", "done"),
+        ("cdc.step", "verify", "failed"),
+    ]
+
+
+def test_the_dashboard_asks_for_metrics_that_are_sent() -> None:
+    dashboard = json.loads(DASHBOARD.read_text())
+    asked = {
+        name
+        for panel in dashboard["panels"]
+        for target in panel["targets"]
+        for name in re.findall(r"airflow_(cdc_[a-z_]+?)(?:_count|_sum)?\b", target["expr"])
+    }
+    assert asked == {name.replace(".", "_") for name in re.findall(r"`(cdc\.[a-z_]+)`", metrics.__doc__ or "")}
+    assert all(panel["title"] and panel["description"] for panel in dashboard["panels"])

@@ -1,0 +1,326 @@
+"""The page: who may see what, what it says, and that it changes nothing and asks no source."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from airflow_cdc.core.diagnosis import PROBLEMS, diagnose
+from airflow_cdc.core.observation import Observation, Unknown
+from airflow_cdc.core.report import Verdict
+from airflow_cdc.core.stored import RunSummary, StoredObservation
+from airflow_cdc.plugin import PREFIX, CdcPlugin, view
+from airflow_cdc.plugin.severity import CODES, NOT_OBSERVED, RECOVERED, Severity, present_code, severity
+from airflow_cdc.systems.reports import ReportStore
+
+from .builders import HEALTHY, with_connector, with_source
+from .conftest import REGISTRY
+from .test_report import BAD, REPORT, TABLE
+
+NOW = datetime.now(UTC)
+OTHER = REGISTRY.replace("pipelines:", "").replace("shop", "bank")
+PURGED = with_source(gtid_purged=HEALTHY.source.gtid_executed)  # type: ignore[union-attr]
+PAGES = ["/", "/pipelines/shop", "/pipelines/shop/runs/manual__1", "/pipelines/shop/runs/manual__1/files/report.json"]
+
+
+def at(obs: Observation, minutes: float) -> Observation:
+    return replace(obs, taken_at=(NOW - timedelta(minutes=minutes)).isoformat())
+
+
+def keep(store: ReportStore, obs: Observation) -> StoredObservation:
+    made = StoredObservation.of(obs, diagnose(obs), store.observation("shop"))
+    store.keep_observation(made)
+    return made
+
+
+def ended(minutes: float, verdict: str = "MATCH") -> RunSummary:
+    when = (NOW - timedelta(minutes=minutes)).isoformat()
+    return replace(RunSummary.of(REPORT, "manual__1", when), verdict=Verdict(verdict))
+
+
+@pytest.fixture
+def store(registry: Path) -> ReportStore:
+    return ReportStore(str(registry.parent / "reports"))
+
+
+@pytest.fixture
+def web(
+    airflow_db: Path, registry: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[str | None], TestClient]]:
+    """A browser signed in with a role of the simple auth manager; None: not signed in; "": signed in without a right."""
+    from airflow.api_fastapi import app as airflow_app
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+
+    monkeypatch.setenv("AIRFLOW__API_AUTH__JWT_SECRET", "0123456789abcdef" * 4)
+    monkeypatch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE", str(registry.parent / "passwords.json"))
+    root = FastAPI()
+    root.mount(PREFIX, CdcPlugin.fastapi_apps[0]["app"])
+    manager = airflow_app.init_auth_manager(root)
+
+    def signed_in(role: str | None) -> TestClient:
+        client = TestClient(root, base_url="http://airflow.example", follow_redirects=False)
+        if role is not None:
+            token = manager.generate_jwt(SimpleAuthManagerUser(username="u", role=role or None))
+            client.cookies.set("_token", token)
+        return client
+
+    yield signed_in
+    airflow_app.purge_cached_app()
+
+
+@pytest.fixture
+def filled(store: ReportStore) -> ReportStore:
+    keep(store, at(HEALTHY, 90))
+    keep(store, at(PURGED, 5))
+    store.keep_report(REPORT)
+    store.keep_run("shop", ended(30))
+    return store
+
+
+# ---- who may see what -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", [*PAGES, "/pipelines/nowhere"])
+def test_who_is_not_signed_in_gets_401(path: str, web: Any, filled: ReportStore) -> None:
+    answer = web(None).get(PREFIX + path)
+    assert answer.status_code == 401
+    assert "shop.orders" not in answer.text
+    assert "/auth/login?next=" in answer.text
+
+
+@pytest.mark.parametrize("path", [*PAGES, "/pipelines/nowhere"])
+def test_who_has_no_right_to_the_dag_gets_403(path: str, web: Any, filled: ReportStore) -> None:
+    answer = web("").get(PREFIX + path)
+    assert answer.status_code == 403
+    assert "shop.orders" not in answer.text
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_who_may_read_the_dag_sees_it(path: str, web: Any, filled: ReportStore) -> None:
+    assert web("VIEWER").get(PREFIX + path).status_code == 200
+
+
+def test_a_token_that_is_forged_is_refused(web: Any, filled: ReportStore) -> None:
+    client = web(None)
+    client.cookies.set("_token", "e30.e30.e30")
+    assert client.get(f"{PREFIX}/").status_code == 403
+
+
+def test_who_may_read_one_pipeline_does_not_see_the_other(
+    web: Any, filled: ReportStore, registry: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
+
+    registry.write_text(REGISTRY + OTHER)
+
+    def only_bank(self: Any, *, method: str, user: Any, access_entity: Any = None, details: Any = None) -> bool:
+        return method == "GET" and details.id in ("cdc_recovery", "cdc_apply__bank")
+
+    monkeypatch.setattr(SimpleAuthManager, "is_authorized_dag", only_bank)
+    client = web("USER")
+    shown = client.get(f"{PREFIX}/").text
+    assert "pipelines/bank" in shown
+    assert "pipelines/shop" not in shown
+    assert client.get(f"{PREFIX}/pipelines/bank").status_code == 200
+    assert [client.get(PREFIX + path).status_code for path in PAGES[1:]] == [403, 403, 403]
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+@pytest.mark.parametrize("path", PAGES)
+def test_nothing_can_be_changed_by_a_cookie_alone(method: str, path: str, web: Any, filled: ReportStore) -> None:
+    before = {p: p.read_bytes() for p in Path(filled.root).rglob("*") if p.is_file()}
+    answer = web("ADMIN").request(method, PREFIX + path, headers={"Origin": "http://evil.example"})
+    assert answer.status_code == 405
+    assert {p: p.read_bytes() for p in Path(filled.root).rglob("*") if p.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/pipelines/shop/runs/%2e%2e",
+        "/pipelines/shop/runs/%2e%2e/files/observation.json",
+        "/pipelines/shop/runs/manual__1/files/../../../pipelines.yaml",
+        "/pipelines/shop/runs/manual__1/files/%2e%2e/%2e%2e/%2e%2e/secret.json",
+        "/pipelines/shop/runs/manual__1/files//etc/x.json",
+        "/pipelines/shop/runs/manual__1/files/secret.txt",
+        "/pipelines/nowhere",
+        "/pipelines/shop/runs/nothing",
+    ],
+)
+def test_nothing_outside_the_reports_is_served(path: str, web: Any, filled: ReportStore, registry: Path) -> None:
+    (registry.parent / "secret.json").write_text("s3cret")
+    (registry.parent / "reports" / "shop" / "manual__1" / "secret.txt").write_text("s3cret")
+    answer = web("ADMIN").get(PREFIX + path)
+    assert answer.status_code == 404, answer.text
+    assert "s3cret" not in answer.text
+
+
+def test_pages_allow_no_script_and_data_docs_have_no_origin(web: Any, filled: ReportStore) -> None:
+    filled.write("<script>alert(1)</script>", "shop", "manual__1", "data_docs", "index.html")
+    client = web("VIEWER")
+    page = client.get(f"{PREFIX}/pipelines/shop/runs/manual__1")
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert page.headers["cache-control"] == "no-store"
+    assert 'files/data_docs/index.html">Data Docs' in page.text
+    docs = client.get(f"{PREFIX}/pipelines/shop/runs/manual__1/files/data_docs/index.html")
+    assert docs.headers["content-security-policy"].startswith("sandbox; default-src 'none'")
+
+
+def test_a_run_is_found_by_its_id_too(web: Any, filled: ReportStore) -> None:
+    filled.keep_report(replace(REPORT, run_id="manual__2026-11-21T09:00:00+00:00"))
+    answer = web("VIEWER").get(f"{PREFIX}/pipelines/shop/runs/manual__2026-11-21T09:00:00+00:00")
+    assert answer.status_code == 200
+    assert "/runs/manual__2026-11-21T09_00_00_00_00/files/report.json" in answer.text
+
+
+def test_it_asks_no_source(web: Any, filled: ReportStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No connection is defined here, and none may be opened."""
+
+    def refused(*args: Any, **kwargs: Any) -> None:
+        raise AssertionError(f"the page opened a connection: {args}")
+
+    monkeypatch.setattr(socket.socket, "connect", refused)
+    client = web("VIEWER")
+    assert [client.get(PREFIX + path).status_code for path in PAGES] == [200] * len(PAGES)
+
+
+# ---- what it says -----------------------------------------------------------------------------------
+
+
+def test_the_overview_says_what_is_stored_and_how_old_it_is(web: Any, filled: ReportStore) -> None:
+    text = web("VIEWER").get(f"{PREFIX}/").text
+    assert '<span class="badge red">GTID_PURGED</span>' in text
+    assert re.search(r"\b[5-9] min ago", text)
+    assert "mysql-bin.000009:500" in text
+    assert "mysql-bin.000008:4" in text
+    assert "0 % · 0 B" in text
+    assert '<span class="badge green">MATCH</span>' in text
+
+
+def test_a_forecast_stands_until_there_is_another(web: Any, store: ReportStore) -> None:
+    first = StoredObservation.of(at(HEALTHY, 9), diagnose(HEALTHY), None, {"earliest_s": 7300, "basis": "its rule"})
+    store.keep_observation(first)
+    keep(store, at(HEALTHY, 1))
+    assert "gone in 2 h, its rule" in web("VIEWER").get(f"{PREFIX}/").text
+
+
+def test_a_pipeline_has_a_timeline_with_evidence(web: Any, filled: ReportStore) -> None:
+    text = web("VIEWER").get(f"{PREFIX}/pipelines/shop").text
+    assert text.index("GTID_PURGED</span></td><td></td>") < text.index("recovery: GTID_PURGED → full_snapshot")
+    assert text.index("recovery: GTID_PURGED") < text.index('<span class="badge green">HEALTHY</span>')
+    assert "gtids missing" in text
+    assert 'href="/dags/cdc_recovery"' in text
+
+
+def test_a_report_shows_positions_counts_leaves_keys_and_steps(web: Any, store: ReportStore) -> None:
+    made = replace(REPORT, tables=(replace(BAD, leaf_map="==~="),), verdict=None)
+    store.keep_report(made)
+    text = web("VIEWER").get(f"{PREFIX}/pipelines/shop/runs/manual__1").text
+    assert text.count('<i class="hot"') == 1
+    assert text.count("equal at once") == 3
+    assert "&lt;b&gt;8&lt;/b&gt;" in text
+    assert "<b>8" not in text
+    assert "mysql-bin.000009" in text
+    assert "open_recovery" in text
+    assert 'href="/dags/cdc_recovery/runs/manual__1"' in text
+    assert "no Data Docs were written" in text
+
+
+def test_a_report_without_a_map_of_leaves_says_so(web: Any, store: ReportStore) -> None:
+    store.keep_report(replace(REPORT, tables=(TABLE,)))
+    text = web("VIEWER").get(f"{PREFIX}/pipelines/shop/runs/manual__1").text
+    assert "holds no map of the leaves" in text
+    assert "No key differs" in text
+
+
+def test_what_can_not_be_read_is_said_and_hides_nothing_else(web: Any, filled: ReportStore, registry: Path) -> None:
+    registry.write_text(REGISTRY + OTHER)
+    filled.write("{", "bank", "observation.json")
+    text = web("VIEWER").get(f"{PREFIX}/").text
+    assert "can&#39;t be understood" in text
+    assert "GTID_PURGED" in text
+
+
+def test_a_bad_registry_is_one_page_that_names_it(web: Any, filled: ReportStore, registry: Path) -> None:
+    registry.write_text(REGISTRY.replace("namespace:", "name_space:"))
+    answer = web("VIEWER").get(f"{PREFIX}/")
+    assert answer.status_code == 500
+    assert "pipelines.yaml, pipeline &#39;shop&#39;, key sink" in answer.text
+
+
+def test_without_a_registry_it_says_what_to_do(web: Any, registry: Path) -> None:
+    registry.unlink()
+    assert "airflow cdc init" in web("VIEWER").get(f"{PREFIX}/").text
+
+
+# ---- colours ----------------------------------------------------------------------------------------
+
+
+def test_every_code_has_a_colour_and_a_new_one_is_red() -> None:
+    assert severity("A_NEW_CODE") is Severity.RED
+    codes = {row.code for row in PROBLEMS}
+    assert set(CODES) - codes == {NOT_OBSERVED, RECOVERED}
+    assert {code for code in codes if severity(code) is Severity.GREEN} == {"HEALTHY"}
+
+
+@pytest.mark.parametrize(
+    ("obs", "run", "code", "colour"),
+    [
+        (None, None, NOT_OBSERVED, Severity.AMBER),
+        (at(HEALTHY, 1), None, "HEALTHY", Severity.GREEN),
+        (at(HEALTHY, 61), None, "HEALTHY", Severity.AMBER),
+        (at(replace(HEALTHY, source=Unknown("refused")), 1), None, "UNKNOWN", Severity.AMBER),
+        (at(PURGED, 5), None, "GTID_PURGED", Severity.RED),
+        (at(PURGED, 500), None, "GTID_PURGED", Severity.RED),
+        (at(PURGED, 5), ended(1), RECOVERED, Severity.AMBER),
+        (at(PURGED, 5), ended(9), "GTID_PURGED", Severity.RED),
+        (at(PURGED, 5), ended(1, "INCONCLUSIVE"), "GTID_PURGED", Severity.RED),
+        (at(HEALTHY, 5), ended(1), "HEALTHY", Severity.GREEN),
+    ],
+)
+def test_green_is_only_what_was_seen_whole_lately(
+    obs: Observation | None, run: RunSummary | None, code: str, colour: Severity, store: ReportStore
+) -> None:
+    if obs:
+        keep(store, obs)
+    if run:
+        store.keep_run("shop", run)
+    row = view.row(store, "shop", NOW)
+    assert (row.code, row.severity) == (code, colour)
+    assert present_code(row.seen, run) == code
+    assert row.meaning
+
+
+def test_the_worst_comes_first(store: ReportStore) -> None:
+    for name, obs in (("a", at(HEALTHY, 1)), ("b", at(PURGED, 1)), ("c", at(with_connector(offset=None), 1))):
+        store.keep_observation(replace(StoredObservation.of(obs, diagnose(obs)), pipeline=name))
+    rows = view.overview(store, ["a", "b", "c", "d"], NOW)
+    assert [(row.name, row.severity) for row in rows] == [
+        ("b", Severity.RED),
+        ("c", Severity.RED),
+        ("d", Severity.AMBER),
+        ("a", Severity.GREEN),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(-5, "0 s ago"), (59, "59 s ago"), (61, "1 min ago"), (7300, "2 h ago"), (90000, "1 d ago")]
+)
+def test_ages(seconds: float, said: str) -> None:
+    assert view.ago((NOW - timedelta(seconds=seconds)).isoformat(), NOW) == said
+
+
+@pytest.mark.parametrize(
+    ("count", "said"), [(0, "0 B"), (1536, "1.5 KiB"), (5 << 30, "5.0 GiB"), (1 << 60, "1048576.0 TiB")]
+)
+def test_sizes(count: int, said: str) -> None:
+    assert view.size(count) == said
