@@ -11,18 +11,25 @@ from airflow_cdc.core.report import RecoveryReport
 from airflow_cdc.core.stored import RunSummary
 from airflow_cdc.flows import connector, document
 from airflow_cdc.flows.decide import REJECTED
-from airflow_cdc.flows.run import Facts, Run, now_iso, step
+from airflow_cdc.flows.run import LEASE_SECONDS, Facts, Run, now_iso, step
 from airflow_cdc.names import REPORT_PAGE
 from airflow_cdc.reporting import render_html
 from airflow_cdc.systems.reports import ReportStore, safe
 
+CLOSED = "closed"
 
-@step("close", leased=True)
+
+@step("close")
 def close(run: Run) -> Facts:
-    """Close the published recovery: settings back, stages dropped, lease released, report written.
+    """Close the published recovery: settings back, stages dropped, lease released. Safe to run again after a kill.
 
     Raises VerificationError when a table is not on main yet: an unfinished recovery must not look closed (INV 1).
     """
+    control, ledger = run.clients.control, run.clients.control.ledger_get(run.run_id)
+    if ledger.get("recovery") == CLOSED:  # killed after it was closed: only the lease may be left
+        control.release(run.run_id)
+        return {"closed": True, "epoch": ledger["epoch"]}
+    control.renew(run.run_id, LEASE_SECONDS)
     open_doc = document.recovery(run)
     if missing := sorted(set(open_doc["tables"]) - set(open_doc.get("published") or {})):
         raise VerificationError(
@@ -31,10 +38,10 @@ def close(run: Run) -> Facts:
             todo="Clear the task publish.",
         )
     connector.settle(run)
-    run.clients.control.ledger_set(run.run_id, "document", open_doc)
+    control.ledger_set(run.run_id, "document", open_doc)
     _drop_stages(run, open_doc)
-    run.clients.control.close_recovery(run.run_id)
-    run.clients.control.release(run.run_id)
+    control.close_recovery(run.run_id, CLOSED)
+    control.release(run.run_id)
     return {"closed": True, "epoch": open_doc["epoch"]}
 
 

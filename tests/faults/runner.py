@@ -120,14 +120,21 @@ class Recovery:
             if again is None:
                 if step == WRITER_OFF_AFTER:
                     writing.close()
-                at += 1
+                at = len(CHAIN) if self._nothing_to_do(step) else at + 1
                 continue
             reruns += 1
             if reruns > RERUNS + len(self.cells):
-                return f"STUCK in {step}"
+                return f"STUCK in {step}: {self.said[-1]}"
             self._wait_mended()
             at = CHAIN.index(again)
         return ""
+
+    def _nothing_to_do(self, step: str) -> bool:
+        """Whether the diagnosis found the pipeline healthy: the DAG skips the rest."""
+        return step == CHAIN[0] and self._answer(step)["facts"]["plan"]["strategy"] == "none"
+
+    def _answer(self, step: str) -> dict[str, Any]:
+        return dict(json.loads(self._file(step, "json").read_text()))
 
     def _run(self, step: str) -> str | None:
         """Run one step with its next cell armed; None when it is done, else the step to go on from."""

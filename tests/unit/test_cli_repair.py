@@ -12,9 +12,10 @@ import pytest
 from airflow_cdc.cli import trigger
 from airflow_cdc.core.report import ComparedAt, RecoveryReport, TableReport, Verdict
 
-from .test_cli import Answer, cdc, spec
+from .conftest import Answer
+from .test_cli import spec
 
-__all__ = ["cdc", "spec"]
+__all__ = ["spec"]
 
 KEYS = {"shop.orders": [{"action": "delete", "why": "ghosts", "key": ["a|b", 7]}]}
 

@@ -1,0 +1,57 @@
+"""Closing a recovery, and closing it again after a kill: the lease goes, and nothing else happens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from airflow_cdc.core.errors import LeaseHeldError
+from airflow_cdc.core.pipeline import ConnectorSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec
+from airflow_cdc.flows.close import close
+from airflow_cdc.flows.run import Run
+from airflow_cdc.systems.clients import Clients
+from airflow_cdc.systems.control import Control
+from airflow_cdc.systems.lake import Lake
+
+
+@pytest.fixture
+def run(lake: Lake, tmp_path: Path) -> Run:
+    """A run whose recovery is published, and nothing but the control table is left to change."""
+    pipeline = Pipeline(
+        "shop",
+        SourceSpec("mysql", "m", ("shop.orders",)),
+        ConnectorSpec("debezium", "c", "shop"),
+        TransportSpec("kafka", "k"),
+        SinkSpec("iceberg", "lake", "shop"),
+    )
+    absent = cast("Any", None)
+    made = Run(pipeline, Clients(absent, absent, absent, lake, Control(lake, "shop")), "run:1", str(tmp_path))
+    control = made.clients.control
+    control.acquire(made.run_id, 60)
+    control.open_recovery(made.run_id, tables=["shop.orders"])
+    control.patch_recovery(made.run_id, published={"shop.orders": 7})
+    return made
+
+
+def test_a_close_that_was_killed_before_it_let_the_lease_go_ends_by_that(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as killed:
+        killed.setattr(Control, "release", lambda *_: (_ for _ in ()).throw(SystemExit))
+        with pytest.raises(SystemExit):
+            close(run)
+    control = run.clients.control
+    assert (control.state()["recovery"], control.state()["lease"]["owner"]) == (None, "run:1")
+    assert close(run) == {"closed": True, "epoch": 1}
+    assert control.state()["lease"] is None
+    assert close(run) == {"closed": True, "epoch": 1}
+
+
+def test_a_recovery_whose_lease_is_lost_is_not_closed(run: Run) -> None:
+    run.clients.control.release(run.run_id)
+    run.clients.control.acquire("another", 60)
+    with pytest.raises(LeaseHeldError):
+        close(run)
+    assert run.clients.control.state()["recovery"]["run_id"] == "run:1"
