@@ -166,6 +166,8 @@ def test_missing_depends_on_gtid_and_hold() -> None:
     assert [n.privilege for n in grants.missing(["a.b"], gtid=True)] == ["PROCESS", "BACKUP_ADMIN"]
     optional = [n.privilege for n in grants.missing(["a.b"], gtid=False) if not n.required]
     assert optional == ["REPLICATION SLAVE", "PROCESS", "BACKUP_ADMIN"]
+    (lock,) = [n for n in grants.missing(["a.b", "a.c"], gtid=True, hold=False, keyless=["a.c"]) if n.required]
+    assert (lock.privilege, lock.on) == ("LOCK TABLES", "a.c")
 
 
 def mark(gtids: str | None) -> Watermark:

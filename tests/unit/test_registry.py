@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -215,3 +216,18 @@ def test_an_unknown_pipeline_is_a_usage_error_with_the_nearest_name(registry: Pa
         get_pipeline(pipelines, "shopp", where=str(registry))
     with pytest.raises(UsageError, match="Write one of: shop"):
         get_pipeline(pipelines, "zzz")
+
+
+@pytest.mark.parametrize("name", ["shop.my table", "shop.odd `na'me", "shöp.bestellungen", "shop.a-b$"])
+def test_tables_whose_names_need_quotes(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "pipelines.yaml"
+    path.write_text(MINIMAL.replace("shop.orders", json.dumps(name)))
+    assert name in load_registry(path)["shop"].source.tables
+
+
+@pytest.mark.parametrize("name", ["shop.a.b", "shop.", "shop. a", "shop.a,b", "shop.a\tb"])
+def test_names_that_cannot_be_told_apart(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "pipelines.yaml"
+    path.write_text(MINIMAL.replace("shop.orders", json.dumps(name)))
+    with pytest.raises(ConfigError, match=r"source\.tables"):
+        load_registry(path)
