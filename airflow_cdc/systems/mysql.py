@@ -6,9 +6,10 @@ errors are SourceErrors (mysql_errors.py) that say what, where and what to do.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from pymysql.connections import Connection
@@ -19,7 +20,7 @@ from airflow_cdc.core.gtid import GtidSet
 from airflow_cdc.core.observation import SourceFacts
 from airflow_cdc.core.position import BinlogPosition, Watermark
 from airflow_cdc.systems.mysql_capabilities import ServerVersion
-from airflow_cdc.systems.mysql_errors import ServerRestartedError, SourceOutOfTimeError
+from airflow_cdc.systems.mysql_errors import MissingPrivilegeError, ServerRestartedError, SourceOutOfTimeError
 from airflow_cdc.systems.mysql_grants import Grants, read_grants
 from airflow_cdc.systems.mysql_hold import Hold, HoldLimits, hold_owner, run_hold
 from airflow_cdc.systems.mysql_position import (
@@ -174,17 +175,20 @@ class MySqlSource:
             except SourceOutOfTimeError:
                 return None
 
-    def tables_created(self, tables: Iterable[str]) -> dict[str, str]:
-        """`schema.table` → when it was made, which TRUNCATE changes (and so does what rebuilds it)."""
-        sql = "SELECT TABLE_SCHEMA AS s, TABLE_NAME AS t, CAST(CREATE_TIME AS CHAR) AS made FROM information_schema.TABLES WHERE "
-        pairs = [tuple(table.split(".", 1)) for table in tables]
-        if not pairs:
-            return {}
-        condition = " OR ".join(["(TABLE_SCHEMA = %s AND TABLE_NAME = %s)"] * len(pairs))
-        with self.session() as session:
-            values = tuple(part for pair in pairs for part in pair)
-            rows = session.rows(sql + condition, values, doing="read when the tables were made")
-        return {f"{row['s']}.{row['t']}": str(row["made"]) for row in rows if row["made"]}
+    def table_ids(self, tables: Iterable[str]) -> dict[str, str]:
+        """`schema.table` → InnoDB's own numbers of it (one per partition), which TRUNCATE and a rebuild change.
+
+        A table is absent if it is none of InnoDB's, has letters beyond ASCII in its name, or the user lacks PROCESS.
+        """
+        names = {engine_name(table): table for table in tables}
+        marks = ", ".join(["%s"] * len(names))
+        sql = f"SELECT SUBSTRING_INDEX(NAME, '#', 1) AS name, TABLE_ID AS id FROM information_schema.INNODB_TABLES HAVING name IN ({marks})"
+        found: dict[str, list[str]] = {}
+        with suppress(MissingPrivilegeError), self.session() as session:
+            for row in session.rows(sql, tuple(names), doing="read InnoDB's numbers of the tables") if names else ():
+                if row["name"] in names:  # its collation knows no case
+                    found.setdefault(names[row["name"]], []).append(str(row["id"]))
+        return {table: hashlib.sha256(",".join(sorted(ids)).encode()).hexdigest()[:16] for table, ids in found.items()}
 
     def xa_pending(self) -> list[XaTransaction]:
         """The prepared XA transactions. Raises MissingPrivilegeError (XA_RECOVER_ADMIN)."""
@@ -245,3 +249,11 @@ class MySqlSource:
         """A hold kept by a thread of this process until the block ends. Read its `state`: it never raises."""
         with run_hold(self.hold(label, limits)) as hold:
             yield hold
+
+
+def engine_name(table: str) -> str:
+    """`schema.table` as InnoDB writes it: characters outside of letters, digits and _ as @ and their code."""
+    schema, _, name = table.partition(".")
+    return "/".join(
+        "".join(c if c.isalnum() or c == "_" else f"@{ord(c):04x}" for c in part) for part in (schema, name)
+    )
