@@ -15,12 +15,12 @@ from typing import Any
 from pymysql.connections import Connection
 
 from airflow_cdc.core.chunk import quote_ident
-from airflow_cdc.core.errors import DeadlineError
+from airflow_cdc.core.errors import DeadlineError, SourceError
 from airflow_cdc.core.gtid import GtidSet
 from airflow_cdc.core.observation import SourceFacts
 from airflow_cdc.core.position import BinlogPosition, Watermark
 from airflow_cdc.systems.mysql_capabilities import ServerVersion
-from airflow_cdc.systems.mysql_errors import MissingPrivilegeError, ServerRestartedError, SourceOutOfTimeError
+from airflow_cdc.systems.mysql_errors import ServerRestartedError, SourceOutOfTimeError
 from airflow_cdc.systems.mysql_grants import Grants, read_grants
 from airflow_cdc.systems.mysql_hold import Hold, HoldLimits, hold_owner, run_hold
 from airflow_cdc.systems.mysql_position import (
@@ -178,16 +178,17 @@ class MySqlSource:
     def table_ids(self, tables: Iterable[str]) -> dict[str, str]:
         """`schema.table` → InnoDB's own numbers of it (one per partition), which TRUNCATE and a rebuild change.
 
-        A table is absent if it is none of InnoDB's, has letters beyond ASCII in its name, or the user lacks PROCESS.
+        A table is absent where they cannot be read: it is none of InnoDB's, has letters beyond ASCII in its name, the
+        user lacks PROCESS. Not to know is no change; the next look will tell.
         """
         names = {engine_name(table): table for table in tables}
         marks = ", ".join(["%s"] * len(names))
-        sql = f"SELECT SUBSTRING_INDEX(NAME, '#', 1) AS name, TABLE_ID AS id FROM information_schema.INNODB_TABLES HAVING name IN ({marks})"
+        sql = f"SELECT SUBSTRING_INDEX(NAME, '#', 1) AS plain, TABLE_ID AS id FROM information_schema.INNODB_TABLES WHERE SUBSTRING_INDEX(NAME, '#', 1) IN ({marks})"
         found: dict[str, list[str]] = {}
-        with suppress(MissingPrivilegeError), self.session() as session:
+        with suppress(SourceError), self.session() as session:
             for row in session.rows(sql, tuple(names), doing="read InnoDB's numbers of the tables") if names else ():
-                if row["name"] in names:  # its collation knows no case
-                    found.setdefault(names[row["name"]], []).append(str(row["id"]))
+                if row["plain"] in names:  # its collation knows no case
+                    found.setdefault(names[row["plain"]], []).append(str(row["id"]))
         return {table: hashlib.sha256(",".join(sorted(ids)).encode()).hexdigest()[:16] for table, ids in found.items()}
 
     def xa_pending(self) -> list[XaTransaction]:
