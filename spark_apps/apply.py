@@ -78,14 +78,14 @@ class ApplyTarget:
     Attributes:
         stamp: the control table's mirror, used when no snapshot of the stage carries a stamp any more.
         defaults: the source's default of each column; None: not known, so no column can be added.
-        created: when the source made the table, None if it does not say.
+        table_id: the source engine's own number of the table, None if it does not say.
     """
 
     table: TableDef
     stage: Stage
     stamp: Stamp | None = None
     defaults: Mapping[str, str | None] | None = None
-    created: str | None = None
+    table_id: str | None = None
 
 
 def apply_batch(
@@ -158,10 +158,10 @@ def apply_table(
     """Apply one table's batch to its stage in one commit."""
     began = time.monotonic()
     start = find_start(ctx, target, upto)
-    if start.current and not always_stamp and target.created in {None, start.applied.created}:
+    if start.current and not always_stamp and target.table_id in {None, start.applied.table_id}:
         return _result(ctx, target, start, counts.Counts(), began)
     statements = [] if start.ddl.empty else ctx.read_ddl(start.ddl.topic, start.ddl.ranges)
-    start = check_ddl(start, statements, target.created, truncates_seen=ctx.settings.truncates_seen)
+    start = check_ddl(start, statements, target.table_id, truncates_seen=ctx.settings.truncates_seen)
     session = sibling(ctx.spark, SMALL_BATCH)
     if start.empty:
         fit = fit_stage(ctx.lake, target.stage, target.table, start.fingerprint, target.defaults)

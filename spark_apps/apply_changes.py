@@ -72,7 +72,7 @@ class _Job:
     ctx: ApplyContext
     ends: Ends
     defaults: Mapping[str, Mapping[str, str | None]]
-    created: Mapping[str, str]
+    table_ids: Mapping[str, str]
     letters: Mapping[str, Sequence[DeadLetter]]
     label: str
     read_rows: KeyReader
@@ -122,7 +122,7 @@ def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[TableDef]]:
         ctx,
         {name: {p: end for p, (_, end) in state.partitions.items()} for name, state in topics.items()},
         source_defaults(clients.source, tables),
-        clients.source.tables_created(wanted),
+        clients.source.table_ids(wanted),
         {table.full_name: [one for one in found if one.table == table.full_name] for table in tables},
         f"{LABEL}{uuid.uuid4().hex[:12]}",
         source_reader(clients.source),
@@ -145,13 +145,13 @@ def _applied(job: _Job, table: TableDef) -> Result:
     check_nulls(job.ctx.settings.null_becomes_default, table, job.defaults[table.full_name])
     mirror = job.run.clients.control.mirrored_stamp(table.full_name)
     start = start_of(job.ctx, table, job.place(table), job.ends, mirror)
-    created = job.created.get(table.full_name)
-    unchanged = start.current and created in {None, start.applied.created}
+    table_id = job.table_ids.get(table.full_name)
+    unchanged = start.current and table_id in {None, start.applied.table_id}
     if unchanged and not _worth_a_try(job, job.letters[table.full_name]):
         return {"table": table.full_name, "records": 0, "published": False}
     stage = job.ctx.lake.stage(*job.place(table), job.label)
     try:
-        target = ApplyTarget(table, stage, start.stamp, job.defaults[table.full_name], created)
+        target = ApplyTarget(table, stage, start.stamp, job.defaults[table.full_name], table_id)
         return _apply_and_publish(job, target, start)
     finally:
         job.ctx.lake.drop_stage(stage)

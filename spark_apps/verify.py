@@ -220,9 +220,9 @@ def catch_up(
 
 def _targets(run: Run, task: Task) -> list[ApplyTarget]:
     defaults = source_defaults(run.clients.source, list(task.definitions.values()))
-    created = run.clients.source.tables_created(list(task.definitions))
+    table_ids = run.clients.source.table_ids(list(task.definitions))
     return [
-        ApplyTarget(table, task.stages[name], defaults=defaults[name], created=created.get(name))
+        ApplyTarget(table, task.stages[name], defaults=defaults[name], table_id=table_ids.get(name))
         for name, table in task.definitions.items()
     ]
 

@@ -41,7 +41,7 @@ class Applied:
         last: partition → {server_id, file, pos, row, ts_ms, gtid} of the last record, to see a repeated range (INV 18).
         snapshots: how many snapshots of the connector's own were begun in the applied range.
         ddl: the newest statements that were judged (core.ddl.Ddl.at), to know a repeat by.
-        created: when the source made the table; TRUNCATE makes it anew.
+        table_id: the source engine's own number of the table; TRUNCATE gives another.
         at_ms: when the ends of the batch were taken (epoch), of a compacted topic; 0: not known.
     """
 
@@ -50,7 +50,7 @@ class Applied:
     last: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     snapshots: int = 0
     ddl: Sequence[str] = ()
-    created: str = ""
+    table_id: str = ""
     at_ms: int = 0
 
     def to_text(self) -> str:
@@ -220,8 +220,8 @@ def plan_ddl(stamp: Stamp | None, topic: str, state: TopicState | None, upto: Ma
     return DdlLog(topic, state.id, {p: _range(p, start, state, upto, where) for p, start in starts.items()})
 
 
-def check_ddl(start: Start, statements: Sequence[Ddl], created: str | None, *, truncates_seen: bool) -> Start:
-    """The start with these statements and the table's time of creation judged. Raises SchemaError if a statement since the stamp may have changed rows of the table without an event (INV 13).
+def check_ddl(start: Start, statements: Sequence[Ddl], table_id: str | None, *, truncates_seen: bool) -> Start:
+    """The start with these statements and the engine's number of the table judged. Raises SchemaError if a statement since the stamp may have changed rows of the table without an event (INV 13).
 
     What shows in the definition is judged there. If it should show and does not, it was undone, and what it did to
     rows on the way is not known. A connector that leaves out truncates (its default) tells of them nowhere: the table
@@ -230,18 +230,18 @@ def check_ddl(start: Start, statements: Sequence[Ddl], created: str | None, *, t
     own = [one for one in statements if start.table.full_name in one.tables and one.at not in start.applied.ddl]
     found = worst(own)
     if found is None or (found.effect is Effect.SHOWN and start.fingerprint not in {None, start.table.fingerprint}):
-        _check_created(start, created, explained=truncates_seen or bool(own))
-        return replace(start, applied=replace(start.applied.judged(own), created=created or start.applied.created))
+        _check_table_id(start, table_id, explained=truncates_seen or bool(own))
+        return replace(start, applied=replace(start.applied.judged(own), table_id=table_id or start.applied.table_id))
     raise refused(start.table, f"rows may have changed without events by {found.short}")
 
 
-def _check_created(start: Start, created: str | None, *, explained: bool) -> None:
-    known = start.applied.created
-    if explained or not known or created in {None, known}:
+def _check_table_id(start: Start, table_id: str | None, *, explained: bool) -> None:
+    known = start.applied.table_id
+    if explained or not known or table_id in {None, known}:
         return
     raise refused(
         start.table,
-        f"it was truncated or rebuilt at {created}, and the connector leaves out truncates; with"
+        "it was truncated or rebuilt, and the connector leaves out truncates; with"
         " skipped.operations=none they come as events",
     )
 

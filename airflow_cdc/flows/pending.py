@@ -18,7 +18,7 @@ def pending(run: Run) -> Facts:
     control = run.clients.control.facts()
     topics, ddl = topic_names(run, run.pipeline.source.tables), settings(run).ddl_topic
     states = run.clients.transport.topic_states([*topics.values(), ddl])
-    made = {} if settings(run).truncates_seen else run.clients.source.tables_created(topics)
+    made = {} if settings(run).truncates_seen else run.clients.source.table_ids(topics)
     behind = [
         table
         for table, topic in topics.items()
@@ -43,12 +43,12 @@ def caught_up(stamp: Stamp | None, epoch: int, state: TopicState | None) -> bool
     return applied.get("id") == state.id and dict(applied.get("partitions") or {}) == ends
 
 
-def _made_anew(run: Run, table: str, created: str | None) -> bool:
+def _made_anew(run: Run, table: str, table_id: str | None) -> bool:
     """Whether the source made the table again (TRUNCATE) since it was applied, which leaves no event (INV 13)."""
     lake, namespace, name = run.clients.lake, run.pipeline.sink.namespace, run.pipeline.sink_table(table)
     summary = lake.stamped_summary(namespace, name) if lake.exists(namespace, name) else {}
     applied = Applied.from_summary(summary)
-    return applied is not None and created not in {None, applied.created}
+    return applied is not None and table_id not in {None, applied.table_id}
 
 
 def _stamp(run: Run, table: str) -> Stamp | None:

@@ -51,7 +51,7 @@ class KafkaTransport:
                 before = _describe(client, wanted, self.where)
                 ends = _ends(client, before)
                 if _ids(_describe(client, wanted, self.where)) == _ids(before):
-                    kept = _compactions(client, ends)
+                    kept = _compactions(client, ends, self.where)
                     return {n: TopicState(n, ident, ends[n], kept.get(n)) for n, (ident, _) in before.items()}
         raise TransportError(
             "topics are being deleted and created while they are read",
@@ -227,29 +227,36 @@ def _ends(client: Any, described: Mapping[str, tuple[str, list[int]]]) -> dict[s
     }
 
 
-def _compactions(client: Any, ends: Mapping[str, dict[int, tuple[int, int]]]) -> dict[str, Compaction]:
+def _compactions(client: Any, ends: Mapping[str, dict[int, tuple[int, int]]], where: str) -> dict[str, Compaction]:
     """Of the topics that are compacted: since when, and from which offset on, their tombstones are all there."""
     from kafka import TopicPartition
-    from kafka.admin import ConfigResource, ConfigResourceType
 
-    wanted = {"cleanup.policy": None, "delete.retention.ms": None}
-    resources = [ConfigResource(ConfigResourceType.TOPIC, name, configs=dict(wanted)) for name in ends]
-    found = client.describe_configs(resources, config_filter="all") if resources else {}
-    values = {name: {key: entry["value"] for key, entry in told.items()} for name, told in _topics_of(found).items()}
-    now = int(time.time() * 1000)
-    kept: dict[str, Compaction] = {}
-    for name in (name for name, told in values.items() if "compact" in str(told["cleanup.policy"])):
-        since = max(0, now - int(values[name]["delete.retention.ms"]))
-        first = client.list_partition_offsets({TopicPartition(name, p): since for p in ends[name]})
-        kept[name] = Compaction(
-            now, since, {part.partition: _or_end(o.offset, ends[name][part.partition]) for part, o in first.items()}
-        )
+    now, kept = int(time.time() * 1000), {}
+    for name, (policy, retention_ms) in _policies(client, ends, where).items():
+        if "compact" not in policy:
+            continue
+        since = max(0, now - retention_ms)
+        found = client.list_partition_offsets({TopicPartition(name, p): since for p in ends[name]})
+        first = {part.partition: at.offset for part, at in found.items()}
+        kept[name] = Compaction(now, since, {p: ends[name][p][1] if at < 0 else at for p, at in first.items()})
     return kept
 
 
-def _topics_of(described: Mapping[Any, Any]) -> Mapping[str, Any]:
-    return next((told for kind, told in described.items() if str(kind).lower().endswith("topic")), {})
+def _policies(client: Any, names: Iterable[str], where: str) -> dict[str, tuple[str, int]]:
+    """Topic → its cleanup.policy, and its delete.retention.ms."""
+    from kafka.admin import ConfigResource, ConfigResourceType
 
-
-def _or_end(offset: int, bounds: tuple[int, int]) -> int:
-    return bounds[1] if offset < 0 else offset
+    wanted = {"cleanup.policy": None, "delete.retention.ms": None}
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name, configs=dict(wanted)) for name in names]
+    described = client.describe_configs(resources, config_filter="all").get("topic", {}) if resources else {}
+    # a refusal comes as a topic without settings, and not as an error
+    if bare := sorted(name for name, told in described.items() if not wanted.keys() <= told.keys()):
+        raise TransportError(
+            f"the settings of topic {bare[0]} cannot be read",
+            where=where,
+            todo="Grant DESCRIBE_CONFIGS on it: whether it is compacted decides what a stamp is worth.",
+        )
+    return {
+        name: (str(told["cleanup.policy"]["value"]), int(told["delete.retention.ms"]["value"]))
+        for name, told in described.items()
+    }

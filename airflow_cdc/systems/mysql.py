@@ -6,9 +6,10 @@ errors are SourceErrors (mysql_errors.py) that say what, where and what to do.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -211,17 +212,21 @@ class MySqlSource:
             except SourceOutOfTimeError:
                 return None
 
-    def tables_created(self, tables: Iterable[str]) -> dict[str, str]:
-        """`schema.table` → when it was made, which TRUNCATE changes (and so does what rebuilds it)."""
-        sql = "SELECT TABLE_SCHEMA AS s, TABLE_NAME AS t, CAST(CREATE_TIME AS CHAR) AS made FROM information_schema.TABLES WHERE "
-        pairs = [tuple(table.split(".", 1)) for table in tables]
-        if not pairs:
-            return {}
-        condition = " OR ".join(["(TABLE_SCHEMA = %s AND TABLE_NAME = %s)"] * len(pairs))
-        with self.session() as session:
-            values = tuple(part for pair in pairs for part in pair)
-            rows = session.rows(sql + condition, values, doing="read when the tables were made")
-        return {f"{row['s']}.{row['t']}": str(row["made"]) for row in rows if row["made"]}
+    def table_ids(self, tables: Iterable[str]) -> dict[str, str]:
+        """`schema.table` → InnoDB's own numbers of it (one per partition), which TRUNCATE and a rebuild change.
+
+        A table is absent where they cannot be read: it is none of InnoDB's, has letters beyond ASCII in its name, the
+        user lacks PROCESS. Not to know is no change; the next look will tell.
+        """
+        names = {engine_name(table): table for table in tables}
+        marks = ", ".join(["%s"] * len(names))
+        sql = f"SELECT SUBSTRING_INDEX(NAME, '#', 1) AS plain, TABLE_ID AS id FROM information_schema.INNODB_TABLES WHERE SUBSTRING_INDEX(NAME, '#', 1) IN ({marks})"
+        found: dict[str, list[str]] = {}
+        with suppress(SourceError), self.session() as session:
+            for row in session.rows(sql, tuple(names), doing="read InnoDB's numbers of the tables") if names else ():
+                if row["plain"] in names:  # its collation knows no case
+                    found.setdefault(names[row["plain"]], []).append(str(row["id"]))
+        return {table: hashlib.sha256(",".join(sorted(ids)).encode()).hexdigest()[:16] for table, ids in found.items()}
 
     def cascade_targets(self, tables: Sequence[str]) -> frozenset[str]:
         """Which of these tables foreign keys change without a row in this server's log (INV 14)."""
@@ -287,3 +292,11 @@ class MySqlSource:
         """A hold kept by a thread of this process until the block ends. Read its `state`: it never raises."""
         with run_hold(self.hold(label, limits)) as hold:
             yield hold
+
+
+def engine_name(table: str) -> str:
+    """`schema.table` as InnoDB writes it: characters outside of letters, digits and _ as @ and their code."""
+    schema, _, name = table.partition(".")
+    return "/".join(
+        "".join(c if c.isalnum() or c == "_" else f"@{ord(c):04x}" for c in part) for part in (schema, name)
+    )

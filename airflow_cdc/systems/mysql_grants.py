@@ -76,7 +76,12 @@ _NEEDS: Final[tuple[Need, ...]] = (
     Need("XA_RECOVER_ADMIN", "*.*", "see prepared XA transactions, which a watermark must wait for"),
     Need("RELOAD", "*.*", "rotate the binlog: without GTID the watermark is the start of a new file"),
     Need("REPLICATION SLAVE", "*.*", "tell an empty binlog file from one with changes (without GTID)", required=False),
-    Need("PROCESS", "*.*", "let go of the hold as soon as another session waits for it", required=False),
+    Need(
+        "PROCESS",
+        "*.*",
+        "let go of the hold as soon as another session waits for it, and see a TRUNCATE",
+        required=False,
+    ),
     Need("BACKUP_ADMIN", "*.*", "hold binlog files and DDL; without it both are checked again instead", required=False),
 )
 

@@ -77,11 +77,12 @@ class Followed:
     def sink(self, table: str) -> str:
         return f"`{self.rig.lake.name}`.`{self.rig.schema}`.`{table}`"
 
-    def apply(self, run_id: str) -> dict[str, Any]:
-        """Apply all that the source has committed so far."""
+    def apply(self, run_id: str, *tables: str) -> dict[str, Any]:
+        """Apply all that the source has committed so far, to all tables or these."""
         position = self.rig.source.position()
         poll_until(lambda: self._past(position), timeout=120, what=f"the connector to commit an offset past {position}")
-        done = apply_changes(replace(self.base, run_id=run_id), self.rig.spark)["tables"]
+        options = {"tables": [f"{self.rig.schema}.{table}" for table in tables]} if tables else {}
+        done = apply_changes(replace(self.base, run_id=run_id, options=options), self.rig.spark)["tables"]
         return {name.partition(".")[2]: result for name, result in done.items()}
 
     def _past(self, position: Any) -> bool | None:

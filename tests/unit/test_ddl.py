@@ -89,6 +89,13 @@ def test_a_record_names_its_tables_with_or_without_the_schema_around_it() -> Non
     assert plain.tables == {"shop.t", "shop.t9"}
 
 
+def test_inv_13_a_default_that_the_converter_leaves_out_is_no_snapshot() -> None:
+    """With replace.null.with.default=false the field `snapshot`, whose default is "false", arrives as null."""
+    found = read_ddl(record(source={"snapshot": None, "table": "t"}))
+    assert found is not None
+    assert found.tables == {"shop.t"}
+
+
 def test_a_repeat_has_the_same_place_and_another_statement_has_not() -> None:
     first, again, other = read_ddl(record()), read_ddl(record()), read_ddl(record("ALTER TABLE t DROP b"))
     assert first is not None

@@ -10,7 +10,7 @@ import pytest
 from airflow_cdc.core.errors import ConfigError, SourceError
 from airflow_cdc.core.gtid import GtidSet
 from airflow_cdc.core.position import Watermark
-from airflow_cdc.systems.mysql import MySqlEndpoint
+from airflow_cdc.systems.mysql import MySqlEndpoint, engine_name
 from airflow_cdc.systems.mysql_capabilities import Capability, ServerVersion
 from airflow_cdc.systems.mysql_errors import (
     MissingPrivilegeError,
@@ -166,6 +166,8 @@ def test_missing_depends_on_gtid_and_hold() -> None:
     assert [n.privilege for n in grants.missing(["a.b"], gtid=True)] == ["PROCESS", "BACKUP_ADMIN"]
     optional = [n.privilege for n in grants.missing(["a.b"], gtid=False) if not n.required]
     assert optional == ["REPLICATION SLAVE", "PROCESS", "BACKUP_ADMIN"]
+    (lock,) = [n for n in grants.missing(["a.b", "a.c"], gtid=True, hold=False, keyless=["a.c"]) if n.required]
+    assert (lock.privilege, lock.on) == ("LOCK TABLES", "a.c")
 
 
 def mark(gtids: str | None) -> Watermark:
@@ -202,3 +204,11 @@ def test_the_endpoint_shows_no_secret_and_needs_a_host() -> None:
     assert "hunter2" not in repr(endpoint) + endpoint.where
     with pytest.raises(ConfigError, match="no host"):
         MySqlEndpoint(" ", 3306, "u", "p")
+
+
+@pytest.mark.parametrize(
+    ("table", "name"),
+    [("shop.orders_2", "shop/orders_2"), ("shop.my table", "shop/my@0020table"), ("a-b.c$#", "a@002db/c@0024@0023")],
+)
+def test_names_of_tables_as_innodb_writes_them(table: str, name: str) -> None:
+    assert engine_name(table) == name

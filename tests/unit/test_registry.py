@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -248,3 +249,18 @@ def test_a_table_that_cannot_be_cut_so(registry: Path, text: str, said: str) -> 
     registry.write_text(MINIMAL + f"    backfill: {text}\n")
     with pytest.raises(ConfigError, match=said):
         load_registry(registry)
+
+
+@pytest.mark.parametrize("name", ["shop.my table", "shop.odd `na'me", "shöp.bestellungen", "shop.a-b$"])
+def test_tables_whose_names_need_quotes(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "pipelines.yaml"
+    path.write_text(MINIMAL.replace("shop.orders", json.dumps(name)))
+    assert name in load_registry(path)["shop"].source.tables
+
+
+@pytest.mark.parametrize("name", ["shop.a.b", "shop.", "shop. a", "shop.a,b", "shop.a\tb"])
+def test_names_that_cannot_be_told_apart(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "pipelines.yaml"
+    path.write_text(MINIMAL.replace("shop.orders", json.dumps(name)))
+    with pytest.raises(ConfigError, match=r"source\.tables"):
+        load_registry(path)
