@@ -208,9 +208,10 @@ def equal_at_its_offsets(mirror: Mirror, orders: TableDef) -> None:
         assert stamp is not None
         since = stamp.next_offset(mirror.topic(orders).name, 0) or 0
         touched = touched_since(mirror, orders, since)
-        within = "created_at >= '2026-10-01' AND created_at < '2026-10-31'"
+        low, high = (moment.replace(tzinfo=None) for moment in (FIRST, FIRST + timedelta(days=DAYS)))
+        within = f"created_at >= '{low}' AND created_at < '{high}'"
         wanted = {row[0]: row for row in mirror.rig.run(f"SELECT * FROM orders WHERE {within}")}
-    found = {row[0]: row for row in mirror.rows(orders) if "2026-10-01" <= str(row[3]) < "2026-10-31"}
+    found = {row[0]: row for row in mirror.rows(orders) if low <= row[3] < high}
     assert since > 0
     differ = {key for key in wanted.keys() | found.keys() if wanted.get(key) != found.get(key)}
     assert differ <= touched, sorted(differ - touched)
