@@ -45,7 +45,7 @@ browser-packages: ## install Debian's Chromium and its driver (needs root)
 browser: setup ## a person's way through the page in a real headless Chromium; screenshots into docs/images
 	$(BIN)/pytest tests/e2e/test_browser.py
 
-test: lint ## everything that .ci/run runs
+test: lint docs ## everything that .ci/run runs
 	$(BIN)/pytest tests/unit tests/contract tests/integration -m 'not slow'
 
 bench: setup ## how long the commands, the DAG parse and the page take → build/bench/*.json
