@@ -45,15 +45,16 @@ browser-packages: ## install Debian's Chromium and its driver (needs root)
 browser: setup ## a person's way through the page in a real headless Chromium; screenshots into docs/images
 	$(BIN)/pytest tests/e2e/test_browser.py
 
-faults: setup ## the kill matrix: every fault at every moment of a recovery (an hour; writes build/faults.json)
+faults: setup ## the kill matrix: every fault at every moment of a recovery (hours; writes build/faults.json)
 	$(BIN)/python -m tests.faults
+
 faults-diagnosis: setup ## make every fault on real servers and compare what the diagnosis says (CASES="gtid_purged …")
 	$(BIN)/python -m tests.faults_diagnosis $(CASES)
 
 soak-diagnosis: setup ## half an hour of a healthy pipeline under load: no false alarm (MINUTES=30)
 	$(BIN)/python -m tests.faults_diagnosis.soak --minutes $(or $(MINUTES),30)
 
-test: lint ## everything that .ci/run runs
+test: lint docs ## everything that .ci/run runs
 	$(BIN)/pytest tests/unit tests/contract tests/integration tests/faults -m 'not slow'
 
 bench: setup ## how long the commands, the DAG parse and the page take → build/bench/*.json

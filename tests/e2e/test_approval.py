@@ -26,6 +26,8 @@ from demo.world import CATALOG, PIPELINE
 from stack.process import wait_until
 from tests.e2e.conftest import Shop, parked
 
+# the first of these tests also waits for the whole world to start and to be copied
+pytestmark = pytest.mark.timeout(1800)
 DAG = "cdc_recovery"
 ASKED = ("awaiting_input", "deferred")
 UNTOUCHED = ("open_recovery", "stop_connector", "fence_and_watermark", "recover", "reset_offset", "publish", "close")
