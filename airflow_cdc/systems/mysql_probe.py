@@ -52,10 +52,12 @@ def look_at(session: Session, position: BinlogPosition, files: Sequence[BinlogFi
 
 def _place(position: BinlogPosition, events: Sequence[dict[str, Any]]) -> Place:
     """Bytes inside an event can pass for one: then its place, or the place it names for the next, is another."""
+    if not events:
+        return Place.BOUNDARY  # the end of the file
     places = [int(event["Pos"]) for event in events]
     ends = [int(event["End_log_pos"]) for event in events]
-    follows = all(end == begin for end, begin in zip(ends, places[1:], strict=False))
-    return Place.BOUNDARY if places[:1] in ([], [position.pos]) and follows else Place.INSIDE
+    follows = all(end == begin for end, begin in zip(ends, places[1:], strict=False)) and ends[-1] > places[-1]
+    return Place.BOUNDARY if places[0] == position.pos and follows else Place.INSIDE
 
 
 def retention(session: Session, endpoint: MySqlEndpoint, file: str, files: Sequence[BinlogFile]) -> Retention:
