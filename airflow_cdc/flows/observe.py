@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 # a connector that is only slow produces something, or commits, well within this time
 WATCH_SECONDS = 12.0
-_TOPIC_SETTINGS = ("cleanup.policy", "retention.ms", "retention.bytes")
+_TOPIC_SETTINGS = ("cleanup.policy", "retention.ms", "retention.bytes", "delete.retention.ms")
 _OWN_OFFSETS = "offsets.storage.topic"
 
 

@@ -32,7 +32,16 @@ from airflow_cdc.systems.iceberg_catalog import (
     spark_conf,
     write_metadata,
 )
-from airflow_cdc.systems.snapshots import first_snapshot, head_of, lineage, make, newest_stamp, row_count, set_ref
+from airflow_cdc.systems.snapshots import (
+    first_snapshot,
+    head_of,
+    lineage,
+    make,
+    newest_stamp,
+    row_count,
+    set_ref,
+    snapshot_at,
+)
 from airflow_cdc.systems.spark_types import iceberg_schema
 from airflow_cdc.systems.stage import (
     FOREVER_MS,
@@ -170,8 +179,14 @@ class Lake:
         except MissingTableError:
             return SinkTableFacts(exists=False)
         head = head_of(metadata)
+        stamp = newest_stamp(metadata, head)
+        carrier = snapshot_at(metadata, stamp.snapshot_id) if stamp else None
         return SinkTableFacts(
-            exists=True, head=head, stamp=newest_stamp(metadata, head), rows=row_count(metadata, head)
+            exists=True,
+            head=head,
+            stamp=stamp,
+            rows=row_count(metadata, head),
+            stamped_at=carrier.timestamp_ms / 1000 if carrier else None,
         )
 
     def read_arrow(

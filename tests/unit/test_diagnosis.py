@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -429,6 +430,26 @@ def test_the_newest_files_end_says_nothing_of_an_older_file() -> None:
     source = replace(SOURCE, **BY_FILE, current=BinlogPosition("mysql-bin.000010", 5000))
     beyond = with_connector(offset=file_offset("mysql-bin.000009", 1001))
     assert diagnose(replace(beyond, source=source)).code == "UNKNOWN"
+
+
+@pytest.mark.parametrize(
+    ("policy", "age", "at", "code"),
+    [
+        ("compact", 7200.0, 5, "TRANSPORT_GAP"),
+        ("compact", 3000.0, 5, "HEALTHY"),  # deletes are still there
+        ("compact", 7200.0, 10, "HEALTHY"),  # everything was applied
+        ("delete", 7200.0, 5, "HEALTHY"),
+    ],
+)
+def test_inv_17_a_compacted_topic_forgets_deletes_that_were_not_applied(
+    policy: str, age: float, at: int, code: str
+) -> None:
+    settings = {"cleanup.policy": policy, "delete.retention.ms": "3600000"}
+    topics = TransportFacts({TOPIC.name: TOPIC}, {"shop.orders": TOPIC.name}, {TOPIC.name: settings})
+    stamp = Stamp(3, None, {TOPIC.name: {"id": "id1", "partitions": {"0": at}}})
+    stamped_at = datetime.fromisoformat(TAKEN_AT).timestamp() - age
+    sink = {name: SinkTableFacts(True, 7, stamp, 10, stamped_at) for name in PIPELINE.source.tables}
+    assert diagnose(seen(transport=topics, sink=SinkFacts(sink))).code == code
 
 
 def test_a_passing_failure_beside_another_one_is_not_passing() -> None:
