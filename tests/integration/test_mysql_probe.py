@@ -139,6 +139,27 @@ def test_the_server_purges_when_the_forecast_says_and_not_before(
         source.forecast(BinlogPosition(file, 4))
 
 
+@pytest.mark.parametrize(("hours", "seconds"), [("'24'", 86400), ("NULL", 1)])
+def test_a_managed_server_says_itself_how_long_it_keeps_its_log(
+    server: MySqlServer, source: MySqlSource, hours: str, seconds: int
+) -> None:
+    user = server.cdc.user
+    server.execute(
+        "CREATE PROCEDURE mysql.rds_show_configuration() SELECT 'binlog retention hours' AS name,"
+        f" {hours} AS value, 'how long' AS description",
+        f"GRANT EXECUTE ON PROCEDURE mysql.rds_show_configuration TO '{user}'@'%'",
+    )
+    try:
+        found = source.facts_for((), None).retention
+    finally:
+        server.execute("DROP PROCEDURE mysql.rds_show_configuration")
+    assert found is not None
+    assert found.expire_s == seconds
+    usual = source.facts_for((), None).retention
+    assert usual is not None
+    assert usual.expire_s == 2592000
+
+
 def test_inv_14_cascades_that_are_not_logged_are_read_from_the_dictionary(
     server: MySqlServer, source: MySqlSource, table: str
 ) -> None:
