@@ -220,13 +220,15 @@ class SchemaFacts:
 class SinkTableFacts:
     """One sink table: `head` is main's snapshot id, `rows` its number of rows if counted.
 
-    `stamp` is the newest on main or, where snapshot expiry removed it, its mirror in the control table.
+    `stamp` is the newest on main or, where snapshot expiry removed it, its mirror in the control table; `stamped_at` is
+    when it was committed, in epoch seconds, None for a mirror.
     """
 
     exists: bool
     head: int | None = None
     stamp: Stamp | None = None
     rows: int | None = None
+    stamped_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

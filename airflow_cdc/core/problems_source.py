@@ -133,12 +133,7 @@ def position_past_end(obs: Observation) -> Evidence | None:
     if found is None or not _own_log(obs, *found):
         return None
     source, offset = found
-    sizes = {file.name: file.size for file in source.binlog_files}
-    if offset.file not in sizes:
-        return None
-    # the size of the newest file is of an earlier moment than its current position
-    end = max(sizes[offset.file], source.current.pos if source.current.file == offset.file else 0)
-    return file_evidence(obs, source, offset) if offset.pos > end else None
+    return file_evidence(obs, source, offset) if _past_end(source, offset) else None
 
 
 def position_mid_event(obs: Observation) -> Evidence | None:
@@ -169,10 +164,8 @@ def streams_elsewhere(obs: Observation) -> Evidence | None:
     source, offset = found
     if offset.gtids:
         return _unseen(obs, source, offset)
-    sizes = {file.name: file.size for file in source.binlog_files}
     reached = offset.position.comparable(source.current) and offset.position <= source.current
-    beyond = offset.file in sizes and offset.pos > max(sizes[offset.file], source.current.pos)
-    return None if reached and not beyond else file_evidence(obs, source, offset)
+    return None if reached and not _past_end(source, offset) else file_evidence(obs, source, offset)
 
 
 def gtid_mode_mismatch(obs: Observation) -> Evidence | None:
@@ -267,6 +260,15 @@ def _own_log(obs: Observation, source: SourceFacts, offset: MySqlOffset) -> bool
     if not offset.gtids:
         return True
     return source.server_uuid in known_servers(obs) and offset.may_be_on(source.server_id)
+
+
+def _past_end(source: SourceFacts, offset: MySqlOffset) -> bool:
+    """Whether the position's file is there and ends before it."""
+    sizes = {file.name: file.size for file in source.binlog_files}
+    if offset.file not in sizes:
+        return False
+    # the size of the newest file is of an earlier moment than its current position
+    return offset.pos > max(sizes[offset.file], source.current.pos if source.current.file == offset.file else 0)
 
 
 def _listed(source: SourceFacts, offset: MySqlOffset) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import datetime
 
 from airflow_cdc.core.evidence import (
     Evidence,
@@ -115,10 +116,12 @@ def transport_gap(obs: Observation) -> Evidence | None:
         for topic, number, at, state in _stamped(stamp, transport)
         if number in state.partitions and at < state.partitions[number][0]
     }
+    found |= dict(_forgotten_deletes(obs, transport))
     return evidence(obs, "sink stamps and topics", found) if found else None
 
 
 _ENDLESS = 2**62
+_DELETES_KEPT_MS = 86_400_000  # Kafka's default of delete.retention.ms
 _NOBODY = ConnectorFacts("", (), {}, None, None, 0)
 
 
@@ -171,6 +174,21 @@ def _bad_history(history: HistoryFacts | None) -> Iterator[tuple[str, str]]:
 def _endless(value: str) -> bool:
     """-1, or a number that means it: Debezium itself writes the largest there is."""
     return value == "-1" or (value.isdigit() and int(value) >= _ENDLESS)
+
+
+def _forgotten_deletes(obs: Observation, transport: TransportFacts) -> Iterator[tuple[str, str]]:
+    """Compacted topics with more to apply, whose deletes may have been removed since the last was applied (INV 17)."""
+    now = datetime.fromisoformat(obs.taken_at).timestamp()
+    for facts in (tables_of(obs) or {}).values():
+        if facts.stamp is None or facts.stamped_at is None:
+            continue
+        for topic, number, at, state in _stamped(facts.stamp, transport):
+            settings = transport.configs.get(topic, {})
+            kept = int(settings.get("delete.retention.ms", _DELETES_KEPT_MS)) / 1000
+            behind = number in state.partitions and at < state.partitions[number][1]
+            if "compact" in settings.get("cleanup.policy", "") and behind and now - facts.stamped_at > kept:
+                age = f"{now - facts.stamped_at:.0f} s ago"
+                yield f"{topic}/{number} is compacted", f"applied up to {at} {age}, deletes are kept for {kept:.0f} s"
 
 
 def _stamps(obs: Observation) -> tuple[Stamp, ...]:

@@ -1,4 +1,4 @@
-"""How long the stored position stays in the source's log, and whether a snapshot fits into that time."""
+"""How long the stored position stays in the source's log, and whether a snapshot fits into what log and topics keep."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from airflow_cdc.core.errors import UnknownStateError
 from airflow_cdc.core.forecast import Forecast, snapshot_fits
 from airflow_cdc.core.offset import MySqlOffset
+from airflow_cdc.flows.captured import topic_names
 from airflow_cdc.flows.connector import committed
 from airflow_cdc.flows.run import Run, now_iso
 
@@ -20,7 +21,8 @@ class Foreseen:
         position: the stored one, file:pos.
         warn_before_s: the policy's warning time; `at_risk` if less than it may be left.
         snapshot_s: how long reading the source takes: the last time it was read, else the policy's max_duration.
-        snapshot_fits: whether W, taken now, outlives that.
+        topics_keep_s: how long the topics keep an event at least; None if for ever.
+        snapshot_fits: whether W, taken now, and the events after it outlive that.
     """
 
     pipeline: str
@@ -30,6 +32,7 @@ class Foreseen:
     warn_before_s: int
     at_risk: bool
     snapshot_s: float
+    topics_keep_s: float | None
     snapshot_fits: bool
 
     @property
@@ -49,7 +52,8 @@ def foresee(run: Run) -> Foreseen:
     control = run.clients.control.facts()
     policy = run.pipeline.policy
     seen, retention = run.clients.source.forecast(offset.position)
-    seconds = policy.max_duration if control.read_seconds is None else control.read_seconds
+    seconds = float(policy.max_duration if control.read_seconds is None else control.read_seconds)
+    topics = _topics_keep(run)
     return Foreseen(
         pipeline=run.pipeline.name,
         taken_at=now_iso(),
@@ -57,9 +61,20 @@ def foresee(run: Run) -> Foreseen:
         forecast=seen,
         warn_before_s=policy.warn_before_purge,
         at_risk=seen.earliest_s is not None and seen.earliest_s < policy.warn_before_purge,
-        snapshot_s=float(seconds),
-        snapshot_fits=snapshot_fits(retention, float(seconds)),
+        snapshot_s=seconds,
+        topics_keep_s=topics,
+        snapshot_fits=snapshot_fits(retention, seconds) and (topics is None or seconds < topics),
     )
+
+
+def _topics_keep(run: Run) -> float | None:
+    """The shortest retention of the pipeline's topics in seconds; None if all keep their events for ever."""
+    topics = set(topic_names(run, run.pipeline.source.tables).values())
+    found = run.clients.transport.topic_configs(run.clients.transport.topic_states(sorted(topics)))
+    kept = [
+        int(one.get("retention.ms", -1)) for one in found.values() if "delete" in one.get("cleanup.policy", "delete")
+    ]
+    return min((ms / 1000 for ms in kept if ms >= 0), default=None)
 
 
 def _stored(run: Run) -> MySqlOffset:

@@ -15,9 +15,10 @@ from airflow_cdc.flows.captured import settings
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.offset import write
 from airflow_cdc.flows.run import Facts, Run, now_iso
+from airflow_cdc.systems.control import LASTING
 
 LEASE_SECONDS = 300
-LEDGER = "offset_moves"
+LEDGER = f"{LASTING}offset_moves"
 _KEPT = 20
 _MOVES = "moves"
 

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 # a connector that is only slow produces something, or commits, well within this time
 WATCH_SECONDS = 12.0
-_TOPIC_SETTINGS = ("cleanup.policy", "retention.ms", "retention.bytes")
+_TOPIC_SETTINGS = ("cleanup.policy", "retention.ms", "retention.bytes", "delete.retention.ms")
 _OWN_OFFSETS = "offsets.storage.topic"
 
 
@@ -53,7 +53,8 @@ def observe(run: Run, watch: float = WATCH_SECONDS) -> Observation:
     with ThreadPoolExecutor(len(readers)) as pool:
         read = {part: pool.submit(_or_unknown, reader, run) for part, reader in readers.items()}
         facts: dict[str, Any] = {part: future.result() for part, future in read.items()}
-    facts["schema"] = _or_unknown(_schema, run)
+    asked = not isinstance(facts["connector"], Unknown)  # its settings say where the schema history is
+    facts["schema"] = _or_unknown(_schema, run) if asked else Unknown("the connector could not be read")
     unread = Observation(run.pipeline, "", Unknown("not read yet"), **facts)
     facts["source"] = _or_unknown(lambda r: _source(r, unread), run)
     seen = Observation(pipeline=run.pipeline, taken_at=now_iso(), **facts)

@@ -15,8 +15,9 @@ from airflow_cdc.core.observation import ControlFacts, Observation
 from airflow_cdc.core.strategy import STRATEGIES, make_plan
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.run import Facts, Run, now_iso
+from airflow_cdc.systems.control import LASTING
 
-LEDGER = "cdc_watch"
+LEDGER = f"{LASTING}watch"
 _OUTAGE = "outage"
 HEALTHY, UNKNOWN = "HEALTHY", "UNKNOWN"
 # a recovery that is open belongs to the run that opened it, or to the person who clears that run

@@ -24,12 +24,16 @@ from airflow_cdc.systems.snapshots import delete_lists, empty_commit, head_of, l
 
 CONTROL_NAMESPACE = "cdc_control"
 STATE = "cdc.state"
+CLOSED = "closed"
 # Tokens of the newest writes: how a writer whose answer was lost finds out that its write stands.
 WRITES = "writes"
 KEEP_WRITES = 200
 KEEP_SNAPSHOTS = 5
 KEEP_RUNS = 20
 KEEP_AUDIT = 100
+# ledger entries that are of no single run: every apply is a run, so what must be remembered for longer stands under these
+LASTING = "lasting:"
+RECOVERED = f"{LASTING}recovery"
 
 PROPERTIES = {
     # each attempt must see the state it changes: a retry inside the client would hide a lost race
@@ -94,17 +98,13 @@ class Control:
     def facts(self) -> ControlFacts:
         """What an observation keeps of the document."""
         state = self.state()
-        runs = list(state["ledger"].values())
-        closed = [str(run["closed_at"]) for run in runs if run.get("recovery") == "closed" and run.get("closed_at")]
-        reads = [
-            float(run["step:snapshot"]["seconds"]) for run in runs if (run.get("step:snapshot") or {}).get("seconds")
-        ]
+        last = state["ledger"].get(RECOVERED) or {}
         return ControlFacts(
             epoch=state["epoch"],
             recovery=state["recovery"],
             lease=state["lease"],
-            closed_at=max(closed, default=""),
-            read_seconds=reads[-1] if reads else None,
+            closed_at=last.get("closed_at", ""),
+            read_seconds=last.get("read_seconds"),
         )
 
     def update(self, change: Callable[[Document], Document | None], what: str) -> Document:
@@ -249,7 +249,7 @@ class Control:
 
         return dict(self.update(change, f"change of the recovery {run_id}")["recovery"])
 
-    def close_recovery(self, run_id: str, state: str = "closed") -> None:
+    def close_recovery(self, run_id: str, state: str = CLOSED) -> None:
         """Close the run's recovery; `state` is kept in its ledger ("closed", "abandoned"). Closing again changes nothing.
 
         Raises UsageError if the run never opened one.
@@ -258,8 +258,15 @@ class Control:
         def change(document: Document) -> Document | None:
             open_ = document["recovery"]
             if open_ is not None and open_["run_id"] == run_id:
-                note = {"recovery": state, "closed_at": self._clock().isoformat(timespec="milliseconds")}
-                return {**document, "recovery": None, "ledger": _noted(document["ledger"], run_id, note)}
+                at = self._clock().isoformat(timespec="milliseconds")
+                ledger = _noted(document["ledger"], run_id, {"recovery": state, "closed_at": at})
+                if state == CLOSED:
+                    ledger[RECOVERED] = {
+                        "run_id": run_id,
+                        "closed_at": at,
+                        "read_seconds": _read_seconds(ledger[run_id]),
+                    }
+                return {**document, "recovery": None, "ledger": ledger}
             if "epoch" in document["ledger"].get(run_id, {}):
                 return None
             raise self._not_open(run_id, open_)
@@ -373,13 +380,21 @@ def _kind(entry: Mapping[str, Any]) -> str:
     return next((kind for kind in KINDS if kind in entry), "")
 
 
+def _read_seconds(entries: Document) -> float | None:
+    """How long a run's snapshot took, None if it took none."""
+    seconds = (entries.get("step:snapshot") or {}).get("seconds")
+    return None if seconds is None else float(seconds)
+
+
 def _written(wanted: Document, before: Document, token: str) -> Document:
     open_ = (wanted.get("recovery") or {}).get("run_id")
     newest: dict[str, list[str]] = {}
     for run, entry in wanted["ledger"].items():
+        if run.startswith(LASTING):
+            continue
         newest.setdefault(_kind(entry), []).append(run)
     kept = {run for runs in newest.values() for run in runs[-KEEP_RUNS:]} | {open_}
-    ledger = {run: entry for run, entry in wanted["ledger"].items() if run in kept}
+    ledger = {run: entry for run, entry in wanted["ledger"].items() if run in kept or run.startswith(LASTING)}
     return {**_copy(wanted), "ledger": _copy(ledger), WRITES: [*before[WRITES], token][-KEEP_WRITES:]}
 
 

@@ -193,8 +193,14 @@ class Lake:
         except MissingTableError:
             return SinkTableFacts(exists=False)
         head = head_of(metadata)
+        stamp = newest_stamp(metadata, head)
+        carrier = snapshot_at(metadata, stamp.snapshot_id) if stamp else None
         return SinkTableFacts(
-            exists=True, head=head, stamp=newest_stamp(metadata, head), rows=row_count(metadata, head)
+            exists=True,
+            head=head,
+            stamp=stamp,
+            rows=row_count(metadata, head),
+            stamped_at=carrier.timestamp_ms / 1000 if carrier else None,
         )
 
     def read_arrow(

@@ -31,6 +31,7 @@ _ROTATE: Final = 4
 _PACKETS: Final = 3
 _QUIET: Final = ("NO ACTION", "RESTRICT")
 _DAY_S: Final = 86400
+_HOUR_S: Final = 3600
 
 
 def look_at(session: Session, position: BinlogPosition, files: Sequence[BinlogFile]) -> LogLook | None:
@@ -52,10 +53,12 @@ def look_at(session: Session, position: BinlogPosition, files: Sequence[BinlogFi
 
 def _place(position: BinlogPosition, events: Sequence[dict[str, Any]]) -> Place:
     """Bytes inside an event can pass for one: then its place, or the place it names for the next, is another."""
+    if not events:
+        return Place.BOUNDARY  # the end of the file
     places = [int(event["Pos"]) for event in events]
     ends = [int(event["End_log_pos"]) for event in events]
-    follows = all(end == begin for end, begin in zip(ends, places[1:], strict=False))
-    return Place.BOUNDARY if places[:1] in ([], [position.pos]) and follows else Place.INSIDE
+    follows = all(end == begin for end, begin in zip(ends, places[1:], strict=False)) and ends[-1] > places[-1]
+    return Place.BOUNDARY if places[0] == position.pos and follows else Place.INSIDE
 
 
 def retention(session: Session, endpoint: MySqlEndpoint, file: str, files: Sequence[BinlogFile]) -> Retention:
@@ -65,7 +68,25 @@ def retention(session: Session, endpoint: MySqlEndpoint, file: str, files: Seque
     closed = None
     if file in names[:-1]:
         closed = began(endpoint, names[names.index(file) + 1])  # a file is closed when the next one begins
-    return Retention(expire_seconds(session), float(row["now"]), closed)
+    managed = managed_expire_seconds(session)
+    return Retention(expire_seconds(session) if managed is None else managed, float(row["now"]), closed)
+
+
+def managed_expire_seconds(session: Session) -> int | None:
+    """The retention of a managed server that keeps its own, beside the server's variables; None where there is none.
+
+    Not set there means that files go as soon as they are not needed by the service itself: then it is a second.
+    """
+    there = session.rows(
+        "SELECT 1 AS one FROM information_schema.ROUTINES"
+        " WHERE ROUTINE_SCHEMA = 'mysql' AND ROUTINE_NAME = 'rds_show_configuration'",
+        doing="look for the service's own settings",
+    )
+    if not there:
+        return None
+    rows = session.rows("CALL mysql.rds_show_configuration()", doing="read the service's own settings")
+    hours = next((row["value"] for row in rows if row["name"] == "binlog retention hours"), None)
+    return max(1, int(float(hours) * _HOUR_S)) if hours is not None else 1
 
 
 def expire_seconds(session: Session) -> int:

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from airflow_cdc.flows.run import Run, make_run
-from airflow_cdc.flows.watch import LEDGER, UNKNOWN, look
+from airflow_cdc.flows.watch import UNKNOWN, look
 from airflow_cdc.hooks.endpoints import aresolve_endpoints
 from airflow_cdc.registry import get_pipeline, load_registry
 from airflow_cdc.triggers.base import Answer, ProbeTrigger, State
@@ -28,7 +28,7 @@ class PipelineTrigger(ProbeTrigger):
     async def prepare(self) -> Run:
         declared = await asyncio.to_thread(load_registry, Path(self.registry))
         pipeline = get_pipeline(declared, self.pipeline, where=self.registry)
-        return make_run(pipeline, await aresolve_endpoints(pipeline), LEDGER, "")
+        return make_run(pipeline, await aresolve_endpoints(pipeline), f"watch of {self.pipeline}", "")
 
     def probe(self, prepared: Run) -> Answer:
         seen = look(prepared)

@@ -355,6 +355,24 @@ def test_a_check_is_kept_for_the_next_night_and_in_its_run(control: Control) -> 
     assert control.ledger_get("n2")["check"] == {"shop.orders": {"verdict": "MATCH", "samples": ["b"]}}
 
 
+def test_what_must_last_does_not_fall_out_with_the_runs(control: Control) -> None:
+    control.ledger_set(f"{module.LASTING}watch", "outage", "gtid_purged_1")
+    control.open_recovery("first")
+    control.ledger_set("first", "step:snapshot", {"seconds": 12.5})
+    control.close_recovery("first")
+    for n in range(module.KEEP_RUNS + 5):
+        control.ledger_set(f"apply-{n}", "step:apply_changes", {"seconds": 1})
+    assert control.ledger_get(f"{module.LASTING}watch") == {"outage": "gtid_purged_1"}
+    facts = control.facts()
+    assert (facts.closed_at[:10], facts.read_seconds) == ("2026-01-01", 12.5)
+
+
+def test_a_recovery_that_was_abandoned_was_not_closed(control: Control) -> None:
+    control.open_recovery("first")
+    control.close_recovery("first", "abandoned")
+    assert control.facts().closed_at == ""
+
+
 def test_stamps_are_mirrored(control: Control) -> None:
     stamp = Stamp(3, {"file": "f"}, {"t": {"id": "i", "partitions": {"0": 4}}}, 77)
     control.mirror_stamps({"shop.orders": stamp, "shop.items": Stamp(3)})

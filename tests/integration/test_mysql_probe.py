@@ -13,7 +13,8 @@ from airflow_cdc.core.observation import LogLook, Place, SourceFacts
 from airflow_cdc.core.poll import NotYet, poll_until
 from airflow_cdc.core.position import BinlogPosition
 from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
-from airflow_cdc.systems.mysql_probe import began
+from airflow_cdc.systems.mysql_position import list_binlog_files
+from airflow_cdc.systems.mysql_probe import began, look_at
 from stack.mysql import MySqlServer, MySqlSettings
 
 BASE = "mysql-bin-changelog"  # as managed servers name their files
@@ -58,26 +59,29 @@ def facts_at(source: MySqlSource, file: str, pos: int) -> SourceFacts:
     return source.facts_for((), BinlogPosition(file, pos))
 
 
-def look(source: MySqlSource, file: str, pos: int) -> LogLook | None:
-    return facts_at(source, file, pos).at_offset
+def look(source: MySqlSource, file: str, *positions: int) -> list[LogLook | None]:
+    """What stands at each position of a file."""
+    with source.session() as session:
+        files = list_binlog_files(session)
+        return [look_at(session, BinlogPosition(file, pos), files) for pos in positions]
 
 
 def test_every_place_of_a_file_is_told_apart(server: MySqlServer, source: MySqlSource, table: str) -> None:
     file, events = closed_file(server, table)
     size = {str(row[0]): int(row[1]) for row in server.execute("SHOW BINARY LOGS")}[file]
     boundaries = {pos for pos, _ in events} | {size}
-    for pos in range(events[2][0], size + 1):
-        seen = look(source, file, pos)
+    positions = range(events[2][0], size + 1)
+    for pos, seen in zip(positions, look(source, file, *positions), strict=True):
         assert seen is not None
         assert seen.place is (Place.BOUNDARY if pos in boundaries else Place.INSIDE), pos
-    assert look(source, file, size + 1) is None
-    assert look(source, f"{BASE}.999999", 4) is None
+    assert look(source, file, size + 1) == [None]
+    assert look(source, f"{BASE}.999999", 4) == [None]
 
 
 def test_a_file_that_was_read_to_its_end_is_known(server: MySqlServer, source: MySqlSource, table: str) -> None:
     file, events = closed_file(server, table)
     ends = {kind: pos for pos, kind in events}
-    at_rotate, at_change = look(source, file, ends["Rotate"]), look(source, file, events[2][0])
+    at_rotate, at_change = look(source, file, ends["Rotate"], events[2][0])
     assert at_rotate is not None
     assert at_change is not None
     assert (at_rotate.read_to_the_end, at_change.read_to_the_end) == (True, False)
@@ -133,6 +137,27 @@ def test_the_server_purges_when_the_forecast_says_and_not_before(
         server.execute(f"SET GLOBAL binlog_expire_logs_seconds = {before}")
     with pytest.raises(SourceError, match="is not on the server"):
         source.forecast(BinlogPosition(file, 4))
+
+
+@pytest.mark.parametrize(("hours", "seconds"), [("'24'", 86400), ("NULL", 1)])
+def test_a_managed_server_says_itself_how_long_it_keeps_its_log(
+    server: MySqlServer, source: MySqlSource, hours: str, seconds: int
+) -> None:
+    user = server.cdc.user
+    server.execute(
+        "CREATE PROCEDURE mysql.rds_show_configuration() SELECT 'binlog retention hours' AS name,"
+        f" {hours} AS value, 'how long' AS description",
+        f"GRANT EXECUTE ON PROCEDURE mysql.rds_show_configuration TO '{user}'@'%'",
+    )
+    try:
+        found = source.facts_for((), None).retention
+    finally:
+        server.execute("DROP PROCEDURE mysql.rds_show_configuration")
+    assert found is not None
+    assert found.expire_s == seconds
+    usual = source.facts_for((), None).retention
+    assert usual is not None
+    assert usual.expire_s == 2592000
 
 
 def test_inv_14_cascades_that_are_not_logged_are_read_from_the_dictionary(

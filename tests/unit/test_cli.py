@@ -404,6 +404,7 @@ SEEN = Foreseen(
     21600,
     True,
     60.0,
+    None,
     True,
 )
 

@@ -10,10 +10,12 @@ from unittest.mock import create_autospec
 import pytest
 
 from airflow_cdc.core.diagnosis import diagnose
-from airflow_cdc.core.errors import SourceError, TransportError
+from airflow_cdc.core.errors import SourceError, TransportError, UnknownStateError
+from airflow_cdc.core.forecast import forecast
 from airflow_cdc.core.observation import LogLook, Observation, Place, Retention, SinkFacts, SinkTableFacts, Unknown
 from airflow_cdc.core.table import ColumnDef, TableDef
 from airflow_cdc.flows import decide, doctor, hold, observe
+from airflow_cdc.flows.foresee import foresee
 from airflow_cdc.flows.run import Run
 from airflow_cdc.systems.clients import Clients
 from airflow_cdc.systems.control import Control
@@ -155,6 +157,40 @@ def test_doctor_says_nothing_of_years_where_there_are_none(run: Run, monkeypatch
     monkeypatch.setattr(doctor, "captured", lambda _run: plain)
     monkeypatch.setattr(doctor, "_keyless", lambda _run: [])
     assert not [check for check in doctor.doctor_pipeline(run) if check.name == "years below 100"]
+
+
+# ---- the forecast ---------------------------------------------------------------------------------
+
+KEPT = Retention(30_000, now=100_000.0, written_until=90_000.0)
+
+
+@pytest.mark.parametrize(
+    ("read", "topic", "fits"),
+    [
+        (600.0, {"retention.ms": "604800000"}, True),
+        (600.0, {"retention.ms": "60000"}, False),
+        (600.0, {"retention.ms": "60000", "cleanup.policy": "compact"}, True),
+        (40_000.0, {"retention.ms": "-1"}, False),
+    ],
+)
+def test_a_forecast_says_whether_a_snapshot_fits_into_what_log_and_topics_keep(
+    run: Run, clients: Any, read: float, topic: dict[str, str], fits: bool
+) -> None:
+    clients.source.forecast.return_value = (forecast(KEPT, [], in_newest_file=False), KEPT)
+    clients.connector.committed_offset.return_value = GTID_OFFSET
+    clients.control.facts.return_value = replace(HEALTHY.control, read_seconds=read)
+    clients.transport.topic_configs.return_value = {"shop.shop.orders": topic}
+    seen = foresee(run)
+    # 20,000 s of log are left, and the policy wants 21,600
+    assert (seen.snapshot_fits, seen.exit_status, seen.at_risk) == (fits, 1, True)
+    assert seen.forecast.earliest_s == 20_000.0
+    assert seen.to_json()["earliest_s"] == 20_000.0
+
+
+def test_without_an_offset_there_is_no_forecast(run: Run, clients: Any) -> None:
+    clients.connector.committed_offset.return_value = None
+    with pytest.raises(UnknownStateError):
+        foresee(run)
 
 
 # ---- holding the log by hand ----------------------------------------------------------------------

@@ -19,7 +19,7 @@ from airflow_cdc.core.observation import (
 from airflow_cdc.core.pipeline import Limit, Policy
 from airflow_cdc.core.strategy import ON_REQUEST, STRATEGIES, Plan, make_plan
 from tests.unit.builders import FAILED, HEALTHY, SOURCE, seen, with_connector, with_source
-from tests.unit.test_diagnosis import PURGED, RECOVERY, ROWS
+from tests.unit.faults import PURGED, RECOVERY, ROWS
 
 POLICY = Policy()
 LOST = seen(source=PURGED)

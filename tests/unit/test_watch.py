@@ -26,7 +26,7 @@ from airflow_cdc.triggers.base import State
 from airflow_cdc.triggers.watch import PipelineTrigger
 
 from .builders import GTID_OFFSET, HEALTHY, PIPELINE, seen, with_connector
-from .test_diagnosis import PURGED, RECOVERY
+from .faults import PURGED, RECOVERY
 
 LOST = seen(source=PURGED)
 ALLOWED = replace(PIPELINE, policy=Policy(recover_automatically=True))

@@ -1,0 +1,218 @@
+"""Observations of every fault: one case or more for each row of PROBLEMS."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from airflow_cdc.core.gtid import GtidSet
+from airflow_cdc.core.observation import (
+    ControlFacts,
+    HistoryFacts,
+    LogLook,
+    Observation,
+    Place,
+    Retention,
+    SchemaFacts,
+    SinkFacts,
+    SinkTableFacts,
+    TaskState,
+    TopicState,
+    TransportFacts,
+    Unknown,
+)
+from airflow_cdc.core.stamp import Stamp
+from airflow_cdc.core.table import TableDef
+from tests.unit.builders import (
+    CONNECTOR,
+    FAILED,
+    GTID_OFFSET,
+    HEALTHY,
+    OTHER,
+    PIPELINE,
+    SINK,
+    SOURCE,
+    UUID,
+    file_offset,
+    seen,
+    with_connector,
+    with_source,
+)
+
+NO_STAMPS = SinkFacts({name: SinkTableFacts(exists=True) for name in PIPELINE.source.tables})
+PURGED = replace(SOURCE, gtid_purged=GtidSet.parse(f"{UUID}:1-90"))
+AHEAD = {**GTID_OFFSET, "gtids": f"{UUID}:1-80,{OTHER}:1-5"}
+RECOVERY = {"run_id": "manual__1", "strategy": "full_snapshot", "tables": ["shop.orders"], "watermark": {"pos": 1}}
+
+
+def epochs(**stamps: int) -> SinkFacts:
+    return SinkFacts({f"shop.{name}": SinkTableFacts(True, 7, Stamp(epoch)) for name, epoch in stamps.items()})
+
+
+TOPIC = TopicState("shop.shop.orders", "id1", {0: (0, 10)})
+HISTORY = HistoryFacts("shop.history", TopicState("shop.history", "h", {0: (0, 9)}), 9)
+TRANSIENT = "io.debezium.DebeziumException: x\nCaused by: java.net.ConnectException: Connection refused"
+POISON = "org.apache.kafka.connect.errors.ConnectException: Tolerance exceeded in error handler"
+DUPLICATE = "A replica with the same server_uuid/server_id as this replica has connected to the source"
+HALF_WAY = {**GTID_OFFSET, "snapshot": "INITIAL", "snapshot_completed": False}
+KNOWN = Stamp(3, {"server_uuid": OTHER})
+HERE = Stamp(3, {"server_uuid": UUID})
+BY_FILE: dict[str, Any] = {"gtid_mode": "OFF", "gtid_executed": GtidSet(), "gtid_purged": GtidSet()}
+
+
+def failed(trace: str, **facts: Any) -> Observation:
+    return with_connector(tasks=(TaskState(0, "FAILED", trace),), **facts)
+
+
+def by_file(file: str, pos: int = 500, **source: Any) -> Observation:
+    """A stopped connector's position on a server without GTID."""
+    obs = with_source(**{**BY_FILE, **source})
+    return replace(obs, connector=replace(CONNECTOR, offset=file_offset(file, pos), state="STOPPED", tasks=()))
+
+
+def stamped(stamp: Stamp) -> SinkFacts:
+    return SinkFacts({name: SinkTableFacts(True, 7, stamp, 10) for name in PIPELINE.source.tables})
+
+
+def applied(topic_id: str, at: int, **partitions: int) -> SinkFacts:
+    numbers = {"0": at, **partitions}
+    return stamped(Stamp(3, None, {"shop.shop.orders": {"id": topic_id, "partitions": numbers}}))
+
+
+def history(**facts: Any) -> SchemaFacts:
+    return SchemaFacts({}, replace(HISTORY, **facts))
+
+
+def keyless_topic(policy: str) -> Observation:
+    made = TransportFacts({TOPIC.name: TOPIC}, {"shop.orders": TOPIC.name}, {TOPIC.name: {"cleanup.policy": policy}})
+    return seen(transport=made, schema=SchemaFacts({"shop.orders": TableDef("shop", "orders", (), ())}))
+
+
+# (name of the case, observation, code, text that stands in the evidence)
+ROWS: list[tuple[str, Observation, str, str]] = [
+    ("recovery open", seen(control=ControlFacts(4, RECOVERY)), "RECOVERY_OPEN", "manual__1"),
+    ("source unread", seen(source=Unknown("no route")), "UNKNOWN", "no route"),
+    ("connector unread", seen(connector=Unknown("refused")), "UNKNOWN", "refused"),
+    ("transport unread", seen(transport=Unknown("timeout")), "UNKNOWN", "timeout"),
+    ("control unread", seen(control=Unknown("locked")), "UNKNOWN", "locked"),
+    ("offset unreadable", with_connector(offset={"file": "x", "pos": 4}), "UNKNOWN", "not a binlog file name"),
+    ("control table put back", seen(sink=epochs(customers=3, orders=4)), "UNKNOWN", "epoch 4"),
+    ("log off", with_source(log_bin=False, binlog_files=()), "SOURCE_MISCONFIGURED", "OFF, must be ON"),
+    (
+        "table changed in a purged gap",
+        seen(source=PURGED, schema=history(differences={"shop.orders": ("column a: only in the history",)})),
+        "GTID_PURGED",
+        "column a: only in the history",
+    ),
+    (
+        "table changed behind the connector's back",
+        replace(
+            with_connector(offset={**GTID_OFFSET, "gtids": f"{UUID}:1-100"}),
+            schema=history(differences={"shop.orders": ("column a: only in the history",)}),
+        ),
+        "DDL_IN_GAP",
+        "column a: only in the history",
+    ),
+    ("transactions purged", seen(source=PURGED), "GTID_PURGED", f"{UUID}:81-90 (10 transactions)"),
+    ("newer than every file", by_file("mysql-bin.000998"), "POSITION_AHEAD", "mysql-bin.000008 to mysql-bin.000010"),
+    (
+        "reset",
+        with_connector(offset={**GTID_OFFSET, "file": "mysql-bin.000998", "gtids": f"{UUID}:1-200"}, **FAILED),
+        "POSITION_AHEAD",
+        f"{UUID}:101-200 (100 transactions)",
+    ),
+    ("other server", replace(by_file("mysql-bin.000009"), sink=stamped(KNOWN)), "SOURCE_CHANGED", OTHER),
+    ("other file names", by_file("binlog.000009"), "SOURCE_CHANGED", "binlog stored, mysql-bin on the server"),
+    ("file purged", by_file("mysql-bin.000007"), "BINLOG_PURGED", "mysql-bin.000007:500"),
+    ("past the end", by_file("mysql-bin.000009", 1001), "POSITION_PAST_END", "1000 [server"),
+    (
+        "inside an event",
+        by_file("mysql-bin.000009", at_offset=LogLook(Place.INSIDE, (), "truncated in the middle of event")),
+        "POSITION_MID_EVENT",
+        "truncated in the middle",
+    ),
+    ("mode switched", with_source(gtid_mode="ON_PERMISSIVE"), "GTID_MODE_MISMATCH", "ON_PERMISSIVE"),
+    (
+        "transactions of another server",
+        with_connector(offset=AHEAD, **FAILED),
+        "GTID_NOT_CONTAINED",
+        f"{OTHER}:1-5 (5 transactions)",
+    ),
+    ("other server while streaming", with_connector(offset=AHEAD), "UNKNOWN", f"{OTHER}:1-5"),
+    ("sink unread", seen(sink=Unknown("catalog down")), "UNKNOWN", "catalog down"),
+    ("schema unread", seen(schema=Unknown("not JSON")), "UNKNOWN", "not JSON"),
+    ("second key", with_connector(other_partitions=({"server": "shpo"},)), "OFFSET_AMBIGUOUS", "shpo"),
+    (
+        "two topics",
+        with_connector(elsewhere={"connect_offsets": file_offset("mysql-bin.000008")}, state="STOPPED", tasks=()),
+        "OFFSET_AMBIGUOUS",
+        "mysql-bin.000008",
+    ),
+    ("new pipeline", replace(with_connector(offset=None), sink=NO_STAMPS), "NEW_PIPELINE", "exists without a stamp"),
+    ("offset lost", with_connector(offset=None), "OFFSET_MISSING", "stamp of epoch 3"),
+    ("no gtids stored", with_connector(offset=file_offset("mysql-bin.000009")), "GTID_MISSING_IN_OFFSET", "1-100"),
+    ("copy cut off", failed("x", offset=HALF_WAY), "SNAPSHOT_INTERRUPTED", "FAILED"),
+    ("history gone", seen(schema=history(state=None)), "SCHEMA_HISTORY_MISSING", "does not exist"),
+    (
+        "history eaten",
+        seen(schema=history(state=TopicState("shop.history", "h", {0: (4, 9)}))),
+        "SCHEMA_HISTORY_MISSING",
+        "{0: 4}",
+    ),
+    ("row image", with_source(row_image="MINIMAL"), "SOURCE_MISCONFIGURED", "MINIMAL, must be FULL"),
+    ("two clients", failed(DUPLICATE), "DUPLICATE_SERVER_ID", "same server_uuid/server_id"),
+    ("keyless and compacted", keyless_topic("compact"), "TRANSPORT_MISCONFIGURED", "shop.orders has no key"),
+    ("network cut", failed(TRANSIENT), "CONNECTOR_FAILED_TRANSIENT", "Connection refused"),
+    ("poison", failed(POISON), "CONNECTOR_FAILED", "Tolerance exceeded"),
+    ("task failed", with_connector(**FAILED), "CONNECTOR_FAILED", "DebeziumException: it broke"),
+    ("connector stopped", with_connector(state="STOPPED", tasks=()), "CONNECTOR_STOPPED", "STOPPED"),
+    ("connector rebalancing", with_connector(tasks=()), "UNKNOWN", "none"),
+    ("stands still", with_connector(stands_still=12.0), "CONNECTOR_LOOPING", "12 s of watching"),
+    ("topic recreated", seen(sink=applied("id0", 5)), "TRANSPORT_REPLACED", "it was applied from id0"),
+    ("topic shorter", seen(sink=applied("id1", 11)), "TRANSPORT_REPLACED", "beyond its ends"),
+    ("partition added", seen(sink=applied("id1", 5, **{"1": 0})), "TRANSPORT_REPLACED", "applied from 2"),
+    (
+        "events eaten",
+        seen(sink=applied("id1", 5), transport=TransportFacts({TOPIC.name: replace(TOPIC, partitions={0: (6, 10)})})),
+        "TRANSPORT_GAP",
+        "applied up to 5, the first event there is 6",
+    ),
+    (
+        "copied by itself",
+        seen(
+            schema=history(snapshot_at="2026-11-21T08:00:00.000+00:00"),
+            control=ControlFacts(3, closed_at="2026-11-21T07:00:00.000+00:00"),
+        ),
+        "SELF_HEALED",
+        "2026-11-21T08:00",
+    ),
+    ("sink put back", seen(sink=epochs(customers=3, orders=2)), "EPOCH_BEHIND", "epoch 2"),
+    (
+        "stamp lost",
+        seen(sink=SinkFacts({**SINK.tables, "shop.orders": SinkTableFacts(True, 7, None, 10)})),
+        "STAMP_LOST",
+        "exists without a stamp, 10 rows",
+    ),
+    ("table added", seen(sink=epochs(customers=3)), "TABLE_ADDED", "does not exist"),
+    (
+        "about to be purged",
+        with_source(retention=Retention(86400, now=100_000.0, written_until=20_000.0)),
+        "AT_RISK",
+        "6400 s or later",
+    ),
+    (
+        "heals itself",
+        with_connector(config={**CONNECTOR.config, "snapshot.mode": "when_needed"}),
+        "CONNECTOR_MISCONFIGURED",
+        "snapshot.mode=when_needed",
+    ),
+    ("right missing", with_source(missing_privileges=("RELOAD on *.*",)), "SOURCE_MISCONFIGURED", "RELOAD on *.*"),
+    (
+        "history retained for a week",
+        seen(schema=history(config={"cleanup.policy": "delete", "retention.ms": "604800000"})),
+        "TRANSPORT_MISCONFIGURED",
+        "604800000, must be -1",
+    ),
+    ("cascade", with_source(cascades=("shop.items (shop.orders, DELETE CASCADE)",)), "LOG_INCOMPLETE", "shop.items"),
+    ("healthy", HEALTHY, "HEALTHY", f"{UUID}:1-80"),
+]

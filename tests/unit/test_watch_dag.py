@@ -1,0 +1,68 @@
+"""A run of cdc_watch through Airflow: the trigger fires, the task resumes, and one recovery is asked for, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import create_autospec, patch
+
+import pytest
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
+
+from airflow_cdc.core.diagnosis import Diagnosis
+from airflow_cdc.dags import _factory
+from airflow_cdc.flows import watch as flow
+from airflow_cdc.operators import watch as operator
+from airflow_cdc.triggers import watch as trigger
+
+from .builders import HEALTHY
+from .test_dags import in_process
+
+LOST = Diagnosis(
+    "GTID_PURGED", "Transactions were purged.", {"x": "1"}, ("full_snapshot",), "docs/problems.md#gtid_purged"
+)
+FACTS = {
+    "pipeline": "shop",
+    "outage": "gtid_purged_abc",
+    "new": True,
+    "diagnosis": LOST.to_json(),
+    "plan": {"strategy": "full_snapshot", "refused": False},
+    "recover": True,
+}
+
+
+@pytest.fixture
+def world(connections: dict[str, str], registry: Path, airflow_db: Path) -> Iterator[dict[str, Any]]:
+    """What the trigger sees, what the task tells, and the recovery that would be triggered."""
+    made = {
+        "look": create_autospec(flow.look, return_value=flow.Seen(HEALTHY, LOST, "gtid_purged_abc", "")),
+        "tell": create_autospec(flow.tell, return_value=dict(FACTS)),
+        "recover": create_autospec(TriggerDagRunOperator.execute, return_value=None),
+    }
+    with (
+        patch.object(trigger, "look", made["look"]),
+        patch.object(operator, "tell", made["tell"]),
+        patch.object(TriggerDagRunOperator, "execute", made["recover"]),
+    ):
+        yield made
+
+
+def ran() -> tuple[str, dict[str, str]]:
+    run = _factory.watch_dags()["cdc_watch__shop"].test()
+    return str(run.state), {ti.task_id: str(ti.state) for ti in run.get_task_instances()}
+
+
+@in_process
+def test_an_outage_asks_for_one_recovery_under_its_name(world: dict[str, Any]) -> None:
+    assert ran() == ("success", {"watch": "success", "recover": "success"})
+    task = world["recover"].call_args.args[0]
+    assert task.trigger_run_id == "watch__shop__gtid_purged_abc"
+    assert task.conf["pipeline"] == "shop"
+
+
+@in_process
+def test_an_outage_that_is_for_a_person_asks_for_none(world: dict[str, Any]) -> None:
+    world["tell"].return_value = {**FACTS, "recover": False}
+    assert ran() == ("success", {"watch": "success", "recover": "skipped"})
+    assert world["recover"].call_count == 0
