@@ -333,7 +333,7 @@ def test_applies_push_out_no_recovery_and_no_check(control: Control) -> None:
     control.check_done("night", "shop.orders", {"at": "x"}, {"verdict": "MATCH"})
     for number in range(60):
         control.ledger_set(f"apply-{number}", "step:apply_changes", {"state": "done"})
-    runs = list(control.state()["ledger"])
+    runs = [run for run in control.state()["ledger"] if not run.startswith(module.LASTING)]
     assert runs == ["recovery", "asked", "night", *(f"apply-{number}" for number in range(40, 60))]
     for number in range(25):
         control.check_done(f"night-{number}", "shop.orders", {"at": "x"}, {"verdict": "MATCH"})

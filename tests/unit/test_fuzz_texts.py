@@ -29,6 +29,7 @@ from airflow_cdc.core.schema_change import load_definition
 from airflow_cdc.core.stamp import EPOCH, LEDGER, OFFSETS, WATERMARK, ChunkLedger, Stamp
 from airflow_cdc.core.table import ColumnDef, TableDef
 from airflow_cdc.registry import load_registry
+from airflow_cdc.systems.reports import REPORT as REPORT_FILE
 
 from .conftest import REGISTRY
 from .fuzzing import damaged, joined, made_by, many, value_or_typed_error
@@ -285,6 +286,6 @@ def test_report_files(report_file: Path, data: bytes) -> None:
 
 @pytest.fixture
 def report_file(registry: Path, tmp_path: Path) -> Path:
-    path = tmp_path / "reports" / "shop" / "run-1" / reports.FILE
+    path = tmp_path / "reports" / "shop" / "run-1" / REPORT_FILE
     path.parent.mkdir(parents=True)
     return path

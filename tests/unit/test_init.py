@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -140,7 +141,7 @@ def test_every_command_has_help_with_examples_that_parse(action: Any, capsys: py
     lines = [line.strip() for line in action.epilog.splitlines() if line.strip().startswith("airflow cdc ")]
     assert lines
     for line in lines:
-        words = shlex.split(line.partition(" |")[0])[1:]
+        words = shlex.split(re.split(r" [|<]", line)[0])[1:]
         assert parser.parse_args(words).func is not None
     with pytest.raises(SystemExit) as ended:
         parser.parse_args([*words[:2], *([words[2]] if words[1] in ("offset", "dead-letters") else []), "--help"])
