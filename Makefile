@@ -39,8 +39,16 @@ integration: setup ## tests on the real servers
 e2e: setup ## whole recoveries through a real Airflow, every task killed once; the wheel in a clean environment
 	$(BIN)/pytest tests/e2e
 
+faults: setup ## the kill matrix: every fault at every moment of a recovery (an hour; writes build/faults.json)
+	$(BIN)/python -m tests.faults
+faults-diagnosis: setup ## make every fault on real servers and compare what the diagnosis says (CASES="gtid_purged …")
+	$(BIN)/python -m tests.faults_diagnosis $(CASES)
+
+soak-diagnosis: setup ## half an hour of a healthy pipeline under load: no false alarm (MINUTES=30)
+	$(BIN)/python -m tests.faults_diagnosis.soak --minutes $(or $(MINUTES),30)
+
 test: lint ## everything that .ci/run runs
-	$(BIN)/pytest tests/unit tests/contract tests/integration -m 'not slow'
+	$(BIN)/pytest tests/unit tests/contract tests/integration tests/faults -m 'not slow'
 
 wheel: setup ## build the wheel
 	$(BIN)/python -m build --wheel --no-isolation --outdir build/dist .
@@ -48,4 +56,4 @@ wheel: setup ## build the wheel
 clean: ## remove what builds and runs left in build/
 	rm -rf build dist
 
-.PHONY: help setup jars demo lint unit integration e2e test wheel clean
+.PHONY: help setup jars demo lint unit integration e2e faults faults-diagnosis soak-diagnosis test wheel clean

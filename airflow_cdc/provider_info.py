@@ -36,10 +36,13 @@ def get_provider_info() -> dict[str, Any]:
                 "offset",
                 "publish",
                 "report",
+                "repair",
+                "watch",
             )
         ],
         "sensors": [_modules("sensors", "binlog", "gtid")],
-        "triggers": [_modules("triggers", "availability")],
+        "triggers": [_modules("triggers", "availability", "watch")],
+        "notifications": ["airflow_cdc.notifications.webhook.WebhookNotifier"],
         "extra-links": ["airflow_cdc.links.ReportLink", "airflow_cdc.links.DataDocsLink"],
         "cli": ["airflow_cdc.cli.definition.get_cdc_cli_commands"],
         "config": {"cdc": _config()},
@@ -176,6 +179,11 @@ def _config() -> dict[str, Any]:
                 "Cron expression of the DAGs cdc_apply__<pipeline>; none: only when triggered.",
                 "* * * * *",
                 "*/5 * * * *",
+            ),
+            "nightly_schedule": _option(
+                "Cron expression (UTC) of the DAGs cdc_nightly_consistency__<pipeline>; none: only when triggered.",
+                "0 2 * * *",
+                "30 1 * * *",
             ),
             "spark_jars": _option(
                 "Comma-separated paths of the jars that Spark needs: Iceberg runtime, Kafka source, MariaDB Connector/J and\n"

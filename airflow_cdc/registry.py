@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import difflib
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
@@ -54,6 +55,19 @@ def _limit(value: object) -> str:
 
 def _word(value: object) -> object:
     return "off" if value is False else value  # YAML reads a bare `off` as false
+
+
+def _day(value: object) -> str:
+    if not value or isinstance(value, dt.date):  # YAML reads a bare date as one
+        return str(value or "")
+    try:
+        return str(dt.date.fromisoformat(str(value)))
+    except ValueError:
+        raise ValueError("it is not a day|Write one like 2026-01-31.") from None
+
+
+def _some(value: object) -> object:
+    return [value] if isinstance(value, Mapping) else value  # one table needs no list
 
 
 T = TypeVar("T")
@@ -115,7 +129,16 @@ class _Policy(_Strict):
     max_duration: Seconds = 21600
     publish: Literal["all", "each"] = "all"
     hold: _Hold = _Hold()
+    repair: Literal["approved", "automatic"] = "approved"
     notify: list[Text] = []
+
+
+class _Backfill(_Strict):
+    table: TableName
+    by: Text
+    format: str = ""
+    step: Annotated[int, Field(ge=0)] = 0
+    origin: Annotated[str, BeforeValidator(_day)] = ""
 
 
 class _Pipeline(_Strict):
@@ -125,6 +148,7 @@ class _Pipeline(_Strict):
     sink: _Sink
     spark: _Spark = _Spark()
     policy: _Policy = _Policy()
+    backfill: Annotated[list[_Backfill], BeforeValidator(_some)] = []
 
 
 def load_registry(path: str | Path, *, connection_exists: Callable[[str], bool] | None = None) -> dict[str, Pipeline]:
@@ -211,7 +235,19 @@ def _pipeline(name: str, raw: object, where: str) -> Pipeline:
     except ValidationError as error:
         faults = error.errors(include_url=False)
         raise _fault(faults[0], len(faults) - 1, at) from None
-    return Pipeline.from_json({"name": name, **model.model_dump()})
+    pipeline = Pipeline.from_json({"name": name, **model.model_dump()})
+    _check_backfill(pipeline, at)
+    return pipeline
+
+
+def _check_backfill(pipeline: Pipeline, at: str) -> None:
+    captured = pipeline.source.tables
+    if unknown := [spec.table for spec in pipeline.backfill if spec.table not in captured]:
+        raise ConfigError(
+            f"backfill names {unknown[0]}, which is not among source.tables",
+            where=f"{at}, key backfill",
+            todo=_nearest(unknown[0], captured),
+        )
 
 
 def _fault(fault: ErrorDetails, others: int, at: str) -> ConfigError:
@@ -239,7 +275,8 @@ def _told(fault: ErrorDetails, keys: list[str]) -> tuple[str, str]:
 def _keys_at(path: list[str]) -> Iterable[str]:
     model: type[BaseModel] = _Pipeline
     for part in path:
-        inner = model.model_fields[part].annotation
+        annotation = model.model_fields[part].annotation
+        inner = next(iter(get_args(annotation)), annotation)  # of a list: what stands in it
         if not isinstance(inner, type) or not issubclass(inner, BaseModel):
             return ()
         model = inner

@@ -10,6 +10,7 @@ from airflow_cdc.core.errors import ConfigError
 
 SECTION = "cdc"
 APPLY_SCHEDULE = "* * * * *"
+NIGHTLY_SCHEDULE = "0 2 * * *"
 
 
 def _get(key: str, fallback: str = "") -> str:
@@ -40,7 +41,16 @@ def report_url() -> str:
 
 def apply_schedule() -> str | None:
     """Cron expression of the `cdc_apply__<pipeline>` DAGs; None where it says none: they run when triggered."""
-    wanted = _get("apply_schedule", APPLY_SCHEDULE)
+    return _schedule("apply_schedule", APPLY_SCHEDULE)
+
+
+def nightly_schedule() -> str | None:
+    """The same of the `cdc_nightly_consistency__<pipeline>` DAGs."""
+    return _schedule("nightly_schedule", NIGHTLY_SCHEDULE)
+
+
+def _schedule(key: str, default: str) -> str | None:
+    wanted = _get(key, default)
     return None if wanted.lower() == "none" else wanted
 
 

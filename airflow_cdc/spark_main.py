@@ -1,4 +1,4 @@
-"""What spark-submit starts: `spark_main.py recover|verify|apply_changes --settings FILE`."""
+"""What spark-submit starts: `spark_main.py APP --settings FILE`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-APPS = ("recover", "verify", "apply_changes")
+APPS = ("recover", "verify", "apply_changes", "nightly", "repair", "backfill")
 RESULT_NAME = "result.json"
 
 

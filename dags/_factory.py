@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import DAG, Param, chain
 
 from airflow_cdc import settings
@@ -24,12 +25,15 @@ from airflow_cdc.operators.open import OpenRecoveryOperator
 from airflow_cdc.operators.publish import PublishOperator
 from airflow_cdc.operators.report import CloseRecoveryOperator, ReportOperator
 from airflow_cdc.operators.spark import ApplyChangesOperator, CdcSparkOperator
+from airflow_cdc.operators.watch import WatchPipelineOperator, alias_of
 from airflow_cdc.operators.watermark import CaptureWatermarkOperator
 from airflow_cdc.registry import load_registry
 
 RECOVERY_DAG_ID = "cdc_recovery"
 START = datetime(2024, 1, 1, tzinfo=UTC)
 OUR_WRITER = "cdc_apply"
+WATCH_TASK = "watch"
+RETRIES_OF_WATCH = 3
 
 RECOVERY_DOC = """
 ### Recover a pipeline whose position was lost
@@ -154,6 +158,52 @@ def apply_dag(pipeline: Pipeline) -> DAG:
     ) as dag:
         ApplyChangesOperator(task_id="apply", pipeline=pipeline.name)
     return dag
+
+
+def watch_dag_id(name: str) -> str:
+    """The id of the DAG that watches pipeline `name`."""
+    return f"cdc_watch__{name}"
+
+
+def watch_dag(pipeline: Pipeline) -> DAG:
+    """`cdc_watch__<name>`: one deferred task per pipeline; one outage makes one run of `cdc_recovery`, if the policy says so."""
+    outage = f"{{{{ ti.xcom_pull(task_ids='{WATCH_TASK}')['outage'] }}}}"
+    with DAG(
+        watch_dag_id(pipeline.name),
+        schedule="@continuous",
+        start_date=START,
+        catchup=False,
+        is_paused_upon_creation=True,  # watching, and recovering at night, is for the owner to switch on
+        max_active_runs=1,
+        default_args={"retries": 0},
+        tags=["cdc", pipeline.name],
+        doc_md=f"Watches pipeline **{pipeline.name}**, tells of each outage once, and recovers it where its policy allows.",
+    ) as dag:
+        watch = WatchPipelineOperator(
+            task_id=WATCH_TASK,
+            pipeline=pipeline.name,
+            outlets=[alias_of(pipeline.name)],
+            retries=RETRIES_OF_WATCH,
+            retry_delay=timedelta(minutes=1),
+        )
+        recover = TriggerDagRunOperator(
+            task_id="recover",
+            trigger_dag_id=RECOVERY_DAG_ID,
+            trigger_run_id=f"watch__{pipeline.name}__{outage}",
+            conf={"pipeline": pipeline.name, "strategy": AUTO, "note": f"found by {watch_dag_id(pipeline.name)}"},
+            skip_when_already_exists=True,
+        )
+        chain(watch, recover)
+    return dag
+
+
+def watch_dags() -> dict[str, DAG]:
+    """One DAG per pipeline, by id. A bad registry makes none: the apply DAGs' file says what is wrong with it, once."""
+    try:
+        declared = registered()
+    except ConfigError:
+        return {}
+    return {watch_dag_id(pipeline.name): watch_dag(pipeline) for pipeline in declared.values()}
 
 
 def apply_dags() -> dict[str, DAG]:

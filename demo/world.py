@@ -93,6 +93,7 @@ class World:
             "AIRFLOW__CDC__SPARK_JARS": ",".join(str(jar) for jar in fetch.set_jars("spark")),
             "AIRFLOW__CDC__SPARK_CONF": json.dumps(SPARK | {JAVA_OPTIONS: f"-Duser.timezone=UTC {jvm.options()}"}),
             "AIRFLOW__CDC__APPLY_SCHEDULE": "none",  # the story says when
+            "AIRFLOW__CDC__NIGHTLY_SCHEDULE": "none",
         }
 
     def write_registry(self) -> Path:

@@ -7,11 +7,9 @@ stamp or not; the next run starts from the stamps and does the rest.
 from __future__ import annotations
 
 import logging
-import threading
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -26,9 +24,11 @@ from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.spark_apps import dead_letters
 from airflow_cdc.spark_apps.app import explained, open_app
 from airflow_cdc.spark_apps.apply import ApplyContext, ApplyTarget, Result, apply_table, start_of
-from airflow_cdc.spark_apps.dead_letters import MAX_ATTEMPTS, DeadLetter
+from airflow_cdc.spark_apps.dead_letters import DeadLetter
 from airflow_cdc.spark_apps.io import read_topics, source_defaults
+from airflow_cdc.spark_apps.lease import leased
 from airflow_cdc.spark_apps.replay import KeyReader, replay, source_reader
+from airflow_cdc.systems.letters import MAX_ATTEMPTS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("airflow_cdc.apply_changes")
 
 LABEL = "apply_"
-LEASE_SECONDS = 120
 RUN_AGAIN = "Nothing of it was published; run the job again."
 Ends = Mapping[str, Mapping[int, int]]
 
@@ -57,35 +56,12 @@ def apply_changes(run: Run, spark: SparkSession) -> Facts:
     Returns {"tables": {table: result}}. Raises, once all tables were tried, the error of the table that stopped
     (or one that names them all); LeaseHeldError while another run writes; SinkError while a recovery is open.
     """
-    with _leased(run):
+    with leased(run):
         outcomes = _apply_all(run, spark)
     errors = {table: outcome for table, outcome in outcomes.items() if isinstance(outcome, CdcError)}
     if errors:
         raise _summed(run, errors)
     return {"tables": dict(outcomes)}
-
-
-@contextmanager
-def _leased(run: Run) -> Iterator[None]:
-    """Hold the pipeline's lease, renewed while we live: a killed apply must not keep the next one waiting for long."""
-    control, over = run.clients.control, threading.Event()
-
-    def renew() -> None:
-        while not over.wait(LEASE_SECONDS / 3):
-            try:
-                control.renew(run.run_id, LEASE_SECONDS)
-            except CdcError as error:  # the publish is safe without it; whoever took it is told by the log
-                log.warning("the lease could not be renewed: %s", error)
-
-    control.acquire(run.run_id, LEASE_SECONDS)
-    thread = threading.Thread(target=renew, name="lease", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-        control.release(run.run_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,14 +18,13 @@ from pyspark.sql import functions as fn
 from airflow_cdc.core.errors import SinkError
 from airflow_cdc.spark_apps.envelope import RAW_SCHEMA
 from airflow_cdc.spark_apps.merge import view_of
+from airflow_cdc.systems.letters import NAMESPACE, table_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from airflow_cdc.systems.lake import Lake
 
-NAMESPACE = "cdc_control"
-MAX_ATTEMPTS = 5
 _CONFLICT_TRIES = 5
 
 COLUMNS = (
@@ -63,6 +62,11 @@ class DeadLetter:
     first_seen: datetime
     resolved_at: datetime | None = None
 
+    @property
+    def place(self) -> tuple[str, str, int, int]:
+        """Where the record is: topic, the topic's id, partition, offset."""
+        return self.topic, self.topic_id, self.partition, self.offset
+
     def to_json(self) -> dict[str, Any]:
         """Plain JSON for commands: bytes as text where they are UTF-8, else base64 behind "base64:"."""
         plain = {name: getattr(self, name) for name in self.__slots__}
@@ -77,11 +81,6 @@ def _shown(data: bytes | None) -> str | None:
         return data.decode()
     except UnicodeDecodeError:
         return f"base64:{base64.b64encode(data).decode()}"
-
-
-def table_name(pipeline: str) -> str:
-    """The table's name in the namespace `cdc_control`."""
-    return f"{pipeline}__dead_letters"
 
 
 def _spark_name(lake: Lake, pipeline: str) -> str:

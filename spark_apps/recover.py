@@ -19,6 +19,7 @@ from airflow_cdc.flows import document
 from airflow_cdc.flows.captured import followed
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.spark_apps.app import explained, open_app
+from airflow_cdc.spark_apps.differences import read_differences
 from airflow_cdc.spark_apps.progress import Progress
 from airflow_cdc.spark_apps.session import sibling
 from airflow_cdc.spark_apps.snapshot import Reading, Tools, estimated_rows, read_table, staged_rows
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("airflow_cdc.recover")
 
+DIFF_REPAIR = "diff_repair"
 RESTARTABLE = "Clear the task recover: chunks whose commit stands are not read again."
 
 
@@ -51,6 +53,7 @@ class Task:
     watermark: Watermark
     stamp: Stamp
     definitions: Mapping[str, TableDef]
+    strategy: str = ""
 
 
 @step("snapshot")
@@ -66,7 +69,8 @@ def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = 
     progress = Progress(estimated_rows(run.clients.source, tables))
     readings = [prepare(run, task, table, dict(settings or {})) for table in tables]
     with explained(SourceError, "read the tables", where=run.where, todo=RESTARTABLE):
-        heads = _read_all(Tools(spark, run.clients.source, run.clients.lake), readings, progress)
+        tools = Tools(spark, run.clients.source, run.clients.lake)
+        heads = _read_all(tools, readings, progress, differences=task.strategy == DIFF_REPAIR)
     stages = {
         reading.table.full_name: {
             "label": reading.stage.label,
@@ -92,7 +96,8 @@ def load_task(run: Run) -> Task:
             todo="Clear the task fence_and_watermark and all after it: a new watermark is taken.",
         )
     epoch = int(open_doc["epoch"])
-    return Task(epoch, taken, Stamp(epoch, taken.to_json(), open_doc["fence"]), definitions)
+    stamp = Stamp(epoch, taken.to_json(), open_doc["fence"])
+    return Task(epoch, taken, stamp, definitions, str(open_doc.get("strategy", "")))
 
 
 def prepare(run: Run, task: Task, table: TableDef, settings: Mapping[str, Any]) -> Reading:
@@ -141,8 +146,13 @@ def _try_of(stage: Stage, epoch: int) -> int:
     return int(match[1]) if match else -1
 
 
-def _read_all(tools: Tools, readings: list[Reading], progress: Progress) -> dict[str, int]:
-    """Tables without a key first and alone, as they are locked until Spark reads; then the rest side by side."""
+def _read_all(
+    tools: Tools, readings: list[Reading], progress: Progress, *, differences: bool = False
+) -> dict[str, int]:
+    """Tables without a key first and alone, as they are locked until Spark reads; then the rest side by side.
+
+    `differences`: of a table only the rows that differ, where that is less work (strategy diff_repair).
+    """
     ordered = sorted(readings, key=lambda r: progress.estimate(r.table.full_name), reverse=True)
     heads = {r.table.full_name: read_table(tools, r, progress) for r in ordered if r.table.keyless}
     keyed = [reading for reading in ordered if not reading.table.keyless]
@@ -150,6 +160,8 @@ def _read_all(tools: Tools, readings: list[Reading], progress: Progress) -> dict
 
         def read(reading: Reading) -> int:
             own = Tools(sibling(tools.spark), tools.source, tools.lake)
-            return read_table(own, reading, progress)
+            fresh = not (reading.ledger.rows or reading.ledger.complete)
+            head = read_differences(own, reading, progress) if differences and fresh else None
+            return head or read_table(own, reading, progress)
 
         return heads | dict(zip((r.table.full_name for r in keyed), pool.map(read, keyed), strict=True))

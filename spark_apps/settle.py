@@ -34,14 +34,16 @@ def judge(scanned: Scanned, now: Reached) -> Judgement:
 
 def tail_of(outcome: Outcome, now: Reached) -> Tail:
     """The table's records from the compared ends to `now`; what they leave doubtful is noted in the outcome."""
-    subject = outcome.subject
-    tail = read_tail(subject.sink.spark, subject.topic, subject.ends, now.ends.get(subject.topic.name, {}))
+    subject, topic = outcome.subject, outcome.subject.topic
+    if topic is None:
+        return Tail()
+    tail = read_tail(subject.sink.spark, topic, subject.ends, now.ends.get(topic.name, {}))
     outcome.doubts = tuple(dict.fromkeys((*outcome.doubts, *tail.doubts())))
     return tail
 
 
 def _count(outcome: Outcome, scanned: Scanned, in_flight: int) -> None:
-    outcome.sink_rows = rows_in(scanned.sink)
+    outcome.sink_rows = rows_in(scanned.sink) if scanned.subject.part.whole else scanned.totals[1]
     outcome.leaves = len(scanned.source.keys() | scanned.sink.keys())
     outcome.leaves_rechecked = len(scanned.unequal)
     outcome.in_flight = in_flight
@@ -88,24 +90,33 @@ def judge_keys(scanned: Scanned, now: Reached) -> KeyJudgement:
     outcome = Outcome(subject)
     flying = tail_of(outcome, now).first_events()
     ours, theirs = scanned.view.images(table, flying), subject.sink.images(table, flying)
-    source, sink = taken_out(scanned, ours, theirs)
+    inside = (ours, theirs) if subject.part.whole else _inside(scanned, flying)
+    source, sink = taken_out(scanned, *inside)
     _count(outcome, scanned, len(flying))
-    outcome.source_rows = rows_in(source) + sum(event.before is not None for event in flying.values())
+    resting = rows_in(source) if subject.part.whole else scanned.totals[0] - sum(map(len, ours.values()))
+    outcome.source_rows = resting + sum(event.before is not None for event in flying.values())
     for key, event in flying.items():
-        if not _twice(outcome, key, theirs):
+        concerned = subject.part.whole or any(key in side for side in inside)
+        if concerned and not _twice(outcome, key, theirs):
             outcome.tally.add(classify_key(KeyEvidence(_one(theirs.get(key)), (), event)), key)
-    suspects = _drill_keys(scanned, compare(source, sink).unequal, flying)
+    suspects = drill_keys(scanned, compare(source, sink).unequal, flying)
     for key in scanned.others - flying.keys():
         suspects.setdefault(key, KeyVerdict.DIFFERENT)
     return KeyJudgement(outcome, _evidence(scanned, outcome, suspects))
 
 
-def _drill_keys(scanned: Scanned, leaves: Iterable[int], flying: Mapping[str, object]) -> dict[str, KeyVerdict]:
+def _inside(scanned: Scanned, keys: Iterable[str]) -> tuple[Rows, Rows]:
+    """The rows of these keys that are in the compared part, of source and sink."""
+    subject, part = scanned.subject, scanned.subject.part
+    return scanned.view.images(subject.table, keys, part), subject.sink.images(subject.table, keys, part)
+
+
+def drill_keys(scanned: Scanned, leaves: Iterable[int], flying: Mapping[str, object]) -> dict[str, KeyVerdict]:
     """The keys of unequal leaves whose rows differ, and how, without those in flight."""
-    table, found = scanned.subject.table, {}
+    table, part, scheme, found = scanned.subject.table, scanned.subject.part, scanned.scheme, {}
     for group in leaf_groups(scanned, leaves):
-        ours = [row for row in scanned.view.hashes(table, scanned.scheme, group) if row[0] not in flying]
-        theirs = [row for row in scanned.subject.sink.hashes(table, scanned.scheme, group) if row[0] not in flying]
+        ours = [row for row in scanned.view.hashes(table, scheme, group, part) if row[0] not in flying]
+        theirs = [row for row in scanned.subject.sink.hashes(table, scheme, group, part) if row[0] not in flying]
         diff = compare_rows(ours, theirs)
         found.update(dict.fromkeys(diff.missing, KeyVerdict.MISSING))
         found.update(dict.fromkeys(diff.ghosts, KeyVerdict.GHOST))

@@ -15,6 +15,7 @@ from airflow_cdc.core.chunk import quote_ident, quote_table
 from airflow_cdc.core.digest import (
     Leaf,
     LeafScheme,
+    both,
     bounds_sql,
     choose_scheme,
     leads_with_integer,
@@ -26,6 +27,7 @@ from airflow_cdc.core.digest import (
 )
 from airflow_cdc.core.encoding import mysql_key_text, mysql_row_hash, not_pushed, spark_key_text, spark_row_hash
 from airflow_cdc.core.keytext import key_predicate
+from airflow_cdc.core.part import WHOLE, Part
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import TableDef
 from airflow_cdc.core.types import read_sql
@@ -63,28 +65,39 @@ class SourceView:
     session: Session
     position: Watermark | None = None
 
-    def leaves(self, table: TableDef, scheme: LeafScheme) -> dict[int, Leaf]:
+    def leaves(self, table: TableDef, scheme: LeafScheme, part: Part = WHOLE) -> dict[int, Leaf]:
         """The digest of every leaf, in one scan."""
-        return read_leaves(self._tuples(mysql_digest_sql(table, scheme), f"scan {table.full_name}"))
+        return read_leaves(self._tuples(mysql_digest_sql(table, scheme, part.mysql), f"scan {table.full_name}"))
+
+    def count(self, table: TableDef) -> int:
+        """How many rows the table has."""
+        ((rows,),) = self._tuples(f"SELECT COUNT(*) FROM {quote_table(table)}", f"count {table.full_name}")
+        return int(rows)
 
     def scheme(self, table: TableDef, rows: int) -> LeafScheme:
         """A scheme with leaves of the usual size for about `rows` rows."""
-        if not leads_with_integer(table):
-            return choose_scheme(table, rows)
-        ((low, high),) = self._tuples(bounds_sql(table), f"read the key's ends of {table.full_name}")
-        return choose_scheme(table, rows, None if low is None else (int(low), int(high)))
+        return choose_scheme(table, rows, self.bounds(table))
 
-    def hashes(self, table: TableDef, scheme: LeafScheme, leaves: Sequence[int]) -> list[tuple[str, str]]:
+    def bounds(self, table: TableDef) -> tuple[int, int] | None:
+        """The smallest and greatest id, of a table whose key begins with one; None for any other, or an empty one."""
+        if not leads_with_integer(table):
+            return None
+        ((low, high),) = self._tuples(bounds_sql(table), f"read the key's ends of {table.full_name}")
+        return None if low is None else (int(low), int(high))
+
+    def hashes(
+        self, table: TableDef, scheme: LeafScheme, leaves: Sequence[int], part: Part = WHOLE
+    ) -> list[tuple[str, str]]:
         """(key text, hash) of every row in these leaves."""
-        found = self._tuples(mysql_rows_sql(table, scheme, leaves), f"read leaves of {table.full_name}")
+        found = self._tuples(mysql_rows_sql(table, scheme, leaves, part.mysql), f"read leaves of {table.full_name}")
         return [(_text(key), _text(h)) for key, h in found]
 
-    def images(self, table: TableDef, keys: Iterable[str]) -> Rows:
+    def images(self, table: TableDef, keys: Iterable[str], part: Part = WHOLE) -> Rows:
         """The rows under these key texts (of a table without a key: under these hashes)."""
         wanted, found = set(keys), defaultdict(list)
         columns = [mysql_key_text(table), mysql_row_hash(table), *(read_sql(table.column(c)) for c in unpushed(table))]
         for some in batches(sorted(wanted), KEYS_AT_ONCE):
-            where, asked = _where(table, some), set(some)
+            where, asked = both(_where(table, some), part.mysql), set(some)
             sql = f"SELECT {', '.join(columns)} FROM {quote_table(table)} WHERE {where}"
             for key, row_hash, *texts in self._tuples(sql, f"read keys of {table.full_name}"):
                 # a case-insensitive collation finds more than was asked for, and what another batch asks for too
@@ -162,31 +175,37 @@ class SinkView:
         """All rows."""
         return self.spark.sql(f"SELECT * FROM {self.relation}")
 
-    def leaves(self, table: TableDef, scheme: LeafScheme) -> dict[int, Leaf]:
+    def leaves(self, table: TableDef, scheme: LeafScheme, part: Part = WHOLE) -> dict[int, Leaf]:
         """The digest of every leaf, in one scan."""
-        return read_leaves(
-            tuple(row) for row in self.spark.sql(spark_digest_sql(table, scheme, self.relation)).collect()
-        )
+        sql = spark_digest_sql(table, scheme, self.relation, part.spark)
+        return read_leaves(tuple(row) for row in self.spark.sql(sql).collect())
 
-    def hashes(self, table: TableDef, scheme: LeafScheme, leaves: Sequence[int]) -> list[tuple[str, str]]:
+    def count(self) -> int:
+        """How many rows the snapshot has."""
+        return int(self.frame().count())
+
+    def hashes(
+        self, table: TableDef, scheme: LeafScheme, leaves: Sequence[int], part: Part = WHOLE
+    ) -> list[tuple[str, str]]:
         """(key text, hash) of every row in these leaves."""
-        found = self.spark.sql(spark_rows_sql(table, scheme, leaves, self.relation)).collect()
+        found = self.spark.sql(spark_rows_sql(table, scheme, leaves, self.relation, part.spark)).collect()
         return [(str(row[0]), str(row[1])) for row in found]
 
-    def images_frame(self, table: TableDef) -> DataFrame:
+    def images_frame(self, table: TableDef, part: Part = WHOLE) -> DataFrame:
         """(key_text, h, x0, x1 …) of all rows; x are the columns outside the hash, canonical as they are stored."""
         others = "".join(f", {quote_ident(name)} AS x{at}" for at, name in enumerate(unpushed(table)))
+        where = f" WHERE {part.spark}" if part.spark else ""
         return self.spark.sql(
-            f"SELECT {spark_key_text(table)} AS key_text, {spark_row_hash(table)} AS h{others} FROM {self.relation}"
+            f"SELECT {spark_key_text(table)} AS key_text, {spark_row_hash(table)} AS h{others} FROM {self.relation}{where}"
         )
 
-    def images(self, table: TableDef, keys: Iterable[str]) -> Rows:
+    def images(self, table: TableDef, keys: Iterable[str], part: Part = WHOLE) -> Rows:
         """The rows under these key texts."""
         wanted, found = sorted(set(keys)), defaultdict(list)
         if not wanted:
             return {}
         asked = self.spark.createDataFrame([(key,) for key in wanted], "key_text string")
-        with view_of(asked) as view, view_of(self.images_frame(table)) as rows:
+        with view_of(asked) as view, view_of(self.images_frame(table, part)) as rows:
             sql = f"SELECT /*+ BROADCAST(k) */ r.* FROM {rows} r LEFT SEMI JOIN {view} k ON r.key_text = k.key_text"
             for key, *image in self.spark.sql(sql).collect():
                 found[key].append(tuple(image))

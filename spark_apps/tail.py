@@ -10,6 +10,7 @@ from pyspark.sql import functions as fn
 
 from airflow_cdc.core.chunk import quote_ident
 from airflow_cdc.core.connector_config import ConnectorSettings
+from airflow_cdc.core.digest import LeafScheme, spark_leaf
 from airflow_cdc.core.encoding import spark_key_text, spark_row_hash
 from airflow_cdc.core.logtail import Event, Tail
 from airflow_cdc.core.table import TableDef
@@ -47,6 +48,12 @@ def read_tail(spark: SparkSession, topic: Topic, start: Mapping[int, int], stop:
     # No where() on what was decoded: Spark would push it below the decoding, and plan that for half a minute.
     rows = images(topic.table, decode(raw, topic.table, topic.settings, sides_of(topic.table))).collect()
     return Tail.of((_event(topic.table, row) for row in rows if _is_own(row["cdc__facts"]["cdc"])), start)
+
+
+def touched_leaves(raw: DataFrame, table: TableDef, settings: ConnectorSettings, scheme: LeafScheme) -> frozenset[int]:
+    """The leaves of all keys that stand in raw records. A record whose key cannot be read names none."""
+    leaves = decode(raw, table, settings, ()).select("key.*").selectExpr(f"{spark_leaf(scheme, table)} AS leaf")
+    return frozenset(int(row["leaf"]) for row in leaves.distinct().collect() if row["leaf"] is not None)
 
 
 def _is_own(cdc: Row) -> bool:

@@ -10,8 +10,8 @@ import json
 import logging
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from airflow_cdc.core.connector_config import ConnectorSettings
 from airflow_cdc.core.encoding import not_compared
 from airflow_cdc.core.errors import CdcError, DeadlineError, SinkError, VerificationError
 from airflow_cdc.core.observation import TopicState
+from airflow_cdc.core.part import WHOLE, Part
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.report import ComparedAt, NotCompared, TableReport, Verdict, overall
@@ -44,6 +45,7 @@ from airflow_cdc.spark_apps.sides import SinkView
 from airflow_cdc.spark_apps.snapshot import staged_rows
 from airflow_cdc.spark_apps.tail import Topic
 from airflow_cdc.spark_apps.verify_core import Outcome, Reached, Subject, compare_tables
+from airflow_cdc.systems.letters import is_before
 from airflow_cdc.systems.stage import Stage
 
 if TYPE_CHECKING:
@@ -72,13 +74,19 @@ def main(settings: Mapping[str, Any]) -> Facts:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is compared: the recovery's stages, by the definitions that the source has now."""
+    """What is compared: stages, by the definitions that the source has now.
+
+    Attributes:
+        watermark: every connection to the source proves to reach its server (INV 9).
+        parts: table → the part of it that is compared; the whole of a table that is absent.
+    """
 
     epoch: int
     watermark: Watermark
     stages: Mapping[str, Stage]
     definitions: Mapping[str, TableDef]
     settings: ConnectorSettings
+    parts: Mapping[str, Part] = field(default_factory=dict)
 
     def topic(self, table: str) -> str:
         """The topic of a table."""
@@ -97,7 +105,7 @@ def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
     task = load_task(run)
     try:
         with explained(SinkError, "compare the tables", where=run.where, todo=AGAIN):
-            outcomes = _passes(run, spark, task, options)
+            outcomes = compare_passes(run, spark, task, options, _standing_doubts)
     except DeadlineError as error:
         raise VerificationError(
             f"the comparison could not be finished: {error.what}",
@@ -105,7 +113,7 @@ def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
             todo="See why the connector does not move, then clear the task verify.",
             verdict=str(Verdict.INCONCLUSIVE),
         ) from error
-    suites = check_expectations(run, spark, task, outcomes)
+    suites = check_expectations(f"{report_folder(run)}/{DATA_DOCS}", outcomes)
     reports = [make_report(outcome, suites[outcome.subject.table.full_name]) for outcome in outcomes]
     facts = keep(run, reports, list(suites.values()), round(time.monotonic() - began, 3))
     _refuse(run, reports)
@@ -136,8 +144,17 @@ def load_task(run: Run) -> Task:
     return Task(int(open_doc["epoch"]), taken, opened, captured(run, tables), connector_settings(run))
 
 
-def _passes(run: Run, spark: SparkSession, task: Task, options: Mapping[str, Any]) -> list[Outcome]:
-    """Compare; where something differs, catch up and compare once more before it is said."""
+def compare_passes(
+    run: Run,
+    spark: SparkSession,
+    task: Task,
+    options: Mapping[str, Any],
+    doubts: Callable[[Run, Outcome], tuple[str, ...]],
+) -> list[Outcome]:
+    """Compare; where something differs, catch up and compare once more before it is said.
+
+    `doubts` says what keeps a table from being MATCH whatever its rows say. Options: `passes`, `reach_seconds`.
+    """
     timeout = float(options.get("reach_seconds", REACH_SECONDS))
     outcomes: list[Outcome] = []
     for number in range(1, int(options.get("passes", PASSES)) + 1):
@@ -156,7 +173,8 @@ def _passes(run: Run, spark: SparkSession, task: Task, options: Mapping[str, Any
             )
         ]
         for outcome in outcomes:
-            outcome.doubts += _standing_doubts(run, outcome)
+            _wait_for_xa(run, outcome)
+            outcome.doubts += doubts(run, outcome)
             log.info("pass %d: %s", number, summary(outcome))
         if all(table_verdict(outcome.tally, outcome.doubts) is Verdict.MATCH for outcome in outcomes):
             break
@@ -187,13 +205,13 @@ def catch_up(
     A batch that ends inside a range which the connector repeats is not fit to be compared: it goes on (INV 18).
     """
     targets = _targets(run, task)
-    context = _context(run, spark, task, states)
+    context = apply_context(run, spark, task, states)
     results = apply_batch(context, targets, reached.ends)
     for _ in range(CATCH_UPS):
         if not any(result["behind"] for result in results.values()):
             break
         reached, states = reach(run, task, timeout)
-        context = _context(run, spark, task, states)
+        context = apply_context(run, spark, task, states)
         results = apply_batch(context, targets, reached.ends)
     for table, result in results.items():
         log.info("%s: caught up by %d records in %.1f s", table, result["records"], result["seconds"])
@@ -209,7 +227,8 @@ def _targets(run: Run, task: Task) -> list[ApplyTarget]:
     ]
 
 
-def _context(run: Run, spark: SparkSession, task: Task, states: Mapping[str, TopicState]) -> ApplyContext:
+def apply_context(run: Run, spark: SparkSession, task: Task, states: Mapping[str, TopicState]) -> ApplyContext:
+    """What an apply to the task's stages needs, with the topics as they were in `states`."""
     endpoint = run.clients.transport.endpoint
     return ApplyContext(
         spark=spark,
@@ -236,31 +255,36 @@ def _subject(
         {int(partition): int(offset) for partition, offset in result["offsets"].items()},
         reached.position,
         staged_rows(context.lake, target.stage, int(result["snapshot_id"])),
+        task.parts.get(target.table.full_name, WHOLE),
     )
 
 
 def _standing_doubts(run: Run, outcome: Outcome) -> tuple[str, ...]:
-    """What keeps a table from being MATCH whatever its rows say, and what makes a difference uncertain."""
-    name = outcome.subject.table.full_name
-    since = {(outcome.subject.topic.name, p): offset for p, offset in _fence(run, outcome).items()}
-    letters = dead_letters.unresolved(run.clients.lake, run.pipeline.name, name)
-    fresh = [letter for letter in letters if letter.offset >= since.get((letter.topic, letter.partition), 0)]
-    doubts = [f"{len(fresh)} records are in the dead-letter table"] if fresh else []
-    if outcome.tally.wrong and _xa_open(run):
-        # a prepared XA transaction is in the log and so in the sink, but not yet in the source's rows
-        outcome.tally = Tally(unsettled=outcome.tally.wrong + outcome.tally.unsettled, samples=outcome.tally.samples)
-        doubts.append("prepared XA transactions are open on the source")
-    return tuple(doubts)
-
-
-def _fence(run: Run, outcome: Outcome) -> dict[int, int]:
-    """The offsets from which this recovery applies; dead letters before them were read again with their table."""
+    """Dead letters, but for those before the fence: their rows were read again with their table."""
     fence = document.recovery(run).get("fence") or {}
-    partitions = (fence.get(outcome.subject.topic.name) or {}).get("partitions") or {}
-    return {int(partition): int(offset) for partition, offset in partitions.items()}
+    return letter_doubts(run, outcome, fence)
 
 
-def _xa_open(run: Run) -> bool:
+def letter_doubts(run: Run, outcome: Outcome, since: Mapping[str, Any]) -> tuple[str, ...]:
+    """Events of the table that were never applied, as doubts; `since` is topic → {id, partitions}, as in a fence."""
+    name = outcome.subject.table.full_name
+    letters = dead_letters.unresolved(run.clients.lake, run.pipeline.name, name)
+    fresh = [letter for letter in letters if not is_before(letter.place, since)]
+    return (f"{len(fresh)} records are in the dead-letter table",) if fresh else ()
+
+
+def _wait_for_xa(run: Run, outcome: Outcome) -> None:
+    """Leave differences open while prepared XA transactions are: they are in the log, and so in the sink, but not yet
+    in the source's rows.
+    """
+    tally = outcome.tally
+    if tally.wrong and xa_open(run):
+        outcome.tally = Tally(unsettled=tally.wrong + tally.unsettled, samples=tally.samples, keys=tally.keys)
+        outcome.doubts += ("prepared XA transactions are open on the source",)
+
+
+def xa_open(run: Run) -> bool:
+    """Whether a prepared XA transaction is open on the source, as far as this user may know."""
     try:
         return bool(run.clients.source.xa_pending())
     except CdcError:  # without the privilege it cannot be known; a difference is then what it looks like
@@ -278,12 +302,8 @@ def summary(outcome: Outcome) -> str:
     )
 
 
-def check_expectations(
-    run: Run, spark: SparkSession, task: Task, outcomes: Sequence[Outcome]
-) -> dict[str, SuiteResult]:
-    """Great Expectations over the compared snapshots; Data Docs go beside the report."""
-    del spark, task
-    folder = f"{report_folder(run)}/{DATA_DOCS}"
+def check_expectations(folder: str, outcomes: Sequence[Outcome]) -> dict[str, SuiteResult]:
+    """Great Expectations over the compared snapshots; Data Docs go to `folder` (a path or URL)."""
     checks = [(outcome.subject.sink.frame(), _expected(outcome)) for outcome in outcomes]
     if "://" not in folder:
         return {result.name: result for result in run_suites(checks, Path(folder))}

@@ -19,6 +19,7 @@ from typing import Protocol
 from pyspark.sql import functions as fn
 
 from airflow_cdc.core.digest import Leaf, LeafScheme, compare, mysql_unpushed_sql
+from airflow_cdc.core.part import WHOLE, Part
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import TableDef
 from airflow_cdc.core.types import from_read
@@ -48,20 +49,25 @@ class Reached:
 class Subject:
     """One table to compare: its snapshot S holds everything before `ends`, and `position` lies before them.
 
-    `rows` of S need only be about right: they size the leaves.
+    `topic` None: no events are looked at. `rows` of S need only be about right: they size the leaves. `part`: only these rows are compared; a table without a
+    key is always compared whole.
     """
 
     table: TableDef
     sink: SinkView
-    topic: Topic
+    topic: Topic | None
     ends: Mapping[int, int]
     position: Watermark
     rows: int = 0
+    part: Part = WHOLE
 
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """Both digests of a table, and the keys whose columns outside the digest differ."""
+    """Both digests of a table, and the keys whose columns outside the digest differ.
+
+    `totals`: all rows of source and sink, where only a part of them was digested.
+    """
 
     subject: Subject
     view: SourceView
@@ -69,6 +75,7 @@ class Scanned:
     source: Mapping[int, Leaf]
     sink: Mapping[int, Leaf]
     others: frozenset[str]
+    totals: tuple[int, int] = (0, 0)
 
     @property
     def unequal(self) -> tuple[int, ...]:
@@ -78,7 +85,7 @@ class Scanned:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a comparison found. `source_rows` and `sink_rows` both as of the compared ends."""
+    """What a comparison found. `source_rows` and `sink_rows` both as of the compared ends, of the whole table."""
 
     subject: Subject
     tally: Tally = field(default_factory=Tally)
@@ -88,6 +95,12 @@ class Outcome:
     leaves_rechecked: int = 0
     in_flight: int = 0
     doubts: tuple[str, ...] = ()
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the row counts prove that rows differ outside the part that was compared."""
+        gap = self.source_rows - self.sink_rows
+        return not self.subject.part.whole and gap != self.tally.missing - self.tally.ghosts
 
 
 class Judgement(Protocol):
@@ -164,13 +177,15 @@ def _another_round(
 
 def scan(source: MySqlSource, init: str, subject: Subject, view: SourceView) -> Scanned:
     """Digest both sides at once, and compare the columns outside the digest for all rows (INV 25)."""
-    table = subject.table
-    scheme = view.scheme(table, subject.rows)
+    table, part = subject.table, subject.part
+    scheme = part.scheme or view.scheme(table, subject.rows)
     with ThreadPoolExecutor(1) as beside:
-        digesting = beside.submit(view.leaves, table, scheme)
-        sink = subject.sink.leaves(table, scheme)
+        digesting = beside.submit(view.leaves, table, scheme, part)
+        sink = subject.sink.leaves(table, scheme, part)
         others = other_columns(source, init, subject) if unpushed(table) else frozenset()
-        scanned = Scanned(subject, view, scheme, digesting.result(), sink, others)
+        ours = digesting.result()
+        totals = (0, 0) if part.whole else (view.count(table), subject.sink.count())
+        scanned = Scanned(subject, view, scheme, ours, sink, others, totals)
     log.info(
         "%s: %d leaves, %d differ before what is in flight is taken out",
         table.full_name,
@@ -182,12 +197,12 @@ def scan(source: MySqlSource, init: str, subject: Subject, view: SourceView) -> 
 
 def other_columns(source: MySqlSource, init: str, subject: Subject) -> frozenset[str]:
     """Key texts of rows whose columns outside the digest are not alike, all rows compared."""
-    table, spark = subject.table, subject.sink.spark
+    table, spark, part = subject.table, subject.sink.spark, subject.part
     names = unpushed(table)
-    raw = query_frame(spark, jdbc_options(source, init), f"({mysql_unpushed_sql(table)}) AS cdc_rest")
+    raw = query_frame(spark, jdbc_options(source, init), f"({mysql_unpushed_sql(table, part.mysql)}) AS cdc_rest")
     values = (f"{from_read(table.column(name))} AS x{at}" for at, name in enumerate(names))
     ours = raw.selectExpr("key_text", *values).withColumn("copies", fn.lit(1))
-    theirs = subject.sink.images_frame(table).drop("h").withColumn("copies", fn.lit(-1))
+    theirs = subject.sink.images_frame(table, part).drop("h").withColumn("copies", fn.lit(-1))
     grouped = ours.unionByName(theirs).groupBy("key_text", *(f"x{at}" for at in range(len(names))))
     differ = grouped.agg(fn.sum("copies").alias("copies")).where("copies <> 0").select("key_text").distinct()
     return frozenset(str(row[0]) for row in differ.collect())

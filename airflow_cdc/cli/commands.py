@@ -21,7 +21,7 @@ from airflow_cdc.core.errors import CdcError, UnknownStateError, UsageError
 from airflow_cdc.core.observation import Observation
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.report import RecoveryReport
-from airflow_cdc.core.strategy import make_plan
+from airflow_cdc.core.strategy import Plan, make_plan
 from airflow_cdc.flows.doctor import Check, doctor_installation, doctor_pipeline
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.operators.base import open_run
@@ -32,7 +32,11 @@ PACKAGE = Path(airflow_cdc.__file__).parent
 STUB_NAME = "cdc_dags.py"
 STUB = '''"""Shows Airflow every DAG of airflow-provider-cdc."""
 from airflow_cdc.dags.cdc_apply import *
+from airflow_cdc.dags.cdc_backfill import *
+from airflow_cdc.dags.cdc_nightly import *
 from airflow_cdc.dags.cdc_recovery import *
+from airflow_cdc.dags.cdc_repair import *
+from airflow_cdc.dags.cdc_watch import *
 '''
 
 
@@ -105,17 +109,26 @@ def _seen(args: Namespace) -> tuple[Observation, Diagnosis]:
 def diagnose(args: Namespace) -> int:
     """0 healthy, 3 unknown, 1 any other problem."""
     observation, diagnosis = _seen(args)
-    data = {"pipeline": args.pipeline, "taken_at": observation.taken_at, **diagnosis.to_json()}
+    made = make_plan(diagnosis, observation.pipeline.policy, observation)
+    taken = {"pipeline": args.pipeline, "taken_at": observation.taken_at}
+    data = {**taken, **diagnosis.to_json(), "plan": made.to_json()}
     emit(
         args,
         data,
         pairs(
             {"pipeline": args.pipeline, "problem": diagnosis.code, "meaning": diagnosis.description}
             | dict(diagnosis.evidence)
-            | {"strategies": ", ".join(diagnosis.strategies), "runbook": diagnosis.runbook}
+            | {"plan": f"refused: {made.reason}" if made.refused else f"{made.strategy}: {made.reason}"}
+            | {"data loss": made.data_loss, "reading takes": _duration(made), "runbook": diagnosis.runbook}
         ),
     )
     return diagnosis.exit_status
+
+
+def _duration(made: Plan) -> str:
+    known = "not known" if made.seconds is None else f"{made.seconds:.0f} s, as the last time"
+    fits = {True: "; the log is kept longer", False: "; THE LOG IS NOT KEPT THAT LONG", None: ""}[made.fits_retention]
+    return f"{known}{fits}"
 
 
 @command

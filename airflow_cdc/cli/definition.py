@@ -9,7 +9,9 @@ from airflow.cli.cli_config import ARG_VERBOSE, ActionCommand, Arg, CLICommand, 
 
 COMMANDS = "airflow_cdc.cli.commands"
 OFFSETS = "airflow_cdc.cli.offsets"
+OUTLOOK = "airflow_cdc.cli.outlook"
 LETTERS = "airflow_cdc.cli.dead_letters"
+REPAIR = "airflow_cdc.cli.repair"
 
 _arg = cast("Callable[..., Arg]", Arg)  # Airflow leaves it untyped
 
@@ -27,15 +29,17 @@ ARG_STRATEGY = _arg(("--strategy",), default="auto", help="Strategy to take (def
 ARG_APPROVE = _arg(
     ("--yes",), action="store_true", help="Approve the plan in advance, even if it loses or removes rows"
 )
+ARG_DRY_RUN = _arg(("--dry-run",), action="store_true", help="Only name the rows that would be written and deleted")
 ARG_SURE = _arg(("--yes",), action="store_true", help="Do not ask for confirmation")
 ARG_WAIT = _arg(("--wait",), action="store_true", help="Wait for the run to end and report how it went")
 ARG_TIMEOUT = _arg(("--timeout",), type=float, default=21600.0, help="Seconds to wait at most (default: 21600)")
+ARG_SECONDS = _arg(("--seconds",), type=float, default=7200.0, help="Let go after so long (default: 7200)")
 ARG_NOTE = _arg(("--note",), default="", help="Why; kept in the report")
 ARG_RUN_ID = _arg(("--run-id",), default=None, help="Run (default: the newest with a report)")
 ARG_FILE = _arg(("--file",), default=None, help="File to write (default: beside the pipeline's reports)")
-ARG_BACKUP_FILE = _arg(("file",), help="A file that `offset backup` wrote")
+ARG_BACKUP_FILE = _arg(("file",), nargs="?", help="A file that `offset backup` wrote (default: before the last move)")
 ARG_VALUE = _arg(("value",), help="The new offset as a JSON object")
-ARG_STUB = _arg(("--stub",), default=None, help="Write a DAG file of three lines into this folder instead")
+ARG_STUB = _arg(("--stub",), default=None, help="Write a small DAG file into this folder instead")
 
 PLAIN = (ARG_OUTPUT, ARG_REGISTRY, ARG_VERBOSE)
 
@@ -81,6 +85,11 @@ def get_cdc_cli_commands() -> list[CLICommand]:
                 _action("pipelines", "List the pipelines of the registry"),
                 _action("diagnose", "Say what is wrong with a pipeline; changes nothing", ARG_PIPELINE),
                 _action("plan", "Say what a recovery would do; changes nothing", ARG_PIPELINE, ARG_STRATEGY),
+                _action("forecast", "Say how long the stored position stays available", ARG_PIPELINE, module=OUTLOOK),
+                _action(
+                    "hold", "Keep the log from being purged until Ctrl-C", ARG_PIPELINE, ARG_SECONDS, module=OUTLOOK
+                ),
+                _action("explain", "Name the problem in a log that is piped in", module=OUTLOOK),
                 _action(
                     "recover",
                     "Trigger the DAG cdc_recovery",
@@ -93,6 +102,18 @@ def get_cdc_cli_commands() -> list[CLICommand]:
                     ARG_NOTE,
                 ),
                 _action("verify", "Show what the last recovery proved, table by table", ARG_PIPELINE, ARG_RUN_ID),
+                _action(
+                    "repair",
+                    "Rewrite the rows that differ from the source (DAG cdc_repair)",
+                    ARG_PIPELINE,
+                    ARG_TABLES,
+                    ARG_DRY_RUN,
+                    ARG_APPROVE,
+                    ARG_WAIT,
+                    ARG_TIMEOUT,
+                    ARG_NOTE,
+                    module=REPAIR,
+                ),
                 _offset(),
                 _dead_letters(),
                 _action("init", "Write a first pipelines.yaml, and say how Airflow finds the DAGs", ARG_STUB),

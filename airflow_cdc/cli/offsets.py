@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+import getpass
 import json
+import socket
 import sys
 from argparse import Namespace
 from collections.abc import Mapping
-from getpass import getuser
 from pathlib import Path
 from typing import Any
 
 from airflow_cdc.cli import reports
 from airflow_cdc.cli.run import command, emit, pairs, run_of
 from airflow_cdc.core.errors import UsageError
-from airflow_cdc.flows import offset as flow
-from airflow_cdc.flows.captured import settings as connector_settings
+from airflow_cdc.flows.move import last_before, move, stored
 from airflow_cdc.flows.run import Run, now_iso
-
-LEASE_SECONDS = 300
 
 
 @command
@@ -38,7 +36,7 @@ def backup(args: Namespace) -> int:
     """Write the offset that the connector reads from to a file."""
     run = run_of(args)
     taken = now_iso()
-    kept = {"pipeline": run.pipeline.name, "connector": run.pipeline.connector.name, "taken_at": taken, **_mine(run)}
+    kept = {"pipeline": run.pipeline.name, "connector": run.pipeline.connector.name, "taken_at": taken, **stored(run)}
     path = _target(args, taken)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(kept, indent=2) + "\n")
@@ -57,63 +55,38 @@ def _target(args: Namespace, taken: str) -> Path:
 
 @command
 def restore(args: Namespace) -> int:
-    """Write a backup back, as the transaction of `set`."""
-    kept = _object(_text(args.file), args.file)
-    if kept.get("connector") is None or not isinstance(kept.get("offset"), Mapping):
-        raise UsageError(
-            "this is not an offset backup", where=args.file, todo="Name a file that `offset backup` wrote."
-        )
+    """Put a backup back, or without a file what stood before the last move, as the transaction of `set`."""
     run = run_of(args)
+    return _write(args, run, _kept(args.file, run) if args.file else last_before(run))
+
+
+def _kept(file: str, run: Run) -> dict[str, Any]:
+    kept = _object(_text(file), file)
+    if kept.get("connector") is None or not isinstance(kept.get("offset"), Mapping):
+        raise UsageError("this is not an offset backup", where=file, todo="Name a file that `offset backup` wrote.")
     if kept["connector"] != run.pipeline.connector.name:
         raise UsageError(
-            f"the backup is of connector {kept['connector']!r}", where=args.file, todo="Name one of this pipeline."
+            f"the backup is of connector {kept['connector']!r}", where=file, todo="Name one of this pipeline."
         )
-    return _write(args, run, kept["offset"])
+    return dict(kept["offset"])
 
 
 @command
 def set_offset(args: Namespace) -> int:
-    """Stop the connector, back up → validate → write → read back → compare, and leave it stopped."""
+    """Stop the connector, validate against the live source → compare → write → read back, and leave it stopped."""
     return _write(args, run_of(args), _object(args.value, "argument value"))
 
 
 def _write(args: Namespace, run: Run, value: Mapping[str, Any]) -> int:
     """The connector stays stopped: what it skips or repeats from here is for a person to judge."""
-    before = _mine(run)
+    before = stored(run)
     _confirmed(args, run, before["offset"], value)
-    control = run.clients.control
-    if control.state()["recovery"]:
-        raise UsageError(
-            "a recovery is open, and its offset is its own", where=run.where, todo="Finish the recovery first."
-        )
-    owner = f"offset {now_iso()}"
-    control.acquire(owner, LEASE_SECONDS)
-    try:
-        control.audit(getuser(), "offset", before["offset"], dict(value))
-        run.clients.connector.stop(run.pipeline.connector.name)
-        flow.write(run, before["partition"], before["offset"], value)
-    finally:
-        control.release(owner)
-    emit(
-        args,
-        {"before": before["offset"], "after": dict(value)},
-        pairs({"before": before["offset"], "after": dict(value)}),
-    )
-    name = run.pipeline.connector.name
-    print(
-        f"connector {name} is STOPPED; `airflow cdc recover {args.pipeline} --strategy restart` starts it",
-        file=sys.stderr,
-    )
+    done = move(run, value, who=f"{getpass.getuser()}@{socket.gethostname()}", shown=before["offset"])
+    emit(args, done, pairs(done))
+    name, again = run.pipeline.connector.name, f"airflow cdc recover {args.pipeline} --strategy restart"
+    print(f"connector {name} is STOPPED; `{again}` starts it", file=sys.stderr)
+    print(f"`airflow cdc offset restore {args.pipeline}` puts back what stood before", file=sys.stderr)
     return 0
-
-
-def _mine(run: Run) -> dict[str, Any]:
-    """Partition and value of the offset of this pipeline's connector."""
-    prefix = connector_settings(run).prefix
-    stored = run.clients.connector.offsets(run.pipeline.connector.name)
-    mine = [entry for entry in stored if entry["partition"].get("server") == prefix]
-    found = mine[0] if mine else {"partition": {"server": prefix}, "offset": None}
-    return {"partition": found["partition"], "offset": found["offset"]}
 
 
 def _confirmed(args: Namespace, run: Run, before: Any, after: Any) -> None:

@@ -30,15 +30,28 @@ def folder(pipeline: str, run_id: str = "") -> str:
 
 def load(pipeline: str, run_id: str) -> RecoveryReport | None:
     """The report of a run, or None if it has none. Raises CdcError when it can't be read."""
-    location = f"{folder(pipeline, run_id)}/{FILE}"
+    found = load_json(pipeline, run_id, FILE)
+    try:
+        return None if found is None else RecoveryReport.from_json(found)
+    except (CdcError, *MALFORMED) as error:
+        raise _unreadable(error, f"{folder(pipeline, run_id)}/{FILE}") from error
+
+
+def load_json(pipeline: str, run_id: str, name: str) -> Any:
+    """A JSON file beside the report of a run, or None if there is none. Raises CdcError when it can't be read."""
+    location = f"{folder(pipeline, run_id)}/{name}"
     files = _files(location)
     if not files.exists(location):
         return None
     try:
         with files.open(location, "r") as source:
-            return RecoveryReport.from_json(json.load(source))
-    except (CdcError, *MALFORMED) as error:
-        raise CdcError(f"the report can't be read: {type(error).__name__}", where=location) from error
+            return json.load(source)
+    except ValueError as error:
+        raise _unreadable(error, location) from error
+
+
+def _unreadable(error: Exception, location: str) -> CdcError:
+    return CdcError(f"the report can't be read: {type(error).__name__}", where=location)
 
 
 def newest(pipeline: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Trigger cdc_recovery from the command line, and wait for its end."""
+"""Trigger a DAG from the command line, and wait for its end."""
 
 from __future__ import annotations
 
@@ -54,12 +54,14 @@ def start(dag_id: str, asked: Mapping[str, Any]) -> str:
     return str(made["dag_run_id"])
 
 
-def wait(run_id: str, timeout: float, *, progress: Callable[[str], None], interval: float = 1.0) -> Ended:
+def wait(
+    run_id: str, timeout: float, *, progress: Callable[[str], None], interval: float = 1.0, dag_id: str = DAG_ID
+) -> Ended:
     """Wait until the run has ended, telling each change of a task's state. Raises DeadlineError."""
     told: dict[str, str] = {}
 
     def probe() -> Ended | None:
-        seen = look(run_id)
+        seen = look(run_id, dag_id)
         for task, state in seen.tasks.items():
             if told.get(task) != state and state not in QUIET:
                 progress(f"{task}: {state}")
@@ -69,16 +71,16 @@ def wait(run_id: str, timeout: float, *, progress: Callable[[str], None], interv
     return poll_until(probe, timeout=timeout, interval=interval, what=f"the end of run {run_id}")
 
 
-def look(run_id: str) -> Ended:
+def look(run_id: str, dag_id: str = DAG_ID) -> Ended:
     """The states of the run and its tasks now, in the order in which the tasks started."""
     from airflow.models.dagrun import DagRun
     from airflow.utils.session import create_session
     from sqlalchemy import select
 
     with create_session() as session:
-        run = session.scalar(select(DagRun).where(DagRun.dag_id == DAG_ID, DagRun.run_id == run_id))
+        run = session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
         if run is None:
-            raise UsageError(f"there is no run {run_id}", where=f"DAG {DAG_ID}")
+            raise UsageError(f"there is no run {run_id}", where=f"DAG {dag_id}")
         tasks = sorted(
             run.get_task_instances(session=session), key=lambda ti: (ti.start_date is None, str(ti.start_date))
         )

@@ -188,7 +188,7 @@ class ConnectorSettings:
             schema_topic=None if _false(cfg.get("include.schema.changes", "true")) else prefix,
             history_topic=cfg.get("schema.history.internal.kafka.topic"),
             history_bootstrap=cfg.get("schema.history.internal.kafka.bootstrap.servers", ""),
-            healing=_healing(cfg),
+            healing=healing_settings(cfg),
         )
 
     @property
@@ -387,7 +387,8 @@ def _refuse_column(setting: str, table: TableDef, column: str) -> NoReturn:
     )
 
 
-def _healing(cfg: Mapping[str, str]) -> tuple[str, ...]:
+def healing_settings(cfg: Mapping[str, str]) -> tuple[str, ...]:
+    """Settings with which a connector hides a gap instead of failing (INV 5), as `name=value`."""
     hits = (
         f"{k}={v}"
         for k, v in cfg.items()

@@ -2,39 +2,42 @@
 
 Verdicts, not booleans. The first row (by priority) whose predicate returns evidence is the diagnosis.
 A row that says "lost" rests on facts of the server, never on the connector's state or trace alone.
+The predicates stand in core/problems_*.py, by subject.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from airflow_cdc.core.errors import CdcError
-from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.observation import (
-    ConnectorFacts,
-    ControlFacts,
-    Observation,
-    SinkFacts,
-    SinkTableFacts,
-    SourceFacts,
-    Unknown,
-)
-from airflow_cdc.core.offset import MySqlOffset
+from airflow_cdc.core import problems_connector as connector
+from airflow_cdc.core import problems_sink as sink
+from airflow_cdc.core import problems_source as source
+from airflow_cdc.core import problems_transport as transport
+from airflow_cdc.core.evidence import Evidence, trace_excerpt
+from airflow_cdc.core.observation import Observation
 
-Evidence: TypeAlias = dict[str, str]
+__all__ = ["PROBLEMS", "Diagnosis", "Evidence", "Problem", "diagnose", "trace_excerpt"]
+
 Predicate: TypeAlias = Callable[[Observation], Evidence | None]
 
-_REQUIRED = ("source", "connector", "transport", "control")
 _RUNBOOKS = "docs/problems.md"
-_STILL = frozenset({"STOPPED", "PAUSED"})
-_SETTLED = frozenset({"RUNNING", "FAILED", "STOPPED", "PAUSED"})
-_SECRET = re.compile(
-    r"(?i)((?:password|passwd|pwd|secret|token|credential)[\w.\-]*[\"']?\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s,;&)]+)"
+_SNAPSHOT = ("full_snapshot",)
+_WARNING = ("none",)  # nothing is lost yet: what is to be done is for a person
+_ABOUT_POSITION = frozenset(
+    {
+        "GTID_PURGED",
+        "POSITION_AHEAD",
+        "SOURCE_CHANGED",
+        "BINLOG_PURGED",
+        "POSITION_PAST_END",
+        "POSITION_MID_EVENT",
+        "GTID_MODE_MISMATCH",
+        "GTID_NOT_CONTAINED",
+        "GTID_MISSING_IN_OFFSET",
+    }
 )
-_URL_SECRET = re.compile(r"(://[^\s:/@]+:)[^\s@/]+@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ class Problem:
     @property
     def runbook(self) -> str:
         """Where a person reads what to do."""
-        return f"{_RUNBOOKS}#{self.code.lower()}"
+        return runbook(self.code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,375 +97,300 @@ class Diagnosis:
 
 def diagnose(obs: Observation, problems: Iterable[Problem] | None = None) -> Diagnosis:
     """The first row of `problems` (default: PROBLEMS) that holds for the observation."""
-    rows = sorted(PROBLEMS if problems is None else problems, key=lambda row: row.priority)
-    for row in rows:
-        evidence = row.predicate(obs)
-        if evidence is not None:
-            return Diagnosis(row.code, row.description, evidence, row.strategies, row.runbook)
-    return Diagnosis("UNKNOWN", "No rule fits what was read.", {"read at": obs.taken_at}, (), f"{_RUNBOOKS}#unknown")
+    found = _first(obs, PROBLEMS if problems is None else problems)
+    if found is not None:
+        return found
+    return Diagnosis("UNKNOWN", "No rule fits what was read.", {"read at": obs.taken_at}, (), runbook("UNKNOWN"))
 
 
-def trace_excerpt(trace: str, limit: int = 800) -> str:
-    """The first line of a stack trace and its causes, without secrets, at most `limit` characters."""
-    lines = [line.strip() for line in trace.splitlines() if line.strip()]
-    telling = lines[:1] + [line for line in lines[1:] if line.startswith("Caused by:")]
-    text = " | ".join(dict.fromkeys(telling))
-    text = _URL_SECRET.sub(r"\1***@", _SECRET.sub(r"\1***", text))
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+def _first(obs: Observation, problems: Iterable[Problem]) -> Diagnosis | None:
+    for row in sorted(problems, key=lambda row: row.priority):
+        found = row.predicate(obs)
+        if found is not None:
+            return Diagnosis(row.code, row.description, found, row.strategies, row.runbook)
+    return None
 
 
-# ---- the rows' predicates ----------------------------------------------------------------------
+def position_fault(obs: Observation) -> Diagnosis | None:
+    """What is wrong with the stored position alone, by facts of the server; None if a connector can read on from it."""
+    return _first(obs, (row for row in PROBLEMS if row.code in _ABOUT_POSITION or row.predicate is sink.unread))
 
 
-def _recovery_open(obs: Observation) -> Evidence | None:
-    control = obs.control
-    if not isinstance(control, ControlFacts) or not control.recovery:
-        return None
-    shown = ("run_id", "opened_at", "problem", "strategy", "tables")
-    told = {key: str(control.recovery[key]) for key in shown if key in control.recovery}
-    return _evidence(obs, "control table", {"epoch": control.epoch, **told})
+def runbook(code: str) -> str:
+    """Where a person reads what to do about a problem."""
+    return f"{_RUNBOOKS}#{code.lower()}"
 
 
-def _unread(obs: Observation) -> Evidence | None:
-    unread = {part: f"could not be read: {why}" for part, why in obs.unknowns.items() if part in _REQUIRED}
-    if fault := _offset_fault(obs):
-        unread["offset"] = fault
-    return _evidence(obs, "observation", unread) if unread else None
-
-
-def _gtid_purged(obs: Observation) -> Evidence | None:
-    source, offset = _source(obs), _offset(obs)
-    if source is None or offset is None or not offset.gtids:
-        return None
-    executed, purged = source.gtid_executed, source.gtid_purged
-    if executed is None or purged is None or not offset.gtids.issubset(executed):
-        return None
-    missing = purged - offset.gtids
-    return None if missing.is_empty else _gtid_evidence(obs, source, offset.gtids, purged=purged, missing=missing)
-
-
-def _binlog_purged(obs: Observation) -> Evidence | None:
-    source, offset = _source(obs), _offset(obs)
-    if source is None or offset is None or offset.gtids or not source.binlog_files:
-        return None
-    listed = {file.name for file in source.binlog_files}
-    older = offset.position.comparable(source.current) and offset.position < source.current
-    return _file_evidence(obs, source, offset) if older and offset.file not in listed else None
-
-
-def _not_on_server(obs: Observation) -> Evidence | None:
-    return None if _streams(obs) else _ahead_of_server(obs)
-
-
-def _streams_elsewhere(obs: Observation) -> Evidence | None:
-    """A connector that streams has a server that knows its position; then we look at another one.
-
-    Behind a proxy the facts may come from a lagging replica, so this is no ground for a new snapshot.
-    """
-    return _ahead_of_server(obs) if _streams(obs) and not _ahead_by_a_moment(obs) else None
-
-
-def _ahead_by_a_moment(obs: Observation) -> bool:
-    """True if the offset only holds what this server may have committed after its facts were read."""
-    source, offset = _source(obs), _offset(obs)
-    if source is None or offset is None:
-        return False
-    if not offset.gtids:
-        return offset.position.comparable(source.current) and offset.position >= source.current
-    executed = source.gtid_executed or GtidSet()
-    last = {(uuid, tag): intervals[-1][1] for uuid, tag, intervals in executed.items}
-    unseen = (offset.gtids - executed).items
-    return all(uuid == source.server_uuid and iv[0][0] > last.get((uuid, tag), 0) for uuid, tag, iv in unseen)
-
-
-def _ahead_of_server(obs: Observation) -> Evidence | None:
-    source, offset = _source(obs), _offset(obs)
-    if source is None or offset is None:
-        return None
-    return _gtids_not_on_server(obs, source, offset) if offset.gtids else _file_not_on_server(obs, source, offset)
-
-
-def _gtids_not_on_server(obs: Observation, source: SourceFacts, offset: MySqlOffset) -> Evidence | None:
-    executed = source.gtid_executed or GtidSet()
-    stored = offset.gtids or GtidSet()
-    unseen = stored - executed
-    return None if unseen.is_empty else _gtid_evidence(obs, source, stored, executed=executed, unseen=unseen)
-
-
-def _file_not_on_server(obs: Observation, source: SourceFacts, offset: MySqlOffset) -> Evidence | None:
-    sizes = {file.name: file.size for file in source.binlog_files}
-    if offset.file in sizes:
-        # the size of the newest file is of an earlier moment than its current position
-        end = max(sizes[offset.file], source.current.pos if source.current.file == offset.file else 0)
-        return _file_evidence(obs, source, offset) if offset.pos > end else None
-    return None if _binlog_purged(obs) else _file_evidence(obs, source, offset)
-
-
-def _sink_unknown(obs: Observation) -> Evidence | None:
-    if not isinstance(obs.sink, Unknown):
-        return None
-    return _evidence(obs, "observation", {"sink": f"could not be read: {obs.sink.reason}"})
-
-
-def _new_pipeline(obs: Observation) -> Evidence | None:
-    tables = _tables(obs)
-    if tables is None or not _has_no_offset(obs) or any(facts.stamp for facts in tables.values()):
-        return None
-    return {**_offset_evidence(obs), **_stamp_evidence(obs, tables)}
-
-
-def _offset_missing(obs: Observation) -> Evidence | None:
-    tables = _tables(obs)
-    if tables is None or not _has_no_offset(obs) or not any(facts.stamp for facts in tables.values()):
-        return None
-    return {**_offset_evidence(obs), **_stamp_evidence(obs, tables)}
-
-
-def _connector_failed(obs: Observation) -> Evidence | None:
-    connector = obs.connector
-    if not isinstance(connector, ConnectorFacts):
-        return None
-    failed = [task for task in connector.tasks if task.state == "FAILED"]
-    if not failed and connector.state != "FAILED":
-        return None
-    traces = {f"task {task.id} trace": trace_excerpt(task.trace) or "none given" for task in failed}
-    return _evidence(obs, "connector status", {**_states(connector), **traces})
-
-
-def _connector_stopped(obs: Observation) -> Evidence | None:
-    connector = obs.connector
-    if not isinstance(connector, ConnectorFacts) or connector.state not in _STILL:
-        return None
-    return _evidence(obs, "connector status", _states(connector))
-
-
-def _unsettled(obs: Observation) -> Evidence | None:
-    connector = obs.connector
-    if not isinstance(connector, ConnectorFacts):
-        return None
-    states = {connector.state, *(task.state for task in connector.tasks)}
-    if connector.tasks and states <= _SETTLED:
-        return None
-    return _evidence(obs, "connector status", _states(connector))
-
-
-def _control_behind(obs: Observation) -> Evidence | None:
-    return _epochs(obs, lambda stamp, control: stamp > control)
-
-
-def _stamp_behind(obs: Observation) -> Evidence | None:
-    return _epochs(obs, lambda stamp, control: stamp < control)
-
-
-def _epochs(obs: Observation, differs: Callable[[int, int], bool]) -> Evidence | None:
-    tables, control = _tables(obs), obs.control
-    if tables is None or not isinstance(control, ControlFacts):
-        return None
-    epochs = {name: facts.stamp.epoch for name, facts in tables.items() if facts.stamp}
-    stamps = {f"stamp of {name}": f"epoch {e}" for name, e in epochs.items() if differs(e, control.epoch)}
-    return _evidence(obs, "sink and control", {"control": f"epoch {control.epoch}", **stamps}) if stamps else None
-
-
-def _table_added(obs: Observation) -> Evidence | None:
-    tables = _tables(obs)
-    if tables is None or obs.pipeline.sink.writer != "cdc_apply":  # other writers leave no stamps
-        return None
-    bare = {name: tables.get(name, SinkTableFacts(exists=False)) for name in obs.pipeline.source.tables}
-    bare = {name: facts for name, facts in bare.items() if not facts.stamp}
-    return _stamp_evidence(obs, bare) if bare else None
-
-
-def _healthy(obs: Observation) -> Evidence | None:
-    source, connector = _source(obs), obs.connector
-    if source is None or not isinstance(connector, ConnectorFacts) or obs.unknowns:
-        return None
-    return {**_evidence(obs, "connector status", _states(connector)), **_offset_evidence(obs)}
-
-
+# In the order in which they are judged: first what must not be overlooked, then what could not be read, then what the
+# server's own facts prove, then the connector, the transport and the sink, and last what only warns.
 PROBLEMS: tuple[Problem, ...] = (
     Problem(
         "RECOVERY_OPEN",
         10,
         "A recovery was begun and is not finished: its tables are not all published.",
-        _recovery_open,
+        sink.recovery_open,
         ("finish",),
     ),
-    Problem("UNKNOWN", 20, "Something that decides could not be read, so nothing is concluded.", _unread, ()),
+    Problem("UNKNOWN", 20, "Something that decides could not be read, so nothing is concluded.", sink.unread, ()),
     Problem(
         "UNKNOWN",
         21,
         "A sink table is of a later epoch than the control table, which was lost or put back.",
-        _control_behind,
+        sink.control_behind,
+        (),
+    ),
+    Problem(
+        "SOURCE_MISCONFIGURED",
+        25,
+        "The source keeps no binary log.",
+        source.log_off,
         (),
     ),
     Problem(
         "GTID_PURGED",
         30,
         "Transactions that the connector has not read were purged from the source's binlog.",
-        _gtid_purged,
-        ("full_snapshot",),
+        transport.with_ddl(source.gtid_purged),
+        ("replica_detour", "full_snapshot"),
+    ),
+    Problem(
+        "POSITION_AHEAD",
+        31,
+        "The stored file is newer than any on the server: it was reset, rebuilt or restored from a backup.",
+        transport.with_ddl(source.position_ahead),
+        _SNAPSHOT,
+    ),
+    Problem(
+        "SOURCE_CHANGED",
+        32,
+        "Another server answers than the one the position was taken on; the same file names mean something else there.",
+        transport.with_ddl(source.source_changed),
+        _SNAPSHOT,
     ),
     Problem(
         "BINLOG_PURGED",
-        31,
+        33,
         "The binlog file at which the connector would read on was purged from the source.",
-        _binlog_purged,
-        ("full_snapshot",),
+        transport.with_ddl(source.binlog_purged),
+        _SNAPSHOT,
     ),
     Problem(
-        "POSITION_NOT_ON_SERVER",
-        32,
-        "The stored position was never reached by this server: it was replaced, reset or restored.",
-        _not_on_server,
-        ("full_snapshot",),
+        "POSITION_PAST_END",
+        34,
+        "The stored position is beyond the end of its file: the server lost what the connector has read.",
+        transport.with_ddl(source.position_past_end),
+        ("resume_next_file", "full_snapshot"),
+    ),
+    Problem(
+        "POSITION_MID_EVENT",
+        35,
+        "No whole event begins at the stored position: the file was cut, or is another one.",
+        transport.with_ddl(source.position_mid_event),
+        ("resume_next_file", "full_snapshot"),
+    ),
+    Problem(
+        "GTID_MODE_MISMATCH",
+        36,
+        "The stored offset counts by GTID and the server writes transactions without any.",
+        source.gtid_mode_mismatch,
+        (),
+    ),
+    Problem(
+        "GTID_NOT_CONTAINED",
+        37,
+        "The stored set holds transactions that this server does not have: a lagging replica was promoted, or it was restored.",
+        transport.with_ddl(source.gtid_not_contained),
+        ("translate_gtid", "full_snapshot"),
     ),
     Problem(
         "UNKNOWN",
-        33,
+        38,
         "The connector streams from a position that this server has not reached: another server answers.",
-        _streams_elsewhere,
+        source.streams_elsewhere,
         (),
     ),
-    Problem("UNKNOWN", 35, "The sink could not be read, so the pipeline is not known to be whole.", _sink_unknown, ()),
+    Problem(
+        "DDL_IN_GAP",
+        39,
+        "A table was changed and the connector did not notice: it decodes rows with an old definition.",
+        transport.ddl_in_gap,
+        _SNAPSHOT,
+    ),
+    Problem(
+        "UNKNOWN",
+        40,
+        "The sink or the table definitions could not be read, so the pipeline is not known to be whole.",
+        sink.rest_unread,
+        (),
+    ),
+    Problem(
+        "OFFSET_AMBIGUOUS",
+        41,
+        "The connector has more than one stored offset, and they differ.",
+        connector.offset_ambiguous,
+        (),
+    ),
     Problem(
         "NEW_PIPELINE",
-        40,
+        42,
         "Nothing was copied yet: the connector has no offset and no sink table has a stamp.",
-        _new_pipeline,
-        ("full_snapshot",),
+        sink.new_pipeline,
+        _SNAPSHOT,
     ),
     Problem(
         "OFFSET_MISSING",
-        41,
+        43,
         "The connector has lost its offset: the sink was filled before, and where to read on is not known.",
-        _offset_missing,
-        ("full_snapshot",),
+        sink.offset_missing,
+        _SNAPSHOT,
     ),
     Problem(
-        "CONNECTOR_FAILED",
+        "GTID_MISSING_IN_OFFSET",
+        44,
+        "The server counts by GTID and the stored offset has none: the connector would start at the oldest transaction.",
+        source.gtid_missing_in_offset,
+        _SNAPSHOT,
+    ),
+    Problem(
+        "SNAPSHOT_INTERRUPTED",
+        45,
+        "The connector ended while it copied its tables.",
+        connector.snapshot_interrupted,
+        _SNAPSHOT,
+    ),
+    Problem(
+        "SCHEMA_HISTORY_MISSING",
+        46,
+        "The table definitions that the connector decodes with are gone, all or in part.",
+        transport.schema_history_missing,
+        _SNAPSHOT,
+    ),
+    Problem(
+        "SOURCE_MISCONFIGURED",
+        47,
+        "The source's log does not hold whole rows.",
+        source.rows_misconfigured,
+        (),
+    ),
+    Problem(
+        "DUPLICATE_SERVER_ID",
         50,
-        "The connector has failed, while the source still holds everything from its position on.",
-        _connector_failed,
+        "Another client reads the log under the connector's server id, and the server cuts one of them off.",
+        connector.duplicate_server_id,
+        (),
+    ),
+    Problem(
+        "TRANSPORT_MISCONFIGURED",
+        51,
+        "A topic refuses the events of a table.",
+        transport.compacted_keyless,
+        (),
+    ),
+    Problem(
+        "CONNECTOR_FAILED_TRANSIENT",
+        52,
+        "The connector failed because a connection was cut; the source still holds everything from its position on.",
+        source.with_risk(connector.failed_transient),
         ("restart",),
     ),
     Problem(
-        "CONNECTOR_STOPPED",
-        51,
-        "The connector was stopped or paused; nothing is captured until it is resumed.",
-        _connector_stopped,
+        "CONNECTOR_FAILED",
+        53,
+        "The connector has failed for a reason that a restart meets again; the source still holds everything.",
+        source.with_risk(connector.connector_failed),
         (),
     ),
-    Problem("UNKNOWN", 52, "The connector is between states; look again in a moment.", _unsettled, ()),
     Problem(
-        "STAMP_BEHIND",
+        "AT_RISK",
+        54,
+        "The log from the stored position on may be purged before the policy's warning time has passed.",
+        source.at_risk,
+        _WARNING,
+    ),
+    Problem(
+        "CONNECTOR_STOPPED",
+        55,
+        "The connector was stopped or paused; nothing is captured until it is resumed.",
+        connector.connector_stopped,
+        (),
+    ),
+    Problem("UNKNOWN", 56, "The connector is between states; look again in a moment.", connector.unsettled, ()),
+    Problem(
+        "CONNECTOR_LOOPING",
+        57,
+        "The connector claims to run and does not come past its position.",
+        connector.connector_looping,
+        (),
+    ),
+    Problem(
+        "TRANSPORT_REPLACED",
         60,
+        "A topic is not the one that the sink was applied from: recreated, shortened or repartitioned.",
+        transport.transport_replaced,
+        _SNAPSHOT,
+    ),
+    Problem(
+        "TRANSPORT_GAP",
+        61,
+        "Events were removed from a topic before they were applied.",
+        transport.transport_gap,
+        _SNAPSHOT,
+    ),
+    Problem(
+        "SELF_HEALED",
+        62,
+        "The connector copied its tables by itself: rows deleted in the gap are still in the sink.",
+        transport.self_healed,
+        _SNAPSHOT,
+    ),
+    Problem(
+        "EPOCH_BEHIND",
+        63,
         "A sink table is of an earlier epoch than the control table: it was put back across a recovery.",
-        _stamp_behind,
-        ("full_snapshot",),
+        sink.epoch_behind,
+        _SNAPSHOT,
+    ),
+    Problem(
+        "STAMP_LOST",
+        64,
+        "A sink table holds rows and does not say how far it was applied, and no copy of that is left.",
+        sink.stamp_lost,
+        _SNAPSHOT,
     ),
     Problem(
         "TABLE_ADDED",
-        61,
+        65,
         "A declared table was never filled by this pipeline: its sink table has no stamp.",
-        _table_added,
-        ("full_snapshot",),
+        sink.table_added,
+        _SNAPSHOT,
     ),
-    Problem("HEALTHY", 99, "The source holds everything from the connector's position on.", _healthy, ("none",)),
+    Problem(
+        "CONNECTOR_MISCONFIGURED",
+        91,
+        "The connector is set to pass over a gap by itself: what is lost then is never reported.",
+        connector.connector_misconfigured,
+        _WARNING,
+    ),
+    Problem(
+        "SOURCE_MISCONFIGURED",
+        92,
+        "The source keeps its log, or lets its user do, less than a recovery needs.",
+        source.retention_misconfigured,
+        _WARNING,
+    ),
+    Problem(
+        "TRANSPORT_MISCONFIGURED",
+        93,
+        "The topic of the connector's schema history will lose table definitions, or has no order.",
+        transport.history_misconfigured,
+        _WARNING,
+    ),
+    Problem(
+        "LOG_INCOMPLETE",
+        94,
+        "Foreign keys change rows of captured tables, and this server does not log those changes.",
+        source.log_incomplete,
+        _WARNING,
+    ),
+    Problem("HEALTHY", 99, "The source holds everything from the connector's position on.", sink.healthy, ("none",)),
 )
-
-
-# ---- reading the observation -------------------------------------------------------------------
-
-
-def _source(obs: Observation) -> SourceFacts | None:
-    return obs.source if isinstance(obs.source, SourceFacts) else None
-
-
-def _tables(obs: Observation) -> Mapping[str, SinkTableFacts] | None:
-    return obs.sink.tables if isinstance(obs.sink, SinkFacts) else None
-
-
-def _offset(obs: Observation) -> MySqlOffset | None:
-    if not isinstance(obs.connector, ConnectorFacts) or not obs.connector.offset:
-        return None
-    try:
-        return MySqlOffset.from_value(obs.connector.offset)
-    except CdcError:
-        return None  # the UNKNOWN row says so, see _offset_fault
-
-
-def _offset_fault(obs: Observation) -> str:
-    if not isinstance(obs.connector, ConnectorFacts) or not obs.connector.offset:
-        return ""
-    try:
-        MySqlOffset.from_value(obs.connector.offset)
-    except CdcError as error:
-        return str(error)
-    return ""
-
-
-def _has_no_offset(obs: Observation) -> bool:
-    return isinstance(obs.connector, ConnectorFacts) and not obs.connector.offset
-
-
-def _streams(obs: Observation) -> bool:
-    connector = obs.connector
-    if not isinstance(connector, ConnectorFacts) or connector.state != "RUNNING":
-        return False
-    return bool(connector.tasks) and all(task.state == "RUNNING" for task in connector.tasks)
-
-
-def _states(connector: ConnectorFacts) -> Evidence:
-    tasks = {f"task {task.id} state": task.state for task in connector.tasks}
-    return {"connector state": connector.state, **(tasks or {"tasks": "none"})}
-
-
-# ---- evidence ----------------------------------------------------------------------------------
-
-
-def _evidence(obs: Observation, where: str, values: Mapping[str, object]) -> Evidence:
-    """Each value with where and when it was read."""
-    return {name: f"{value} [{where}, {obs.taken_at}]" for name, value in values.items()}
-
-
-def _offset_evidence(obs: Observation) -> Evidence:
-    offset = _offset(obs)
-    shown = "none" if offset is None else f"{offset.position} {offset.gtids or ''}".strip()
-    return _evidence(obs, "connector offsets", {"stored offset": shown})
-
-
-def _gtid_evidence(obs: Observation, source: SourceFacts, stored: GtidSet, **sets: GtidSet) -> Evidence:
-    shown = {f"gtids {name}": f"{gtids} ({gtids.count} transactions)" for name, gtids in sets.items()}
-    return {
-        **_evidence(obs, "connector offsets", {"gtids stored": stored}),
-        **_evidence(obs, f"server {source.server_uuid}", shown),
-        **_state_evidence(obs),
-    }
-
-
-def _file_evidence(obs: Observation, source: SourceFacts, offset: MySqlOffset) -> Evidence:
-    files = source.binlog_files
-    listed = f"{files[0].name} to {files[-1].name} ({len(files)} files)" if files else "none"
-    sizes = {file.name: file.size for file in files}
-    size = {"file size": sizes[offset.file]} if offset.file in sizes else {}
-    return {
-        **_evidence(obs, "connector offsets", {"stored position": offset.position}),
-        **_evidence(obs, f"server {source.server_uuid}", {"binlog files": listed, "end": source.current, **size}),
-        **_state_evidence(obs),
-    }
-
-
-def _state_evidence(obs: Observation) -> Evidence:
-    connector = obs.connector
-    return _evidence(obs, "connector status", _states(connector)) if isinstance(connector, ConnectorFacts) else {}
-
-
-def _stamp_evidence(obs: Observation, tables: Mapping[str, SinkTableFacts]) -> Evidence:
-    shown = {f"sink of {name}": _stamp_text(facts) for name, facts in tables.items()}
-    return _evidence(obs, "sink", shown or {"sink": "no tables"})
-
-
-def _stamp_text(facts: SinkTableFacts) -> str:
-    if not facts.exists:
-        return "does not exist"
-    return f"stamp of epoch {facts.stamp.epoch}" if facts.stamp else "exists without a stamp"

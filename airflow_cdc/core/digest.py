@@ -139,15 +139,21 @@ def spark_digest_sql(table: TableDef, scheme: LeafScheme, relation: str, where: 
     return f"SELECT leaf, n, hi + lo div {LANE}L AS lane1, lo % {LANE}L AS lane2 FROM ({sums})"
 
 
-def mysql_rows_sql(table: TableDef, scheme: LeafScheme, leaves: Sequence[int]) -> str:
+def mysql_rows_sql(table: TableDef, scheme: LeafScheme, leaves: Sequence[int], where: str = "") -> str:
     """MySQL: (key_text, h) of every row in these leaves; a keyless row's key_text is its hash."""
-    return f"SELECT {_mysql_row(table)} FROM {quote_table(table)} WHERE {mysql_leaves_where(table, scheme, leaves)}"
+    inside = both(mysql_leaves_where(table, scheme, leaves), where)
+    return f"SELECT {_mysql_row(table)} FROM {quote_table(table)} WHERE {inside}"
 
 
-def spark_rows_sql(table: TableDef, scheme: LeafScheme, leaves: Sequence[int], relation: str) -> str:
+def spark_rows_sql(table: TableDef, scheme: LeafScheme, leaves: Sequence[int], relation: str, where: str = "") -> str:
     """Spark: the same over `relation`."""
-    where = spark_leaves_where(table, scheme, leaves)
-    return f"SELECT {_spark_row(table)} FROM {relation} WHERE {where}"
+    inside = both(spark_leaves_where(table, scheme, leaves), where)
+    return f"SELECT {_spark_row(table)} FROM {relation} WHERE {inside}"
+
+
+def both(condition: str, other: str) -> str:
+    """Two conditions as one; an empty one is none."""
+    return f"({condition}) AND ({other})" if condition and other else condition or other
 
 
 def mysql_keys_sql(table: TableDef, keys: Iterable[str]) -> str:
@@ -218,7 +224,7 @@ def _checked_hash(text: str) -> bool:
 def _ranges(scheme: IntegerLeaves, leaves: Sequence[int]) -> str:
     column = quote_ident(scheme.column)
     ranges: list[tuple[int, int]] = []
-    for low, high in (_bounds(scheme.width, leaf) for leaf in sorted({*leaves})):
+    for low, high in (leaf_bounds(scheme.width, leaf) for leaf in sorted({*leaves})):
         if ranges and ranges[-1][1] + 1 == low:
             ranges[-1] = (ranges[-1][0], high)
         else:
@@ -226,7 +232,7 @@ def _ranges(scheme: IntegerLeaves, leaves: Sequence[int]) -> str:
     return " OR ".join(f"{column} BETWEEN {low} AND {high}" for low, high in ranges) or "FALSE"
 
 
-def _bounds(width: int, leaf: int) -> tuple[int, int]:
+def leaf_bounds(width: int, leaf: int) -> tuple[int, int]:
     """Ids of a leaf: DIV rounds towards zero, so leaf 0 holds the ids on both sides of it."""
     low, high = leaf * width, leaf * width + width - 1
     if leaf < 0:

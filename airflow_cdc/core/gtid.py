@@ -112,17 +112,20 @@ def _merge(intervals: Iterable[Interval]) -> Intervals:
 
 
 def _subtract(mine: Intervals, theirs: Intervals) -> Iterator[Interval]:
-    """Both sorted and merged. 1-10 minus 3-4,8-20 leaves 1-2,5-7."""
+    """Both sorted and merged, each read once. 1-10 minus 3-4,8-20 leaves 1-2,5-7."""
+    at = 0
     for start, end in mine:
         lo = start
-        for cut_lo, cut_hi in theirs:
-            if cut_hi < lo:
-                continue
-            if cut_lo > end:
-                break
+        while at < len(theirs) and theirs[at][1] < lo:
+            at += 1
+        while at < len(theirs) and theirs[at][0] <= end:
+            cut_lo, cut_hi = theirs[at]
             if lo < cut_lo:
                 yield (lo, cut_lo - 1)
             lo = cut_hi + 1
+            if cut_hi > end:
+                break  # it reaches into the next of mine
+            at += 1
         if lo <= end:
             yield (lo, end)
 

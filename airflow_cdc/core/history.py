@@ -70,7 +70,7 @@ _TEXTS: Final = ("tinytext", "text", "mediumtext", "longtext")
 _BLOBS: Final = ("tinyblob", "blob", "mediumblob", "longblob")
 _WITH_CHARSET: Final = frozenset({"char", "varchar", *_TEXTS, "enum", "set"})
 _FLOAT_BITS: Final = 24
-_NOT_IN_HISTORY: Final = "the schema history has no such table"
+NOT_IN_HISTORY: Final = "the schema history has no such table"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def compare_history(defn: TableDef, hist: Mapping[str, Any] | None) -> tuple[str
     NOT NULL while the source allows NULL is a difference too: its NULLs would arrive as defaults.
     """
     if hist is None:
-        return (_NOT_IN_HISTORY,)
+        return (NOT_IN_HISTORY,)
     try:
         old = [_old_column(column) for column in hist["columns"]]
         key = tuple(str(name) for name in hist["primaryKeyColumnNames"])
@@ -153,6 +153,14 @@ def _folded(tables: dict[str, dict[str, Any]], record: Mapping[str, Any], server
         schema = match[1].strip("`")
         return {name: table for name, table in tables.items() if not name.startswith(f"{schema}.")}
     return tables
+
+
+def newest_snapshot_ms(records: Iterable[Mapping[str, Any]]) -> int | None:
+    """When the connector last wrote its history from a snapshot (epoch milliseconds), or None."""
+    taken = [
+        record for record in records if (record.get("position") or {}).get("snapshot") in (True, "true", "INITIAL")
+    ]
+    return max((int(record.get("ts_ms") or 0) for record in taken), default=None)
 
 
 def _apply(tables: dict[str, dict[str, Any]], change: Mapping[str, Any]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.gtid import GtidSet
@@ -15,6 +16,7 @@ from airflow_cdc.core.position import BinlogPosition
 if TYPE_CHECKING:
     from airflow_cdc.core.pipeline import Pipeline
     from airflow_cdc.core.stamp import Stamp
+    from airflow_cdc.core.table import TableDef
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +34,63 @@ class BinlogFile:
     size: int
 
 
+class Place(StrEnum):
+    """What a position in a log file is."""
+
+    BOUNDARY = "boundary"  # an event begins there, or the file ends there
+    INSIDE = "inside"  # no event begins there, or the one that does is cut off
+
+
+@dataclass(frozen=True, slots=True)
+class LogLook:
+    """What the server's own log holds at the connector's stored position.
+
+    Attributes:
+        place: whether an event begins there.
+        events: types of the next few events; () at the end of the file.
+        said: the server's words when it could not read an event there, else "".
+    """
+
+    place: Place
+    events: tuple[str, ...] = ()
+    said: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "events", tuple(self.events))
+
+    @property
+    def read_to_the_end(self) -> bool:
+        """True if no transaction follows in this file."""
+        passing = {"format_desc", "previous_gtids", "rotate", "stop"}
+        return self.place is Place.BOUNDARY and all(event.lower() in passing for event in self.events)
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """When the server removes log files by itself.
+
+    A file goes at the first rotation (or restart) after it has not been written to for `expire_s` seconds; 0: never.
+    `written_until` is when the stored position's file was closed, in epoch seconds; None while it is the newest file,
+    or where that cannot be read. `now` is the server's clock, in epoch seconds.
+    """
+
+    expire_s: int
+    now: float
+    written_until: float | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class SourceFacts:
-    """The source server. The GTID fields are None where the server has no GTIDs."""
+    """The source server. The GTID fields are None where the server has no GTIDs.
+
+    Attributes:
+        address: host:port of the connection it was read through.
+        gtid_owned: transactions under way, read before `gtid_executed`.
+        at_offset: what stands at the connector's position; None if its file is not there or may not be looked into.
+        retention: None where it cannot be read.
+        cascades: foreign keys of captured tables whose changes this server does not log, "child (parent)".
+        missing_privileges: what the user lacks and a recovery needs, "PRIVILEGE on what".
+    """
 
     server_uuid: str
     server_id: int
@@ -48,9 +104,21 @@ class SourceFacts:
     binlog_format: str
     row_image: str
     uptime_s: int
+    address: str = ""
+    gtid_owned: GtidSet | None = None
+    at_offset: LogLook | None = None
+    retention: Retention | None = None
+    cascades: tuple[str, ...] = ()
+    missing_privileges: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "binlog_files", tuple(self.binlog_files))
+        for name in ("binlog_files", "cascades", "missing_privileges"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+
+    @property
+    def newest_file(self) -> str:
+        """The file that is written to; "" without a log."""
+        return self.binlog_files[-1].name if self.binlog_files else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +132,14 @@ class TaskState:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorFacts:
-    """The connector. `config` holds no secrets; `offset` is the stored value or None."""
+    """The connector. `config` holds no secrets; `offset` is the stored value or None.
+
+    Attributes:
+        other_partitions: further keys under which this connector has an offset; it reads none of them.
+        elsewhere: topic → an offset kept there for this connector that differs from `offset`.
+        stands_still: it claims to run and its source has more for it, but it neither moved nor produced for so many
+            seconds; 0 when it was not seen to.
+    """
 
     state: str
     tasks: tuple[TaskState, ...]
@@ -72,10 +147,15 @@ class ConnectorFacts:
     offset: Mapping[str, Any] | None
     offset_partition: Mapping[str, Any] | None
     offsets_count: int
+    other_partitions: tuple[Mapping[str, Any], ...] = ()
+    elsewhere: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    stands_still: float = 0.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tasks", tuple(self.tasks))
         object.__setattr__(self, "config", dict(self.config))
+        object.__setattr__(self, "other_partitions", tuple(dict(one) for one in self.other_partitions))
+        object.__setattr__(self, "elsewhere", {topic: dict(value) for topic, value in self.elsewhere.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +182,38 @@ class TopicState:
 
 @dataclass(frozen=True, slots=True)
 class TransportFacts:
-    """The topics, by name."""
+    """The topics, by name; `of_table` is table → topic, `configs` topic → setting → value."""
 
     topics: Mapping[str, TopicState]
+    of_table: Mapping[str, str] = field(default_factory=dict)
+    configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryFacts:
+    """The connector's schema history.
+
+    Attributes:
+        topic: its topic; `state` is None if that does not exist.
+        records: how many it holds.
+        differences: table → what its newest definition says differently from the source's.
+        snapshot_at: when the connector last wrote it from a snapshot, ISO time; "" never.
+    """
+
+    topic: str
+    state: TopicState | None = None
+    records: int = 0
+    config: Mapping[str, str] = field(default_factory=dict)
+    differences: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    snapshot_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaFacts:
+    """The captured tables as the source defines them, and what the connector believes; `history` None: kept elsewhere."""
+
+    definitions: Mapping[str, TableDef] = field(default_factory=dict)
+    history: HistoryFacts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +238,18 @@ class SinkFacts:
 
 @dataclass(frozen=True, slots=True)
 class ControlFacts:
-    """The pipeline's control table: its epoch, the open recovery and the lease, if any."""
+    """The pipeline's control table: its epoch, the open recovery and the lease, if any.
+
+    Attributes:
+        closed_at: when the last recovery was closed, ISO time; "" if none was.
+        read_seconds: how long the last recovery read the source; None if not known.
+    """
 
     epoch: int
     recovery: Mapping[str, Any] | None = None
     lease: Mapping[str, Any] | None = None
+    closed_at: str = ""
+    read_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +257,8 @@ class Observation:
     """All parts at one time (`taken_at`, ISO).
 
     Read the connector before the source: its offset is then never ahead of the server facts merely
-    because a transaction was committed between the two reads.
+    because a transaction was committed between the two reads. Read `schema` between the two: a definition
+    is then of a moment that the server's position covers.
     """
 
     pipeline: Pipeline
@@ -151,11 +268,11 @@ class Observation:
     transport: TransportFacts | Unknown
     sink: SinkFacts | Unknown
     control: ControlFacts | Unknown
-    notes: tuple[str, ...] = field(default=())
+    schema: SchemaFacts | Unknown = field(default=SchemaFacts())
 
     @property
     def unknowns(self) -> dict[str, str]:
         """The parts that could not be read, with the reason of each."""
-        parts = ("source", "connector", "transport", "sink", "control")
+        parts = ("source", "connector", "transport", "sink", "control", "schema")
         read = {part: getattr(self, part) for part in parts}
         return {part: fact.reason for part, fact in read.items() if isinstance(fact, Unknown)}

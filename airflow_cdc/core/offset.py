@@ -121,6 +121,26 @@ def _faults(value: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(faults + _text_faults(value))
 
 
+def moved(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> str:
+    """What a move from one stored value to another skips and repeats, in words."""
+    if before is None:
+        return "there was no offset before"
+    old, new = MySqlOffset.from_value(before), MySqlOffset.from_value(after)
+    if old.gtids is not None and new.gtids is not None:
+        skipped, repeated = new.gtids - old.gtids, old.gtids - new.gtids
+        told = [f"skips {skipped} ({skipped.count} transactions)" if skipped else ""]
+        told += [f"repeats {repeated} ({repeated.count} transactions)" if repeated else ""]
+        return "; ".join(text for text in told if text) or "the same transactions"
+    if not old.position.comparable(new.position):
+        return f"from {old.position} to {new.position}, which cannot be compared"
+    verb = "skips" if new.position > old.position else "repeats"
+    return (
+        "the same position"
+        if new.position == old.position
+        else f"{verb} what lies between {old.position} and {new.position}"
+    )
+
+
 def past(offset: MySqlOffset, watermark: Watermark) -> bool | None:
     """True when the connector has read all of W, False when not yet, None when it cannot be told.
 

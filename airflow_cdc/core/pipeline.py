@@ -109,6 +109,31 @@ class SparkSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class BackfillSpec:
+    """How a table is cut into intervals of a day, for `cdc_backfill__<pipeline>`.
+
+    Attributes:
+        by: the column. Alone: a DATE, DATETIME or TIMESTAMP (UTC) that lies in the interval.
+        format: the column holds the interval's day, written so (strftime): a partition.
+        step: the interval has `step` keys, counted from 0 at the day `origin` (ISO date): a key range.
+    """
+
+    table: str
+    by: str
+    format: str = ""
+    step: int = 0
+    origin: str = ""
+
+    def __post_init__(self) -> None:
+        if bool(self.step) != bool(self.origin) or (self.step and self.format):
+            raise ConfigError(
+                "`step` and `origin` belong together, and not with `format`",
+                where=f"backfill of {self.table}",
+                todo="Write {table, by}, {table, by, format} or {table, by, step, origin}.",
+            )
+
+
+@dataclass(frozen=True, slots=True)
 class HoldPolicy:
     """Whether to hold the binlog during a recovery: auto, required or off; `max` in seconds."""
 
@@ -118,7 +143,11 @@ class HoldPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a pipeline's owners allow. All durations are in seconds."""
+    """What a pipeline's owners allow. All durations are in seconds.
+
+    `repair`: whether rows that a nightly check found wrong are rewritten at once (automatic), or once a person agreed
+    (approved). Removing more than `max_deletes` is asked for either way, unless `approval` is never.
+    """
 
     approval: str = "when_destructive"
     approval_timeout: int = 7200
@@ -128,6 +157,7 @@ class Policy:
     max_duration: int = 21600
     publish: str = "all"
     hold: HoldPolicy = field(default=HoldPolicy())
+    repair: str = "approved"
     notify: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -145,6 +175,10 @@ class Pipeline:
     sink: SinkSpec
     spark: SparkSpec = field(default=SparkSpec())
     policy: Policy = field(default=Policy())
+    backfill: tuple[BackfillSpec, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "backfill", tuple(self.backfill))
 
     @property
     def hash(self) -> str:
@@ -162,6 +196,7 @@ class Pipeline:
         value["source"]["tables"] = list(self.source.tables)
         value["policy"]["max_deletes"] = str(self.policy.max_deletes)
         value["policy"]["notify"] = list(self.policy.notify)
+        value["backfill"] = [asdict(spec) for spec in self.backfill]
         return value
 
     @classmethod
@@ -177,6 +212,7 @@ class Pipeline:
                 sink=SinkSpec(**raw["sink"]),
                 spark=SparkSpec(**raw.get("spark") or {}),
                 policy=_policy(raw.get("policy") or {}),
+                backfill=tuple(BackfillSpec(**spec) for spec in raw.get("backfill") or ()),
             )
         except (KeyError, TypeError) as error:
             raise ConfigError(f"pipeline definition cannot be read: {error}") from error

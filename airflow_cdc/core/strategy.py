@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from airflow_cdc.core.diagnosis import Diagnosis
 from airflow_cdc.core.errors import UsageError
+from airflow_cdc.core.forecast import snapshot_fits
 from airflow_cdc.core.observation import ControlFacts, Observation, SinkFacts, SourceFacts, Unknown
 from airflow_cdc.core.pipeline import Policy
 
 Precondition: TypeAlias = Callable[[Observation], str]
 
 NOTHING = "nothing"
+_READS = "recover"  # the step that reads the source
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,13 @@ class Strategy:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What will be done, and why (`reason`). A refused plan does nothing: its strategy is "none"."""
+    """What will be done, and why (`reason`). A refused plan does nothing: its strategy is "none".
+
+    Attributes:
+        seconds: how long the source will be read, by the last time it was; None if nothing is read, or nothing is known.
+        fits_retention: whether the source keeps its log for longer than that (or, if it is not known, than the policy's
+            max_duration); None where nothing is read or the retention could not be read.
+    """
 
     strategy: str
     steps: tuple[str, ...]
@@ -47,6 +55,8 @@ class Plan:
     needs_approval: bool
     reason: str
     refused: bool = False
+    seconds: float | None = None
+    fits_retention: bool | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps", tuple(self.steps))
@@ -61,6 +71,8 @@ class Plan:
             "needs_approval": self.needs_approval,
             "reason": self.reason,
             "refused": self.refused,
+            "seconds": self.seconds,
+            "fits_retention": self.fits_retention,
         }
 
     @classmethod
@@ -94,10 +106,13 @@ def make_plan(
     chosen = next((code for code in candidates if not hindrances[code]), None)
     if chosen is None:
         return _refuse(f"{diagnosis.code}: " + " ".join(f"{code}: {'; '.join(h)}." for code, h in hindrances.items()))
-    return _plan(STRATEGIES[chosen], diagnosis, policy, _over_limit(policy, obs, deletes or {}))
+    passed = " ".join(f"Not {code}: {'; '.join(hindrances[code])}." for code in candidates if hindrances[code])
+    plan = _plan(STRATEGIES[chosen], diagnosis, policy, _over_limit(policy, obs, deletes or {}), passed)
+    return _timed(plan, policy, obs) if _READS in plan.steps else plan
 
 
-def _plan(strategy: Strategy, diagnosis: Diagnosis, policy: Policy, over_limit: str) -> Plan:
+def _plan(strategy: Strategy, diagnosis: Diagnosis, policy: Policy, over_limit: str, passed: str) -> Plan:
+    """`passed` says why cheaper strategies were passed over."""
     lossy = strategy.data_loss != NOTHING
     destructive = strategy.changes and (lossy or bool(over_limit))
     # an open recovery was agreed to when it was opened, and stays open until it is finished
@@ -109,8 +124,16 @@ def _plan(strategy: Strategy, diagnosis: Diagnosis, policy: Policy, over_limit: 
         data_loss=strategy.data_loss,
         destructive=destructive,
         needs_approval=asks and _APPROVAL[policy.approval](destructive),
-        reason=f"{reason} {over_limit}".strip(),
+        reason=" ".join(part for part in (reason, over_limit, passed) if part),
     )
+
+
+def _timed(plan: Plan, policy: Policy, obs: Observation) -> Plan:
+    """The plan with what is known of its duration, and whether the log is kept that long."""
+    seconds = obs.control.read_seconds if isinstance(obs.control, ControlFacts) else None
+    kept = obs.source.retention if isinstance(obs.source, SourceFacts) else None
+    fits = None if kept is None else snapshot_fits(kept, policy.max_duration if seconds is None else seconds)
+    return replace(plan, seconds=seconds, fits_retention=fits)
 
 
 def _refuse(reason: str) -> Plan:
@@ -181,6 +204,11 @@ def _source_logs_rows(obs: Observation) -> str:
     return "; ".join(wrong)
 
 
+def _by_hand(why: str) -> Precondition:
+    """For a strategy that is known to be right, and that no run carries out yet."""
+    return lambda _obs: f"no run carries it out: {why}"
+
+
 _APPROVAL: Mapping[str, Callable[[bool], bool]] = {
     "always": lambda _destructive: True,
     "when_destructive": lambda destructive: destructive,
@@ -204,7 +232,7 @@ _SNAPSHOT_STEPS = (
 STRATEGIES: Mapping[str, Strategy] = {
     row.code: row
     for row in (
-        Strategy("none", "Nothing is to be done.", NOTHING, ("report",), (), changes=False),
+        Strategy("none", "No recovery is needed.", NOTHING, ("report",), (), changes=False),
         Strategy(
             "restart",
             "Only the connector failed; the source still has everything, so it is started again, once.",
@@ -213,11 +241,46 @@ STRATEGIES: Mapping[str, Strategy] = {
             (_connector_known,),
         ),
         Strategy(
+            "resume_next_file",
+            "A later file goes on behind the cut; every table is then compared and mended.",
+            "the changes in the cut range, until the comparison has mended them",
+            (),
+            (_by_hand("it needs diff_repair to mend what the cut file lost"),),
+        ),
+        Strategy(
+            "translate_gtid",
+            "The server that took over holds every transaction of the stored set.",
+            NOTHING,
+            (),
+            (_by_hand("a set that is not contained has no place to go on from"),),
+        ),
+        Strategy(
+            "replica_detour",
+            "A replica still has every transaction that the source purged; the connector reads there and comes back.",
+            NOTHING,
+            (),
+            (_by_hand("pipelines.yaml names no replica to read from"),),
+        ),
+        Strategy(
+            "skip",
+            "The connector goes on at the source's end, because a person asked for it by name.",
+            "every change between the stored position and the source's end",
+            (),
+            (_by_hand("move the position by `airflow cdc offset set`, which states what it skips"),),
+        ),
+        Strategy(
             "finish",
             "The open recovery is taken up where its ledger says it stopped.",
             NOTHING,
             _SNAPSHOT_STEPS,
             (_recovery_is_open, _all_known),
+        ),
+        Strategy(
+            "diff_repair",
+            "The tables are compared with the source, only the rows that differ are read, and all is published together.",
+            NOTHING,
+            _SNAPSHOT_STEPS,
+            (_all_known, _source_logs_rows),
         ),
         Strategy(
             "full_snapshot",
@@ -232,7 +295,17 @@ STRATEGIES: Mapping[str, Strategy] = {
 # What a person may ask for by name although the planner would not choose it.
 ON_REQUEST: Mapping[str, tuple[str, ...]] = {
     "RECOVERY_OPEN": ("full_snapshot",),
-    "HEALTHY": ("full_snapshot",),
-    "CONNECTOR_FAILED": ("full_snapshot",),
-    "CONNECTOR_STOPPED": ("restart", "full_snapshot"),
+    "HEALTHY": ("full_snapshot", "diff_repair"),
+    "CONNECTOR_FAILED_TRANSIENT": ("full_snapshot", "diff_repair"),
+    "CONNECTOR_FAILED": ("restart", "full_snapshot", "diff_repair"),
+    "CONNECTOR_LOOPING": ("restart", "full_snapshot", "diff_repair"),
+    "CONNECTOR_STOPPED": ("restart", "full_snapshot", "diff_repair"),
+    "DUPLICATE_SERVER_ID": ("restart",),
+    "OFFSET_AMBIGUOUS": ("full_snapshot",),
+    "GTID_MODE_MISMATCH": ("full_snapshot",),
+    "LOG_INCOMPLETE": ("full_snapshot", "diff_repair"),
+    "AT_RISK": ("full_snapshot", "diff_repair"),
+    "GTID_PURGED": ("diff_repair", "skip"),
+    "BINLOG_PURGED": ("diff_repair", "skip"),
+    **dict.fromkeys(("POSITION_AHEAD", "OFFSET_MISSING", "EPOCH_BEHIND", "SELF_HEALED"), ("diff_repair",)),
 }

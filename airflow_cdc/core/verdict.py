@@ -112,7 +112,10 @@ def classify_count(count: ImageCount) -> tuple[KeyVerdict, int]:
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of what differs, with the first keys of each kind. `equal` counts suspects that proved equal."""
+    """Counts of what differs, with the first keys of each kind. `equal` counts suspects that proved equal.
+
+    `keys` has every key that is not proven equal, by its verdict: what a repair reads again.
+    """
 
     missing: int = 0
     ghosts: int = 0
@@ -120,13 +123,17 @@ class Tally:
     unsettled: int = 0
     equal: int = 0
     samples: dict[str, list[str]] = field(default_factory=dict)
+    keys: dict[str, KeyVerdict] = field(default_factory=dict)
 
     def add(self, verdict: KeyVerdict, key: str, rows: int = 1) -> None:
         """Count `rows` rows of `key`."""
         name = _TALLY[verdict]
         setattr(self, name, getattr(self, name) + rows)
         kept = self.samples.setdefault(name, [])
-        if verdict is not KeyVerdict.EQUAL and len(kept) < SAMPLE_KEYS:
+        if verdict is KeyVerdict.EQUAL:
+            return
+        self.keys[key] = verdict
+        if len(kept) < SAMPLE_KEYS:
             kept.append(key)
 
     @property

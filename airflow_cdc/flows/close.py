@@ -42,7 +42,11 @@ def report(run: Run) -> Facts:
 
     Works for a run in any state; a run that did not reach its end is INCONCLUSIVE.
     """
-    made = assemble(run)
+    return store(run, assemble(run))
+
+
+def store(run: Run, made: RecoveryReport) -> Facts:
+    """Write a report as report.json and as a page; returns where they are, and the verdict."""
     folder = report_folder(run)
     files = fsspec.filesystem(folder.split("://", 1)[0] if "://" in folder else "file")
     files.makedirs(folder, exist_ok=True)
@@ -65,7 +69,7 @@ def assemble(run: Run) -> RecoveryReport:
     ledger, open_now = state["ledger"].get(run.run_id, {}), state["recovery"] or {}
     mine = open_now if open_now.get("run_id") == run.run_id else {}
     made = RecoveryReport.assemble(
-        run.pipeline.name, run.run_id, ledger.get("decision") or {}, ledger.get("document") or mine, _steps(ledger)
+        run.pipeline.name, run.run_id, ledger.get("decision") or {}, ledger.get("document") or mine, steps_of(ledger)
     )
     failed = _failed(ledger)
     return replace(made, reason=failed) if failed else made
@@ -77,7 +81,7 @@ def _failed(ledger: Mapping[str, Any]) -> str:
     return "; ".join(f"{name}: {e.get('error', 'ended abruptly')}" for name, e in steps if e.get("state") == "failed")
 
 
-def _steps(ledger: Mapping[str, Any]) -> list[dict[str, Any]]:
+def steps_of(ledger: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The steps in the order in which they started."""
     entries = [{"name": key[5:], **entry} for key, entry in ledger.items() if key.startswith("step:")]
     return sorted(entries, key=lambda entry: str(entry.get("started")))

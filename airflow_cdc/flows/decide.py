@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from airflow_cdc.core.diagnosis import diagnose
+from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.observation import Observation, SinkFacts
 from airflow_cdc.core.strategy import STRATEGIES, make_plan
 from airflow_cdc.flows.observe import observe
@@ -39,14 +40,21 @@ def fewer_rows(run: Run, seen: Observation) -> dict[str, int]:
     """Table → by how many rows the source has fewer than the sink: at least so many will go from the sink.
 
     Rows that came in the gap hide others that went, so this is a lower bound; what was really removed is known once
-    both are compared. A table that cannot be counted in time is left out.
+    both are compared. A table that cannot be counted (in time, or at all: it is gone, or may not be read) is left out.
     """
     tables = seen.sink.tables if isinstance(seen.sink, SinkFacts) else {}
     fewer = {}
     for name, facts in tables.items():
         if not facts.rows:
             continue
-        count = run.clients.source.count_rows(name, COUNT_SECONDS)
+        count = _count(run, name)
         if count is not None and count < facts.rows:
             fewer[name] = facts.rows - count
     return fewer
+
+
+def _count(run: Run, table: str) -> int | None:
+    try:
+        return run.clients.source.count_rows(table, COUNT_SECONDS)
+    except SourceError:
+        return None

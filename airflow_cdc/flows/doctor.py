@@ -17,6 +17,7 @@ from airflow_cdc.flows.run import Run
 from airflow_cdc.systems.mysql_schema import read_table_defs
 
 JAVA_FLOOR = 17
+_DATED = frozenset({"year", "date", "datetime"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +160,17 @@ def _connector(run: Run) -> Iterator[Check]:
     yield Check(subject, "self-healing", "bad" if made.healing else "ok", ", ".join(made.healing) or "none", todo)
 
 
+def _years(run: Run) -> Iterator[Check]:
+    """Years below 100 arrive as 1970 to 2069 unless the connector is told not to, and then nothing tells them apart."""
+    dated = [f"{t.full_name}.{c.name}" for t in captured(run).values() for c in t.columns if c.data_type in _DATED]
+    if not dated:
+        return
+    adjusted = settings(run).years_adjusted
+    todo = "Set enable.time.adjuster=false, unless no date of these columns is before the year 100." if adjusted else ""
+    found = f"enable.time.adjuster={str(adjusted).lower()}; {', '.join(dated)}"
+    yield Check(run.pipeline.name, "years below 100", "warn" if adjusted else "ok", found, todo)
+
+
 def _transport(run: Run) -> Iterator[Check]:
     topics = sorted(set(topic_names(run, run.pipeline.source.tables).values()))
     found = run.clients.transport.topic_states(topics)
@@ -180,4 +192,4 @@ def _sink(run: Run) -> Iterator[Check]:
     )
 
 
-_PARTS = (check_source, _tables, _connector, _transport, _sink)
+_PARTS = (check_source, _tables, _connector, _years, _transport, _sink)

@@ -8,7 +8,7 @@ from time import sleep as pause
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.flows import document
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
-from airflow_cdc.systems.mysql_hold import HoldLimits
+from airflow_cdc.systems.mysql_hold import HoldLimits, HoldState
 
 DONE_FIELDS = ("resumed_at",)
 TICK_SECONDS = 1.0  # between two looks: the poll of a condition, see Hold.tick
@@ -33,6 +33,28 @@ def hold(run: Run, should_stop: Callable[[], bool]) -> Facts:
     finally:
         state = held.release()
     return _say(run, state.status, state.reason) | {"held_s": state.held_s, "blocks_purge": state.blocks_purge}
+
+
+def hold_by_hand(run: Run, seconds: float, say: Callable[[str], None]) -> HoldState:
+    """Keep the source's log from being purged until `seconds` have passed, the hold ends itself, or Ctrl-C.
+
+    Returns the hold's last state: HELD if it was let go by hand, else why it ended. Where the server purges in spite
+    of the lock nothing is held. `say` is told that it began.
+    """
+    held = run.clients.source.hold(f"{run.pipeline.name}:by hand", HoldLimits(max_seconds=seconds))
+    state = held.acquire()
+    try:
+        if state.held and not state.blocks_purge:
+            return held.release("this server purges its log in spite of the lock")
+        if state.held:
+            say(f"the log is held for at most {seconds:g} s; Ctrl-C lets go")
+        while (state := held.tick()).held:
+            pause(TICK_SECONDS)
+    except KeyboardInterrupt:
+        say("let go")
+    finally:
+        held.release()
+    return state
 
 
 def hold_label(run: Run) -> str:

@@ -7,10 +7,7 @@ from airflow_cdc.core.observation import TopicState
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.flows.captured import settings, topic_names
 from airflow_cdc.flows.run import Facts, Run
-
-CONTROL_NAMESPACE = "cdc_control"
-# after so many tries only a person asks for another (spark_apps/dead_letters.py says the same, and needs Spark to say it)
-MAX_ATTEMPTS = 5
+from airflow_cdc.systems.letters import waiting
 
 
 def pending(run: Run) -> Facts:
@@ -29,7 +26,7 @@ def pending(run: Run) -> Facts:
         or _made_anew(run, table, made.get(table))
     ]
     recovery = (control.recovery or {}).get("run_id")
-    return {"recovery": recovery, "tables": behind, "dead_letters": _dead_letters(run)}
+    return {"recovery": recovery, "tables": behind, "dead_letters": waiting(run.clients.lake, run.pipeline.name)}
 
 
 def _all_caught_up(stamp: Stamp | None, epoch: int, rows: TopicState | None, ddl: TopicState | None) -> bool:
@@ -57,11 +54,3 @@ def _made_anew(run: Run, table: str, table_id: str | None) -> bool:
 def _stamp(run: Run, table: str) -> Stamp | None:
     lake, namespace, name = run.clients.lake, run.pipeline.sink.namespace, run.pipeline.sink_table(table)
     return lake.stamp(namespace, name) if lake.exists(namespace, name) else None
-
-
-def _dead_letters(run: Run) -> int:
-    lake, name = run.clients.lake, f"{run.pipeline.name}__dead_letters"
-    if not lake.exists(CONTROL_NAMESPACE, name):
-        return 0
-    letters = lake.read_arrow(CONTROL_NAMESPACE, name).select(["resolved_at", "attempts"]).to_pylist()
-    return sum(letter["resolved_at"] is None and letter["attempts"] < MAX_ATTEMPTS for letter in letters)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from airflow_cdc.core.errors import StaleHeadError, VerificationError
 from airflow_cdc.flows import document
 from airflow_cdc.flows.run import Facts, Run, step
+from airflow_cdc.systems.letters import resolve_before
 
 
 @step("publish", leased=True)
@@ -23,7 +24,8 @@ def publish(run: Run) -> Facts:
     for table in ready:
         published[table] = _publish_one(run, open_doc, table, int(verified[table]["snapshot_id"]))
         document.patch(run, published=published)
-    _mirror(run, published)
+    mirror(run, published)
+    _resolve_letters(run, open_doc, published)
     if left := sorted(set(open_doc["tables"]) - set(published)):
         raise VerificationError(
             f"not published, because not MATCH: {', '.join(left)}", where=run.where, todo=_READ_REPORT
@@ -60,7 +62,13 @@ def _publish_one(run: Run, open_doc: Facts, table: str, snapshot_id: int) -> int
     return snapshot_id
 
 
-def _mirror(run: Run, published: Mapping[str, int]) -> None:
+def _resolve_letters(run: Run, open_doc: Facts, published: Mapping[str, int]) -> None:
+    """Events before the fence are never applied again: the rows of their keys were read anew with their table."""
+    fence = open_doc.get("fence") or {}
+    resolve_before(run.clients.lake, run.pipeline.name, dict.fromkeys(published, fence))
+
+
+def mirror(run: Run, published: Iterable[str]) -> None:
     """Keep the newest stamps in the control table too: snapshot expiry may remove the stamped snapshot."""
     lake, namespace = run.clients.lake, run.pipeline.sink.namespace
     stamps = {table: lake.stamp(namespace, run.pipeline.sink_table(table)) for table in published}

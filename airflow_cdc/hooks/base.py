@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from airflow.sdk import BaseHook, Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_cdc.core.errors import CdcError, ConfigError
 
+E = TypeVar("E")
 
-class CdcHook(BaseHook):
+
+class CdcHook(BaseHook, Generic[E]):
     """Base of this provider's hooks: a subclass declares its connection type and builds its endpoint.
 
     Attributes:
@@ -35,6 +38,18 @@ class CdcHook(BaseHook):
     def where(self) -> str:
         """How errors name this connection."""
         return f"connection {self.conn_id}"
+
+    @abstractmethod
+    def endpoint_of(self, conn: Connection) -> E:
+        """The address and credentials that `conn` describes. Raises ConfigError."""
+
+    def endpoint(self) -> E:
+        """The address and credentials of this hook's connection. Raises ConfigError."""
+        return self.endpoint_of(self.connection())
+
+    async def aendpoint(self) -> E:
+        """The same, for a trigger."""
+        return self.endpoint_of(await self.aconnection())
 
     def connection(self) -> Connection:
         """The connection. Raises ConfigError when it is missing or of another type."""

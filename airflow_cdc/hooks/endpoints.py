@@ -31,6 +31,16 @@ def resolve_endpoints(pipeline: Pipeline) -> Endpoints:
     return Endpoints(mysql, connect, kafka, lake)
 
 
+async def aresolve_endpoints(pipeline: Pipeline) -> Endpoints:
+    """The same from a trigger's event loop. Raises ConfigError for the first bad connection."""
+    return Endpoints(
+        await CdcMySqlHook(pipeline.source.conn_id).aendpoint(),
+        await KafkaConnectHook(pipeline.connector.conn_id).aendpoint(),
+        await CdcKafkaHook(pipeline.transport.conn_id).aendpoint(),
+        await IcebergCatalogHook(pipeline.sink.catalog).aendpoint(),
+    )
+
+
 def _try(endpoint: Callable[[], T], errors: list[ConfigError]) -> T | None:
     try:
         return endpoint()

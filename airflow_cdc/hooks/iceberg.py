@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from airflow.sdk import Connection
+
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.hooks.base import CdcHook
 from airflow_cdc.systems.clients import LakeEndpoint
 from airflow_cdc.systems.lake import Lake
 
 
-class IcebergCatalogHook(CdcHook):
+class IcebergCatalogHook(CdcHook[LakeEndpoint]):
     """An Iceberg catalog; the connection's id is the `sink.catalog` of the registry.
 
     The extra field is the catalog's PyIceberg properties: {"type": "rest", "uri": "https://…"}, or {"type": "sql",
@@ -22,9 +24,8 @@ class IcebergCatalogHook(CdcHook):
     accepts = frozenset({"iceberg"})
     example = """--conn-extra '{"type": "rest", "uri": "https://HOST/catalog", "warehouse": "…"}'"""
 
-    def endpoint(self) -> LakeEndpoint:
+    def endpoint_of(self, conn: Connection) -> LakeEndpoint:
         """The catalog's name and properties. Raises ConfigError."""
-        conn = self.connection()
         properties = {str(key): str(value) for key, value in conn.extra_dejson.items() if value not in (None, "")}
         if conn.host:
             properties.setdefault("uri", conn.host)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from airflow.sdk import Connection
+
 from airflow_cdc.hooks.base import CdcHook
 from airflow_cdc.systems.kafka import KafkaEndpoint, KafkaTransport
 
 SECURITY_PREFIXES = ("security.", "sasl.", "ssl.")
 
 
-class CdcKafkaHook(CdcHook):
+class CdcKafkaHook(CdcHook[KafkaEndpoint]):
     """The brokers that carry the change events.
 
     Connection fields: host and port, or the extra field `bootstrap.servers` (comma-separated host:port). Extra fields
@@ -22,9 +24,8 @@ class CdcKafkaHook(CdcHook):
     accepts = frozenset({"kafka"})
     example = """--conn-extra '{"bootstrap.servers": "HOST:9092"}'"""
 
-    def endpoint(self) -> KafkaEndpoint:
+    def endpoint_of(self, conn: Connection) -> KafkaEndpoint:
         """The bootstrap servers and the security settings. Raises ConfigError."""
-        conn = self.connection()
         extra = conn.extra_dejson
         host = f"{conn.host}:{conn.port or 9092}" if conn.host else None
         security = {key: str(value) for key, value in extra.items() if key.startswith(SECURITY_PREFIXES) and value}

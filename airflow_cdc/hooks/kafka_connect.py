@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from airflow.sdk import Connection
+
 from airflow_cdc.hooks.base import CdcHook, flag
 from airflow_cdc.systems.kafka_connect import ConnectEndpoint, KafkaConnect
 
 
-class KafkaConnectHook(CdcHook):
+class KafkaConnectHook(CdcHook[ConnectEndpoint]):
     """The REST interface of Kafka Connect.
 
     Connection fields: host (a name, or a whole URL such as https://connect.example:8443/prefix), port (8083), schema
@@ -20,9 +22,8 @@ class KafkaConnectHook(CdcHook):
     accepts = frozenset({"http"})
     example = "--conn-host http://HOST:8083"
 
-    def endpoint(self) -> ConnectEndpoint:
+    def endpoint_of(self, conn: Connection) -> ConnectEndpoint:
         """The REST address and its credentials. Raises ConfigError."""
-        conn = self.connection()
         extra = conn.extra_dejson
         host = self.required(conn.host, "host")
         url = host if "://" in host else f"{conn.schema or 'http'}://{host}"

@@ -17,7 +17,7 @@ SSL_TODO = 'Write it like {"ca": "/path/ca.pem"}.'
 SSL_PARTS = ("ca", "cert", "key", "key_password")
 
 
-class CdcMySqlHook(CdcHook):
+class CdcMySqlHook(CdcHook[MySqlEndpoint]):
     """A MySQL server that is read from.
 
     Connection fields: host, port (3306), login, password. Extra fields: `ssl_mode` (disabled, preferred, required,
@@ -31,14 +31,6 @@ class CdcMySqlHook(CdcHook):
     hook_name = "CDC MySQL source"
     accepts = frozenset({"mysql"})
     example = "--conn-host HOST --conn-port 3306 --conn-login USER --conn-password …"
-
-    def endpoint(self) -> MySqlEndpoint:
-        """The server's address and credentials. Raises ConfigError."""
-        return self.endpoint_of(self.connection())
-
-    async def aendpoint(self) -> MySqlEndpoint:
-        """The same, for a trigger."""
-        return self.endpoint_of(await self.aconnection())
 
     def endpoint_of(self, conn: Connection) -> MySqlEndpoint:
         """The endpoint that `conn` describes. Raises ConfigError."""

@@ -17,7 +17,7 @@ from airflow_cdc.hooks.endpoints import resolve_endpoints
 from airflow_cdc.registry import get_pipeline, load_registry
 
 DIAGNOSE_TASK = "diagnose"
-ASKED = ("strategy", "tables", "note", "approved", "replay")
+ASKED = ("strategy", "tables", "note", "approved", "replay", "dry_run")
 
 
 def find_pipeline(name: str, registry: str | None = None) -> Pipeline:

@@ -25,12 +25,17 @@ from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.flows.pending import pending
 from airflow_cdc.flows.run import Facts
 from airflow_cdc.hooks.endpoints import resolve_endpoints
-from airflow_cdc.links import DataDocsLink
+from airflow_cdc.links import DataDocsLink, ReportLink
 from airflow_cdc.operators.base import asked_for, find_pipeline, open_run
 from airflow_cdc.operators.private import private_settings
 
 CLUSTER = "cluster"
-VERIFY = "verify"
+LINKS = {
+    "verify": (DataDocsLink(),),
+    "nightly": (ReportLink(), DataDocsLink()),
+    "repair": (ReportLink(),),
+    "backfill": (ReportLink(),),
+}
 # what the Spark UI and its event log leave out; Spark's own default lets credentials and database addresses through
 REDACTED = r"(?i)secret|password|passwd|token|credential|access[.]?key|[.]uri$"
 MASTER_EXAMPLE = """'{"conn_type": "spark", "host": "local[2]"}'"""
@@ -42,7 +47,7 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
     A driver that outlives its killed task writes to a stage of its own that no later try publishes, so a new try simply
     starts a new driver.
 
-    :param app: `recover`, `verify` or `apply_changes`.
+    :param app: one of `spark_main.APPS`.
     :param pipeline: the pipeline's name in the registry (templated).
     :param registry: path of pipelines.yaml; default `[cdc] registry` (templated).
     :param report_dir: folder or object-storage URL of the reports; default `[cdc] report_dir` (templated).
@@ -78,7 +83,7 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
         self.pipeline = pipeline
         self.registry = registry
         self.report_dir = report_dir
-        self.operator_extra_links = (DataDocsLink(),) if app == VERIFY else ()
+        self.operator_extra_links = LINKS.get(app, ())
         self.facts: Facts = {}
 
     def execute(self, context: Context) -> Facts:
@@ -102,8 +107,12 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
             "run_id": context["run_id"],
             "try_number": context["ti"].try_number,
             "report_dir": settings.report_dir(self.report_dir),
-            "options": asked_for(context, pipeline),
+            "options": self.driver_options(context, pipeline),
         }
+
+    def driver_options(self, context: Context, pipeline: Pipeline) -> dict[str, Any]:
+        """What the run was asked for, as the driver's run has it in `options`."""
+        return asked_for(context, pipeline)
 
     def _preflight(self) -> dict[str, str]:
         """Fail with one clear error where spark-submit would fall back to YARN, or could not read the settings file.

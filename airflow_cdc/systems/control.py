@@ -42,7 +42,15 @@ PROPERTIES = {
 COLUMNS = (("note", "string"),)
 
 Document = dict[str, Any]
-EMPTY: Document = {"epoch": 0, "lease": None, "recovery": None, "ledger": {}, "stamps": {}, "audit": []}
+EMPTY: Document = {
+    "epoch": 0,
+    "lease": None,
+    "recovery": None,
+    "ledger": {},
+    "stamps": {},
+    "checks": {},
+    "audit": [],
+}
 
 
 class RecoveryOpenError(CdcError):
@@ -86,7 +94,18 @@ class Control:
     def facts(self) -> ControlFacts:
         """What an observation keeps of the document."""
         state = self.state()
-        return ControlFacts(epoch=state["epoch"], recovery=state["recovery"], lease=state["lease"])
+        runs = list(state["ledger"].values())
+        closed = [str(run["closed_at"]) for run in runs if run.get("recovery") == "closed" and run.get("closed_at")]
+        reads = [
+            float(run["step:snapshot"]["seconds"]) for run in runs if (run.get("step:snapshot") or {}).get("seconds")
+        ]
+        return ControlFacts(
+            epoch=state["epoch"],
+            recovery=state["recovery"],
+            lease=state["lease"],
+            closed_at=max(closed, default=""),
+            read_seconds=reads[-1] if reads else None,
+        )
 
     def update(self, change: Callable[[Document], Document | None], what: str) -> Document:
         """Change the document by compare-and-set and return it as it stands then.
@@ -289,6 +308,23 @@ class Control:
 
         self.update(change, f"audit of {what}")
 
+    # the nightly checks: what was compared when, table by table
+
+    def checks(self) -> Document:
+        """Table → what its nightly checks keep; {} before the first."""
+        return dict(self.state()["checks"])
+
+    def check_done(self, run_id: str, table: str, kept: Mapping[str, Any], result: Mapping[str, Any]) -> None:
+        """Note a table's comparison: `kept` for the next night, `result` in the run's ledger (INV 3: once per run)."""
+
+        def change(state: Document) -> Document:
+            done = {**state["ledger"].get(run_id, {}).get("check", {}), table: dict(result)}
+            others = {run: _verdicts(entry) for run, entry in state["ledger"].items() if run != run_id}
+            ledger = _noted({**others, **_only(state["ledger"], run_id)}, run_id, {"check": done})
+            return {**state, "checks": {**state["checks"], table: dict(kept)}, "ledger": ledger}
+
+        self.update(change, f"check of {table} by {run_id}")
+
     # stamps, mirrored: expiry of a table's snapshots may take all stamped ones with it
 
     def mirror_stamps(self, stamps: Mapping[str, Stamp]) -> None:
@@ -318,11 +354,32 @@ def _noted(ledger: Document, run_id: str, entries: Mapping[str, Any]) -> Documen
     return {**rest, run_id: {**ledger.get(run_id, {}), **entries}}
 
 
+def _only(ledger: Document, run_id: str) -> Document:
+    return {run_id: ledger[run_id]} if run_id in ledger else {}
+
+
+def _verdicts(entry: Document) -> Document:
+    """A finished check as it is kept beside later ones: its reports are files, and the document stays small."""
+    check = {table: {"verdict": result.get("verdict")} for table, result in entry.get("check", {}).items()}
+    return {**entry, "check": check} if check else entry
+
+
+# An entry that a run of one kind has, the most telling first. Each kind keeps KEEP_RUNS of its own: an apply runs every
+# minute, and would otherwise push out within the hour what a recovery or a nightly check did.
+KINDS = ("epoch", "decision", "check", "repair")
+
+
+def _kind(entry: Mapping[str, Any]) -> str:
+    return next((kind for kind in KINDS if kind in entry), "")
+
+
 def _written(wanted: Document, before: Document, token: str) -> Document:
     open_ = (wanted.get("recovery") or {}).get("run_id")
-    runs = list(wanted["ledger"])
-    kept = [run for run in runs if run in runs[-KEEP_RUNS:] or run == open_]
-    ledger = {run: wanted["ledger"][run] for run in kept}
+    newest: dict[str, list[str]] = {}
+    for run, entry in wanted["ledger"].items():
+        newest.setdefault(_kind(entry), []).append(run)
+    kept = {run for runs in newest.values() for run in runs[-KEEP_RUNS:]} | {open_}
+    ledger = {run: entry for run, entry in wanted["ledger"].items() if run in kept}
     return {**_copy(wanted), "ledger": _copy(ledger), WRITES: [*before[WRITES], token][-KEEP_WRITES:]}
 
 

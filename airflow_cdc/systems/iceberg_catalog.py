@@ -7,6 +7,7 @@ from it. A property that starts with `spark.` goes to Spark's catalog only, with
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
@@ -66,27 +67,30 @@ class MissingTableError(SinkError):
 
 
 class EmbeddedCatalog(SqlCatalog):
-    """PyIceberg's SQL catalog that also writes format v3 and cleans up after a lost race."""
+    """PyIceberg's SQL catalog that also writes format v3 and cleans up after a lost race. Threads may share it."""
+
+    # what this thread staged last: another thread's file may be the one that its commit is just making current
+    _staged = threading.local()
 
     def _write_metadata(self, metadata: TableMetadata, io: FileIO, metadata_path: str) -> None:  # type: ignore[override]
         write_metadata(metadata, io, metadata_path)
 
     def _update_and_stage_table(self, *args: Any, **kwargs: Any) -> Any:
         staged = super()._update_and_stage_table(*args, **kwargs)
-        self._last_staged = staged.metadata_location
+        self._staged.location = staged.metadata_location
         return staged
 
     def commit_table(
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
     ) -> CommitTableResponse:
         """Commit as the parent does; a metadata file that lost the race is deleted again."""
-        self._last_staged = ""
+        self._staged.location = ""
         try:
             return super().commit_table(table, requirements, updates)
         except CommitFailedException:
-            if self._last_staged:
+            if self._staged.location:
                 with suppress(OSError):
-                    table.io.delete(self._last_staged)
+                    table.io.delete(self._staged.location)
             raise
 
 

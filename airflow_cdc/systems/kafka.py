@@ -64,6 +64,27 @@ class KafkaTransport:
         states = self.topic_states(names)
         return {name: {p: end for p, (_, end) in state.partitions.items()} for name, state in states.items()}
 
+    def topic_configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
+        """Topic → its settings, of topics that exist. Raises TransportError."""
+        from kafka.admin import ConfigResource, ConfigResourceType
+
+        wanted = sorted(set(names))
+        if not wanted:
+            return {}
+        resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in wanted]
+        with admin(self.endpoint) as client, explaining(self.where, "read the topics' settings"):
+            found = client.describe_configs(resources, config_filter="all")
+        topics: Mapping[str, Mapping[str, Any]] = next(iter(found.values()), {})
+        return {name: {key: str(entry["value"]) for key, entry in values.items()} for name, values in topics.items()}
+
+    def offsets_elsewhere(self, connector: str, partition: Mapping[str, Any], own: str) -> dict[str, dict[str, Any]]:
+        """Topic → the offset kept there for a connector's partition, of offsets topics other than its `own`."""
+        key = offset_key(connector, partition)
+        with admin(self.endpoint) as client, explaining(self.where, "list the topics"):
+            names = [name for name in client.list_topics() if "offset" in name and not name.startswith("__")]
+        kept = {name: self.read_raw_offsets(name, connector).get(key) for name in names if name != own}
+        return {name: dict(offset.value) for name, offset in kept.items() if offset is not None and offset.value}
+
     def read_raw_offsets(self, topic: str, connector: str | None = None) -> dict[str, RawOffset]:
         """The newest record per key of Connect's offsets topic, by the key's text.
 
@@ -120,8 +141,15 @@ class KafkaTransport:
     def newest_schema_history(self, topic: str, server: str = "") -> dict[str, dict[str, Any]]:
         """Debezium's newest definition per table ("shop.orders") in a schema history topic; DROP removes it.
 
-        `server`: only records of this topic.prefix. Raises TransportError: no such topic, several
-        partitions (its order would be undefined), or a record that is not history.
+        `server`: only records of this topic.prefix. Raises what `history_records` does.
+        """
+        return fold_history(self.history_records(topic), server)
+
+    def history_records(self, topic: str) -> list[dict[str, Any]]:
+        """All records of a schema history topic, oldest first.
+
+        Raises TransportError: no such topic, several partitions (its order would be undefined), or a record that is
+        not history.
         """
         records = read_all(self.endpoint, topic)
         if len({record.partition for record in records}) > 1:
@@ -131,7 +159,7 @@ class KafkaTransport:
                 todo="A schema history topic must have one partition; rebuild it in a new topic.",
             )
         where = f"{self.where}, topic {topic}"
-        return fold_history((_json_record(r.value, r.offset, where) for r in records if r.value), server)
+        return [_json_record(record.value, record.offset, where) for record in records if record.value]
 
 
 def _json_record(value: bytes, offset: int, where: str) -> dict[str, Any]:

@@ -72,6 +72,7 @@ class KafkaConnect:
             offset=mine.get("offset"),
             offset_partition=mine.get("partition"),
             offsets_count=len(offsets),
+            other_partitions=tuple(entry["partition"] for entry in offsets if entry is not mine and entry["offset"]),
         )
 
     def create(self, name: str, config: Mapping[str, str], *, initial_state: str | None = None) -> None:

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 from pymysql.connections import Connection
 
 from airflow_cdc.core.chunk import quote_ident
 from airflow_cdc.core.errors import DeadlineError, SourceError
+from airflow_cdc.core.forecast import Forecast, forecast
 from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.observation import SourceFacts
+from airflow_cdc.core.observation import Retention, SourceFacts
 from airflow_cdc.core.position import BinlogPosition, Watermark
 from airflow_cdc.systems.mysql_capabilities import ServerVersion
 from airflow_cdc.systems.mysql_errors import ServerRestartedError, SourceOutOfTimeError
@@ -48,9 +50,12 @@ from airflow_cdc.systems.mysql_position import (
     wait_for_xa,
     wait_slice,
 )
+from airflow_cdc.systems.mysql_probe import look_at, max_file_size, retention, timed_files, unlogged_cascades
 from airflow_cdc.systems.mysql_session import QUICK_READ_S, MySqlEndpoint, Session, open_connection, open_session
 
 __all__ = ["Availability", "MySqlEndpoint", "MySqlSource", "ServerIdentity", "XaTransaction"]
+
+FORECAST_FILES: Final = 8
 
 
 class MySqlSource:
@@ -87,24 +92,56 @@ class MySqlSource:
     def facts(self) -> SourceFacts:
         """What diagnosis needs to know of the server; a few cheap statements, nothing is changed."""
         with self.session() as session:
-            settings = read_settings(session)
-            log_bin = settings["log_bin"] == "ON"
-            identity = read_identity(session)
-            executed, purged = executed_and_purged(session) if "gtid_mode" in settings else (None, None)
-            return SourceFacts(
-                server_uuid=identity.server_uuid,
-                server_id=identity.server_id,
-                version=session.version.text,
-                gtid_mode=settings.get("gtid_mode"),
-                gtid_executed=executed,
-                gtid_purged=purged,
-                binlog_files=list_binlog_files(session) if log_bin else (),
-                current=read_status(session).position if log_bin else BinlogPosition("none.000000", 0),
-                log_bin=log_bin,
-                binlog_format=settings.get("binlog_format", "ROW"),
-                row_image=settings.get("binlog_row_image", ""),
-                uptime_s=identity.uptime_s,
+            return self._facts(session)
+
+    def facts_for(self, tables: Sequence[str], position: BinlogPosition | None) -> SourceFacts:
+        """The same, and what the server has at a stored `position`, keeps of it, and does not log of `tables`."""
+        with self.session() as session:
+            facts = self._facts(session)
+            files = facts.binlog_files
+            needs = read_grants(session).missing(tables, gtid=facts.gtid_mode == "ON", hold=False)
+            return replace(
+                facts,
+                at_offset=None if position is None else look_at(session, position, files),
+                retention=retention(session, self.endpoint, position.file if position else "", files),
+                cascades=unlogged_cascades(session, tables),
+                missing_privileges=tuple(f"{need.privilege} on {need.on}" for need in needs if need.required),
             )
+
+    def forecast(self, position: BinlogPosition) -> tuple[Forecast, Retention]:
+        """How long the file of a stored position stays on the server. Raises SourceError, also where it is not there."""
+        with self.session() as session:
+            files = list_binlog_files(session)
+            kept = retention(session, self.endpoint, position.file, files)
+            size = max_file_size(session)
+        if position.file not in {file.name for file in files}:
+            raise SourceError(f"{position.file} is not on the server", where=self.where, todo="Ask `diagnose` why.")
+        timed = timed_files(self.endpoint, files, FORECAST_FILES)
+        return forecast(kept, timed, in_newest_file=position.file == files[-1].name, max_size=size), kept
+
+    def _facts(self, session: Session) -> SourceFacts:
+        settings = read_settings(session)
+        log_bin = settings["log_bin"] == "ON"
+        identity = read_identity(session)
+        gtid = "gtid_mode" in settings
+        owned = owned_gtids(session) if gtid else None  # before the executed set: one that ends between is in both
+        executed, purged = executed_and_purged(session) if gtid else (None, None)
+        return SourceFacts(
+            server_uuid=identity.server_uuid,
+            server_id=identity.server_id,
+            version=session.version.text,
+            gtid_mode=settings.get("gtid_mode"),
+            gtid_executed=executed,
+            gtid_purged=purged,
+            binlog_files=list_binlog_files(session) if log_bin else (),
+            current=read_status(session).position if log_bin else BinlogPosition("none.000000", 0),
+            log_bin=log_bin,
+            binlog_format=settings.get("binlog_format", "ROW"),
+            row_image=settings.get("binlog_row_image", ""),
+            uptime_s=identity.uptime_s,
+            address=f"{self.endpoint.host}:{self.endpoint.port}",
+            gtid_owned=owned,
+        )
 
     def watermark(self, *, xa_timeout: float = 60.0) -> Watermark:
         """Take W, which every transaction is either at or after, before the first read (INV 7, 8).
@@ -190,6 +227,11 @@ class MySqlSource:
                 if row["plain"] in names:  # its collation knows no case
                     found.setdefault(names[row["plain"]], []).append(str(row["id"]))
         return {table: hashlib.sha256(",".join(sorted(ids)).encode()).hexdigest()[:16] for table, ids in found.items()}
+
+    def cascade_targets(self, tables: Sequence[str]) -> frozenset[str]:
+        """Which of these tables foreign keys change without a row in this server's log (INV 14)."""
+        with self.session() as session:
+            return frozenset(text.partition(" (")[0] for text in unlogged_cascades(session, tables))
 
     def xa_pending(self) -> list[XaTransaction]:
         """The prepared XA transactions. Raises MissingPrivilegeError (XA_RECOVER_ADMIN)."""

@@ -27,7 +27,10 @@ _pool = ThreadPoolExecutor(max_workers=PROBE_THREADS, thread_name_prefix="cdc-pr
 
 
 class State(StrEnum):
-    """What a probe found. WAITING and UNKNOWN are asked again, the others are final."""
+    """What a probe found. WAITING and UNKNOWN are asked again, the others are final.
+
+    PROBLEM and RECOVERED are of a watched pipeline: something is wrong now, and nothing is wrong any more.
+    """
 
     AVAILABLE = "available"
     LOST = "lost"
@@ -35,9 +38,11 @@ class State(StrEnum):
     UNKNOWN = "unknown"
     TIMEOUT = "timeout"
     ERROR = "error"
+    PROBLEM = "problem"
+    RECOVERED = "recovered"
 
 
-FINAL = frozenset({State.AVAILABLE, State.LOST})
+FINAL = frozenset({State.AVAILABLE, State.LOST, State.PROBLEM, State.RECOVERED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +107,7 @@ class ProbeTrigger(BaseTrigger):
             if answer.final:
                 break
             if time.monotonic() + self.poke_interval > deadline:
-                answer = Answer(State.TIMEOUT, f"not available within {self.timeout:g} s; last: {answer.reason}")
+                answer = Answer(State.TIMEOUT, f"nothing final within {self.timeout:g} s; last: {answer.reason}")
                 break
             await asyncio.sleep(self.poke_interval)
         yield self._event(answer)

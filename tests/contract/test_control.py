@@ -57,7 +57,8 @@ def files_of(control: Control, pattern: str) -> list[Path]:
 
 
 def test_reading_creates_nothing(control: Control, lake: Lake) -> None:
-    assert control.state() == {"epoch": 0, "lease": None, "recovery": None, "ledger": {}, "stamps": {}, "audit": []}
+    empty = {"epoch": 0, "lease": None, "recovery": None, "ledger": {}, "stamps": {}, "checks": {}, "audit": []}
+    assert control.state() == empty
     assert lake.exists("cdc_control", "shop") is False
 
 
@@ -322,6 +323,36 @@ def test_the_oldest_runs_fall_out_but_never_the_open_one(control: Control) -> No
         control.ledger_set(f"r{number}", "n", number)
     runs = list(control.state()["ledger"])
     assert runs == ["open", *(f"r{number}" for number in range(5, 25))]
+
+
+def test_applies_push_out_no_recovery_and_no_check(control: Control) -> None:
+    """An apply runs every minute: what a recovery or a night did must still be there the next day."""
+    control.open_recovery("recovery")
+    control.close_recovery("recovery")
+    control.ledger_set("asked", "decision", {"plan": {}})
+    control.check_done("night", "shop.orders", {"at": "x"}, {"verdict": "MATCH"})
+    for number in range(60):
+        control.ledger_set(f"apply-{number}", "step:apply_changes", {"state": "done"})
+    runs = list(control.state()["ledger"])
+    assert runs == ["recovery", "asked", "night", *(f"apply-{number}" for number in range(40, 60))]
+    for number in range(25):
+        control.check_done(f"night-{number}", "shop.orders", {"at": "x"}, {"verdict": "MATCH"})
+    runs = list(control.state()["ledger"])
+    assert [run for run in runs if run.startswith("night")] == [f"night-{number}" for number in range(5, 25)]
+    assert "recovery" in runs
+
+
+def test_a_check_is_kept_for_the_next_night_and_in_its_run(control: Control) -> None:
+    control.check_done("n1", "shop.orders", {"at": "1"}, {"verdict": "MATCH", "samples": ["a"]})
+    control.check_done("n1", "shop.items", {"at": "1"}, {"verdict": "MISMATCH"})
+    control.check_done("n2", "shop.orders", {"at": "2"}, {"verdict": "MATCH", "samples": ["b"]})
+    assert control.checks() == {"shop.orders": {"at": "2"}, "shop.items": {"at": "1"}}
+    # of a night that is over only the verdicts stay in the document; its report is a file
+    assert control.ledger_get("n1")["check"] == {
+        "shop.orders": {"verdict": "MATCH"},
+        "shop.items": {"verdict": "MISMATCH"},
+    }
+    assert control.ledger_get("n2")["check"] == {"shop.orders": {"verdict": "MATCH", "samples": ["b"]}}
 
 
 def test_stamps_are_mirrored(control: Control) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.types import LongType
 
@@ -17,6 +19,7 @@ from airflow_cdc.core.stamp import ChunkLedger, Stamp
 from airflow_cdc.systems import iceberg_catalog
 from airflow_cdc.systems.iceberg_catalog import MissingTableError, spark_conf
 from airflow_cdc.systems.lake import Lake
+from airflow_cdc.systems.snapshots import empty_commit
 from airflow_cdc.systems.stage import Stage
 from tests.contract.lakes import COLUMNS, append, append_staged, compact, ids, lake_in, rows
 
@@ -350,3 +353,27 @@ def test_a_new_try_takes_over_and_the_orphan_of_the_old_one_cannot_reach_it(shop
     shop.publish(second, kept, second.base_head)
     assert ids(shop.read_arrow("shop", "orders")) == [1, 2]
     assert refs_of(shop) == {"main"}
+
+
+def test_a_lost_race_deletes_its_own_metadata_and_no_other_threads(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both threads share the catalog: the loser's clean-up once deleted the file that the other had just made current."""
+    for name in ("lost", "won"):
+        lake.ensure_table("shop", name, COLUMNS)
+    real = SqlCatalog.commit_table
+
+    def commit_table(self: Any, table: Any, requirements: Any, updates: Any) -> Any:
+        if table.name()[-1] != "lost":
+            return real(self, table, requirements, updates)
+        self._update_and_stage_table(table, table.name(), requirements, updates)
+        with ThreadPoolExecutor(1) as other:
+            other.submit(append, lake, "shop", "won", 1).result()
+        raise CommitFailedException("lost")
+
+    monkeypatch.setattr(SqlCatalog, "commit_table", commit_table)
+    found = lake.table("shop", "lost")
+    change = empty_commit(found, {})
+    with pytest.raises(CommitFailedException):
+        lake.catalog.commit_table(found, change.requirements, change.updates)
+    assert ids(lake.read_arrow("shop", "won")) == [1]
+    staged = Path(urlparse(found.location()).path, "metadata").glob("*.metadata.json")
+    assert len(list(staged)) == 2  # creation and first snapshot: what was staged for the lost race is gone

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from demo import connectors, dataset
 from demo.world import PIPELINE, World, airflow_settings, writer
@@ -23,6 +24,7 @@ from stack.process import wait_until
 
 ROWS = 6_000
 EVENTS = "spark-events"
+FAR = "far"
 SPARK_CONF = "AIRFLOW__CDC__SPARK_CONF"
 RUN_SECONDS = 900.0
 HERE = Path(__file__).parent
@@ -63,10 +65,33 @@ class Shop:
 def with_event_log(stack: cluster.Stack) -> AirflowSettings:
     """The demo's Airflow, whose Spark drivers also keep an event log."""
     made = airflow_settings(stack)
+    declare(stack.folder / "pipelines.yaml")
     folder = stack.folder / EVENTS
     folder.mkdir(exist_ok=True)
     conf = json.loads(made.env[SPARK_CONF]) | {"spark.eventLog.enabled": "true", "spark.eventLog.dir": folder.as_uri()}
-    return replace(made, env={**made.env, SPARK_CONF: json.dumps(conf)})
+    nowhere = {
+        "conn_type": "cdc_mysql",
+        "host": "127.0.0.1",
+        "port": 1,
+        "login": "cdc",
+        "extra": {"connect_timeout": 2},
+    }
+    env = {**made.env, SPARK_CONF: json.dumps(conf), "AIRFLOW_CONN_FAR_MYSQL": json.dumps(nowhere)}
+    return replace(made, env=env)
+
+
+def declare(registry: Path) -> None:
+    """Add to the demo's registry how orders are cut into days, and a pipeline whose source is not there."""
+    declared = yaml.safe_load(registry.read_text())
+    shop = declared["pipelines"][PIPELINE]
+    shop["backfill"] = {"table": "shop.orders", "by": "paid_on"}
+    far = {
+        "source": {**shop["source"], "conn_id": "far_mysql", "tables": ["shop.orders"]},
+        "connector": {**shop["connector"], "name": FAR},
+        "sink": {**shop["sink"], "namespace": FAR},
+    }
+    declared["pipelines"][FAR] = {**{key: shop[key] for key in ("transport", "spark")}, **far}
+    registry.write_text(yaml.safe_dump(declared, sort_keys=False))
 
 
 @contextmanager

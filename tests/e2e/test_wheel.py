@@ -81,7 +81,9 @@ def test_the_dags_load_without_an_import_error(installed: Installed) -> None:
     got = installed.run("airflow", "dags", "list-import-errors", "--local", "--output", "json")
     assert (got.returncode, answer(got.stdout)) == (0, []), got.stdout + got.stderr[-2000:]
     listed = installed.run("airflow", "dags", "list", "--local", "--output", "json")
-    assert {"cdc_recovery", "cdc_apply__shop"} <= {one["dag_id"] for one in answer(listed.stdout)}
+    assert {"cdc_recovery", "cdc_repair", "cdc_apply__shop", "cdc_nightly_consistency__shop"} <= {
+        one["dag_id"] for one in answer(listed.stdout)
+    }
 
 
 def test_the_doctor_tells_the_truth_of_a_broken_set_up(installed: Installed) -> None:

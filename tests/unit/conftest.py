@@ -12,7 +12,7 @@ from unittest.mock import create_autospec
 import pytest
 
 if TYPE_CHECKING:
-    from .operator_support import Ledger
+    from .operator_support import Ledger, Submitted
 
 HOME = tempfile.TemporaryDirectory(prefix="cdc-unit-airflow-")
 os.environ |= {
@@ -112,4 +112,18 @@ def ledger(monkeypatch: pytest.MonkeyPatch, step: Any) -> Ledger:
         clients = Clients()
 
     monkeypatch.setattr(base, "open_run", create_autospec(base.open_run, return_value=FakeRun()))
+    return made
+
+
+@pytest.fixture
+def submitted(monkeypatch: pytest.MonkeyPatch, connections: dict[str, str], registry: Path) -> Submitted:
+    """spark-submit, seen from its command line."""
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+    from .operator_support import Submitted
+
+    made = Submitted()
+    monkeypatch.setattr(
+        SparkSubmitHook, "submit", lambda hook, application="", **kw: made.submit(hook, application, **kw)
+    )
     return made

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import stat
+from pathlib import Path
 from typing import Any, cast
 
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowException
 
+from airflow_cdc import spark_main
 from airflow_cdc.core.errors import (
     SinkError,
 )
@@ -91,3 +97,26 @@ class Ledger:
 
 def shown(operator: Any) -> dict[str, str]:
     return {link.name: link.get_link(operator, ti_key=cast("Any", None)) for link in operator.operator_extra_links}
+
+
+class Submitted:
+    """What spark-submit was given, and what the driver finds there."""
+
+    def __init__(self) -> None:
+        self.command: list[str] = []
+        self.env: dict[str, str] = {}
+        self.settings: dict[str, Any] = {}
+        self.modes: tuple[int, int] = (0, 0)
+        self.path = Path()
+        self.result: dict[str, Any] = {"rows": 3}
+        self.fails = False
+
+    def submit(self, hook: SparkSubmitHook, application: str = "", **kwargs: Any) -> None:
+        self.command = hook._build_spark_submit_command(application)
+        self.env = dict(hook._env or {})
+        self.path = Path(self.command[-1])
+        self.modes = stat.S_IMODE(self.path.stat().st_mode), stat.S_IMODE(self.path.parent.stat().st_mode)
+        self.settings = json.loads(self.path.read_text())
+        (self.path.parent / spark_main.RESULT_NAME).write_text(json.dumps(self.result))
+        if self.fails:
+            raise AirflowException("Cannot execute: spark-submit. Error code is: 1.")

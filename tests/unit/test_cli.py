@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from getpass import getuser
 from pathlib import Path
 from typing import Any
 from unittest.mock import create_autospec
@@ -14,12 +14,18 @@ import pytest
 import yaml
 from airflow.sdk import BaseHook
 
-from airflow_cdc.cli import commands, offsets, trigger
+from airflow_cdc.cli import commands, offsets, outlook, trigger
 from airflow_cdc.cli import run as running
-from airflow_cdc.core.errors import OffsetRejectedError, SourceError
+from airflow_cdc.core.errors import OffsetRejectedError, SourceError, UnknownStateError
+from airflow_cdc.core.forecast import Forecast
 from airflow_cdc.core.observation import Unknown
 from airflow_cdc.core.report import RecoveryReport
 from airflow_cdc.flows.doctor import Check
+from airflow_cdc.flows.foresee import Foreseen
+from airflow_cdc.flows.run import Run
+from airflow_cdc.systems.clients import Clients
+from airflow_cdc.systems.kafka_connect import KafkaConnect
+from airflow_cdc.systems.mysql_hold import HoldState, HoldStatus
 
 from .builders import HEALTHY, seen
 from .conftest import REGISTRY, SECRETS
@@ -261,7 +267,7 @@ def test_recover_waits_and_tells(
         stored(registry, run_id="manual__1", **changes)
     spec(trigger, "start", "manual__1")
     looks = iter([trigger.Ended("running", {"diagnose": "running"}), trigger.Ended(state, {"diagnose": "success"})])
-    spec(trigger, "look", None).side_effect = lambda _run_id: next(looks)
+    spec(trigger, "look", None).side_effect = lambda _run_id, _dag_id: next(looks)
     answer = cdc("recover", "shop", "--wait", "-o", "json")
     assert answer.status == status
     assert answer.err == "diagnose: running\ndiagnose: success\n"
@@ -296,59 +302,20 @@ def test_verify_without_a_report_is_unknown(cdc: Callable[..., Answer]) -> None:
 # ---- offset ---------------------------------------------------------------------------------------
 
 
-class FakeControl:
-    """Whether a recovery is open, and who held the lease."""
-
-    def __init__(self) -> None:
-        self.recovery: Any = None
-        self.leases: list[str] = []
-        self.audited: list[tuple[str, str, Any, Any]] = []
-
-    def state(self) -> dict[str, Any]:
-        return {"recovery": self.recovery}
-
-    def acquire(self, owner: str, ttl: float) -> None:
-        self.leases.append("acquired")
-
-    def release(self, owner: str) -> None:
-        self.leases.append("released")
-
-    def audit(self, who: str, what: str, before: Any, after: Any) -> None:
-        self.audited.append((who, what, before, after))
-
-
-class FakeConnector:
-    """A connector with one stored offset."""
-
-    def __init__(self) -> None:
-        self.stopped = False
-
-    def offsets(self, name: str) -> list[dict[str, Any]]:
-        return [{"partition": {"server": "shop"}, "offset": {"file": "b.000001", "pos": 4}}]
-
-    def stop(self, name: str) -> None:
-        self.stopped = True
+HERE = {"partition": {"server": "shop"}, "offset": {"file": "b.000001", "pos": 4}}
+MOVED = {"before": HERE["offset"], "after": {"file": "b.000002", "pos": 4}, "moves": "skips", "at": "now"}
 
 
 @pytest.fixture
-def shop(spec: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The run in whose name the offset commands act."""
-
-    class Clients:
-        control = FakeControl()
-        connector = FakeConnector()
-
-    class Run:
-        clients = Clients
-        pipeline = HEALTHY.pipeline
-        where = "pipeline shop"
-
-    class Settings:
-        prefix = "shop"
-
-    spec(running, "open_run", Run)
-    spec(offsets, "connector_settings", Settings)
-    return Run
+def shop(spec: Any) -> Any:
+    """The run in whose name the offset commands act; nothing is asked of a server."""
+    clients = create_autospec(Clients, instance=True)
+    clients.connector = create_autospec(KafkaConnect, instance=True)
+    clients.connector.offsets.return_value = [HERE]
+    run = Run(HEALTHY.pipeline, clients, "cli", "/reports")
+    spec(running, "open_run", run)
+    spec(offsets, "stored", HERE)
+    return run
 
 
 def test_offset_get_and_backup(cdc: Callable[..., Answer], shop: Any, tmp_path: Path) -> None:
@@ -364,30 +331,30 @@ def test_offset_get_and_backup(cdc: Callable[..., Answer], shop: Any, tmp_path: 
     assert named.data["wrote"] == str(tmp_path / "o.json")
 
 
-def test_offset_restore_writes_as_a_transaction_under_the_lease(
+def test_offset_restore_moves_to_what_the_file_holds(
     cdc: Callable[..., Answer], shop: Any, spec: Any, tmp_path: Path
 ) -> None:
-    write = spec(offsets.flow, "write", None)
+    move = spec(offsets, "move", MOVED)
     file = str(tmp_path / "o.json")
     cdc("offset", "backup", "shop", "--file", file)
     answer = cdc("offset", "restore", "shop", file, "--yes", "-o", "json")
-    assert answer.status == 0
-    assert write.call_args.args[1:] == (
-        {"server": "shop"},
-        {"file": "b.000001", "pos": 4},
-        {"file": "b.000001", "pos": 4},
-    )
-    assert shop.clients.connector.stopped
-    assert shop.clients.control.leases == ["acquired", "released"]
-    same = {"file": "b.000001", "pos": 4}
-    assert shop.clients.control.audited == [(getuser(), "offset", same, same)]
+    assert (answer.status, answer.data) == (0, MOVED)
+    assert move.call_args.args[1] == {"file": "b.000001", "pos": 4}
+    assert move.call_args.kwargs["shown"] == {"file": "b.000001", "pos": 4}
+    assert "@" in move.call_args.kwargs["who"]
 
 
-def test_an_offset_that_was_rejected_gives_the_lease_back(cdc: Callable[..., Answer], shop: Any, spec: Any) -> None:
-    spec(offsets.flow, "write", OffsetRejectedError("not valid: no file"))
+def test_offset_restore_without_a_file_undoes_the_last_move(cdc: Callable[..., Answer], shop: Any, spec: Any) -> None:
+    move = spec(offsets, "move", MOVED)
+    spec(offsets, "last_before", {"file": "b.000000", "pos": 4})
+    assert cdc("offset", "restore", "shop", "--yes").status == 0
+    assert move.call_args.args[1] == {"file": "b.000000", "pos": 4}
+
+
+def test_an_offset_that_was_rejected_is_one_line(cdc: Callable[..., Answer], shop: Any, spec: Any) -> None:
+    spec(offsets, "move", OffsetRejectedError("not valid: no file"))
     answer = cdc("offset", "set", "shop", "{}", "--yes")
     assert (answer.status, answer.err) == (1, "error: not valid: no file\n")
-    assert shop.clients.control.leases == ["acquired", "released"]
 
 
 @pytest.mark.parametrize(
@@ -401,18 +368,10 @@ def test_an_offset_that_was_rejected_gives_the_lease_back(cdc: Callable[..., Ans
 def test_an_offset_command_that_is_not_clear_changes_nothing(
     words: tuple[str, ...], said: str, cdc: Callable[..., Answer], shop: Any, spec: Any
 ) -> None:
-    write = spec(offsets.flow, "write", None)
+    move = spec(offsets, "move", MOVED)
     answer = cdc("offset", *words)
-    assert (answer.status, write.call_count, shop.clients.connector.stopped) == (2, 0, False)
+    assert (answer.status, move.call_count) == (2, 0)
     assert said in answer.err
-
-
-def test_no_offset_is_written_while_a_recovery_is_open(cdc: Callable[..., Answer], shop: Any, spec: Any) -> None:
-    write = spec(offsets.flow, "write", None)
-    shop.clients.control.recovery = {"run_id": "manual__1"}
-    answer = cdc("offset", "set", "shop", "{}", "--yes")
-    assert (answer.status, write.call_count) == (2, 0)
-    assert "a recovery is open" in answer.err
 
 
 # ---- init -----------------------------------------------------------------------------------------
@@ -428,7 +387,7 @@ def test_init_says_how_airflow_finds_the_dags(cdc: Callable[..., Answer], regist
 
     assert cdc("init", "--stub", str(tmp_path)).status == 0
     stub = (tmp_path / commands.STUB_NAME).read_text()
-    assert len(stub.splitlines()) == 3
+    assert len(stub.splitlines()) == 7
     assert "airflow" in stub.lower()  # Airflow only loads files with both words
     assert "dag" in stub.lower()
     assert cdc("init", "--stub", str(tmp_path / "none")).status == 2
@@ -447,3 +406,73 @@ def test_no_command_shows_a_secret(cdc: Callable[..., Answer], spec: Any) -> Non
     for words in (("pipelines",), ("diagnose", "shop"), ("plan", "shop"), ("doctor",)):
         answer = cdc(*words, "-o", "json")
         assert not any(secret in answer.out + answer.err for secret in SECRETS.values())
+
+
+# ---- explain, forecast ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "code"),
+    [
+        ("Could not find first log file name in binary log index file", 1, "BINLOG_PURGED"),
+        ("all is well", 3, "UNKNOWN"),
+    ],
+)
+def test_explain_says_that_it_has_only_the_text(
+    text: str, status: int, code: str, cdc: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"INFO before\n{text}\nINFO after\n"))
+    answer = cdc("explain", "-o", "json")
+    assert (answer.status, answer.data["code"], answer.data["from_text_only"]) == (status, code, True)
+    assert answer.data["runbook"] == f"docs/problems.md#{code.lower()}"
+
+
+SEEN = Foreseen(
+    "shop",
+    "2026-11-21T09:00:00+00:00",
+    "b.000009:4",
+    Forecast(7000.0, 9000.0, 1.5, 60.0, "why"),
+    21600,
+    True,
+    60.0,
+    True,
+)
+
+
+@pytest.mark.parametrize(
+    ("seen_now", "status"),
+    [(SEEN, 1), (replace(SEEN, at_risk=False), 0), (replace(SEEN, at_risk=False, snapshot_fits=False), 1)],
+)
+def test_forecast_tells_by_its_status(seen_now: Foreseen, status: int, cdc: Callable[..., Answer], spec: Any) -> None:
+    spec(outlook, "foresee", seen_now)
+    answer = cdc("forecast", "shop", "-o", "json")
+    assert answer.status == status
+    assert (answer.data["earliest_s"], answer.data["latest_s"], answer.data["at_risk"]) == (
+        7000.0,
+        9000.0,
+        seen_now.at_risk,
+    )
+    assert "7000" in cdc("forecast", "shop").out
+
+
+def test_forecast_of_what_cannot_be_told_is_status_3(cdc: Callable[..., Answer], spec: Any) -> None:
+    spec(outlook, "foresee", UnknownStateError("the connector has no offset"))
+    assert cdc("forecast", "shop").status == 3
+
+
+HELD = HoldState("shop:by hand", HoldStatus.HELD, blocks_purge=True, held_s=5.0)
+
+
+@pytest.mark.parametrize(
+    ("state", "status"),
+    [
+        (HELD, 0),
+        (replace(HELD, status=HoldStatus.RELEASED, reason="the limit of 7200 s is reached", held_s=7200.5), 0),
+        (replace(HELD, status=HoldStatus.RELEASED, reason="another session waits for the global read lock"), 1),
+        (replace(HELD, status=HoldStatus.REFUSED, blocks_purge=False), 1),
+    ],
+)
+def test_hold_tells_by_its_status(state: HoldState, status: int, cdc: Callable[..., Answer], spec: Any) -> None:
+    spec(outlook, "hold_by_hand", state)
+    answer = cdc("hold", "shop", "-o", "json")
+    assert (answer.status, answer.data["status"]) == (status, str(state.status))

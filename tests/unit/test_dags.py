@@ -12,18 +12,20 @@ from unittest.mock import create_autospec, patch
 
 import pytest
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-from airflow.sdk import DAG
+from airflow.sdk import DAG, CronDataIntervalTimetable
 
 from airflow_cdc.core.errors import ConfigError, SourceError
-from airflow_cdc.dags import _factory
+from airflow_cdc.dags import _checks, _factory
 from airflow_cdc.operators import connector, diagnose, hold, offset, publish, report, watermark
 from airflow_cdc.operators import open as opening
 from airflow_cdc.operators.base import CdcOperator
+from airflow_cdc.operators.repair import BackfillOperator, NightlyCheckOperator
 
 from .conftest import REGISTRY
 from .test_operators import decided
 
 FOLDER = Path(_factory.__file__).parent
+DAGS = {"cdc_recovery", "cdc_repair", "cdc_apply__shop", "cdc_nightly_consistency__shop", "cdc_watch__shop"}
 
 EDGES = {
     "diagnose": {"approve"},
@@ -54,7 +56,7 @@ def loaded(folder: Path = FOLDER) -> Any:
 def test_the_folder_loads_without_an_import_error(airflow_db: Path, registry: Path) -> None:
     bag = loaded()
     assert bag.import_errors == {}
-    assert set(bag.dags) == {"cdc_recovery", "cdc_apply__shop"}
+    assert set(bag.dags) == DAGS
 
 
 def test_without_a_registry_there_is_nothing_to_apply_and_no_error(
@@ -63,15 +65,15 @@ def test_without_a_registry_there_is_nothing_to_apply_and_no_error(
     monkeypatch.setenv("AIRFLOW__CDC__REGISTRY", str(tmp_path / "none.yaml"))
     bag = loaded()
     assert bag.import_errors == {}
-    assert set(bag.dags) == {"cdc_recovery"}
+    assert set(bag.dags) == {"cdc_recovery", "cdc_repair"}
 
 
 def test_a_bad_registry_is_one_import_error_that_names_it(airflow_db: Path, registry: Path) -> None:
     registry.write_text(REGISTRY.replace("namespace:", "name_space:"))
     bag = loaded()
-    assert set(bag.dags) == {"cdc_recovery"}
-    (error,) = bag.import_errors.values()
-    assert "pipelines.yaml, pipeline 'shop'" in error
+    assert set(bag.dags) == {"cdc_recovery", "cdc_repair"}
+    assert len(bag.import_errors) == 4
+    assert all("pipelines.yaml, pipeline 'shop'" in error for error in bag.import_errors.values())
     with pytest.raises(ConfigError, match="namespace"):
         _factory.registered()
 
@@ -84,7 +86,7 @@ def test_the_stub_shows_the_same_dags(airflow_db: Path, registry: Path, tmp_path
     (folder / STUB_NAME).write_text(STUB)
     bag = loaded(folder)
     assert bag.import_errors == {}
-    assert set(bag.dags) == {"cdc_recovery", "cdc_apply__shop"}
+    assert set(bag.dags) == DAGS
 
 
 def test_parsing_imports_nothing_heavy(registry: Path) -> None:
@@ -117,10 +119,45 @@ def test_an_apply_dag_runs_one_at_a_time_by_schedule(registry: Path, monkeypatch
     assert (task.app, task.pipeline) == ("apply_changes", "shop")  # type: ignore[attr-defined]
 
 
+def test_watching_is_one_deferred_task_before_one_recovery(registry: Path, connections: dict[str, str]) -> None:
+    dag = _factory.watch_dags()["cdc_watch__shop"]
+    assert (dag.dag_id, dag.max_active_runs, dag.catchup) == ("cdc_watch__shop", 1, False)
+    assert {task.task_id: task.downstream_task_ids for task in dag.tasks} == {"watch": {"recover"}, "recover": set()}
+    recover = dag.get_task("recover")
+    assert recover.trigger_dag_id == "cdc_recovery"
+    assert recover.skip_when_already_exists
+    assert "['outage']" in recover.trigger_run_id
+
+
+MEND = {"compare": {"approve"}, "approve": {"repair"}, "repair": {"verdict"}, "verdict": set()}
+
+
+def test_a_night_compares_asks_repairs_and_has_the_last_word(registry: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__CDC__NIGHTLY_SCHEDULE", "30 1 * * *")
+    (dag,) = _checks.nightly_dags().values()
+    assert {task.task_id: set(task.downstream_task_ids) for task in dag.tasks} == MEND
+    assert (dag.schedule, dag.catchup, dag.max_active_runs) == ("30 1 * * *", False, 1)
+    assert [task.task_id for task in dag.tasks if task.is_teardown] == ["verdict"]
+    assert {task.task_id: set(task.downstream_task_ids) for task in _checks.repair_dag().tasks} == MEND
+    monkeypatch.setenv("AIRFLOW__CDC__NIGHTLY_SCHEDULE", "none")
+    (dag,) = _checks.nightly_dags().values()
+    assert dag.schedule is None
+
+
+def test_a_backfill_has_an_interval_of_a_day(registry: Path) -> None:
+    assert _checks.backfill_dags() == {}
+    registry.write_text(REGISTRY.rstrip() + "\n    backfill: {table: shop.orders, by: created_at}\n")
+    (dag,) = _checks.backfill_dags().values()
+    assert (dag.dag_id, dag.catchup) == ("cdc_backfill__shop", False)
+    assert isinstance(dag.timetable, CronDataIntervalTimetable)
+    assert "cdc_backfill__shop" in loaded().dags
+
+
 def test_execute_of_an_operator_stays_short() -> None:
     import inspect
 
-    for cls in {type(task) for task in _factory.recovery_dag().tasks}:
+    dags = (_factory.recovery_dag(), _checks.repair_dag())
+    for cls in {type(task) for dag in dags for task in dag.tasks} | {NightlyCheckOperator, BackfillOperator}:
         if cls.__module__.startswith("airflow_cdc") and "execute" in vars(cls):
             assert len(inspect.getsource(cls.execute).splitlines()) <= 25, cls
     assert len(inspect.getsource(CdcOperator.execute).splitlines()) <= 25

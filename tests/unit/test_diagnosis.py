@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,14 +17,23 @@ from airflow_cdc.core.gtid import GtidSet
 from airflow_cdc.core.observation import (
     BinlogFile,
     ControlFacts,
+    HistoryFacts,
+    LogLook,
     Observation,
+    Place,
+    Retention,
+    SchemaFacts,
     SinkFacts,
     SinkTableFacts,
     TaskState,
+    TopicState,
+    TransportFacts,
     Unknown,
 )
 from airflow_cdc.core.position import BinlogPosition
+from airflow_cdc.core.problems_source import seems_stuck
 from airflow_cdc.core.stamp import Stamp
+from airflow_cdc.core.table import TableDef
 from tests.unit.builders import (
     CONNECTOR,
     FAILED,
@@ -50,6 +61,45 @@ def epochs(**stamps: int) -> SinkFacts:
     return SinkFacts({f"shop.{name}": SinkTableFacts(True, 7, Stamp(epoch)) for name, epoch in stamps.items()})
 
 
+TOPIC = TopicState("shop.shop.orders", "id1", {0: (0, 10)})
+HISTORY = HistoryFacts("shop.history", TopicState("shop.history", "h", {0: (0, 9)}), 9)
+TRANSIENT = "io.debezium.DebeziumException: x\nCaused by: java.net.ConnectException: Connection refused"
+POISON = "org.apache.kafka.connect.errors.ConnectException: Tolerance exceeded in error handler"
+DUPLICATE = "A replica with the same server_uuid/server_id as this replica has connected to the source"
+HALF_WAY = {**GTID_OFFSET, "snapshot": "INITIAL", "snapshot_completed": False}
+KNOWN = Stamp(3, {"server_uuid": OTHER})
+HERE = Stamp(3, {"server_uuid": UUID})
+BY_FILE: dict[str, Any] = {"gtid_mode": "OFF", "gtid_executed": GtidSet(), "gtid_purged": GtidSet()}
+
+
+def failed(trace: str, **facts: Any) -> Observation:
+    return with_connector(tasks=(TaskState(0, "FAILED", trace),), **facts)
+
+
+def by_file(file: str, pos: int = 500, **source: Any) -> Observation:
+    """A stopped connector's position on a server without GTID."""
+    obs = with_source(**{**BY_FILE, **source})
+    return replace(obs, connector=replace(CONNECTOR, offset=file_offset(file, pos), state="STOPPED", tasks=()))
+
+
+def stamped(stamp: Stamp) -> SinkFacts:
+    return SinkFacts({name: SinkTableFacts(True, 7, stamp, 10) for name in PIPELINE.source.tables})
+
+
+def applied(topic_id: str, at: int, **partitions: int) -> SinkFacts:
+    numbers = {"0": at, **partitions}
+    return stamped(Stamp(3, None, {"shop.shop.orders": {"id": topic_id, "partitions": numbers}}))
+
+
+def history(**facts: Any) -> SchemaFacts:
+    return SchemaFacts({}, replace(HISTORY, **facts))
+
+
+def keyless_topic(policy: str) -> Observation:
+    made = TransportFacts({TOPIC.name: TOPIC}, {"shop.orders": TOPIC.name}, {TOPIC.name: {"cleanup.policy": policy}})
+    return seen(transport=made, schema=SchemaFacts({"shop.orders": TableDef("shop", "orders", (), ())}))
+
+
 # (name of the case, observation, code, text that stands in the evidence)
 ROWS: list[tuple[str, Observation, str, str]] = [
     ("recovery open", seen(control=ControlFacts(4, RECOVERY)), "RECOVERY_OPEN", "manual__1"),
@@ -59,23 +109,123 @@ ROWS: list[tuple[str, Observation, str, str]] = [
     ("control unread", seen(control=Unknown("locked")), "UNKNOWN", "locked"),
     ("offset unreadable", with_connector(offset={"file": "x", "pos": 4}), "UNKNOWN", "not a binlog file name"),
     ("control table put back", seen(sink=epochs(customers=3, orders=4)), "UNKNOWN", "epoch 4"),
+    ("log off", with_source(log_bin=False, binlog_files=()), "SOURCE_MISCONFIGURED", "OFF, must be ON"),
+    (
+        "table changed in a purged gap",
+        seen(source=PURGED, schema=history(differences={"shop.orders": ("column a: only in the history",)})),
+        "GTID_PURGED",
+        "column a: only in the history",
+    ),
+    (
+        "table changed behind the connector's back",
+        replace(
+            with_connector(offset={**GTID_OFFSET, "gtids": f"{UUID}:1-100"}),
+            schema=history(differences={"shop.orders": ("column a: only in the history",)}),
+        ),
+        "DDL_IN_GAP",
+        "column a: only in the history",
+    ),
     ("transactions purged", seen(source=PURGED), "GTID_PURGED", f"{UUID}:81-90 (10 transactions)"),
-    ("file purged", with_connector(offset=file_offset("mysql-bin.000007")), "BINLOG_PURGED", "mysql-bin.000007:500"),
+    ("newer than every file", by_file("mysql-bin.000998"), "POSITION_AHEAD", "mysql-bin.000008 to mysql-bin.000010"),
+    (
+        "reset",
+        with_connector(offset={**GTID_OFFSET, "file": "mysql-bin.000998", "gtids": f"{UUID}:1-200"}, **FAILED),
+        "POSITION_AHEAD",
+        f"{UUID}:101-200 (100 transactions)",
+    ),
+    ("other server", replace(by_file("mysql-bin.000009"), sink=stamped(KNOWN)), "SOURCE_CHANGED", OTHER),
+    ("other file names", by_file("binlog.000009"), "SOURCE_CHANGED", "binlog stored, mysql-bin on the server"),
+    ("file purged", by_file("mysql-bin.000007"), "BINLOG_PURGED", "mysql-bin.000007:500"),
+    ("past the end", by_file("mysql-bin.000009", 1001), "POSITION_PAST_END", "1000 [server"),
+    (
+        "inside an event",
+        by_file("mysql-bin.000009", at_offset=LogLook(Place.INSIDE, (), "truncated in the middle of event")),
+        "POSITION_MID_EVENT",
+        "truncated in the middle",
+    ),
+    ("mode switched", with_source(gtid_mode="ON_PERMISSIVE"), "GTID_MODE_MISMATCH", "ON_PERMISSIVE"),
     (
         "transactions of another server",
         with_connector(offset=AHEAD, **FAILED),
-        "POSITION_NOT_ON_SERVER",
+        "GTID_NOT_CONTAINED",
         f"{OTHER}:1-5 (5 transactions)",
     ),
     ("other server while streaming", with_connector(offset=AHEAD), "UNKNOWN", f"{OTHER}:1-5"),
     ("sink unread", seen(sink=Unknown("catalog down")), "UNKNOWN", "catalog down"),
+    ("schema unread", seen(schema=Unknown("not JSON")), "UNKNOWN", "not JSON"),
+    ("second key", with_connector(other_partitions=({"server": "shpo"},)), "OFFSET_AMBIGUOUS", "shpo"),
+    (
+        "two topics",
+        with_connector(elsewhere={"connect_offsets": file_offset("mysql-bin.000008")}, state="STOPPED", tasks=()),
+        "OFFSET_AMBIGUOUS",
+        "mysql-bin.000008",
+    ),
     ("new pipeline", replace(with_connector(offset=None), sink=NO_STAMPS), "NEW_PIPELINE", "exists without a stamp"),
     ("offset lost", with_connector(offset=None), "OFFSET_MISSING", "stamp of epoch 3"),
+    ("no gtids stored", with_connector(offset=file_offset("mysql-bin.000009")), "GTID_MISSING_IN_OFFSET", "1-100"),
+    ("copy cut off", failed("x", offset=HALF_WAY), "SNAPSHOT_INTERRUPTED", "FAILED"),
+    ("history gone", seen(schema=history(state=None)), "SCHEMA_HISTORY_MISSING", "does not exist"),
+    (
+        "history eaten",
+        seen(schema=history(state=TopicState("shop.history", "h", {0: (4, 9)}))),
+        "SCHEMA_HISTORY_MISSING",
+        "{0: 4}",
+    ),
+    ("row image", with_source(row_image="MINIMAL"), "SOURCE_MISCONFIGURED", "MINIMAL, must be FULL"),
+    ("two clients", failed(DUPLICATE), "DUPLICATE_SERVER_ID", "same server_uuid/server_id"),
+    ("keyless and compacted", keyless_topic("compact"), "TRANSPORT_MISCONFIGURED", "shop.orders has no key"),
+    ("network cut", failed(TRANSIENT), "CONNECTOR_FAILED_TRANSIENT", "Connection refused"),
+    ("poison", failed(POISON), "CONNECTOR_FAILED", "Tolerance exceeded"),
     ("task failed", with_connector(**FAILED), "CONNECTOR_FAILED", "DebeziumException: it broke"),
     ("connector stopped", with_connector(state="STOPPED", tasks=()), "CONNECTOR_STOPPED", "STOPPED"),
     ("connector rebalancing", with_connector(tasks=()), "UNKNOWN", "none"),
-    ("sink put back", seen(sink=epochs(customers=3, orders=2)), "STAMP_BEHIND", "epoch 2"),
+    ("stands still", with_connector(stands_still=12.0), "CONNECTOR_LOOPING", "12 s of watching"),
+    ("topic recreated", seen(sink=applied("id0", 5)), "TRANSPORT_REPLACED", "it was applied from id0"),
+    ("topic shorter", seen(sink=applied("id1", 11)), "TRANSPORT_REPLACED", "beyond its ends"),
+    ("partition added", seen(sink=applied("id1", 5, **{"1": 0})), "TRANSPORT_REPLACED", "applied from 2"),
+    (
+        "events eaten",
+        seen(sink=applied("id1", 5), transport=TransportFacts({TOPIC.name: replace(TOPIC, partitions={0: (6, 10)})})),
+        "TRANSPORT_GAP",
+        "applied up to 5, the first event there is 6",
+    ),
+    (
+        "copied by itself",
+        seen(
+            schema=history(snapshot_at="2026-11-21T08:00:00.000+00:00"),
+            control=ControlFacts(3, closed_at="2026-11-21T07:00:00.000+00:00"),
+        ),
+        "SELF_HEALED",
+        "2026-11-21T08:00",
+    ),
+    ("sink put back", seen(sink=epochs(customers=3, orders=2)), "EPOCH_BEHIND", "epoch 2"),
+    (
+        "stamp lost",
+        seen(sink=SinkFacts({**SINK.tables, "shop.orders": SinkTableFacts(True, 7, None, 10)})),
+        "STAMP_LOST",
+        "exists without a stamp, 10 rows",
+    ),
     ("table added", seen(sink=epochs(customers=3)), "TABLE_ADDED", "does not exist"),
+    (
+        "about to be purged",
+        with_source(retention=Retention(86400, now=100_000.0, written_until=20_000.0)),
+        "AT_RISK",
+        "6400 s or later",
+    ),
+    (
+        "heals itself",
+        with_connector(config={**CONNECTOR.config, "snapshot.mode": "when_needed"}),
+        "CONNECTOR_MISCONFIGURED",
+        "snapshot.mode=when_needed",
+    ),
+    ("right missing", with_source(missing_privileges=("RELOAD on *.*",)), "SOURCE_MISCONFIGURED", "RELOAD on *.*"),
+    (
+        "history retained for a week",
+        seen(schema=history(config={"cleanup.policy": "delete", "retention.ms": "604800000"})),
+        "TRANSPORT_MISCONFIGURED",
+        "604800000, must be -1",
+    ),
+    ("cascade", with_source(cascades=("shop.items (shop.orders, DELETE CASCADE)",)), "LOG_INCOMPLETE", "shop.items"),
     ("healthy", HEALTHY, "HEALTHY", f"{UUID}:1-80"),
 ]
 
@@ -92,6 +242,14 @@ def test_every_row_of_the_table_has_a_case() -> None:
         return next(p.priority for p in PROBLEMS if p.predicate(obs) is not None)
 
     assert {row_of(obs) for _, obs, _, _ in ROWS} == {p.priority for p in PROBLEMS}
+
+
+RUNBOOK = (Path(__file__).parents[2] / "docs" / "problems.md").read_text()
+
+
+def test_every_code_has_a_runbook_and_every_runbook_a_code() -> None:
+    headings = set(re.findall(r"^## ([A-Z_]+)$", RUNBOOK, re.MULTILINE))
+    assert headings == {problem.code for problem in PROBLEMS}
 
 
 @pytest.mark.parametrize("obs", [row[1] for row in ROWS], ids=[row[0] for row in ROWS])
@@ -125,6 +283,10 @@ def test_exit_status(obs: Observation, status: int) -> None:
 # ---- between the rows --------------------------------------------------------------------------
 
 
+def test_inv_14_a_cascade_that_the_server_does_not_log_is_named() -> None:
+    assert diagnose(with_source(cascades=("shop.items (shop.orders, DELETE CASCADE)",))).code == "LOG_INCOMPLETE"
+
+
 def test_inv_01_an_open_recovery_comes_before_anything_else() -> None:
     worst = Observation(
         PIPELINE, TAKEN_AT, Unknown("a"), Unknown("b"), Unknown("c"), Unknown("d"), ControlFacts(4, RECOVERY)
@@ -133,11 +295,15 @@ def test_inv_01_an_open_recovery_comes_before_anything_else() -> None:
     assert diagnose(replace(HEALTHY, control=ControlFacts(4, RECOVERY))).code == "RECOVERY_OPEN"
 
 
-PARTS = ("source", "connector", "transport", "sink", "control")
-SOME_UNREAD = [c for n in range(1, 6) for c in itertools.combinations(PARTS, n)]
+PARTS = ("source", "connector", "transport", "sink", "control", "schema")
+SOME_UNREAD = [c for n in range(1, 7) for c in itertools.combinations(PARTS, n)]
 FAULTS: list[Observation] = [
     obs for _, obs, _, _ in ROWS if not obs.unknowns and not getattr(obs.control, "recovery", 0)
 ]
+
+
+# what the server's own facts prove, whatever else could be read
+BY_SERVER = {row.code for row in PROBLEMS if 30 <= row.priority < 40}
 
 
 def without(obs: Observation, unread: tuple[str, ...]) -> Observation:
@@ -150,9 +316,8 @@ def test_with_anything_unread_nothing_is_healthy_and_only_server_facts_say_lost(
     obs: Observation, unread: tuple[str, ...]
 ) -> None:
     found = diagnose(without(obs, unread))
-    if unread == ("sink",):
-        lost = {"GTID_PURGED", "BINLOG_PURGED", "POSITION_NOT_ON_SERVER"}
-        assert found.code in {"UNKNOWN", *lost}
+    if set(unread) <= {"sink", "schema"}:
+        assert found.code in {"UNKNOWN", *BY_SERVER}
     else:
         assert found.code == "UNKNOWN"
 
@@ -183,62 +348,147 @@ def test_with_gtids_the_file_does_not_matter() -> None:
     assert diagnose(with_connector(offset={**GTID_OFFSET, "file": "mysql-bin.000001"})).code == "HEALTHY"
 
 
+def test_inv_26_with_gtids_the_file_of_this_very_server_must_fit() -> None:
+    beyond = replace(with_connector(offset={**GTID_OFFSET, "pos": 1001}, **FAILED), sink=stamped(HERE))
+    assert diagnose(beyond).code == "POSITION_PAST_END"
+    inside = replace(
+        with_source(at_offset=LogLook(Place.INSIDE)), connector=replace(CONNECTOR, **FAILED), sink=stamped(HERE)
+    )
+    assert diagnose(inside).code == "POSITION_MID_EVENT"
+    assert diagnose(replace(inside, sink=stamped(KNOWN))).code == "CONNECTOR_FAILED"  # another server's file
+
+
 @pytest.mark.parametrize("gtids", [{}, {"gtids": ""}])
 def test_without_gtids_the_file_decides(gtids: dict[str, str]) -> None:
-    obs = with_connector(offset={**file_offset("mysql-bin.000007"), **gtids})
+    obs = replace(
+        with_source(**BY_FILE), connector=replace(CONNECTOR, offset={**file_offset("mysql-bin.000007"), **gtids})
+    )
     assert diagnose(obs).code == "BINLOG_PURGED"
-    assert diagnose(with_connector(offset={**file_offset("mysql-bin.000008"), **gtids})).code == "HEALTHY"
+    there = replace(obs, connector=replace(CONNECTOR, offset={**file_offset("mysql-bin.000008"), **gtids}))
+    assert diagnose(there).code == "HEALTHY"
 
 
 def test_older_files_are_told_by_number_not_by_text() -> None:
     files = tuple(BinlogFile(f"mysql-bin.{n}", 1000) for n in (10, 11))
     obs = replace(
-        with_source(binlog_files=files, current=BinlogPosition("mysql-bin.11", 1000)),
+        with_source(**BY_FILE, binlog_files=files, current=BinlogPosition("mysql-bin.11", 1000)),
         connector=replace(CONNECTOR, offset=file_offset("mysql-bin.9")),
     )
     assert diagnose(obs).code == "BINLOG_PURGED"
 
 
 @pytest.mark.parametrize(
-    "offset",
+    ("offset", "code"),
     [
-        file_offset("mysql-bin.000011"),  # newer than every file listed
-        file_offset("binlog.000009"),  # another series of files
-        file_offset("mysql-bin.000009", 1001),  # past the file's end
-        file_offset("mysql-bin.000010", 1001),
+        (file_offset("mysql-bin.000011"), "POSITION_AHEAD"),
+        (file_offset("binlog.000009"), "SOURCE_CHANGED"),
+        (file_offset("mysql-bin.000009", 1001), "POSITION_PAST_END"),
+        (file_offset("mysql-bin.000010", 1001), "POSITION_PAST_END"),
     ],
 )
-def test_a_position_the_server_never_reached_is_not_called_purged(offset: dict[str, Any]) -> None:
-    assert diagnose(with_connector(offset=offset, **FAILED)).code == "POSITION_NOT_ON_SERVER"
+def test_a_position_the_server_never_reached_is_not_called_purged(offset: dict[str, Any], code: str) -> None:
+    assert diagnose(with_connector(offset=offset, **FAILED)).code == code
 
 
 def test_a_server_without_binlog_has_no_position_at_all() -> None:
     obs = replace(
         with_source(binlog_files=(), log_bin=False), connector=replace(CONNECTOR, offset=file_offset("a.1"), **FAILED)
     )
-    assert diagnose(obs).code == "POSITION_NOT_ON_SERVER"
+    assert diagnose(obs).code == "SOURCE_MISCONFIGURED"
 
 
-@pytest.mark.parametrize(
-    "offset",
-    [
-        {**GTID_OFFSET, "gtids": f"{UUID}:1-105"},  # committed after the server's facts were read
-        file_offset("mysql-bin.000010", 1001),
-        file_offset("mysql-bin.000011", 4),
-    ],
-)
-def test_a_streaming_connector_may_be_a_moment_ahead(offset: dict[str, Any]) -> None:
-    assert diagnose(with_connector(offset=offset)).code == "HEALTHY"
+def test_a_streaming_connector_may_have_seen_what_is_under_way() -> None:
+    obs = with_connector(offset={**GTID_OFFSET, "gtids": f"{UUID}:1-105"})
+    under_way = replace(SOURCE, gtid_owned=GtidSet.parse(f"{UUID}:101-105"))
+    assert diagnose(replace(obs, source=under_way)).code == "HEALTHY"
+    assert diagnose(obs).code == "UNKNOWN"
 
 
-@pytest.mark.parametrize(
-    "offset",
-    [AHEAD, file_offset("binlog.000009"), file_offset("mysql-bin.000009", 1001)],
-)
+ELSEWHERE = [AHEAD, file_offset("binlog.000009"), file_offset("mysql-bin.000009", 1001)]
+
+
+@pytest.mark.parametrize("offset", ELSEWHERE)
 def test_a_streaming_connector_on_another_server_is_unknown_never_lost(offset: dict[str, Any]) -> None:
     found = diagnose(with_connector(offset=offset))
     assert found.code == "UNKNOWN"
     assert found.strategies == ()
+
+
+@pytest.mark.parametrize(
+    ("offset", "code"), list(zip(ELSEWHERE, ("GTID_NOT_CONTAINED", "SOURCE_CHANGED", "POSITION_PAST_END"), strict=True))
+)
+def test_a_streaming_connector_that_connects_to_the_same_address_reads_the_same_server(
+    offset: dict[str, Any], code: str
+) -> None:
+    there = {**CONNECTOR.config, "database.hostname": "localhost", "database.port": "3307"}
+    obs = replace(with_connector(offset=offset, config=there), source=replace(SOURCE, address="127.0.0.1:3307"))
+    assert diagnose(obs).code == code
+
+
+def test_a_passing_failure_beside_another_one_is_not_passing() -> None:
+    both = (TaskState(0, "FAILED", TRANSIENT), TaskState(1, "FAILED", POISON))
+    assert diagnose(with_connector(tasks=both)).code == "CONNECTOR_FAILED"
+
+
+def test_a_ddl_that_still_stands_in_the_log_is_no_fault() -> None:
+    changed = history(differences={"shop.orders": ("column a: only in the history",)})
+    assert diagnose(seen(schema=changed)).code == "HEALTHY"
+
+
+@pytest.mark.parametrize("value", ["-1", str(2**63 - 1)])
+def test_a_history_that_is_kept_for_ever_is_well_set(value: str) -> None:
+    kept = {"cleanup.policy": "delete", "retention.ms": value, "retention.bytes": "-1"}
+    assert diagnose(seen(schema=history(config=kept))).code == "HEALTHY"
+
+
+def test_inv_05_a_connector_that_heals_itself_is_named_before_and_after() -> None:
+    by_name = {name: (obs, code) for name, obs, code, _ in ROWS}
+    assert by_name["heals itself"][1] == "CONNECTOR_MISCONFIGURED"
+    healed, code = by_name["copied by itself"]
+    assert code == "SELF_HEALED"
+    before = replace(healed, control=ControlFacts(3, closed_at="2026-11-21T08:00:01.000+00:00"))
+    assert diagnose(before).code == "HEALTHY"  # a recovery has come since
+
+
+def test_a_connector_at_the_newest_file_is_not_at_risk_while_it_runs() -> None:
+    short = replace(SOURCE, retention=Retention(3600, now=100_000.0))
+    offset = {**GTID_OFFSET, "file": "mysql-bin.000010"}
+    assert diagnose(replace(with_connector(offset=offset), source=short)).code == "SOURCE_MISCONFIGURED"
+    stopped = replace(CONNECTOR, offset=offset, tasks=(TaskState(0, "PAUSED"),), state="RUNNING")
+    assert diagnose(seen(source=short, connector=stopped)).code == "AT_RISK"
+
+
+@pytest.mark.parametrize("events", [("Rotate",), ("Format_desc", "Previous_gtids"), ()])
+def test_by_gtid_a_file_that_was_read_to_its_end_is_not_needed(events: tuple[str, ...]) -> None:
+    old = replace(
+        SOURCE, retention=Retention(86400, now=100_000.0, written_until=1.0), at_offset=LogLook(Place.BOUNDARY, events)
+    )
+    assert diagnose(seen(source=old)).code == "HEALTHY"
+    by_name = replace(old, **BY_FILE)
+    assert diagnose(
+        seen(source=by_name, connector=replace(CONNECTOR, offset=file_offset("mysql-bin.000009")))
+    ).code == ("AT_RISK")
+
+
+STUCK = LogLook(Place.BOUNDARY, ("Gtid", "Query", "Table_map"))
+
+
+@pytest.mark.parametrize(
+    ("look", "config", "ts_sec", "stuck"),
+    [
+        (STUCK, {"heartbeat.interval.ms": "1000"}, 1, True),
+        (STUCK, {}, 1, False),  # without heartbeats an offset may rest
+        (STUCK, {"heartbeat.interval.ms": "1000"}, 950, False),
+        (LogLook(Place.BOUNDARY, ("Rotate",)), {"heartbeat.interval.ms": "1000"}, 1, False),
+        (None, {"heartbeat.interval.ms": "1000"}, 1, False),
+    ],
+)
+def test_only_a_connector_with_a_change_right_ahead_of_it_seems_stuck(
+    look: LogLook | None, config: dict[str, str], ts_sec: int, stuck: bool
+) -> None:
+    source = replace(SOURCE, at_offset=look, retention=Retention(0, now=1000.0))
+    connector = replace(CONNECTOR, config={**CONNECTOR.config, **config}, offset={**GTID_OFFSET, "ts_sec": ts_sec})
+    assert seems_stuck(seen(source=source, connector=connector)) is stuck
 
 
 def test_transactions_in_a_hole_of_the_servers_set_are_not_a_moment_ahead() -> None:
@@ -263,6 +513,43 @@ def test_tables_of_other_writers_have_no_stamps_and_that_is_no_problem() -> None
 
 def test_a_failed_connector_without_tasks_is_failed() -> None:
     assert diagnose(with_connector(state="FAILED", tasks=())).code == "CONNECTOR_FAILED"
+
+
+OTHER_FAULTS = {
+    "topic recreated": {"sink": applied("id0", 5)},
+    "history gone": {"schema": history(state=None)},
+    "sink put back": {"sink": epochs(customers=3, orders=2)},
+}
+
+
+@pytest.mark.parametrize("other", OTHER_FAULTS)
+def test_of_two_faults_the_lost_position_is_told_first(other: str) -> None:
+    parts: dict[str, Any] = OTHER_FAULTS[other]
+    lost = replace(seen(source=PURGED), connector=replace(CONNECTOR, **FAILED))
+    assert diagnose(replace(lost, **parts)).code == "GTID_PURGED"
+    stopped = replace(CONNECTOR, state="STOPPED", tasks=())
+    assert diagnose(replace(seen(source=PURGED, connector=stopped), **parts)).code == "GTID_PURGED"
+
+
+@pytest.mark.parametrize("part", ["source", "connector", "transport", "control"])
+def test_with_one_part_unread_no_second_fault_is_concluded(part: str) -> None:
+    both = replace(seen(source=PURGED), sink=applied("id0", 5))
+    assert diagnose(without(both, (part,))).code == "UNKNOWN"
+
+
+@given(st.integers(1, 60), st.integers(0, 60), st.integers(0, 60))
+def test_facts_that_change_between_two_reads_make_no_problem(stored: int, more: int, under_way: int) -> None:
+    """The offset is read first; what the server commits before it is read, and while, is never a fault."""
+    done = GtidSet.parse(f"{UUID}:1-{stored + more}")
+    owned = GtidSet.parse(f"{UUID}:{stored + more + 1}-{stored + more + under_way}") if under_way else GtidSet()
+    at = BinlogPosition("mysql-bin.000010", 1000 + stored + more)
+    read = replace(SOURCE, gtid_executed=done, gtid_purged=GtidSet(), gtid_owned=owned, current=at)
+    seen_by_connector = GtidSet.parse(f"{UUID}:1-{stored}") | owned  # the log is sent before a commit is done
+    offset = {"file": "mysql-bin.000010", "pos": 1000 + stored, "gtids": str(seen_by_connector), "ts_sec": 1}
+    assert diagnose(replace(with_connector(offset=offset), source=read)).code == "HEALTHY"
+    by_name = replace(read, gtid_mode="OFF", gtid_executed=GtidSet(), gtid_owned=GtidSet())
+    plain = {key: value for key, value in offset.items() if key != "gtids"}
+    assert diagnose(replace(with_connector(offset=plain), source=by_name)).code == "HEALTHY"
 
 
 def test_no_rule_is_unknown() -> None:

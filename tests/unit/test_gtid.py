@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import pairwise
 
 import pytest
@@ -133,3 +134,16 @@ def test_malformed_text_is_refused_with_the_part_named(text: str) -> None:
 
 def test_construction_normalises() -> None:
     assert GtidSet(((A.upper(), "", ((4, 6), (1, 3))),)).items == ((A, "", ((1, 6),)),)
+
+
+def test_sets_of_a_hundred_thousand_intervals_stay_near_linear() -> None:
+    def seconds(count: int) -> float:
+        odd = GtidSet(((A, "", tuple((n, n) for n in range(1, 2 * count, 2))),))
+        every_third = GtidSet(((A, "", tuple((n, n) for n in range(1, 2 * count, 3))),))
+        began = time.perf_counter()
+        left, shared = odd - every_third, odd & every_third
+        assert left.count + shared.count == count
+        return time.perf_counter() - began
+
+    small, large = min(seconds(10_000) for _ in range(3)), seconds(100_000)
+    assert large < 60 * small  # ten times the intervals; a quadratic one would take a hundred times as long

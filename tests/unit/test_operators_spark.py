@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from airflow_cdc import spark_main
@@ -29,40 +27,7 @@ from airflow_cdc.operators import (
 )
 
 from .conftest import SECRETS
-from .operator_support import context, shown
-
-
-class Submitted:
-    """What spark-submit was given, and what the driver finds there."""
-
-    def __init__(self) -> None:
-        self.command: list[str] = []
-        self.env: dict[str, str] = {}
-        self.settings: dict[str, Any] = {}
-        self.modes: tuple[int, int] = (0, 0)
-        self.path = Path()
-        self.result: dict[str, Any] = {"rows": 3}
-        self.fails = False
-
-    def submit(self, hook: SparkSubmitHook, application: str = "", **kwargs: Any) -> None:
-        self.command = hook._build_spark_submit_command(application)
-        self.env = dict(hook._env or {})
-        self.path = Path(self.command[-1])
-        self.modes = stat.S_IMODE(self.path.stat().st_mode), stat.S_IMODE(self.path.parent.stat().st_mode)
-        self.settings = json.loads(self.path.read_text())
-        (self.path.parent / spark_main.RESULT_NAME).write_text(json.dumps(self.result))
-        if self.fails:
-            raise AirflowException("Cannot execute: spark-submit. Error code is: 1.")
-
-
-@pytest.fixture
-def submitted(monkeypatch: pytest.MonkeyPatch, connections: dict[str, str], registry: Path) -> Submitted:
-    """spark-submit, seen from its command line."""
-    made = Submitted()
-    monkeypatch.setattr(
-        SparkSubmitHook, "submit", lambda hook, application="", **kw: made.submit(hook, application, **kw)
-    )
-    return made
+from .operator_support import Submitted, context, shown
 
 
 def operator(**kwargs: Any) -> spark.CdcSparkOperator:
@@ -154,12 +119,6 @@ def test_changes_dead_letters_and_a_replay_start_one(submitted: Submitted, step:
     task.execute(context(replay=True, tables=["shop.orders"]))
     assert asked.call_count == 1
     assert submitted.settings["options"] == {"replay": True, "tables": ["shop.orders"]}
-
-
-def test_dead_letters_tried_too_often_start_none() -> None:
-    from airflow_cdc.spark_apps import dead_letters
-
-    assert pending.MAX_ATTEMPTS == dead_letters.MAX_ATTEMPTS
 
 
 TOPIC = TopicState("shop.shop.orders", "id1", {0: (0, 10), 1: (5, 7)})

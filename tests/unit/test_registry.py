@@ -8,7 +8,7 @@ import yaml
 
 import airflow_cdc
 from airflow_cdc.core.errors import ConfigError, UsageError
-from airflow_cdc.core.pipeline import HoldPolicy, Limit, Policy
+from airflow_cdc.core.pipeline import BackfillSpec, HoldPolicy, Limit, Pipeline, Policy
 from airflow_cdc.registry import get_pipeline, load_registry
 
 EXAMPLE = Path(airflow_cdc.__file__).parent / "templates" / "pipelines.yaml"
@@ -231,3 +231,36 @@ def test_names_that_cannot_be_told_apart(name: str, tmp_path: Path) -> None:
     path.write_text(MINIMAL.replace("shop.orders", json.dumps(name)))
     with pytest.raises(ConfigError, match=r"source\.tables"):
         load_registry(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "specs"),
+    [
+        ("{table: shop.orders, by: created_at}", [BackfillSpec("shop.orders", "created_at")]),
+        ("[{table: shop.orders, by: day, format: '%Y%m%d'}]", [BackfillSpec("shop.orders", "day", format="%Y%m%d")]),
+        (
+            "{table: shop.orders, by: id, step: 1000, origin: 2026-01-01}",
+            [BackfillSpec("shop.orders", "id", step=1000, origin="2026-01-01")],
+        ),
+    ],
+)
+def test_how_tables_are_cut(registry: Path, text: str, specs: list[BackfillSpec]) -> None:
+    registry.write_text(MINIMAL + f"    backfill: {text}\n")
+    shop = load_registry(registry)["shop"]
+    assert list(shop.backfill) == specs
+    assert Pipeline.from_json(shop.to_json()) == shop
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{table: shop.order, by: x}", r"backfill names shop\.order.*Did you mean 'shop\.orders'"),
+        ("{table: shop.orders, by: id, step: 5, origin: soon}", "it is not a day.*2026-01-31"),
+        ("{table: shop.orders, by: id, step: 5}", "belong together"),
+        ("{table: shop.orders, by: id, steps: 5}", "backfill.steps is not a key here.*Did you mean 'step'"),
+    ],
+)
+def test_a_table_that_cannot_be_cut_so(registry: Path, text: str, said: str) -> None:
+    registry.write_text(MINIMAL + f"    backfill: {text}\n")
+    with pytest.raises(ConfigError, match=said):
+        load_registry(registry)

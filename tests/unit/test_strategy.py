@@ -7,7 +7,15 @@ import pytest
 
 from airflow_cdc.core.diagnosis import PROBLEMS, Diagnosis, diagnose
 from airflow_cdc.core.errors import UsageError
-from airflow_cdc.core.observation import ControlFacts, Observation, SinkFacts, SinkTableFacts, Unknown
+from airflow_cdc.core.observation import (
+    ControlFacts,
+    Observation,
+    Retention,
+    SinkFacts,
+    SinkTableFacts,
+    TaskState,
+    Unknown,
+)
 from airflow_cdc.core.pipeline import Limit, Policy
 from airflow_cdc.core.strategy import ON_REQUEST, STRATEGIES, Plan, make_plan
 from tests.unit.builders import FAILED, HEALTHY, SOURCE, seen, with_connector, with_source
@@ -26,7 +34,7 @@ def plan(obs: Observation, policy: Policy = POLICY, **options: Any) -> Plan:
     [
         (HEALTHY, "none"),
         (LOST, "full_snapshot"),
-        (with_connector(**FAILED), "restart"),
+        (with_connector(tasks=(TaskState(0, "FAILED", "java.net.ConnectException: Connection refused"),)), "restart"),
         (seen(control=ControlFacts(4, RECOVERY)), "finish"),
     ],
 )
@@ -67,10 +75,28 @@ def test_every_strategy_named_anywhere_exists() -> None:
     assert set(ON_REQUEST) <= {p.code for p in PROBLEMS}
 
 
+def test_a_failure_that_a_restart_meets_again_is_not_restarted_by_itself() -> None:
+    refused = plan(with_connector(**FAILED))
+    assert refused.refused
+    assert plan(with_connector(**FAILED), asked="restart").strategy == "restart"
+
+
+def test_a_cheaper_strategy_that_no_run_carries_out_is_passed_over_with_its_reason() -> None:
+    chosen = plan(LOST)
+    assert chosen.strategy == "full_snapshot"
+    assert "Not replica_detour: no run carries it out" in chosen.reason
+
+
+@pytest.mark.parametrize("asked", ["replica_detour", "skip"])
+def test_a_strategy_that_no_run_carries_out_is_refused_by_name(asked: str) -> None:
+    chosen = plan(LOST, asked=asked)
+    assert chosen.refused
+    assert f"{asked}: no run carries it out" in chosen.reason
+
+
 @pytest.mark.parametrize(
     ("facts", "told"),
     [
-        ({"log_bin": False}, "log_bin is OFF"),
         ({"binlog_format": "STATEMENT"}, "binlog_format is STATEMENT, it must be ROW"),
         ({"row_image": "MINIMAL"}, "binlog_row_image is MINIMAL, it must be FULL"),
     ],
@@ -172,3 +198,30 @@ def test_plan_survives_json() -> None:
 
 def test_the_source_of_the_healthy_case_can_be_replayed() -> None:
     assert (SOURCE.log_bin, SOURCE.binlog_format, SOURCE.row_image) == (True, "ROW", "FULL")
+
+
+@pytest.mark.parametrize(
+    ("expire", "read", "told"),
+    [(3600, 600.0, (600.0, True)), (300, 600.0, (600.0, False)), (3600, None, (None, False)), (0, None, (None, True))],
+)
+def test_a_plan_says_how_long_it_reads_and_whether_the_log_is_kept_that_long(
+    expire: int, read: float | None, told: tuple[float | None, bool]
+) -> None:
+    source = replace(SOURCE, gtid_purged=PURGED.gtid_purged, retention=Retention(expire, now=1.0))
+    chosen = plan(seen(source=source, control=ControlFacts(3, read_seconds=read)))
+    assert (chosen.seconds, chosen.fits_retention) == told
+    assert Plan.from_json(chosen.to_json()) == chosen
+
+
+def test_a_plan_that_reads_nothing_has_no_duration() -> None:
+    assert (plan(HEALTHY).seconds, plan(HEALTHY).fits_retention) == (None, None)
+
+
+WARNINGS = [row for row in ROWS if row[2] in {"AT_RISK", "LOG_INCOMPLETE", "CONNECTOR_MISCONFIGURED"}]
+
+
+@pytest.mark.parametrize("row", WARNINGS, ids=[row[0] for row in WARNINGS])
+def test_a_warning_needs_no_recovery_and_refuses_none(row: Any) -> None:
+    chosen = plan(row[1])
+    assert (chosen.strategy, chosen.refused) == ("none", False)
+    assert "No recovery is needed" in chosen.reason

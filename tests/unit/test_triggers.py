@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -89,6 +91,33 @@ def test_a_probe_that_hangs_blocks_nobody(monkeypatch: pytest.MonkeyPatch) -> No
     done.set()
     assert event["state"] == "timeout"
     assert "no answer" in event["reason"]
+
+
+def test_of_two_hundred_triggers_one_black_hole_makes_none_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, list[float]] = {}
+    end, interval = threading.Event(), 0.5
+
+    class Many(Scripted):
+        def probe(self, prepared: str) -> Answer:
+            if prepared == "black hole":
+                end.wait(20)
+            asked.setdefault(prepared, []).append(time.monotonic())
+            return Answer(State.WAITING, "nothing")
+
+    async def run_all() -> None:
+        names = ["black hole", *(f"db{n}" for n in range(199))]
+        triggers = [Many(name=name, poke_interval=interval, timeout=4.0) for name in names]
+        running = [asyncio.create_task(anext(trigger.run())) for trigger in triggers]  # type: ignore[arg-type]
+        await asyncio.wait(running[1:])
+        end.set()
+        await running[0]
+
+    asyncio.run(run_all())
+    others = {name: times for name, times in asked.items() if name != "black hole"}
+    assert len(others) == 199
+    lates = [later - earlier - interval for times in others.values() for earlier, later in pairwise(times)]
+    assert len(lates) >= 199 * 4
+    assert max(lates) < 5.0
 
 
 @pytest.mark.parametrize(

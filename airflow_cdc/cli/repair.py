@@ -1,0 +1,61 @@
+"""`airflow cdc repair`: name the rows that differ from the source, and have them rewritten."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from typing import Any
+
+from airflow_cdc.cli import reports, trigger
+from airflow_cdc.cli.run import command, emit, pipeline_of, tables_of
+from airflow_cdc.core.report import RecoveryReport
+
+DAG_ID = "cdc_repair"
+KEYS = "repair.json"
+
+
+@command
+def repair(args: Namespace) -> int:
+    """Trigger cdc_repair.
+
+    With --dry-run it waits and shows every key: 0 nothing differs, 1 rows differ, 3 inconclusive. With --wait: 0 equal
+    now, 1 not equal or failed, 3 inconclusive. Without: 0 triggered.
+    """
+    pipeline = pipeline_of(args)
+    tables_of(args, pipeline)
+    asked = {
+        "pipeline": pipeline.name,
+        "tables": args.table or [],
+        "dry_run": args.dry_run,
+        "approved": args.yes,
+        "note": args.note,
+    }
+    run_id = trigger.start(DAG_ID, asked)
+    if not (args.wait or args.dry_run):
+        emit(args, {"dag_id": DAG_ID, "run_id": run_id}, [{"dag_id": DAG_ID, "run_id": run_id}])
+        return 0
+    ended = trigger.wait(run_id, args.timeout, progress=lambda line: print(line, file=sys.stderr), dag_id=DAG_ID)
+    report = reports.load(pipeline.name, run_id)
+    keys = reports.load_json(pipeline.name, run_id, KEYS) or {}
+    told = {"run_id": run_id, **ended.to_json(), "keys": keys, "report": report and report.to_json()}
+    emit(args, told, rows_of(keys) or _nothing(report))
+    return report.exit_status if report else ended.exit_status(None) or 1
+
+
+def rows_of(keys: dict[str, list[dict[str, Any]]]) -> list[dict[str, str]]:
+    """One table row per key: what is done to it, and why."""
+    return [
+        {
+            "table": table,
+            "action": str(one["action"]),
+            "why": str(one["why"]),
+            "key": ", ".join(str(value) for value in one["key"]),
+        }
+        for table, found in keys.items()
+        for one in found
+    ]
+
+
+def _nothing(report: RecoveryReport | None) -> list[dict[str, str]]:
+    tables = report.tables if report else ()
+    return [{"table": t.table, "action": "none", "why": str(t.verdict), "key": "; ".join(t.samples)} for t in tables]

@@ -1,0 +1,106 @@
+"""The report of a run that compared, and perhaps repaired, without a recovery."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import fsspec
+
+from airflow_cdc.core.errors import VerificationError
+from airflow_cdc.core.report import RecoveryReport, StepReport, TableReport, Verdict
+from airflow_cdc.flows.close import report_folder, steps_of, store
+from airflow_cdc.flows.run import Facts, Run
+
+# What a report calls the problem by its verdict; see docs/problems.md.
+PROBLEMS = {Verdict.MATCH: "HEALTHY", Verdict.MISMATCH: "SINK_DIFFERS", Verdict.INCONCLUSIVE: "UNKNOWN"}
+REPAIR = "diff_repair"
+
+
+def report_check(
+    run: Run, found: Mapping[str, TableReport], *, evidence: Mapping[str, str], repaired: bool = False
+) -> Facts:
+    """Write report.json and its page: the tables as they are now, and what was found (`evidence`: table → text).
+
+    `found` holds the tables that this task compared; those that an earlier task of the run compared are added. Keeps
+    the verdict in the run's ledger. Returns `{"report", "page", "verdict"}`.
+    """
+    state = run.clients.control.state()
+    ledger = state["ledger"].get(run.run_id, {})
+    tables = {name: TableReport.of_verified(name, told) for name, told in ledger.get("check", {}).items()}
+    tables |= dict(found)
+    made = _report(run, list(tables.values()), evidence, ledger, epoch=int(state["epoch"]), repaired=repaired)
+    told = {name: {**ledger.get("check", {}).get(name, {}), **one.to_json()} for name, one in tables.items()}
+    run.clients.control.ledger_set(run.run_id, "check", told)
+    return store(run, made)
+
+
+def _report(
+    run: Run,
+    tables: list[TableReport],
+    evidence: Mapping[str, str],
+    ledger: Mapping[str, Any],
+    *,
+    epoch: int,
+    repaired: bool,
+) -> RecoveryReport:
+    steps = tuple(StepReport(s["name"], float(s.get("seconds") or 0), str(s.get("state"))) for s in steps_of(ledger))
+    before = RecoveryReport(
+        pipeline=run.pipeline.name,
+        run_id=run.run_id,
+        problem="UNKNOWN",
+        evidence=evidence,
+        strategy=REPAIR if repaired else "none",
+        data_loss="nothing",
+        watermark=None,
+        epoch=epoch,
+        offset_before=None,
+        offset_after=None,
+        tables=tuple(sorted(tables, key=lambda table: table.table)),
+        steps=steps,
+    )
+    verdict = Verdict(before.verdict or Verdict.INCONCLUSIVE)
+    problem = PROBLEMS[Verdict.MISMATCH] if repaired else PROBLEMS[verdict]
+    return RecoveryReport(**{**{name: getattr(before, name) for name in before.__slots__}, "problem": problem})
+
+
+def store_json(run: Run, name: str, value: Any) -> str:
+    """Write `value` as JSON beside the run's report; returns where."""
+    return store_text(run, name, json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def store_text(run: Run, name: str, text: str) -> str:
+    """Write a file beside the run's report (`name` may have folders in it); returns where."""
+    location = f"{report_folder(run)}/{name}"
+    files = fsspec.filesystem(location.split("://", 1)[0] if "://" in location else "file")
+    files.makedirs(location.rpartition("/")[0], exist_ok=True)
+    with files.open(location, "w") as out:
+        out.write(text)
+    return location
+
+
+def conclude(run: Run) -> Facts:
+    """The verdict of the run, from its ledger. Raises VerificationError unless it is MATCH, or nothing was compared."""
+    found = run.clients.control.ledger_get(run.run_id).get("check") or {}
+    bad = {name: str(told.get("verdict")) for name, told in found.items() if told.get("verdict") != Verdict.MATCH}
+    if found and not bad:
+        return {"verdict": str(Verdict.MATCH), "tables": len(found)}
+    verdict = Verdict.MISMATCH if Verdict.MISMATCH in bad.values() else Verdict.INCONCLUSIVE
+    told = "; ".join(f"{name} is {said}: {_first(found[name])}" for name, said in sorted(bad.items()))
+    raise VerificationError(
+        f"{verdict}: {told or 'nothing was compared'}",
+        where=run.where,
+        todo=_TODO[verdict],
+        verdict=str(verdict),
+    )
+
+
+def _first(told: Mapping[str, Any]) -> str:
+    return ", ".join(str(sample) for sample in (told.get("samples") or ("see the report",))[:3])
+
+
+_TODO = {
+    Verdict.MISMATCH: "Rows differ; the sink is as it was. Run: airflow cdc repair PIPELINE --table TABLE.",
+    Verdict.INCONCLUSIVE: "Nothing was concluded and nothing touched: mend what is named, then clear the task compare.",
+}

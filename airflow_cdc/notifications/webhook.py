@@ -1,0 +1,51 @@
+"""Posts one line of text to a webhook: what is wrong with a pipeline, and what follows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import httpx
+from airflow.sdk import BaseHook, BaseNotifier, Context
+
+from airflow_cdc.core.errors import CdcError
+
+TIMEOUT_SECONDS = 10.0
+
+
+class WebhookNotifier(BaseNotifier):
+    """POST `{"text": …}` to the URL of an Airflow connection: what chat systems take.
+
+    :param conn_id: an HTTP connection; its password, if any, is sent as a bearer token.
+    :param text: the message (templated).
+    """
+
+    template_fields: Sequence[str] = ("conn_id", "text")
+
+    def __init__(self, *, conn_id: str, text: str) -> None:
+        super().__init__()
+        self.conn_id = conn_id
+        self.text = text
+
+    def notify(self, context: Context) -> None:  # noqa: ARG002 - Airflow calls it so
+        """Send it. Raises CdcError if the webhook does not take it."""
+        conn = BaseHook.get_connection(self.conn_id)
+        headers = {"Authorization": f"Bearer {conn.password}"} if conn.password else {}
+        try:
+            httpx.post(
+                _url(conn), json={"text": self.text}, headers=headers, timeout=TIMEOUT_SECONDS
+            ).raise_for_status()
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise CdcError(
+                f"the notification was not taken: {type(error).__name__}",
+                where=f"connection {self.conn_id}",
+                todo="Check the connection's URL and token.",
+            ) from None
+
+
+def _url(conn: Any) -> str:
+    host = str(conn.host or "")
+    base = host if "://" in host else f"{conn.schema or 'https'}://{host}"
+    port = f":{conn.port}" if conn.port else ""
+    path = str(conn.extra_dejson.get("path") or "")
+    return f"{base.rstrip('/')}{port}{path}"

@@ -1,0 +1,147 @@
+"""Compare and repair without a recovery: the nightly check, the repair on request, and the backfill of an interval."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowSkipException
+
+from airflow_cdc.core.errors import UsageError
+from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.flows.checks import conclude
+from airflow_cdc.flows.run import Facts, Run
+from airflow_cdc.operators.base import CdcOperator, asked_for, decision_of, find_pipeline
+from airflow_cdc.operators.spark import CdcSparkOperator
+
+COMPARE_TASK = "compare"
+SCHEDULED = "scheduled"
+
+
+class NightlyCheckOperator(CdcSparkOperator):
+    """Compare what was touched since the last night, and a share of the rest; changes nothing."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(app="nightly", **kwargs)
+
+
+class CompareTablesOperator(CdcSparkOperator):
+    """Compare whole tables and say which rows a repair would write and delete; changes nothing."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(app="repair", **kwargs)
+
+    def driver_options(self, context: Context, pipeline: Pipeline) -> dict[str, Any]:
+        return {**super().driver_options(context, pipeline), "dry_run": True}
+
+
+class ApproveRepairOperator(ApprovalOperator):  # type: ignore[misc]
+    """Waits for Approve or Reject if `compare` says that a person is to be asked; otherwise passes at once.
+
+    The time to answer is the pipeline's `policy.approval_timeout`; no answer is Reject. No lease is held meanwhile.
+    Skipped where nothing is to be repaired, or only that was asked (`dry_run`).
+
+    :param pipeline: the pipeline's name in the registry (templated).
+    :param compare_task: the task whose findings are asked about.
+    """
+
+    template_fields: Collection[str] = ("subject", "body", "pipeline", "registry")
+
+    def __init__(
+        self, *, pipeline: str, registry: str | None = None, compare_task: str = COMPARE_TASK, **kwargs: Any
+    ) -> None:
+        kwargs.setdefault("subject", f"Repair rows of pipeline {pipeline}?")
+        super().__init__(defaults=self.REJECT, ignore_downstream_trigger_rules=True, **kwargs)
+        self.pipeline = pipeline
+        self.registry = registry
+        self.compare_task = compare_task
+
+    def execute(self, context: Context) -> Any:
+        found, params = decision_of(context, self.compare_task), context.get("params") or {}
+        if params.get("dry_run") or not found.get("plans"):
+            raise AirflowSkipException("there is nothing to repair, or only that was asked")
+        if not found["needs_approval"]:
+            return {"approved": "not needed"}
+        if params.get("approved"):
+            return {"approved": "in advance, by who triggered the run"}
+        policy = find_pipeline(self.pipeline, self.registry).policy
+        self.response_timeout = timedelta(seconds=policy.approval_timeout)
+        self.body = question(found)
+        return super().execute(context)
+
+
+def question(found: Mapping[str, Any]) -> str:
+    """The question in Markdown: how many rows of which table, the first keys, and where all of them are."""
+    tables = "\n".join(_about(plan) for plan in found["plans"].values())
+    return (
+        f"Rows of the sink differ from the source:\n\n{tables}\n\nAll keys: `{found.get('keys', '')}`\n\n"
+        "After the answer the tables are compared again; nothing is deleted beyond what is agreed to here or allowed by "
+        "`max_deletes`, and nothing is published that is not equal to the source."
+    )
+
+
+def _about(plan: Mapping[str, Any]) -> str:
+    how = "read anew as a whole (it has no key)" if plan["replaces"] else f"{plan['writes']} rows written"
+    first = ", ".join(f"`{key}`" for key in plan["first"])
+    return f"- **{plan['table']}** ({plan['rows']} rows): {how}, **{plan['deletes']} deleted**. First: {first}"
+
+
+class RepairOperator(CdcSparkOperator):
+    """Rewrite the rows that `compare` found wrong; skipped where it found none.
+
+    :param compare_task: the task whose findings are repaired.
+    """
+
+    def __init__(self, *, compare_task: str = COMPARE_TASK, **kwargs: Any) -> None:
+        super().__init__(app="repair", **kwargs)
+        self.compare_task = compare_task
+
+    def execute(self, context: Context) -> Facts:
+        if not decision_of(context, self.compare_task).get("plans"):
+            raise AirflowSkipException("there is nothing to repair")
+        return super().execute(context)
+
+    def driver_options(self, context: Context, pipeline: Pipeline) -> dict[str, Any]:
+        """The tables that differ, and how many deletes were agreed to: by a person, or in advance."""
+        asked, found = super().driver_options(context, pipeline), decision_of(context, self.compare_task)
+        agreed = bool(found["needs_approval"] or asked.get("approved"))
+        deletes = {table: plan["deletes"] for table, plan in found["plans"].items()} if agreed else {}
+        return {**asked, "tables": list(found["plans"]), "deletes": deletes, "dry_run": False}
+
+
+class ConcludeOperator(CdcOperator):
+    """The run's last word: fails unless every table is MATCH. Use with `.as_teardown()`, so that a Reject fails too.
+
+    Skipped in a run that was only asked to look (`dry_run`).
+    """
+
+    def execute(self, context: Context) -> Any:
+        if (context.get("params") or {}).get("dry_run"):
+            raise AirflowSkipException("nothing was to be repaired")
+        return super().execute(context)
+
+    def step(self, run: Run) -> Facts:
+        return conclude(run)
+
+
+class BackfillOperator(CdcSparkOperator):
+    """Bring the run's data interval to the source. Ordinary scheduled runs are skipped: they mark the intervals only."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(app="backfill", **kwargs)
+
+    def execute(self, context: Context) -> Facts:
+        if str(context["dag_run"].run_type).rpartition(".")[2].lower() == SCHEDULED:
+            raise AirflowSkipException("a scheduled run does nothing: use airflow backfill create")
+        return super().execute(context)
+
+    def driver_options(self, context: Context, pipeline: Pipeline) -> dict[str, Any]:
+        start, end = context.get("data_interval_start"), context.get("data_interval_end")
+        if not isinstance(start, datetime) or not isinstance(end, datetime):
+            raise UsageError(
+                "the run has no data interval", where=f"pipeline {pipeline.name}", todo="Use airflow backfill create."
+            )
+        return {**asked_for(context, pipeline), "from": start.isoformat(), "to": end.isoformat()}

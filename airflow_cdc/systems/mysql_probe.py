@@ -1,0 +1,152 @@
+"""What diagnosis and forecast ask of a MySQL server beyond its settings: read-only, each answer in milliseconds.
+
+What needs a right that the user has not is None (or empty): a diagnosis then says less, never something else.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import pymysql
+from pymysql.connections import Connection
+
+from airflow_cdc.core.errors import SourceError
+from airflow_cdc.core.forecast import LogFile
+from airflow_cdc.core.observation import BinlogFile, LogLook, Place, Retention
+from airflow_cdc.core.position import BinlogPosition
+from airflow_cdc.systems.mysql_capabilities import Capability
+from airflow_cdc.systems.mysql_errors import MissingPrivilegeError
+from airflow_cdc.systems.mysql_session import MySqlEndpoint, Session, open_connection
+
+_LOOK_EVENTS: Final = 3
+_UNREADABLE: Final = 1220  # "Error when executing command SHOW BINLOG EVENTS: …"
+_DUMP: Final = 0x12  # COM_BINLOG_DUMP
+_DUMP_NON_BLOCK: Final = 1
+_HEADER: Final = struct.Struct("<IBIIIH")  # timestamp, type, server id, size, next position, flags
+_ROTATE: Final = 4
+_PACKETS: Final = 3
+_QUIET: Final = ("NO ACTION", "RESTRICT")
+_DAY_S: Final = 86400
+
+
+def look_at(session: Session, position: BinlogPosition, files: Sequence[BinlogFile]) -> LogLook | None:
+    """What the log holds at a position. None: the file is not there, ends before it, or may not be looked into."""
+    sizes = {file.name: file.size for file in files}
+    if position.file not in sizes or position.pos > sizes[position.file]:
+        return None
+    sql = f"SHOW BINLOG EVENTS IN '{position.file}' FROM {position.pos} LIMIT {_LOOK_EVENTS}"
+    try:
+        events = session.rows(sql, doing="look at the stored position")
+    except MissingPrivilegeError:
+        return None
+    except SourceError as error:
+        if f"[{_UNREADABLE}]" not in error.what or "could not find target log" in error.what.lower():
+            raise
+        return LogLook(Place.INSIDE, (), error.what)
+    return LogLook(_place(position, events), tuple(str(event["Event_type"]) for event in events))
+
+
+def _place(position: BinlogPosition, events: Sequence[dict[str, Any]]) -> Place:
+    """Bytes inside an event can pass for one: then its place, or the place it names for the next, is another."""
+    places = [int(event["Pos"]) for event in events]
+    ends = [int(event["End_log_pos"]) for event in events]
+    follows = all(end == begin for end, begin in zip(ends, places[1:], strict=False))
+    return Place.BOUNDARY if places[:1] in ([], [position.pos]) and follows else Place.INSIDE
+
+
+def retention(session: Session, endpoint: MySqlEndpoint, file: str, files: Sequence[BinlogFile]) -> Retention:
+    """The server's rule for removing files, and when `file` was closed ("" or the newest: not yet)."""
+    row = session.row("SELECT UNIX_TIMESTAMP(NOW(6)) AS now", doing="read the server's clock")
+    names = [entry.name for entry in files]
+    closed = None
+    if file in names[:-1]:
+        closed = began(endpoint, names[names.index(file) + 1])  # a file is closed when the next one begins
+    return Retention(expire_seconds(session), float(row["now"]), closed)
+
+
+def expire_seconds(session: Session) -> int:
+    """How long the server keeps a closed file; 0: for ever (or until somebody else's job removes it)."""
+    names = "'binlog_expire_logs_seconds', 'expire_logs_days', 'binlog_expire_logs_auto_purge'"
+    rows = session.rows(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})", doing="read the log's retention")
+    found = {str(row["Variable_name"]).lower(): str(row["Value"]).upper() for row in rows}
+    if found.get("binlog_expire_logs_auto_purge", "ON") in ("OFF", "0"):
+        return 0
+    days = float(found.get("expire_logs_days") or 0)
+    return int(found.get("binlog_expire_logs_seconds") or 0) or int(days * _DAY_S)
+
+
+def max_file_size(session: Session) -> int:
+    """max_binlog_size in bytes: a file is rotated when it is larger."""
+    row = session.row("SELECT @@GLOBAL.max_binlog_size AS size", doing="read max_binlog_size")
+    return int(row["size"])
+
+
+def timed_files(endpoint: MySqlEndpoint, files: Sequence[BinlogFile], newest: int) -> tuple[LogFile, ...]:
+    """The newest files with the time each began; one short connection per file."""
+    return tuple(LogFile(file.name, file.size, began(endpoint, file.name)) for file in files[-newest:])
+
+
+def began(endpoint: MySqlEndpoint, file: str) -> float | None:
+    """When a log file was begun (epoch seconds), from the header of its first event. None: not allowed, or gone.
+
+    No statement tells it, so the file is asked for as a replica would ask, and the connection ended after the first
+    events. The server id is one of the upper half of its range, which no real replica has by accident.
+    """
+    try:
+        connection = open_connection(endpoint, read_timeout=endpoint.connect_timeout)
+    except SourceError:
+        return None
+    try:
+        return _first_event(connection, file)
+    except (pymysql.MySQLError, OSError, struct.error):
+        return None
+    finally:
+        with suppress(pymysql.MySQLError, OSError):
+            _inside(connection)._force_close()  # noqa: SLF001 - COM_QUIT would wait behind the dump
+
+
+def _first_event(connection: Connection[Any], file: str) -> float | None:
+    with connection.cursor() as cursor:
+        checksum = "@@GLOBAL.binlog_checksum"
+        cursor.execute(f"SET @master_binlog_checksum = {checksum}, @source_binlog_checksum = {checksum}")
+    server_id = random.randrange(2**31, 2**32)  # noqa: S311 - no secret
+    request = struct.pack("<IHI", 4, _DUMP_NON_BLOCK, server_id) + file.encode()
+    _inside(connection)._execute_command(_DUMP, request)  # noqa: SLF001
+    for _ in range(_PACKETS):
+        data = _inside(connection)._read_packet().get_all_data()  # noqa: SLF001
+        timestamp, kind, *_rest = _HEADER.unpack(data[1 : 1 + _HEADER.size])
+        if kind != _ROTATE:  # the server first sends one of its own making, without a time
+            return float(timestamp)
+    return None
+
+
+def _inside(connection: Connection[Any]) -> Any:
+    """PyMySQL has no call for reading the log, only the parts that one is made of."""
+    return connection
+
+
+def unlogged_cascades(session: Session, tables: Sequence[str]) -> tuple[str, ...]:
+    """Foreign keys that change rows of these tables without a row event, "shop.items (shop.orders, DELETE CASCADE)"."""
+    if not tables or session.version.can(Capability.CASCADES_LOGGED):
+        return ()
+    each = " OR ".join(["(CONSTRAINT_SCHEMA = %s AND TABLE_NAME = %s)"] * len(tables))
+    args = [part for table in tables for part in (table.partition(".")[0], table.partition(".")[2])]
+    rows = session.rows(
+        "SELECT CONSTRAINT_SCHEMA AS own_schema, TABLE_NAME AS own_table, UNIQUE_CONSTRAINT_SCHEMA AS parent_schema,"
+        " REFERENCED_TABLE_NAME AS parent_table, DELETE_RULE AS on_delete, UPDATE_RULE AS on_update"
+        f" FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE {each}",
+        args,
+        doing="read the foreign keys",
+    )
+    return tuple(sorted(text for row in rows if (text := _cascade(row))))
+
+
+def _cascade(row: dict[str, Any]) -> str:
+    rules = [f"{verb} {row[key]}" for verb, key in (("DELETE", "on_delete"), ("UPDATE", "on_update"))]
+    loud = [rule for rule in rules if not rule.endswith(_QUIET)]
+    parent = f"{row['parent_schema']}.{row['parent_table']}"
+    return f"{row['own_schema']}.{row['own_table']} ({parent}, {', '.join(loud)})" if loud else ""

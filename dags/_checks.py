@@ -1,0 +1,150 @@
+"""Builds the DAGs that compare and repair without a recovery: nightly, on request, and by interval."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import DAG, CronDataIntervalTimetable, Param, chain
+
+from airflow_cdc import settings
+from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.dags._factory import OUR_WRITER, START, registered, registered_names
+from airflow_cdc.operators.repair import (
+    COMPARE_TASK,
+    ApproveRepairOperator,
+    BackfillOperator,
+    CompareTablesOperator,
+    ConcludeOperator,
+    NightlyCheckOperator,
+    RepairOperator,
+)
+
+REPAIR_DAG_ID = "cdc_repair"
+# parts of a table may be done side by side; each needs a Spark driver
+BACKFILLS_AT_ONCE = 4
+MIDNIGHT = "0 0 * * *"
+
+REPAIR_DOC = """
+### Compare tables with their source, and rewrite the rows that differ
+
+Names every key that differs, asks a person where the policy says so, rewrites those rows and no others, compares once
+more and publishes only what is equal. With *Dry run* it stops after naming them.
+"""
+NIGHTLY_DOC = """
+Compares **{name}** with its source: all that was touched since the last night, and a seventh of the rest. Red means that
+rows differ (MISMATCH) or that it could not look (INCONCLUSIVE); the task `compare` names the keys in its report.
+"""
+BACKFILL_DOC = """
+Brings past days of **{name}** to what its source holds now:
+`airflow backfill create --dag-id {dag_id} --from-date 2026-01-01 --to-date 2026-01-31`. Scheduled runs do nothing.
+"""
+
+
+def _mend(dag: DAG, **common: Any) -> None:
+    """Approve → repair, and the verdict whatever became of them: a Reject leaves the rows wrong, so the run fails."""
+    approve = ApproveRepairOperator(task_id="approve", **common)
+    repair = RepairOperator(task_id="repair", **common)
+    verdict = ConcludeOperator(task_id="verdict", **common).as_teardown(on_failure_fail_dagrun=True)
+    chain(dag.get_task(COMPARE_TASK), approve, repair, verdict)
+
+
+def repair_params() -> dict[str, Param]:
+    """The form of `cdc_repair`."""
+    return {
+        "pipeline": Param(
+            title="Pipeline",
+            type="string",
+            minLength=1,
+            examples=registered_names(),
+            description="A name from pipelines.yaml.",
+        ),
+        "tables": Param(
+            [],
+            title="Tables",
+            type=["array", "null"],
+            items={"type": "string"},
+            description="Only these (schema.table, one per line); empty: all of the pipeline.",
+        ),
+        "dry_run": Param(False, title="Dry run", type="boolean", description="Only name the rows that differ."),
+        "approved": Param(
+            False, title="Approved", type="boolean", description="Do not ask a person, however many rows are deleted."
+        ),
+        "note": Param("", title="Note", type=["string", "null"], description="Why."),
+    }
+
+
+def repair_dag() -> DAG:
+    """`cdc_repair`: one DAG for all pipelines, triggered with a form or by `airflow cdc repair`."""
+    common: dict[str, Any] = {"pipeline": "{{ params.pipeline }}"}
+    with DAG(
+        REPAIR_DAG_ID,
+        schedule=None,
+        start_date=START,
+        catchup=False,
+        is_paused_upon_creation=False,
+        default_args={"retries": 0},
+        params=repair_params(),
+        tags=["cdc"],
+        doc_md=REPAIR_DOC,
+    ) as dag:
+        CompareTablesOperator(task_id=COMPARE_TASK, **common)
+        _mend(dag, **common)
+    return dag
+
+
+def nightly_dag_id(name: str) -> str:
+    """The id of the DAG that compares pipeline `name` every night."""
+    return f"cdc_nightly_consistency__{name}"
+
+
+def nightly_dag(pipeline: Pipeline) -> DAG:
+    """`cdc_nightly_consistency__<name>`: compare, and mend by policy."""
+    with DAG(
+        nightly_dag_id(pipeline.name),
+        schedule=settings.nightly_schedule(),
+        start_date=START,
+        catchup=False,
+        max_active_runs=1,
+        default_args={"retries": 0},
+        tags=["cdc", pipeline.name],
+        doc_md=NIGHTLY_DOC.format(name=pipeline.name),
+    ) as dag:
+        NightlyCheckOperator(task_id=COMPARE_TASK, pipeline=pipeline.name)
+        _mend(dag, pipeline=pipeline.name)
+    return dag
+
+
+def backfill_dag_id(name: str) -> str:
+    """The id of the DAG that backfills pipeline `name`."""
+    return f"cdc_backfill__{name}"
+
+
+def backfill_dag(pipeline: Pipeline) -> DAG:
+    """`cdc_backfill__<name>`: one run per day, for `airflow backfill create`."""
+    dag_id = backfill_dag_id(pipeline.name)
+    with DAG(
+        dag_id,
+        schedule=CronDataIntervalTimetable(MIDNIGHT, timezone="UTC"),
+        start_date=START,
+        catchup=False,
+        max_active_tasks=BACKFILLS_AT_ONCE,
+        default_args={"retries": 0},
+        tags=["cdc", pipeline.name],
+        doc_md=BACKFILL_DOC.format(name=pipeline.name, dag_id=dag_id),
+    ) as dag:
+        BackfillOperator(task_id="backfill", pipeline=pipeline.name)
+    return dag
+
+
+def nightly_dags() -> dict[str, DAG]:
+    """One DAG per pipeline whose sink we write, by id."""
+    return {nightly_dag_id(pipeline.name): nightly_dag(pipeline) for pipeline in _ours()}
+
+
+def backfill_dags() -> dict[str, DAG]:
+    """One DAG per pipeline whose registry entry says how tables are cut, by id."""
+    return {backfill_dag_id(pipeline.name): backfill_dag(pipeline) for pipeline in _ours() if pipeline.backfill}
+
+
+def _ours() -> list[Pipeline]:
+    return [pipeline for pipeline in registered().values() if pipeline.sink.writer == OUR_WRITER]

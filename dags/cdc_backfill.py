@@ -1,0 +1,5 @@
+"""The Airflow DAGs `cdc_backfill__<pipeline>`, one per pipeline that says how its tables are cut."""
+
+from airflow_cdc.dags._checks import backfill_dags
+
+globals().update(backfill_dags())

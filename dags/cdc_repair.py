@@ -1,0 +1,5 @@
+"""The Airflow DAG `cdc_repair`."""
+
+from airflow_cdc.dags._checks import repair_dag
+
+cdc_repair = repair_dag()

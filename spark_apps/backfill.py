@@ -1,0 +1,91 @@
+"""The application `backfill`: the rows of one interval are brought to what the source holds now.
+
+An interval is compared and mended like a whole table (repair.py), so it may be done any number of times, beside other
+intervals and beside the live apply: what is read is the source's present row, what is published holds every change
+that the topics had by then, and whoever publishes second starts again from the new head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from airflow_cdc.core.errors import ConfigError, UsageError
+from airflow_cdc.core.part import interval_part
+from airflow_cdc.core.report import Verdict, overall
+from airflow_cdc.flows.captured import captured
+from airflow_cdc.flows.run import Facts, Run, step
+from airflow_cdc.spark_apps.app import open_app
+from airflow_cdc.spark_apps.repair import Mended, mended, not_matching, open_job, tell
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from airflow_cdc.core.table import TableDef
+
+
+def main(settings: Mapping[str, Any]) -> Facts:
+    """Backfill one interval. `settings` is what the operator wrote; its options name the interval (`from`, `to`)."""
+    run, spark = open_app(settings, "backfill")
+    try:
+        return backfill(run, spark, settings)
+    finally:
+        spark.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Half-open, in UTC."""
+
+    start: datetime
+    end: datetime
+
+    @classmethod
+    def of(cls, run: Run) -> Interval:
+        """The interval of the run's options. Raises UsageError for none, or one that ends before it starts."""
+        try:
+            start, end = (datetime.fromisoformat(str(run.options[key])).astimezone(UTC) for key in ("from", "to"))
+        except (KeyError, ValueError) as error:
+            raise UsageError("the run has no interval", where=run.where, todo="Use airflow backfill create.") from error
+        if end <= start:
+            raise UsageError(f"the interval {start} to {end} is empty", where=run.where, todo="Use a 24 h interval.")
+        return cls(start, end)
+
+
+@step("backfill")
+def backfill(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = None) -> Facts:
+    """Bring every table that the registry names under `backfill` to the source, within the run's interval.
+
+    Returns `{"verdict", "tables": {table: {"writes", "deletes", "published"}}}`. Raises VerificationError for rows that
+    are not equal afterwards, or a backfill that deletes too much; ConfigError for a table that cannot be cut.
+    """
+    interval = Interval.of(run)
+    if not run.pipeline.backfill:
+        raise ConfigError(
+            "the registry does not say how tables are cut",
+            where=run.where,
+            todo="Add `backfill: {table: …, by: …}` to the pipeline.",
+        )
+    job = open_job(run, spark, settings)
+    tables = captured(run, [spec.table for spec in run.pipeline.backfill])
+    done: list[Mended] = []
+    for spec in run.pipeline.backfill:
+        table = _with_key(tables[spec.table])
+        done.append(mended(job, table, interval_part(table, spec, interval.start, interval.end)))
+    told = tell(run, done, dry=False)
+    verdict = overall(one.report.verdict for one in done)
+    if verdict is not Verdict.MATCH:
+        raise not_matching(run, done)
+    return {**told, "verdict": str(verdict), "tables": {one.table.full_name: one.to_json() for one in done}}
+
+
+def _with_key(table: TableDef) -> TableDef:
+    if table.keyless:
+        raise ConfigError(
+            f"{table.full_name} has no key, so a part of it cannot be replaced",
+            where="backfill",
+            todo="Take it out of `backfill`; airflow cdc repair replaces it as a whole.",
+        )
+    return table

@@ -1,0 +1,235 @@
+"""The application `nightly`: compare what was touched since the last check, and a share of the rest; change nothing.
+
+Each table is caught up and compared on a stage of its own that is thrown away. What cannot be observed is
+INCONCLUSIVE, with its reason, never a difference and never healthy. A run that is started again goes on with the
+tables it has not compared yet.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from html import escape
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from airflow_cdc.core.digest import LEAF_ROWS
+from airflow_cdc.core.errors import CdcError, ConfigError, SinkError, UsageError
+from airflow_cdc.core.nightly import WHOLE_NIGHT, Checked, Seen, Tonight, first_check, plan_night
+from airflow_cdc.core.observation import TopicState
+from airflow_cdc.core.part import WHOLE
+from airflow_cdc.core.repair import RepairPlan, needs_approval
+from airflow_cdc.core.report import TableReport, Verdict, overall
+from airflow_cdc.core.stamp import EPOCH
+from airflow_cdc.core.table import TableDef
+from airflow_cdc.flows.captured import captured
+from airflow_cdc.flows.checks import report_check, store_json, store_text
+from airflow_cdc.flows.close import report_folder
+from airflow_cdc.flows.run import Facts, Run, step
+from airflow_cdc.spark_apps.app import explained, open_app
+from airflow_cdc.spark_apps.expectations import DATA_DOCS
+from airflow_cdc.spark_apps.repair import Job, inconclusive, open_job, staged
+from airflow_cdc.spark_apps.session import SMALL_BATCH, sibling
+from airflow_cdc.spark_apps.sides import SourceView
+from airflow_cdc.spark_apps.tail import touched_leaves
+from airflow_cdc.spark_apps.verify import (
+    apply_context,
+    check_expectations,
+    compare_passes,
+    letter_doubts,
+    make_report,
+)
+from airflow_cdc.spark_apps.verify_core import Outcome
+from airflow_cdc.systems.snapshots import head_of, lineage, operation_of, row_count, summary_of
+from airflow_cdc.systems.stage import Stage
+
+if TYPE_CHECKING:
+    from pyiceberg.table.metadata import TableMetadata
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger("airflow_cdc.nightly")
+
+TODO = "Nothing was changed; clear the task compare to compare again."
+
+
+def main(settings: Mapping[str, Any]) -> Facts:
+    """Compare the pipeline's tables. `settings` is what the operator wrote for the driver."""
+    run, spark = open_app(settings, "nightly")
+    try:
+        return nightly(run, spark, settings)
+    finally:
+        spark.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    """One night over one pipeline. `leaf_rows`: how large the leaves of a table are cut."""
+
+    job: Job
+    now: datetime
+    known: Mapping[str, Checked]
+    cascades: frozenset[str]
+    leaf_rows: int
+
+
+@step("nightly")
+def nightly(
+    run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = None, now: datetime | None = None
+) -> Facts:
+    """Compare every table as `core.nightly` plans it. Options: `leaf_rows`, and those of the application verify.
+
+    Returns `{"verdict", "tables", "plans", "needs_approval", "data_docs"}`; raises only what is wrong with the
+    configuration: what could not be observed is INCONCLUSIVE.
+    """
+    options = dict(settings or {})
+    wanted = list(run.options.get("tables") or run.pipeline.source.tables)
+    done = run.clients.control.ledger_get(run.run_id).get("check") or {}
+    left = [name for name in wanted if done.get(name, {}).get("verdict") != Verdict.MATCH]
+    reports = _compare_all(run, spark, left, options, now or datetime.now(UTC))
+    check = report_check(run, reports, evidence={name: _evidence(one) for name, one in reports.items()})
+    results = run.clients.control.ledger_get(run.run_id)["check"]
+    plans = {name: result["plan"] for name, result in results.items() if result.get("plan")}
+    verdicts = {name: str(result["verdict"]) for name, result in results.items()}
+    return {
+        **check,
+        "keys": report_folder(run),
+        DATA_DOCS: _docs_index(run, verdicts),
+        "verdict": str(overall(Verdict(verdict) for verdict in verdicts.values())),
+        "tables": verdicts,
+        "plans": plans,
+        "needs_approval": needs_approval(run.pipeline.policy, list(plans.values())),
+    }
+
+
+def _compare_all(
+    run: Run, spark: SparkSession, names: Sequence[str], options: Mapping[str, Any], now: datetime
+) -> dict[str, TableReport]:
+    import_module("great_expectations")  # seconds; not within the first table's comparison
+    try:
+        job = open_job(run, spark, options)
+        definitions = captured(run, names) if names else {}
+        night = Night(job, now, _known(run), _cascades(run), int(options.get("leaf_rows", LEAF_ROWS)))
+    except (ConfigError, UsageError):
+        raise
+    except CdcError as error:
+        log.warning("nothing can be compared: %s", error)
+        return {name: inconclusive(name, error) for name in names}
+    return {name: _checked(night, definitions[name]) for name in names}
+
+
+def _known(run: Run) -> dict[str, Checked]:
+    return {name: Checked.from_json(kept) for name, kept in run.clients.control.checks().items()}
+
+
+def _cascades(run: Run) -> frozenset[str]:
+    """Tables whose rows change without an event on this server (INV 14): compared whole every night."""
+    return run.clients.source.cascade_targets(run.pipeline.source.tables)
+
+
+def _checked(night: Night, table: TableDef) -> TableReport:
+    """One table: compared, and its result kept; what stops the comparison makes it INCONCLUSIVE."""
+    run = night.job.run
+    try:
+        with staged(night.job, table) as stage, explained(SinkError, "compare the table", where=run.where, todo=TODO):
+            state = _topic_state(night.job, table)
+            plan = plan_night(table, night.known.get(table.full_name), _seen(night, table, stage, state), night.now)
+            plan, outcome = _compare(night, stage, table, plan)
+            suites = check_expectations(f"{docs_folder(run)}/{table.full_name}", [outcome])
+            return _keep(night, plan, state, outcome, make_report(outcome, suites[table.full_name]))
+    except CdcError as error:
+        log.warning("%s could not be compared: %s", table.full_name, error)
+        return inconclusive(table.full_name, error)
+
+
+def _compare(night: Night, stage: Stage, table: TableDef, plan: Tonight) -> tuple[Tonight, Outcome]:
+    """Compare what was planned; all of the table where its row counts say that there is more."""
+    log.info("%s: %s: %s", table.full_name, plan.part.name, plan.why)
+    job = night.job
+    (outcome,) = compare_passes(job.run, job.spark, job.task(stage, table, plan.part), job.options, _doubts)
+    if not outcome.elsewhere:
+        return plan, outcome
+    again = Tonight(WHOLE, WHOLE_NIGHT, "its row counts differ outside the part that was compared")
+    return _compare(night, stage, table, again)
+
+
+def _doubts(run: Run, outcome: Outcome) -> tuple[str, ...]:
+    return letter_doubts(run, outcome, {})
+
+
+def _topic_state(job: Job, table: TableDef) -> TopicState | None:
+    """The table's topic before anything is compared: what comes later is looked at the next night."""
+    name = job.settings.topic_of(table.full_name)
+    return job.run.clients.transport.topic_states([name]).get(name)
+
+
+def _seen(night: Night, table: TableDef, stage: Stage, state: TopicState | None) -> Seen:
+    """What is known of the table before it is compared."""
+    job, known = night.job, night.known.get(table.full_name)
+    metadata = job.run.clients.lake.table(*night.job.place(table)).metadata
+    rows = row_count(metadata, stage.base_head) or 0
+    if table.full_name in night.cascades:
+        return Seen(odd="rows of it change by foreign keys, which this server does not log", rows=rows)
+    if (stranger := foreign_commit(metadata)) is not None:
+        return Seen(odd=f"commit {stranger} on its main is not of this pipeline", rows=rows)
+    if table.keyless or known is None or state is None or not known.covers(state):
+        return Seen(rows=rows)
+    ranges = {p: (known.ends[str(p)], end) for p, (_, end) in state.partitions.items()}
+    read = apply_context(job.run, job.spark, job.task(stage, table, WHOLE), {state.name: state}).read
+    session = sibling(job.spark, SMALL_BATCH)
+    touched = touched_leaves(read(session, {state.name: ranges}), table, job.settings, known.scheme)
+    return Seen(touched=touched, rows=rows)
+
+
+def foreign_commit(metadata: TableMetadata) -> int | None:
+    """The newest commit of main that changed rows, if it carries no stamp: every writer of ours ends with one."""
+    changed = (s for s in lineage(metadata, head_of(metadata)) if operation_of(s) != "replace")
+    newest = next(changed, None)
+    return None if newest is None or EPOCH in summary_of(newest) else newest.snapshot_id
+
+
+def _keep(night: Night, plan: Tonight, state: TopicState | None, outcome: Outcome, report: TableReport) -> TableReport:
+    """Note the comparison for the next night and in this run's ledger; returns the report."""
+    job, table = night.job, outcome.subject.table
+    known = night.known.get(table.full_name)
+    if plan.whole or known is None:
+        scheme, low, high = first_check(table, outcome.source_rows, _bounds(job, table), night.leaf_rows)
+        rows = outcome.source_rows
+    else:
+        scheme, low, high, rows = known.scheme, known.low, known.high, known.rows
+    at = night.now.isoformat(timespec="seconds")
+    shares = {**(known.shares if known else {}), **{str(share): at for share in plan.shares}}
+    topic = state or TopicState("", "", {})
+    ends = {str(p): end for p, (_, end) in topic.partitions.items()}
+    kept = Checked(
+        scheme, low, high, rows, shares, topic.id, ends, table.fingerprint, str(report.verdict), at, job.run.run_id
+    )
+    repair = RepairPlan.of(table, outcome.tally, outcome.sink_rows)
+    result = {**report.to_json(), "compared": plan.part.name, "why": plan.why}
+    plans = {"plan": repair.summary()} if repair.keys and report.verdict is Verdict.MISMATCH else {}
+    job.run.clients.control.check_done(job.run.run_id, table.full_name, kept.to_json(), {**result, **plans})
+    store_json(job.run, f"keys-{table.full_name}.json", repair.actions(table))
+    return report
+
+
+def _bounds(job: Job, table: TableDef) -> tuple[int, int] | None:
+    with job.run.clients.source.session() as session:
+        return SourceView(session).bounds(table)
+
+
+def docs_folder(run: Run) -> str:
+    """Where a run's Data Docs are: one site per table, and a page that leads to them."""
+    return f"{report_folder(run)}/{DATA_DOCS}"
+
+
+def _docs_index(run: Run, verdicts: Mapping[str, str]) -> str:
+    """A page that leads to each table's Data Docs; returns where it is."""
+    links = "".join(f'<li><a href="{escape(name)}/index.html">{escape(name)}</a>' for name in sorted(verdicts))
+    return store_text(run, f"{DATA_DOCS}/index.html", f"<!doctype html><title>Data Docs</title><ul>{links}</ul>\n")
+
+
+def _evidence(report: TableReport) -> str:
+    """One line about a table for the report."""
+    counts = f"{report.missing} missing, {report.ghosts} ghosts, {report.different} different"
+    return f"{report.verdict}: {counts}" + (f"; {'; '.join(report.samples)}" if report.samples else "")

@@ -1,0 +1,376 @@
+"""The application `repair` (strategy diff_repair): rows that differ from the source are read again, and no others.
+
+Main is never wrong for a moment: the rows go to a stage of its own, whose base is fixed before the source is read
+(INV 20). A row read now may be newer than the stage's offsets, so the stage catches up past the read before it is
+compared once more, and only that very snapshot is published, by compare-and-set. If main moved by data meanwhile, all
+is done again on the new head, the reading too. The offsets it ends with are those of the changes it applied.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from airflow_cdc.core.connector_config import ConnectorSettings
+from airflow_cdc.core.errors import (
+    CdcError,
+    ConfigError,
+    SinkError,
+    StaleHeadError,
+    UnknownStateError,
+    UsageError,
+    VerificationError,
+)
+from airflow_cdc.core.part import WHOLE, Part
+from airflow_cdc.core.repair import RepairPlan, needs_approval, refusal
+from airflow_cdc.core.report import ComparedAt, TableReport, Verdict, overall
+from airflow_cdc.core.schema_change import DEFINITION, dump_definition
+from airflow_cdc.core.stamp import ChunkLedger, Stamp
+from airflow_cdc.core.table import TableDef
+from airflow_cdc.flows.captured import captured
+from airflow_cdc.flows.captured import settings as connector_settings
+from airflow_cdc.flows.checks import report_check, store_json
+from airflow_cdc.flows.publish import mirror
+from airflow_cdc.flows.run import Facts, Run, step
+from airflow_cdc.spark_apps.app import explained, open_app
+from airflow_cdc.spark_apps.apply import start_of
+from airflow_cdc.spark_apps.differences import Wanted, rewrite_keys
+from airflow_cdc.spark_apps.expectations import SuiteResult
+from airflow_cdc.spark_apps.lease import leased
+from airflow_cdc.spark_apps.progress import Progress
+from airflow_cdc.spark_apps.snapshot import Reading, Tools, read_table
+from airflow_cdc.spark_apps.stage_schema import set_definition
+from airflow_cdc.spark_apps.verify import Task, apply_context, compare_passes, make_report, xa_open
+from airflow_cdc.spark_apps.verify_core import VISIBLE_SECONDS, Outcome
+from airflow_cdc.systems.letters import resolve_before
+from airflow_cdc.systems.stage import Stage, only_compacted
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger("airflow_cdc.repair")
+
+LABEL = "repair_"
+OPTIONS = ("passes", "reach_seconds")
+TRIES = 5
+LEASE_WAIT_SECONDS = 600.0
+# A stage that nobody has written to for so long belongs to a run that was killed.
+ORPHAN_SECONDS = 86_400.0
+
+
+def main(settings: Mapping[str, Any]) -> Facts:
+    """Repair tables, or say what a repair would do (option `dry_run`). `settings` is what the operator wrote."""
+    run, spark = open_app(settings, "repair")
+    try:
+        return repair(run, spark, settings)
+    finally:
+        spark.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What all tables of a run share.
+
+    Attributes:
+        options: `reach_seconds` and `passes`, as of the application verify.
+        approved: table → how many deletes a person has agreed to.
+    """
+
+    run: Run
+    spark: SparkSession
+    settings: ConnectorSettings
+    epoch: int
+    options: Mapping[str, Any]
+    approved: Mapping[str, int]
+
+    def place(self, table: TableDef) -> tuple[str, str]:
+        """The sink table: namespace and name."""
+        return self.run.pipeline.sink.namespace, self.run.pipeline.sink_table(table.full_name)
+
+    def task(self, stage: Stage, table: TableDef, part: Part) -> Task:
+        """The comparison of one stage with the server that is reached now."""
+        here, name = self.run.clients.source.position(), table.full_name
+        return Task(self.epoch, here, {name: stage}, {name: table}, self.settings, {name: part})
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """What became of one table: `plan` as found, `report` of the last comparison, `snapshot_id` if it was published."""
+
+    table: TableDef
+    plan: RepairPlan
+    report: TableReport
+    snapshot_id: int | None = None
+    tries: int = 0
+
+    def said(self, *, dry: bool) -> str:
+        """One line for the report."""
+        plan, verb = self.plan, "would be" if dry or self.snapshot_id is None else "were"
+        first = ", ".join(plan.summary()["first"])
+        how = "all rows replaced, because it has no key; " if plan.replaces else ""
+        return f"{how}{plan.writes} rows {verb} read again, {plan.deletes} {verb} deleted: {first}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON of a bounded size."""
+        done = {"verdict": str(self.report.verdict), "published": self.snapshot_id, "tries": self.tries}
+        return {**self.plan.summary(), **done}
+
+
+def open_job(run: Run, spark: SparkSession, options: Mapping[str, Any] | None = None) -> Job:
+    """A job over the pipeline as it stands. Raises SinkError while a recovery is open."""
+    facts = run.clients.control.facts()
+    drop_orphans(run)
+    if facts.recovery is not None:
+        raise SinkError(
+            f"the recovery of run {facts.recovery.get('run_id')} is open: it compares and publishes by itself",
+            where=run.where,
+            todo="Finish or abandon it first.",
+        )
+    approved = {str(table): int(rows) for table, rows in (run.options.get("deletes") or {}).items()}
+    # the settings hold credentials too: only what is meant for the comparison goes on
+    known = {key: value for key, value in (options or {}).items() if key in OPTIONS}
+    return Job(run, spark, connector_settings(run), facts.epoch, known, approved)
+
+
+def drop_orphans(run: Run) -> None:
+    """Forget stages of repairs and checks that were killed long ago; none of them will ever be published."""
+    lake, ours = run.clients.lake, {run.pipeline.sink_table(table) for table in run.pipeline.source.tables}
+    try:
+        for stage in lake.stages(run.pipeline.sink.namespace):
+            if stage.label.startswith(LABEL) and stage.table in ours:
+                touched = lake.table(*stage.identifier).metadata.last_updated_ms / 1000
+                if time.time() - touched > ORPHAN_SECONDS:
+                    lake.drop_stage(stage)
+    except CdcError as error:  # another run may drop one of its own meanwhile; the rest is tidied up next time
+        log.info("stages of killed repairs were not all dropped: %s", error)
+
+
+@step("repair")
+def repair(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = None) -> Facts:
+    """Compare the tables of the run (option `tables`; default: all), and mend them unless `dry_run` is asked for.
+
+    Raises VerificationError for a table that is not MATCH at the end, once all were tried.
+    """
+    dry, names = bool(run.options.get("dry_run")), list(run.options.get("tables") or run.pipeline.source.tables)
+    try:
+        job, tables = open_job(run, spark, settings), captured(run, names)
+    except (ConfigError, UsageError):
+        raise
+    except CdcError as error:
+        told = report_check(run, {name: inconclusive(name, error) for name in names}, evidence={})
+        if not dry:
+            raise
+        return {**told, "dry_run": True, **asked(run, [])}
+    done = [mended(job, table, dry=dry) for table in tables.values()]
+    verdict = overall(one.report.verdict for one in done)
+    told = tell(run, done, dry=dry)
+    if verdict is not Verdict.MATCH and not dry:
+        raise not_matching(run, done)
+    return {**told, "verdict": str(verdict), "dry_run": dry, **asked(run, [one.plan for one in done])}
+
+
+def asked(run: Run, plans: Sequence[RepairPlan]) -> Facts:
+    """What a person is asked about, for XCom: `{"plans": {table: summary}, "needs_approval"}`."""
+    wanted = {plan.table: plan.summary() for plan in plans if plan.keys}
+    return {"plans": wanted, "needs_approval": needs_approval(run.pipeline.policy, list(wanted.values()))}
+
+
+def tell(run: Run, done: Sequence[Mended], *, dry: bool) -> Facts:
+    """Write the report, and every key with what is done to it (repair.json); returns where they are."""
+    keys = store_json(run, "repair.json", {one.table.full_name: one.plan.actions(one.table) for one in done})
+    evidence = {one.table.full_name: one.said(dry=dry) for one in done if one.plan.keys}
+    run.clients.control.ledger_set(run.run_id, "repair", {one.table.full_name: one.to_json() for one in done})
+    told = report_check(run, {one.table.full_name: one.report for one in done}, evidence=evidence, repaired=not dry)
+    return {**told, "keys": keys}
+
+
+def not_matching(run: Run, done: Sequence[Mended]) -> VerificationError:
+    """The error that names the tables which are not equal after all."""
+    bad = [one for one in done if one.report.verdict is not Verdict.MATCH]
+    told = "; ".join(
+        f"{one.table.full_name} is {one.report.verdict}: {', '.join(one.report.samples[:3])}" for one in bad
+    )
+    return VerificationError(
+        told,
+        where=run.where,
+        todo="Its main is as it was. Mend what is named, then run the repair again.",
+        verdict=str(overall(one.report.verdict for one in bad)),
+    )
+
+
+def mended(job: Job, table: TableDef, part: Part = WHOLE, *, dry: bool = False) -> Mended:
+    """The same as `mend`; what stops it makes the table INCONCLUSIVE, and no other table."""
+    try:
+        return mend(job, table, part, dry=dry)
+    except CdcError as error:
+        log.warning("%s: %s", table.full_name, error)
+        return Mended(table, RepairPlan(table.full_name), inconclusive(table.full_name, error))
+
+
+def inconclusive(table: str, error: CdcError) -> TableReport:
+    """The report of a table that could not be compared, or not be mended."""
+    nothing = dict.fromkeys(("source_rows", "sink_rows", "missing", "ghosts", "different", "leaves"), 0)
+    return TableReport(
+        table=table,
+        **nothing,
+        leaves_rechecked=0,
+        columns_not_compared=(),
+        compared_at=ComparedAt(None, ""),
+        verdict=Verdict.INCONCLUSIVE,
+        samples=(str(error),),
+    )
+
+
+def mend(job: Job, table: TableDef, part: Part = WHOLE, *, dry: bool = False) -> Mended:
+    """Compare a table (or a part of it) with the source, and rewrite the rows that differ.
+
+    A repair that deletes too much is not begun, and one whose rows are not equal afterwards is not published; the
+    report says so. Raises StaleHeadError if main moved under each of TRIES tries.
+    """
+    with staged(job, table) as stage:
+        outcome = compared(job, stage, table, part)
+        plan = RepairPlan.of(table, outcome.tally, outcome.sink_rows)
+        if dry or not plan.keys:
+            return Mended(table, plan, _report(outcome))
+        if why := refusal(job.run.pipeline.policy, plan, job.approved):
+            return Mended(table, plan, _report(outcome, why))
+        with leased(job.run, LEASE_WAIT_SECONDS):
+            if _base_stands(job, stage):
+                done = _attempt(job, stage, table, part, plan)
+                if done is not None:
+                    return replace(done, tries=1)
+    return _again(job, table, part, plan)
+
+
+def _again(job: Job, table: TableDef, part: Part, plan: RepairPlan) -> Mended:
+    """Main moved since: stage its new head, and read the source anew (INV 20). All writers of ours wait meanwhile."""
+    with leased(job.run, LEASE_WAIT_SECONDS):
+        for number in range(2, TRIES + 1):
+            with staged(job, table) as stage:
+                if (done := _attempt(job, stage, table, part, plan)) is not None:
+                    return replace(done, tries=number)
+    raise StaleHeadError(
+        f"main moved under each of {TRIES} tries, though this run held the pipeline's lease",
+        where=f"table {table.full_name}",
+        todo="Find who else writes to the table, then run the repair again.",
+    )
+
+
+@contextmanager
+def staged(job: Job, table: TableDef) -> Iterator[Stage]:
+    """A stage of the table's head as it is now, forgotten at the end."""
+    lake = job.run.clients.lake
+    stage = lake.stage(*job.place(table), f"{LABEL}{uuid.uuid4().hex[:12]}")
+    try:
+        yield stage
+    finally:
+        lake.drop_stage(stage)
+
+
+def _base_stands(job: Job, stage: Stage) -> bool:
+    """Whether main still is what the stage was made from, but for compactions."""
+    metadata = job.run.clients.lake.table(stage.namespace, stage.table).metadata
+    return only_compacted(metadata, stage.base_head)
+
+
+def compared(job: Job, stage: Stage, table: TableDef, part: Part) -> Outcome:
+    """The stage, caught up and compared. Dead letters are no doubt here: their rows are compared like all others."""
+    task = job.task(stage, table, part)
+    with explained(SinkError, "compare the table", where=job.run.where, todo="Run it again; main is as it was."):
+        (outcome,) = compare_passes(job.run, job.spark, task, job.options, lambda _run, _outcome: ())
+    return outcome
+
+
+def _attempt(job: Job, stage: Stage, table: TableDef, part: Part, plan: RepairPlan) -> Mended | None:
+    """Read the plan's rows into the stage, compare again, publish. None if main moved meanwhile."""
+    with explained(SinkError, "write the rows", where=job.run.where, todo="Run it again; main is as it was."):
+        read_again(job, stage, table, plan)
+    outcome = compared(job, stage, table, part)
+    report = _report(outcome)
+    if report.verdict is not Verdict.MATCH:
+        return Mended(table, plan, report)
+    snapshot_id = outcome.subject.sink.snapshot_id
+    try:
+        _publish(job, stage, table, snapshot_id)
+    except StaleHeadError as error:
+        log.warning("%s is done again: %s", table.full_name, error)
+        return None
+    _published(job, table, part)
+    log.info("%s: %d rows read again, %d deleted", table.full_name, plan.writes, plan.deletes)
+    return Mended(table, plan, report, snapshot_id)
+
+
+def read_again(job: Job, stage: Stage, table: TableDef, plan: RepairPlan) -> None:
+    """Bring the plan's rows in the stage to what the source holds now; the stage keeps its offsets.
+
+    Raises VerificationError while a prepared XA transaction is open: its changes are in the log, and perhaps in the
+    stage, but not in the source's rows, and no later event would put back what is read now.
+    """
+    if xa_open(job.run):
+        raise VerificationError(
+            "prepared XA transactions are open on the source, so its rows are not what its log says",
+            where=job.run.where,
+            todo="Wait until they end (XA RECOVER shows them), then run the repair again.",
+            verdict=str(Verdict.INCONCLUSIVE),
+        )
+    if table.keyless:
+        replace_rows(job, stage, table)
+        return
+    tools = Tools(job.spark, job.run.clients.source, job.run.clients.lake)
+    position = tools.source.position()
+    tools.source.wait_visible(position, VISIBLE_SECONDS)
+    rewrite_keys(tools, stage, Wanted(table, plan.keys, position), _stamp(job, stage, table))
+
+
+def _stamp(job: Job, stage: Stage, table: TableDef) -> dict[str, str]:
+    """The stage's newest stamp once more: reading rows applies no change, so no offset moves."""
+    states = job.run.clients.transport.topic_states([job.settings.topic_of(table.full_name)])
+    ctx = apply_context(job.run, job.spark, job.task(stage, table, WHOLE), states)
+    mirrored = job.run.clients.control.mirrored_stamp(table.full_name)
+    start = start_of(ctx, table, stage.identifier, {}, mirrored)
+    return start.summary(start.applied)
+
+
+def replace_rows(job: Job, stage: Stage, table: TableDef) -> None:
+    """A table without a key is read anew at one exact position and replaced in one commit (INV 19, ADR 0005)."""
+    clients = job.run.clients
+    stamp = clients.lake.stamp(*stage.identifier) or clients.control.mirrored_stamp(table.full_name)
+    if stamp is None:
+        raise UnknownStateError(
+            "nothing says how far the table has come", where=f"table {table.full_name}", todo="Recover the table."
+        )
+    taken = clients.source.watermark()
+    clients.source.wait_visible(taken, VISIBLE_SECONDS)
+    set_definition(clients.lake, stage, table)
+    ledger = ChunkLedger(taken.hash, taken.server_uuid, table.fingerprint)
+    reading = Reading(table, stage, ledger, Stamp(stamp.epoch, taken.to_json(), stamp.offsets), taken)
+    read_table(Tools(job.spark, clients.source, clients.lake), reading, Progress({table.full_name: 0}))
+
+
+def _publish(job: Job, stage: Stage, table: TableDef, snapshot_id: int) -> None:
+    lake = job.run.clients.lake
+    definition = dump_definition(table)
+    known = lake.table(stage.namespace, stage.table).properties.get(DEFINITION)
+    properties = {} if known == definition else {DEFINITION: definition}
+    lake.publish(stage, snapshot_id, stage.base_head, properties, over_compaction=True)
+
+
+def _published(job: Job, table: TableDef, part: Part) -> None:
+    """Mirror the new stamp; events that were never applied are put right once every row was found equal."""
+    run, name = job.run, table.full_name
+    mirror(run, [name])
+    stamp = run.clients.lake.stamp(*job.place(table))
+    if part.whole and stamp is not None:
+        resolve_before(run.clients.lake, run.pipeline.name, {name: stamp.offsets})
+
+
+def _report(outcome: Outcome, why: str = "") -> TableReport:
+    """The table's report; `why` something was not done stands among its samples."""
+    name = outcome.subject.table.full_name
+    made = make_report(outcome, SuiteResult(name, success=True, checks=0))
+    return replace(made, samples=(*([why] if why else []), *made.samples))

@@ -1,0 +1,114 @@
+"""Checks that cannot look, and what a run's last word is: no server and no Spark session is needed for that."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from airflow_cdc.core.errors import SourceError, VerificationError
+from airflow_cdc.core.pipeline import ConnectorSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec
+from airflow_cdc.core.report import ComparedAt, RecoveryReport, TableReport, Verdict
+from airflow_cdc.flows.checks import conclude, report_check
+from airflow_cdc.flows.close import report_folder
+from airflow_cdc.flows.run import Run
+from airflow_cdc.spark_apps.nightly import nightly
+from airflow_cdc.spark_apps.repair import repair
+from airflow_cdc.systems.clients import Clients
+from airflow_cdc.systems.control import Control
+from airflow_cdc.systems.lake import Lake
+from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
+
+TABLES = ("shop.orders", "shop.items")
+CONFIG = {
+    "connector.class": "io.debezium.connector.mysql.MySqlConnector",
+    "topic.prefix": "p",
+    "database.include.list": "shop",
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+}
+
+
+class Connector:
+    """A connector of which only the configuration is asked."""
+
+    def raw_config(self, _name: str) -> dict[str, str]:
+        return CONFIG
+
+
+@pytest.fixture
+def run(lake: Lake, tmp_path: Path) -> Run:
+    """A run whose source is not there."""
+    pipeline = Pipeline(
+        "shop",
+        SourceSpec("mysql", "m", TABLES),
+        ConnectorSpec("debezium", "c", "shop"),
+        TransportSpec("kafka", "k"),
+        SinkSpec("iceberg", "lake", "shop"),
+    )
+    nowhere = MySqlSource(MySqlEndpoint("127.0.0.1", 1, "cdc", "", connect_timeout=1))
+    clients = Clients(nowhere, cast("Any", Connector()), cast("Any", None), lake, Control(lake, "shop"))
+    return Run(pipeline, clients, "run:1", str(tmp_path / "reports"))
+
+
+def told(table: str, verdict: Verdict, *samples: str) -> TableReport:
+    counts = dict.fromkeys(("source_rows", "sink_rows", "missing", "ghosts", "leaves", "leaves_rechecked"), 0)
+    wrong = int(verdict is Verdict.MISMATCH)
+    at = ComparedAt(1, "p")
+    return TableReport(
+        table, **counts, different=wrong, columns_not_compared=(), compared_at=at, verdict=verdict, samples=samples
+    )
+
+
+def stored(run: Run) -> RecoveryReport:
+    return RecoveryReport.from_json((Path(report_folder(run)) / "report.json").read_text())
+
+
+def asking(run: Run, **options: Any) -> Run:
+    return Run(run.pipeline, run.clients, run.run_id, run.report_dir, options)
+
+
+def test_a_night_that_cannot_reach_its_source_is_inconclusive(run: Run) -> None:
+    facts = nightly(run, cast("Any", None))
+    assert (facts["verdict"], facts["plans"], facts["needs_approval"]) == ("INCONCLUSIVE", {}, False)
+    assert facts["tables"] == dict.fromkeys(TABLES, "INCONCLUSIVE")
+    report = stored(run)
+    assert (report.verdict, report.problem, report.exit_status) == (Verdict.INCONCLUSIVE, "UNKNOWN", 3)
+    assert all("127.0.0.1:1" in table.samples[0] for table in report.tables)
+    assert run.clients.control.checks() == {}
+    with pytest.raises(VerificationError, match=r"INCONCLUSIVE: shop.items is INCONCLUSIVE.*nothing touched") as caught:
+        conclude(run)
+    assert caught.value.verdict == "INCONCLUSIVE"
+
+
+def test_a_repair_that_cannot_reach_its_source_says_so_and_fails(run: Run) -> None:
+    facts = repair(asking(run, dry_run=True, tables=["shop.orders"]), cast("Any", None))
+    assert (facts["verdict"], facts["plans"]) == ("INCONCLUSIVE", {})
+    assert [table.table for table in stored(run).tables] == ["shop.orders"]
+    with pytest.raises(SourceError):
+        repair(asking(run), cast("Any", None))
+    assert stored(run).verdict is Verdict.INCONCLUSIVE
+
+
+def test_the_last_word_is_the_worst_of_all_tasks_of_the_run(run: Run) -> None:
+    with pytest.raises(VerificationError, match="nothing was compared"):
+        conclude(run)
+    found = {
+        "shop.orders": told("shop.orders", Verdict.MISMATCH, "different: 7"),
+        "shop.items": told("shop.items", Verdict.MATCH),
+    }
+    report_check(run, found, evidence={"shop.orders": "1 different"})
+    with pytest.raises(VerificationError, match=r"MISMATCH: shop.orders is MISMATCH: different: 7.*airflow cdc repair"):
+        conclude(run)
+    # a repair of the one table leaves what was said of the other
+    report_check(
+        run, {"shop.orders": told("shop.orders", Verdict.MATCH)}, evidence={"shop.orders": "1 row"}, repaired=True
+    )
+    assert conclude(run) == {"verdict": "MATCH", "tables": 2}
+    report = stored(run)
+    assert [table.table for table in report.tables] == ["shop.items", "shop.orders"]
+    assert (report.verdict, report.problem, report.strategy) == (Verdict.MATCH, "SINK_DIFFERS", "diff_repair")
+    page = (Path(report_folder(run)) / "report.html").read_text()
+    assert "diff_repair" in page
+    assert json.loads((Path(report_folder(run)) / "report.json").read_text())["evidence"] == {"shop.orders": "1 row"}

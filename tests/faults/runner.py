@@ -1,0 +1,284 @@
+"""One recovery under faults: its steps as processes, the faults at their moments, reruns as the errors say, the check."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from airflow_cdc.core.errors import CdcError
+from demo.world import writer
+from stack.errors import StackError
+from stack.process import wait_until
+from tests.faults.matrix import DISK_FULL, FAULTS, Cell, Seen
+from tests.faults.world import FaultWorld, Reader
+
+CHAIN = (
+    "diagnose",
+    "open_recovery",
+    "stop_connector",
+    "fence_and_watermark",
+    "recover",
+    "reset_offset",
+    "resume_connector",
+    "verify",
+    "publish",
+    "close",
+    "report",
+)
+WRITER_OFF_AFTER = "resume_connector"
+STEP_SECONDS = 600.0
+OLD_AND_NEW = 2
+RERUNS = 8
+LOOK_SECONDS = 0.01
+FILE_BYTES = 4_096
+MATCH = "MATCH"
+MISSED = "MISSED"
+ATTEMPTS = 3  # a moment of some milliseconds may pass unseen
+
+
+@dataclass
+class Recovery:
+    """A recovery of the world's pipeline while `cells` strike, each once."""
+
+    world: FaultWorld
+    run_id: str
+    cells: list[Cell]
+    struck: list[Cell] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    reader: Reader = field(init=False)
+    late: bool = False
+    _step: str = ""
+    _process: subprocess.Popen[bytes] | None = None
+    _mending: list[threading.Thread] = field(default_factory=list)
+    _holds_open: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.reader = Reader(self.world.lake)
+
+    # --- what faults use ---------------------------------------------------------------------------------------------
+
+    def document(self) -> dict[str, Any]:
+        """The open recovery, or {}."""
+        return dict(self.world.run(self.run_id).clients.control.state()["recovery"] or {})
+
+    def kill_step(self) -> None:
+        """SIGKILL of the running step's process, and of it alone."""
+        assert self._process is not None
+        if self._process.poll() is not None:
+            self.late = True
+        self._process.kill()
+
+    def driver_pid(self) -> int:
+        """The pid of the running step's Spark driver."""
+        return int(self._file(self._step, "pid").read_text())
+
+    def mend(self, act: Callable[[], Any]) -> None:
+        """Let `act` put things right beside the recovery; a rerun waits for it."""
+        thread = threading.Thread(target=act)
+        thread.start()
+        self._mending.append(thread)
+
+    def intrude(self) -> None:
+        """Another run tries to take the pipeline: its refusal is kept, its success is an error."""
+        other = f"{self.run_id}-other"
+        path = self._settings(other)
+        for step in ("diagnose", "open_recovery"):
+            if _run_to_end(step, path):
+                answer = json.loads(path.with_suffix(f".{step}.json").read_text())
+                self.said.append(f"the second recovery: {answer['error']['what']}")
+                return
+        self.said.append("WRONG: a second recovery was let in")
+
+    # --- the run -----------------------------------------------------------------------------------------------------
+
+    def go(self) -> str:
+        """Run to the end; the verdict of the independent check, or what stood in the way."""
+        with ExitStack() as busy:
+            busy.enter_context(self.reader.at_work())
+            writing = busy.enter_context(ExitStack())
+            writing.enter_context(writer(self.world.demo))
+            verdict = self._steps(writing)
+            for process in self._holds_open:
+                process.wait(STEP_SECONDS)
+        return verdict or self._judged()
+
+    def _steps(self, writing: ExitStack) -> str:
+        at, reruns = 0, 0
+        while at < len(CHAIN):
+            step = CHAIN[at]
+            again = self._run(step)
+            if again is None:
+                if step == WRITER_OFF_AFTER:
+                    writing.close()
+                at += 1
+                continue
+            reruns += 1
+            if reruns > RERUNS + len(self.cells):
+                return f"STUCK in {step}"
+            self._wait_mended()
+            at = CHAIN.index(again)
+        return ""
+
+    def _run(self, step: str) -> str | None:
+        """Run one step with its next cell armed; None when it is done, else the step to go on from."""
+        cell = next((cell for cell in self.cells if cell.step == step and cell not in self.struck), None)
+        more = {"file_bytes": FILE_BYTES} if cell and cell.fault == DISK_FULL else {}
+        path = self._settings(self.run_id, **more)
+        with ExitStack() as beside:
+            answer = path.with_suffix(f".{step}.json")
+            answer.unlink(missing_ok=True)
+            if step == "fence_and_watermark":
+                self._hold(path)
+            self._step = step
+            self._process = subprocess.Popen(_argv(step, path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            if cell:
+                beside.enter_context(self._armed(cell))
+            try:
+                self._process.wait(STEP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+                self.said.append(f"{step}: took longer than {STEP_SECONDS:.0f} s")
+                return step
+        return self._next(step, answer)
+
+    def _next(self, step: str, answer: Path) -> str | None:
+        told = json.loads(answer.read_text()) if answer.exists() else None
+        if told is None:
+            self.said.append(f"{step}: killed")
+            return step
+        if "facts" in told:
+            return None
+        error = told["error"]
+        self.said.append(f"{step}: {error['error']}: {error['what']}"[:400])
+        return _told_to_clear(str(error.get("todo", "")), step)
+
+    def _hold(self, path: Path) -> None:
+        """The hold runs beside the chain until the connector is resumed, in a process of its own."""
+        self._holds_open.append(
+            subprocess.Popen(_argv("hold_binlog", path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        )
+
+    @contextmanager
+    def _armed(self, cell: Cell) -> Iterator[None]:
+        """Strike when the cell's moment comes, as long as the block lasts."""
+        over = threading.Event()
+
+        def strike() -> None:
+            if cell not in self.struck:
+                self.struck.append(cell)
+                FAULTS[cell.fault](self)
+
+        def look() -> None:
+            while not over.wait(LOOK_SECONDS):
+                if self._holds(cell):
+                    strike()
+                    return
+
+        if isinstance(cell.how, Seen):
+            proxy = getattr(self.world, cell.how.system)
+            proxy.watch(cell.how.text, strike)
+            yield
+            proxy.forget()
+            return
+        thread = threading.Thread(target=look)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    def _holds(self, cell: Cell) -> bool:
+        assert not isinstance(cell.how, Seen)
+        try:
+            return cell.how.holds(self)
+        except CdcError:  # a stage that is made or dropped at this moment
+            return False
+
+    def _wait_mended(self) -> None:
+        """Rerun as a person would: when the servers are up again."""
+        while self._mending:
+            self._mending.pop().join()
+        wait_until(
+            lambda: True if self.world.mysql.whole and self.world.connect.whole else None, timeout=120, what="the cut"
+        )
+        self.world.stack.wait_healthy(180)
+
+    def _judged(self) -> str:
+        wrong = [line for line in self.said if line.startswith("WRONG")]
+        missed = [cell for cell in self.cells if cell not in self.struck]
+        if missed or self.late:
+            return f"{MISSED}: {', '.join(f'{cell.step}: {cell.moment}' for cell in missed) or 'the step had ended'}"
+        different = [check for check in self.world.compare() if not check.equal]
+        if different:
+            return f"MISMATCH: {different[0].table}: {'; '.join(different[0].examples)[:300]}"
+        return wrong[0] if wrong else MATCH
+
+    # --- files -------------------------------------------------------------------------------------------------------
+
+    def _file(self, step: str, suffix: str) -> Path:
+        return self.world.folder / "steps" / f"{self.run_id}.{step}.{suffix}"
+
+    def _settings(self, run_id: str, **more: Any) -> Path:
+        """The file that a step's process reads; it holds credentials, in a folder of the tests' own."""
+        folder = self.world.folder / "steps"
+        folder.mkdir(exist_ok=True)
+        path = folder / f"{run_id}.json"
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
+            json.dump(self.world.settings(run_id, **more), out)
+        return path
+
+
+def _run_to_end(step: str, path: Path) -> int:
+    return subprocess.call(_argv(step, path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def _argv(step: str, path: Path) -> list[str]:
+    return [sys.executable, "-m", "tests.faults.steps", step, str(path)]
+
+
+def _told_to_clear(todo: str, step: str) -> str:
+    """The step that an error tells to clear, or the failed one."""
+    named = [name for name in re.findall(r"task ([a-z_]+)", todo) if name in CHAIN]
+    if "Trigger" in todo and not named:
+        return CHAIN[0]
+    return named[0] if named else step
+
+
+def first_copy(world: FaultWorld) -> None:
+    """Fill the empty sink by a recovery without faults; everything after it starts from equal sides."""
+    verdict = Recovery(world, "first-copy", []).go()
+    if verdict != MATCH:
+        raise StackError(f"the first copy, without any fault, ended in {verdict}")
+
+
+def strike(world: FaultWorld, cells: Sequence[Cell], name: str) -> list[dict[str, Any]]:
+    """Make a gap, recover under the cells, check; one result per cell. A moment that passed unseen is tried again."""
+    for attempt in range(1, ATTEMPTS + 1):
+        results = _strike_once(world, cells, f"{name}-{attempt}")
+        if not any(result["verdict"].startswith(MISSED) for result in results):
+            break
+    return results
+
+
+def _strike_once(world: FaultWorld, cells: Sequence[Cell], run_id: str) -> list[dict[str, Any]]:
+    world.make_gap()
+    began = time.monotonic()
+    recovery = Recovery(world, run_id, list(cells))
+    verdict = recovery.go()
+    states = recovery.reader.most
+    if verdict == MATCH and states > OLD_AND_NEW:
+        verdict = f"WRONG: main showed {states} states"
+    found = {"verdict": verdict, "main_states_seen": states, "seconds": round(time.monotonic() - began, 1)}
+    return [{"step": c.step, "moment": c.moment, "fault": c.fault, **found, "said": recovery.said} for c in cells]

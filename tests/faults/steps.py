@@ -1,0 +1,90 @@
+"""One step of a recovery as a process of its own, as an Airflow task is: `python -m tests.faults.steps STEP SETTINGS`.
+
+The process ends with 0 and its facts, or with 1 and its error, in `<SETTINGS>.<STEP>.json`. The Spark steps start
+spark-submit as their child, which goes on as an orphan when the process is killed.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from airflow_cdc import spark_main
+from airflow_cdc.core.errors import CdcError, UnknownStateError
+from airflow_cdc.flows import close, connector, decide, hold, offset, publish, watermark
+from airflow_cdc.flows import open as opening
+from airflow_cdc.flows.run import Facts, Run
+from airflow_cdc.spark_apps.app import read_run
+
+Settings = Mapping[str, Any]
+
+
+def diagnose(run: Run) -> Facts:
+    """As the operator does: a plan that is refused fails the task."""
+    decision = decide.decide(run)
+    if decision["plan"]["refused"]:
+        raise UnknownStateError(decision["plan"]["reason"], where=run.where, todo="Clear the task diagnose.")
+    return decision
+
+
+def open_recovery(run: Run) -> Facts:
+    """Open what the ledger's decision says."""
+    return opening.open_recovery(run, run.clients.control.ledger_get(run.run_id)["decision"])
+
+
+FLOWS: dict[str, Callable[[Run], Facts]] = {
+    "diagnose": diagnose,
+    "open_recovery": open_recovery,
+    "stop_connector": connector.stop,
+    "hold_binlog": lambda run: hold.hold(run, lambda: False),
+    "fence_and_watermark": watermark.fence_and_watermark,
+    "reset_offset": offset.reset_offset,
+    "resume_connector": connector.resume,
+    "publish": publish.publish,
+    "close": close.close,
+    "report": close.report,
+}
+SPARK = ("recover", "verify", "apply_changes")
+
+
+def submit(app: str, settings: Settings, path: Path) -> Facts:
+    """Run an application by spark-submit; its pid is in `<SETTINGS>.<app>.pid` while it runs."""
+    inner = path.parent / f"driver-{os.getpid()}" / "settings.json"
+    inner.parent.mkdir()
+    inner.write_text(json.dumps(settings))
+    argv = [*settings["submit"], str(Path(spark_main.__file__).resolve()), app, "--settings", str(inner)]
+    with (path.parent / f"{app}.log").open("a") as log:
+        limit = [f"--fsize={settings['file_bytes']}"] if settings.get("file_bytes") else []
+        # no file may grow beyond so many bytes: the nearest to a full disk that needs no root
+        driver = subprocess.Popen([*(["prlimit", *limit] if limit else []), *argv], stdout=log, stderr=log)
+        path.with_suffix(f".{app}.pid").write_text(str(driver.pid))
+        status = driver.wait()
+    told = spark_main.read_result(inner)
+    if status == 0:
+        return told
+    facts = told.get("error") or {"what": f"the driver ended with {status}", "todo": f"Clear the task {app}."}
+    raise CdcError(facts["what"], where=facts.get("where", ""), todo=facts.get("todo", ""))
+
+
+def main(name: str, path: Path) -> int:
+    """Run the step; returns the exit status."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    settings = json.loads(path.read_text())
+    answer: dict[str, Any]
+    try:
+        facts = submit(name, settings, path) if name in SPARK else FLOWS[name](read_run(settings))
+        answer = {"facts": facts}
+    except CdcError as error:
+        answer = {"error": error.to_json()}
+    path.with_suffix(f".{name}.json").write_text(json.dumps(answer, default=str))
+    return int("error" in answer)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], Path(sys.argv[2])))

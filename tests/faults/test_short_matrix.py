@@ -1,0 +1,23 @@
+"""The short form of the kill matrix: one recovery, the task of every step killed inside it, at every moment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.faults.matrix import TASK_KILLS
+from tests.faults.runner import MATCH, first_copy, strike
+from tests.faults.world import world
+
+pytestmark = pytest.mark.real
+
+
+def test_every_step_killed_at_every_moment_ends_in_match(tmp_path: Path) -> None:
+    with world(tmp_path / "world") as made:
+        first_copy(made)
+        results = strike(made, TASK_KILLS, "killed")
+    assert len(results) == len(TASK_KILLS) >= 12
+    assert {result["verdict"] for result in results} == {MATCH}, results[0]
+    # the old rows and the new ones, and nothing in between
+    assert {result["main_states_seen"] for result in results} == {2}

@@ -1,0 +1,146 @@
+"""Faults of the connector: its offset, its definitions, its connections."""
+
+from __future__ import annotations
+
+from stack.process import end
+from tests.faults_diagnosis.case import Case
+from tests.faults_diagnosis.cases_sink import with_admin
+from tests.faults_diagnosis.subject import TABLES, Subject
+
+# Debezium then starts its task again and again instead of failing
+RETRIES_FOR_EVER = {
+    "custom.retriable.exception": "(?s).*",
+    "errors.max.retries": "-1",
+    "retriable.restart.connector.wait.ms": "1000",
+}
+
+
+def offset_deleted(subject: Subject) -> None:
+    subject.stop()
+    subject.call("DELETE", "/offsets")
+
+
+def second_key(subject: Subject) -> None:
+    subject.stop()
+    subject.patch({"file": "mysql-bin.000001", "pos": 4, "ts_sec": 1}, server=f"{subject.name}x")
+
+
+def history_deleted(subject: Subject) -> None:
+    subject.stop()
+    with_admin(subject, lambda admin: admin.delete_topics([subject.history_topic]))
+    subject.wait(lambda: not subject.transport.topic_states([subject.history_topic]), "the history is gone")
+
+
+def copy_cut_off(subject: Subject) -> None:
+    """The connector is stopped while it copies its tables, before the end."""
+    subject.world.register(subject.name, subject.server, [f"{subject.name}.{table}" for table in TABLES])
+    subject.make_tables()
+    name = f"{subject.name}.{TABLES[0]}"
+    subject.sql(
+        "SET SESSION cte_max_recursion_depth = 400000",
+        f"INSERT INTO {name} WITH RECURSIVE n AS (SELECT 100 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 300000)"
+        " SELECT i, REPEAT('x', 100) FROM n",
+    )
+    subject.call("PUT", "/config", subject.settings())
+    subject.wait(lambda: subject.offset().get("snapshot"), "an offset inside the copy")
+    subject.stop()
+    assert subject.offset().get("snapshot"), "the copy ended before the connector was stopped"
+    subject.close_a_recovery()
+    subject.fill_sink(subject.stamp())
+
+
+def network_cut(subject: Subject) -> None:
+    end(subject.mysql.child)
+    subject.wait_failed()
+    subject.restart_server()
+
+
+def locked_out(subject: Subject) -> None:
+    """The connector's password is changed; its running connection is cut, as by a failover."""
+    _set_password(subject, "another")
+    subject.call("POST", "/restart?includeTasks=true&onlyFailed=false")
+    subject.wait_failed()
+
+
+def let_in(subject: Subject) -> None:
+    _set_password(subject, subject.mysql.debezium.password)
+
+
+def same_server_id(subject: Subject) -> None:
+    """A second connector with the same database.server.id; the server cuts the first one off."""
+    twin = f"{subject.name}-twin"
+    config = {
+        **subject.settings(),
+        "topic.prefix": twin,
+        "schema.history.internal.kafka.topic": f"{twin}.history",
+        "snapshot.mode": "no_data",
+    }
+    subject.world.connect.call("PUT", f"/connectors/{twin}/config", config)
+    subject.wait_failed()
+
+
+def twin_gone(subject: Subject) -> None:
+    subject.world.connect.call("DELETE", f"/connectors/{subject.name}-twin")
+
+
+def loops(subject: Subject) -> None:
+    """The connector's way to the source goes dark: it reconnects for ever, RUNNING; its last event is of long ago."""
+    subject.world.register(subject.name, subject.server, [f"{subject.name}.{table}" for table in TABLES])
+    path = subject.world.dark_path(subject.server)
+    subject.config["database.port"] = str(path.port)
+    subject.make_tables()
+    subject.create_connector()
+    subject.sql("SET timestamp = UNIX_TIMESTAMP() - 3600", f"INSERT INTO {subject.name}.{TABLES[0]} VALUES (10, 'old')")
+    subject.catch_up()
+    subject.close_a_recovery()
+    subject.fill_sink(subject.stamp())
+    path.dark.set()
+    subject.write(20)
+
+
+def heals_itself(subject: Subject) -> None:
+    """A purged gap that the connector closes by a snapshot of its own; then the setting is taken out again."""
+    subject.stop()
+    subject.sql(f"DELETE FROM {subject.name}.{TABLES[0]} WHERE id = 10")
+    subject.purge()
+    lost = subject.offset()
+    subject.call("PUT", "/config", {**subject.settings(), "snapshot.mode": "when_needed"})
+    subject.resume()
+    subject.wait(lambda: subject.offset() != lost and subject._at_end(), "the connector's own snapshot is done")
+    subject.call("PUT", "/config", subject.settings())
+    subject.wait_running()
+
+
+def _set_password(subject: Subject, password: str) -> None:
+    plugin = subject.mysql.auth_plugin
+    subject.sql(f"ALTER USER 'debezium'@'%' IDENTIFIED WITH {plugin} BY '{password}'")
+
+
+CASES = (
+    Case("stopped", "somebody stopped the connector", "CONNECTOR_STOPPED", "gtid", lambda s: s.stop()),
+    Case("offset_deleted", "the offset was deleted", "OFFSET_MISSING", "gtid", offset_deleted),
+    Case("second_key", "an offset under a mistyped prefix", "OFFSET_AMBIGUOUS", "gtid", second_key),
+    Case("history_deleted", "the schema history topic was deleted", "SCHEMA_HISTORY_MISSING", "gtid", history_deleted),
+    Case("copy_cut_off", "stopped while copying", "SNAPSHOT_INTERRUPTED", "gtid", copy_cut_off, set_up=False),
+    Case("network_cut", "the source was away for a moment", "CONNECTOR_FAILED_TRANSIENT", "gtid", network_cut),
+    Case("locked_out", "the connector's password was changed", "CONNECTOR_FAILED", "gtid", locked_out, let_in),
+    Case("same_server_id", "two connectors, one server id", "DUPLICATE_SERVER_ID", "gtid", same_server_id, twin_gone),
+    Case(
+        "loops",
+        "RUNNING, but never past its position",
+        "CONNECTOR_LOOPING",
+        "gtid",
+        loops,
+        set_up=False,
+        config=dict(RETRIES_FOR_EVER),
+    ),
+    Case(
+        "self_healing_set",
+        "snapshot.mode=when_needed",
+        "CONNECTOR_MISCONFIGURED",
+        "gtid",
+        lambda _s: None,
+        config={"snapshot.mode": "when_needed"},
+    ),
+    Case("heals_itself", "it snapshotted by itself", "SELF_HEALED", "gtid", heals_itself),
+)

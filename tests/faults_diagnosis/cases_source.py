@@ -1,0 +1,175 @@
+"""Faults of the source and of the position in its log."""
+
+from __future__ import annotations
+
+import os
+
+from stack.process import end
+from tests.faults_diagnosis.case import Case
+from tests.faults_diagnosis.subject import TABLES, Subject
+
+
+def purge(subject: Subject) -> None:
+    subject.stop()
+    subject.write(20)
+    subject.purge()
+
+
+def reset(subject: Subject) -> None:
+    for _ in range(3):
+        subject.rotate()
+    subject.write(20)
+    subject.catch_up()
+    subject.stop()
+    subject.reset()
+
+
+def other_server(subject: Subject) -> None:
+    """The same files under another server_uuid: what a rebuilt server looks like."""
+    subject.stop()
+    _restart(subject, forget_uuid=True)
+    subject.write(20)
+
+
+def cut_behind(subject: Subject) -> None:
+    """The file ends before the stored position, as after a crash without sync_binlog."""
+    file, at = _closed_file(subject)
+    begins = int(subject.sql(f"SHOW BINLOG EVENTS IN '{file}' LIMIT 3")[2][1])
+    assert begins < at
+    _restart(subject, cut=(file, begins))
+
+
+def cut_within(subject: Subject) -> None:
+    """The event at the stored position is cut off, as on a full disk."""
+    file, at = _closed_file(subject)
+    _restart(subject, cut=(file, at + 21))
+
+
+def moved_by_hand(subject: Subject) -> None:
+    """A position that somebody mistyped: some bytes into an event."""
+    file, at = _closed_file(subject)
+    subject.patch({"file": file, "pos": at + 3, "ts_sec": 1})
+
+
+def lagging_replica(subject: Subject) -> None:
+    """Another server, a copy of the first that lacks its last transactions."""
+    subject.catch_up()
+    subject.stop()
+    held = str(subject.sql("SELECT @@GLOBAL.gtid_executed")[0][0])
+    uuid = str(subject.sql("SELECT @@server_uuid")[0][0])
+    last = max(int(part) for part in held.replace("-", " ").replace(":", " ").split() if part.isdigit())
+    lacks = f"{uuid}:{last - 4}-{last}"
+    kept = str(subject.sql(f"SELECT GTID_SUBTRACT('{held}', '{lacks}')")[0][0])
+    _restart(subject, forget_uuid=True)
+    subject.reset()
+    subject.sql(f"SET GLOBAL gtid_purged = '{kept}'")
+
+
+def permissive(subject: Subject) -> None:
+    subject.sql("SET GLOBAL gtid_mode = ON_PERMISSIVE")
+
+
+def strict(subject: Subject) -> None:
+    subject.sql("SET GLOBAL gtid_mode = ON")
+
+
+def gtids_forgotten(subject: Subject) -> None:
+    """Somebody copied file and position only."""
+    subject.catch_up()
+    subject.stop()
+    offset = subject.offset()
+    subject.patch({"file": offset["file"], "pos": offset["pos"], "ts_sec": 1})
+
+
+def ddl_passed(subject: Subject) -> None:
+    """A column goes and another comes in a purged gap; then the position is moved to the end by hand."""
+    table = f"{subject.name}.{TABLES[0]}"
+    subject.stop()
+    subject.sql(f"ALTER TABLE {table} ADD COLUMN w INT", f"ALTER TABLE {table} DROP COLUMN v")
+    subject.purge()
+    file, at = subject.end()
+    held = str(subject.sql("SELECT @@GLOBAL.gtid_executed")[0][0]).replace("\n", "")
+    subject.patch({"file": file, "pos": at, "gtids": held, "ts_sec": 1})
+    subject.resume()
+    subject.wait_running()
+    subject.sql(f"INSERT INTO {subject.name}.{TABLES[1]} VALUES (50, 'after')")
+    subject.catch_up()
+
+
+def half_rows(subject: Subject) -> None:
+    subject.sql("SET GLOBAL binlog_row_image = 'MINIMAL'")
+
+
+def whole_rows(subject: Subject) -> None:
+    subject.sql("SET GLOBAL binlog_row_image = 'FULL'")
+
+
+def short_retention(subject: Subject) -> None:
+    subject.catch_up()
+    subject.stop()
+    subject.write(20)
+    subject.rotate()
+    subject.sql("SET GLOBAL binlog_expire_logs_seconds = 7200")
+
+
+def long_retention(subject: Subject) -> None:
+    subject.sql("SET GLOBAL binlog_expire_logs_seconds = 2592000")
+
+
+def cascade(subject: Subject) -> None:
+    child, parent = (f"{subject.name}.{table}" for table in reversed(TABLES))
+    subject.sql(
+        f"ALTER TABLE {child} ADD CONSTRAINT goes FOREIGN KEY (id) REFERENCES {parent} (id) ON DELETE CASCADE",
+        f"INSERT INTO {parent} VALUES (60, 'x')",
+    )
+    subject.catch_up()
+
+
+def down(subject: Subject) -> None:
+    end(subject.mysql.child)
+
+
+def up(subject: Subject) -> None:
+    subject.restart_server()
+
+
+def _closed_file(subject: Subject) -> tuple[str, int]:
+    """Stop at a position with changes behind it in the same file, which is then closed; (file, position)."""
+    subject.catch_up()
+    subject.stop()
+    subject.write(20)
+    subject.rotate()
+    offset = subject.offset()
+    return str(offset["file"]), int(offset["pos"])
+
+
+def _restart(subject: Subject, *, cut: tuple[str, int] | None = None, forget_uuid: bool = False) -> None:
+    end(subject.mysql.child)
+    data = subject.mysql.datadir
+    if forget_uuid:
+        (data / "auto.cnf").unlink()
+    if cut is not None:
+        os.truncate(data / cut[0], cut[1])
+    subject.restart_server()
+
+
+CASES = (
+    Case("healthy", "nothing", "HEALTHY", "gtid", lambda _s: None),
+    Case("healthy_files", "nothing, without GTID", "HEALTHY", "files", lambda _s: None),
+    Case("source_down", "the source does not answer", "UNKNOWN", "files", down, up),
+    Case("gtid_purged", "purged past the offset", "GTID_PURGED", "gtid", purge),
+    Case("binlog_purged", "purged past the offset, without GTID", "BINLOG_PURGED", "files", purge),
+    Case("reset_files", "RESET, without GTID", "POSITION_AHEAD", "files", reset),
+    Case("other_server", "other server_uuid, same file names", "SOURCE_CHANGED", "files", other_server),
+    Case("cut_behind", "the file ends before the position", "POSITION_PAST_END", "files", cut_behind),
+    Case("cut_within", "the event at the position is cut off", "POSITION_MID_EVENT", "files", cut_within),
+    Case("moved_by_hand", "a position inside an event", "POSITION_MID_EVENT", "files", moved_by_hand),
+    Case("permissive", "gtid_mode switched to ON_PERMISSIVE", "GTID_MODE_MISMATCH", "gtid", permissive, strict),
+    Case("gtids_forgotten", "offset with file and position only", "GTID_MISSING_IN_OFFSET", "gtid", gtids_forgotten),
+    Case("ddl_passed", "position moved past a purged DDL", "DDL_IN_GAP", "gtid", ddl_passed),
+    Case("half_rows", "binlog_row_image=MINIMAL", "SOURCE_MISCONFIGURED", "gtid", half_rows, whole_rows),
+    Case("short_retention", "stopped, two hours of log left", "AT_RISK", "gtid", short_retention, long_retention),
+    Case("cascade", "ON DELETE CASCADE", lambda s: "HEALTHY" if s.new else "LOG_INCOMPLETE", "gtid", cascade),
+    Case("lagging_replica", "a lagging copy was promoted", "GTID_NOT_CONTAINED", "gtid", lagging_replica),
+    Case("reset_gtid", "RESET on a GTID server", "POSITION_AHEAD", "gtid", reset),
+)

@@ -1,0 +1,147 @@
+"""The servers that faults are made on, and the process that diagnoses them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import stack
+from airflow_cdc.systems.lake import Lake
+from stack.connect import ConnectWorker
+from stack.mysql import MySqlServer, MySqlSettings
+from tests.faults_diagnosis import blackhole
+
+CATALOG = "lake"
+SERVERS = {"gtid": MySqlSettings(name="gtid"), "files": MySqlSettings(name="files", server_id=102, gtid=False)}
+
+
+@dataclass(slots=True)
+class World:
+    """One stack: a server with GTIDs, one without, Kafka, Connect, and a lake in a folder."""
+
+    folder: Path
+    servers: stack.Stack
+    pipelines: dict[str, Any] = field(default_factory=dict)
+    paths: list[blackhole.Path] = field(default_factory=list)
+
+    @property
+    def connect(self) -> ConnectWorker:
+        assert self.servers.connect is not None
+        return self.servers.connect
+
+    @property
+    def bootstrap(self) -> str:
+        assert self.servers.kafka is not None
+        return self.servers.kafka.bootstrap
+
+    def mysql(self, name: str) -> MySqlServer:
+        return self.servers.mysql[name]
+
+    @property
+    def lake_properties(self) -> dict[str, str]:
+        home = self.folder / "lake"
+        home.mkdir(parents=True, exist_ok=True)
+        return {"type": "sql", "uri": f"sqlite:///{home}/catalog.db", "warehouse": f"file://{home}/warehouse"}
+
+    @property
+    def lake(self) -> Lake:
+        return Lake(CATALOG, self.lake_properties)
+
+    def dark_path(self, server: str) -> blackhole.Path:
+        """A network path to a server that can be made to go dark; it ends with the world."""
+        found = self.mysql(server)
+        self.paths.append(blackhole.Path(found.host, found.port))
+        return self.paths[-1]
+
+    def register(self, name: str, server: str, tables: list[str]) -> None:
+        """Add a pipeline to the registry, which the diagnosis reads anew each time."""
+        self.pipelines[name] = {
+            "source": {"kind": "mysql", "conn_id": f"mysql_{server}", "tables": tables},
+            "connector": {"kind": "debezium", "conn_id": "connect", "name": name},
+            "transport": {"kind": "kafka", "conn_id": "kafka"},
+            "sink": {"kind": "iceberg", "catalog": CATALOG, "namespace": name},
+        }
+        self.registry.write_text(yaml.safe_dump({"pipelines": self.pipelines}))
+
+    @property
+    def registry(self) -> Path:
+        return self.folder / "pipelines.yaml"
+
+    def environment(self) -> dict[str, str]:
+        """What the diagnosing process is started with: connections and the registry's path."""
+        host, _, port = self.connect.url.removeprefix("http://").partition(":")
+        made: dict[str, dict[str, Any]] = {
+            "connect": {"conn_type": "kafka_connect", "host": host, "port": int(port), "schema": "http"},
+            "kafka": {"conn_type": "cdc_kafka", "extra": {"bootstrap.servers": self.bootstrap}},
+            CATALOG: {"conn_type": "iceberg_catalog", "extra": self.lake_properties},
+        }
+        for name, server in self.servers.mysql.items():
+            login = {"login": server.cdc.user, "password": server.cdc.password}
+            made[f"mysql_{name}"] = {"conn_type": "cdc_mysql", "host": server.host, "port": server.port, **login}
+        return {
+            **os.environ,
+            **{f"AIRFLOW_CONN_{name.upper()}": json.dumps(value) for name, value in made.items()},
+            "AIRFLOW_HOME": str(self.folder / "airflow"),
+            "AIRFLOW__CDC__REGISTRY": str(self.registry),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        }
+
+    @contextmanager
+    def diagnoser(self) -> Iterator[Diagnoser]:
+        """The process that diagnoses; it ends with the block."""
+        log = (self.folder / "diagnoser.log").open("w")
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults_diagnosis.diagnoser"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            env=self.environment(),
+        )
+        try:
+            yield Diagnoser(process)
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()
+            process.wait(30)
+            log.close()
+
+
+@dataclass(slots=True)
+class Diagnoser:
+    """`airflow cdc diagnose NAME -o json` in another process, kept alive because starting Airflow costs seconds."""
+
+    process: subprocess.Popen[str]
+
+    def diagnose(self, name: str) -> dict[str, Any]:
+        """What the command prints. It is given the pipeline's name and nothing else."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"{name}\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError("the diagnosing process has ended; see diagnoser.log")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+@contextmanager
+def started(folder: Path) -> Iterator[World]:
+    """The servers, ended with the block."""
+    with stack.start(folder / "s", mysql_settings=list(SERVERS.values())) as servers:
+        world = World(folder, servers)
+        try:
+            yield world
+        finally:
+            for path in world.paths:
+                path.close()

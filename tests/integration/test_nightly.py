@@ -1,0 +1,227 @@
+"""A night on a real server and a real lake: three pipelines, of which one is corrupted, one healthy, one unreachable."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_cdc.core import verdict
+from airflow_cdc.core.chunk import quote_ident
+from airflow_cdc.core.errors import VerificationError
+from airflow_cdc.core.pipeline import Limit, Policy
+from airflow_cdc.core.table import TableDef
+from airflow_cdc.flows.checks import conclude
+from airflow_cdc.flows.close import report_folder
+from airflow_cdc.flows.run import Run
+from airflow_cdc.spark_apps import nightly as application
+from airflow_cdc.spark_apps.nightly import nightly
+from airflow_cdc.spark_apps.repair import repair
+from airflow_cdc.systems.mysql import MySqlSource
+from tests.integration.apply_support import Topic
+from tests.integration.every_type import CASES, create_sql, insert_sql, row_id
+from tests.integration.mirror import NUMBERS, Mirror
+from tests.integration.rig import Rig
+from tests.integration.test_verify import other
+
+NIGHT = datetime(2026, 11, 21, 2, 0, tzinfo=UTC)
+ORDERS = "CREATE TABLE orders (id BIGINT PRIMARY KEY, name VARCHAR(40), qty INT)"
+FILL = f"INSERT INTO orders {NUMBERS.format(1400)} SELECT i, CONCAT('n', i), i % 9 FROM n"
+ITEMS = "CREATE TABLE items (code VARCHAR(20) PRIMARY KEY, v INT)"
+FILL_ITEMS = f"INSERT INTO items {NUMBERS.format(700)} SELECT CONCAT('c', i), i FROM n"
+ALL = Policy(max_deletes=Limit(100, percent=True))
+SMALL = {"leaf_rows": 50, "reach_seconds": 60}
+
+
+@pytest.fixture
+def mirrors(
+    rig: Rig, databases: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[], Mirror]:
+    """`mirrors()`: another pipeline, with a database of its own; broker and lake are shared."""
+    topics: dict[str, Topic] = {}
+
+    def make() -> Mirror:
+        own = Rig(rig.server, rig.spark, rig.lake, databases())
+        return Mirror(own, tmp_path, topics).opened(monkeypatch)
+
+    return make
+
+
+def every_type(mirror: Mirror) -> tuple[TableDef, list[str]]:
+    """A table with one row for each type of column, each of which is then changed in a row of its own."""
+    cases = [case for case in CASES if case.changeable]
+    names = ", ".join(quote_ident(case.name) for case in cases)
+    same = ", ".join(f"t.{quote_ident(case.name)}" for case in cases)
+    copies = f"INSERT INTO t (id, {names}) {NUMBERS.format(len(cases))} SELECT 1000 + n.i, {same} FROM n, t WHERE id = {row_id(0)}"
+    table = mirror.table("t", create_sql("t"), *insert_sql("t"), copies)
+    changes = [
+        f"{quote_ident(case.name)} = IF(id = {1001 + at}, {other(table, case.name)}, {quote_ident(case.name)})"
+        for at, case in enumerate(cases)
+    ]
+    mirror.meddle(table, f"UPDATE {{}} SET {', '.join(changes)}")
+    return table, [str(1001 + at) for at in range(len(cases))]
+
+
+def report(run: Run) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((Path(report_folder(run)) / "report.json").read_text())
+    return found
+
+
+def test_a_night_over_three_pipelines(mirrors: Callable[[], Mirror], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run names the exact keys, repairs once that is agreed to, says INCONCLUSIVE where it cannot look, and touches nothing else."""
+    monkeypatch.setattr(verdict, "SAMPLE_KEYS", 1000)
+    bad, good, far = mirrors(), mirrors(), mirrors()
+    spoiled, wrong = every_type(bad)
+    beside = bad.table("orders", ORDERS, FILL)
+    healthy = [good.table("orders", ORDERS, FILL), good.table("items", ITEMS, FILL_ITEMS)]
+    unseen = far.table("orders", ORDERS, FILL)
+    others = [(bad, beside), *((good, table) for table in healthy), (far, unseen)]
+    heads = [mirror.head(table) for mirror, table in others]
+    spark = bad.rig.spark
+
+    at_bad, at_good = bad.run("night-1"), good.run("night-1")
+    facts = nightly(at_bad, spark, SMALL, NIGHT)
+    assert facts["verdict"] == "MISMATCH"
+    assert facts["tables"] == {spoiled.full_name: "MISMATCH", beside.full_name: "MATCH"}
+    plan = facts["plans"][spoiled.full_name]
+    assert (plan["writes"], plan["deletes"], facts["needs_approval"]) == (len(wrong), 0, True)
+    keys = json.loads((Path(report_folder(at_bad)) / f"keys-{spoiled.full_name}.json").read_text())
+    assert sorted(str(one["key"][0]) for one in keys) == wrong
+    assert report(at_bad)["verdict"] == "MISMATCH"
+    with pytest.raises(VerificationError, match=rf"MISMATCH: {spoiled.full_name} is MISMATCH: different: 1001"):
+        conclude(at_bad)
+
+    assert nightly(at_good, spark, SMALL, NIGHT)["verdict"] == "MATCH"
+    assert conclude(at_good) == {"verdict": "MATCH", "tables": 2}
+
+    at_far = far.run("night-1")
+    nowhere = MySqlSource(replace(far.rig.source.endpoint, port=1, connect_timeout=1))
+    at_far = replace(at_far, clients=replace(at_far.clients, source=nowhere))
+    facts = nightly(at_far, spark, SMALL, NIGHT)
+    assert (facts["verdict"], facts["plans"], facts["needs_approval"]) == ("INCONCLUSIVE", {}, False)
+    assert (report(at_far)["verdict"], report(at_far)["problem"]) == ("INCONCLUSIVE", "UNKNOWN")
+    with pytest.raises(VerificationError, match="INCONCLUSIVE") as caught:
+        conclude(at_far)
+    assert caught.value.verdict == "INCONCLUSIVE"
+    assert [mirror.head(table) for mirror, table in others] == heads
+    assert bad.stages() == good.stages() == far.stages() == []
+
+    agreed = replace(at_bad, options={"tables": [spoiled.full_name]})
+    assert repair(agreed, spark)["verdict"] == "MATCH"
+    assert conclude(at_bad) == {"verdict": "MATCH", "tables": 2}
+    assert [mirror.head(table) for mirror, table in others] == heads
+    made = report(at_bad)
+    assert (made["verdict"], made["strategy"], made["problem"]) == ("MATCH", "diff_repair", "SINK_DIFFERS")
+    assert f"{len(wrong)} rows were read again" in made["evidence"][spoiled.full_name]
+    after = nightly(bad.run("night-2"), spark, SMALL, NIGHT + timedelta(days=1))
+    assert after["verdict"] == "MATCH"
+
+
+def compared(run: Run) -> dict[str, str]:
+    """Table (without schema) → what of it was compared."""
+    check = run.clients.control.ledger_get(run.run_id)["check"]
+    return {name.partition(".")[2]: f"{told['compared']}: {told['why']}" for name, told in check.items()}
+
+
+def test_every_row_is_compared_within_a_week_and_what_was_touched_at_once(mirrors: Callable[[], Mirror]) -> None:
+    """A fault that no event tells of is found by the share it lies in; one beside a touched row the very next night."""
+    mirror = mirrors()
+    orders, items = mirror.table("orders", ORDERS, FILL), mirror.table("items", ITEMS, FILL_ITEMS)
+    spark = mirror.rig.spark
+
+    def night(number: int) -> tuple[Run, dict[str, Any]]:
+        run = mirror.run(f"night-{number}")
+        return run, nightly(run, spark, SMALL, NIGHT + timedelta(days=number))
+
+    run, facts = night(0)
+    assert facts["verdict"] == "MATCH"
+    assert compared(run) == dict.fromkeys(("orders", "items"), "all rows: it was never compared before")
+    # wrong on both sides alike for the counts, and no commit of the sink tells of it: the source changes unlogged
+    mirror.rig.run("UPDATE orders SET qty = 77 WHERE id = 1300", "UPDATE items SET v = 0 WHERE code = 'c7'")
+    found: dict[str, int] = {}
+    for number in range(1, 8):
+        run, facts = night(number)
+        if number <= found.get("orders", number):  # once it is wrong, all of it is compared
+            assert re.fullmatch(r"[45] leaves: 0 touched leaves, and share \d of 7", compared(run)["orders"])
+        for table, said in facts["tables"].items():
+            if said == "MISMATCH":
+                found.setdefault(table.partition(".")[2], number)
+    assert found.keys() == {"orders", "items"}
+    assert found["orders"] == 7  # 1300 of 1400 is in the last share
+    assert max(found.values()) <= 7
+
+    repair(mirror.run("mend", policy=ALL), spark)
+    run, facts = night(8)
+    assert facts["verdict"] == "MATCH"
+    # the row is wrong, and its neighbour is touched
+    mirror.rig.run("UPDATE orders SET qty = 78 WHERE id = 703", "UPDATE orders SET qty = 8 WHERE id = 702")
+    mirror.topic(orders).update({"id": 702, "name": "n702", "qty": 0}, id=702, name="n702", qty=8)
+    run, facts = night(9)
+    assert "1 touched leaves" in compared(run)["orders"]
+    assert facts["plans"][orders.full_name]["first"] == ["different: 703"]
+    assert facts["tables"][items.full_name] == "MATCH"
+
+
+def test_a_row_that_is_gone_anywhere_shows_in_the_counts(mirrors: Callable[[], Mirror]) -> None:
+    mirror = mirrors()
+    orders = mirror.table("orders", ORDERS, FILL)
+    spark = mirror.rig.spark
+    nightly(mirror.run("night-0"), spark, SMALL, NIGHT)
+    mirror.rig.run("DELETE FROM orders WHERE id = 1333")
+    run = mirror.run("night-1")
+    facts = nightly(run, spark, SMALL, NIGHT + timedelta(days=1))
+    assert facts["plans"][orders.full_name]["first"] == ["ghosts: 1333"]
+    assert compared(run)["orders"] == "all rows: its row counts differ outside the part that was compared"
+
+
+def test_inv_14_cascades_and_commits_that_are_not_ours_make_it_all_rows(mirrors: Callable[[], Mirror]) -> None:
+    mirror = mirrors()
+    orders = mirror.table("orders", ORDERS, FILL)
+    lines = "CREATE TABLE `lines` (id BIGINT PRIMARY KEY, order_id BIGINT, FOREIGN KEY (order_id) REFERENCES orders (id) ON DELETE CASCADE)"
+    mirror.table("lines", lines, f"INSERT INTO `lines` {NUMBERS.format(700)} SELECT i, i FROM n")
+    spark = mirror.rig.spark
+    nightly(mirror.run("night-0"), spark, SMALL, NIGHT)
+    mirror.meddle(orders, "UPDATE {} SET qty = 77 WHERE id = 1300")
+    # the server removes the line too, and its log does not say so
+    mirror.rig.run("DELETE FROM orders WHERE id = 5")
+    mirror.topic(orders).delete(id=5, name="n5", qty=5)
+    run = mirror.run("night-1")
+    facts = nightly(run, spark, SMALL, NIGHT + timedelta(days=1))
+    assert "is not of this pipeline" in compared(run)["orders"]
+    assert compared(run)["lines"] == "all rows: rows of it change by foreign keys, which this server does not log"
+    assert facts["plans"][orders.full_name]["first"] == ["different: 1300"]
+    assert facts["plans"][f"{mirror.rig.schema}.lines"]["first"] == ["ghosts: 5"]
+
+
+def test_inv_03_an_interrupted_night_goes_on_with_what_is_left(
+    mirrors: Callable[[], Mirror], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mirror = mirrors()
+    mirror.table("items", ITEMS, FILL_ITEMS)
+    mirror.table("orders", ORDERS, FILL)
+    spark, run = mirror.rig.spark, mirror.run("night-1")
+    real, seen = application._checked, []
+
+    def checked(night: Any, table: TableDef) -> Any:
+        if seen:
+            raise KeyboardInterrupt
+        seen.append(table.name)
+        return real(night, table)
+
+    monkeypatch.setattr(application, "_checked", checked)
+    with pytest.raises(KeyboardInterrupt):
+        nightly(run, spark, SMALL, NIGHT)
+    monkeypatch.setattr(application, "_checked", lambda night, table: seen.append(table.name) or real(night, table))
+    facts = nightly(run, spark, SMALL, NIGHT)
+    assert seen == ["items", "orders"]
+    assert facts["verdict"] == "MATCH"
+    assert {table["table"].partition(".")[2] for table in report(run)["tables"]} == {"items", "orders"}
+    docs = Path(report_folder(run)) / "data_docs"
+    assert sorted(path.parent.name.partition(".")[2] for path in docs.glob("*/index.html")) == ["items", "orders"]
+    assert "items/index.html" in (docs / "index.html").read_text()

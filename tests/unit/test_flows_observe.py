@@ -1,0 +1,208 @@
+"""Observing and deciding over stand-ins of the clients: order of reading, parts that fail, a connector that stands still."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from typing import Any, cast
+from unittest.mock import create_autospec
+
+import pytest
+
+from airflow_cdc.core.diagnosis import diagnose
+from airflow_cdc.core.errors import SourceError, TransportError
+from airflow_cdc.core.observation import LogLook, Observation, Place, Retention, SinkFacts, SinkTableFacts, Unknown
+from airflow_cdc.core.table import ColumnDef, TableDef
+from airflow_cdc.flows import decide, doctor, hold, observe
+from airflow_cdc.flows.run import Run
+from airflow_cdc.systems.clients import Clients
+from airflow_cdc.systems.control import Control
+from airflow_cdc.systems.kafka import KafkaTransport
+from airflow_cdc.systems.kafka_connect import KafkaConnect
+from airflow_cdc.systems.lake import Lake
+from airflow_cdc.systems.mysql import MySqlSource
+from airflow_cdc.systems.mysql_hold import HoldState, HoldStatus
+
+from .builders import CONNECTOR, GTID_OFFSET, HEALTHY, PIPELINE, SINK, SOURCE
+
+CONFIG = {
+    "connector.class": "io.debezium.connector.mysql.MySqlConnector",
+    "topic.prefix": "shop",
+    "heartbeat.interval.ms": "1000",
+}
+
+
+def column(name: str, data_type: str) -> ColumnDef:
+    return ColumnDef(name, 1, data_type, data_type, nullable=True)
+
+
+DEFINITIONS = {
+    name: TableDef("shop", name.partition(".")[2], (column("day", "date"),), ()) for name in PIPELINE.source.tables
+}
+
+
+@pytest.fixture
+def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Clients of a healthy pipeline."""
+    made = Clients(
+        *(create_autospec(kind, instance=True) for kind in (MySqlSource, KafkaConnect, KafkaTransport, Lake, Control))
+    )
+    c = cast("Any", made)
+    c.source.facts_for.return_value = SOURCE
+    c.source.connect.return_value = create_autospec(closing, instance=True)
+    c.source.connect.return_value.close = lambda: None
+    c.connector.facts.return_value = replace(CONNECTOR, config=CONFIG)
+    c.connector.raw_config.return_value = CONFIG
+    c.transport.topic_states.return_value = {}
+    c.transport.topic_configs.return_value = {}
+    c.transport.end_offsets.return_value = {"shop.shop.orders": {0: 5}}
+    c.lake.facts.side_effect = lambda _ns, table: SINK.tables[f"shop.{table}"]
+    c.control.facts.return_value = HEALTHY.control
+    monkeypatch.setattr(observe, "read_table_defs", lambda _conn, _tables: DEFINITIONS)
+    return made
+
+
+@pytest.fixture
+def run(clients: Any) -> Run:
+    return Run(PIPELINE, clients, "r1", "/reports")
+
+
+def test_a_healthy_pipeline_is_seen_as_it_is(run: Run) -> None:
+    seen = observe.observe(run)
+    assert diagnose(seen).code == "HEALTHY"
+    assert seen.unknowns == {}
+
+
+@pytest.mark.parametrize("part", ["source", "connector", "transport", "sink", "control"])
+def test_a_cut_in_the_middle_of_any_read_is_unknown(run: Run, clients: Any, part: str) -> None:
+    cut = TransportError("the connection was cut")
+    reads = {
+        "source": clients.source.facts_for,
+        "connector": clients.connector.facts,
+        "transport": clients.transport.topic_states,
+        "sink": clients.lake.facts,
+        "control": clients.control.facts,
+    }
+    reads[part].side_effect = cut
+    seen = observe.observe(run)
+    assert isinstance(getattr(seen, part), Unknown)
+    found = diagnose(seen)
+    assert (found.code, found.strategies) == ("UNKNOWN", ())
+
+
+def test_the_source_is_read_after_the_connector(run: Run, clients: Any) -> None:
+    order: list[str] = []
+    clients.connector.facts.side_effect = lambda _n: order.append("connector") or CONNECTOR
+    clients.source.facts_for.side_effect = lambda *_a: order.append("source") or SOURCE
+    observe.observe(run)
+    assert order == ["connector", "source"]
+
+
+def test_the_source_is_asked_about_the_stored_position(run: Run, clients: Any) -> None:
+    observe.observe(run)
+    tables, position = clients.source.facts_for.call_args.args
+    assert (tables, str(position)) == (PIPELINE.source.tables, "mysql-bin.000009:500")
+
+
+STUCK = replace(SOURCE, at_offset=LogLook(Place.BOUNDARY, ("Gtid",)), retention=Retention(0, now=100_000.0))
+
+
+def test_a_connector_that_does_not_move_while_watched_loops(run: Run, clients: Any) -> None:
+    clients.source.facts_for.return_value = STUCK
+    assert diagnose(observe.observe(run, watch=0.2)).code == "CONNECTOR_LOOPING"
+
+
+def test_a_connector_that_produces_or_moves_while_watched_is_only_slow(run: Run, clients: Any) -> None:
+    clients.source.facts_for.return_value = STUCK
+    clients.transport.end_offsets.side_effect = [{"shop.shop.orders": {0: n}} for n in range(9)]
+    assert diagnose(observe.observe(run, watch=2.0)).code == "HEALTHY"
+    clients.transport.end_offsets.side_effect = None
+    moved = replace(CONNECTOR, config=CONFIG, offset={**GTID_OFFSET, "pos": 501})
+    clients.connector.facts.side_effect = [replace(CONNECTOR, config=CONFIG), moved]
+    assert diagnose(observe.observe(run, watch=2.0)).code == "HEALTHY"
+
+
+def sink_of(rows: dict[str, int]) -> Observation:
+    return replace(
+        HEALTHY, sink=SinkFacts({name: SinkTableFacts(True, 7, None, count) for name, count in rows.items()})
+    )
+
+
+def test_a_table_that_cannot_be_counted_is_left_out(run: Run, clients: Any) -> None:
+    def count(table: str, _seconds: float) -> int:
+        if table == "shop.gone":
+            raise SourceError("the table does not exist")
+        return 7
+
+    clients.source.count_rows.side_effect = count
+    assert decide.fewer_rows(run, sink_of({"shop.gone": 5, "shop.orders": 10})) == {"shop.orders": 3}
+
+
+@pytest.mark.parametrize(("value", "state"), [("true", "warn"), ("false", "ok")])
+def test_doctor_warns_of_adjusted_years_where_there_are_dates(
+    run: Run, clients: Any, monkeypatch: pytest.MonkeyPatch, value: str, state: str
+) -> None:
+    clients.connector.raw_config.return_value = {**CONFIG, "enable.time.adjuster": value}
+    monkeypatch.setattr(doctor, "captured", lambda _run: DEFINITIONS)
+    monkeypatch.setattr(doctor, "_keyless", lambda _run: [])
+    checks = [check for check in doctor.doctor_pipeline(run) if check.name == "years below 100"]
+    assert [check.state for check in checks] == [state]
+    assert "shop.orders.day" in checks[0].found
+
+
+def test_doctor_says_nothing_of_years_where_there_are_none(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = {"shop.orders": TableDef("shop", "orders", (column("id", "int"),), ())}
+    monkeypatch.setattr(doctor, "captured", lambda _run: plain)
+    monkeypatch.setattr(doctor, "_keyless", lambda _run: [])
+    assert not [check for check in doctor.doctor_pipeline(run) if check.name == "years below 100"]
+
+
+# ---- holding the log by hand ----------------------------------------------------------------------
+
+
+class Holding:
+    """A hold that ends as its script says."""
+
+    def __init__(self, *ticks: HoldState | type[KeyboardInterrupt]) -> None:
+        self.ticks = list(ticks)
+        self.released: list[str] = []
+        self.first = replace(HELD, blocks_purge=True)
+
+    def acquire(self) -> HoldState:
+        return self.first
+
+    def tick(self) -> HoldState:
+        step = self.ticks.pop(0)
+        if isinstance(step, type):
+            raise step
+        return step
+
+    def release(self, reason: str = "") -> HoldState:
+        self.released.append(reason)
+        return replace(self.first, status=HoldStatus.RELEASED, reason=reason)
+
+
+HELD = HoldState("shop:by hand", HoldStatus.HELD, blocks_purge=True)
+ENDED = replace(HELD, status=HoldStatus.RELEASED, reason="the limit is reached")
+
+
+@pytest.mark.parametrize(("last", "state"), [(ENDED, ENDED), (KeyboardInterrupt, HELD)])
+def test_the_log_is_held_until_it_ends_or_is_let_go(
+    run: Run, clients: Any, monkeypatch: pytest.MonkeyPatch, last: Any, state: HoldState
+) -> None:
+    monkeypatch.setattr(hold, "pause", lambda _s: None)
+    holding = Holding(HELD, HELD, last)
+    clients.source.hold.return_value = holding
+    said: list[str] = []
+    assert hold.hold_by_hand(run, 60.0, said.append) == state
+    assert holding.released
+    assert said[0] == "the log is held for at most 60 s; Ctrl-C lets go"
+
+
+def test_a_server_that_purges_in_spite_of_the_lock_is_not_held(run: Run, clients: Any) -> None:
+    holding = Holding()
+    holding.first = replace(HELD, blocks_purge=False)
+    clients.source.hold.return_value = holding
+    seen = hold.hold_by_hand(run, 60.0, lambda _line: None)
+    assert (seen.status, seen.reason) == (HoldStatus.RELEASED, "this server purges its log in spite of the lock")
+    assert holding.released
