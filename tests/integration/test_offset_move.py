@@ -1,0 +1,111 @@
+"""A position moved by hand, on a real connector: refused where the source cannot follow, written where it can, undone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from airflow_cdc.core.errors import OffsetRejectedError
+from airflow_cdc.core.pipeline import ConnectorSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec
+from airflow_cdc.flows.move import last_before, move, stored
+from airflow_cdc.flows.run import Run
+from airflow_cdc.systems.clients import Clients
+from airflow_cdc.systems.control import Control
+from airflow_cdc.systems.kafka import KafkaEndpoint, KafkaTransport
+from airflow_cdc.systems.kafka_connect import ConnectEndpoint, KafkaConnect
+from airflow_cdc.systems.lake import Lake
+from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
+from stack.connect import DEBEZIUM_CLASS, ConnectWorker
+from stack.mysql import MySqlServer
+from stack.process import wait_until
+
+# kafka-python reads its own message schemas with a deprecated call
+pytestmark = pytest.mark.filterwarnings("ignore:(read_text|open_text) is deprecated:DeprecationWarning")
+
+
+@pytest.fixture
+def run(
+    mysql: MySqlServer,
+    connect_worker: ConnectWorker,
+    kafka: str,
+    lake_properties: dict[str, str],
+    databases: Callable[..., str],
+) -> Any:
+    """A pipeline with a connector that has copied one table and stands at the log's end; deleted after the test."""
+    name = databases()
+    mysql.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY)", f"INSERT INTO {name}.t VALUES (1)")
+    config = {
+        "connector.class": DEBEZIUM_CLASS,
+        "database.hostname": mysql.host,
+        "database.port": str(mysql.port),
+        "database.user": mysql.debezium.user,
+        "database.password": mysql.debezium.password,
+        "database.server.id": "31001",
+        "database.ssl.mode": "preferred",
+        "driver.allowPublicKeyRetrieval": "true",
+        "topic.prefix": name,
+        "database.include.list": name,
+        "schema.history.internal.kafka.bootstrap.servers": kafka,
+        "schema.history.internal.kafka.topic": f"{name}.history",
+        "heartbeat.interval.ms": "500",
+        "connect.keep.alive.interval.ms": "500",
+    }
+    connect_worker.call("PUT", f"/connectors/{name}/config", config)
+    login = mysql.cdc
+    lake = Lake("lake", lake_properties)
+    pipeline = Pipeline(
+        name,
+        SourceSpec("mysql", "m", (f"{name}.t",)),
+        ConnectorSpec("debezium", "c", name),
+        TransportSpec("kafka", "k"),
+        SinkSpec("iceberg", "lake", name),
+    )
+    clients = Clients(
+        MySqlSource(MySqlEndpoint(mysql.host, mysql.port, login.user, login.password)),
+        KafkaConnect(ConnectEndpoint(connect_worker.url)),
+        KafkaTransport(KafkaEndpoint(kafka)),
+        lake,
+        Control(lake, name),
+    )
+    made = Run(pipeline, clients, "cli", "/reports")
+
+    def copied() -> bool | None:
+        offset = stored(made)["offset"]
+        return True if offset and offset.get("gtids") and not offset.get("snapshot") else None
+
+    wait_until(copied, timeout=90, what=f"{name} to have an offset", child=connect_worker.child)
+    yield made
+    connect_worker.call("DELETE", f"/connectors/{name}")
+
+
+def test_a_move_is_judged_written_and_undone(run: Run, mysql: MySqlServer) -> None:
+    name = run.pipeline.name
+    run.clients.connector.stop(name)
+    before = stored(run)["offset"]
+    mysql.execute(f"INSERT INTO {name}.t VALUES (2)")
+    end = run.clients.source.position()
+    value = {"file": end.file, "pos": end.pos, "gtids": str(end.gtids), "ts_sec": 1}
+
+    for wrong, code in (
+        ({**value, "file": "mysql-bin.999999", "gtids": None}, "POSITION_AHEAD"),
+        ({**value, "gtids": None}, "GTID_MISSING_IN_OFFSET"),
+        ({**value, "gtids": f"{end.gtids},3e11fa47-71ca-11e1-9e33-c80aa9429562:1-3"}, "GTID_NOT_CONTAINED"),
+    ):
+        asked = {key: part for key, part in wrong.items() if part is not None}
+        with pytest.raises(OffsetRejectedError) as refused:
+            move(run, asked, who="ann@desk", shown=before)
+        assert refused.value.reasons == (code,)
+        assert stored(run)["offset"] == before
+
+    done = move(run, value, who="ann@desk", shown=before)
+    assert "skips" in done["moves"]
+    assert stored(run)["offset"] == value
+    with pytest.raises(OffsetRejectedError, match="somebody else changed"):
+        move(run, before, who="bob@desk", shown=before)  # decided on what stood there before ann came
+
+    move(run, last_before(run), who="ann@desk", shown=value)
+    assert stored(run)["offset"] == before
+    run.clients.connector.resume(name)
+    run.clients.connector.wait_running(name)
