@@ -37,6 +37,7 @@ log = logging.getLogger("airflow_cdc.differences")
 
 # Beyond this share of its leaves, or of its rows, a table is read whole: that costs less than looking up keys.
 MOST = 0.5
+FEW_LEAVES = 4  # so many are gone through in any case
 _KEY = "cdc__key_text"
 
 
@@ -55,7 +56,7 @@ def read_differences(tools: Tools, reading: Reading, progress: Progress) -> int 
     with source_view(tools.source, init, table) as view:
         scanned = scan(tools.source, init, Subject(table, sink, None, {}, reading.watermark, held), view)
         leaves, unequal = len(scanned.source.keys() | scanned.sink.keys()), scanned.unequal
-        if len(unequal) > 1 and leaves * MOST < len(unequal):
+        if len(unequal) > FEW_LEAVES and leaves * MOST < len(unequal):
             log.info("%s: %d of %d leaves differ: all of it is read", table.full_name, len(unequal), leaves)
             return None
         keys = sorted(drill_keys(scanned, unequal, {}).keys() | scanned.others)

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from airflow_cdc.core.ddl import Ddl
 from airflow_cdc.core.observation import TopicState
 from airflow_cdc.core.table import TableDef
 from airflow_cdc.flows.run import Run
@@ -145,3 +146,7 @@ class FakeTransport:
     def topic_states(self, names: Sequence[str]) -> Mapping[str, TopicState]:
         with self.mirror.lock:
             return {name: self.mirror.topics[name].state for name in names if name in self.mirror.topics}
+
+    def schema_changes(self, _topic: str, _ranges: Mapping[int, tuple[int, int]]) -> list[Ddl]:
+        """No definition changes behind the back of these tests."""
+        return []
