@@ -36,6 +36,9 @@ unit: setup ## fast tests, no servers
 integration: setup ## tests on the real servers
 	$(BIN)/pytest tests/integration
 
+slow: setup ## the tests that take too long for every run: a backfill of thirty days, MySQL 9.7
+	$(BIN)/pytest tests/integration -m slow
+
 e2e: setup ## whole recoveries through a real Airflow, every task killed once; the wheel in a clean environment
 	$(BIN)/pytest tests/e2e -m 'not slow'
 
@@ -70,4 +73,4 @@ wheel: setup ## build the wheel
 clean: ## remove what builds and runs left in build/
 	rm -rf build dist
 
-.PHONY: help setup jars demo lint unit integration e2e browser browser-packages faults faults-diagnosis soak-diagnosis bench docs test wheel clean
+.PHONY: help setup jars demo lint unit integration slow e2e browser browser-packages faults faults-diagnosis soak-diagnosis bench docs test wheel clean

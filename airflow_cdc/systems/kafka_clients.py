@@ -11,7 +11,9 @@ from typing import Any, Final
 
 from airflow_cdc.core.errors import ConfigError, TransportError
 
-_CHECK_BOOTSTRAP: Final = "Check bootstrap.servers and the security settings, and that a broker answers there."
+_CHECK_BOOTSTRAP: Final = (
+    "Check bootstrap.servers, the login and the security settings, and that a broker answers there."
+)
 _POLL_MS: Final = 500
 # setting → kafka-python's name for it
 _SETTINGS: Final[dict[str, str]] = {

@@ -161,6 +161,7 @@ def event(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, "created_at": micros, "stamped": row["stamped"].strftime("%Y-%m-%dT%H:%M:%SZ")}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1500)
 def test_thirty_days_interrupted_half_way_and_repeated_end_equal_to_the_source(
     mirror: Mirror, orders: TableDef, live: list[int], monkeypatch: pytest.MonkeyPatch
