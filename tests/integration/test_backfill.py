@@ -25,6 +25,8 @@ from airflow_cdc.spark_apps.session import sibling
 from tests.integration.mirror import NUMBERS, Mirror
 from tests.integration.rig import Rig
 
+pytestmark = pytest.mark.slow
+
 FIRST = datetime(2026, 10, 1, tzinfo=UTC)
 DAYS = 30
 ALL = Policy(max_deletes=Limit(100, percent=True))
@@ -161,7 +163,6 @@ def event(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, "created_at": micros, "stamped": row["stamped"].strftime("%Y-%m-%dT%H:%M:%SZ")}
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1500)
 def test_thirty_days_interrupted_half_way_and_repeated_end_equal_to_the_source(
     mirror: Mirror, orders: TableDef, live: list[int], monkeypatch: pytest.MonkeyPatch

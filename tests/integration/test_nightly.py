@@ -30,6 +30,8 @@ from tests.integration.mirror import NUMBERS, Mirror
 from tests.integration.rig import Rig
 from tests.integration.test_verify import other
 
+pytestmark = pytest.mark.slow
+
 NIGHT = datetime(2026, 11, 21, 2, 0, tzinfo=UTC)
 ORDERS = "CREATE TABLE orders (id BIGINT PRIMARY KEY, name VARCHAR(40), qty INT)"
 FILL = f"INSERT INTO orders {NUMBERS.format(1400)} SELECT i, CONCAT('n', i), i % 9 FROM n"

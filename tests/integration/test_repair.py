@@ -23,6 +23,8 @@ from airflow_cdc.systems.letters import table_name
 from tests.integration.mirror import NUMBERS, Mirror
 from tests.integration.rig import Rig
 
+pytestmark = pytest.mark.slow
+
 ORDERS = "CREATE TABLE orders (id BIGINT PRIMARY KEY, name VARCHAR(40), qty INT)"
 FILL = f"INSERT INTO orders {NUMBERS.format(1000)} SELECT i, CONCAT('n', i), i % 9 FROM n"
 PEOPLE = "CREATE TABLE people (code VARCHAR(20) COLLATE utf8mb4_general_ci, n INT, v INT, PRIMARY KEY (code, n))"

@@ -179,6 +179,7 @@ def limited(rig: Rig) -> Iterator[Callable[[str], MySqlSource]]:
     rig.server.execute(f"DROP USER {user}")
 
 
+@pytest.mark.slow
 def test_doctor_names_each_privilege_that_is_missing(
     rig: Rig, limited: Callable[[str], MySqlSource], tmp_path: Path
 ) -> None:
