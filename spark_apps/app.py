@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 NEEDED = ("pipeline", "endpoints", "run_id", "report_dir")
 
 
-def open_app(settings: Mapping[str, Any], name: str) -> tuple[Run, SparkSession]:
-    """The run that the settings file describes, and a session with its lake. Raises UsageError for a part missing.
+@contextmanager
+def open_app(settings: Mapping[str, Any], name: str) -> Iterator[tuple[Run, SparkSession]]:
+    """The run that the settings file describes, and a session with its lake that ends with the block.
+
+    Raises UsageError for a part missing.
 
     `jars` (paths) and `spark` (settings) are for a driver that was not started by spark-submit.
     """
@@ -30,7 +33,11 @@ def open_app(settings: Mapping[str, Any], name: str) -> tuple[Run, SparkSession]
     run = read_run(settings)
     extra = {str(key): str(value) for key, value in (settings.get("spark") or {}).items()}
     jars = [str(jar) for jar in settings.get("jars") or ()]
-    return run, build_session(f"cdc {name} {run.pipeline.name}", run.clients.lake, jars, extra)
+    spark = build_session(f"cdc {name} {run.pipeline.name}", run.clients.lake, jars, extra)
+    try:
+        yield run, spark
+    finally:
+        spark.stop()
 
 
 def read_run(settings: Mapping[str, Any]) -> Run:

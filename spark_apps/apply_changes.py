@@ -42,11 +42,8 @@ Ends = Mapping[str, Mapping[int, int]]
 
 def main(settings: Mapping[str, Any]) -> Facts:
     """Apply what waits. `settings` is what the operator wrote for the driver; its option `replay` asks for all letters."""
-    run, spark = open_app(settings, "apply_changes")
-    try:
+    with open_app(settings, "apply_changes") as (run, spark):
         return apply_changes(run, spark)
-    finally:
-        spark.stop()
 
 
 @step("apply_changes")

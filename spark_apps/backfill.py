@@ -28,11 +28,8 @@ if TYPE_CHECKING:
 
 def main(settings: Mapping[str, Any]) -> Facts:
     """Backfill one interval. `settings` is what the operator wrote; its options name the interval (`from`, `to`)."""
-    run, spark = open_app(settings, "backfill")
-    try:
+    with open_app(settings, "backfill") as (run, spark):
         return backfill(run, spark, settings)
-    finally:
-        spark.stop()
 
 
 @dataclass(frozen=True, slots=True)

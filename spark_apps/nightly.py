@@ -56,11 +56,8 @@ TODO = "Nothing was changed; clear the task compare to compare again."
 
 def main(settings: Mapping[str, Any]) -> Facts:
     """Compare the pipeline's tables. `settings` is what the operator wrote for the driver."""
-    run, spark = open_app(settings, "nightly")
-    try:
+    with open_app(settings, "nightly") as (run, spark):
         return nightly(run, spark, settings)
-    finally:
-        spark.stop()
 
 
 @dataclass(frozen=True, slots=True)

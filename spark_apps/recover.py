@@ -38,11 +38,8 @@ RESTARTABLE = "Clear the task recover: chunks whose commit stands are not read a
 
 def main(settings: Mapping[str, Any]) -> Facts:
     """Read the tables of the run's open recovery. `settings` is what the operator wrote for the driver."""
-    run, spark = open_app(settings, "recover")
-    try:
+    with open_app(settings, "recover") as (run, spark):
         return recover(run, spark, settings)
-    finally:
-        spark.stop()
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,11 +65,8 @@ ORPHAN_SECONDS = 86_400.0
 
 def main(settings: Mapping[str, Any]) -> Facts:
     """Repair tables, or say what a repair would do (option `dry_run`). `settings` is what the operator wrote."""
-    run, spark = open_app(settings, "repair")
-    try:
+    with open_app(settings, "repair") as (run, spark):
         return repair(run, spark, settings)
-    finally:
-        spark.stop()
 
 
 @dataclass(frozen=True, slots=True)

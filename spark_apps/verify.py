@@ -65,11 +65,8 @@ TABLES_AT_ONCE = 8
 
 def main(settings: Mapping[str, Any]) -> Facts:
     """Verify the stages of the run's open recovery. `settings` is what the operator wrote for the driver."""
-    run, spark = open_app(settings, "verify")
-    try:
+    with open_app(settings, "verify") as (run, spark):
         return verify(run, spark, settings)
-    finally:
-        spark.stop()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, cast
 
 import pyarrow as pa
 from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update import AddSnapshotUpdate
 
+from airflow_cdc.core.pipeline import ConnectorSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec
+from airflow_cdc.flows.run import Run
+from airflow_cdc.systems.clients import Clients
+from airflow_cdc.systems.control import Control
+from airflow_cdc.systems.kafka_connect import KafkaConnect
 from airflow_cdc.systems.lake import Lake
+from airflow_cdc.systems.mysql import MySqlSource
 from airflow_cdc.systems.snapshots import empty_commit, make, summary_of
 from airflow_cdc.systems.stage import Stage
 
+NOBODY = cast("Any", None)
 COLUMNS = (("id", "bigint"), ("a", "string"), ("b", "int"))
 
 
@@ -19,6 +27,25 @@ def lake_in(folder: Path, **properties: str) -> Lake:
     """A lake whose catalog and files are in `folder`."""
     base = {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}/warehouse"}
     return Lake("lake", {**base, **properties})
+
+
+def run_on(
+    lake: Lake,
+    reports: Path,
+    *tables: str,
+    run_id: str = "run:1",
+    source: MySqlSource = NOBODY,
+    connector: KafkaConnect = NOBODY,
+) -> Run:
+    """A run of pipeline "shop" over these tables of the source; a system that is not given is not there."""
+    pipeline = Pipeline(
+        "shop",
+        SourceSpec("mysql", "m", tables),
+        ConnectorSpec("debezium", "c", "shop"),
+        TransportSpec("kafka", "k"),
+        SinkSpec("iceberg", "lake", "shop"),
+    )
+    return Run(pipeline, Clients(source, connector, NOBODY, lake, Control(lake, "shop")), run_id, str(reports))
 
 
 def rows(*ids: int, extra: str = "b") -> pa.Table:

@@ -9,17 +9,15 @@ from typing import Any, cast
 import pytest
 
 from airflow_cdc.core.errors import SourceError, VerificationError
-from airflow_cdc.core.pipeline import ConnectorSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec
 from airflow_cdc.core.report import ComparedAt, RecoveryReport, TableReport, Verdict
 from airflow_cdc.flows.checks import conclude, report_check
 from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.run import Run
 from airflow_cdc.spark_apps.nightly import nightly
 from airflow_cdc.spark_apps.repair import repair
-from airflow_cdc.systems.clients import Clients
-from airflow_cdc.systems.control import Control
 from airflow_cdc.systems.lake import Lake
 from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
+from tests.contract.lakes import run_on
 
 TABLES = ("shop.orders", "shop.items")
 CONFIG = {
@@ -40,16 +38,8 @@ class Connector:
 @pytest.fixture
 def run(lake: Lake, tmp_path: Path) -> Run:
     """A run whose source is not there."""
-    pipeline = Pipeline(
-        "shop",
-        SourceSpec("mysql", "m", TABLES),
-        ConnectorSpec("debezium", "c", "shop"),
-        TransportSpec("kafka", "k"),
-        SinkSpec("iceberg", "lake", "shop"),
-    )
     nowhere = MySqlSource(MySqlEndpoint("127.0.0.1", 1, "cdc", "", connect_timeout=1))
-    clients = Clients(nowhere, cast("Any", Connector()), cast("Any", None), lake, Control(lake, "shop"))
-    return Run(pipeline, clients, "run:1", str(tmp_path / "reports"))
+    return run_on(lake, tmp_path / "reports", *TABLES, source=nowhere, connector=cast("Any", Connector()))
 
 
 def told(table: str, verdict: Verdict, *samples: str) -> TableReport:

@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 
 from airflow_cdc.core.errors import LeaseHeldError
-from airflow_cdc.core.pipeline import ConnectorSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec
 from airflow_cdc.flows.close import close
 from airflow_cdc.flows.run import Run
-from airflow_cdc.systems.clients import Clients
 from airflow_cdc.systems.control import Control
 from airflow_cdc.systems.lake import Lake
+from tests.contract.lakes import run_on
 
 
 @pytest.fixture
 def run(lake: Lake, tmp_path: Path) -> Run:
     """A run whose recovery is published, and nothing but the control table is left to change."""
-    pipeline = Pipeline(
-        "shop",
-        SourceSpec("mysql", "m", ("shop.orders",)),
-        ConnectorSpec("debezium", "c", "shop"),
-        TransportSpec("kafka", "k"),
-        SinkSpec("iceberg", "lake", "shop"),
-    )
-    absent = cast("Any", None)
-    made = Run(pipeline, Clients(absent, absent, absent, lake, Control(lake, "shop")), "run:1", str(tmp_path))
+    made = run_on(lake, tmp_path, "shop.orders")
     control = made.clients.control
     control.acquire(made.run_id, 60)
     control.open_recovery(made.run_id, tables=["shop.orders"])

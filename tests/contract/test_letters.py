@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
 
-from airflow_cdc.core.pipeline import ConnectorSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.flows.publish import publish
-from airflow_cdc.flows.run import Run
 from airflow_cdc.spark_apps.dead_letters import COLUMNS
 from airflow_cdc.systems import letters
-from airflow_cdc.systems.clients import Clients
-from airflow_cdc.systems.control import Control
 from airflow_cdc.systems.lake import Lake
 from airflow_cdc.systems.letters import NAMESPACE, is_before, resolve_before, table_name, waiting
-from tests.contract.lakes import append_staged
+from tests.contract.lakes import append_staged, run_on
 
 SINCE = {"t": {"id": "id1", "partitions": {"0": 10, "1": 5}}}
 
@@ -101,15 +97,7 @@ def test_a_letter_that_comes_meanwhile_is_not_lost(lake: Lake, monkeypatch: pyte
 
 def test_publishing_a_recovery_resolves_what_lies_before_its_fence(shop: Lake, tmp_path: Path) -> None:
     """Their rows were read again with the table, and no event before the fence is ever applied."""
-    pipeline = Pipeline(
-        "shop",
-        SourceSpec("mysql", "m", ("shop.orders",)),
-        ConnectorSpec("debezium", "c", "shop"),
-        TransportSpec("kafka", "k"),
-        SinkSpec("iceberg", "lake", "shop"),
-    )
-    nobody = cast("Any", None)
-    run = Run(pipeline, Clients(nobody, nobody, nobody, shop, Control(shop, "shop")), "run-1", str(tmp_path))
+    run = run_on(shop, tmp_path, "shop.orders", run_id="run-1")
     run.clients.control.acquire("run-1", 600)
     epoch = run.clients.control.open_recovery("run-1", tables=["shop.orders"])
     stage = shop.stage("shop", "orders", f"recov_{epoch}_1")
