@@ -9,6 +9,7 @@ import random
 import struct
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final
 
 import pymysql
@@ -39,26 +40,56 @@ def look_at(session: Session, position: BinlogPosition, files: Sequence[BinlogFi
     sizes = {file.name: file.size for file in files}
     if position.file not in sizes or position.pos > sizes[position.file]:
         return None
-    sql = f"SHOW BINLOG EVENTS IN '{position.file}' FROM {position.pos} LIMIT {_LOOK_EVENTS}"
     try:
-        events = session.rows(sql, doing="look at the stored position")
+        events = _events_from(session, position)
+        return LogLook(
+            _place(session, position, sizes[position.file], events), tuple(str(event["Event_type"]) for event in events)
+        )
     except MissingPrivilegeError:
         return None
     except SourceError as error:
-        if f"[{_UNREADABLE}]" not in error.what or "could not find target log" in error.what.lower():
+        if not _is_unreadable(error):
             raise
         return LogLook(Place.INSIDE, (), error.what)
-    return LogLook(_place(position, events), tuple(str(event["Event_type"]) for event in events))
 
 
-def _place(position: BinlogPosition, events: Sequence[dict[str, Any]]) -> Place:
+def _events_from(session: Session, position: BinlogPosition) -> list[dict[str, Any]]:
+    sql = f"SHOW BINLOG EVENTS IN '{position.file}' FROM {position.pos} LIMIT {_LOOK_EVENTS}"
+    return session.rows(sql, doing="look at the stored position")
+
+
+def _is_unreadable(error: SourceError) -> bool:
+    return f"[{_UNREADABLE}]" in error.what and "could not find target log" not in error.what.lower()
+
+
+def _place(session: Session, position: BinlogPosition, size: int, events: Sequence[dict[str, Any]]) -> Place:
     """Bytes inside an event can pass for one: then its place, or the place it names for the next, is another."""
     if not events:
-        return Place.BOUNDARY  # the end of the file
+        return Place.BOUNDARY if position.pos == size else Place.INSIDE
     places = [int(event["Pos"]) for event in events]
     ends = [int(event["End_log_pos"]) for event in events]
     follows = all(end == begin for end, begin in zip(ends, places[1:], strict=False)) and ends[-1] > places[-1]
-    return Place.BOUNDARY if places[0] == position.pos and follows else Place.INSIDE
+    if places[0] != position.pos or not follows:
+        return Place.INSIDE
+    return (
+        Place.INSIDE if ends[0] == _end_shown_from(session, replace(position, pos=position.pos + 1)) else Place.BOUNDARY
+    )
+
+
+def _end_shown_from(session: Session, position: BinlogPosition) -> int | None:
+    """Where the event ends that the server shows for a place; None if it cannot read one there.
+
+    In the events at the head of a file a server shows, for a place inside an event, the next event as if it began
+    right there: 8.0.15 shows for 196 to 274 the event at 274. So one place further it shows the same event again, and
+    from an event's own beginning another one.
+    """
+    try:
+        events = _events_from(session, position)
+    except SourceError as error:
+        if not _is_unreadable(error):
+            raise
+        return None
+    return int(events[0]["End_log_pos"]) if events else None
 
 
 def retention(session: Session, endpoint: MySqlEndpoint, file: str, files: Sequence[BinlogFile]) -> Retention:

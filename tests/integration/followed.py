@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_cdc.core.chunk import quote_table
 from airflow_cdc.core.encoding import mysql_row_hash, spark_row_hash
 from airflow_cdc.core.gtid import GtidSet
+from airflow_cdc.core.pipeline import sink_name
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.types import sink_type
@@ -71,11 +72,13 @@ class Followed:
         """Every sink table empty, to be read from the beginning of its topic."""
         for table in self.tables:
             made = self.rig.table(table)
-            self.rig.lake.ensure_table(self.rig.schema, table, [(c.name, sink_type(c)) for c in made.mirrored])
+            self.rig.lake.ensure_table(
+                self.rig.schema, sink_name(table), [(c.name, sink_type(c)) for c in made.mirrored]
+            )
             append_nothing(self.rig.spark, self.sink(table), Stamp(0).to_summary())
 
     def sink(self, table: str) -> str:
-        return f"`{self.rig.lake.name}`.`{self.rig.schema}`.`{table}`"
+        return f"`{self.rig.lake.name}`.`{self.rig.schema}`.`{sink_name(table)}`"
 
     def apply(self, run_id: str, *tables: str) -> dict[str, Any]:
         """Apply all that the source has committed so far, to all tables or these."""

@@ -20,11 +20,13 @@ pytestmark = pytest.mark.filterwarnings("ignore:(read_text|open_text) is depreca
 TABLES = {
     "items": "CREATE TABLE items (a BIGINT, b SMALLINT, name VARCHAR(40), price DECIMAL(10,4) NOT NULL, PRIMARY KEY (a, b))",
     "names": "CREATE TABLE names (code VARCHAR(20) COLLATE utf8mb4_general_ci PRIMARY KEY, n INT DEFAULT 5)",
+    "odd `na'me\" x": "CREATE TABLE `odd ``na'me\" x` (`k ey` INT PRIMARY KEY, `it's` VARCHAR(20), `a\"b` INT, `c``d` INT)",
     "events": "CREATE TABLE events (at TIMESTAMP(3) NOT NULL, kind VARCHAR(20), payload JSON)",
 }
 FIRST = (
     "INSERT INTO items VALUES (1, 1, 'a', 1.5), (1, 2, 'b', -2), (2, 1, 'c', 3), (2, 2, NULL, 0)",
     "INSERT INTO names VALUES ('abc', 1), ('ünï 😀', NULL), ('x', 3)",
+    "INSERT INTO `odd ``na'me\" x` VALUES (1, 'o''ne', 1, 2), (2, 'two', 3, 4)",
     "INSERT INTO events VALUES ('2026-01-01 00:00:00.001', 'k', '{\"b\": 1, \"a\": 2.5}'), ('2026-01-01', 'k', NULL), ('2026-01-01', 'k', NULL)",
 )
 SECOND = (
@@ -33,6 +35,8 @@ SECOND = (
     "INSERT INTO items VALUES (2, 1, 'again', 7)",
     "UPDATE names SET code = 'ABC' WHERE code = 'abc'",  # the same key to MySQL, another to the sink
     "UPDATE names SET n = NULL WHERE code = 'x'",
+    "UPDATE `odd ``na'me\" x` SET `it's` = '`' WHERE `k ey` = 1",
+    "DELETE FROM `odd ``na'me\" x` WHERE `k ey` = 2",
     "DELETE FROM events WHERE payload IS NULL LIMIT 1",
     "UPDATE events SET kind = 'changed' WHERE payload IS NOT NULL",
 )
@@ -75,7 +79,7 @@ def test_the_sink_is_the_source_after_each_batch(followed: Followed) -> None:
         assert followed.differences(table) == ([], []), table
     followed.rig.run(*SECOND, "DELETE FROM every ORDER BY id LIMIT 2")
     done = followed.apply("run-2")
-    assert sum(result["deletes"] for result in done.values()) == 6
+    assert sum(result["deletes"] for result in done.values()) == 7
     for table in (*TABLES, "every"):
         assert followed.differences(table) == ([], []), table
     assert len(followed.rig.spark.table(followed.sink("names")).where("n IS NULL").collect()) == 2

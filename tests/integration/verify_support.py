@@ -117,7 +117,9 @@ def make_scene(rig: Rig, name: str, *statements: str) -> Scene:
     rig.run(*statements)
     table = rig.table(name)
     stage, head = rig.snapshot(table)
-    return Scene(rig, table, stage, head, apply_support.Topic(table))
+    # named as Debezium names it: characters that no topic may have become underscores
+    topic = apply_support.Topic(table, settings_for(table).topic_of(table.full_name))
+    return Scene(rig, table, stage, head, topic)
 
 
 def counts(outcome: Outcome) -> tuple[int, int, int, int]:
