@@ -1,4 +1,7 @@
-"""The whole matrix on real servers: `python -m tests.faults [--only TEXT]`; writes build/faults.json."""
+"""The whole matrix on real servers: `python -m tests.faults [--only TEXT] [--alone]`; writes build/faults.json.
+
+Faults in different steps strike the same recovery, and share its verdict; if it is not MATCH, each gets one alone.
+"""
 
 from __future__ import annotations
 
@@ -7,38 +10,54 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from tests.faults.matrix import CELLS
-from tests.faults.runner import MATCH, first_copy, strike
-from tests.faults.world import world
+from tests.faults.matrix import CELLS, Cell
+from tests.faults.runner import MATCH, first_copy, rounds, strike
+from tests.faults.world import FaultWorld, world
 
 FOLDER = Path("build/faults")
 RESULTS = Path("build/faults.json")
+CONSOLE = Console(width=140)
+Result = dict[str, Any]
 
 
 def main() -> int:
     """Run the cells; 0 if every one ended in MATCH."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="only cells whose step, moment or fault contain this text")
-    asked = parser.parse_args().only
-    cells = [cell for cell in CELLS if asked in f"{cell.step}: {cell.moment}: {cell.fault}"]
+    parser.add_argument("--alone", action="store_true", help="a recovery of its own for each cell")
+    asked = parser.parse_args()
+    cells = [cell for cell in CELLS if asked.only in f"{cell.step}: {cell.moment}: {cell.fault}"]
+    todo = [[cell] for cell in cells] if asked.alone else rounds(cells)
     shutil.rmtree(FOLDER, ignore_errors=True)
-    results, console = [], Console(width=140)
+    results: list[Result] = []
     with world(FOLDER.absolute()) as made:
         first_copy(made)
-        for number, cell in enumerate(cells, 1):
-            (result,) = strike(made, [cell], f"cell-{number}")
-            results.append(result)
+        for number, together in enumerate(todo, 1):
+            results += _round(made, together, f"round-{number}")
             RESULTS.write_text(json.dumps(results, indent=2) + "\n")
-            console.print(f"{number:3d}/{len(cells)} {cell.step}: {cell.moment}: {cell.fault}: {result['verdict']}")
-    console.print(_table(results))
+            CONSOLE.print(f"round {number} of {len(todo)}: {len(results)} of {len(cells)} cells")
+    CONSOLE.print(_table(results))
     return int(any(result["verdict"] != MATCH for result in results))
 
 
-def _table(results: list[dict[str, object]]) -> Table:
+def _round(made: FaultWorld, cells: list[Cell], name: str) -> list[Result]:
+    """One recovery under all these cells; if it does not end in MATCH, one for each of them says which it was."""
+    results = strike(made, cells, name)
+    for result in results:
+        CONSOLE.print(f"  {result['step']}: {result['moment']}: {result['fault']}: {result['verdict']}")
+    if len(cells) == 1 or all(result["verdict"] == MATCH for result in results):
+        return results
+    for said in results[0]["said"]:
+        CONSOLE.print(f"    {said}")
+    return [result for at, cell in enumerate(cells, 1) for result in _round(made, [cell], f"{name}-cell-{at}")]
+
+
+def _table(results: list[Result]) -> Table:
     names = ("step", "moment", "fault", "verdict", "main_states_seen", "seconds")
     table = Table(*names, title="the kill matrix")
     for result in results:

@@ -27,14 +27,20 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
+class Written:
+    """The moment after the control document was written with this field of its open recovery ("": with none open).
+
+    The step's process stops itself there (SIGSTOP) until the fault has struck: such a moment lasts some milliseconds.
+    """
+
+    field: str
+
+
+@dataclass(frozen=True, slots=True)
 class When:
     """The moment at which this holds, looked at again and again."""
 
     holds: Callable[[Recovery], bool]
-
-
-def _said(field: str) -> When:
-    return When(lambda recovery: bool(recovery.document().get(field)))
 
 
 def _stage_commits(recovery: Recovery) -> int:
@@ -53,20 +59,20 @@ def _caught_up(recovery: Recovery) -> bool:
 
 
 # step → moment → how it is seen. Several steps have more than one.
-MOMENTS: dict[tuple[str, str], Seen | When] = {
+MOMENTS: dict[tuple[str, str], Seen | Written | When] = {
     ("diagnose", "reading the source"): Seen("mysql", b"SHOW BINARY LOGS"),
-    ("open_recovery", "opened"): When(lambda recovery: bool(recovery.document())),
+    ("open_recovery", "opened"): Written("epoch"),
     ("stop_connector", "stop asked, not answered"): Seen("connect", b"/stop"),
     ("fence_and_watermark", "waiting until W is visible"): Seen("mysql", b"WAIT_FOR_EXECUTED_GTID_SET"),
-    ("fence_and_watermark", "W written"): _said("watermark"),
+    ("fence_and_watermark", "W written"): Written("watermark"),
     ("recover", "between two chunks' commits"): When(lambda recovery: _stage_commits(recovery) > 1),
     ("reset_offset", "between write and read-back"): Seen("connect", b"PATCH "),
     ("resume_connector", "resume asked, not answered"): Seen("connect", b"/resume"),
-    ("resume_connector", "between resume and release of the hold"): _said("resumed_at"),
+    ("resume_connector", "between resume and release of the hold"): Written("resumed_at"),
     ("verify", "between two tables' catch-up commits"): When(_caught_up),
-    ("publish", "between two tables"): _said("published"),
+    ("publish", "between two tables"): Written("published"),
     ("close", "settings going back"): Seen("connect", b"PUT "),
-    ("close", "closed"): When(lambda recovery: not recovery.document()),
+    ("close", "closed"): Written(""),
     ("report", "begun"): When(lambda _: True),
 }
 
@@ -176,7 +182,7 @@ class Cell:
     fault: str
 
     @property
-    def how(self) -> Seen | When:
+    def how(self) -> Seen | Written | When:
         """How the moment is seen."""
         return MOMENTS[(self.step, self.moment)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -19,7 +20,7 @@ from airflow_cdc.core.errors import CdcError
 from demo.world import writer
 from stack.errors import StackError
 from stack.process import wait_until
-from tests.faults.matrix import DISK_FULL, FAULTS, Cell, Seen
+from tests.faults.matrix import DISK_FULL, FAULTS, TASK_KILLS, Cell, Seen, When, Written
 from tests.faults.world import FaultWorld, Reader
 
 CHAIN = (
@@ -53,7 +54,8 @@ class Recovery:
     world: FaultWorld
     run_id: str
     cells: list[Cell]
-    struck: list[Cell] = field(default_factory=list)
+    struck: dict[Cell, float] = field(default_factory=dict)
+    seconds: dict[Cell, float] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
     reader: Reader = field(init=False)
     late: bool = False
@@ -118,6 +120,7 @@ class Recovery:
             step = CHAIN[at]
             again = self._run(step)
             if again is None:
+                self._done(step)
                 if step == WRITER_OFF_AFTER:
                     writing.close()
                 at = len(CHAIN) if self._nothing_to_do(step) else at + 1
@@ -129,6 +132,12 @@ class Recovery:
             at = CHAIN.index(again)
         return ""
 
+    def _done(self, step: str) -> None:
+        """How long each fault inside the step held it up, from the strike to its end."""
+        for cell, struck in self.struck.items():
+            if cell.step == step:
+                self.seconds.setdefault(cell, round(time.monotonic() - struck, 1))
+
     def _nothing_to_do(self, step: str) -> bool:
         """Whether the diagnosis found the pipeline healthy: the DAG skips the rest."""
         return step == CHAIN[0] and self._answer(step)["facts"]["plan"]["strategy"] == "none"
@@ -139,8 +148,7 @@ class Recovery:
     def _run(self, step: str) -> str | None:
         """Run one step with its next cell armed; None when it is done, else the step to go on from."""
         cell = next((cell for cell in self.cells if cell.step == step and cell not in self.struck), None)
-        more = {"file_bytes": FILE_BYTES} if cell and cell.fault == DISK_FULL else {}
-        path = self._settings(self.run_id, **more)
+        path = self._settings(self.run_id, **self._prepared(cell))
         with ExitStack() as beside:
             answer = path.with_suffix(f".{step}.json")
             answer.unlink(missing_ok=True)
@@ -158,6 +166,20 @@ class Recovery:
                 self.said.append(f"{step}: took longer than {STEP_SECONDS:.0f} s")
                 return step
         return self._next(step, answer)
+
+    def _prepared(self, cell: Cell | None) -> dict[str, Any]:
+        """What a step is told for its cell's sake before it starts."""
+        if cell and cell.fault == DISK_FULL:
+            return {"file_bytes": FILE_BYTES}
+        if cell and isinstance(cell.how, Written):
+            marker = self._marker(cell)
+            marker.unlink(missing_ok=True)
+            return {"pause": {"step": cell.step, "field": cell.how.field, "marker": str(marker)}}
+        return {}
+
+    def _marker(self, cell: Cell) -> Path:
+        """The file that a step makes when it has stopped itself at the cell's moment."""
+        return self._file(cell.step, "paused")
 
     def _next(self, step: str, answer: Path) -> str | None:
         told = json.loads(answer.read_text()) if answer.exists() else None
@@ -183,8 +205,9 @@ class Recovery:
 
         def strike() -> None:
             if cell not in self.struck:
-                self.struck.append(cell)
+                self.struck[cell] = time.monotonic()
                 FAULTS[cell.fault](self)
+                self._go_on()
 
         def look() -> None:
             while not over.wait(LOOK_SECONDS):
@@ -207,11 +230,19 @@ class Recovery:
             thread.join()
 
     def _holds(self, cell: Cell) -> bool:
-        assert not isinstance(cell.how, Seen)
+        if isinstance(cell.how, Written):
+            return self._marker(cell).exists()
+        assert isinstance(cell.how, When)
         try:
             return cell.how.holds(self)
         except CdcError:  # a stage that is made or dropped at this moment
             return False
+
+    def _go_on(self) -> None:
+        """A step that stopped itself goes on, if it still lives."""
+        assert self._process is not None
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGCONT)
 
     def _wait_mended(self) -> None:
         """Rerun as a person would: when the servers are up again."""
@@ -281,11 +312,26 @@ def strike(world: FaultWorld, cells: Sequence[Cell], name: str) -> list[dict[str
 
 def _strike_once(world: FaultWorld, cells: Sequence[Cell], run_id: str) -> list[dict[str, Any]]:
     world.make_gap()
-    began = time.monotonic()
     recovery = Recovery(world, run_id, list(cells))
     verdict = recovery.go()
     states = recovery.reader.most
     if verdict == MATCH and states > OLD_AND_NEW:
         verdict = f"WRONG: main showed {states} states"
-    found = {"verdict": verdict, "main_states_seen": states, "seconds": round(time.monotonic() - began, 1)}
-    return [{"step": c.step, "moment": c.moment, "fault": c.fault, **found, "said": recovery.said} for c in cells]
+    found = {"verdict": verdict, "main_states_seen": states, "said": recovery.said}
+    return [
+        {"step": c.step, "moment": c.moment, "fault": c.fault, "seconds": recovery.seconds.get(c), **found}
+        for c in cells
+    ]
+
+
+def rounds(cells: Sequence[Cell]) -> list[list[Cell]]:
+    """Cells that one recovery can take: at most one in each step, but for kills of the task, of which each is a run."""
+    kills = [cell for cell in cells if cell in TASK_KILLS]
+    made: list[list[Cell]] = []
+    for cell in (cell for cell in cells if cell not in TASK_KILLS):
+        free = next((one for one in made if cell.step not in {other.step for other in one}), None)
+        if free is None:
+            made.append([cell])
+        else:
+            free.append(cell)
+    return [*([kills] if kills else []), *made]

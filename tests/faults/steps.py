@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -21,6 +22,7 @@ from airflow_cdc.flows import close, connector, decide, hold, offset, publish, w
 from airflow_cdc.flows import open as opening
 from airflow_cdc.flows.run import Facts, Run
 from airflow_cdc.spark_apps.app import read_run
+from airflow_cdc.systems.control import Control, Document
 
 Settings = Mapping[str, Any]
 
@@ -72,10 +74,30 @@ def submit(app: str, settings: Settings, path: Path) -> Facts:
     raise CdcError(facts["what"], where=facts.get("where", ""), todo=facts.get("todo", ""))
 
 
+def pause_after(field: str, marker: Path) -> None:
+    """Stop this process when it has written the control document with `field` ("": with no recovery open).
+
+    It is a stop in between, not another way: the write is the product's own and done.
+    """
+    update = Control.update
+
+    def updated(control: Control, change: Callable[[Document], Document | None], what: str) -> Document:
+        made = update(control, change, what)
+        recovery = made["recovery"] or {}
+        if not marker.exists() and (recovery.get(field) if field else not recovery):
+            marker.touch()
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return made
+
+    Control.update = updated  # type: ignore[method-assign]
+
+
 def main(name: str, path: Path) -> int:
     """Run the step; returns the exit status."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     settings = json.loads(path.read_text())
+    if (pause := settings.get("pause")) and pause["step"] == name:
+        pause_after(pause["field"], Path(pause["marker"]))
     answer: dict[str, Any]
     try:
         facts = submit(name, settings, path) if name in SPARK else FLOWS[name](read_run(settings))
