@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -105,14 +105,24 @@ class Recovery:
 
     def go(self) -> str:
         """Run to the end; the verdict of the independent check, or what stood in the way."""
-        with ExitStack() as busy:
-            busy.enter_context(self.reader.at_work())
-            writing = busy.enter_context(ExitStack())
-            writing.enter_context(writer(self.world.demo))
-            verdict = self._steps(writing)
-            for process in self._holds_open:
-                process.wait(STEP_SECONDS)
+        with self.reader.at_work():
+            verdict = self.chain(writer(self.world.demo))
         return verdict or self._judged()
+
+    def chain(self, writing: AbstractContextManager[Any]) -> str:
+        """Run all steps, `writing` until the connector is resumed; "" or what stood in the way."""
+        with ExitStack() as busy:
+            busy.enter_context(writing)
+            verdict = self._steps(busy)
+        for process in self._holds_open:
+            process.wait(STEP_SECONDS)
+        return verdict
+
+    def alone(self, step: str) -> dict[str, Any]:
+        """Run one step outside the chain; its facts. Raises StackError when it failed."""
+        if self._run(step) is not None:
+            raise StackError(self.said[-1])
+        return dict(self._answer(step)["facts"])
 
     def _steps(self, writing: ExitStack) -> str:
         at, reruns = 0, 0
@@ -307,6 +317,7 @@ def strike(world: FaultWorld, cells: Sequence[Cell], name: str) -> list[dict[str
         results = _strike_once(world, cells, f"{name}-{attempt}")
         if not any(result["verdict"].startswith(MISSED) for result in results):
             break
+        print(f"{name}, attempt {attempt}: {results[0]['verdict']}", flush=True)
     return results
 
 

@@ -10,7 +10,7 @@ from tests.faults.matrix import TASK_KILLS
 from tests.faults.runner import MATCH, first_copy, strike
 from tests.faults.world import world
 
-pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
 
 
 def test_every_step_killed_at_every_moment_ends_in_match(tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ class FaultWorld:
     stack: cluster.Stack
     mysql: Proxy
     connect: Proxy
+    chunk_rows: int = ROWS // 4
     gaps: int = 0
     lake: Lake = field(init=False)
 
@@ -81,7 +82,8 @@ class FaultWorld:
         """Addresses as the product knows them: MySQL and Connect behind the proxies."""
         login = self.demo.mysql.cdc
         return Endpoints(
-            MySqlEndpoint(HOST, self.mysql.port, login.user, login.password),
+            # without TLS: the proxy looks for moments in what is asked
+            MySqlEndpoint(HOST, self.mysql.port, login.user, login.password, ssl={"mode": "disabled"}),
             ConnectEndpoint(f"http://{HOST}:{self.connect.port}"),
             KafkaEndpoint(self.demo.bootstrap),
             LakeEndpoint(CATALOG, self.demo.lake),
@@ -100,7 +102,7 @@ class FaultWorld:
             "report_dir": str(self.folder / "reports"),
             "submit": submit_command(),
             # several commits in every table, so that there is a middle of reading
-            "chunk_rows": ROWS // 4,
+            "chunk_rows": self.chunk_rows,
             "group_chunks": 1,
             **more,
         }
@@ -199,8 +201,8 @@ def content(rows: pa.Table) -> int:
 
 
 @contextmanager
-def world(folder: Path) -> Iterator[FaultWorld]:
-    """Servers, proxies, a filled shop and its connector; all ends with the block."""
+def world(folder: Path, rows: int = ROWS) -> Iterator[FaultWorld]:
+    """Servers, proxies, a shop of `rows` rows and its connector; all ends with the block."""
     os.environ.update({"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable})
     with ExitStack() as ends:
         stack = ends.enter_context(cluster.start(folder))
@@ -209,13 +211,13 @@ def world(folder: Path) -> Iterator[FaultWorld]:
         assert worker is not None
         with closing(demo.mysql.connect(autocommit=False)) as connection:
             dataset.create(connection)
-            dataset.fill(connection, ROWS)
+            dataset.fill(connection, rows)
         host, _, port = worker.url.removeprefix("http://").partition(":")
         mysql = ends.enter_context(Proxy((demo.mysql.host, demo.mysql.port)))
         connect = ends.enter_context(Proxy((host, int(port))))
         connectors.create(worker, PIPELINE, _settings(demo))
         wait_until(lambda: connectors.stored(worker, PIPELINE) or None, timeout=120, what="the first offset")
-        yield FaultWorld(folder, stack, mysql, connect)
+        yield FaultWorld(folder, stack, mysql, connect, rows // 4)
 
 
 def _settings(demo: World) -> Mapping[str, str]:
