@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
+
 from demo import connectors
 from demo.gap import make_gap
 from stack.guard import descendants, parents
@@ -12,6 +14,8 @@ from stack.process import wait_until
 from tests.e2e.conftest import Shop
 from tests.e2e.test_recovery import control, reader, report
 
+# the world's start and first copy count too, and Airflow takes its time to notice
+pytestmark = pytest.mark.timeout(1800)
 DAG = "cdc_recovery"
 ENDED = ("success", "failed")
 
