@@ -10,9 +10,8 @@ import pytest
 from demo import connectors
 from demo.gap import make_gap
 from stack.guard import descendants, parents
-from stack.process import wait_until
 from tests.e2e.conftest import Shop
-from tests.e2e.test_recovery import control, reader, report
+from tests.e2e.test_recovery import control, reader, report, wait_settled
 
 # the world's start and first copy count too, and Airflow takes its time to notice
 pytestmark = pytest.mark.timeout(1800)
@@ -30,19 +29,8 @@ def cleared_to_the_end(shop: Shop, run_id: str, task: str) -> None:
     """The task's end, however long Airflow takes to notice; one that failed is cleared, as a person would."""
     one = shop.client.wait_task(DAG, run_id, task, ENDED, timeout=300)
     if one["state"] == "failed":
-        settled(shop, run_id)
+        wait_settled(shop, run_id)
         shop.client.clear(DAG, run_id, [task], downstream=task != "hold_binlog")
-
-
-def settled(shop: Shop, run_id: str) -> None:
-    """Wait until nothing of the run changes any more: Airflow is done with the failure."""
-    seen: list[dict[str, str]] = []
-
-    def same() -> bool | None:
-        seen.append(shop.client.states(DAG, run_id))
-        return True if len(seen) > 1 and seen[-1] == seen[-2] else None
-
-    wait_until(same, timeout=120, what="the run to be at rest", interval=3.0)
 
 
 def test_a_recovery_ends_in_match_though_scheduler_and_supervisor_are_killed(shop: Shop) -> None:
