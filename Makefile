@@ -60,6 +60,9 @@ soak-diagnosis: setup ## half an hour of a healthy pipeline under load: no false
 test: lint docs ## everything that .ci/run runs
 	$(BIN)/pytest tests/unit tests/contract tests/integration tests/faults -m 'not slow'
 
+load: setup ## recoveries while the source takes thousands of changes a second, and over a backlog of 5 M events → build/load.json
+	$(BIN)/python -m tests.load
+
 bench: setup ## how long the commands, the DAG parse and the page take → build/bench/*.json
 	$(BIN)/python -m tests.bench.front_door
 
@@ -73,4 +76,4 @@ wheel: setup ## build the wheel
 clean: ## remove what builds and runs left in build/
 	rm -rf build dist
 
-.PHONY: help setup jars demo lint unit integration slow e2e browser browser-packages faults faults-diagnosis soak-diagnosis bench docs test wheel clean
+.PHONY: help setup jars demo lint unit integration slow e2e browser browser-packages faults faults-diagnosis soak-diagnosis load bench docs test wheel clean
