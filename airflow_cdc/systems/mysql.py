@@ -262,7 +262,7 @@ class MySqlSource:
             raise ServerRestartedError(
                 f"the server was restarted {now.uptime_s} s ago, after the watermark of {watermark.taken_at}",
                 where=self.where,
-                todo="Take a new watermark and read again.",
+                todo="Clear the task fence_and_watermark and all after it: a new watermark is taken, and all is read again.",
             )
 
     def grants(self) -> Grants:
