@@ -118,13 +118,16 @@ def airflow_settings(stack: Stack) -> AirflowSettings:
 
 
 @contextmanager
-def writer(world: World) -> Iterator[Path]:
-    """The writer as a process of its own, ended with this block; yields the file it counts in."""
+def writer(world: World, module: str = "demo.writer", *arguments: str) -> Iterator[Path]:
+    """A writer as a process of its own, ended with this block; yields the file it counts in.
+
+    `module` is run with a settings file, the file to count in, and `arguments`.
+    """
     settings, counts = world.folder / "writer.json", world.folder / "writer.jsonl"
     with os.fdopen(os.open(settings, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
         json.dump(world.admin, out)
     log = (world.folder / "writer.log").open("w")
-    argv = [sys.executable, "-m", "demo.writer", str(settings), str(counts)]
+    argv = [sys.executable, "-m", module, str(settings), str(counts), *arguments]
     process = subprocess.Popen(argv, stdout=log, stderr=subprocess.STDOUT)
     try:
         yield counts

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -148,31 +149,41 @@ class Writer:
 
 def run(connection: pymysql.connections.Connection, counts: Path, stop: threading.Event, seed: int = 7) -> int:
     """Write until `stop` is set; returns the number of row changes made."""
-    writer, began, said = Writer(connection, seed), time.monotonic(), 0.0
+    writer = Writer(connection, seed)
+    paced(writer.transaction, writer.counts, RATE, counts, stop)
+    return writer.counts.total()
+
+
+def paced(transaction: Callable[[], None], made: Counter[str], rate: int, counts: Path, stop: threading.Event) -> None:
+    """Make transactions until `stop` is set, at `rate` row changes a second as far as the server keeps up.
+
+    `made` is what the transactions have changed so far, by table; it is written to `counts` once a second.
+    """
+    began, said = time.monotonic(), 0.0
     with counts.open("a") as out:
         while not stop.is_set():
-            due = (time.monotonic() - began) * RATE
-            if writer.counts.total() < due:
-                writer.transaction()
+            if made.total() < (time.monotonic() - began) * rate:
+                transaction()
             else:
                 stop.wait(PAUSE)
             if time.monotonic() - said >= 1:
                 said = time.monotonic()
-                out.write(
-                    json.dumps({"t": time.time(), "changes": writer.counts.total(), "tables": dict(writer.counts)})
-                    + "\n"
-                )
+                out.write(json.dumps({"t": time.time(), "changes": made.total(), "tables": dict(made)}) + "\n")
                 out.flush()
-    return writer.counts.total()
+
+
+def connected(settings: str) -> tuple[pymysql.connections.Connection, threading.Event]:
+    """A connection to the server of the settings file, and an event that SIGTERM or SIGINT sets."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    address = json.loads(Path(settings).read_text())
+    return pymysql.connect(**address, charset="utf8mb4", autocommit=False), stop
 
 
 def main(settings: str, counts: str) -> None:
     """Entry point: connect with the settings file's `mysql` entry and write until SIGTERM."""
-    stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    signal.signal(signal.SIGINT, lambda *_: stop.set())
-    address = json.loads(Path(settings).read_text())
-    connection = pymysql.connect(**address, charset="utf8mb4", autocommit=False)
+    connection, stop = connected(settings)
     run(connection, Path(counts), stop)
 
 

@@ -44,6 +44,11 @@ class Child:
         """True while this very process runs: a pid that was given to another process does not count."""
         return start_time(self.pid) == self.started
 
+    @property
+    def server_pid(self) -> int:
+        """The server itself, below its guard. Raises IndexError when it is gone."""
+        return descendants(self.pid)[0]
+
 
 def start_time(pid: int) -> int | None:
     """Start of a process in clock ticks since boot; None if it is gone or a zombie."""

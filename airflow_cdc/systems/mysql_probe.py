@@ -41,55 +41,42 @@ def look_at(session: Session, position: BinlogPosition, files: Sequence[BinlogFi
     if position.file not in sizes or position.pos > sizes[position.file]:
         return None
     try:
-        events = _events_from(session, position)
-        return LogLook(
-            _place(session, position, sizes[position.file], events), tuple(str(event["Event_type"]) for event in events)
-        )
+        events, said = _events_from(session, position)
+        after, _ = _events_from(session, replace(position, pos=position.pos + 1))
     except MissingPrivilegeError:
         return None
-    except SourceError as error:
-        if not _is_unreadable(error):
-            raise
-        return LogLook(Place.INSIDE, (), error.what)
+    place = Place.INSIDE if said else _place(position, sizes[position.file], events, after)
+    return LogLook(place, tuple(str(event["Event_type"]) for event in events), said)
 
 
-def _events_from(session: Session, position: BinlogPosition) -> list[dict[str, Any]]:
+def _events_from(session: Session, position: BinlogPosition) -> tuple[list[dict[str, Any]], str]:
+    """What the server shows from a place on, and what it says instead where it cannot read an event there."""
     sql = f"SHOW BINLOG EVENTS IN '{position.file}' FROM {position.pos} LIMIT {_LOOK_EVENTS}"
-    return session.rows(sql, doing="look at the stored position")
+    try:
+        return session.rows(sql, doing="look at the stored position"), ""
+    except SourceError as error:
+        if f"[{_UNREADABLE}]" not in error.what or "could not find target log" in error.what.lower():
+            raise
+        return [], error.what
 
 
-def _is_unreadable(error: SourceError) -> bool:
-    return f"[{_UNREADABLE}]" in error.what and "could not find target log" not in error.what.lower()
+def _place(
+    position: BinlogPosition, size: int, events: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]
+) -> Place:
+    """Whether an event begins at the position; `events` are those shown from it on, `after` from one byte further.
 
-
-def _place(session: Session, position: BinlogPosition, size: int, events: Sequence[dict[str, Any]]) -> Place:
-    """Bytes inside an event can pass for one: then its place, or the place it names for the next, is another."""
+    Bytes inside an event can pass for one: then its place, or the place it names for the next, is another. And in the
+    events at the head of a file a server shows, for a place inside an event, the next event as if it began right there:
+    8.0.15 shows for 196 to 274 the event at 274. One byte further it shows the same event again, and from an event's
+    own beginning another one.
+    """
     if not events:
         return Place.BOUNDARY if position.pos == size else Place.INSIDE
     places = [int(event["Pos"]) for event in events]
     ends = [int(event["End_log_pos"]) for event in events]
     follows = all(end == begin for end, begin in zip(ends, places[1:], strict=False)) and ends[-1] > places[-1]
-    if places[0] != position.pos or not follows:
-        return Place.INSIDE
-    return (
-        Place.INSIDE if ends[0] == _end_shown_from(session, replace(position, pos=position.pos + 1)) else Place.BOUNDARY
-    )
-
-
-def _end_shown_from(session: Session, position: BinlogPosition) -> int | None:
-    """Where the event ends that the server shows for a place; None if it cannot read one there.
-
-    In the events at the head of a file a server shows, for a place inside an event, the next event as if it began
-    right there: 8.0.15 shows for 196 to 274 the event at 274. So one place further it shows the same event again, and
-    from an event's own beginning another one.
-    """
-    try:
-        events = _events_from(session, position)
-    except SourceError as error:
-        if not _is_unreadable(error):
-            raise
-        return None
-    return int(events[0]["End_log_pos"]) if events else None
+    shown_again = bool(after) and int(after[0]["End_log_pos"]) == ends[0]
+    return Place.BOUNDARY if places[0] == position.pos and follows and not shown_again else Place.INSIDE
 
 
 def retention(session: Session, endpoint: MySqlEndpoint, file: str, files: Sequence[BinlogFile]) -> Retention:

@@ -9,7 +9,7 @@ import pytest
 
 from demo import connectors
 from demo.gap import make_gap
-from stack.guard import descendants, parents
+from stack.guard import parents
 from tests.e2e.conftest import Shop
 from tests.e2e.test_recovery import control, reader, report, wait_settled
 
@@ -43,8 +43,8 @@ def test_a_recovery_ends_in_match_though_scheduler_and_supervisor_are_killed(sho
         pid_of(shop, run_id, "recover")
         airflow = shop.world.stack.airflow
         assert airflow is not None
-        scheduler = descendants(airflow.children["scheduler"].pid)[0]
-        os.kill(scheduler, signal.SIGKILL)  # the guard then ends the tasks and drivers below it, as with a machine
+        # its guard then ends the tasks and drivers below it, as with a machine
+        os.kill(airflow.children["scheduler"].server_pid, signal.SIGKILL)
         shop.world.stack.restart_airflow("scheduler")
         for task in ("hold_binlog", "recover"):
             cleared_to_the_end(shop, run_id, task)

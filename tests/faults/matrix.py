@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from demo import connectors
 from demo.world import NAMESPACE
-from stack.guard import descendants
 from tests.faults.world import PIPELINE, TABLES
 
 if TYPE_CHECKING:
@@ -111,9 +110,13 @@ def kill_mysql(recovery: Recovery) -> None:
 
 def _kill_and_restart(recovery: Recovery, name: str, restart: Callable[[], Any]) -> None:
     """The server itself is killed, so that its guard takes its exit status: a zombie would still hold MySQL's socket."""
-    child = next(one for one in recovery.world.stack.children if one.name.startswith(name))
-    os.kill(descendants(child.pid)[0], signal.SIGKILL)
+    os.kill(_server(recovery, name), signal.SIGKILL)
     recovery.mend(restart)
+
+
+def _server(recovery: Recovery, name: str) -> int:
+    """The pid of one of the world's servers."""
+    return next(one.server_pid for one in recovery.world.stack.children if one.name.startswith(name))
 
 
 def cut(system: str, seconds: float) -> Callable[[Recovery], None]:
@@ -125,7 +128,7 @@ def freeze_kafka(seconds: float) -> Callable[[Recovery], None]:
     """The broker answers nobody for so long (SIGSTOP): its clients reach it by its own address, not by a proxy."""
 
     def freeze(recovery: Recovery) -> None:
-        pid = descendants(next(one.pid for one in recovery.world.stack.children if one.name.startswith("kafka")))[0]
+        pid = _server(recovery, "kafka")
         os.kill(pid, signal.SIGSTOP)
         timer = threading.Timer(seconds, os.kill, (pid, signal.SIGCONT))
         timer.start()

@@ -268,10 +268,7 @@ class Recovery:
         missed = [cell for cell in self.cells if cell not in self.struck]
         if missed or self.late:
             return f"{MISSED}: {', '.join(f'{cell.step}: {cell.moment}' for cell in missed) or 'the step had ended'}"
-        different = [check for check in self.world.compare() if not check.equal]
-        if different:
-            return f"MISMATCH: {different[0].table}: {'; '.join(different[0].examples)[:300]}"
-        return wrong[0] if wrong else MATCH
+        return self.world.mismatch() or next(iter(wrong), MATCH)
 
     # --- files -------------------------------------------------------------------------------------------------------
 

@@ -135,6 +135,11 @@ class FaultWorld:
         """The independent check of all tables; the writer must be off and everything applied."""
         return check(self.demo.admin, self.demo.lake, dataset.SCHEMA, NAMESPACE, list(TABLES))
 
+    def mismatch(self) -> str:
+        """What the independent check found first, "" if all tables are equal."""
+        different = [one for one in self.compare() if not one.equal]
+        return f"MISMATCH: {different[0].table}: {'; '.join(different[0].examples)[:300]}" if different else ""
+
 
 def purge(cursor: Any) -> None:
     """Rotate, and purge every file but the newest."""

@@ -15,19 +15,19 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 
 from rich.console import Console
 
 from airflow_cdc.core.gtid import GtidSet
+from airflow_cdc.flows.captured import topic_names
 from demo import connectors
 from demo.dataset import SCHEMA
-from demo.world import NAMESPACE, changes_between
+from demo.world import NAMESPACE, changes_between, writer
 from stack.process import wait_until
+from tests.e2e.conftest import again_and_again
 from tests.faults.runner import MATCH, Recovery, first_copy
-from tests.faults.world import PIPELINE, TABLES, FaultWorld, world
-from tests.load.writer import heavy_writer
+from tests.faults.world import PIPELINE, FaultWorld, world
 
 FOLDER, RESULTS = Path("build/load"), Path("build/load.json")
 CONSOLE = Console(width=140)
@@ -44,11 +44,11 @@ def behind(made: FaultWorld) -> dict[str, int]:
     worker = made.stack.connect
     assert worker is not None
     stored = GtidSet.parse(str(connectors.stored(worker, PIPELINE).get("gtids") or ""))
-    topics = {f"{PIPELINE}.{SCHEMA}.{table}": table for table in TABLES}
+    topics = {topic: table for table, topic in topic_names(run, run.pipeline.source.tables).items()}
     states = run.clients.transport.topic_states(list(topics))
     events = 0
     for topic, state in states.items():
-        stamp = made.lake.stamp(NAMESPACE, topics[topic])
+        stamp = made.lake.stamp(NAMESPACE, run.pipeline.sink_table(topics[topic]))
         held = stamp.offsets.get(topic, {}).get("partitions", {}) if stamp else {}
         events += sum(end - int(held.get(str(number), 0)) for number, (_, end) in state.partitions.items())
     return {"transactions_unread": (executed - stored).count, "events_unapplied": events}
@@ -58,26 +58,15 @@ def behind(made: FaultWorld) -> dict[str, int]:
 def sampled(made: FaultWorld) -> Iterator[list[Result]]:
     """Look how far things are behind, again and again beside the block."""
     found: list[Result] = []
-    over = Event()
-
-    def look() -> None:
-        while not over.wait(SAMPLE_SECONDS):
-            found.append({"t": round(time.time(), 1), **behind(made)})
-
-    thread = Thread(target=look)
-    thread.start()
-    try:
+    with again_and_again(lambda: found.append({"t": round(time.time(), 1), **behind(made)}), SAMPLE_SECONDS):
         yield found
-    finally:
-        over.set()
-        thread.join()
 
 
 def at_rate(made: FaultWorld, rate: int) -> Result:
     """A recovery while the source takes `rate` changes a second."""
     made.make_gap()
     began = time.time()
-    with sampled(made) as samples, heavy_writer(made.demo, rate) as counts:
+    with sampled(made) as samples, writer(made.demo, "tests.load.writer", str(rate)) as counts:
         recovery = Recovery(made, f"rate-{rate}", [])
         stood = recovery.chain(nullcontext())
         recovered = time.time()
@@ -109,8 +98,7 @@ def settled(made: FaultWorld, recovery: Recovery) -> str:
     """Everything applied; the verdict of the independent comparison."""
     wait_until(lambda: True if not behind(made)["transactions_unread"] else None, timeout=900, what="the connector")
     recovery.alone("apply_changes")
-    different = [check for check in made.compare() if not check.equal]
-    return f"MISMATCH: {different[0].table}" if different else MATCH
+    return made.mismatch() or MATCH
 
 
 def with_backlog(made: FaultWorld, events: int) -> Result:
