@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from airflow_cdc import lineage
 from airflow_cdc.flows.publish import publish
 from airflow_cdc.flows.run import Facts, Run
-from airflow_cdc.operators.base import CdcOperator
+from airflow_cdc.hooks.endpoints import resolve_endpoints
+from airflow_cdc.operators.base import CdcOperator, find_pipeline
 
 
 class PublishOperator(CdcOperator):
@@ -12,3 +16,8 @@ class PublishOperator(CdcOperator):
 
     def step(self, run: Run) -> Facts:
         return publish(run)
+
+    def get_openlineage_facets_on_complete(self, _task_instance: Any) -> Any:
+        """What OpenLineage is told: from now on readers see these tables' rows."""
+        pipeline = find_pipeline(self.pipeline, self.registry)
+        return lineage.facets("publish", pipeline, resolve_endpoints(pipeline))

@@ -18,7 +18,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import BaseHook, Context
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException, AirflowSkipException
 
-from airflow_cdc import metrics, settings, spark_main
+from airflow_cdc import lineage, metrics, settings, spark_main
 from airflow_cdc.core import errors
 from airflow_cdc.core.errors import CdcError, ConfigError
 from airflow_cdc.core.pipeline import Pipeline
@@ -114,6 +114,11 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
     def driver_options(self, context: Context, pipeline: Pipeline) -> dict[str, Any]:
         """What the run was asked for, as the driver's run has it in `options`."""
         return asked_for(context, pipeline)
+
+    def get_openlineage_facets_on_complete(self, _task_instance: Any) -> Any:
+        """What OpenLineage is told: the tables that were read and written."""
+        pipeline = find_pipeline(self.pipeline, self.registry)
+        return lineage.facets(self.app, pipeline, resolve_endpoints(pipeline))
 
     def _preflight(self) -> dict[str, str]:
         """Fail with one clear error where spark-submit would fall back to YARN, or could not read the settings file.

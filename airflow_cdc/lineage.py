@@ -1,0 +1,69 @@
+"""What a task read and wrote, as OpenLineage datasets, where `apache-airflow-providers-openlineage` is installed.
+
+The names follow OpenLineage's naming of data sets, so that other producers' events meet ours: `mysql://host:port` with
+"schema.table", and for the sink its warehouse with "namespace.table". Nothing is asked of a server for them.
+
+Source: https://openlineage.io/docs/spec/naming
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+from urllib.parse import urlsplit
+
+from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.systems.clients import Endpoints, LakeEndpoint
+
+Side: TypeAlias = Literal["source", "sink"]
+
+# application or task → what it reads, what it writes; a stage is nobody's to read, so `recover` writes nothing yet
+FLOWS: Mapping[str, tuple[tuple[Side, ...], tuple[Side, ...]]] = {
+    "apply_changes": (("source",), ("sink",)),
+    "recover": (("source",), ()),
+    "verify": (("source", "sink"), ()),
+    "publish": (("source",), ("sink",)),
+    "nightly": (("source", "sink"), ()),
+    "repair": (("source", "sink"), ("sink",)),
+    "backfill": (("source", "sink"), ("sink",)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A data set by its OpenLineage name."""
+
+    namespace: str
+    name: str
+
+
+def datasets(pipeline: Pipeline, endpoints: Endpoints, side: Side) -> list[Named]:
+    """The pipeline's tables on one side; no credential is in a name."""
+    if side == "source":
+        namespace = f"mysql://{endpoints.mysql.host}:{endpoints.mysql.port}"
+        return [Named(namespace, table) for table in pipeline.source.tables]
+    namespace = _warehouse(endpoints.lake)
+    return [Named(namespace, f"{pipeline.sink.namespace}.{pipeline.sink_table(t)}") for t in pipeline.source.tables]
+
+
+def _warehouse(lake: LakeEndpoint) -> str:
+    """Where the tables are, without a user or a query; a catalog that keeps that to itself is named by its own name."""
+    parts = urlsplit(lake.properties.get("warehouse", ""))
+    if not parts.scheme:
+        return f"iceberg://{lake.name}"
+    host = parts.hostname or ""
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.scheme}://{host}{port}{parts.path}".rstrip("/")
+
+
+def facets(flow: str, pipeline: Pipeline, endpoints: Endpoints) -> Any:
+    """The OperatorLineage of one of FLOWS. Called by the OpenLineage provider only, which therefore is there."""
+    from airflow.providers.common.compat.openlineage.facet import Dataset
+    from airflow.providers.openlineage.extractors import OperatorLineage
+
+    def named(sides: tuple[Side, ...]) -> list[Any]:
+        return [Dataset(one.namespace, one.name) for side in sides for one in datasets(pipeline, endpoints, side)]
+
+    inputs, outputs = FLOWS[flow]
+    return OperatorLineage(inputs=named(inputs), outputs=named(outputs))
