@@ -94,22 +94,27 @@ def test_from_the_red_pipeline_to_the_match(shop: Shop, person: Person) -> None:
     assert "no longer available" in connectors.failure(shop.world.stack.connect, "shop")
     observed(shop)
 
-    # not signed in: the page says so, and leads to the sign-in and back
     person.open("/cdc/")
-    person.see(says("401", "h1"))
-    person.click(says("Sign in", "a"))
-    person.write("//input[@name='username']", shop.server.user)
-    person.write("//input[@name='password']", shop.server.password)
-    person.click("//button[@type='submit']")
+    person.see(says("401", "h1"))  # not signed in: the page says so, and leads to the sign-in and back
+    sign_in(shop, person)
+    sees_what_is_broken(person)
+    run_id = starts_the_recovery(shop, person)
+    approves(shop, person, run_id)
+    follows(shop, person, run_id)
+    reads_the_report(shop, person)
+
+
+def sees_what_is_broken(person: Person) -> None:
     badge = person.see(says("GTID_PURGED", "span"))
     assert badge.value_of_css_property("background-color") == "rgba(179, 38, 30, 1)"
     person.shoot("overview-broken")
-
     person.click(says(PIPELINE, "a"))
     person.see("//h1[contains(., 'GTID_PURGED')]")
     person.shoot("pipeline-broken")
 
-    # the form of cdc_recovery
+
+def starts_the_recovery(shop: Shop, person: Person) -> str:
+    """By the form of cdc_recovery; the id of the run."""
     person.click("//a[contains(., 'Open cdc_recovery')]")
     person.click("//button[contains(., 'Trigger')]")
     person.see("//*[contains(., 'A name from pipelines.yaml')]")
@@ -118,15 +123,14 @@ def test_from_the_red_pipeline_to_the_match(shop: Shop, person: Person) -> None:
     person.shoot("form")
     before = {run["dag_run_id"] for run in shop.client.runs("cdc_recovery")}
     person.click("//*[@role='dialog']//button[contains(., 'Trigger')]")
-    run_id = wait_until(
-        lambda: next(
-            (r["dag_run_id"] for r in shop.client.runs("cdc_recovery") if r["dag_run_id"] not in before), None
-        ),
-        timeout=SECONDS,
-        what="the run that the form started",
-    )
 
-    # the question
+    def started() -> str | None:
+        return next((r["dag_run_id"] for r in shop.client.runs("cdc_recovery") if r["dag_run_id"] not in before), None)
+
+    return wait_until(started, timeout=SECONDS, what="the run that the form started")
+
+
+def approves(shop: Shop, person: Person, run_id: str) -> None:
     shop.client.wait_task("cdc_recovery", run_id, "approve", ("awaiting_input", "deferred"), timeout=180)
     parked(shop)
     person.open(f"/dags/cdc_recovery/runs/{run_id}/tasks/approve/required_actions")
@@ -134,14 +138,16 @@ def test_from_the_red_pipeline_to_the_match(shop: Shop, person: Person) -> None:
     person.shoot("approval")
     person.click("//button[normalize-space(.)='Approve']")
 
-    # followed in Airflow
+
+def follows(shop: Shop, person: Person, run_id: str) -> None:
     person.open(f"/dags/cdc_recovery/runs/{run_id}")
     shop.client.wait_task("cdc_recovery", run_id, "recover", ("running", "success"), timeout=300)
     person.see("//*[contains(., 'fence_and_watermark')]")
     person.shoot("following")
     assert shop.client.wait_run("cdc_recovery", run_id, timeout=RUN_SECONDS) == "success"
 
-    # the report
+
+def reads_the_report(shop: Shop, person: Person) -> None:
     person.open("/cdc/")
     person.see(says("RECOVERED", "span"))
     person.click(f"//tr[.//a[normalize-space(.)={PIPELINE!r}]]//a[.//span[normalize-space(.)='MATCH']]")
@@ -165,6 +171,7 @@ def test_dark_and_light(shop: Shop) -> None:
             browser.execute_cdp_cmd(
                 "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
             )
+            person.open("/cdc/")
             sign_in(shop, person)
             person.see(says("CDC pipelines", "h1"))
             body = browser.find_element(By.TAG_NAME, "body")
@@ -176,7 +183,6 @@ def test_dark_and_light(shop: Shop) -> None:
 
 
 def sign_in(shop: Shop, person: Person) -> None:
-    person.open("/cdc/")
     person.click(says("Sign in", "a"))
     person.write("//input[@name='username']", shop.server.user)
     person.write("//input[@name='password']", shop.server.password)
