@@ -103,6 +103,15 @@ class LeaseHeldError(CdcError):
         self.expires_at = expires_at
 
 
+class RecoveryOpenError(CdcError):
+    """A recovery of another run is open. `run_id` and `epoch` say which."""
+
+    def __init__(self, what: str, *, where: str = "", todo: str = "", run_id: str = "", epoch: int = 0) -> None:
+        super().__init__(what, where=where, todo=todo)
+        self.run_id = run_id
+        self.epoch = epoch
+
+
 class StaleHeadError(CdcError):
     """main moved since the writer read it.
 

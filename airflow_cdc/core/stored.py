@@ -18,6 +18,8 @@ from airflow_cdc.core.report import RecoveryReport, Verdict
 KEPT_CHANGES = 200
 KEPT_RUNS = 50
 RECOVERY = "recovery"
+# ledger entries that are of no single run: every apply is a run, so what must be remembered for longer stands under these
+LASTING = "lasting:"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ from airflow_cdc.core.errors import OffsetRejectedError, UnknownStateError, Usag
 from airflow_cdc.core.evidence import connector_of
 from airflow_cdc.core.observation import Observation
 from airflow_cdc.core.offset import MySqlOffset, moved, validate
+from airflow_cdc.core.stored import LASTING
 from airflow_cdc.flows.captured import settings
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.offset import write
 from airflow_cdc.flows.run import Facts, Run, now_iso
-from airflow_cdc.systems.control import LASTING
 
 LEASE_SECONDS = 300
 LEDGER = f"{LASTING}offset_moves"

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_cdc.core.errors import ConfigError, LeaseHeldError
+from airflow_cdc.core.errors import ConfigError, LeaseHeldError, RecoveryOpenError
 from airflow_cdc.core.poll import NotYet, poll_until
 from airflow_cdc.flows import document
 from airflow_cdc.flows.captured import followed
 from airflow_cdc.flows.run import LEASE_SECONDS, Facts, Run, step
-from airflow_cdc.systems.control import RecoveryOpenError
 
 APPLY_ENDS_SECONDS = 300.0
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from airflow_cdc.core.diagnosis import Diagnosis, diagnose
 from airflow_cdc.core.evidence import connector_of
 from airflow_cdc.core.observation import ControlFacts, Observation
+from airflow_cdc.core.stored import LASTING
 from airflow_cdc.core.strategy import STRATEGIES, make_plan
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.run import Facts, Run, now_iso
-from airflow_cdc.systems.control import LASTING
 
 LEDGER = f"{LASTING}watch"
 _OUTAGE = "outage"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from airflow.sdk import Connection
 
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.hooks.base import CdcHook
 from airflow_cdc.systems.clients import LakeEndpoint
-from airflow_cdc.systems.lake import Lake
+
+if TYPE_CHECKING:
+    from airflow_cdc.systems.lake import Lake
 
 
 class IcebergCatalogHook(CdcHook[LakeEndpoint]):
@@ -39,5 +43,7 @@ class IcebergCatalogHook(CdcHook[LakeEndpoint]):
         return LakeEndpoint(self.conn_id, properties)
 
     def get_conn(self) -> Lake:
+        from airflow_cdc.systems.lake import Lake  # PyIceberg is slow to import, and every provider look-up comes here
+
         endpoint = self.endpoint()
         return Lake(endpoint.name, dict(endpoint.properties))

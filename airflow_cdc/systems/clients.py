@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.pipeline import Pipeline
-from airflow_cdc.systems.control import Control
 from airflow_cdc.systems.kafka import KafkaEndpoint, KafkaTransport
 from airflow_cdc.systems.kafka_connect import ConnectEndpoint, KafkaConnect
-from airflow_cdc.systems.lake import Lake
 from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
+
+if TYPE_CHECKING:
+    from airflow_cdc.systems.control import Control
+    from airflow_cdc.systems.lake import Lake
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,10 @@ class Clients:
 
 def open_clients(pipeline: Pipeline, endpoints: Endpoints) -> Clients:
     """Make the clients of `pipeline` from its resolved endpoints."""
+    # PyIceberg costs a fifth of parsing all DAGs, and every DAG file imports this module
+    from airflow_cdc.systems.control import Control
+    from airflow_cdc.systems.lake import Lake
+
     lake = Lake(endpoints.lake.name, dict(endpoints.lake.properties))
     return Clients(
         source=MySqlSource(endpoints.mysql),

@@ -15,9 +15,10 @@ from typing import Any
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from airflow_cdc.core.errors import CdcError, LeaseHeldError, UnknownStateError, UsageError
+from airflow_cdc.core.errors import LeaseHeldError, RecoveryOpenError, UnknownStateError, UsageError
 from airflow_cdc.core.observation import ControlFacts
 from airflow_cdc.core.stamp import Stamp
+from airflow_cdc.core.stored import LASTING
 from airflow_cdc.systems.iceberg_catalog import Change, MissingTableError, commit
 from airflow_cdc.systems.lake import Lake, ident
 from airflow_cdc.systems.snapshots import delete_lists, empty_commit, head_of, last_sequence, lineage, summary_of
@@ -31,8 +32,6 @@ KEEP_WRITES = 200
 KEEP_SNAPSHOTS = 5
 KEEP_RUNS = 20
 KEEP_AUDIT = 100
-# ledger entries that are of no single run: every apply is a run, so what must be remembered for longer stands under these
-LASTING = "lasting:"
 RECOVERED = f"{LASTING}recovery"
 
 PROPERTIES = {
@@ -55,15 +54,6 @@ EMPTY: Document = {
     "checks": {},
     "audit": [],
 }
-
-
-class RecoveryOpenError(CdcError):
-    """A recovery of another run is open. `run_id` and `epoch` say which."""
-
-    def __init__(self, what: str, *, where: str = "", todo: str = "", run_id: str = "", epoch: int = 0) -> None:
-        super().__init__(what, where=where, todo=todo)
-        self.run_id = run_id
-        self.epoch = epoch
 
 
 def utc_now() -> datetime:

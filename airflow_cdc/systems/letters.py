@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
-
-import pyarrow as pa
-from pyiceberg.exceptions import CommitFailedException, ValidationException
-from pyiceberg.expressions import EqualTo
+from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.poll import poll_until
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.snapshots import make
+
+if TYPE_CHECKING:
+    from airflow_cdc.systems.lake import Lake
 
 NAMESPACE = "cdc_control"
 # after so many tries only a person asks for another
@@ -62,6 +59,12 @@ def resolve_before(lake: Lake, pipeline: str, since: Mapping[str, Mapping[str, A
 
 
 def _resolve(lake: Lake, pipeline: str, since: Mapping[str, Mapping[str, Any]]) -> int | None:
+    import pyarrow as pa  # not before it is needed: DAG files import this module
+    from pyiceberg.exceptions import CommitFailedException, ValidationException
+    from pyiceberg.expressions import EqualTo
+
+    from airflow_cdc.systems.snapshots import make
+
     table = lake.table(NAMESPACE, table_name(pipeline))
     found = table.scan().to_arrow()
     rows, now = found.to_pylist(), datetime.now(UTC)

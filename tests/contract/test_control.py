@@ -14,10 +14,10 @@ from urllib.parse import urlparse
 import pytest
 from pyiceberg.exceptions import CommitStateUnknownException
 
-from airflow_cdc.core.errors import LeaseHeldError, UnknownStateError, UsageError
+from airflow_cdc.core.errors import LeaseHeldError, RecoveryOpenError, UnknownStateError, UsageError
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.systems import control as module
-from airflow_cdc.systems.control import Control, RecoveryOpenError
+from airflow_cdc.systems.control import Control
 from airflow_cdc.systems.lake import Lake
 from tests.contract.control_worker import add_one
 from tests.contract.lakes import lake_in
