@@ -6,13 +6,14 @@ A reader of it never has to ask a source, so it must say by itself how old it is
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from airflow_cdc.core.diagnosis import Diagnosis
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.observation import ConnectorFacts, Observation, SourceFacts
 from airflow_cdc.core.offset import MySqlOffset
+from airflow_cdc.core.problems_source import risk
 from airflow_cdc.core.report import RecoveryReport, Verdict
 
 KEPT_CHANGES = 200
@@ -73,7 +74,8 @@ class StoredObservation:
     `stored`, `oldest` and `newest` are positions as text, None where unknown. `position_ts` is the time of the event at
     the stored position (unix seconds). `behind` is how many transactions the
     server has executed beyond the stored set, None without GTID. `unknowns`: part → why it could not be read.
-    `changes` are the newest changes of the problem, oldest first. `forecast` is what forecasting left, as it stands.
+    `changes` are the newest changes of the problem, oldest first. `forecast`: when the
+    stored position may be purged at the earliest, and why (an Outlook as JSON), None where that can't be told.
     """
 
     pipeline: str
@@ -105,11 +107,8 @@ class StoredObservation:
         obs: Observation,
         diagnosis: Diagnosis,
         before: StoredObservation | None = None,
-        forecast: Mapping[str, Any] | None = None,
     ) -> StoredObservation:
-        """What is kept of an observation; `before` is the one kept last, whose changes it continues and whose
-        forecast stands until there is another.
-        """
+        """What is kept of an observation; `before` is the one kept last, whose changes it continues."""
         known = before.changes if before else ()
         fresh = () if known and known[-1].code == diagnosis.code else (Change(obs.taken_at, diagnosis.code),)
         source = obs.source if isinstance(obs.source, SourceFacts) else None
@@ -127,7 +126,7 @@ class StoredObservation:
             retention=Margin.of(source, offset) if source and offset else None,
             unknowns=obs.unknowns,
             changes=(*known, *fresh),
-            forecast=forecast or (before.forecast if before else None),
+            forecast=_forecast(source, offset),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -218,3 +217,8 @@ def with_run(runs: list[RunSummary], run: RunSummary) -> list[RunSummary]:
     """`runs`, newest first, with `run` in its place; an earlier report of the same run gives way to it."""
     others = [other for other in runs if other.run_id != run.run_id]
     return sorted([run, *others], key=lambda one: one.ended_at, reverse=True)[:KEPT_RUNS]
+
+
+def _forecast(source: SourceFacts | None, offset: MySqlOffset | None) -> dict[str, Any] | None:
+    seen = risk(source, offset) if source and offset else None
+    return asdict(seen) if seen else None

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import Any
 
 from airflow_cdc.core.diagnosis import Diagnosis
 from airflow_cdc.core.errors import CdcError
@@ -16,14 +14,14 @@ from airflow_cdc.systems.reports import ReportStore
 log = logging.getLogger("airflow_cdc.remember")
 
 
-def remember(run: Run, seen: Observation, diagnosis: Diagnosis, forecast: Mapping[str, Any] | None = None) -> None:
+def remember(run: Run, seen: Observation, diagnosis: Diagnosis) -> None:
     """Write `<report_dir>/<pipeline>/observation.json`.
 
     A folder that can't be written is a warning: what was found must not be hidden by where it could not be kept.
     """
     store = ReportStore(run.report_dir)
     try:
-        store.keep_observation(StoredObservation.of(seen, diagnosis, recall(run), forecast))
+        store.keep_observation(StoredObservation.of(seen, diagnosis, recall(run)))
     except CdcError as error:
         log.warning("the observation of %s was not kept: %s", run.pipeline.name, error)
 

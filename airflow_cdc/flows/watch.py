@@ -15,6 +15,7 @@ from airflow_cdc.core.observation import ControlFacts, Observation
 from airflow_cdc.core.stored import LASTING
 from airflow_cdc.core.strategy import STRATEGIES, make_plan
 from airflow_cdc.flows.observe import observe
+from airflow_cdc.flows.remember import remember
 from airflow_cdc.flows.run import Facts, Run, now_iso
 
 LEDGER = f"{LASTING}watch"
@@ -45,9 +46,10 @@ class Seen:
 
 
 def look(run: Run) -> Seen:
-    """Observe and diagnose once. Raises nothing for what can't be read: that is UNKNOWN."""
+    """Observe and diagnose once, and keep it for the page. Raises nothing for what can't be read: that is UNKNOWN."""
     seen = observe(run)
     diagnosis = diagnose(seen)
+    remember(run, seen, diagnosis)
     told = str(run.clients.control.ledger_get(LEDGER).get(_OUTAGE) or "")
     return Seen(seen, diagnosis, outage_of(seen, diagnosis), told)
 

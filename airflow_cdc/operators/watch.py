@@ -51,6 +51,7 @@ class WatchPipelineOperator(CdcOperator, SkipMixin):
         trigger = PipelineTrigger(
             pipeline=self.pipeline,
             registry=str(settings.registry_path(self.registry)),
+            report_dir=settings.report_dir(self.report_dir),
             poke_interval=self.poke_interval,
             timeout=self.watch,
         )

@@ -15,20 +15,21 @@ from airflow_cdc.triggers.base import Answer, ProbeTrigger, State
 class PipelineTrigger(ProbeTrigger):
     """Fires when something is wrong with `pipeline` that nobody was told of yet, or when an outage is over.
 
-    `registry` is the path of pipelines.yaml, resolved by the task.
+    `registry` is the path of pipelines.yaml and `report_dir` where the page reads what was seen, resolved by the task.
     """
 
-    fields = ("pipeline", "registry")
+    fields = ("pipeline", "registry", "report_dir")
 
-    def __init__(self, *, pipeline: str, registry: str, poke_interval: float, timeout: float) -> None:
+    def __init__(self, *, pipeline: str, registry: str, report_dir: str, poke_interval: float, timeout: float) -> None:
         super().__init__(poke_interval=poke_interval, timeout=timeout)
         self.pipeline = pipeline
         self.registry = registry
+        self.report_dir = report_dir
 
     async def prepare(self) -> Run:
         declared = await asyncio.to_thread(load_registry, Path(self.registry))
         pipeline = get_pipeline(declared, self.pipeline, where=self.registry)
-        return make_run(pipeline, await aresolve_endpoints(pipeline), f"watch of {self.pipeline}", "")
+        return make_run(pipeline, await aresolve_endpoints(pipeline), f"watch of {self.pipeline}", self.report_dir)
 
     def probe(self, prepared: Run) -> Answer:
         seen = look(prepared)

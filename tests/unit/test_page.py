@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from airflow_cdc.core.diagnosis import PROBLEMS, diagnose
-from airflow_cdc.core.observation import Observation, Unknown
+from airflow_cdc.core.observation import Observation, Retention, Unknown
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.stored import RunSummary, StoredObservation
 from airflow_cdc.plugin import PREFIX, CdcPlugin, view
@@ -206,11 +206,13 @@ def test_the_overview_says_what_is_stored_and_how_old_it_is(web: Any, filled: Re
     assert '<span class="badge green">MATCH</span>' in text
 
 
-def test_a_forecast_stands_until_there_is_another(web: Any, store: ReportStore) -> None:
-    first = StoredObservation.of(at(HEALTHY, 9), diagnose(HEALTHY), None, {"earliest_s": 7300, "basis": "its rule"})
-    store.keep_observation(first)
+def test_the_forecast_is_that_of_the_observation_and_of_no_earlier_one(web: Any, store: ReportStore) -> None:
+    kept = Retention(expire_s=9000, now=1_000_000, written_until=998_300.0)
+    seen = with_source(retention=kept)
+    store.keep_observation(StoredObservation.of(at(seen, 9), diagnose(seen)))
+    assert "gone in 2 h" in web("VIEWER").get(f"{PREFIX}/").text
     keep(store, at(HEALTHY, 1))
-    assert "gone in 2 h, its rule" in web("VIEWER").get(f"{PREFIX}/").text
+    assert "gone in" not in web("VIEWER").get(f"{PREFIX}/").text
 
 
 def test_a_pipeline_has_a_timeline_with_evidence(web: Any, filled: ReportStore) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from unittest.mock import create_autospec
 
@@ -13,6 +14,7 @@ from airflow.sdk.exceptions import TaskDeferred
 from airflow_cdc.core.observation import ControlFacts, Observation, Unknown
 from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.flows import watch
+from airflow_cdc.flows.remember import recall
 from airflow_cdc.flows.run import Run
 from airflow_cdc.operators import watch as operator
 from airflow_cdc.operators.watch import WatchPipelineOperator, text_of
@@ -38,13 +40,13 @@ def ledger() -> dict[str, Any]:
 
 
 @pytest.fixture
-def run(ledger: dict[str, Any]) -> Run:
+def run(ledger: dict[str, Any], tmp_path: Path) -> Run:
     kinds = (MySqlSource, KafkaConnect, KafkaTransport, Lake, Control)
     clients = Clients(*(create_autospec(kind, instance=True) for kind in kinds))
     control: Any = clients.control
     control.ledger_get.side_effect = lambda _run: dict(ledger)
     control.ledger_set.side_effect = lambda _run, key, value: ledger.__setitem__(key, value)
-    return Run(ALLOWED, clients, "w", "/reports")
+    return Run(ALLOWED, clients, "w", str(tmp_path / "reports"))
 
 
 def shows(monkeypatch: pytest.MonkeyPatch, obs: Observation) -> None:
@@ -116,12 +118,23 @@ def test_without_the_policy_nothing_is_recovered_by_itself(run: Run, monkeypatch
 )
 def test_what_the_trigger_answers(run: Run, monkeypatch: pytest.MonkeyPatch, obs: Observation, state: State) -> None:
     shows(monkeypatch, obs)
-    trigger = PipelineTrigger(pipeline="shop", registry="p.yaml", poke_interval=1.0, timeout=2.0)
+    trigger = PipelineTrigger(pipeline="shop", registry="p.yaml", report_dir="/reports", poke_interval=1.0, timeout=2.0)
     assert trigger.probe(run).state == state
 
 
+def test_every_look_is_kept_for_the_page(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for obs, code in ((HEALTHY, "HEALTHY"), (LOST, "GTID_PURGED")):
+        shows(monkeypatch, obs)
+        watch.look(run)
+        kept = recall(run)
+        assert kept is not None
+        assert kept.diagnosis.code == code
+
+
 def test_the_trigger_finds_the_pipelines_connections(registry: Any, connections: dict[str, str]) -> None:
-    trigger = PipelineTrigger(pipeline="shop", registry=str(registry), poke_interval=1.0, timeout=2.0)
+    trigger = PipelineTrigger(
+        pipeline="shop", registry=str(registry), report_dir="/reports", poke_interval=1.0, timeout=2.0
+    )
     prepared = asyncio.run(trigger.prepare())
     assert prepared.pipeline.name == "shop"
     assert prepared.clients.transport.where == "Kafka broker:9092"
