@@ -1,12 +1,13 @@
 """HTTP to Kafka Connect: what is retried, and what every other answer means.
 
 Retried within a deadline: 409 (a rebalance is under way), and a worker that is restarting (refused or
-broken connections, half answers). Everything else is a ConnectorError that says what and where; its
+broken connections, half answers, requests that its version serves and does not know yet). Everything else is a ConnectorError that says what and where; its
 `status` is the HTTP status or None when there was no answer.
 """
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,7 +27,9 @@ _TODO: Final[dict[int, str]] = {
     405: "This Kafka Connect is too old for it (stop: 3.5, offsets: 3.6).",
     409: "Connect keeps rebalancing; see the worker's log, and try again.",
 }
+_STARTING: Final = "It may still be starting: see the worker's log, and try again."
 _CHECK_URL: Final = "Check the URL of the connection, and that a Connect worker answers there."
+_SERVES_ALL: Final = (3, 6)
 _BROKEN: Final = (httpx.ConnectError, httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
 
 
@@ -40,6 +43,10 @@ class ConnectorMissingError(ConnectorError):
 
 class ConnectTooOldError(ConnectorError):
     """This Kafka Connect does not know the request."""
+
+
+class ConnectStartingError(ConnectorError):
+    """This Kafka Connect serves the request, but did not know it until the deadline."""
 
 
 class RebalancingError(ConnectorError):
@@ -103,18 +110,30 @@ class ConnectHttp:
         Raises ConnectorError and its subclasses.
         """
         retrying = Retrying(
-            retry=retry_if_exception_type((RebalancingError, ConnectUnreachableError)),
+            retry=retry_if_exception_type((RebalancingError, ConnectUnreachableError, ConnectStartingError)),
             stop=stop_after_delay(self.endpoint.retry_for),
             wait=wait_exponential_jitter(initial=0.1, max=2.0, jitter=0.1),
             reraise=True,
         )
-        return retrying(self._once, method, "/".join(["", *(quote(p, safe="") for p in path)]), body, params, secrets)
+        return retrying(self._known, method, "/".join(["", *(quote(p, safe="") for p in path)]), body, params, secrets)
 
     def close(self) -> None:
         """Give back the sockets."""
         if self._client is not None:
             self._client.close()
             self._client = None
+
+    def _known(self, method: str, path: str, body: Any, params: dict[str, str] | None, secrets: Sequence[str]) -> Any:
+        """One request; while a worker starts it knows its version already and its requests not yet (seen on 4.3.1)."""
+        try:
+            return self._once(method, path, body, params, secrets)
+        except ConnectTooOldError as error:
+            told = self._once("GET", "", None, None, ())
+            if error.status == 404 and _release(told) >= _SERVES_ALL:
+                raise ConnectStartingError(
+                    "Connect does not know a request that its version serves", where=error.where, todo=_STARTING
+                ) from None
+            raise
 
     def _once(self, method: str, path: str, body: Any, params: dict[str, str] | None, secrets: Sequence[str]) -> Any:
         where = f"{self.endpoint.where}, {method} {path or '/'}"
@@ -142,6 +161,12 @@ class ConnectHttp:
                 trust_env=e.trust_env,
             )
         return self._client
+
+
+def _release(root: Any) -> tuple[int, ...]:
+    """The first two numbers of the worker's version; () where it does not say."""
+    found = re.match(r"(\d+)\.(\d+)", str(root.get("version", "")) if isinstance(root, dict) else "")
+    return tuple(map(int, found.groups())) if found else ()
 
 
 def _verify(endpoint: ConnectEndpoint) -> ssl.SSLContext | bool:

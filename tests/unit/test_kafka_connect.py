@@ -13,6 +13,7 @@ import pytest
 from airflow_cdc.core.errors import ConfigError, ConnectorError, DeadlineError, OffsetRejectedError
 from airflow_cdc.systems.connect_http import (
     ConnectorMissingError,
+    ConnectStartingError,
     ConnectTooOldError,
     ConnectUnreachableError,
     RebalancingError,
@@ -143,9 +144,26 @@ def test_no_answer_in_time_is_an_error_and_not_tried_again(server: Scripted) -> 
 def test_404_and_405_tell_a_missing_connector_from_an_old_connect(
     server: Scripted, connect: KafkaConnect, answer: Answer, kind: type[Exception]
 ) -> None:
-    server.answers = [answer]
+    server.respond = lambda _method, path, _body: Answer(200, {"version": "3.4.1"}) if path == "/" else answer
     with pytest.raises(kind):
         connect.status("nope")
+
+
+def test_a_worker_that_is_starting_is_waited_for(server: Scripted, connect: KafkaConnect) -> None:
+    early = [error(404, "Not Found"), Answer(200, {"version": "4.3.1"})]
+    server.answers = [*early, *early, Answer(200, state("RUNNING", "RUNNING"))]
+    assert connect.status("shop")["connector"]["state"] == "RUNNING"
+    assert [path for _, path, _, _ in server.requests] == ["/connectors/shop/status", "/"] * 2 + [
+        "/connectors/shop/status"
+    ]
+
+
+def test_a_worker_that_never_gets_to_know_its_requests_is_no_old_one(server: Scripted) -> None:
+    server.respond = lambda _method, path, _body: (
+        Answer(200, {"version": "4.3.1"}) if path == "/" else error(404, "Not Found")
+    )
+    with pytest.raises(ConnectStartingError, match="may still be starting"):
+        KafkaConnect(ConnectEndpoint(server.url, retry_for=0.5)).status("shop")
 
 
 def test_wrong_credentials(server: Scripted) -> None:
