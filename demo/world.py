@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from demo.dataset import SCHEMA, TABLES
-from stack import fetch, jvm
+from stack import jvm
 from stack.airflow import AirflowSettings
 from stack.cluster import Stack
 from stack.mysql import MySqlServer
@@ -24,7 +24,6 @@ from stack.mysql import MySqlServer
 PIPELINE = "shop"
 NAMESPACE = "shop"
 CATALOG = "lake"  # the SQL catalog keeps its tables under this name
-JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 SPARK = {
     "spark.driver.memory": "1500m",
     "spark.ui.enabled": "false",
@@ -90,8 +89,7 @@ class World:
             **self.connections(),
             "AIRFLOW__CDC__REGISTRY": str(self.write_registry()),
             "AIRFLOW__CDC__REPORT_DIR": str(self.folder / "reports"),
-            "AIRFLOW__CDC__SPARK_JARS": ",".join(str(jar) for jar in fetch.set_jars("spark")),
-            "AIRFLOW__CDC__SPARK_CONF": json.dumps(SPARK | {JAVA_OPTIONS: f"-Duser.timezone=UTC {jvm.options()}"}),
+            "AIRFLOW__CDC__SPARK_CONF": json.dumps(SPARK | jvm.conf()),
             "AIRFLOW__CDC__APPLY_SCHEDULE": "none",  # the story says when
             "AIRFLOW__CDC__NIGHTLY_SCHEDULE": "none",
         }

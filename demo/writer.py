@@ -23,6 +23,7 @@ from demo.dataset import SCHEMA, insert_all_types
 
 RATE = 260  # changes a second aimed at, above the 200 that are asked for
 RETRIED = (1205, 1213)  # lock wait timeout, deadlock
+LOST = (2003, 2006, 2013)  # no server, server gone, lost in the middle of a statement
 PAUSE = 0.05  # the loop wakes this often and does what is due
 
 
@@ -35,8 +36,6 @@ class Writer:
         self.counts: Counter[str] = Counter()
         self.pending: Counter[str] = Counter()
         with connection.cursor() as cursor:
-            cursor.execute(f"USE {SCHEMA}")
-            cursor.execute("SET SESSION sql_mode = '', time_zone = '+00:00'")
             cursor.execute("SELECT COALESCE(MAX(id), 0) FROM orders")
             self.last_order = int(cursor.fetchall()[0][0])
         self.born = 0
@@ -48,18 +47,13 @@ class Writer:
             self.pending[table] += cursor.execute(sql, values)
 
     def transaction(self) -> None:
-        """One transaction of about ten row changes over all tables; a deadlock victim is rolled back and not counted."""
+        """One transaction of about ten row changes over all tables; counted when it is committed."""
         self.pending.clear()
-        try:
-            self.connection.begin()
-            for act in (self.orders, self.items, self.customers, self.events, self.all_types):
-                act()
-            self.connection.commit()
-            self.counts.update(self.pending)
-        except pymysql.err.OperationalError as error:
-            if error.args[0] not in RETRIED:
-                raise
-            self.connection.rollback()
+        self.connection.begin()
+        for act in (self.orders, self.items, self.customers, self.events, self.all_types):
+            act()
+        self.connection.commit()
+        self.counts.update(self.pending)
 
     def orders(self) -> None:
         r = self.random
@@ -150,8 +144,33 @@ class Writer:
 def run(connection: pymysql.connections.Connection, counts: Path, stop: threading.Event, seed: int = 7) -> int:
     """Write until `stop` is set; returns the number of row changes made."""
     writer = Writer(connection, seed)
-    paced(writer.transaction, writer.counts, RATE, counts, stop)
+    paced(lambda: kept_up(connection, writer.transaction, stop), writer.counts, RATE, counts, stop)
     return writer.counts.total()
+
+
+def kept_up(connection: pymysql.connections.Connection, transaction: Callable[[], None], stop: threading.Event) -> None:
+    """Make a transaction; a deadlock's victim is rolled back, and a server that went away is waited for."""
+    try:
+        transaction()
+    except pymysql.err.OperationalError as error:
+        if error.args[0] in RETRIED:
+            connection.rollback()
+        elif error.args[0] in LOST:
+            connect_again(connection, stop)
+        else:
+            raise
+
+
+def connect_again(connection: pymysql.connections.Connection, stop: threading.Event) -> None:
+    """Connect when the server is up again; what was under way is not counted, whether it was committed or not."""
+    while not stop.wait(PAUSE):
+        try:
+            connection.connect()
+        except pymysql.err.OperationalError as error:
+            if error.args[0] not in LOST:
+                raise
+        else:
+            return
 
 
 def paced(transaction: Callable[[], None], made: Counter[str], rate: int, counts: Path, stop: threading.Event) -> None:
@@ -178,7 +197,8 @@ def connected(settings: str) -> tuple[pymysql.connections.Connection, threading.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     address = json.loads(Path(settings).read_text())
-    return pymysql.connect(**address, charset="utf8mb4", autocommit=False), stop
+    session = "SET SESSION sql_mode = '', time_zone = '+00:00'"
+    return pymysql.connect(**address, database=SCHEMA, charset="utf8mb4", init_command=session), stop
 
 
 def main(settings: str, counts: str) -> None:

@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 from stack import fetch
@@ -25,23 +25,40 @@ QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 WARM_UP_SECONDS = 300.0
 
 
-def options() -> str:
-    """Options for `spark.driver.extraJavaOptions`; makes the archive if the cache has none (half a minute)."""
-    return f"{QUICK} -XX:SharedArchiveFile={archive()}"
+def conf(own: str = "-Duser.timezone=UTC") -> dict[str, str]:
+    """Spark's settings for a driver in this environment: its jars, and quick start; `own` are further Java options.
+
+    The jars stand on the class path, because classes that Spark itself loads from `spark.jars` are in no archive. Makes
+    the archive if there is none yet (half a minute).
+    """
+    return {
+        "spark.driver.extraClassPath": class_path(),
+        "spark.driver.extraJavaOptions": f"{own} {QUICK} -XX:SharedArchiveFile={archive()}",
+    }
+
+
+def class_path() -> str:
+    """Spark's further jars."""
+    return ":".join(str(jar) for jar in fetch.set_jars("spark"))
 
 
 def archive() -> Path:
-    """The archive for this Java and this pyspark. Raises StackError if the warm-up job fails."""
-    path = fetch.cache_dir() / "jvm" / f"spark-{_name()}.jsa"
-    with fetch.exclusive(path.parent):
+    """The archive of this environment. Raises StackError if the warm-up job fails."""
+    folder = Path(sys.prefix) / "share" / "spark-classes"
+    path = folder / f"{_name()}.jsa"
+    with fetch.exclusive(folder):
         if not path.exists():
+            for old in folder.glob("*.jsa"):
+                old.unlink()
             _make(path)
     return path
 
 
 def _name() -> str:
-    """Another Java or pyspark has other classes: the JVM would ignore their archive."""
-    return f"{version('pyspark')}-{hashlib.sha256(fetch.java_banner().encode()).hexdigest()[:12]}"
+    """The JVM refuses an archive if one jar is another file, or newer, than when it was written."""
+    own = sorted((Path(find_spec("pyspark").origin).parent / "jars").glob("*.jar"))  # type: ignore[union-attr,arg-type]
+    jars = "\n".join(f"{jar} {jar.stat().st_mtime_ns}" for jar in (*own, *fetch.set_jars("spark")))
+    return hashlib.sha256(f"{fetch.java_banner()}\n{WARM_UP.read_text()}\n{jars}".encode()).hexdigest()[:16]
 
 
 def _make(path: Path) -> None:
@@ -52,6 +69,7 @@ def _make(path: Path) -> None:
                 str(Path(sys.executable).with_name("spark-submit")),
                 "--master=local[1]",
                 f"--driver-java-options={QUICK} -XX:ArchiveClassesAtExit={made} -Xlog:cds=off",
+                f"--driver-class-path={class_path()}",
                 "--conf=spark.ui.enabled=false",
                 "--conf=spark.driver.host=127.0.0.1",
                 "--conf=spark.driver.bindAddress=127.0.0.1",

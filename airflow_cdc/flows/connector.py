@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from airflow_cdc.core.errors import ConnectorError
@@ -12,6 +14,7 @@ from airflow_cdc.core.position import Watermark
 from airflow_cdc.flows import document
 from airflow_cdc.flows.captured import captured, settings
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
+from airflow_cdc.flows.watermark import still_there
 from airflow_cdc.systems.kafka_connect import root_cause
 
 STOP_SECONDS = 60.0
@@ -42,7 +45,8 @@ def resume(run: Run) -> Facts:
 
     Where the schema history differed from the tables at W it is rebuilt first, by one start in
     `snapshot.mode=recovery`; that mode would rebuild at EVERY start, so it is switched back at once. A quiet table
-    moves no offset without heartbeats, so the run has them (INV 6); `close` puts the setting back.
+    moves no offset without heartbeats, so the run has them (INV 6); `close` puts the setting back. Raises SourceError
+    where the log was purged behind the written offset.
     """
     open_doc = document.recovery(run)
     taken = document.watermark(open_doc, run)
@@ -52,6 +56,11 @@ def resume(run: Run) -> Facts:
             where=run.where,
             todo="Clear the task reset_offset.",
         )
+    with _purge_named(run, taken):
+        return _resumed(run, open_doc, taken)
+
+
+def _resumed(run: Run, open_doc: Facts, taken: Watermark) -> Facts:
     name, rebuild = run.pipeline.connector.name, bool(open_doc.get("history_differences"))
     change(run, {HEARTBEAT: _heartbeat(run), KEEP_ALIVE: HEARTBEAT_MS, SNAPSHOT_MODE: "recovery" if rebuild else None})
     run.clients.connector.resume(name)
@@ -62,6 +71,26 @@ def resume(run: Run) -> Facts:
     reached = _streaming(run, taken)
     document.patch(run, resumed_at=now_iso(), history_differences={})
     return {"connector": name, "state": "RUNNING", "history_rebuilt": rebuild, "offset": reached}
+
+
+@contextmanager
+def _purge_named(run: Run, taken: Watermark) -> Iterator[None]:
+    """A connector that fails for want of W's log fails again and again: what helps is a new W, and the error says so.
+
+    Nothing is started from a W that is gone; a purge in between shows as the connector's own failure.
+    """
+
+    def check() -> None:
+        offset = committed(run)
+        if offset is None or offset.position == taken.position or not past(offset, taken):
+            still_there(run, taken, then="stop_connector")
+
+    check()
+    try:
+        yield
+    except ConnectorError:
+        check()
+        raise
 
 
 @step("restart_connector")

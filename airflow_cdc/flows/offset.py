@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from airflow_cdc.core.errors import OffsetRejectedError, SchemaError, SourceError
+from airflow_cdc.core.errors import OffsetRejectedError, SchemaError
 from airflow_cdc.core.history import compare_history
 from airflow_cdc.core.offset import MySqlOffset, offset_for, past, validate
 from airflow_cdc.core.position import Watermark
@@ -15,6 +15,7 @@ from airflow_cdc.flows import document
 from airflow_cdc.flows.captured import captured, settings
 from airflow_cdc.flows.connector import STOP_SECONDS, committed, history_topic
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
+from airflow_cdc.flows.watermark import still_there
 
 
 @step("reset_offset", leased=True)
@@ -29,7 +30,8 @@ def reset_offset(run: Run) -> Facts:
     if open_doc.get("offset_written_at") and _already(run, taken):
         return {"offset_before": open_doc.get("offset_before"), "offset_after": open_doc["offset_after"], "kept": True}
     definitions = _unchanged(run, open_doc)
-    _available(run, taken)
+    run.clients.source.check_same_server(taken)
+    still_there(run, taken, then="fence_and_watermark")
     partition, before = _backup(run, open_doc)
     written = offset_for(taken, int(datetime.fromisoformat(taken.taken_at).timestamp()))
     run.clients.connector.stop(run.pipeline.connector.name, timeout=STOP_SECONDS)
@@ -72,17 +74,6 @@ def _unchanged(run: Run, open_doc: Facts) -> dict[str, TableDef]:
             todo="Clear the task fence_and_watermark and all after it: a new watermark is taken.",
         )
     return now
-
-
-def _available(run: Run, taken: Watermark) -> None:
-    run.clients.source.check_same_server(taken)
-    found = run.clients.source.still_available(taken)
-    if not found:
-        raise SourceError(
-            f"the source no longer has the log from the watermark: {found.reason}",
-            where=run.where,
-            todo="Raise the binlog retention, then clear the task fence_and_watermark and all after it.",
-        )
 
 
 def _backup(run: Run, open_doc: Facts) -> tuple[dict[str, Any], dict[str, Any] | None]:

@@ -47,6 +47,17 @@ def fence_and_watermark(run: Run) -> Facts:
     return {"watermark": taken.to_json(), "fence": fence, "kept": False}
 
 
+def still_there(run: Run, taken: Watermark, *, then: str) -> None:
+    """Raise SourceError where the source no longer has the log from W; `then` is the task to go on from."""
+    found = run.clients.source.still_available(taken)
+    if not found:
+        raise SourceError(
+            f"the source no longer has the log from the watermark: {found.reason}",
+            where=run.where,
+            todo=f"Raise the binlog retention, then clear the task {then} and all after it.",
+        )
+
+
 def _stopped(run: Run) -> None:
     state = run.clients.connector.status(run.pipeline.connector.name)["connector"]["state"]
     if state != "STOPPED":

@@ -1,4 +1,4 @@
-"""The whole matrix on real servers: `python -m tests.faults [--only TEXT] [--alone]`; writes build/faults.json.
+"""The whole matrix on real servers: `python -m tests.faults [--only TEXT] [--from-round N] [--alone]`; writes build/faults.json.
 
 Faults in different steps strike the same recovery, and share its verdict; if it is not MATCH, each gets one alone.
 """
@@ -29,18 +29,19 @@ def main() -> int:
     """Run the cells; 0 if every one ended in MATCH."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="only cells whose step, moment or fault contain this text")
+    parser.add_argument("--from-round", type=int, default=1, help="leave out the rounds before this one")
     parser.add_argument("--alone", action="store_true", help="a recovery of its own for each cell")
     asked = parser.parse_args()
     cells = [cell for cell in CELLS if asked.only in f"{cell.step}: {cell.moment}: {cell.fault}"]
-    todo = [[cell] for cell in cells] if asked.alone else rounds(cells)
+    todo = ([[cell] for cell in cells] if asked.alone else rounds(cells))[asked.from_round - 1 :]
     shutil.rmtree(FOLDER, ignore_errors=True)
     results: list[Result] = []
     with world(FOLDER.absolute()) as made:
         first_copy(made)
-        for number, together in enumerate(todo, 1):
+        for number, together in enumerate(todo, asked.from_round):
             results += _round(made, together, f"round-{number}")
             RESULTS.write_text(json.dumps(results, indent=2) + "\n")
-            CONSOLE.print(f"round {number} of {len(todo)}: {len(results)} of {len(cells)} cells")
+            CONSOLE.print(f"round {number}: {len(results)} of {sum(map(len, todo))} cells")
     CONSOLE.print(_table(results))
     return int(any(result["verdict"] != MATCH for result in results))
 

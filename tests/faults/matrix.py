@@ -65,6 +65,7 @@ MOMENTS: dict[tuple[str, str], Seen | Written | When] = {
     ("stop_connector", "stop asked, not answered"): Seen("connect", b"/stop"),
     ("fence_and_watermark", "waiting until W is visible"): Seen("mysql", b"WAIT_FOR_EXECUTED_GTID_SET"),
     ("fence_and_watermark", "W written"): Written("watermark"),
+    ("recover", "begun"): When(lambda _: True),
     ("recover", "between two chunks' commits"): When(lambda recovery: _stage_commits(recovery) > 1),
     ("reset_offset", "between write and read-back"): Seen("connect", b"PATCH "),
     ("resume_connector", "resume asked, not answered"): Seen("connect", b"/resume"),
@@ -217,7 +218,7 @@ CELLS: tuple[Cell, ...] = (
         "a second recovery",
         "the offset moved by hand",
     ),
-    *_cells("recover", "between two chunks' commits", DISK_FULL),
+    *_cells("recover", "begun", DISK_FULL),
     *_cells(
         "reset_offset",
         "between write and read-back",

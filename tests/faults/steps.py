@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from airflow_cdc import spark_main
 from airflow_cdc.core.errors import CdcError, UnknownStateError
@@ -61,17 +62,29 @@ def submit(app: str, settings: Settings, path: Path) -> Facts:
     inner.parent.mkdir()
     inner.write_text(json.dumps(settings))
     argv = [*settings["submit"], str(Path(spark_main.__file__).resolve()), app, "--settings", str(inner)]
-    with (path.parent / f"{app}.log").open("a") as log:
-        limit = [f"--fsize={settings['file_bytes']}"] if settings.get("file_bytes") else []
-        # no file may grow beyond so many bytes: the nearest to a full disk that needs no root
-        driver = subprocess.Popen([*(["prlimit", *limit] if limit else []), *argv], stdout=log, stderr=log)
-        path.with_suffix(f".{app}.pid").write_text(str(driver.pid))
-        status = driver.wait()
+    with (path.parent / f"{app}.log").open("ab") as log:
+        if limit := settings.get("file_bytes"):
+            status = _on_a_full_disk(argv, limit, log)
+        else:
+            driver = subprocess.Popen(argv, stdout=log, stderr=log)
+            path.with_suffix(f".{app}.pid").write_text(str(driver.pid))
+            status = driver.wait()
     told = spark_main.read_result(inner)
     if status == 0:
         return told
     facts = told.get("error") or {"what": f"the driver ended with {status}", "todo": f"Clear the task {app}."}
     raise CdcError(facts["what"], where=facts.get("where", ""), todo=facts.get("todo", ""))
+
+
+def _on_a_full_disk(argv: list[str], limit: int, log: IO[bytes]) -> int:
+    """Run where no file can grow beyond `limit` bytes: the nearest to a full disk that needs no root.
+
+    What the driver says goes through a pipe, because its log is a file too.
+    """
+    driver = subprocess.Popen(["prlimit", f"--fsize={limit}", *argv], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert driver.stdout is not None
+    shutil.copyfileobj(driver.stdout, log)
+    return driver.wait()
 
 
 def pause_after(field: str, marker: Path) -> None:

@@ -23,7 +23,7 @@ from demo import connectors, dataset
 from demo.check import TableCheck, check
 from demo.gap import binlog_files
 from demo.world import CATALOG, NAMESPACE, SPARK, World
-from stack import cluster, fetch, jvm
+from stack import cluster, jvm
 from stack.process import wait_until
 from tests.e2e.conftest import again_and_again
 from tests.faults.proxy import HOST, Proxy
@@ -149,14 +149,11 @@ def purge(cursor: Any) -> None:
 
 def submit_command() -> list[str]:
     """spark-submit for a local driver with the demo's settings."""
-    conf = {key: value for key, value in SPARK.items() if key != "spark.driver.memory"}
+    own = "-Duser.timezone=UTC -XX:-UsePerfData"  # so that a full disk is met by rows, not by the JVM's own file
     return [
         str(Path(sys.executable).with_name("spark-submit")),
         "--master=local[2]",
-        "--driver-memory=1500m",
-        f"--driver-java-options=-Duser.timezone=UTC {jvm.options()}",
-        f"--jars={','.join(str(jar) for jar in fetch.set_jars('spark'))}",
-        *(f"--conf={key}={value}" for key, value in conf.items()),
+        *(f"--conf={key}={value}" for key, value in (SPARK | jvm.conf(own)).items()),
     ]
 
 

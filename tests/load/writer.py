@@ -10,8 +10,7 @@ from typing import Any
 
 import pymysql
 
-from demo.dataset import SCHEMA
-from demo.writer import connected, paced
+from demo.writer import connected, kept_up, paced
 
 UPDATES, INSERTS, DELETES, EVENTS = 60, 20, 15, 5
 
@@ -42,9 +41,12 @@ def place(dice: random.Random) -> int:
 def main(settings: str, counts: str, rate: str) -> None:
     """Write until SIGTERM."""
     connection, stop = connected(settings)
-    connection.select_db(SCHEMA)
     dice, made = random.Random(7), Counter[str]()
-    paced(lambda: made.update(transaction(connection, dice)), made, int(rate), Path(counts), stop)
+
+    def once() -> None:
+        made.update(transaction(connection, dice))
+
+    paced(lambda: kept_up(connection, once, stop), made, int(rate), Path(counts), stop)
 
 
 if __name__ == "__main__":

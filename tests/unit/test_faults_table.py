@@ -1,4 +1,4 @@
-"""The kill matrix is told in the docs, fault by fault."""
+"""The kill matrix is told in the docs, cell by cell."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from tests.faults.matrix import CELLS, FAULTS, MOMENTS
 PAGE = Path(__file__).parents[2] / "docs" / "what-can-go-wrong.md"
 
 
-def test_every_fault_is_told_and_strikes_somewhere() -> None:
+def test_every_cell_has_its_line_and_every_fault_strikes_somewhere() -> None:
     told = PAGE.read_text().split("## The kill matrix", 1)[1]
-    assert [fault for fault in FAULTS if f"| {fault} |" not in told] == []
+    lines = [f"| {cell.step}: {cell.moment} | {cell.fault} |" for cell in CELLS]
+    assert [line for line in lines if line not in told] == []
+    assert told.count("| what happens |") == 1
+    assert sum(line.startswith("| ") for line in told.splitlines()) == len(CELLS) + 1
     assert {cell.fault for cell in CELLS} == set(FAULTS)
 
 

@@ -1,0 +1,70 @@
+"""A connector is not started from a W whose log is gone, and one that fails for it is not said to need mending."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+from unittest.mock import create_autospec
+
+import pytest
+
+from airflow_cdc.core.errors import ConnectorError, SourceError
+from airflow_cdc.core.offset import MySqlOffset, offset_for
+from airflow_cdc.flows import connector
+from airflow_cdc.flows.run import Run
+from airflow_cdc.systems.clients import Clients
+from airflow_cdc.systems.control import Control
+from airflow_cdc.systems.kafka import KafkaTransport
+from airflow_cdc.systems.kafka_connect import KafkaConnect
+from airflow_cdc.systems.lake import Lake
+from airflow_cdc.systems.mysql import MySqlSource
+from airflow_cdc.systems.mysql_position import Availability
+
+from .builders import PIPELINE, WATERMARK
+
+AT_W = MySqlOffset.from_value(offset_for(WATERMARK, 1795244529))
+THERE, GONE = Availability(True, ""), Availability(False, "1-80 were purged")
+OPEN = {"run_id": "r", "watermark": WATERMARK.to_json(), "offset_written_at": "2026-11-21T10:00:00+00:00"}
+
+
+@pytest.fixture
+def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
+    kinds = (MySqlSource, KafkaConnect, KafkaTransport, Lake, Control)
+    made: Any = Clients(*(create_autospec(kind, instance=True) for kind in kinds))
+    made.control.state.return_value = {"recovery": OPEN}
+    made.connector.wait_running.side_effect = ConnectorError("task 0 is FAILED: … no longer available on the server")
+    monkeypatch.setattr(connector, "change", lambda *_: None)
+    monkeypatch.setattr(connector, "_heartbeat", lambda _run: None)
+    return made
+
+
+def resume(clients: Any, monkeypatch: pytest.MonkeyPatch, offset: MySqlOffset, *answers: Availability) -> Exception:
+    """What resuming raises, with the connector at `offset` and these answers of the source, one after the other."""
+    monkeypatch.setattr(connector, "committed", lambda _run: offset)
+    clients.source.still_available.side_effect = answers
+    with pytest.raises((SourceError, ConnectorError)) as caught:
+        connector.resume(Run(PIPELINE, clients, "r", "/reports"))
+    return caught.value
+
+
+def test_nothing_is_started_from_a_watermark_that_was_purged(clients: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    error = resume(clients, monkeypatch, AT_W, GONE)
+    assert isinstance(error, SourceError)
+    assert "clear the task stop_connector and all after it" in str(error)
+    clients.connector.resume.assert_not_called()
+
+
+def test_a_purge_before_the_connector_had_read_is_named(clients: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    error = resume(clients, monkeypatch, AT_W, THERE, GONE)
+    assert "clear the task stop_connector" in str(error)
+    clients.connector.resume.assert_called_once()
+
+
+def test_a_connector_that_fails_for_another_reason_keeps_its_own(clients: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "task 0 is FAILED" in str(resume(clients, monkeypatch, AT_W, THERE, THERE))
+
+
+def test_a_connector_beyond_the_watermark_needs_its_log_no_more(clients: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    beyond = replace(AT_W, pos=AT_W.pos + 1)
+    assert "task 0 is FAILED" in str(resume(clients, monkeypatch, beyond))
+    clients.source.still_available.assert_not_called()
