@@ -129,7 +129,7 @@ PROBLEMS: tuple[Problem, ...] = (
         10,
         "A recovery was begun and is not finished: its tables are not all published.",
         sink.recovery_open,
-        ("finish",),
+        ("finish", "replica_detour", "translate_gtid"),
     ),
     Problem("UNKNOWN", 20, "Something that decides could not be read, so nothing is concluded.", sink.unread, ()),
     Problem(

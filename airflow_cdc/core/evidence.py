@@ -10,6 +10,7 @@ from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.gtid import GtidSet
 from airflow_cdc.core.observation import (
     ConnectorFacts,
+    ControlFacts,
     Observation,
     SinkFacts,
     SinkTableFacts,
@@ -100,10 +101,11 @@ def executed(source: SourceFacts) -> GtidSet:
 
 
 def known_servers(obs: Observation) -> frozenset[str]:
-    """server_uuids that the sink's tables were last read from."""
+    """server_uuids that the sink's tables were last read from, and those that the connector was led to since."""
     stamps = [facts.stamp for facts in (tables_of(obs) or {}).values() if facts.stamp]
     marks = [stamp.watermark for stamp in stamps if stamp.watermark]
-    return frozenset(str(mark["server_uuid"]) for mark in marks if mark.get("server_uuid"))
+    led_to = obs.control.servers if isinstance(obs.control, ControlFacts) else ()
+    return frozenset([*(str(mark["server_uuid"]) for mark in marks if mark.get("server_uuid")), *led_to])
 
 
 def same_address(obs: Observation) -> bool:

@@ -79,7 +79,15 @@ def gtid_purged(obs: Observation) -> Evidence | None:
     if purged is None or not stored.issubset(executed(source)):
         return None
     missing = purged - stored
-    return None if missing.is_empty else gtid_evidence(obs, source, stored, purged=purged, missing=missing)
+    if missing.is_empty:
+        return None
+    shown = gtid_evidence(obs, source, stored, purged=purged, missing=missing)
+    return {**shown, **evidence(obs, server(source), _replicas_seen(source))}
+
+
+def _replicas_seen(source: SourceFacts) -> dict[str, object]:
+    """Replicas that the server itself lists: they may still have the log; whoever has a login there can name them."""
+    return {f"replica {n}": text for n, text in enumerate(source.replicas_seen, 1)}
 
 
 def binlog_purged(obs: Observation) -> Evidence | None:

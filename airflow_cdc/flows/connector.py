@@ -53,12 +53,12 @@ def resume(run: Run) -> Facts:
             todo="Clear the task reset_offset.",
         )
     name, rebuild = run.pipeline.connector.name, bool(open_doc.get("history_differences"))
-    change(run, {HEARTBEAT: _heartbeat(run), KEEP_ALIVE: HEARTBEAT_MS, SNAPSHOT_MODE: "recovery" if rebuild else None})
+    change(run, {HEARTBEAT: heartbeat(run), KEEP_ALIVE: HEARTBEAT_MS, SNAPSHOT_MODE: "recovery" if rebuild else None})
     run.clients.connector.resume(name)
     run.clients.connector.wait_running(name, timeout=RUNNING_SECONDS)
     if rebuild:
         _history_rebuilt(run, open_doc)
-        _from_the_start_again(run, open_doc)
+        from_the_start_again(run, open_doc)
     reached = _streaming(run, taken)
     document.patch(run, resumed_at=now_iso(), history_differences={})
     return {"connector": name, "state": "RUNNING", "history_rebuilt": rebuild, "offset": reached}
@@ -118,8 +118,13 @@ def restore(run: Run, keys: tuple[str, ...] = RECOVERY_SETTINGS) -> dict[str, An
 
 def committed(run: Run) -> MySqlOffset | None:
     """The offset that the connector has committed, or None while it has none."""
-    value = run.clients.connector.committed_offset(run.pipeline.connector.name, settings(run).prefix)
+    value = stored_value(run)
     return None if value is None else MySqlOffset.from_value(value)
+
+
+def stored_value(run: Run) -> dict[str, Any] | None:
+    """The same, as Connect keeps it."""
+    return run.clients.connector.committed_offset(run.pipeline.connector.name, settings(run).prefix)
 
 
 def wait_past(run: Run, position: Watermark, timeout: float) -> MySqlOffset:
@@ -129,7 +134,7 @@ def wait_past(run: Run, position: Watermark, timeout: float) -> MySqlOffset:
         offset = committed(run)
         if offset is not None and (past(offset, position) or _at_rest(run, offset, position)):
             return offset
-        _not_failed(run)
+        not_failed(run)
         raise NotYet(f"offset {offset and offset.to_value()}")
 
     return poll_until(probe, timeout=timeout, interval=0.3, what=f"the connector to read past {position}")
@@ -152,12 +157,12 @@ def _at_rest(run: Run, offset: MySqlOffset, position: Watermark) -> bool:
     return same and offset.may_be_on(now.server_id) and now.position <= offset.position
 
 
-def _heartbeat(run: Run) -> str | None:
+def heartbeat(run: Run) -> str | None:
     """The heartbeat the recovery sets, or None where the connector has one."""
     return None if settings(run).heartbeat_ms > 0 else HEARTBEAT_MS
 
 
-def _from_the_start_again(run: Run, open_doc: Facts) -> None:
+def from_the_start_again(run: Run, open_doc: Facts) -> None:
     """Put the snapshot mode back, and the offset to W once more, with the connector stopped in between.
 
     A change of the configuration alone restarts a streaming connector wherever it is. Seen on 3.6.1: stopped between
@@ -196,7 +201,7 @@ def settle(run: Run) -> dict[str, Any]:
     return restored
 
 
-def _not_failed(run: Run) -> None:
+def not_failed(run: Run, task: str = "resume_connector") -> None:
     """Raise ConnectorError as soon as the connector or a task has failed, with the cause it gives."""
     name = run.pipeline.connector.name
     status = run.clients.connector.status(name)
@@ -205,7 +210,7 @@ def _not_failed(run: Run) -> None:
         raise ConnectorError(
             f"connector {name} failed after the restart: {root_cause(failed[0].get('trace', ''))[:500]}",
             where=run.where,
-            todo="Mend what the connector says, then clear the task resume_connector.",
+            todo=f"Mend what the connector says, then clear the task {task}.",
         )
 
 
@@ -231,7 +236,7 @@ def _history_rebuilt(run: Run, open_doc: Facts) -> None:
     topic = history_topic(run)
 
     def probe() -> bool | None:
-        _not_failed(run)
+        not_failed(run)
         history = run.clients.transport.newest_schema_history(topic)
         stale = [t for t, d in definitions.items() if t not in history or compare_history(d, history[t])]
         if not stale:

@@ -30,7 +30,7 @@ def reset_offset(run: Run) -> Facts:
         return {"offset_before": open_doc.get("offset_before"), "offset_after": open_doc["offset_after"], "kept": True}
     definitions = _unchanged(run, open_doc)
     _available(run, taken)
-    partition, before = _backup(run, open_doc)
+    partition, before = backup(run, open_doc)
     written = offset_for(taken, int(datetime.fromisoformat(taken.taken_at).timestamp()))
     run.clients.connector.stop(run.pipeline.connector.name, timeout=STOP_SECONDS)
     write(run, partition, before, written)
@@ -85,7 +85,7 @@ def _available(run: Run, taken: Watermark) -> None:
         )
 
 
-def _backup(run: Run, open_doc: Facts) -> tuple[dict[str, Any], dict[str, Any] | None]:
+def backup(run: Run, open_doc: Facts) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """The offset's partition and its value before the recovery; the first backup stands for ever."""
     if open_doc.get("offset_partition"):
         return dict(open_doc["offset_partition"]), open_doc.get("offset_before")
