@@ -9,9 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from airflow_cdc.core.evidence import offset_of, shorten, source_of
+from airflow_cdc.core.evidence import executed, offset_of, shorten, source_of
 from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.observation import ControlFacts, Observation, ReplicaFacts, SourceFacts, Unknown
+from airflow_cdc.core.observation import (
+    ControlFacts,
+    Observation,
+    ReplicaFacts,
+    SchemaFacts,
+    SourceFacts,
+    Unknown,
+)
 
 DETOUR = "replica_detour"
 TRANSLATE = "translate_gtid"
@@ -41,6 +48,32 @@ def detour_hindrance(obs: Observation) -> str:
         return "the source or the stored position is not known"
     found = {conn_id: obs.replicas.get(conn_id, Unknown("it was not looked at")) for conn_id in _named(obs)}
     return "; ".join(f"{conn_id}: {', '.join(faults(facts, source, stored))}" for conn_id, facts in found.items())
+
+
+def failover_hindrance(obs: Observation) -> str:
+    """Why the connector cannot go on at the server that answers now; "" if it can, or it was begun already."""
+    if open_strategy(obs):
+        return "" if open_strategy(obs) == TRANSLATE else f"the open recovery is a {open_strategy(obs)}"
+    source, stored = source_of(obs), _stored(obs)
+    if source is None or stored is None:
+        return "the source or the stored GTID set is not known"
+    purged = source.gtid_purged or GtidSet()
+    sets = {"the server does not have": stored - executed(source), "the server purged": purged - stored}
+    return "; ".join(f"{told} {shorten(str(gtids))}" for told, gtids in sets.items() if gtids)
+
+
+def keyless_hindrance(obs: Observation) -> str:
+    """Tables whose rows would be counted twice if another server's log repeats a change.
+
+    Without a key a repeat is told by its exact place in the log, and that is another one on another server (INV 19).
+    """
+    definitions = obs.schema.definitions if isinstance(obs.schema, SchemaFacts) else {}
+    keyless = ", ".join(sorted(name for name, table in definitions.items() if table.keyless))
+    return (
+        f"{keyless} without a key: what another server's log repeats could not be told from a new row"
+        if keyless
+        else ""
+    )
 
 
 def chosen_replica(obs: Observation) -> ReplicaFacts | None:
@@ -74,11 +107,11 @@ def _log_faults(replica: ReplicaFacts) -> tuple[str, ...]:
 
 
 def _set_faults(replica: ReplicaFacts, source: SourceFacts, stored: GtidSet) -> tuple[str, ...]:
-    executed, purged = source.gtid_executed or GtidSet(), source.gtid_purged or GtidSet()
+    purged = source.gtid_purged or GtidSet()
     sets = {
         "it never had": (purged - stored) - replica.gtid_executed,
         "it has not come as far as the connector, it lacks": stored - replica.gtid_executed,
-        "it purged": (executed - stored) & replica.gtid_purged,
+        "it purged": (executed(source) - stored) & replica.gtid_purged,
     }
     return tuple(f"{told} {shorten(str(gtids))}" for told, gtids in sets.items() if gtids)
 

@@ -273,6 +273,13 @@ PROBLEMS: tuple[Problem, ...] = (
         (),
     ),
     Problem(
+        "SOURCE_FAILED_OVER",
+        49,
+        "Another server took over; it holds all that was read and still has all that was not.",
+        source.failed_over,
+        ("translate_gtid", "full_snapshot"),
+    ),
+    Problem(
         "DUPLICATE_SERVER_ID",
         50,
         "Another client reads the log under the connector's server id, and the server cuts one of them off.",

@@ -110,11 +110,18 @@ def known_servers(obs: Observation) -> frozenset[str]:
 
 def same_address(obs: Observation) -> bool:
     """Whether connector and diagnosis connect to the same host and port: then both see the same server."""
-    source, connector = source_of(obs), connector_of(obs)
-    if source is None or connector is None or not source.address:
+    source, address = source_of(obs), connector_address(obs)
+    if source is None or not address or not source.address:
         return False
-    host, port = connector.config.get("database.hostname", ""), connector.config.get("database.port", "3306")
-    return _host(f"{host}:{port}") == _host(source.address)
+    return _host(address) == _host(source.address)
+
+
+def connector_address(obs: Observation) -> str:
+    """host:port that the connector is set to; "" if it is not known."""
+    connector = connector_of(obs)
+    if connector is None:
+        return ""
+    return f"{connector.config.get('database.hostname', '')}:{connector.config.get('database.port', '3306')}"
 
 
 def _host(address: str) -> str:

@@ -11,7 +11,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from airflow_cdc.core.detour import DETOUR, POSITION_ONLY, TRANSLATE, detour_hindrance, open_strategy
+from airflow_cdc.core.detour import (
+    DETOUR,
+    POSITION_ONLY,
+    TRANSLATE,
+    detour_hindrance,
+    failover_hindrance,
+    keyless_hindrance,
+    open_strategy,
+)
 from airflow_cdc.core.diagnosis import Diagnosis
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.core.forecast import snapshot_fits
@@ -258,15 +266,15 @@ STRATEGIES: Mapping[str, Strategy] = {
             TRANSLATE,
             "The server that took over holds every transaction of the stored set.",
             NOTHING,
-            (),
-            (_by_hand("a set that is not contained has no place to go on from"),),
+            ("open_recovery", *_BACK_STEPS),
+            (failover_hindrance, keyless_hindrance, _all_known, _source_logs_rows),
         ),
         Strategy(
             DETOUR,
             "A replica still has every transaction that the source purged; the connector reads there and comes back.",
             NOTHING,
             ("open_recovery", "detour_connector", *_BACK_STEPS),
-            (detour_hindrance, _all_known, _source_logs_rows),
+            (detour_hindrance, keyless_hindrance, _all_known, _source_logs_rows),
         ),
         Strategy(
             "skip",
@@ -302,6 +310,7 @@ STRATEGIES: Mapping[str, Strategy] = {
 # What a person may ask for by name although the planner would not choose it.
 ON_REQUEST: Mapping[str, tuple[str, ...]] = {
     "RECOVERY_OPEN": ("full_snapshot",),
+    "SOURCE_FAILED_OVER": ("restart", "full_snapshot", "diff_repair"),
     "HEALTHY": ("full_snapshot", "diff_repair"),
     "CONNECTOR_FAILED_TRANSIENT": ("full_snapshot", "diff_repair"),
     "CONNECTOR_FAILED": ("restart", "full_snapshot", "diff_repair"),

@@ -67,7 +67,7 @@ def detour(run: Run) -> Facts:
     return {"replica": conn_id, "server": replica.where, "read": shorten(str(read)), "kept": False}
 
 
-@step("return_connector", leased=True)
+@step("return_connector")
 def go_on(run: Run) -> Facts:
     """Let the connector go on at the source, from all that it has read of what the source has; then close the recovery.
 
@@ -78,6 +78,7 @@ def go_on(run: Run) -> Facts:
     if control.ledger_get(run.run_id).get("recovery") == CLOSED:  # killed after it was closed
         control.release(run.run_id)
         return {"closed": True}
+    control.renew(run.run_id, LEASE_SECONDS)
     if not document.recovery(run).get("offset_written_at"):
         _write_return(run)
     _point_back(run)
