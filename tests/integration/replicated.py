@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.gtid import GtidSet
 from airflow_cdc.core.pipeline import ConnectorSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec
-from airflow_cdc.flows.decide import decide
+from airflow_cdc.core.stamp import Stamp
+from airflow_cdc.core.types import sink_type
+from airflow_cdc.flows.checks import conclude
 from airflow_cdc.flows.run import Facts, Run
+from airflow_cdc.spark_apps.functions import register_functions
+from airflow_cdc.spark_apps.merge import append_nothing
+from airflow_cdc.spark_apps.repair import repair
 from airflow_cdc.systems.clients import Clients
 from airflow_cdc.systems.control import Control
 from airflow_cdc.systems.kafka import KafkaEndpoint, KafkaTransport
@@ -19,9 +26,13 @@ from airflow_cdc.systems.kafka_clients import read_all
 from airflow_cdc.systems.kafka_connect import ConnectEndpoint, KafkaConnect
 from airflow_cdc.systems.lake import Lake
 from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
+from airflow_cdc.systems.mysql_schema import read_table_defs
 from stack.connect import DEBEZIUM_CLASS, ConnectWorker
-from stack.mysql import MySqlServer
+from stack.mysql import MySqlServer, User
 from stack.process import wait_until
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 REPLICA = "shop_replica"
 
@@ -73,12 +84,17 @@ class Pair:
     lake: Mapping[str, str]
     name: str
     table: str = field(init=False)
+    # where connector and product go: another address than the source's own while a name or a proxy stands before it
+    address: tuple[str, int] | None = None
+    login: User | None = None
+
+    reports: str = field(default_factory=tempfile.mkdtemp)
 
     def __post_init__(self) -> None:
         self.table = f"{self.name}.t"
 
-    def run(self, run_id: str = "run-1", source: MySqlServer | None = None) -> Run:
-        """A run of this pipeline; its source is another server after a failover."""
+    def run(self, run_id: str = "run-1", **options: Any) -> Run:
+        """A run of this pipeline, with new clients."""
         lake = Lake("lake", self.lake)
         pipeline = Pipeline(
             self.name,
@@ -88,23 +104,31 @@ class Pair:
             SinkSpec("iceberg", "lake", self.name),
         )
         clients = Clients(
-            client(source or self.source),
+            self._client(),
             KafkaConnect(ConnectEndpoint(self.worker.url)),
             KafkaTransport(KafkaEndpoint(self.kafka)),
             lake,
             Control(lake, self.name),
             {REPLICA: client(self.replica)},
         )
-        return Run(pipeline, clients, run_id, "/nowhere")
+        return Run(pipeline, clients, run_id, self.reports, options)
+
+    def _client(self) -> MySqlSource:
+        host, port = self.address or (self.source.host, self.source.port)
+        login = self.login or self.source.cdc
+        return MySqlSource(MySqlEndpoint(host, port, login.user, login.password))
 
     @property
     def config(self) -> dict[str, str]:
+        host, port = self.address or (self.source.host, self.source.port)
+        login = self.login or self.source.debezium
         return {
             "connector.class": DEBEZIUM_CLASS,
-            "database.hostname": self.source.host,
-            "database.port": str(self.source.port),
-            "database.user": self.source.debezium.user,
-            "database.password": self.source.debezium.password,
+            "database.hostname": host,
+            "database.port": str(port),
+            "database.user": login.user,
+            "database.password": login.password,
+            "snapshot.mode": "no_data",
             "database.server.id": str(42000 + int(self.name[-3:], 16)),
             "database.ssl.mode": "preferred",
             "driver.allowPublicKeyRetrieval": "true",
@@ -145,8 +169,19 @@ class Pair:
         plain = [body.get("payload", body) for body in bodies]
         return [(body["op"], _row(body["before"]), _row(body["after"])) for body in plain]
 
-    def decide(self, run: Run, asked: str | None = None) -> Facts:
-        return decide(run, asked)
+    def sink(self, spark: SparkSession) -> None:
+        """The sink table, empty and stamped: all of the topic is to be applied."""
+        register_functions(spark)
+        with closing(self._client().connect()) as connection:
+            made = read_table_defs(connection, [self.table])[self.table]
+        lake = Lake("lake", self.lake)
+        lake.ensure_table(self.name, "t", [(c.name, sink_type(c)) for c in made.mirrored])
+        append_nothing(spark, f"`lake`.`{self.name}`.`t`", Stamp(0).to_summary())
+
+    def compared(self, spark: SparkSession, run: Run) -> Facts:
+        """What the tasks `compare` and `verdict` of the run do. Raises VerificationError unless all rows are equal."""
+        repair(self.run(run.run_id, dry_run=True), spark)
+        return conclude(run)
 
 
 def _row(image: Mapping[str, Any] | None) -> tuple[Any, ...] | None:
