@@ -92,12 +92,17 @@ def faults(replica: ReplicaFacts | Unknown, source: SourceFacts, stored: GtidSet
     """
     if isinstance(replica, Unknown):
         return (f"could not be read: {replica.reason}",)
+    return (*standing_faults(replica), *_set_faults(replica, source, stored))
+
+
+def standing_faults(replica: ReplicaFacts) -> tuple[str, ...]:
+    """Why a server is never fit to stand in for its source, whatever the connector has read; () if it may be."""
     found = [
         f"{name} is {value(replica) or 'not set'}, it must be {wanted}"
         for name, (wanted, value) in _SETTINGS.items()
         if value(replica).upper() != wanted
     ]
-    return (*found, *_log_faults(replica), *_set_faults(replica, source, stored))
+    return (*found, *_log_faults(replica))
 
 
 def _log_faults(replica: ReplicaFacts) -> tuple[str, ...]:

@@ -29,22 +29,10 @@ from airflow_cdc.core.strategy import Plan, make_plan
 from airflow_cdc.systems.masking import mask_config
 
 from .builders import GTID_OFFSET, HEALTHY, OTHER, PIPELINE, SOURCE, UUID, seen
+from .builders import REPLICA as GOOD
 from .faults import PURGED, RECOVERY
 
 STORED = GtidSet.parse(GTID_OFFSET["gtids"])
-GOOD = ReplicaFacts(
-    conn_id="shop_replica",
-    server_uuid=OTHER,
-    address="replica:3306",
-    gtid_mode="ON",
-    gtid_executed=GtidSet.parse(f"{UUID}:1-100"),
-    gtid_purged=GtidSet.parse(f"{UUID}:1-20"),
-    log_bin=True,
-    log_updates=True,
-    binlog_format="ROW",
-    row_image="FULL",
-    sources=(UUID,),
-)
 NAMED = replace(PIPELINE, source=replace(PIPELINE.source, replicas=("first", "second")))
 
 
