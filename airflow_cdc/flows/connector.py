@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_cdc.core.errors import ConnectorError
-from airflow_cdc.core.history import compare_history
+from airflow_cdc.core.history import compare_history, newest_snapshot_ms
 from airflow_cdc.core.offset import MySqlOffset, past
 from airflow_cdc.core.poll import NotYet, poll_until
 from airflow_cdc.core.position import Watermark
@@ -53,14 +53,15 @@ def resume(run: Run) -> Facts:
             todo="Clear the task reset_offset.",
         )
     name, rebuild = run.pipeline.connector.name, bool(open_doc.get("history_differences"))
+    since = _doubted_since(run, open_doc) if rebuild else 0
     change(run, {HEARTBEAT: heartbeat(run), KEEP_ALIVE: HEARTBEAT_MS, SNAPSHOT_MODE: "recovery" if rebuild else None})
     run.clients.connector.resume(name)
     run.clients.connector.wait_running(name, timeout=RUNNING_SECONDS)
     if rebuild:
-        _history_rebuilt(run, open_doc)
+        history_rebuilt(run, since, open_doc["tables"])
         from_the_start_again(run, open_doc)
     reached = _streaming(run, taken)
-    document.patch(run, resumed_at=now_iso(), history_differences={})
+    document.patch(run, resumed_at=now_iso(), history_differences={}, history_since=None)
     return {"connector": name, "state": "RUNNING", "history_rebuilt": rebuild, "offset": reached}
 
 
@@ -230,17 +231,29 @@ def _streaming(run: Run, taken: Watermark) -> dict[str, Any]:
     return wait_past(run, taken, RUNNING_SECONDS).to_value()
 
 
-def _history_rebuilt(run: Run, open_doc: Facts) -> None:
-    """Wait until the connector's schema history says of every table what the source says."""
-    definitions = captured(run, open_doc["tables"])
+def newest_history(run: Run) -> int:
+    """When the connector last wrote its schema history from a snapshot, in epoch milliseconds; 0: never."""
+    return newest_snapshot_ms(run.clients.transport.history_records(history_topic(run))) or 0
+
+
+def _doubted_since(run: Run, open_doc: Facts) -> int:
+    """The newest snapshot in the history before this recovery began to rebuild it; the first answer stands."""
+    if open_doc.get("history_since") is None:
+        return int(document.patch(run, history_since=newest_history(run))["history_since"])
+    return int(open_doc["history_since"])
+
+
+def history_rebuilt(run: Run, since: int, tables: list[str], task: str = "resume_connector") -> None:
+    """Wait until the schema history was written anew after `since`, and says of every table what the source says."""
+    definitions = captured(run, tables)
     topic = history_topic(run)
 
     def probe() -> bool | None:
-        not_failed(run)
+        not_failed(run, task)
         history = run.clients.transport.newest_schema_history(topic)
         stale = [t for t, d in definitions.items() if t not in history or compare_history(d, history[t])]
-        if not stale:
+        if not stale and newest_history(run) > since:
             return True
-        raise NotYet(f"stale: {', '.join(stale)}")
+        raise NotYet(f"stale: {', '.join(stale) or 'no newer definitions yet'}")
 
     poll_until(probe, timeout=RUNNING_SECONDS, interval=1.0, what="the connector to rebuild its schema history")

@@ -29,7 +29,7 @@ from airflow_cdc.core.errors import (
 )
 from airflow_cdc.core.evidence import shorten
 from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.history import compare_history, fold_history, newest_snapshot_ms
+from airflow_cdc.core.history import compare_history, fold_history
 from airflow_cdc.core.offset import MySqlOffset
 from airflow_cdc.core.poll import NotYet, poll_until
 from airflow_cdc.core.position import BinlogPosition
@@ -82,18 +82,15 @@ def go_on(run: Run) -> Facts:
     if not document.recovery(run).get("offset_written_at"):
         _write_return(run)
     _point_back(run)
-    run.clients.connector.resume(run.pipeline.connector.name)
-    run.clients.connector.wait_running(run.pipeline.connector.name, timeout=connector.RUNNING_SECONDS)
-    if document.recovery(run).get("history_doubted"):
-        _rebuild_history(run)
+    _start(run)
     reached = connector.wait_past(run, run.clients.source.position(), connector.RUNNING_SECONDS)
     return {**_close(run), "offset": reached.to_value()}
 
 
 def put_back(run: Run) -> None:
     """Undo an open detour, before another strategy takes its place: stopped, the address and the first offset back."""
-    open_doc = document.recovery(run)
     run.clients.connector.stop(run.pipeline.connector.name, timeout=connector.STOP_SECONDS)
+    open_doc = document.patch(run, history_doubted=_history_grew(run))
     _point_back(run)
     connector.restore(run)
     before = open_doc.get("offset_before")
@@ -122,7 +119,8 @@ def _set_out(run: Run) -> None:
     _conn_id, replica = _replica(run)
     theirs = executed_now(replica)  # first: what the source executes in between is not the replica's own
     own = own_transactions(theirs, executed_now(run.clients.source))
-    document.patch(run, read=None, own=str(own), history_before=_history_size(run))
+    noted = document.recovery(run).get("history_before")  # the first counts: a second round adds to the same doubt
+    document.patch(run, read=None, own=str(own), history_before=_history_size(run) if noted is None else noted)
     _write_set(run, partition, first_place(replica), start_there(_read_set(run), own))
     connector.change(run, {connector.HEARTBEAT: connector.heartbeat(run), connector.KEEP_ALIVE: connector.HEARTBEAT_MS})
     _point_at(run, replica)
@@ -218,14 +216,14 @@ def _write_return(run: Run) -> None:
     executed = source.facts().gtid_executed or GtidSet()
     back = come_back(read, executed)
     _check_return(run, back, GtidSet.parse((before or {}).get("gtids") or ""))
-    doubted = bool(read - back) and _history_size(run) != document.recovery(run).get("history_before")
+    doubted = bool(read - back) and _history_grew(run)
     value = _write_set(run, partition, place_of(source, back), back)
     document.patch(
         run,
         offset_after=value,
         offset_written_at=now_iso(),
         left_out=str(read - back),
-        history_doubted=doubted,
+        history_since=connector.newest_history(run) if doubted else None,
     )
 
 
@@ -261,6 +259,20 @@ def _write_set(run: Run, partition: dict[str, Any], place: BinlogPosition, gtids
     value = MySqlOffset(place.file, place.pos, gtids, now.ts_sec if now else None).to_value()
     write(run, partition, stored, value)
     return value
+
+
+def _start(run: Run) -> None:
+    """Start the connector at the source; with a schema history that is in doubt only after it was written anew."""
+    name, since = run.pipeline.connector.name, document.recovery(run).get("history_since")
+    if since is not None:
+        _doubt_history(run)
+    run.clients.connector.resume(name)
+    run.clients.connector.wait_running(name, timeout=connector.RUNNING_SECONDS)
+    if since is not None:
+        connector.history_rebuilt(run, since, list(run.pipeline.source.tables), "return_connector")
+        # the mode goes back, and what was sent meanwhile is sent again with the new definitions
+        connector.from_the_start_again(run, document.recovery(run))
+        document.patch(run, history_since=None)
 
 
 def _close(run: Run) -> Facts:
@@ -327,36 +339,28 @@ def _put(run: Run, before: dict[str, str], after: dict[str, str]) -> None:
 # ---- the schema history ------------------------------------------------------------------------
 
 
+def _history_grew(run: Run) -> bool:
+    return document.recovery(run).get("history_before") not in (None, _history_size(run))
+
+
 def _history_size(run: Run) -> int:
     topic = settings(run).history_topic
     state = run.clients.transport.topic_states([topic]).get(topic) if topic else None
     return sum(end for _begin, end in state.partitions.values()) if state else 0
 
 
-def _rebuild_history(run: Run) -> None:
-    """Write the schema history anew, once, from the source as it is.
+def _doubt_history(run: Run) -> None:
+    """Let the next start write the schema history anew, from the source as it is. The connector is stopped.
 
     Definitions that the connector noted while transactions of the replica's own were in its offset carry those GTIDs.
     At the source they are not at or before any offset, so a restart would pass them over and decode with older ones.
     """
-    topic, prefix = connector.history_topic(run), settings(run).prefix
-    records = run.clients.transport.history_records(topic)
-    newest, before = fold_history(records, prefix), newest_snapshot_ms(records) or 0
-    definitions = captured(run)
-    if stale := [name for name, made in definitions.items() if compare_history(made, newest.get(name))]:
+    records = run.clients.transport.history_records(connector.history_topic(run))
+    newest = fold_history(records, settings(run).prefix)
+    if stale := [name for name, made in captured(run).items() if compare_history(made, newest.get(name))]:
         raise SchemaError(
-            f"{', '.join(stale)} changed at the source and the connector has not read that yet",
+            f"{', '.join(stale)} changed at the source behind what the connector has read",
             where=run.where,
-            todo="Clear the task return_connector.",
+            todo="Trigger cdc_recovery with the strategy full_snapshot: it takes the detour's place.",
         )
     connector.change(run, {connector.SNAPSHOT_MODE: "recovery"})
-
-    def rebuilt() -> bool:
-        connector.not_failed(run, "return_connector")
-        if (newest_snapshot_ms(run.clients.transport.history_records(topic)) or 0) > before:
-            return True
-        raise NotYet("no newer definitions yet")
-
-    poll_until(rebuilt, timeout=connector.RUNNING_SECONDS, interval=1.0, what="the connector to rebuild its history")
-    connector.from_the_start_again(run, document.recovery(run))
-    document.patch(run, history_doubted=False)

@@ -74,7 +74,15 @@ def _superseded(state: dict[str, Any], decision: Mapping[str, Any]) -> dict[str,
     found = state["recovery"]
     if found["strategy"] not in POSITION_ONLY:
         return None
-    kept = ("run_id", "opened_at", "pipeline_hash", "taken_over_from", "offset_partition", "offset_before")
+    kept = (
+        "run_id",
+        "opened_at",
+        "pipeline_hash",
+        "taken_over_from",
+        "offset_partition",
+        "offset_before",
+        "history_doubted",
+    )
     epoch = state["epoch"] + 1
     opened = {
         **{key: found[key] for key in kept if key in found},

@@ -17,7 +17,6 @@ from airflow_cdc.core.types import sink_type
 from airflow_cdc.flows.checks import conclude
 from airflow_cdc.flows.run import Facts, Run
 from airflow_cdc.spark_apps.functions import register_functions
-from airflow_cdc.spark_apps.merge import append_nothing
 from airflow_cdc.spark_apps.repair import repair
 from airflow_cdc.systems.clients import Clients
 from airflow_cdc.systems.control import Control
@@ -169,17 +168,18 @@ class Pair:
         plain = [body.get("payload", body) for body in bodies]
         return [(body["op"], _row(body["before"]), _row(body["after"])) for body in plain]
 
-    def sink(self, spark: SparkSession) -> None:
+    def sink(self) -> None:
         """The sink table, empty and stamped: all of the topic is to be applied."""
-        register_functions(spark)
         with closing(self._client().connect()) as connection:
             made = read_table_defs(connection, [self.table])[self.table]
         lake = Lake("lake", self.lake)
         lake.ensure_table(self.name, "t", [(c.name, sink_type(c)) for c in made.mirrored])
-        append_nothing(spark, f"`lake`.`{self.name}`.`t`", Stamp(0).to_summary())
+        table = lake.table(self.name, "t")
+        table.append(table.schema().as_arrow().empty_table(), snapshot_properties=Stamp(0).to_summary())
 
     def compared(self, spark: SparkSession, run: Run) -> Facts:
         """What the tasks `compare` and `verdict` of the run do. Raises VerificationError unless all rows are equal."""
+        register_functions(spark)
         repair(self.run(run.run_id, dry_run=True), spark)
         return conclude(run)
 

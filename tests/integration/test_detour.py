@@ -144,7 +144,7 @@ def at_source(pair: Pair) -> dict[int, str]:
 
 def test_inv_27_the_run_ends_with_a_comparison_of_all_rows(pair: Pair, spark: SparkSession) -> None:
     """And it is not a mere formality: a row that only the replica had, and that came with the log, is named."""
-    pair.sink(spark)
+    pair.sink()
     gap(pair)
     run = opened(pair)
     detour(run)

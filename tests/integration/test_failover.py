@@ -94,7 +94,7 @@ def found(pair: Pair) -> Diagnosis:
 def test_a_promoted_replica_that_holds_it_all_is_gone_on_with(moved: tuple[Pair, Proxy], spark: SparkSession) -> None:
     """Nothing is read anew, every change of before and after the failover is sent once, and the new server is known."""
     pair, proxy = moved
-    pair.sink(spark)
+    pair.sink()
     pair.source.execute(f"UPDATE {pair.table} SET v = 'second' WHERE id = 1")
     pair.wait_read(pair.source)
     follows(pair.replica, pair.source)
