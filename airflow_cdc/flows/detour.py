@@ -119,9 +119,12 @@ def _set_out(run: Run) -> None:
     _conn_id, replica = _replica(run)
     theirs = executed_now(replica)  # first: what the source executes in between is not the replica's own
     own = own_transactions(theirs, executed_now(run.clients.source))
+    skipped = _own(run)  # of all rounds: what may not have been sent is sent again rather than never
+    start = start_there(_read_set(run), own, skipped)
     noted = document.recovery(run).get("history_before")  # the first counts: a second round adds to the same doubt
-    document.patch(run, read=None, own=str(own), history_before=_history_size(run) if noted is None else noted)
-    _write_set(run, partition, first_place(replica), start_there(_read_set(run), own))
+    size = _history_size(run) if noted is None else noted
+    document.patch(run, read=None, own=str(own | skipped), history_before=size)
+    _write_set(run, partition, first_place(replica), start)
     connector.change(run, {connector.HEARTBEAT: connector.heartbeat(run), connector.KEEP_ALIVE: connector.HEARTBEAT_MS})
     _point_at(run, replica)
     run.clients.connector.resume(name)
@@ -214,7 +217,7 @@ def _write_return(run: Run) -> None:
     partition, before = backup(run, document.recovery(run))
     read, source = _read_so_far(run), run.clients.source
     executed = source.facts().gtid_executed or GtidSet()
-    back = come_back(read, executed)
+    back = come_back(read, executed, _own(run))
     _check_return(run, back, GtidSet.parse((before or {}).get("gtids") or ""))
     doubted = bool(read - back) and _history_grew(run)
     value = _write_set(run, partition, place_of(source, back), back)
@@ -225,6 +228,11 @@ def _write_return(run: Run) -> None:
         left_out=str(read - back),
         history_since=connector.newest_history(run) if doubted else None,
     )
+
+
+def _own(run: Run) -> GtidSet:
+    """Transactions of the replica's own that counted as read when this detour set out, in any of its rounds."""
+    return GtidSet.parse(document.recovery(run).get("own") or "")
 
 
 def _read_so_far(run: Run) -> GtidSet:

@@ -291,7 +291,9 @@ def test_killed_at_any_point_and_run_again_it_loses_nothing(pair: Pair, monkeypa
 
 
 def test_a_snapshot_in_place_of_a_detour_puts_the_connector_back_first(pair: Pair) -> None:
-    gap(pair)
+    """And knows that definitions were noted beside the replica's own transactions: the history is written anew."""
+    pair.replica.execute(f"INSERT INTO {pair.table} VALUES (99, 'its own')")
+    gap_of_ddl(pair)
     run = opened(pair)
     before = pair.offset()
     epoch = run.clients.control.facts().epoch
@@ -301,6 +303,7 @@ def test_a_snapshot_in_place_of_a_detour_puts_the_connector_back_first(pair: Pai
     open_recovery(other, decide(other, "full_snapshot"))
     found = other.clients.control.facts()
     assert (found.epoch, found.recovery["strategy"], found.recovery["epoch"]) == (epoch + 1, "full_snapshot", epoch + 1)
+    assert found.recovery["history_doubted"]
     assert other.clients.connector.raw_config(pair.name) == {"name": pair.name, **pair.config}
     assert MySqlOffset.from_value(pair.offset()) == MySqlOffset.from_value(before)
     open_recovery(other, decide(other, "full_snapshot"))

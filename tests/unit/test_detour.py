@@ -139,6 +139,23 @@ def test_inv_27_nothing_of_the_replicas_own_comes_back(
     assert gtid_set(OTHER, own).issubset(there)  # so that none of them is sent
     assert come_back(theirs, executed) == executed
     assert come_back(there, executed) == gtid_set(UUID, stored)
+    assert come_back(theirs, executed, gtid_set(OTHER, own)) == executed
+
+
+@given(intervals, intervals, intervals)
+def test_what_was_not_sent_does_not_count_as_read_once_the_source_has_it(
+    stored: list[tuple[int, int]], own: list[tuple[int, int]], arrived: list[tuple[int, int]]
+) -> None:
+    """Two servers that replicate each other: some of the replica's own transactions reach the source during the detour."""
+    had, only_there = gtid_set(UUID, stored), gtid_set(OTHER, own)
+    executed = had | gtid_set(OTHER, arrived)
+    back = come_back(start_there(had, only_there), executed, only_there)
+    assert back.isdisjoint(only_there)  # so the source sends it
+    assert had.issubset(back)
+    left = own_transactions(had | only_there, executed)
+    again = start_there(start_there(had, only_there), left, only_there)
+    assert again.isdisjoint(only_there - left)  # or the replica does, in a second round
+    assert left.issubset(again)
 
 
 # ---- the connector's configuration --------------------------------------------------------------
