@@ -92,6 +92,7 @@ class _Source(_Strict):
     kind: Literal["mysql"]
     conn_id: Text
     tables: Annotated[list[TableName], Field(min_length=1)]
+    replicas: list[Text] = []
 
 
 class _Connector(_Strict):
@@ -255,8 +256,18 @@ def _pipeline(name: str, raw: object, where: str) -> Pipeline:
         faults = error.errors(include_url=False)
         raise _fault(faults[0], len(faults) - 1, at) from None
     pipeline = Pipeline.from_json({"name": name, **model.model_dump()})
+    _check_replicas(pipeline, at)
     _check_backfill(pipeline, at)
     return pipeline
+
+
+def _check_replicas(pipeline: Pipeline, at: str) -> None:
+    if pipeline.source.conn_id in pipeline.source.replicas:
+        raise ConfigError(
+            "source.replicas names the source itself",
+            where=f"{at}, key source.replicas",
+            todo="Name connections of its replicas, or leave the key out.",
+        )
 
 
 def _check_backfill(pipeline: Pipeline, at: str) -> None:
@@ -337,6 +348,7 @@ def _check_connections(pipelines: Mapping[str, Pipeline], where: str, exists: Ca
     for name, pipeline in pipelines.items():
         named = {
             "source.conn_id": pipeline.source.conn_id,
+            **{f"source.replicas.{n}": conn_id for n, conn_id in enumerate(pipeline.source.replicas)},
             "connector.conn_id": pipeline.connector.conn_id,
             "transport.conn_id": pipeline.transport.conn_id,
             "sink.catalog": pipeline.sink.catalog,

@@ -16,8 +16,10 @@ from airflow_cdc.flows.decide import AUTO
 from airflow_cdc.names import RECOVERY_DAG_ID, apply_dag_id
 from airflow_cdc.operators.approval import ApproveRecoveryOperator
 from airflow_cdc.operators.connector import (
+    DetourConnectorOperator,
     RestartConnectorOperator,
     ResumeConnectorOperator,
+    ReturnConnectorOperator,
     StopConnectorOperator,
 )
 from airflow_cdc.operators.diagnose import CdcDiagnoseOperator
@@ -25,6 +27,7 @@ from airflow_cdc.operators.hold import HoldBinlogOperator, ReleaseHold
 from airflow_cdc.operators.offset import ResetOffsetOperator
 from airflow_cdc.operators.open import OpenRecoveryOperator
 from airflow_cdc.operators.publish import PublishOperator
+from airflow_cdc.operators.repair import COMPARE_TASK, CompareTablesOperator, ConcludeOperator
 from airflow_cdc.operators.report import CloseRecoveryOperator, ReportOperator
 from airflow_cdc.operators.spark import ApplyChangesOperator, CdcSparkOperator
 from airflow_cdc.operators.watch import WatchPipelineOperator, alias_of
@@ -123,9 +126,16 @@ def recovery_dag() -> DAG:
         verify = CdcSparkOperator(task_id="verify", app="verify")
         publish = PublishOperator(task_id="publish")
         close = CloseRecoveryOperator(task_id="close")
+        detour = DetourConnectorOperator(task_id="detour_connector")
+        back = ReturnConnectorOperator(task_id="return_connector", trigger_rule="none_failed")
+        compare = CompareTablesOperator(task_id=COMPARE_TASK)
+        verdict = ConcludeOperator(task_id="verdict")
         report = ReportOperator(task_id="report").as_teardown(on_failure_fail_dagrun=False)
         chain(diagnose, approve, [restart, opened])
-        chain(opened, stop, [hold, watermark])
+        chain(opened, [stop, detour])
+        chain(opened, back)  # so that a run without a recovery skips it, too
+        chain(detour, back, compare, verdict, report)
+        chain(stop, [hold, watermark])
         chain(watermark, recover, offset, resume, publish)
         chain(recover, verify, publish, close, report)
         chain(resume, release)

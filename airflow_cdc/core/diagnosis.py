@@ -129,7 +129,7 @@ PROBLEMS: tuple[Problem, ...] = (
         10,
         "A recovery was begun and is not finished: its tables are not all published.",
         sink.recovery_open,
-        ("finish",),
+        ("finish", "replica_detour", "translate_gtid"),
     ),
     Problem("UNKNOWN", 20, "Something that decides could not be read, so nothing is concluded.", sink.unread, ()),
     Problem(
@@ -271,6 +271,13 @@ PROBLEMS: tuple[Problem, ...] = (
         "The source's log does not hold whole rows.",
         source.rows_misconfigured,
         (),
+    ),
+    Problem(
+        "SOURCE_FAILED_OVER",
+        49,
+        "Another server took over; it holds all that was read and still has all that was not.",
+        source.failed_over,
+        ("translate_gtid", "full_snapshot"),
     ),
     Problem(
         "DUPLICATE_SERVER_ID",

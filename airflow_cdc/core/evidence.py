@@ -10,6 +10,7 @@ from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.gtid import GtidSet
 from airflow_cdc.core.observation import (
     ConnectorFacts,
+    ControlFacts,
     Observation,
     SinkFacts,
     SinkTableFacts,
@@ -100,19 +101,27 @@ def executed(source: SourceFacts) -> GtidSet:
 
 
 def known_servers(obs: Observation) -> frozenset[str]:
-    """server_uuids that the sink's tables were last read from."""
+    """server_uuids that the sink's tables were last read from, and those that the connector was led to since."""
     stamps = [facts.stamp for facts in (tables_of(obs) or {}).values() if facts.stamp]
     marks = [stamp.watermark for stamp in stamps if stamp.watermark]
-    return frozenset(str(mark["server_uuid"]) for mark in marks if mark.get("server_uuid"))
+    led_to = obs.control.servers if isinstance(obs.control, ControlFacts) else ()
+    return frozenset([*(str(mark["server_uuid"]) for mark in marks if mark.get("server_uuid")), *led_to])
 
 
 def same_address(obs: Observation) -> bool:
     """Whether connector and diagnosis connect to the same host and port: then both see the same server."""
-    source, connector = source_of(obs), connector_of(obs)
-    if source is None or connector is None or not source.address:
+    source, address = source_of(obs), connector_address(obs)
+    if source is None or not address or not source.address:
         return False
-    host, port = connector.config.get("database.hostname", ""), connector.config.get("database.port", "3306")
-    return _host(f"{host}:{port}") == _host(source.address)
+    return _host(address) == _host(source.address)
+
+
+def connector_address(obs: Observation) -> str:
+    """host:port that the connector is set to; "" if it is not known."""
+    connector = connector_of(obs)
+    if connector is None:
+        return ""
+    return f"{connector.config.get('database.hostname', '')}:{connector.config.get('database.port', '3306')}"
 
 
 def _host(address: str) -> str:

@@ -90,6 +90,7 @@ class SourceFacts:
         retention: None where it cannot be read.
         cascades: foreign keys of captured tables whose changes this server does not log, "child (parent)".
         missing_privileges: what the user lacks and a recovery needs, "PRIVILEGE on what".
+        replicas_seen: servers that replicate from it now, as it lists them; no way to log in there is known from that.
     """
 
     server_uuid: str
@@ -110,15 +111,45 @@ class SourceFacts:
     retention: Retention | None = None
     cascades: tuple[str, ...] = ()
     missing_privileges: tuple[str, ...] = ()
+    replicas_seen: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("binlog_files", "cascades", "missing_privileges"):
+        for name in ("binlog_files", "cascades", "missing_privileges", "replicas_seen"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
     @property
     def newest_file(self) -> str:
         """The file that is written to; "" without a log."""
         return self.binlog_files[-1].name if self.binlog_files else ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaFacts:
+    """A replica of the source that the registry names, as a place where a connector could read for a while.
+
+    Attributes:
+        conn_id: its Airflow connection; `address` is that connection's host:port.
+        sources: server_uuids that it replicates from, one per channel; () if it replicates from nobody.
+        log_updates: whether it logs what it replicates.
+        filters: what makes it log a GTID without its rows, or rows without logging them, in the server's own words.
+    """
+
+    conn_id: str
+    server_uuid: str
+    address: str
+    gtid_mode: str
+    gtid_executed: GtidSet
+    gtid_purged: GtidSet
+    log_bin: bool
+    log_updates: bool
+    binlog_format: str
+    row_image: str
+    sources: tuple[str, ...] = ()
+    filters: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sources", tuple(self.sources))
+        object.__setattr__(self, "filters", tuple(self.filters))
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +276,7 @@ class ControlFacts:
     Attributes:
         closed_at: when the last recovery was closed, ISO time; "" if none was.
         read_seconds: how long the last recovery read the source; None if not known.
+        servers: server_uuids that the connector was brought to without a new reading: after a failover, or back from a replica.
     """
 
     epoch: int
@@ -252,6 +284,10 @@ class ControlFacts:
     lease: Mapping[str, Any] | None = None
     closed_at: str = ""
     read_seconds: float | None = None
+    servers: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "servers", tuple(self.servers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +296,8 @@ class Observation:
 
     Read the connector before the source: its offset is then never ahead of the server facts merely
     because a transaction was committed between the two reads. Read `schema` between the two: a definition
-    is then of a moment that the server's position covers.
+    is then of a moment that the server's position covers. `replicas` (connection → facts) are read only where the
+    source has purged what the connector needs; one that could not be read is no reason to conclude nothing.
     """
 
     pipeline: Pipeline
@@ -271,6 +308,7 @@ class Observation:
     sink: SinkFacts | Unknown
     control: ControlFacts | Unknown
     schema: SchemaFacts | Unknown = field(default=SchemaFacts())
+    replicas: Mapping[str, ReplicaFacts | Unknown] = field(default_factory=dict)
 
     @property
     def unknowns(self) -> dict[str, str]:

@@ -55,14 +55,16 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class SourceSpec:
-    """The server read from, and its captured tables ("schema.table")."""
+    """The server read from, its captured tables ("schema.table"), and connections of its replicas."""
 
     kind: str
     conn_id: str
     tables: tuple[str, ...]
+    replicas: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tables", tuple(self.tables))
+        object.__setattr__(self, "replicas", tuple(self.replicas))
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +196,7 @@ class Pipeline:
         """Plain JSON: durations as seconds, limits as text."""
         value = asdict(self)
         value["source"]["tables"] = list(self.source.tables)
+        value["source"]["replicas"] = list(self.source.replicas)
         value["policy"]["max_deletes"] = str(self.policy.max_deletes)
         value["policy"]["notify"] = list(self.policy.notify)
         value["backfill"] = [asdict(spec) for spec in self.backfill]

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from airflow_cdc.core.evidence import (
     Evidence,
     both,
+    connector_address,
     connector_of,
     evidence,
     executed,
@@ -79,7 +80,15 @@ def gtid_purged(obs: Observation) -> Evidence | None:
     if purged is None or not stored.issubset(executed(source)):
         return None
     missing = purged - stored
-    return None if missing.is_empty else gtid_evidence(obs, source, stored, purged=purged, missing=missing)
+    if missing.is_empty:
+        return None
+    shown = gtid_evidence(obs, source, stored, purged=purged, missing=missing)
+    return {**shown, **evidence(obs, server(source), _replicas_seen(source))}
+
+
+def _replicas_seen(source: SourceFacts) -> dict[str, object]:
+    """Replicas that the server itself lists: they may still have the log; whoever has a login there can name them."""
+    return {f"replica {n}": text for n, text in enumerate(source.replicas_seen, 1)}
 
 
 def binlog_purged(obs: Observation) -> Evidence | None:
@@ -166,6 +175,27 @@ def streams_elsewhere(obs: Observation) -> Evidence | None:
         return _unseen(obs, source, offset)
     reached = offset.position.comparable(source.current) and offset.position <= source.current
     return None if reached and not _past_end(source, offset) else file_evidence(obs, source, offset)
+
+
+def failed_over(obs: Observation) -> Evidence | None:
+    """A server that this pipeline was never read from answers, and the connector has failed.
+
+    Whether that server holds all that was read, and kept all that was not, the rows before this one have found.
+    """
+    found, connector = both(obs), connector_of(obs)
+    if found is None or connector is None or not found[1].gtids:
+        return None
+    source = found[0]
+    known, states = known_servers(obs), {connector.state, *(task.state for task in connector.tasks)}
+    if not known or source.server_uuid in known or "FAILED" not in states:
+        return None
+    shown = {
+        "server_uuid now": source.server_uuid,
+        "server_uuid before": ", ".join(sorted(known)),
+        "source is at": source.address or "not known",
+        "connector reads at": connector_address(obs),
+    }
+    return {**evidence(obs, server(source), shown), **offset_evidence(obs), **state_evidence(obs)}
 
 
 def gtid_mode_mismatch(obs: Observation) -> Evidence | None:

@@ -11,6 +11,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from airflow_cdc.core.detour import (
+    DETOUR,
+    POSITION_ONLY,
+    TRANSLATE,
+    detour_hindrance,
+    failover_hindrance,
+    keyless_hindrance,
+    open_strategy,
+)
 from airflow_cdc.core.diagnosis import Diagnosis
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.core.forecast import snapshot_fits
@@ -116,7 +125,8 @@ def _plan(strategy: Strategy, diagnosis: Diagnosis, policy: Policy, over_limit: 
     lossy = strategy.data_loss != NOTHING
     destructive = strategy.changes and (lossy or bool(over_limit))
     # an open recovery was agreed to when it was opened, and stays open until it is finished
-    asks = strategy.changes and strategy.code != "finish"
+    goes_on = diagnosis.code == "RECOVERY_OPEN" and strategy.code in diagnosis.strategies
+    asks = strategy.changes and not goes_on
     reason = f"{diagnosis.code}: {strategy.when}"
     return Plan(
         strategy=strategy.code,
@@ -185,7 +195,10 @@ def _connector_known(obs: Observation) -> str:
 
 
 def _recovery_is_open(obs: Observation) -> str:
-    return "" if isinstance(obs.control, ControlFacts) and obs.control.recovery else "no recovery is open"
+    found = open_strategy(obs)
+    if found in POSITION_ONLY:
+        return f"the open recovery is a {found}, which moves the position only"
+    return "" if found else "no recovery is open"
 
 
 def _source_logs_rows(obs: Observation) -> str:
@@ -229,6 +242,8 @@ _SNAPSHOT_STEPS = (
     "report",
 )
 
+_BACK_STEPS = ("return_connector", "compare", "verdict", "report")
+
 STRATEGIES: Mapping[str, Strategy] = {
     row.code: row
     for row in (
@@ -248,18 +263,18 @@ STRATEGIES: Mapping[str, Strategy] = {
             (_by_hand("it needs diff_repair to mend what the cut file lost"),),
         ),
         Strategy(
-            "translate_gtid",
+            TRANSLATE,
             "The server that took over holds every transaction of the stored set.",
             NOTHING,
-            (),
-            (_by_hand("a set that is not contained has no place to go on from"),),
+            ("open_recovery", *_BACK_STEPS),
+            (failover_hindrance, keyless_hindrance, _all_known, _source_logs_rows),
         ),
         Strategy(
-            "replica_detour",
+            DETOUR,
             "A replica still has every transaction that the source purged; the connector reads there and comes back.",
             NOTHING,
-            (),
-            (_by_hand("pipelines.yaml names no replica to read from"),),
+            ("open_recovery", "detour_connector", *_BACK_STEPS),
+            (detour_hindrance, keyless_hindrance, _all_known, _source_logs_rows),
         ),
         Strategy(
             "skip",
@@ -295,11 +310,12 @@ STRATEGIES: Mapping[str, Strategy] = {
 # What a person may ask for by name although the planner would not choose it.
 ON_REQUEST: Mapping[str, tuple[str, ...]] = {
     "RECOVERY_OPEN": ("full_snapshot",),
+    "SOURCE_FAILED_OVER": ("restart", "full_snapshot", "diff_repair"),
     "HEALTHY": ("full_snapshot", "diff_repair"),
-    "CONNECTOR_FAILED_TRANSIENT": ("full_snapshot", "diff_repair"),
-    "CONNECTOR_FAILED": ("restart", "full_snapshot", "diff_repair"),
+    "CONNECTOR_FAILED_TRANSIENT": ("full_snapshot", "diff_repair", "translate_gtid"),
+    "CONNECTOR_FAILED": ("restart", "full_snapshot", "diff_repair", "translate_gtid"),
     "CONNECTOR_LOOPING": ("restart", "full_snapshot", "diff_repair"),
-    "CONNECTOR_STOPPED": ("restart", "full_snapshot", "diff_repair"),
+    "CONNECTOR_STOPPED": ("restart", "full_snapshot", "diff_repair", "translate_gtid"),
     "DUPLICATE_SERVER_ID": ("restart",),
     "OFFSET_AMBIGUOUS": ("full_snapshot",),
     "GTID_MODE_MISMATCH": ("full_snapshot",),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from airflow_cdc.core.detour import POSITION_ONLY
 from airflow_cdc.core.errors import VerificationError
 from airflow_cdc.core.report import RecoveryReport
 from airflow_cdc.core.stored import RunSummary
@@ -72,9 +73,9 @@ def assemble(run: Run) -> RecoveryReport:
     state = run.clients.control.state()
     ledger, open_now = state["ledger"].get(run.run_id, {}), state["recovery"] or {}
     mine = open_now if open_now.get("run_id") == run.run_id else {}
-    made = RecoveryReport.assemble(
-        run.pipeline.name, run.run_id, ledger.get("decision") or {}, ledger.get("document") or mine, steps_of(ledger)
-    )
+    recovered = _compared(ledger.get("document") or mine, ledger.get("check") or {})
+    decision = ledger.get("decision") or {}
+    made = RecoveryReport.assemble(run.pipeline.name, run.run_id, decision, recovered, steps_of(ledger))
     told = _failed(ledger) or ledger.get(REJECTED)
     return replace(made, reason=told) if told else made
 
@@ -83,6 +84,13 @@ def _failed(ledger: Mapping[str, Any]) -> str:
     """What the steps that failed said; a step that was cleared and then done is no longer among them."""
     steps = [(key[5:], entry) for key, entry in ledger.items() if key.startswith("step:")]
     return "; ".join(f"{name}: {e.get('error', 'ended abruptly')}" for name, e in steps if e.get("state") == "failed")
+
+
+def _compared(recovered: Mapping[str, Any], check: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The recovery as its report has it: one that moved the position only has what was compared after it, on main."""
+    if recovered.get("strategy") not in POSITION_ONLY:
+        return recovered
+    return {**recovered, "verified": check, "published": dict.fromkeys(check)}
 
 
 def steps_of(ledger: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from airflow_cdc.core.errors import ConnectorError
-from airflow_cdc.core.history import compare_history
+from airflow_cdc.core.history import compare_history, newest_snapshot_ms
 from airflow_cdc.core.offset import MySqlOffset, past
 from airflow_cdc.core.poll import NotYet, poll_until
 from airflow_cdc.core.position import Watermark
@@ -62,14 +62,15 @@ def resume(run: Run) -> Facts:
 
 def _resumed(run: Run, open_doc: Facts, taken: Watermark) -> Facts:
     name, rebuild = run.pipeline.connector.name, bool(open_doc.get("history_differences"))
-    change(run, {HEARTBEAT: _heartbeat(run), KEEP_ALIVE: HEARTBEAT_MS, SNAPSHOT_MODE: "recovery" if rebuild else None})
+    since = _doubted_since(run, open_doc) if rebuild else 0
+    change(run, {HEARTBEAT: heartbeat(run), KEEP_ALIVE: HEARTBEAT_MS, SNAPSHOT_MODE: "recovery" if rebuild else None})
     run.clients.connector.resume(name)
     run.clients.connector.wait_running(name, timeout=RUNNING_SECONDS)
     if rebuild:
-        _history_rebuilt(run, open_doc)
-        _from_the_start_again(run, open_doc)
+        history_rebuilt(run, since, open_doc["tables"])
+        from_the_start_again(run, open_doc)
     reached = _streaming(run, taken)
-    document.patch(run, resumed_at=now_iso(), history_differences={})
+    document.patch(run, resumed_at=now_iso(), history_differences={}, history_since=None)
     return {"connector": name, "state": "RUNNING", "history_rebuilt": rebuild, "offset": reached}
 
 
@@ -147,8 +148,13 @@ def restore(run: Run, keys: tuple[str, ...] = RECOVERY_SETTINGS) -> dict[str, An
 
 def committed(run: Run) -> MySqlOffset | None:
     """The offset that the connector has committed, or None while it has none."""
-    value = run.clients.connector.committed_offset(run.pipeline.connector.name, settings(run).prefix)
+    value = stored_value(run)
     return None if value is None else MySqlOffset.from_value(value)
+
+
+def stored_value(run: Run) -> dict[str, Any] | None:
+    """The same, as Connect keeps it."""
+    return run.clients.connector.committed_offset(run.pipeline.connector.name, settings(run).prefix)
 
 
 def wait_past(run: Run, position: Watermark, timeout: float) -> MySqlOffset:
@@ -158,7 +164,7 @@ def wait_past(run: Run, position: Watermark, timeout: float) -> MySqlOffset:
         offset = committed(run)
         if offset is not None and (past(offset, position) or _at_rest(run, offset, position)):
             return offset
-        _not_failed(run)
+        not_failed(run)
         raise NotYet(f"offset {offset and offset.to_value()}")
 
     return poll_until(probe, timeout=timeout, interval=0.3, what=f"the connector to read past {position}")
@@ -181,12 +187,12 @@ def _at_rest(run: Run, offset: MySqlOffset, position: Watermark) -> bool:
     return same and offset.may_be_on(now.server_id) and now.position <= offset.position
 
 
-def _heartbeat(run: Run) -> str | None:
+def heartbeat(run: Run) -> str | None:
     """The heartbeat the recovery sets, or None where the connector has one."""
     return None if settings(run).heartbeat_ms > 0 else HEARTBEAT_MS
 
 
-def _from_the_start_again(run: Run, open_doc: Facts) -> None:
+def from_the_start_again(run: Run, open_doc: Facts) -> None:
     """Put the snapshot mode back, and the offset to W once more, with the connector stopped in between.
 
     A change of the configuration alone restarts a streaming connector wherever it is. Seen on 3.6.1: stopped between
@@ -225,7 +231,7 @@ def settle(run: Run) -> dict[str, Any]:
     return restored
 
 
-def _not_failed(run: Run) -> None:
+def not_failed(run: Run, task: str = "resume_connector") -> None:
     """Raise ConnectorError as soon as the connector or a task has failed, with the cause it gives."""
     name = run.pipeline.connector.name
     status = run.clients.connector.status(name)
@@ -234,7 +240,7 @@ def _not_failed(run: Run) -> None:
         raise ConnectorError(
             f"connector {name} failed after the restart: {root_cause(failed[0].get('trace', ''))[:500]}",
             where=run.where,
-            todo="Mend what the connector says, then clear the task resume_connector.",
+            todo=f"Mend what the connector says, then clear the task {task}.",
         )
 
 
@@ -254,17 +260,29 @@ def _streaming(run: Run, taken: Watermark) -> dict[str, Any]:
     return wait_past(run, taken, RUNNING_SECONDS).to_value()
 
 
-def _history_rebuilt(run: Run, open_doc: Facts) -> None:
-    """Wait until the connector's schema history says of every table what the source says."""
-    definitions = captured(run, open_doc["tables"])
+def newest_history(run: Run) -> int:
+    """When the connector last wrote its schema history from a snapshot, in epoch milliseconds; 0: never."""
+    return newest_snapshot_ms(run.clients.transport.history_records(history_topic(run))) or 0
+
+
+def _doubted_since(run: Run, open_doc: Facts) -> int:
+    """The newest snapshot in the history before this recovery began to rebuild it; the first answer stands."""
+    if open_doc.get("history_since") is None:
+        return int(document.patch(run, history_since=newest_history(run))["history_since"])
+    return int(open_doc["history_since"])
+
+
+def history_rebuilt(run: Run, since: int, tables: list[str], task: str = "resume_connector") -> None:
+    """Wait until the schema history was written anew after `since`, and says of every table what the source says."""
+    definitions = captured(run, tables)
     topic = history_topic(run)
 
     def probe() -> bool | None:
-        _not_failed(run)
+        not_failed(run, task)
         history = run.clients.transport.newest_schema_history(topic)
         stale = [t for t, d in definitions.items() if t not in history or compare_history(d, history[t])]
-        if not stale:
+        if not stale and newest_history(run) > since:
             return True
-        raise NotYet(f"stale: {', '.join(stale)}")
+        raise NotYet(f"stale: {', '.join(stale) or 'no newer definitions yet'}")
 
     poll_until(probe, timeout=RUNNING_SECONDS, interval=1.0, what="the connector to rebuild its schema history")

@@ -11,9 +11,11 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from airflow_cdc.core.detour import standing_faults
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.flows.captured import captured, settings, topic_names
 from airflow_cdc.flows.run import Run
+from airflow_cdc.systems.mysql_replica import read_replica
 from airflow_cdc.systems.mysql_schema import read_table_defs
 
 JAVA_FLOOR = 17
@@ -120,6 +122,19 @@ def check_source(run: Run) -> Iterator[Check]:
         yield Check(subject, "privileges", "ok", "all that a recovery needs")
 
 
+def check_replicas(run: Run) -> Iterator[Check]:
+    """Whether the named replicas could stand in for the source on the night when it has purged too much."""
+    for conn_id, replica in run.clients.replicas.items():
+        try:
+            found = standing_faults(read_replica(replica, conn_id))
+        except CdcError as error:
+            yield Check(run.pipeline.name, f"replica {conn_id}", "unknown", str(error), error.todo)
+            continue
+        told = "; ".join(found) or "could stand in for the source"
+        todo = "Mend it, or take it out of source.replicas: no detour leads there as it is." if found else ""
+        yield Check(run.pipeline.name, f"replica {conn_id}", "warn" if found else "ok", told, todo)
+
+
 def _keyless(run: Run) -> list[str]:
     """The tables without a key, as far as they can be seen at all."""
     with closing(run.clients.source.connect()) as connection:
@@ -192,4 +207,4 @@ def _sink(run: Run) -> Iterator[Check]:
     )
 
 
-_PARTS = (check_source, _tables, _connector, _years, _transport, _sink)
+_PARTS = (check_source, check_replicas, _tables, _connector, _years, _transport, _sink)

@@ -13,6 +13,9 @@ resume from stands here (INV 1, 3). Fields, in the order in which the steps writ
 | stages | recover (Spark) | table → {label, rows, snapshot_id} once its last chunk is committed |
 | offset_partition, offset_before, offset_after, offset_written_at | offset | before = the FIRST backup |
 | history_differences | offset | table → what the connector's schema history says differently |
+| history_since | connector, detour | epoch ms of the newest snapshot in that history before it is rebuilt |
+| history_doubted | detour | true: definitions were noted beside transactions of a replica's own |
+| replica, own, read, left_out, history_before | detour | the replica's connection; sets of GTIDs: its own, what was read there, what stayed out of the offset; the history's size |
 | config_changed | connector | setting → value before the recovery (null: was absent) |
 | resumed_at | connector | set when the connector streams past W |
 | verified | verify (Spark) | table → {snapshot_id, verdict, …}: exactly what may be published (INV 4) |
@@ -52,6 +55,6 @@ def watermark(document: Facts, run: Run) -> Watermark:
     return Watermark.from_json(document["watermark"])
 
 
-def patch(run: Run, **fields: Any) -> None:
-    """Write fields of the open recovery by compare-and-set."""
-    run.clients.control.patch_recovery(run.run_id, **fields)
+def patch(run: Run, **fields: Any) -> Facts:
+    """Write fields of the open recovery by compare-and-set; returns the recovery as it stands then."""
+    return dict(run.clients.control.patch_recovery(run.run_id, **fields))

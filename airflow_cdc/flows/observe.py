@@ -16,6 +16,7 @@ from airflow_cdc.core.observation import (
     ConnectorFacts,
     HistoryFacts,
     Observation,
+    ReplicaFacts,
     SchemaFacts,
     SinkFacts,
     SinkTableFacts,
@@ -24,10 +25,11 @@ from airflow_cdc.core.observation import (
     Unknown,
 )
 from airflow_cdc.core.poll import poll_until
-from airflow_cdc.core.problems_source import seems_stuck
+from airflow_cdc.core.problems_source import gtid_purged, seems_stuck
 from airflow_cdc.core.table import TableDef
 from airflow_cdc.flows.captured import settings, topic_names
 from airflow_cdc.flows.run import Run, now_iso
+from airflow_cdc.systems.mysql_replica import read_replica
 from airflow_cdc.systems.mysql_schema import read_table_defs
 
 T = TypeVar("T")
@@ -57,7 +59,7 @@ def observe(run: Run, watch: float = WATCH_SECONDS) -> Observation:
     facts["schema"] = _or_unknown(_schema, run) if asked else Unknown("the connector could not be read")
     unread = Observation(run.pipeline, "", Unknown("not read yet"), **facts)
     facts["source"] = _or_unknown(lambda r: _source(r, unread), run)
-    seen = Observation(pipeline=run.pipeline, taken_at=now_iso(), **facts)
+    seen = _with_replicas(run, Observation(pipeline=run.pipeline, taken_at=now_iso(), **facts))
     return _watched(run, seen, watch) if seems_stuck(seen) else seen
 
 
@@ -71,6 +73,20 @@ def _or_unknown(reader: Callable[[Run], T], run: Run) -> T | Unknown:
 def _source(run: Run, seen: Observation) -> SourceFacts:
     offset = offset_of(seen)
     return run.clients.source.facts_for(run.pipeline.source.tables, offset.position if offset else None)
+
+
+def _with_replicas(run: Run, seen: Observation) -> Observation:
+    """The named replicas too, side by side, where the source has purged what the connector needs: only then they matter."""
+    named = run.clients.replicas
+    if not named or gtid_purged(seen) is None:
+        return seen
+    with ThreadPoolExecutor(len(named)) as pool:
+        read = {conn_id: pool.submit(_replica, run, conn_id) for conn_id in named}
+        return replace(seen, replicas={conn_id: future.result() for conn_id, future in read.items()})
+
+
+def _replica(run: Run, conn_id: str) -> ReplicaFacts | Unknown:
+    return _or_unknown(lambda r: read_replica(r.clients.replicas[conn_id], conn_id), run)
 
 
 def _connector(run: Run) -> ConnectorFacts:

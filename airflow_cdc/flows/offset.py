@@ -32,11 +32,11 @@ def reset_offset(run: Run) -> Facts:
     definitions = _unchanged(run, open_doc)
     run.clients.source.check_same_server(taken)
     still_there(run, taken, then="fence_and_watermark")
-    partition, before = _backup(run, open_doc)
+    partition, before = backup(run, open_doc)
     written = offset_for(taken, int(datetime.fromisoformat(taken.taken_at).timestamp()))
     run.clients.connector.stop(run.pipeline.connector.name, timeout=STOP_SECONDS)
     write(run, partition, before, written)
-    differences = _history(run, definitions)
+    differences = _history(run, definitions) | (_doubts(definitions) if open_doc.get("history_doubted") else {})
     document.patch(run, offset_after=written, offset_written_at=now_iso(), history_differences=differences)
     return {"offset_before": before, "offset_after": written, "history_differences": differences, "kept": False}
 
@@ -76,7 +76,7 @@ def _unchanged(run: Run, open_doc: Facts) -> dict[str, TableDef]:
     return now
 
 
-def _backup(run: Run, open_doc: Facts) -> tuple[dict[str, Any], dict[str, Any] | None]:
+def backup(run: Run, open_doc: Facts) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """The offset's partition and its value before the recovery; the first backup stands for ever."""
     if open_doc.get("offset_partition"):
         return dict(open_doc["offset_partition"]), open_doc.get("offset_before")
@@ -99,6 +99,11 @@ def _history(run: Run, definitions: Mapping[str, TableDef]) -> dict[str, list[st
         elif differences := compare_history(made, history[name]):
             found[name] = list(differences)
     return found
+
+
+def _doubts(definitions: Mapping[str, TableDef]) -> dict[str, list[str]]:
+    """Every table's history, after a detour that was given up: it may hold places that the source will never reach."""
+    return {name: ["it was noted beside transactions of a replica's own"] for name in definitions}
 
 
 def summary(value: Mapping[str, Any] | None) -> str:

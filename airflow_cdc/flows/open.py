@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from airflow_cdc.core.detour import POSITION_ONLY
 from airflow_cdc.core.errors import ConfigError, LeaseHeldError, RecoveryOpenError
 from airflow_cdc.core.poll import NotYet, poll_until
 from airflow_cdc.flows import document
 from airflow_cdc.flows.captured import followed
+from airflow_cdc.flows.detour import put_back
 from airflow_cdc.flows.run import LEASE_SECONDS, Facts, Run, step
 
 APPLY_ENDS_SECONDS = 300.0
@@ -22,8 +24,9 @@ def open_recovery(run: Run, decision: Mapping[str, Any]) -> Facts:
     with its epoch, watermark and backups. Waits for an apply under way; raises LeaseHeldError
     while another live recovery has the pipeline, SchemaError for a table that the connector filters or masks (INV 21).
     """
-    control = run.clients.control
-    followed(run, list(decision["tables"]))
+    control, strategy = run.clients.control, decision["plan"]["strategy"]
+    if strategy not in POSITION_ONLY:
+        followed(run, list(decision["tables"]))
     poll_until(lambda: _leased(run), timeout=APPLY_ENDS_SECONDS, interval=2.0, what="the pipeline's lease to be free")
     _frozen(run, decision)
     try:
@@ -31,11 +34,15 @@ def open_recovery(run: Run, decision: Mapping[str, Any]) -> Facts:
             run.run_id,
             tables=list(decision["tables"]),
             problem=decision["diagnosis"]["code"],
-            strategy=decision["plan"]["strategy"],
+            strategy=strategy,
             pipeline_hash=run.pipeline.hash,
+            raises=strategy not in POSITION_ONLY,
         )
     except RecoveryOpenError:
         control.update(lambda state: _taken_over(state, run.run_id), f"takeover by {run.run_id}")
+    if document.recovery(run)["strategy"] in POSITION_ONLY and strategy not in POSITION_ONLY:
+        put_back(run)
+        control.update(lambda state: _superseded(state, decision), f"{strategy} in place of a detour")
     opened = document.recovery(run)
     return {"epoch": opened["epoch"], "tables": opened["tables"], "taken_over_from": opened.get("taken_over_from")}
 
@@ -59,6 +66,33 @@ def _taken_over(state: dict[str, Any], run_id: str) -> dict[str, Any] | None:
     mine = {**state["ledger"].get(run_id, {}), "epoch": found["epoch"]}
     taken = {**found, "run_id": run_id, "taken_over_from": found["run_id"]}
     return {**state, "recovery": taken, "ledger": {**state["ledger"], run_id: mine}}
+
+
+def _superseded(state: dict[str, Any], decision: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The undone detour as a recovery that reads: a new epoch, and nothing of the detour but its backup of the offset."""
+    found = state["recovery"]
+    if found["strategy"] not in POSITION_ONLY:
+        return None
+    kept = (
+        "run_id",
+        "opened_at",
+        "pipeline_hash",
+        "taken_over_from",
+        "offset_partition",
+        "offset_before",
+        "history_doubted",
+    )
+    epoch = state["epoch"] + 1
+    opened = {
+        **{key: found[key] for key in kept if key in found},
+        "epoch": epoch,
+        "tables": list(decision["tables"]),
+        "problem": decision["diagnosis"]["code"],
+        "strategy": decision["plan"]["strategy"],
+    }
+    run_id = found["run_id"]
+    mine = {**state["ledger"].get(run_id, {}), "epoch": epoch}
+    return {**state, "epoch": epoch, "recovery": opened, "ledger": {**state["ledger"], run_id: mine}}
 
 
 def _frozen(run: Run, decision: Mapping[str, Any]) -> None:

@@ -26,9 +26,11 @@ def resolve_endpoints(pipeline: Pipeline) -> Endpoints:
     connect = _try(KafkaConnectHook(pipeline.connector.conn_id).endpoint, errors)
     kafka = _try(CdcKafkaHook(pipeline.transport.conn_id).endpoint, errors)
     lake = _try(IcebergCatalogHook(pipeline.sink.catalog).endpoint, errors)
-    if mysql is None or connect is None or kafka is None or lake is None:
+    named = {conn_id: _try(CdcMySqlHook(conn_id).endpoint, errors) for conn_id in pipeline.source.replicas}
+    replicas = {conn_id: endpoint for conn_id, endpoint in named.items() if endpoint is not None}
+    if errors or mysql is None or connect is None or kafka is None or lake is None:
         raise _merged(pipeline.name, errors)
-    return Endpoints(mysql, connect, kafka, lake)
+    return Endpoints(mysql, connect, kafka, lake, replicas)
 
 
 async def aresolve_endpoints(pipeline: Pipeline) -> Endpoints:
@@ -38,6 +40,7 @@ async def aresolve_endpoints(pipeline: Pipeline) -> Endpoints:
         await KafkaConnectHook(pipeline.connector.conn_id).aendpoint(),
         await CdcKafkaHook(pipeline.transport.conn_id).aendpoint(),
         await IcebergCatalogHook(pipeline.sink.catalog).aendpoint(),
+        {conn_id: await CdcMySqlHook(conn_id).aendpoint() for conn_id in pipeline.source.replicas},
     )
 
 

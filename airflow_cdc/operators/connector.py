@@ -1,4 +1,4 @@
-"""Stop the connector, start it again from the written offset, or merely restart it."""
+"""Stop the connector, start it from the written offset, lead it to a replica and back, or merely restart it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,29 @@ from typing import Any
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
-from airflow_cdc.flows import connector
+from airflow_cdc.core.detour import DETOUR, POSITION_ONLY
+from airflow_cdc.flows import connector, detour
 from airflow_cdc.flows.run import Facts, Run
-from airflow_cdc.operators.base import DIAGNOSE_TASK, CdcOperator, standing_decision
+from airflow_cdc.operators.base import DIAGNOSE_TASK, CdcOperator, decision_of, standing_decision
 
 RESTART = "restart"
 
 
 class StopConnectorOperator(CdcOperator):
-    """Stop the connector and wait until it is STOPPED with zero tasks; it stays so until its offset is proven."""
+    """Stop the connector and wait until it is STOPPED with zero tasks; it stays so until its offset is proven.
+
+    Skipped, and the snapshot's tasks with it, where the plan moves the position only.
+    """
+
+    def __init__(self, *, decision_task: str = DIAGNOSE_TASK, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.decision_task = decision_task
+
+    def execute(self, context: Context) -> Any:
+        # in a DAG of one's own it may stand without a decision: then it stops
+        if decision_of(context, self.decision_task) and _strategy(context, self.decision_task) in POSITION_ONLY:
+            raise AirflowSkipException("the plan reads no table")
+        return super().execute(context)
 
     def step(self, run: Run) -> Facts:
         return connector.stop(run)
@@ -36,9 +50,49 @@ class RestartConnectorOperator(CdcOperator):
         self.decision_task = decision_task
 
     def execute(self, context: Context) -> Any:
-        if standing_decision(context, self.decision_task)["plan"]["strategy"] != RESTART:
+        if _strategy(context, self.decision_task) != RESTART:
             raise AirflowSkipException("the plan is not a restart")
         return super().execute(context)
 
     def step(self, run: Run) -> Facts:
         return connector.restart(run)
+
+
+class DetourConnectorOperator(CdcOperator):
+    """Let the connector read at a replica what the source has purged; skipped unless the plan says `replica_detour`."""
+
+    def __init__(self, *, decision_task: str = DIAGNOSE_TASK, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.decision_task = decision_task
+
+    def execute(self, context: Context) -> Any:
+        if _strategy(context, self.decision_task) != DETOUR:
+            raise AirflowSkipException("the plan is not a detour")
+        return super().execute(context)
+
+    def step(self, run: Run) -> Facts:
+        return detour.detour(run)
+
+
+class ReturnConnectorOperator(CdcOperator):
+    """Let the connector go on at the source, from what it has read of it; skipped unless the plan moves the position only.
+
+    Use with `trigger_rule="none_failed"`: after a failover there is no detour before it.
+    """
+
+    def __init__(self, *, decision_task: str = DIAGNOSE_TASK, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.decision_task = decision_task
+
+    def execute(self, context: Context) -> Any:
+        if _strategy(context, self.decision_task) not in POSITION_ONLY:
+            raise AirflowSkipException("the plan moves more than the position")
+        return super().execute(context)
+
+    def step(self, run: Run) -> Facts:
+        return detour.go_on(run)
+
+
+def _strategy(context: Context, decision_task: str) -> str:
+    """The strategy that this run follows. Raises UsageError if nothing was decided."""
+    return str(standing_decision(context, decision_task)["plan"]["strategy"])

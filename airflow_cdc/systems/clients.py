@@ -32,10 +32,12 @@ class Endpoints:
     connect: ConnectEndpoint
     kafka: KafkaEndpoint
     lake: LakeEndpoint
+    replicas: Mapping[str, MySqlEndpoint] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """A plain dict with the credentials in it: for the settings file of a Spark driver, never for a log."""
-        return {name: asdict(getattr(self, name)) for name in ("mysql", "connect", "kafka", "lake")}
+        value = {name: asdict(getattr(self, name)) for name in ("mysql", "connect", "kafka", "lake")}
+        return {**value, "replicas": {conn_id: asdict(endpoint) for conn_id, endpoint in self.replicas.items()}}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Endpoints:
@@ -44,18 +46,20 @@ class Endpoints:
             ConnectEndpoint(**data["connect"]),
             KafkaEndpoint(**data["kafka"]),
             LakeEndpoint(**data["lake"]),
+            {conn_id: MySqlEndpoint(**endpoint) for conn_id, endpoint in (data.get("replicas") or {}).items()},
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """One client per outside system of a pipeline. Making them connects to nothing."""
+    """One client per outside system of a pipeline, and one per named replica. Making them connects to nothing."""
 
     source: MySqlSource
     connector: KafkaConnect
     transport: KafkaTransport
     lake: Lake
     control: Control
+    replicas: Mapping[str, MySqlSource] = field(default_factory=dict)
 
 
 def open_clients(pipeline: Pipeline, endpoints: Endpoints) -> Clients:
@@ -71,4 +75,5 @@ def open_clients(pipeline: Pipeline, endpoints: Endpoints) -> Clients:
         transport=KafkaTransport(endpoints.kafka),
         lake=lake,
         control=Control(lake, pipeline.name),
+        replicas={conn_id: MySqlSource(endpoint) for conn_id, endpoint in endpoints.replicas.items()},
     )

@@ -33,6 +33,7 @@ KEEP_SNAPSHOTS = 5
 KEEP_RUNS = 20
 KEEP_AUDIT = 100
 RECOVERED = f"{LASTING}recovery"
+SERVERS = f"{LASTING}servers"
 
 PROPERTIES = {
     # each attempt must see the state it changes: a retry inside the client would hide a lost race
@@ -95,6 +96,7 @@ class Control:
             lease=state["lease"],
             closed_at=last.get("closed_at", ""),
             read_seconds=last.get("read_seconds"),
+            servers=tuple(state["ledger"].get(SERVERS) or ()),
         )
 
     def update(self, change: Callable[[Document], Document | None], what: str) -> Document:
@@ -200,16 +202,18 @@ class Control:
 
     # the open recovery
 
-    def open_recovery(self, run_id: str, **fields: Any) -> int:
-        """Open a recovery and return its epoch, one above the last.
+    def open_recovery(self, run_id: str, *, raises: bool = True, **fields: Any) -> int:
+        """Open a recovery and return its epoch, one above the last; the last itself unless it `raises` the epoch.
 
         The same run gets the same epoch again, also after its recovery was closed: it never rises twice for one
         run. Raises RecoveryOpenError while another run's recovery is open.
         """
-        state = self.update(lambda state: self._opened(state, run_id, fields), f"opening of the recovery {run_id}")
+        state = self.update(
+            lambda state: self._opened(state, run_id, fields, raises), f"opening of the recovery {run_id}"
+        )
         return int(state["ledger"][run_id]["epoch"])
 
-    def _opened(self, state: Document, run_id: str, fields: Mapping[str, Any]) -> Document | None:
+    def _opened(self, state: Document, run_id: str, fields: Mapping[str, Any], raises: bool) -> Document | None:
         if "epoch" in state["ledger"].get(run_id, {}):
             return None
         if (open_ := state["recovery"]) is not None:
@@ -220,7 +224,7 @@ class Control:
                 run_id=open_["run_id"],
                 epoch=open_["epoch"],
             )
-        epoch, opened = state["epoch"] + 1, self._clock().isoformat(timespec="milliseconds")
+        epoch, opened = state["epoch"] + int(raises), self._clock().isoformat(timespec="milliseconds")
         recovery = {**fields, "run_id": run_id, "epoch": epoch, "opened_at": opened}
         ledger = _noted(state["ledger"], run_id, {"epoch": epoch})
         return {**state, "epoch": epoch, "recovery": recovery, "ledger": ledger}
@@ -254,7 +258,7 @@ class Control:
                     ledger[RECOVERED] = {
                         "run_id": run_id,
                         "closed_at": at,
-                        "read_seconds": _read_seconds(ledger[run_id]),
+                        "read_seconds": _read_seconds(ledger[run_id]) or _read_before(ledger),
                     }
                 return {**document, "recovery": None, "ledger": ledger}
             if "epoch" in document["ledger"].get(run_id, {}):
@@ -292,6 +296,16 @@ class Control:
             return {**state, "ledger": _noted(state["ledger"], run_id, {key: value})}
 
         self.update(change, f"note {key} of {run_id}")
+
+    def note_server(self, server_uuid: str) -> None:
+        """Remember a server as one that this pipeline reads from."""
+
+        def change(state: Document) -> Document | None:
+            known = state["ledger"].get(SERVERS) or {}
+            noted = {**known, server_uuid: self._clock().isoformat(timespec="seconds")}
+            return None if server_uuid in known else {**state, "ledger": {**state["ledger"], SERVERS: noted}}
+
+        self.update(change, f"server {server_uuid}")
 
     # what people changed by hand
 
@@ -373,6 +387,12 @@ def _kind(entry: Mapping[str, Any]) -> str:
 def _read_seconds(entries: Document) -> float | None:
     """How long a run's snapshot took, None if it took none."""
     seconds = (entries.get("step:snapshot") or {}).get("seconds")
+    return None if seconds is None else float(seconds)
+
+
+def _read_before(ledger: Document) -> float | None:
+    """What the recovery before took: one that reads no table says nothing about how long that takes."""
+    seconds = (ledger.get(RECOVERED) or {}).get("read_seconds")
     return None if seconds is None else float(seconds)
 
 

@@ -50,7 +50,14 @@ from airflow_cdc.systems.mysql_position import (
     wait_for_xa,
     wait_slice,
 )
-from airflow_cdc.systems.mysql_probe import look_at, max_file_size, retention, timed_files, unlogged_cascades
+from airflow_cdc.systems.mysql_probe import (
+    look_at,
+    max_file_size,
+    retention,
+    seen_replicas,
+    timed_files,
+    unlogged_cascades,
+)
 from airflow_cdc.systems.mysql_session import QUICK_READ_S, MySqlEndpoint, Session, open_connection, open_session
 
 __all__ = ["Availability", "MySqlEndpoint", "MySqlSource", "ServerIdentity", "XaTransaction"]
@@ -105,6 +112,7 @@ class MySqlSource:
                 at_offset=None if position is None else look_at(session, position, files),
                 retention=retention(session, self.endpoint, position.file if position else "", files),
                 cascades=unlogged_cascades(session, tables),
+                replicas_seen=seen_replicas(session),
                 missing_privileges=tuple(f"{need.privilege} on {need.on}" for need in needs if need.required),
             )
 

@@ -14,6 +14,7 @@ class Capability(Enum):
     """A question about a server, with the answer's consequence as its value."""
 
     SHOW_BINARY_LOG_STATUS = "SHOW BINARY LOG STATUS is the statement (SHOW MASTER STATUS is gone)"
+    SHOW_REPLICA_STATUS = "SHOW REPLICA STATUS and SHOW REPLICAS are the statements (those with SLAVE go)"
     INSTANCE_LOCK = "LOCK INSTANCE FOR BACKUP exists: it keeps DDL out"
     INSTANCE_LOCK_BLOCKS_PURGE = "LOCK INSTANCE FOR BACKUP keeps binlog files from being purged"
     TAGGED_GTIDS = "GTIDs can carry tags"
@@ -25,6 +26,7 @@ class Capability(Enum):
 # First MySQL version that has it. MariaDB has none of them: its log, locks and GTIDs are its own.
 _SINCE: Final[dict[Capability, tuple[int, int, int]]] = {
     Capability.SHOW_BINARY_LOG_STATUS: (8, 2, 0),
+    Capability.SHOW_REPLICA_STATUS: (8, 0, 22),
     Capability.INSTANCE_LOCK: (8, 0, 0),
     # 8.0.28 made PURGE and expiry respect the lock; earlier servers take it and purge all the same
     Capability.INSTANCE_LOCK_BLOCKS_PURGE: (8, 0, 28),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
@@ -189,3 +189,18 @@ def _cascade(row: dict[str, Any]) -> str:
     loud = [rule for rule in rules if not rule.endswith(_QUIET)]
     parent = f"{row['parent_schema']}.{row['parent_table']}"
     return f"{row['own_schema']}.{row['own_table']} ({parent}, {', '.join(loud)})" if loud else ""
+
+
+def seen_replicas(session: Session) -> tuple[str, ...]:
+    """Servers that replicate from this one now, "server 2 at host:port (uuid)"; () where the user may not ask."""
+    new = session.version.can(Capability.SHOW_REPLICA_STATUS)
+    try:
+        rows = session.rows("SHOW REPLICAS" if new else "SHOW SLAVE HOSTS", doing="list the replicas")
+    except MissingPrivilegeError:
+        return ()
+    return tuple(_seen({key.lower(): value for key, value in row.items()}) for row in rows)
+
+
+def _seen(row: Mapping[str, Any]) -> str:
+    at = f"{row.get('host') or 'unnamed host'}:{row.get('port')}"
+    return f"server {row.get('server_id')} at {at} ({row.get('replica_uuid') or row.get('slave_uuid')})"

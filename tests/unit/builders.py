@@ -11,6 +11,7 @@ from airflow_cdc.core.observation import (
     ConnectorFacts,
     ControlFacts,
     Observation,
+    ReplicaFacts,
     SinkFacts,
     SinkTableFacts,
     SourceFacts,
@@ -46,6 +47,19 @@ SOURCE = SourceFacts(
     binlog_format="ROW",
     row_image="FULL",
     uptime_s=3600,
+)
+REPLICA = ReplicaFacts(
+    conn_id="shop_replica",
+    server_uuid=OTHER,
+    address="replica:3306",
+    gtid_mode="ON",
+    gtid_executed=GtidSet.parse(f"{UUID}:1-100"),
+    gtid_purged=GtidSet.parse(f"{UUID}:1-20"),
+    log_bin=True,
+    log_updates=True,
+    binlog_format="ROW",
+    row_image="FULL",
+    sources=(UUID,),
 )
 GTID_OFFSET = {"file": "mysql-bin.000009", "pos": 500, "gtids": f"{UUID}:1-80", "ts_sec": 1}
 CONNECTOR = ConnectorFacts(

@@ -138,6 +138,7 @@ ROWS: list[tuple[str, Observation, str, str]] = [
         "GTID_NOT_CONTAINED",
         f"{OTHER}:1-5 (5 transactions)",
     ),
+    ("another server took over", replace(with_connector(**FAILED), sink=stamped(KNOWN)), "SOURCE_FAILED_OVER", OTHER),
     ("other server while streaming", with_connector(offset=AHEAD), "UNKNOWN", f"{OTHER}:1-5"),
     ("sink unread", seen(sink=Unknown("catalog down")), "UNKNOWN", "catalog down"),
     ("schema unread", seen(schema=Unknown("not JSON")), "UNKNOWN", "not JSON"),

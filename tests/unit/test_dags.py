@@ -16,7 +16,7 @@ from airflow.sdk import DAG, CronDataIntervalTimetable
 
 from airflow_cdc.core.errors import ConfigError, SourceError
 from airflow_cdc.dags import _checks, _factory
-from airflow_cdc.operators import connector, diagnose, hold, offset, publish, report, watermark
+from airflow_cdc.operators import connector, diagnose, hold, offset, publish, repair, report, watermark
 from airflow_cdc.operators import open as opening
 from airflow_cdc.operators.base import CdcOperator
 from airflow_cdc.operators.repair import BackfillOperator, NightlyCheckOperator
@@ -31,7 +31,11 @@ EDGES = {
     "diagnose": {"approve"},
     "approve": {"restart_connector", "open_recovery"},
     "restart_connector": {"report"},
-    "open_recovery": {"stop_connector"},
+    "open_recovery": {"stop_connector", "detour_connector", "return_connector"},
+    "detour_connector": {"return_connector"},
+    "return_connector": {"compare"},
+    "compare": {"verdict"},
+    "verdict": {"report"},
     "stop_connector": {"hold_binlog", "fence_and_watermark"},
     "hold_binlog": set(),
     "fence_and_watermark": {"recover"},
@@ -167,6 +171,9 @@ def test_execute_of_an_operator_stays_short() -> None:
     assert len(inspect.getsource(CdcOperator.execute).splitlines()) <= 25
 
 
+# the tasks of strategies that read no table
+BESIDE = {"restart_connector", "detour_connector", "return_connector", "compare", "verdict"}
+
 # ---- whole runs ------------------------------------------------------------------------------------
 
 # such a run starts Airflow's API server in this process, whose libraries warn about each other
@@ -177,6 +184,9 @@ FLOWS: dict[str, tuple[Any, str]] = {
     "open_recovery": (opening, "open_recovery"),
     "restart_connector": (connector.connector, "restart"),
     "stop_connector": (connector.connector, "stop"),
+    "detour_connector": (connector.detour, "detour"),
+    "return_connector": (connector.detour, "go_on"),
+    "verdict": (repair, "conclude"),
     "hold_binlog": (hold, "hold"),
     "fence_and_watermark": (watermark, "fence_and_watermark"),
     "reset_offset": (offset, "reset_offset"),
@@ -215,9 +225,9 @@ def ran(pipeline: str = "shop") -> tuple[str, dict[str, str]]:
 def test_a_whole_recovery(flows: dict[str, Any]) -> None:
     state, tasks = ran()
     assert state == "success"
-    assert tasks == {**dict.fromkeys(EDGES, "success"), "restart_connector": "skipped"}
+    assert tasks == {**dict.fromkeys(EDGES, "success"), **dict.fromkeys(BESIDE, "skipped")}
     called = {task: flow.call_count for task, flow in flows.items()}
-    assert called == {**dict.fromkeys(flows, 1), "restart_connector": 0, "spark": 2}
+    assert called == {**dict.fromkeys(flows, 1), **dict.fromkeys(BESIDE & set(flows), 0), "spark": 2}
 
 
 @in_process
@@ -236,6 +246,34 @@ def test_a_restart_opens_no_recovery(flows: dict[str, Any]) -> None:
     assert state == "success"
     done = {task for task, state in tasks.items() if state == "success"}
     assert done == {"diagnose", "approve", "restart_connector", "report"}
+
+
+@in_process
+def test_a_detour_reads_no_table_and_compares_them_all(flows: dict[str, Any]) -> None:
+    flows["diagnose"].return_value = decided("GTID_PURGED", strategy="replica_detour")
+    state, tasks = ran()
+    assert state == "success"
+    done = {task for task, state in tasks.items() if state == "success"}
+    assert done == {"diagnose", "approve", "open_recovery", *BESIDE - {"restart_connector"}, "report"}
+    assert {task for task, state in tasks.items() if state != "success"} == set(EDGES) - done
+
+
+@in_process
+def test_after_a_failover_only_the_position_is_written(flows: dict[str, Any]) -> None:
+    flows["diagnose"].return_value = decided("SOURCE_FAILED_OVER", strategy="translate_gtid")
+    state, tasks = ran()
+    assert state == "success"
+    done = {task for task, state in tasks.items() if state == "success"}
+    assert done == {"diagnose", "approve", "open_recovery", "return_connector", "compare", "verdict", "report"}
+
+
+@in_process
+def test_a_failed_detour_goes_no_further(flows: dict[str, Any]) -> None:
+    flows["diagnose"].return_value = decided("GTID_PURGED", strategy="replica_detour")
+    flows["detour_connector"].side_effect = SourceError("the replica is gone")
+    state, tasks = ran()
+    assert (state, tasks["detour_connector"], tasks["report"]) == ("failed", "failed", "success")
+    assert [tasks[task] for task in ("return_connector", "compare", "verdict")] == ["upstream_failed"] * 3
 
 
 @in_process

@@ -24,19 +24,23 @@ from airflow_cdc.core.observation import (
     Retention,
     SinkFacts,
     SinkTableFacts,
+    SourceFacts,
     TaskState,
     TransportFacts,
     Unknown,
 )
+from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.position import BinlogPosition
 from airflow_cdc.core.problems_source import seems_stuck
 from airflow_cdc.core.stamp import Stamp
+from airflow_cdc.core.strategy import make_plan
 from airflow_cdc.flows import checks
 from tests.unit.builders import (
     CONNECTOR,
     FAILED,
     GTID_OFFSET,
     HEALTHY,
+    OTHER,
     PIPELINE,
     SINK,
     SOURCE,
@@ -192,7 +196,34 @@ def test_inv_26_with_gtids_the_file_of_this_very_server_must_fit() -> None:
         with_source(at_offset=LogLook(Place.INSIDE)), connector=replace(CONNECTOR, **FAILED), sink=stamped(HERE)
     )
     assert diagnose(inside).code == "POSITION_MID_EVENT"
-    assert diagnose(replace(inside, sink=stamped(KNOWN))).code == "CONNECTOR_FAILED"  # another server's file
+    assert diagnose(replace(inside, sink=stamped(KNOWN))).code == "SOURCE_FAILED_OVER"  # another server's file
+
+
+def test_a_server_that_took_over_is_told_by_its_uuid_and_a_failed_connector() -> None:
+    failed = replace(with_connector(**FAILED), sink=stamped(KNOWN))
+    found = diagnose(failed)
+    assert found.code == "SOURCE_FAILED_OVER"
+    assert {"server_uuid now", "server_uuid before", "connector reads at"} <= set(found.evidence)
+    assert make_plan(found, Policy(), failed).strategy == "translate_gtid"
+    led_to = replace(failed, control=ControlFacts(3, servers=(UUID,)))
+    assert diagnose(led_to).code == "CONNECTOR_FAILED"
+    assert diagnose(replace(HEALTHY, sink=stamped(KNOWN))).code == "HEALTHY"
+    stopped = replace(with_connector(state="STOPPED", tasks=()), sink=stamped(KNOWN))
+    assert diagnose(stopped).code == "CONNECTOR_STOPPED"  # left to who stopped it
+    assert make_plan(diagnose(stopped), Policy(), stopped, asked="translate_gtid").strategy == "translate_gtid"
+
+
+def test_a_promoted_server_that_lacks_or_purged_something_is_another_problem() -> None:
+    lagging = replace(with_connector(offset=AHEAD, **FAILED), sink=stamped(KNOWN))
+    assert diagnose(lagging).code == "GTID_NOT_CONTAINED"
+    refused = make_plan(diagnose(lagging), Policy(), lagging)
+    assert refused.strategy == "full_snapshot"
+    assert f"Not translate_gtid: the server does not have {OTHER}:1-5" in refused.reason
+    assert diagnose(replace(failed_at(PURGED), sink=stamped(KNOWN))).code == "GTID_PURGED"
+
+
+def failed_at(source: SourceFacts) -> Observation:
+    return replace(seen(source=source), connector=replace(CONNECTOR, **FAILED))
 
 
 @pytest.mark.parametrize("gtids", [{}, {"gtids": ""}])

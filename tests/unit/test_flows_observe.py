@@ -12,7 +12,16 @@ import pytest
 from airflow_cdc.core.diagnosis import diagnose
 from airflow_cdc.core.errors import SourceError, TransportError, UnknownStateError
 from airflow_cdc.core.forecast import forecast
-from airflow_cdc.core.observation import LogLook, Observation, Place, Retention, SinkFacts, SinkTableFacts, Unknown
+from airflow_cdc.core.observation import (
+    LogLook,
+    Observation,
+    Place,
+    ReplicaFacts,
+    Retention,
+    SinkFacts,
+    SinkTableFacts,
+    Unknown,
+)
 from airflow_cdc.core.table import ColumnDef, TableDef
 from airflow_cdc.flows import decide, doctor, hold, observe
 from airflow_cdc.flows.foresee import foresee
@@ -25,7 +34,8 @@ from airflow_cdc.systems.lake import Lake
 from airflow_cdc.systems.mysql import MySqlSource
 from airflow_cdc.systems.mysql_hold import HoldState, HoldStatus
 
-from .builders import CONNECTOR, GTID_OFFSET, HEALTHY, PIPELINE, SINK, SOURCE
+from .builders import CONNECTOR, GTID_OFFSET, HEALTHY, PIPELINE, REPLICA, SINK, SOURCE
+from .faults import PURGED
 
 CONFIG = {
     "connector.class": "io.debezium.connector.mysql.MySqlConnector",
@@ -242,3 +252,47 @@ def test_a_server_that_purges_in_spite_of_the_lock_is_not_held(run: Run, clients
     seen = hold.hold_by_hand(run, 60.0, lambda _line: None)
     assert (seen.status, seen.reason) == (HoldStatus.RELEASED, "this server purges its log in spite of the lock")
     assert holding.released
+
+
+# ---- replicas ---------------------------------------------------------------------------------------
+
+
+def with_replicas(run: Run, monkeypatch: pytest.MonkeyPatch, **found: ReplicaFacts | SourceError) -> list[str]:
+    """Named replicas of the run, and what reading each gives; returns which were read."""
+    read: list[str] = []
+
+    def reading(_source: Any, conn_id: str) -> ReplicaFacts:
+        read.append(conn_id)
+        answer = found[conn_id]
+        if isinstance(answer, SourceError):
+            raise answer
+        return answer
+
+    for module in (observe, doctor):
+        monkeypatch.setattr(module, "read_replica", reading)
+    cast("dict[str, Any]", run.clients.replicas).update(dict.fromkeys(found, create_autospec(MySqlSource)))
+    return read
+
+
+def test_replicas_are_read_only_where_the_source_has_purged_something(
+    run: Run, clients: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = with_replicas(run, monkeypatch, first=REPLICA, second=SourceError("no route"))
+    assert observe.observe(run).replicas == {}
+    assert read == []
+    clients.source.facts_for.return_value = PURGED
+    seen = observe.observe(run)
+    assert seen.replicas == {"first": REPLICA, "second": Unknown("no route")}
+    assert seen.unknowns == {}  # what cannot be read there decides nothing else
+
+
+def test_doctor_says_which_replica_could_stand_in(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    filtering = replace(REPLICA, filters=("replicate_do_db shop",))
+    with_replicas(run, monkeypatch, good=REPLICA, bad=filtering, away=SourceError("no route"))
+    checks = {check.name: check for check in doctor.check_replicas(run)}
+    assert {name: check.state for name, check in checks.items()} == {
+        "replica good": "ok",
+        "replica bad": "warn",
+        "replica away": "unknown",
+    }
+    assert "replicate_do_db shop" in checks["replica bad"].found

@@ -1,0 +1,145 @@
+"""A MySQL server as a replica: what it leaves out, and places in a log by GTID. Read-only, and bounded in time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from airflow_cdc.core.errors import PositionError, SourceError
+from airflow_cdc.core.gtid import GtidSet
+from airflow_cdc.core.observation import ReplicaFacts
+from airflow_cdc.core.position import BinlogPosition
+from airflow_cdc.systems.mysql import MySqlSource
+from airflow_cdc.systems.mysql_capabilities import Capability
+from airflow_cdc.systems.mysql_errors import MissingPrivilegeError
+from airflow_cdc.systems.mysql_position import (
+    executed_and_purged,
+    list_binlog_files,
+    owned_gtids,
+    read_identity,
+    read_settings,
+    read_status,
+)
+from airflow_cdc.systems.mysql_session import Session
+
+LOOK_S: Final = 10.0
+_FIRST: Final = 4  # where the first event of a binlog file stands
+_STATUS_FILTERS: Final = re.compile(r"replicate_(?:wild_)?(?:do|ignore|rewrite)_(?:db|table)")
+_LOG_FILTERS: Final = ("Binlog_Do_DB", "Binlog_Ignore_DB")
+# what lets a transaction pass without its rows, or rows pass in part; each is harmless at these values
+_HARMLESS: Final[Mapping[str, tuple[str, ...]]] = {
+    "slave_skip_errors": ("OFF", ""),
+    "replica_skip_errors": ("OFF", ""),
+    "binlog_row_value_options": ("",),
+}
+
+
+def read_replica(source: MySqlSource, conn_id: str) -> ReplicaFacts:
+    """What decides whether a connector may read there. Raises SourceError, also where a privilege is missing."""
+    with source.session(read_timeout=LOOK_S) as session:
+        settings = read_settings(session)
+        executed, purged = executed_and_purged(session)
+        status = _replication(session)
+        return ReplicaFacts(
+            conn_id=conn_id,
+            server_uuid=read_identity(session).server_uuid,
+            address=f"{source.endpoint.host}:{source.endpoint.port}",
+            gtid_mode=settings.get("gtid_mode", ""),
+            gtid_executed=executed,
+            gtid_purged=purged,
+            log_bin=settings.get("log_bin") == "ON",
+            log_updates="ON" in _variables(session, "log_slave_updates", "log_replica_updates").values(),
+            binlog_format=settings.get("binlog_format", ""),
+            row_image=settings.get("binlog_row_image", ""),
+            sources=tuple(str(row.get("source_uuid") or row.get("master_uuid") or "") for row in status),
+            filters=(*_applier_filters(status), *_log_filters(session), *_skipped(session)),
+        )
+
+
+def executed_now(source: MySqlSource) -> GtidSet:
+    """All that a server holds, transactions under way included. Raises SourceError."""
+    with source.session() as session:
+        owned = owned_gtids(session)  # before the executed set: one that ends between is in both
+        return executed_and_purged(session)[0] | owned
+
+
+def purged_now(source: MySqlSource) -> GtidSet:
+    """What a server can send no more. Raises SourceError."""
+    with source.session() as session:
+        return executed_and_purged(session)[1]
+
+
+def log_end(source: MySqlSource) -> tuple[BinlogPosition, GtidSet]:
+    """A position in the server's log, and a set of transactions that all stand before it. Raises SourceError."""
+    with source.session() as session:
+        status = read_status(session)
+        return status.position, status.gtids or GtidSet()
+
+
+def first_place(source: MySqlSource) -> BinlogPosition:
+    """The beginning of the oldest file. Raises SourceError where there is none."""
+    with source.session() as session:
+        files = list_binlog_files(session)
+    if not files:
+        raise SourceError("the server has no binlog file", where=source.where, todo="Start it with --log-bin.")
+    return BinlogPosition(files[0].name, _FIRST)
+
+
+def place_of(source: MySqlSource, gtids: GtidSet) -> BinlogPosition:
+    """The beginning of the newest file before which nothing stands that is not in `gtids`.
+
+    By GTID a connector asks for the set alone, so this is only what people and forecasts see: where the server's
+    files may not be looked into it is the oldest file. Raises SourceError.
+    """
+    place = first_place(source)
+    with source.session() as session:
+        for file in reversed(list_binlog_files(session)):
+            before = _logged_before(session, file.name)
+            if before is not None and before.issubset(gtids):
+                return replace(place, file=file.name)
+    return place
+
+
+def _replication(session: Session) -> list[dict[str, Any]]:
+    new = session.version.can(Capability.SHOW_REPLICA_STATUS)
+    rows = session.rows("SHOW REPLICA STATUS" if new else "SHOW SLAVE STATUS", doing="read what it replicates")
+    return [{key.lower(): value for key, value in row.items()} for row in rows]
+
+
+def _applier_filters(status: list[dict[str, Any]]) -> tuple[str, ...]:
+    return tuple(
+        f"{name} {value}" for row in status for name, value in row.items() if value and _STATUS_FILTERS.fullmatch(name)
+    )
+
+
+def _log_filters(session: Session) -> tuple[str, ...]:
+    new = session.version.can(Capability.SHOW_BINARY_LOG_STATUS)
+    statement = "SHOW BINARY LOG STATUS" if new else "SHOW MASTER STATUS"
+    rows = session.rows(statement, doing="read the binlog's filters")
+    return tuple(f"{name} {row[name]}" for row in rows for name in _LOG_FILTERS if row.get(name))
+
+
+def _skipped(session: Session) -> tuple[str, ...]:
+    found = _variables(session, *_HARMLESS)
+    return tuple(f"{name} {value}" for name, value in found.items() if value.upper() not in _HARMLESS[name])
+
+
+def _variables(session: Session, *names: str) -> dict[str, str]:
+    """Those of the variables that the server has, with their values."""
+    marks = ", ".join(["%s"] * len(names))
+    rows = session.rows(
+        f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({marks})", names, doing="read the replica's settings"
+    )
+    return {str(row["Variable_name"]).lower(): str(row["Value"]) for row in rows}
+
+
+def _logged_before(session: Session, file: str) -> GtidSet | None:
+    """The transactions that stand in files before `file`; None where that cannot be read."""
+    try:
+        rows = session.rows(f"SHOW BINLOG EVENTS IN '{file}' LIMIT 3", doing="read what stands before a binlog file")
+        found = next((str(row["Info"]) for row in rows if str(row["Event_type"]).lower() == "previous_gtids"), None)
+        return None if found is None else GtidSet.parse(found)
+    except (MissingPrivilegeError, PositionError):
+        return None

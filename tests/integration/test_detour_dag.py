@@ -1,0 +1,104 @@
+"""The DAG cdc_recovery with a detour, run by Airflow on real servers: its tasks, its report, and no password anywhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from stack import fetch
+from tests.integration.conftest import spark_conf
+from tests.integration.replicated import REPLICA, Pair
+from tests.integration.test_detour import gap, pair, pair_servers
+
+__all__ = ["pair", "pair_servers"]  # fixtures
+
+# kafka-python reads its own message schemas with a deprecated call
+pytestmark = pytest.mark.filterwarnings("ignore:(read_text|open_text) is deprecated:DeprecationWarning")
+
+RUN = """
+import json, sys
+from airflow.utils.db import initdb
+initdb()
+from airflow_cdc.dags._factory import recovery_dag
+run = recovery_dag().test(run_conf={"pipeline": sys.argv[1]})
+print("\\nSTATES", json.dumps({ti.task_id: str(ti.state) for ti in run.get_task_instances()} | {"": str(run.state)}))
+"""
+DONE = {
+    "diagnose",
+    "approve",
+    "open_recovery",
+    "detour_connector",
+    "return_connector",
+    "compare",
+    "verdict",
+    "report",
+}
+
+
+def environment(pair: Pair, folder: Path) -> dict[str, str]:
+    """An Airflow of its own, with the pipeline's registry and connections."""
+    registry = folder / "pipelines.yaml"
+    made: dict[str, Any] = {
+        "source": {"kind": "mysql", "conn_id": "shop_mysql", "tables": [pair.table], "replicas": [REPLICA]},
+        "connector": {"kind": "debezium", "conn_id": "shop_connect", "name": pair.name},
+        "transport": {"kind": "kafka", "conn_id": "shop_kafka"},
+        "sink": {"kind": "iceberg", "catalog": "lake", "namespace": pair.name},
+    }
+    registry.write_text(yaml.safe_dump({"pipelines": {pair.name: made}}))
+    host, _, port = pair.worker.url.removeprefix("http://").partition(":")
+    connections: dict[str, dict[str, Any]] = {
+        "shop_connect": {"conn_type": "kafka_connect", "host": host, "port": int(port), "schema": "http"},
+        "shop_kafka": {"conn_type": "cdc_kafka", "extra": {"bootstrap.servers": pair.kafka}},
+        "lake": {"conn_type": "iceberg_catalog", "extra": dict(pair.lake)},
+        "spark_default": {"conn_type": "spark", "host": "local[1]"},
+    }
+    for conn_id, server in (("shop_mysql", pair.source), (REPLICA, pair.replica)):
+        login = {"login": server.cdc.user, "password": server.cdc.password}
+        connections[conn_id] = {"conn_type": "cdc_mysql", "host": server.host, "port": server.port, **login}
+    return {
+        **{name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")},
+        **{f"AIRFLOW_CONN_{name.upper()}": json.dumps(value) for name, value in connections.items()},
+        "AIRFLOW_HOME": str(folder / "airflow"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__DAGS_FOLDER": str(Path(__file__).parents[2] / "dags"),
+        "AIRFLOW__CDC__REGISTRY": str(registry),
+        "AIRFLOW__CDC__REPORT_DIR": str(folder / "reports"),
+        "AIRFLOW__CDC__SPARK_JARS": ",".join(str(jar) for jar in fetch.set_jars("spark")),
+        "AIRFLOW__CDC__SPARK_CONF": json.dumps(spark_conf(folder / "spark", dict(pair.lake))),
+    }
+
+
+def test_airflow_runs_the_detour_and_its_report_says_match(pair: Pair, tmp_path: Path) -> None:
+    pair.sink()
+    copied, expected = pair.events(), gap(pair)
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, pair.name],
+        env=environment(pair, tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    said = f"{done.stdout}\n{done.stderr}"
+    assert "STATES" in said, said[-4000:]
+    states = json.loads(said.rpartition("STATES ")[2].splitlines()[0])
+    assert states.pop("") == "success", said[-4000:]
+    assert {task for task, state in states.items() if state == "success"} == DONE
+    assert pair.events() == [*copied, *expected]
+    (path,) = (tmp_path / "reports").rglob("report.json")
+    report = json.loads(path.read_text())
+    assert (report["problem"], report["strategy"], report["verdict"]) == ("GTID_PURGED", "replica_detour", "MATCH")
+    assert {"detour_connector", "return_connector"} <= {step["name"] for step in report["steps"]}
+    assert report["tables"][0]["source_rows"] == 1
+    passwords = [pair.replica.cdc.password.encode(), pair.source.debezium.password.encode()]
+    kept = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert kept
+    assert not [path for path in kept for word in passwords if word in path.read_bytes()]
+    assert not any(word.decode() in said for word in passwords)
