@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 MYSQL_DEFAULT: Final = "8.0"
-MYSQL_TESTED: Final = {"8.0": "8.0.15", "9.7": "9.7.4"}
+MYSQL_TESTED: Final = {"8.0": "8.0.15", "9.7": "9.7.4", "mariadb": "10.11"}
 KAFKA: Final = "4.3.1"
 DEBEZIUM: Final = "3.6.1.Final"
 SPARK: Final = "4.1.3"
@@ -75,5 +75,5 @@ EXCLUDED: Final[dict[str, tuple[str, ...]]] = {"debezium": ("org.apache.kafka", 
 
 
 def mysql_series() -> str:
-    """The MySQL series to run: `STACK_MYSQL` or the default."""
+    """The series to run, a key of MYSQL_TESTED: `STACK_MYSQL` or the default."""
     return os.environ.get("STACK_MYSQL", "").strip() or MYSQL_DEFAULT
