@@ -12,8 +12,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from airflow_cdc.core.errors import CdcError
+from airflow_cdc.core.observation import SourceFacts
 from airflow_cdc.flows.captured import captured, settings, topic_names
 from airflow_cdc.flows.run import Run
+from airflow_cdc.systems.mysql_capabilities import ServerVersion
 from airflow_cdc.systems.mysql_schema import read_table_defs
 
 JAVA_FLOOR = 17
@@ -92,7 +94,7 @@ def guarded(part: Callable[[Run], Iterator[Check]], run: Run) -> list[Check]:
 
 def check_source(run: Run) -> Iterator[Check]:
     subject, facts = run.pipeline.name, run.clients.source.facts()
-    yield Check(subject, "source", "ok", f"MySQL {facts.version}, server_uuid {facts.server_uuid}")
+    yield from _server(subject, facts)
     wanted = {
         "log_bin": (facts.log_bin, True),
         "binlog_format": (facts.binlog_format, "ROW"),
@@ -118,6 +120,18 @@ def check_source(run: Run) -> Iterator[Check]:
         )
     if not missing:
         yield Check(subject, "privileges", "ok", "all that a recovery needs")
+
+
+def _server(subject: str, facts: SourceFacts) -> Iterator[Check]:
+    """Which server answers. One that has no identity of its own is diagnosed, and no recovery can read it."""
+    make = ServerVersion.parse(facts.version).name
+    if not facts.no_recovery:
+        yield Check(subject, "source", "ok", f"{make}, server_uuid {facts.server_uuid}")
+        return
+    yield Check(subject, "source", "ok", f"{make}, server_id {facts.server_id}")
+    yield Check(
+        subject, "recovery", "warn", facts.no_recovery, "Use the connector's own snapshot, and compare the rows."
+    )
 
 
 def _keyless(run: Run) -> list[str]:
