@@ -200,7 +200,7 @@ def server_settings(settings: MySqlSettings) -> dict[str, str]:
 def _options(installation: Installation, settings: MySqlSettings, folder: Path) -> tuple[str, ...]:
     return (
         *installation.options,
-        f"--datadir={folder / 'data'}",
+        *_places(folder),
         *(f"--{name}={value}" for name, value in installation.make.settings(settings).items()),
         # relative to the data folder: an absolute path may be longer than a socket's name can be (107 bytes)
         "--socket=mysql.sock",
@@ -220,11 +220,17 @@ def _options(installation: Installation, settings: MySqlSettings, folder: Path) 
     )
 
 
+def _places(folder: Path) -> tuple[str, ...]:
+    """A server's own folders. MariaDB, started, removes the temporary tables of any other in a shared one."""
+    return (f"--datadir={folder / 'data'}", f"--tmpdir={folder / 'tmp'}")
+
+
 def _initialise(installation: Installation, settings: MySqlSettings, folder: Path, logs: Path) -> None:
-    (folder / "data").mkdir(parents=True)
+    for place in ("data", "tmp"):
+        (folder / place).mkdir(parents=True)
     logs.mkdir(parents=True, exist_ok=True)
     log = logs / f"{settings.name}.log"
-    argv = [*installation.command, *installation.options, f"--datadir={folder / 'data'}", *installation.make.initialise]
+    argv = [*installation.command, *installation.options, *_places(folder), *installation.make.initialise]
     argv += ["--innodb-use-native-aio=0", *settings.extra]
     with log.open("ab") as out:
         done = subprocess.run(

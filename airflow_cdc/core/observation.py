@@ -87,12 +87,12 @@ class DomainFacts:
     Attributes:
         logged: gtid_binlog_state.
         purged: the place at which its oldest log file begins: what is at or before it, no file holds any more.
-        around: the places at which the file of the connector's position begins and ends; None if it is not there.
+        begins: the place at which the file of the connector's position begins; None if it is not there.
     """
 
     logged: MariaDbState
     purged: MariaDbPosition
-    around: tuple[MariaDbPosition, MariaDbPosition] | None = None
+    begins: MariaDbPosition | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 A stored position is lost when the log's oldest file begins behind it in any domain; it is not this server's when the
 server never logged one of its transactions. MariaDB names no server but by an id that somebody gave it, so whose log
-file and position are of is told by the GTIDs between which the file stands.
+file and position are of is told by that id, and by the place at which the file begins.
 """
 
 from __future__ import annotations
@@ -38,15 +38,14 @@ def ahead(obs: Observation, source: SourceFacts, offset: MySqlOffset) -> Evidenc
 
 
 def own_log(source: SourceFacts, offset: MySqlOffset) -> bool:
-    """Whether file and position are of this server's log: its file begins before the stored place.
+    """Whether file and position are of this server's log: written under its id, in a file that begins before them.
 
-    It must also end behind it, unless the server lost what it had; then its id has to do.
+    After a failover the file of that name is another one; that it holds the stored place too would prove nothing, because
+    servers that take the same changes rotate at about the same time.
     """
     domains, stored = _both(source, offset)
-    if domains is None or domains.around is None:
-        return False
-    begins, ends = domains.around
-    return begins.issubset(stored) and (stored.issubset(ends) or offset.may_be_on(source.server_id))
+    begins = None if domains is None else domains.begins
+    return begins is not None and begins.issubset(stored) and offset.may_be_on(source.server_id)
 
 
 def read_all(source: SourceFacts, offset: MySqlOffset) -> bool:

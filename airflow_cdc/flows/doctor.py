@@ -107,7 +107,7 @@ def check_source(run: Run) -> Iterator[Check]:
         run.pipeline.source.tables,
         gtid=facts.gtid_mode == "ON",
         hold=run.pipeline.policy.hold.mode != "off",
-        keyless=_keyless(run),
+        keyless=() if facts.no_recovery else _keyless(run),
     )
     for need in missing:
         state = "bad" if need.required else "warn"

@@ -23,7 +23,7 @@ from airflow_cdc.core.observation import Retention, SourceFacts
 from airflow_cdc.core.position import BinlogPosition, Watermark
 from airflow_cdc.systems.mysql_capabilities import Capability, ServerVersion
 from airflow_cdc.systems.mysql_cascades import unlogged_cascades
-from airflow_cdc.systems.mysql_domains import domain_facts, places_around
+from airflow_cdc.systems.mysql_domains import begins, domain_facts
 from airflow_cdc.systems.mysql_errors import ServerRestartedError, SourceOutOfTimeError
 from airflow_cdc.systems.mysql_grants import Grants, read_grants
 from airflow_cdc.systems.mysql_hold import Hold, HoldLimits, hold_owner, run_hold
@@ -107,10 +107,10 @@ class MySqlSource:
             facts = self._facts(session)
             files = facts.binlog_files
             needs = read_grants(session).missing(tables, gtid=facts.gtid_mode == "ON", hold=False)
-            around = None if position is None or facts.domains is None else places_around(session, position.file, files)
+            start = None if position is None or facts.domains is None else begins(session, position.file)
             return replace(
                 facts,
-                domains=facts.domains and replace(facts.domains, around=around),
+                domains=facts.domains and replace(facts.domains, begins=start),
                 at_offset=None if position is None else look_at(session, position, files),
                 retention=retention(session, self.endpoint, position.file if position else "", files),
                 cascades=unlogged_cascades(session, tables),

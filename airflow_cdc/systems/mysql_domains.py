@@ -19,7 +19,7 @@ def domain_facts(session: Session, files: Sequence[BinlogFile]) -> DomainFacts:
     The oldest file may be purged between the list and the look at it: then nothing is known this time.
     """
     row = session.row("SELECT @@GLOBAL.gtid_binlog_state AS state", doing="read gtid_binlog_state")
-    purged = _begins(session, files[0].name)
+    purged = begins(session, files[0].name)
     if purged is None:
         raise SourceError(
             f"{files[0].name} was listed, and is gone or unreadable now", where=session.where, todo="Look again."
@@ -27,26 +27,9 @@ def domain_facts(session: Session, files: Sequence[BinlogFile]) -> DomainFacts:
     return DomainFacts(MariaDbState.parse(row["state"] or ""), purged)
 
 
-def places_around(
-    session: Session, file: str, files: Sequence[BinlogFile]
-) -> tuple[MariaDbPosition, MariaDbPosition] | None:
-    """The places at which a file begins and ends; None if it is not listed, or was purged meanwhile."""
-    names = [entry.name for entry in files]
-    if file not in names:
-        return None
-    begins = _begins(session, file)
-    newest = file == names[-1]
-    ends = _now(session) if newest else _begins(session, names[names.index(file) + 1])
-    return None if begins is None or ends is None else (begins, ends)
-
-
-def _begins(session: Session, file: str) -> MariaDbPosition | None:
+def begins(session: Session, file: str) -> MariaDbPosition | None:
+    """The place at which a log file begins; None if there is no such file."""
     row = session.row(
         "SELECT BINLOG_GTID_POS(%s, %s) AS place", (file, _HEAD), doing=f"read the place at which {file} begins"
     )
     return None if row["place"] is None else MariaDbPosition.parse(str(row["place"]))
-
-
-def _now(session: Session) -> MariaDbPosition:
-    row = session.row("SELECT @@GLOBAL.gtid_binlog_pos AS place", doing="read gtid_binlog_pos")
-    return MariaDbPosition.parse(row["place"] or "")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import struct
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
+from unittest.mock import create_autospec
 
 import pymysql
 import pytest
@@ -30,14 +32,23 @@ from airflow_cdc.core.observation import (
 from airflow_cdc.core.offset import MySqlOffset
 from airflow_cdc.core.pipeline import ConnectorSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec
 from airflow_cdc.core.position import BinlogPosition
+from airflow_cdc.core.sayings import explain
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.strategy import make_plan
+from airflow_cdc.flows import doctor
+from airflow_cdc.flows.run import Run
+from airflow_cdc.systems.clients import Clients
+from airflow_cdc.systems.control import Control
+from airflow_cdc.systems.kafka import KafkaTransport
+from airflow_cdc.systems.kafka_connect import KafkaConnect
+from airflow_cdc.systems.lake import Lake
 from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
 from airflow_cdc.systems.mysql_errors import MissingPrivilegeError, SourceSettingError
 from airflow_cdc.systems.mysql_hold import HoldStatus
 from airflow_cdc.systems.mysql_position import list_binlog_files
 from airflow_cdc.systems.mysql_probe import began, look_at
 from airflow_cdc.systems.mysql_schema import read_table_defs
+from stack.mariadb import CDC_PRIVILEGES
 from stack.mysql import MySqlServer, MySqlSettings
 from stack.process import end, wait_until
 
@@ -83,15 +94,19 @@ def here(server: MySqlServer, *, gtids: bool = True) -> dict[str, Any]:
     return {**offset, "gtids": held} if gtids else offset
 
 
-def observe(source: MySqlSource, offset: dict[str, Any], tables: tuple[str, ...] = ("shop.t",)) -> Observation:
-    """A pipeline that is healthy but for what the real server says of this offset."""
-    pipeline = Pipeline(
+def pipeline_of(tables: tuple[str, ...]) -> Pipeline:
+    return Pipeline(
         name="shop",
         source=SourceSpec("mysql", "maria", tables),
         connector=ConnectorSpec("debezium", "connect", "shop"),
         transport=TransportSpec("kafka", "kafka"),
         sink=SinkSpec("iceberg", "lake", "shop"),
     )
+
+
+def observe(source: MySqlSource, offset: dict[str, Any], tables: tuple[str, ...] = ("shop.t",)) -> Observation:
+    """A pipeline that is healthy but for what the real server says of this offset."""
+    pipeline = pipeline_of(tables)
     try:
         facts: SourceFacts | Unknown = source.facts_for(tables, MySqlOffset.from_value(offset).position)
     except SourceError as error:
@@ -137,7 +152,7 @@ def test_facts_are_those_that_mariadb_has(source: MySqlSource, server: MySqlServ
     assert facts.domains is not None
     assert sorted(str(facts.domains.logged).split(",")) == sorted(state.split(","))
     assert str(facts.domains.logged.position) == position
-    assert facts.domains.around is None  # no position was asked for
+    assert facts.domains.begins is None  # no position was asked for
     assert (facts.server_id, facts.version) == (103, server.version)
     assert (facts.log_bin, facts.binlog_format, facts.row_image) == (True, "ROW", "FULL")
     assert facts.binlog_files[-1].name == facts.current.file
@@ -172,18 +187,18 @@ def test_facts_change_nothing(source: MySqlSource, server: MySqlServer) -> None:
     assert server.execute("SELECT @@gtid_binlog_state, @@gtid_slave_pos") == held
 
 
-def test_purged_and_the_places_around_a_file(source: MySqlSource, server: MySqlServer, table: str) -> None:
+def test_purged_and_the_place_at_which_a_file_begins(source: MySqlSource, server: MySqlServer, table: str) -> None:
     purge(server)
     rotate(server, table, 2)
     facts = source.facts()
     file = facts.binlog_files[1].name
     facts = source.facts_for((), BinlogPosition(file, 4))
     assert facts.domains is not None
-    assert facts.domains.around is not None
-    begins, ends = facts.domains.around
-    assert facts.domains.purged.issubset(begins)
-    assert (begins - facts.domains.purged).count == (ends - begins).count == 1
-    assert source.facts_for((), BinlogPosition("mysql-bin.999999", 4)).domains is not None
+    assert facts.domains.begins is not None
+    assert (facts.domains.begins - facts.domains.purged).count == 1
+    assert (facts.domains.logged.position - facts.domains.begins).count == 1
+    nowhere = source.facts_for((), BinlogPosition("mysql-bin.999999", 4)).domains
+    assert nowhere == replace(facts.domains, begins=None)
 
 
 # ---- diagnosis ----------------------------------------------------------------------------------
@@ -433,6 +448,29 @@ def test_the_least_privileges_see_all_that_a_diagnosis_needs(server: MySqlServer
     server.execute("DROP USER least")
 
 
+@pytest.mark.parametrize("missing", ["", *CDC_PRIVILEGES])
+def test_doctor_names_each_privilege_that_is_missing(server: MySqlServer, table: str, missing: str) -> None:
+    rest = ", ".join(name for name in CDC_PRIVILEGES if name != missing)
+    server.execute("CREATE OR REPLACE USER looked_at IDENTIFIED BY 'pw'", f"GRANT {rest} ON *.* TO looked_at")
+    source = MySqlSource(MySqlEndpoint(server.host, server.port, "looked_at", "pw"))
+    others = (create_autospec(kind, instance=True) for kind in (KafkaConnect, KafkaTransport, Lake, Control))
+    run = Run(pipeline_of((table,)), Clients(source, *others), "r1", "/reports")
+    found = {check.name: check for check in doctor.guarded(doctor.check_source, run)}
+    said = found.get("privileges", found.get("source"))
+    assert said is not None
+    assert (said.state, said.found) == {
+        "": ("ok", "all that a recovery needs"),
+        "SELECT": ("bad", f"missing SELECT on {table}"),
+        "REPLICATION SLAVE": ("warn", "missing REPLICATION SLAVE on *.*"),
+        "BINLOG MONITOR": ("bad", said.found),  # nothing can be looked at without it: one line, which names it
+    }[missing]
+    assert "BINLOG MONITOR" in said.found or missing != "BINLOG MONITOR"
+    if missing != "BINLOG MONITOR":
+        assert found["source"].found == f"MariaDB {server.version}, server_id 103"
+        assert found["recovery"].state == "warn"
+    server.execute("DROP USER looked_at")
+
+
 # ---- what is not done on MariaDB ----------------------------------------------------------------
 
 
@@ -473,6 +511,34 @@ def _waits(server: MySqlServer, statement: str) -> bool:
     except pymysql.err.OperationalError as error:
         return error.args[0] == 1205
     return False
+
+
+# ---- what it says to a connector -----------------------------------------------------------------
+
+
+def told(server: MySqlServer, state: str) -> str:
+    """What a replica that asks for the log from a GTID position on is told instead of getting it."""
+    connection: Any = server.connect(server.debezium)
+    with connection, connection.cursor() as cursor:
+        cursor.execute(f"SET @mariadb_slave_capability = 4, @slave_connect_state = '{state}'")
+        connection._execute_command(0x12, struct.pack("<IHI", 4, 0, 77))
+        try:
+            for _ in range(50):
+                connection._read_packet()
+        except pymysql.err.OperationalError as error:
+            number, text = error.args[:2]
+            return f"{number}: {text}"
+    raise AssertionError("the server sent its log")
+
+
+def test_its_own_words_name_the_problem(own: MySqlServer) -> None:
+    rotate(own, "shop.t", 2)
+    ((held,),) = own.execute("SELECT @@gtid_binlog_pos")
+    last = MariaDbGtid.parse(held)
+    strange = replace(last, number=last.number + 50)
+    assert explain(told(own, str(strange))).code == "GTID_NOT_CONTAINED"
+    purge(own)
+    assert explain(told(own, str(replace(last, number=1)))).code == "GTID_PURGED"
 
 
 # ---- how long it takes --------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from tests.unit.builders import CONNECTOR, PIPELINE, SOURCE, seen
 DOMAINS = DomainFacts(
     MariaDbState.parse("0-2-90,0-1-100,3-1-7"),
     MariaDbPosition.parse("0-1-50,3-1-5"),
-    (MariaDbPosition.parse("0-1-60,3-1-5"), MariaDbPosition.parse("0-1-95,3-1-7")),
+    MariaDbPosition.parse("0-1-60,3-1-5"),
 )
 MARIADB = replace(
     SOURCE,
@@ -90,20 +90,20 @@ def test_by_file_where_the_offset_has_no_gtids(change: dict[str, Any], wanted: s
 
 
 @pytest.mark.parametrize(
-    ("around", "server_id", "wanted"),
+    ("begins", "server_id", "wanted"),
     [
-        (DOMAINS.around, 1, "POSITION_PAST_END"),
-        (DOMAINS.around, 77, "POSITION_PAST_END"),  # the GTIDs prove that it is this file
-        # the server lost the end of its log: only its id is left to go by
-        ((MariaDbPosition.parse("0-1-60,3-1-5"), MariaDbPosition.parse("0-1-70,3-1-7")), 1, "POSITION_PAST_END"),
-        ((MariaDbPosition.parse("0-1-60,3-1-5"), MariaDbPosition.parse("0-1-70,3-1-7")), 77, "HEALTHY"),
-        # another server's file of that name: here it begins behind the stored place
-        ((MariaDbPosition.parse("0-1-90,3-1-7"), MariaDbPosition.parse("0-1-95,3-1-7")), 1, "HEALTHY"),
+        ("0-1-60,3-1-5", 1, "POSITION_PAST_END"),
+        ("0-1-60,3-1-5", None, "POSITION_PAST_END"),  # right after a snapshot an offset names no server
+        ("0-1-60,3-1-5", 77, "HEALTHY"),  # written by another server: by GTID all is there
+        ("0-1-90,3-1-7", 1, "HEALTHY"),  # another file of that name: here it begins behind the stored place
         (None, 1, "HEALTHY"),
     ],
 )
-def test_file_and_position_count_only_in_this_servers_own_log(around: Any, server_id: int, wanted: str) -> None:
-    facts = replace(MARIADB, domains=replace(DOMAINS, around=around))
+def test_file_and_position_count_only_in_this_servers_own_log(
+    begins: str | None, server_id: int | None, wanted: str
+) -> None:
+    start = None if begins is None else MariaDbPosition.parse(begins)
+    facts = replace(MARIADB, domains=replace(DOMAINS, begins=start))
     assert code({**OFFSET, "pos": 1001, "server_id": server_id}, facts) == wanted
 
 
