@@ -292,7 +292,9 @@ def _start_all(
     if stack.kafka:
         kafka.wait_ready(stack.kafka)
     if stack.kafka and "connect" in services:
-        stack.connect = connect.start_connect(stack.folder, stack.logs, stack.kafka.bootstrap, keep=stack.keep)
+        stack.connect = connect.start_connect(
+            stack.folder, stack.logs, stack.kafka.bootstrap, keep=stack.keep, plugin=_plugin(services, settings)
+        )
         stack.save()
     if airflow_settings:
         stack.add_airflow(airflow_settings(stack))
@@ -309,10 +311,16 @@ def _wait_all(stack: Stack) -> None:
 
 
 def _fetch(services: Sequence[str], settings: Sequence[MySqlSettings]) -> None:
-    names = {"kafka", "debezium"} if "kafka" in services else set()
+    names = {"kafka", _plugin(services, settings)} if "kafka" in services else set()
     if "mysql" in services and any(one.series == "8.0" for one in settings):
         names.add("mysql8015")
     fetch.fetch_all(sorted(names))
+
+
+def _plugin(services: Sequence[str], settings: Sequence[MySqlSettings]) -> str:
+    """The connectors of the servers that are started: one make of server per stack."""
+    mariadb = "mysql" in services and all(one.series == "mariadb" for one in settings)
+    return "debezium-mariadb" if mariadb else "debezium"
 
 
 def _probe(child: Child, probe: Callable[[], str | None]) -> Health:

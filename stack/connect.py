@@ -20,6 +20,9 @@ _KEYSTORE = "listeners.https.ssl.keystore.location"
 _EXTENSIONS = "rest.extension.classes"
 _BASIC_AUTH = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
 DEBEZIUM_CLASS = "io.debezium.connector.mysql.MySqlConnector"
+MARIADB_CLASS = "io.debezium.connector.mariadb.MariaDbConnector"
+# set of jars → the connector that it holds
+PLUGINS: dict[str, str] = {"debezium": DEBEZIUM_CLASS, "debezium-mariadb": MARIADB_CLASS}
 
 # shared with docker-compose.yaml (a test compares them)
 SETTINGS: dict[str, str] = {
@@ -73,8 +76,9 @@ def start_connect(
     keep: bool = False,
     more: Mapping[str, str] | None = None,
     jaas: Path | None = None,
+    plugin: str = "debezium",
 ) -> ConnectWorker:
-    """Start a worker under `base/connect`; returns without waiting: see `wait_ready`.
+    """Start a worker under `base/connect`; returns without waiting: see `wait_ready`. `plugin`: a key of PLUGINS.
 
     `more` are settings of its own, such as those of an https listener; `jaas` says who may log in, and asks for logins.
     """
@@ -85,7 +89,7 @@ def start_connect(
     own = {"listeners": f"{scheme}://{HOST}:{port}", **({_EXTENSIONS: _BASIC_AUTH} if jaas else {}), **settings}
     config = folder / "connect.properties"
     config.touch(mode=0o600)
-    config.write_text(properties({**_properties(bootstrap), **own}))
+    config.write_text(properties({**_properties(bootstrap, plugin), **own}))
     write_log_config(folder)
     worker = ConnectWorker(f"{scheme}://{HOST}:{port}", bootstrap, str(folder), Child("connect", -1, -1, ""))
     return _launch(worker, logs / "connect.log", keep=keep, jaas=jaas)
@@ -98,7 +102,7 @@ def restart_connect(worker: ConnectWorker, *, keep: bool = False) -> ConnectWork
 
 
 def wait_ready(worker: ConnectWorker) -> ConnectWorker:
-    """Wait until the worker has joined its group and lists the Debezium plugin."""
+    """Wait until the worker has joined its group and lists a Debezium plugin."""
     wait_until(
         lambda: has_debezium(worker) or None,
         timeout=START_TIMEOUT_S,
@@ -121,14 +125,14 @@ def has_debezium(worker: ConnectWorker) -> bool:
         plugins = worker.call("GET", "/connector-plugins", timeout=10)
     except StackError:
         return False
-    return any(plugin["class"] == DEBEZIUM_CLASS for plugin in plugins)
+    return any(plugin["class"] in PLUGINS.values() for plugin in plugins)
 
 
-def _properties(bootstrap: str) -> dict[str, str]:
+def _properties(bootstrap: str, plugin: str) -> dict[str, str]:
     return {
         "bootstrap.servers": bootstrap,
         "rest.advertised.host.name": HOST,
-        "plugin.path": str(fetch.fetch("debezium").parent),
+        "plugin.path": str(fetch.fetch(plugin).parent),
         **SETTINGS,
         **_LOCAL,
     }

@@ -1,10 +1,9 @@
-"""Real MySQL servers from the cache: Oracle's 8.0.15 build, or 9.7 from Debian packages (see mysql97.py)."""
+"""Real MySQL servers from the cache: Oracle's 8.0.15 build, 9.7 from Debian packages, or MariaDB (see mariadb.py)."""
 
 from __future__ import annotations
 
 import fcntl
 import os
-import re
 import secrets
 import shutil
 import subprocess
@@ -13,13 +12,16 @@ import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from stack import fetch, mysql97, stublib
+from stack import debian, fetch, mariadb, stublib
 from stack.errors import StackError, UnavailableError, log_tail
+from stack.installation import Installation, Logins, Make, MySqlSettings, User, log_settings, stated_version
 from stack.ports import HOST, free_port
 from stack.process import Child, end, spawn, wait_until
-from stack.versions import MYSQL_TESTED, mysql_series
+from stack.versions import MYSQL_TESTED
+
+__all__ = ["MySqlServer", "MySqlSettings", "User"]
 
 INIT_TIMEOUT_S = 300.0
 START_TIMEOUT_S = 240.0
@@ -38,38 +40,6 @@ CDC_PRIVILEGES = (
     "XA_RECOVER_ADMIN",
 )
 DEBEZIUM_PRIVILEGES = ("SELECT", "RELOAD", "SHOW DATABASES", "LOCK TABLES", "REPLICATION SLAVE", "REPLICATION CLIENT")
-
-
-@dataclass(frozen=True, slots=True)
-class MySqlSettings:
-    """What differs between the servers of one stack. `extra` are more mysqld options, e.g. `("--skip-log-bin",)`."""
-
-    name: str = "mysql"
-    server_id: int = 101
-    gtid: bool = True
-    max_binlog_size: int = 104857600
-    series: str = field(default_factory=mysql_series)
-    buffer_pool: str = "256M"
-    extra: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class User:
-    """A login; the password stays out of repr."""
-
-    user: str
-    password: str = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Installation:
-    """Programs of one MySQL version: how to start mysqld and where its files are."""
-
-    version: str
-    command: tuple[str, ...]
-    options: tuple[str, ...]
-    auth_plugin: str
-    env: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +103,11 @@ class MySqlServer:
 
 def installer(series: str) -> Callable[[], Installation]:
     """What makes the programs of a series available. Raises UnavailableError (exit status 2) for an unknown one."""
-    makers = {"8.0": _install_8015, "9.7": _install_97}
+    makers: dict[str, Callable[[], Installation]] = {
+        "8.0": _install_8015,
+        "9.7": _install_97,
+        "mariadb": lambda: mariadb.install(_run_as()),
+    }
     if series not in makers:
         raise UnavailableError(f"STACK_MYSQL={series}: known are {', '.join(makers)}")
     return makers[series]
@@ -149,7 +123,7 @@ def start_mysql(base: Path, logs: Path, settings: MySqlSettings | None = None, *
     wanted = settings or MySqlSettings()
     installation = install(wanted.series)
     folder = base / wanted.name
-    fresh = not (folder / "data" / "mysql.ibd").exists()
+    fresh = not (folder / "data" / "ibdata1").exists()
     users = (User("root", _password()), User("cdc", _password()), User("debezium", _password()))
     if fresh:
         _initialise(installation, wanted, folder, logs)
@@ -168,7 +142,9 @@ def start_mysql(base: Path, logs: Path, settings: MySqlSettings | None = None, *
     )
     if not fresh:
         raise StackError(f"{folder} holds a data folder already: wipe it, or call restart_mysql")
-    init_file = _write_private(folder / "users.sql", "\n".join(_user_statements(installation, users)) + "\n")
+    init_file = _write_private(
+        folder / "users.sql", "\n".join(installation.make.users(installation.auth_plugin, users)) + "\n"
+    )
     return _launch(server, installation, (f"--init-file={init_file}",), keep=keep)
 
 
@@ -216,26 +192,16 @@ def _launch(server: MySqlServer, installation: Installation, more: Sequence[str]
 
 
 def server_settings(settings: MySqlSettings) -> dict[str, str]:
-    """What every server of this topology runs with, here and in docker-compose.yaml (a test compares them)."""
+    """What every MySQL of this topology runs with, here and in docker-compose.yaml (a test compares them)."""
     gtid = "ON" if settings.gtid else "OFF"
-    return {
-        "server-id": str(settings.server_id),
-        "log-bin": "mysql-bin",
-        "gtid-mode": gtid,
-        "enforce-gtid-consistency": gtid,
-        "binlog-format": "ROW",
-        "binlog-row-image": "FULL",
-        "max-binlog-size": str(settings.max_binlog_size),
-        "innodb-buffer-pool-size": settings.buffer_pool,
-        "mysqlx": "OFF",
-    }
+    return {**log_settings(settings), "gtid-mode": gtid, "enforce-gtid-consistency": gtid, "mysqlx": "OFF"}
 
 
 def _options(installation: Installation, settings: MySqlSettings, folder: Path) -> tuple[str, ...]:
     return (
         *installation.options,
-        f"--datadir={folder / 'data'}",
-        *(f"--{name}={value}" for name, value in server_settings(settings).items()),
+        *_places(folder),
+        *(f"--{name}={value}" for name, value in installation.make.settings(settings).items()),
         # relative to the data folder: an absolute path may be longer than a socket's name can be (107 bytes)
         "--socket=mysql.sock",
         f"--pid-file={folder / 'mysqld.pid'}",
@@ -249,29 +215,40 @@ def _options(installation: Installation, settings: MySqlSettings, folder: Path) 
         "--max-connections=120",
         "--table-open-cache=600",
         "--table-definition-cache=600",
-        "--secure-file-priv=NULL",
+        *installation.make.options,
         *settings.extra,
     )
 
 
+def _places(folder: Path) -> tuple[str, ...]:
+    """A server's own folders. MariaDB, started, removes the temporary tables of any other in a shared one."""
+    return (f"--datadir={folder / 'data'}", f"--tmpdir={folder / 'tmp'}")
+
+
 def _initialise(installation: Installation, settings: MySqlSettings, folder: Path, logs: Path) -> None:
-    (folder / "data").mkdir(parents=True)
+    for place in ("data", "tmp"):
+        (folder / place).mkdir(parents=True)
     logs.mkdir(parents=True, exist_ok=True)
     log = logs / f"{settings.name}.log"
-    argv = [*installation.command, *installation.options, f"--datadir={folder / 'data'}", "--initialize-insecure"]
+    argv = [*installation.command, *installation.options, *_places(folder), *installation.make.initialise]
     argv += ["--innodb-use-native-aio=0", *settings.extra]
     with log.open("ab") as out:
         done = subprocess.run(
-            argv, stdout=out, stderr=out, timeout=INIT_TIMEOUT_S, check=False, env={**os.environ, **installation.env}
+            argv,
+            input=installation.make.tables().encode(),
+            stdout=out,
+            stderr=out,
+            timeout=INIT_TIMEOUT_S,
+            check=False,
+            env={**os.environ, **installation.env},
         )
     if done.returncode != 0:
         raise StackError(f"mysqld could not initialise {folder} (status {done.returncode}); {log}:\n{log_tail(log)}")
 
 
-def _user_statements(installation: Installation, users: Sequence[User]) -> tuple[str, ...]:
+def _user_statements(plugin: str, users: Logins) -> tuple[str, ...]:
     """One statement per line, as --init-file wants it; kept out of the binlog so that its history begins empty."""
     root, cdc, debezium = users
-    plugin = installation.auth_plugin
     create = "CREATE USER '{0.user}'@'%' IDENTIFIED WITH {1} BY '{0.password}';"
     return (
         "SET SESSION sql_log_bin = 0;",
@@ -282,6 +259,14 @@ def _user_statements(installation: Installation, users: Sequence[User]) -> tuple
         f"GRANT {', '.join(CDC_PRIVILEGES)} ON *.* TO 'cdc'@'%';",
         f"GRANT {', '.join(DEBEZIUM_PRIVILEGES)} ON *.* TO 'debezium'@'%';",
     )
+
+
+_MYSQL: Final = Make(
+    settings=server_settings,
+    users=_user_statements,
+    initialise=("--initialize-insecure",),
+    options=("--secure-file-priv=NULL",),
+)
 
 
 def _password() -> str:
@@ -311,6 +296,7 @@ def _install_8015() -> Installation:
             *_run_as(),
         ),
         auth_plugin="mysql_native_password",
+        make=_MYSQL,
         env={"LD_LIBRARY_PATH": _with_stubs(home)},
     )
 
@@ -345,14 +331,12 @@ def _extract(jar: Path, target: Path) -> None:
 
 
 def _install_97() -> Installation:
-    root = mysql97.unpacked()
-    lib = root / "usr/lib/x86_64-linux-gnu"
+    root = debian.unpacked(debian.MYSQL_97)
     share = root / "usr/share/mysql"
-    mysqld = root / "usr/sbin/mysqld"
-    loader = (str(lib / "ld-linux-x86-64.so.2"), "--library-path", str(lib), str(mysqld))
+    server = debian.command(root, "usr/sbin/mysqld")
     return Installation(
-        version=_stated_version(loader),
-        command=loader,
+        version=stated_version(server),
+        command=server,
         options=(
             "--no-defaults",
             f"--lc-messages-dir={share}",
@@ -361,14 +345,5 @@ def _install_97() -> Installation:
             *_run_as(),
         ),
         auth_plugin="caching_sha2_password",
+        make=_MYSQL,
     )
-
-
-def _stated_version(command: Sequence[str]) -> str:
-    done = subprocess.run(
-        [*command, "--no-defaults", "--version"], capture_output=True, text=True, timeout=60, check=False
-    )
-    match = re.search(r"Ver (\d+\.\d+\.\d+)", done.stdout)
-    if not match:
-        raise UnavailableError(f"the fetched mysqld does not run here: {(done.stdout + done.stderr).strip()[:300]}")
-    return match.group(1)

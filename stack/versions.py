@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import Final
 
 MYSQL_DEFAULT: Final = "8.0"
-MYSQL_TESTED: Final = {"8.0": "8.0.15", "9.7": "9.7.4"}
+MYSQL_TESTED: Final = {"8.0": "8.0.15", "9.7": "9.7.4", "mariadb": "10.11"}
 KAFKA: Final = "4.3.1"
 DEBEZIUM: Final = "3.6.1.Final"
+# the newest of its MariaDB connector that mirrors of Maven Central hold
+DEBEZIUM_MARIADB: Final = "3.5.0.Final"
 SPARK: Final = "4.1.3"
 SCALA: Final = "2.13"
 ICEBERG: Final = "1.12.0"
@@ -59,6 +61,8 @@ SETS: Final[dict[str, tuple[Wanted, ...]]] = {
         Wanted("io.debezium", "debezium-connector-mysql", DEBEZIUM, deep=True),
         Wanted("com.mysql", "mysql-connector-j", "9.7.0", deep=True),
     ),
+    # a folder of its own: two versions of Debezium in one plugin would hide each other's classes
+    "debezium-mariadb": (Wanted("io.debezium", "debezium-connector-mariadb", DEBEZIUM_MARIADB, deep=True),),
     "spark": (
         Wanted("org.apache.iceberg", f"iceberg-spark-runtime-4.1_{SCALA}", ICEBERG),
         Wanted("org.apache.spark", f"spark-sql-kafka-0-10_{SCALA}", SPARK),
@@ -71,9 +75,10 @@ SETS: Final[dict[str, tuple[Wanted, ...]]] = {
 }
 
 # Connect itself provides these to a plugin; a second copy in the plugin's folder breaks class identity
-EXCLUDED: Final[dict[str, tuple[str, ...]]] = {"debezium": ("org.apache.kafka", "org.slf4j")}
+_OF_CONNECT: Final = ("org.apache.kafka", "org.slf4j")
+EXCLUDED: Final[dict[str, tuple[str, ...]]] = {"debezium": _OF_CONNECT, "debezium-mariadb": _OF_CONNECT}
 
 
 def mysql_series() -> str:
-    """The MySQL series to run: `STACK_MYSQL` or the default."""
+    """The series to run, a key of MYSQL_TESTED: `STACK_MYSQL` or the default."""
     return os.environ.get("STACK_MYSQL", "").strip() or MYSQL_DEFAULT

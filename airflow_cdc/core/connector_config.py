@@ -16,7 +16,9 @@ from airflow_cdc.core.errors import ConfigError, SchemaError
 from airflow_cdc.core.table import TableDef
 from airflow_cdc.core.types import DecodeModes
 
-_MYSQL_CONNECTORS = frozenset({"io.debezium.connector.mysql.MySqlConnector"})
+_MYSQL_CONNECTOR = "io.debezium.connector.mysql.MySqlConnector"
+# its offset and its topics are read, its events are not decoded
+_OBSERVED_CONNECTORS = frozenset({"io.debezium.connector.mariadb.MariaDbConnector"})
 _PLAIN_NAMING = frozenset(
     {"io.debezium.schema.SchemaTopicNamingStrategy", "io.debezium.schema.DefaultTopicNamingStrategy"}
 )
@@ -141,6 +143,7 @@ class ConnectorSettings:
         schema_topic: topic of the connector's schema changes; None when it emits none.
         history_topic: topic of the connector's internal schema history; None if it is kept elsewhere.
         healing: settings with which the connector hides a gap instead of failing (INV 5), as `name=value`.
+        kind: its class.
     """
 
     prefix: str
@@ -158,6 +161,7 @@ class ConnectorSettings:
     history_topic: str | None = None
     history_bootstrap: str = field(default="", repr=False)
     healing: tuple[str, ...] = ()
+    kind: str = _MYSQL_CONNECTOR
 
     @classmethod
     def from_config(cls, config: Mapping[str, str]) -> ConnectorSettings:
@@ -189,6 +193,7 @@ class ConnectorSettings:
             history_topic=cfg.get("schema.history.internal.kafka.topic"),
             history_bootstrap=cfg.get("schema.history.internal.kafka.bootstrap.servers", ""),
             healing=healing_settings(cfg),
+            kind=cfg["connector.class"],
         )
 
     @property
@@ -247,8 +252,11 @@ class ConnectorSettings:
         """Refuse a table whose rows the connector filters, masks, cuts or keys in its own way (INV 21).
 
         Call it before rows are read past the connector and before its events are decoded. Raises ConfigError
-        when the connector does not capture the table at all, SchemaError naming column and setting otherwise.
+        when the connector does not capture the table at all, or is one whose events are not decoded; SchemaError
+        naming column and setting otherwise.
         """
+        if self.kind in _OBSERVED_CONNECTORS:
+            _refuse("connector.class", self.kind, "such a connector is diagnosed; its events are not decoded")
         if not self.captures(table.full_name):
             raise ConfigError(
                 f"the connector does not capture {table.full_name}",
@@ -267,7 +275,7 @@ class ConnectorSettings:
 
 def _check_kind(cfg: Mapping[str, str]) -> None:
     kind = cfg.get("connector.class", "")
-    if kind not in _MYSQL_CONNECTORS:
+    if kind not in {_MYSQL_CONNECTOR, *_OBSERVED_CONNECTORS}:
         _refuse("connector.class", kind or "nothing", "only the Debezium MySQL connector can be followed")
     if not cfg.get("topic.prefix", "").strip():
         _refuse("topic.prefix", "nothing", "topics and stored offsets are named by it")

@@ -138,13 +138,15 @@ def evidence(obs: Observation, where: str, values: Mapping[str, object]) -> Evid
 
 def offset_evidence(obs: Observation) -> Evidence:
     offset = offset_of(obs)
-    shown = "none" if offset is None else f"{offset.position} {shorten(str(offset.gtids or ''))}".strip()
+    shown = (
+        "none" if offset is None else f"{offset.position} {shorten(str(offset.gtids or offset.domains or ''))}".strip()
+    )
     return evidence(obs, "connector offsets", {"stored offset": shown})
 
 
 def server(source: SourceFacts) -> str:
-    """How evidence names the server."""
-    return f"server {source.server_uuid}"
+    """How evidence names the server. Without a uuid of its own, an id that somebody gave it and its address must do."""
+    return f"server {source.server_uuid}" if source.server_uuid else f"server_id {source.server_id} at {source.address}"
 
 
 def gtid_evidence(obs: Observation, source: SourceFacts, stored: GtidSet, **sets: GtidSet) -> Evidence:

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.gtid import GtidSet
+from airflow_cdc.core.mariadb_gtid import MariaDbPosition, MariaDbState
 from airflow_cdc.core.position import BinlogPosition
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class LogLook:
     @property
     def read_to_the_end(self) -> bool:
         """True if no transaction follows in this file."""
-        passing = {"format_desc", "previous_gtids", "rotate", "stop"}
+        passing = {"format_desc", "previous_gtids", "gtid_list", "binlog_checkpoint", "rotate", "stop"}
         return self.place is Place.BOUNDARY and all(event.lower() in passing for event in self.events)
 
 
@@ -80,10 +81,26 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
+class DomainFacts:
+    """What a MariaDB server says of its GTIDs.
+
+    Attributes:
+        logged: gtid_binlog_state.
+        purged: the place at which its oldest log file begins: what is at or before it, no file holds any more.
+        begins: the place at which the file of the connector's position begins; None if it is not there.
+    """
+
+    logged: MariaDbState
+    purged: MariaDbPosition
+    begins: MariaDbPosition | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SourceFacts:
     """The source server. The GTID fields are None where the server has no GTIDs.
 
     Attributes:
+        server_uuid: "" on a server without one (MariaDB): then nothing tells whose data it is.
         address: host:port of the connection it was read through.
         gtid_owned: transactions under way, read before `gtid_executed`.
         at_offset: what stands at the connector's position; None if its file is not there or may not be looked into.
@@ -91,6 +108,8 @@ class SourceFacts:
         cascades: foreign keys of captured tables whose changes this server does not log, "child (parent)".
         missing_privileges: what the user lacks and a recovery needs, "PRIVILEGE on what".
         replicas_seen: servers that replicate from it now, as it lists them; no way to log in there is known from that.
+        domains: MariaDB's GTIDs; None on a server of another make, or without a log.
+        no_recovery: why no recovery can read this server; "" where one can.
     """
 
     server_uuid: str
@@ -112,6 +131,8 @@ class SourceFacts:
     cascades: tuple[str, ...] = ()
     missing_privileges: tuple[str, ...] = ()
     replicas_seen: tuple[str, ...] = ()
+    domains: DomainFacts | None = None
+    no_recovery: str = ""
 
     def __post_init__(self) -> None:
         for name in ("binlog_files", "cascades", "missing_privileges", "replicas_seen"):

@@ -9,6 +9,7 @@ from typing import Any
 
 from airflow_cdc.core.errors import CdcError, OffsetRejectedError
 from airflow_cdc.core.gtid import GtidSet
+from airflow_cdc.core.mariadb_gtid import MariaDbPosition, MariaDbSpans, is_mariadb
 from airflow_cdc.core.position import BinlogPosition, Watermark
 
 _KEYS = (
@@ -29,7 +30,7 @@ _NUMBERS = ("pos", "ts_sec", "server_id", "event", "row")
 
 @dataclass(frozen=True, slots=True)
 class MySqlOffset:
-    """A stored offset. `gtids` is None when the key is absent (a server without GTID).
+    """A stored offset. `gtids` is None when the key is absent (a server without GTID) or holds MariaDB's, in `domains`.
 
     `event` and `row` say how much of the transaction at the position was already read. `extra` holds
     the keys that carry no position (snapshot and transaction state), sorted, so nothing is lost.
@@ -43,6 +44,7 @@ class MySqlOffset:
     event: int = 0
     row: int = 0
     extra: tuple[tuple[str, Any], ...] = ()
+    domains: MariaDbPosition | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "file", BinlogPosition(self.file, self.pos).file)
@@ -57,10 +59,11 @@ class MySqlOffset:
         if faults := _faults(value):
             raise OffsetRejectedError(f"the stored offset cannot be read: {'; '.join(faults)}", reasons=faults)
         own = {k: value[k] for k in ("file", "pos", "ts_sec", "server_id") if value.get(k) is not None}
-        gtids = value.get("gtids")
+        gtids = None if value.get("gtids") is None else _gtids(value["gtids"])
         return cls(
             **own,
-            gtids=None if gtids is None else GtidSet.parse(gtids),
+            gtids=gtids if isinstance(gtids, GtidSet) else None,
+            domains=gtids if isinstance(gtids, MariaDbPosition) else None,
             event=value.get("event") or 0,
             row=value.get("row") or 0,
             extra=tuple((k, v) for k, v in value.items() if k not in _KEYS[:7]),
@@ -69,8 +72,8 @@ class MySqlOffset:
     def to_value(self) -> dict[str, Any]:
         """The value as Connect stores it; keys without content are left out."""
         value: dict[str, Any] = {"file": self.file, "pos": self.pos}
-        if self.gtids is not None:
-            value["gtids"] = str(self.gtids)
+        if (held := self.gtids if self.domains is None else self.domains) is not None:
+            value["gtids"] = str(held)
         for key in ("ts_sec", "server_id"):
             if getattr(self, key) is not None:
                 value[key] = getattr(self, key)
@@ -83,6 +86,11 @@ class MySqlOffset:
     def position(self) -> BinlogPosition:
         """File and position from which the connector would read on."""
         return BinlogPosition(self.file, self.pos)
+
+    @property
+    def by_gtid(self) -> bool:
+        """True when GTIDs say what was read: then file and position do not count."""
+        return bool(self.gtids) or bool(self.domains)
 
     @property
     def in_snapshot(self) -> bool:
@@ -131,6 +139,8 @@ def moved(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> str:
         told = [f"skips {skipped} ({skipped.count} transactions)" if skipped else ""]
         told += [f"repeats {repeated} ({repeated.count} transactions)" if repeated else ""]
         return "; ".join(text for text in told if text) or "the same transactions"
+    if old.domains is not None and new.domains is not None:
+        return _moved_domains(old.domains, new.domains)
     if not old.position.comparable(new.position):
         return f"from {old.position} to {new.position}, which cannot be compared"
     verb = "skips" if new.position > old.position else "repeats"
@@ -139,6 +149,15 @@ def moved(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> str:
         if new.position == old.position
         else f"{verb} what lies between {old.position} and {new.position}"
     )
+
+
+def _moved_domains(old: MariaDbPosition, new: MariaDbPosition) -> str:
+    told = [f"{verb} {span} (at most {span.count} transactions)" for verb, span in _ways(old, new) if span]
+    return "; ".join(told) or "the same transactions"
+
+
+def _ways(old: MariaDbPosition, new: MariaDbPosition) -> tuple[tuple[str, MariaDbSpans], ...]:
+    return ("skips", new - old), ("repeats", old - new)
 
 
 def past(offset: MySqlOffset, watermark: Watermark) -> bool | None:
@@ -170,7 +189,7 @@ def _is_count(value: object) -> bool:
 
 
 def _text_faults(value: Mapping[str, Any]) -> list[str]:
-    return [*_fault_of(value, "file", _check_file), *_fault_of(value, "gtids", GtidSet.parse)]
+    return [*_fault_of(value, "file", _check_file), *_fault_of(value, "gtids", _gtids)]
 
 
 def _fault_of(value: Mapping[str, Any], key: str, check: Callable[[str], object]) -> list[str]:
@@ -183,6 +202,11 @@ def _fault_of(value: Mapping[str, Any], key: str, check: Callable[[str], object]
     except CdcError as error:
         return [f"{key}: {error}"]
     return []
+
+
+def _gtids(text: str) -> GtidSet | MariaDbPosition:
+    """MySQL's set or MariaDB's position, told apart by their form."""
+    return MariaDbPosition.parse(text) if is_mariadb(text) else GtidSet.parse(text)
 
 
 def _check_file(text: str) -> BinlogPosition:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from airflow_cdc.core import problems_domains as domains
 from airflow_cdc.core.evidence import (
     Evidence,
     both,
@@ -73,9 +74,11 @@ def retention_misconfigured(obs: Observation) -> Evidence | None:
 
 def gtid_purged(obs: Observation) -> Evidence | None:
     found = both(obs)
-    if found is None or not found[1].gtids:
+    if found is None or not found[1].by_gtid:
         return None
     source, stored = found[0], found[1].gtids
+    if not stored:
+        return domains.purged(obs, *found)
     purged = source.gtid_purged
     if purged is None or not stored.issubset(executed(source)):
         return None
@@ -93,7 +96,7 @@ def _replicas_seen(source: SourceFacts) -> dict[str, object]:
 
 def binlog_purged(obs: Observation) -> Evidence | None:
     found = both(obs)
-    if found is None or found[1].gtids or not found[0].binlog_files:
+    if found is None or found[1].by_gtid or not found[0].binlog_files:
         return None
     source, offset = found
     older = offset.position.comparable(source.current) and offset.position < source.current
@@ -110,8 +113,10 @@ def position_ahead(obs: Observation) -> Evidence | None:
     newer = offset.position.comparable(current) and offset.position.file_number > current.file_number
     if not newer or _listed(source, offset):
         return None
-    if not offset.gtids:
+    if not offset.by_gtid:
         return file_evidence(obs, source, offset)
+    if not offset.gtids:
+        return domains.ahead(obs, source, offset)
     unseen = offset.gtids - executed(source)
     lost_its_own = source.server_uuid in unseen.uuids  # a promoted replica would lack another server's
     more = gtid_evidence(obs, source, offset.gtids, executed=executed(source), unseen=unseen)
@@ -121,7 +126,7 @@ def position_ahead(obs: Observation) -> Evidence | None:
 def source_changed(obs: Observation) -> Evidence | None:
     """Another server under the old address: without GTID its files may have the same names and mean something else."""
     found = both(obs)
-    if found is None or found[1].gtids:
+    if found is None or found[1].by_gtid:
         return None
     source, offset = found
     known = known_servers(obs)
@@ -132,7 +137,7 @@ def source_changed(obs: Observation) -> Evidence | None:
         differs["file names"] = f"{offset.position.base} stored, {source.current.base} on the server"
     if not differs or (runs(obs) and not same_address(obs)):
         return None
-    shown = {"server_uuid now": source.server_uuid, **differs}
+    shown = {"server_uuid now": source.server_uuid or "none", **differs}
     return {**evidence(obs, server(source), shown), **file_evidence(obs, source, offset)}
 
 
@@ -171,7 +176,7 @@ def streams_elsewhere(obs: Observation) -> Evidence | None:
     if found is None or not runs(obs) or same_address(obs):
         return None
     source, offset = found
-    if offset.gtids:
+    if offset.by_gtid:
         return _unseen(obs, source, offset)
     reached = offset.position.comparable(source.current) and offset.position <= source.current
     return None if reached and not _past_end(source, offset) else file_evidence(obs, source, offset)
@@ -199,11 +204,15 @@ def failed_over(obs: Observation) -> Evidence | None:
 
 
 def gtid_mode_mismatch(obs: Observation) -> Evidence | None:
-    """The offset speaks of GTIDs and the server writes (or may write) transactions without any."""
+    """The offset speaks of GTIDs and the server writes (or may write) transactions without any, or with the other kind."""
     found = both(obs)
-    if found is None or not found[1].gtids or found[0].gtid_mode == "ON":
+    if found is None or not found[1].by_gtid:
         return None
-    source = found[0]
+    source, offset = found
+    if source.domains is not None or offset.domains is not None:
+        return _other_kind(obs, source, offset)
+    if source.gtid_mode == "ON":
+        return None
     note = "anonymous transactions are in no GTID set" if source.gtid_mode in _PERMISSIVE else "no GTIDs are written"
     return {**evidence(obs, server(source), {"gtid_mode": f"{source.gtid_mode}: {note}"}), **offset_evidence(obs)}
 
@@ -276,7 +285,7 @@ def risk(source: SourceFacts, offset: MySqlOffset) -> Outlook | None:
     look = source.at_offset
     newest = offset.file == source.newest_file
     # by GTID a file that was read to its end is not needed any more; by name it is
-    done = bool(offset.gtids) and not newest and look is not None and look.read_to_the_end
+    done = offset.by_gtid and not newest and look is not None and look.read_to_the_end
     return outlook(source.retention, in_newest_file=newest or done)
 
 
@@ -287,8 +296,10 @@ def _settled(obs: Observation) -> tuple[SourceFacts, MySqlOffset] | None:
 
 def _own_log(obs: Observation, source: SourceFacts, offset: MySqlOffset) -> bool:
     """Whether file and position are of this very server's log: with GTIDs a failover leaves another server's there."""
-    if not offset.gtids:
+    if not offset.by_gtid:
         return True
+    if not offset.gtids:
+        return domains.own_log(source, offset)
     return source.server_uuid in known_servers(obs) and offset.may_be_on(source.server_id)
 
 
@@ -306,8 +317,19 @@ def _listed(source: SourceFacts, offset: MySqlOffset) -> bool:
 
 
 def _unseen(obs: Observation, source: SourceFacts, offset: MySqlOffset) -> Evidence | None:
+    if offset.domains:
+        return domains.unseen(obs, source, offset)
     stored = offset.gtids or GtidSet()
     unseen = stored - executed(source)
     if unseen.is_empty:
         return None
     return gtid_evidence(obs, source, stored, executed=executed(source), unseen=unseen)
+
+
+def _other_kind(obs: Observation, source: SourceFacts, offset: MySqlOffset) -> Evidence | None:
+    """MySQL's sets and MariaDB's positions say nothing to each other."""
+    if (source.domains is None) != (offset.domains is None):
+        kinds = ("MySQL's", "MariaDB's")
+        said = f"the server's GTIDs are {kinds[source.domains is not None]}, the offset's {kinds[offset.domains is not None]}"
+        return {**evidence(obs, server(source), {"gtids": said}), **offset_evidence(obs)}
+    return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
+from airflow_cdc.core import problems_domains as domains
 from airflow_cdc.core.evidence import (
     Evidence,
     connector_of,
@@ -147,6 +148,8 @@ def _has_read_everything(obs: Observation) -> bool:
     source, offset = source_of(obs), offset_of(obs)
     if source is None or offset is None or offset.in_snapshot:
         return False
+    if offset.domains:
+        return domains.read_all(source, offset)
     if source.gtid_mode == "ON":
         return bool(offset.gtids) and executed(source).issubset(offset.gtids or executed(source))
     return offset.position.comparable(source.current) and offset.position >= source.current

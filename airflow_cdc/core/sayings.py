@@ -72,12 +72,14 @@ SAYINGS: Final[tuple[Saying, ...]] = (
     ),
     Saying(
         "GTID_PURGED",
-        r"purged binary logs containing GTIDs|start replication from purged GTIDs|purged required binary logs",
+        r"purged binary logs containing GTIDs|start replication from purged GTIDs|purged required binary logs"
+        r"|could not find GTID state requested by (slave|replica)",  # MariaDB
         "transactions that were not read yet were purged",
     ),
     Saying(
         "GTID_NOT_CONTAINED",
-        r"(slave|replica) has more GTIDs than|more GTIDs than the (master|source) has",
+        r"(slave|replica) has more GTIDs than|more GTIDs than the (master|source) has"
+        r"|requested to start from GTID [\d-]+, which is not in the (master|source)'s binlog",  # MariaDB
         "the stored set holds transactions that this server never had, or lost",
     ),
     Saying(

@@ -49,7 +49,7 @@ class Margin:
         if not sizes or source.current.base != offset.position.base:
             return None
         total = sum(sizes.values())
-        if source.gtid_purged is not None and offset.gtids is not None and source.gtid_purged - offset.gtids:
+        if _lacks_purged(source, offset):
             return cls(0, total)  # file names say nothing once another server answers under one address
         if offset.file not in sizes:
             first = next(iter(source.binlog_files)).name
@@ -168,9 +168,19 @@ def _offset(obs: Observation) -> MySqlOffset | None:
 
 
 def _behind(source: SourceFacts | None, offset: MySqlOffset | None) -> int | None:
-    if source is None or offset is None or source.gtid_executed is None or offset.gtids is None:
+    if source is None or offset is None:
+        return None
+    if source.domains is not None and offset.domains is not None:
+        return (source.domains.logged.position - offset.domains).count
+    if source.gtid_executed is None or offset.gtids is None:
         return None
     return (source.gtid_executed - offset.gtids).count
+
+
+def _lacks_purged(source: SourceFacts, offset: MySqlOffset) -> bool:
+    if source.domains is not None and offset.domains is not None:
+        return bool(source.domains.purged - offset.domains)
+    return source.gtid_purged is not None and offset.gtids is not None and bool(source.gtid_purged - offset.gtids)
 
 
 @dataclass(frozen=True, slots=True)

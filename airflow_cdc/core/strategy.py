@@ -214,7 +214,7 @@ def _source_logs_rows(obs: Observation) -> str:
         )
         if found.upper() != wanted
     ]
-    return "; ".join(wrong)
+    return "; ".join([*wrong, *filter(None, (source.no_recovery,))])
 
 
 def _by_hand(why: str) -> Precondition:

@@ -13,8 +13,10 @@ from typing import Any
 
 from airflow_cdc.core.detour import standing_faults
 from airflow_cdc.core.errors import CdcError
+from airflow_cdc.core.observation import SourceFacts
 from airflow_cdc.flows.captured import captured, settings, topic_names
 from airflow_cdc.flows.run import Run
+from airflow_cdc.systems.mysql_capabilities import ServerVersion
 from airflow_cdc.systems.mysql_replica import read_replica
 from airflow_cdc.systems.mysql_schema import read_table_defs
 
@@ -94,7 +96,7 @@ def guarded(part: Callable[[Run], Iterator[Check]], run: Run) -> list[Check]:
 
 def check_source(run: Run) -> Iterator[Check]:
     subject, facts = run.pipeline.name, run.clients.source.facts()
-    yield Check(subject, "source", "ok", f"MySQL {facts.version}, server_uuid {facts.server_uuid}")
+    yield from _server(subject, facts)
     wanted = {
         "log_bin": (facts.log_bin, True),
         "binlog_format": (facts.binlog_format, "ROW"),
@@ -107,7 +109,7 @@ def check_source(run: Run) -> Iterator[Check]:
         run.pipeline.source.tables,
         gtid=facts.gtid_mode == "ON",
         hold=run.pipeline.policy.hold.mode != "off",
-        keyless=_keyless(run),
+        keyless=() if facts.no_recovery else _keyless(run),
     )
     for need in missing:
         state = "bad" if need.required else "warn"
@@ -133,6 +135,18 @@ def check_replicas(run: Run) -> Iterator[Check]:
         told = "; ".join(found) or "could stand in for the source"
         todo = "Mend it, or take it out of source.replicas: no detour leads there as it is." if found else ""
         yield Check(run.pipeline.name, f"replica {conn_id}", "warn" if found else "ok", told, todo)
+
+
+def _server(subject: str, facts: SourceFacts) -> Iterator[Check]:
+    """Which server answers. One that has no identity of its own is diagnosed, and no recovery can read it."""
+    make = ServerVersion.parse(facts.version).name
+    if not facts.no_recovery:
+        yield Check(subject, "source", "ok", f"{make}, server_uuid {facts.server_uuid}")
+        return
+    yield Check(subject, "source", "ok", f"{make}, server_id {facts.server_id}")
+    yield Check(
+        subject, "recovery", "warn", facts.no_recovery, "Use the connector's own snapshot, and compare the rows."
+    )
 
 
 def _keyless(run: Run) -> list[str]:

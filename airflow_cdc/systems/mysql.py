@@ -21,11 +21,14 @@ from airflow_cdc.core.forecast import Forecast, forecast
 from airflow_cdc.core.gtid import GtidSet
 from airflow_cdc.core.observation import Retention, SourceFacts
 from airflow_cdc.core.position import BinlogPosition, Watermark
-from airflow_cdc.systems.mysql_capabilities import ServerVersion
+from airflow_cdc.systems.mysql_capabilities import Capability, ServerVersion
+from airflow_cdc.systems.mysql_cascades import unlogged_cascades
+from airflow_cdc.systems.mysql_domains import begins, domain_facts
 from airflow_cdc.systems.mysql_errors import ServerRestartedError, SourceOutOfTimeError
 from airflow_cdc.systems.mysql_grants import Grants, read_grants
 from airflow_cdc.systems.mysql_hold import Hold, HoldLimits, hold_owner, run_hold
 from airflow_cdc.systems.mysql_position import (
+    NO_IDENTITY,
     Availability,
     ServerIdentity,
     Status,
@@ -43,6 +46,7 @@ from airflow_cdc.systems.mysql_position import (
     read_settings,
     read_status,
     reading_init_statement,
+    require_identity,
     require_log,
     require_same,
     rotated_point,
@@ -50,14 +54,7 @@ from airflow_cdc.systems.mysql_position import (
     wait_for_xa,
     wait_slice,
 )
-from airflow_cdc.systems.mysql_probe import (
-    look_at,
-    max_file_size,
-    retention,
-    seen_replicas,
-    timed_files,
-    unlogged_cascades,
-)
+from airflow_cdc.systems.mysql_probe import look_at, max_file_size, retention, seen_replicas, timed_files
 from airflow_cdc.systems.mysql_session import QUICK_READ_S, MySqlEndpoint, Session, open_connection, open_session
 
 __all__ = ["Availability", "MySqlEndpoint", "MySqlSource", "ServerIdentity", "XaTransaction"]
@@ -97,7 +94,10 @@ class MySqlSource:
             return read_identity(session)
 
     def facts(self) -> SourceFacts:
-        """What diagnosis needs to know of the server; a few cheap statements, nothing is changed."""
+        """What diagnosis needs to know of the server; a few cheap statements, nothing is changed.
+
+        What a make of server does not have is absent: without a server_uuid nothing tells whose data it is.
+        """
         with self.session() as session:
             return self._facts(session)
 
@@ -107,8 +107,10 @@ class MySqlSource:
             facts = self._facts(session)
             files = facts.binlog_files
             needs = read_grants(session).missing(tables, gtid=facts.gtid_mode == "ON", hold=False)
+            start = None if position is None or facts.domains is None else begins(session, position.file)
             return replace(
                 facts,
+                domains=facts.domains and replace(facts.domains, begins=start),
                 at_offset=None if position is None else look_at(session, position, files),
                 retention=retention(session, self.endpoint, position.file if position else "", files),
                 cascades=unlogged_cascades(session, tables),
@@ -124,6 +126,12 @@ class MySqlSource:
             size = max_file_size(session)
         if position.file not in {file.name for file in files}:
             raise SourceError(f"{position.file} is not on the server", where=self.where, todo="Ask `diagnose` why.")
+        if kept is None:
+            raise SourceError(
+                "the server removes log files by their total size, so no time says how long one stays",
+                where=self.where,
+                todo="Watch the margin in bytes instead: `airflow cdc diagnose` shows it.",
+            )
         timed = timed_files(self.endpoint, files, FORECAST_FILES)
         return forecast(kept, timed, in_newest_file=position.file == files[-1].name, max_size=size), kept
 
@@ -134,6 +142,7 @@ class MySqlSource:
         gtid = "gtid_mode" in settings
         owned = owned_gtids(session) if gtid else None  # before the executed set: one that ends between is in both
         executed, purged = executed_and_purged(session) if gtid else (None, None)
+        files = list_binlog_files(session) if log_bin else ()
         return SourceFacts(
             server_uuid=identity.server_uuid,
             server_id=identity.server_id,
@@ -141,7 +150,7 @@ class MySqlSource:
             gtid_mode=settings.get("gtid_mode"),
             gtid_executed=executed,
             gtid_purged=purged,
-            binlog_files=list_binlog_files(session) if log_bin else (),
+            binlog_files=files,
             current=read_status(session).position if log_bin else BinlogPosition("none.000000", 0),
             log_bin=log_bin,
             binlog_format=settings.get("binlog_format", "ROW"),
@@ -149,6 +158,8 @@ class MySqlSource:
             uptime_s=identity.uptime_s,
             address=f"{self.endpoint.host}:{self.endpoint.port}",
             gtid_owned=owned,
+            domains=domain_facts(session, files) if files and session.version.can(Capability.GTID_DOMAINS) else None,
+            no_recovery="" if session.version.can(Capability.SERVER_UUID) else NO_IDENTITY,
         )
 
     def watermark(self, *, xa_timeout: float = 60.0) -> Watermark:
@@ -161,6 +172,7 @@ class MySqlSource:
         Raises SourceError: log off, a privilege missing, XA still open, server changed meanwhile.
         """
         with self.session(read_timeout=max(QUICK_READ_S, self.endpoint.connect_timeout)) as session:
+            require_identity(session)
             settings = read_settings(session)
             require_log(settings, self.where)
             before = read_identity(session)
@@ -180,6 +192,7 @@ class MySqlSource:
         quiet server. Nothing is rotated and nothing waited for.
         """
         with self.session() as session:
+            require_identity(session)
             settings = read_settings(session)
             require_log(settings, self.where)
             gtid = settings.get("gtid_mode") == "ON"
@@ -212,9 +225,9 @@ class MySqlSource:
     def count_rows(self, table: str, seconds: float) -> int | None:
         """How many rows `schema.table` holds now; None if counting them takes longer than `seconds`."""
         schema, _, name = table.partition(".")
-        hint = f"/*+ MAX_EXECUTION_TIME({int(seconds * 1000)}) */"
-        sql = f"SELECT {hint} COUNT(*) AS n FROM {quote_ident(schema)}.{quote_ident(name)}"
         with self.session(read_timeout=seconds + QUICK_READ_S) as session:
+            before, hint = time_limit(session.version, seconds)
+            sql = f"{before}SELECT {hint} COUNT(*) AS n FROM {quote_ident(schema)}.{quote_ident(name)}"
             try:
                 return int(session.row(sql, doing=f"count the rows of {table}")["n"])
             except SourceOutOfTimeError:
@@ -300,6 +313,13 @@ class MySqlSource:
         """A hold kept by a thread of this process until the block ends. Read its `state`: it never raises."""
         with run_hold(self.hold(label, limits)) as hold:
             yield hold
+
+
+def time_limit(version: ServerVersion, seconds: float) -> tuple[str, str]:
+    """What limits a SELECT's time, before the statement and as a hint in it."""
+    if version.can(Capability.TIME_LIMIT_HINT):
+        return "", f"/*+ MAX_EXECUTION_TIME({int(seconds * 1000)}) */"
+    return f"SET STATEMENT max_statement_time = {seconds:f} FOR ", ""
 
 
 def engine_name(table: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, TypeAlias
 
 _NUMBERS: Final = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 
@@ -21,10 +21,22 @@ class Capability(Enum):
     CASCADES_LOGGED = "row changes made by foreign-key cascades are in the binlog"
     ERROR_TEXT_IN_SET = "a SET statement can fail with a text of our own (UUID_TO_BIN)"
     GTID_FUNCTIONS = "GTID sets as MySQL has them (WAIT_FOR_EXECUTED_GTID_SET, gtid_owned)"
+    GTID_DOMAINS = "GTIDs are domain-server-number: gtid_binlog_state, BINLOG_GTID_POS"
+    SERVER_UUID = (
+        "@@server_uuid names the server whose data it is; without it no read can be proven to be of one server"
+    )
+    SRS_ID_COLUMN = "information_schema.COLUMNS has SRS_ID"
+    TIME_LIMIT_HINT = "a SELECT can carry a limit of its time as a hint"
+    FOREIGN_KEYS_BY_SELECT = (
+        "information_schema.REFERENTIAL_CONSTRAINTS shows the keys of a table to who may SELECT from it"
+    )
+    BINLOG_MONITOR = "BINLOG MONITOR is the one privilege for the log's position, files and events"
 
 
-# First MySQL version that has it. MariaDB has none of them: its log, locks and GTIDs are its own.
-_SINCE: Final[dict[Capability, tuple[int, int, int]]] = {
+_Since: TypeAlias = dict[Capability, tuple[int, int, int]]
+
+# First MySQL version that has it.
+_MYSQL: Final[_Since] = {
     Capability.SHOW_BINARY_LOG_STATUS: (8, 2, 0),
     Capability.SHOW_REPLICA_STATUS: (8, 0, 22),
     Capability.INSTANCE_LOCK: (8, 0, 0),
@@ -35,6 +47,18 @@ _SINCE: Final[dict[Capability, tuple[int, int, int]]] = {
     Capability.CASCADES_LOGGED: (9, 6, 0),
     Capability.ERROR_TEXT_IN_SET: (8, 0, 0),
     Capability.GTID_FUNCTIONS: (5, 7, 5),
+    Capability.SERVER_UUID: (5, 6, 0),
+    Capability.SRS_ID_COLUMN: (8, 0, 3),
+    Capability.TIME_LIMIT_HINT: (5, 7, 8),
+    # MariaDB 10.11 shows nothing there to a user with SELECT alone, and no error either
+    Capability.FOREIGN_KEYS_BY_SELECT: (5, 6, 0),
+}
+
+# First MariaDB version that has it: its log, locks and GTIDs are its own. BACKUP STAGE is no instance lock in this
+# sense: no stage of it keeps a file from being purged, and the one that keeps DDL out of a copy comes after the read.
+_MARIADB: Final[_Since] = {
+    Capability.GTID_DOMAINS: (10, 0, 2),
+    Capability.BINLOG_MONITOR: (10, 5, 2),
 }
 
 
@@ -55,7 +79,13 @@ class ServerVersion:
 
     def can(self, capability: Capability) -> bool:
         """True when this server has `capability`."""
-        return not self.mariadb and self.numbers >= _SINCE[capability]
+        since = (_MARIADB if self.mariadb else _MYSQL).get(capability)
+        return since is not None and self.numbers >= since
+
+    @property
+    def name(self) -> str:
+        """The make and its version, as a person reads it: "MySQL 8.0.15", "MariaDB 10.11.18-MariaDB"."""
+        return f"{'MariaDB' if self.mariadb else 'MySQL'} {self.text}"
 
     @property
     def capabilities(self) -> frozenset[Capability]:

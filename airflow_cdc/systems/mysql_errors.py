@@ -84,6 +84,7 @@ _MEANINGS: Final[dict[int, _Meaning]] = {
     3024: _Meaning(SourceOutOfTimeError, "could not {doing}: {message} [3024]", ""),
     # what 8.0.15 says of a COUNT(*) that is over MAX_EXECUTION_TIME
     1317: _Meaning(SourceOutOfTimeError, "could not {doing}: {message} [1317]", ""),
+    1969: _Meaning(SourceOutOfTimeError, "could not {doing}: {message} [1969]", ""),  # MariaDB's max_statement_time
     1381: _Meaning(SourceSettingError, "the binary log is off", "Start the server with --log-bin; CDC reads it."),
     1193: _Meaning(SourceSettingError, "could not {doing}: {message}", "The server is older than what this needs."),
     2002: _Meaning(SourceUnreachableError, "cannot connect: {message}", _CHECK_HOST),

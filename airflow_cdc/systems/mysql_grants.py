@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from airflow_cdc.systems.mysql_capabilities import Capability
 from airflow_cdc.systems.mysql_session import Session
 
 _GRANT: Final = re.compile(r"^(GRANT|REVOKE) (.+) ON (?:TABLE )?(\S+|`[^`]*`\.\S+) (?:TO|FROM) ", re.IGNORECASE)
@@ -42,10 +43,11 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """A user's effective grants, active roles included."""
+    """A user's effective grants, active roles included, and what a server of its make asks for on `*.*`."""
 
     user: str
     items: tuple[Grant, ...]
+    needs: tuple[Need, ...] = field(default_factory=lambda: MYSQL_NEEDS, repr=False)
 
     def has(self, privilege: str, schema: str = "", table: str = "") -> bool:
         """True when the user holds `privilege` globally, or on the schema or table given."""
@@ -65,13 +67,13 @@ class Grants:
         """What is missing to recover `tables` ("shop.orders"). `gtid`: gtid_mode is ON; `keyless`: those without a key."""
         needs = [Need("SELECT", table, "read the table") for table in tables]
         needs += [Need("LOCK TABLES", table, "read a table without a key at one exact position") for table in keyless]
-        needs += [need for need in _NEEDS if not (gtid and need.privilege in _WITHOUT_GTID)]
+        needs += [need for need in self.needs if not (gtid and need.privilege in _WITHOUT_GTID)]
         needs = [need for need in needs if hold or need.privilege != "BACKUP_ADMIN"]
         return tuple(need for need in needs if not self.has(need.privilege, *_split(need.on)))
 
 
 _WITHOUT_GTID: Final = frozenset({"RELOAD", "REPLICATION SLAVE"})
-_NEEDS: Final[tuple[Need, ...]] = (
+MYSQL_NEEDS: Final[tuple[Need, ...]] = (
     Need("REPLICATION CLIENT", "*.*", "read the binlog position and list the binlog files"),
     Need("XA_RECOVER_ADMIN", "*.*", "see prepared XA transactions, which a watermark must wait for"),
     Need("RELOAD", "*.*", "rotate the binlog: without GTID the watermark is the start of a new file"),
@@ -84,6 +86,11 @@ _NEEDS: Final[tuple[Need, ...]] = (
     ),
     Need("BACKUP_ADMIN", "*.*", "hold binlog files and DDL; without it both are checked again instead", required=False),
 )
+# SHOW BINLOG EVENTS is in BINLOG MONITOR, and XA RECOVER needs no right; what a recovery would need is not asked for
+MARIADB_NEEDS: Final[tuple[Need, ...]] = (
+    Need("BINLOG MONITOR", "*.*", "read the binlog position, list the binlog files and look at the stored position"),
+    Need("REPLICATION SLAVE", "*.*", "tell when a binlog file was begun, for the forecast", required=False),
+)
 
 
 def read_grants(session: Session) -> Grants:
@@ -92,7 +99,8 @@ def read_grants(session: Session) -> Grants:
     roles = str(who["roles"] or "NONE")
     using = "" if roles.upper() == "NONE" or session.version.mariadb else f" FOR CURRENT_USER() USING {roles}"
     rows = session.rows(f"SHOW GRANTS{using}", doing="read the user's grants")
-    return parse_grants(str(who["user"]), [str(next(iter(row.values()))) for row in rows])
+    found = parse_grants(str(who["user"]), [str(next(iter(row.values()))) for row in rows])
+    return replace(found, needs=MARIADB_NEEDS) if session.version.can(Capability.BINLOG_MONITOR) else found
 
 
 def parse_grants(user: str, lines: Iterable[str]) -> Grants:

@@ -22,11 +22,19 @@ from airflow_cdc.systems.mysql_session import QUICK_READ_S, Session, session_pin
 _OWNER: Final = re.compile(r"#\d+")
 _START_OF_FILE: Final = 4
 _HEADER_EVENTS: Final = frozenset({"format_desc", "previous_gtids"})
+NO_IDENTITY: Final = (
+    "the server has no server_uuid (MariaDB has none), so what is read cannot be proven to come from one server:"
+    " it is diagnosed, not recovered"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ServerIdentity:
-    """Which server answers, since when (`uptime_s`), and its own clock (`now`, UTC)."""
+    """Which server answers, since when (`uptime_s`), and its own clock (`now`, UTC).
+
+    `server_uuid` is "" on MariaDB. Its @@server_uid is no substitute: it is made of the machine's network address and the
+    port, so another server's data under the same address has the same one, and the same data elsewhere another.
+    """
 
     server_uuid: str
     server_id: int
@@ -75,8 +83,9 @@ def read_settings(session: Session) -> dict[str, str]:
 
 def read_identity(session: Session) -> ServerIdentity:
     """Which server answers on this session."""
+    uuid = "@@server_uuid" if session.version.can(Capability.SERVER_UUID) else "''"
     row = session.row(
-        "SELECT @@server_uuid AS uuid, @@server_id AS id, DATE_FORMAT(UTC_TIMESTAMP(6), '%Y-%m-%dT%H:%i:%s.%f') AS now",
+        f"SELECT {uuid} AS uuid, @@server_id AS id, DATE_FORMAT(UTC_TIMESTAMP(6), '%Y-%m-%dT%H:%i:%s.%f') AS now",
         doing="read the server's identity",
     )
     up = session.row("SHOW GLOBAL STATUS LIKE 'Uptime'", doing="read the server's uptime")
@@ -171,6 +180,14 @@ def require_log(settings: dict[str, str], where: str) -> None:
     if settings.get("log_bin") != "ON":
         raise SourceSettingError(
             "the binary log is off", where=where, todo="Start the server with --log-bin; CDC reads it."
+        )
+
+
+def require_identity(session: Session) -> None:
+    """Raise unless what is read here can be proven to be this server's (INV 9)."""
+    if not session.version.can(Capability.SERVER_UUID):
+        raise SourceSettingError(
+            NO_IDENTITY, where=session.where, todo="Recover it with the connector's own snapshot, and compare the rows."
         )
 
 

@@ -30,7 +30,6 @@ _DUMP_NON_BLOCK: Final = 1
 _HEADER: Final = struct.Struct("<IBIIIH")  # timestamp, type, server id, size, next position, flags
 _ROTATE: Final = 4
 _PACKETS: Final = 3
-_QUIET: Final = ("NO ACTION", "RESTRICT")
 _DAY_S: Final = 86400
 _HOUR_S: Final = 3600
 
@@ -79,8 +78,13 @@ def _place(
     return Place.BOUNDARY if places[0] == position.pos and follows and not shown_again else Place.INSIDE
 
 
-def retention(session: Session, endpoint: MySqlEndpoint, file: str, files: Sequence[BinlogFile]) -> Retention:
-    """The server's rule for removing files, and when `file` was closed ("" or the newest: not yet)."""
+def retention(session: Session, endpoint: MySqlEndpoint, file: str, files: Sequence[BinlogFile]) -> Retention | None:
+    """The server's rule for removing files, and when `file` was closed ("" or the newest: not yet).
+
+    None where it removes files by their total size: then no time says how long one stays.
+    """
+    if _limited_by_size(session):
+        return None
     row = session.row("SELECT UNIX_TIMESTAMP(NOW(6)) AS now", doing="read the server's clock")
     names = [entry.name for entry in files]
     closed = None
@@ -116,6 +120,13 @@ def expire_seconds(session: Session) -> int:
         return 0
     days = float(found.get("expire_logs_days") or 0)
     return int(found.get("binlog_expire_logs_seconds") or 0) or int(days * _DAY_S)
+
+
+def _limited_by_size(session: Session) -> bool:
+    """MariaDB from 11.4 on, and Percona's builds, can keep the log below a size."""
+    names = "'max_binlog_total_size', 'binlog_space_limit'"
+    rows = session.rows(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})", doing="read the log's limit of size")
+    return any(int(row["Value"]) for row in rows)
 
 
 def max_file_size(session: Session) -> int:
@@ -166,29 +177,6 @@ def _first_event(connection: Connection[Any], file: str) -> float | None:
 def _inside(connection: Connection[Any]) -> Any:
     """PyMySQL has no call for reading the log, only the parts that one is made of."""
     return connection
-
-
-def unlogged_cascades(session: Session, tables: Sequence[str]) -> tuple[str, ...]:
-    """Foreign keys that change rows of these tables without a row event, "shop.items (shop.orders, DELETE CASCADE)"."""
-    if not tables or session.version.can(Capability.CASCADES_LOGGED):
-        return ()
-    each = " OR ".join(["(CONSTRAINT_SCHEMA = %s AND TABLE_NAME = %s)"] * len(tables))
-    args = [part for table in tables for part in (table.partition(".")[0], table.partition(".")[2])]
-    rows = session.rows(
-        "SELECT CONSTRAINT_SCHEMA AS own_schema, TABLE_NAME AS own_table, UNIQUE_CONSTRAINT_SCHEMA AS parent_schema,"
-        " REFERENCED_TABLE_NAME AS parent_table, DELETE_RULE AS on_delete, UPDATE_RULE AS on_update"
-        f" FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE {each}",
-        args,
-        doing="read the foreign keys",
-    )
-    return tuple(sorted(text for row in rows if (text := _cascade(row))))
-
-
-def _cascade(row: dict[str, Any]) -> str:
-    rules = [f"{verb} {row[key]}" for verb, key in (("DELETE", "on_delete"), ("UPDATE", "on_update"))]
-    loud = [rule for rule in rules if not rule.endswith(_QUIET)]
-    parent = f"{row['parent_schema']}.{row['parent_table']}"
-    return f"{row['own_schema']}.{row['own_table']} ({parent}, {', '.join(loud)})" if loud else ""
 
 
 def seen_replicas(session: Session) -> tuple[str, ...]:

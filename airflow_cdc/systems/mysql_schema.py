@@ -14,6 +14,7 @@ from pymysql.cursors import DictCursor
 from airflow_cdc.core.chunk import quote_ident
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.table import ColumnDef, TableDef
+from airflow_cdc.systems.mysql_capabilities import Capability, ServerVersion
 
 # Named in upper case, because 8.0 and 9.x print the names of a SELECT * differently.
 _COLUMNS = """
@@ -21,7 +22,7 @@ SELECT c.TABLE_SCHEMA AS `schema`, c.TABLE_NAME AS `table`, c.COLUMN_NAME AS nam
   c.DATA_TYPE AS data_type, c.COLUMN_TYPE AS column_type, c.IS_NULLABLE AS is_nullable,
   c.CHARACTER_SET_NAME AS charset, c.COLLATION_NAME AS collation, c.CHARACTER_MAXIMUM_LENGTH AS char_length,
   c.CHARACTER_OCTET_LENGTH AS byte_length, c.NUMERIC_PRECISION AS `precision`, c.NUMERIC_SCALE AS scale,
-  c.DATETIME_PRECISION AS fsp, c.EXTRA AS extra, c.GENERATION_EXPRESSION AS expression, c.SRS_ID AS srid
+  c.DATETIME_PRECISION AS fsp, c.EXTRA AS extra, c.GENERATION_EXPRESSION AS expression, {srid} AS srid
 FROM information_schema.COLUMNS c JOIN information_schema.TABLES t
   ON t.TABLE_SCHEMA = c.TABLE_SCHEMA AND t.TABLE_NAME = c.TABLE_NAME
 WHERE t.TABLE_TYPE = 'BASE TABLE' AND ({tables})
@@ -80,7 +81,10 @@ def _split(name: str) -> tuple[str, str]:
 
 def _columns(cursor: DictCursor, wanted: Sequence[tuple[str, str]]) -> dict[tuple[str, str], list[dict[str, Any]]]:
     each = " OR ".join(["(c.TABLE_SCHEMA = %s AND c.TABLE_NAME = %s)"] * len(wanted))
-    cursor.execute(_COLUMNS.format(tables=each), [part for pair in wanted for part in pair])
+    cursor.execute("SELECT @@version AS version")
+    version = ServerVersion.parse(str((cursor.fetchone() or {})["version"]))
+    srid = "c.SRS_ID" if version.can(Capability.SRS_ID_COLUMN) else "NULL"
+    cursor.execute(_COLUMNS.format(tables=each, srid=srid), [part for pair in wanted for part in pair])
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in cursor.fetchall():
         found.setdefault((row["schema"], row["table"]), []).append(row)

@@ -42,6 +42,8 @@ _MARIADB_PINS: Final[tuple[str, ...]] = (
     "@@SESSION.sql_mode = ''",
     "@@SESSION.max_statement_time = 0",
     "@@SESSION.net_write_timeout = 3600",
+    # foreign keys are read from SHOW CREATE TABLE there
+    "@@SESSION.sql_quote_show_create = 1",
 )
 
 

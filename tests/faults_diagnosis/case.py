@@ -13,7 +13,7 @@ class Case:
     """`make` makes the fault on a healthy pipeline; `undo` leaves the servers fit for the next one.
 
     `expected` may depend on the server. `set_up` False: the pipeline is not made healthy first, `make` does all.
-    `config` and `keyless` go to the subject.
+    `config` and `keyless` go to the subject. `not_on_mariadb` says why the fault does not exist there; "" if it does.
     """
 
     name: str
@@ -25,6 +25,7 @@ class Case:
     set_up: bool = True
     keyless: bool = False
     config: dict[str, str] = field(default_factory=dict)
+    not_on_mariadb: str = ""
 
     def code(self, subject: Subject) -> str:
         return self.expected if isinstance(self.expected, str) else self.expected(subject)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 
+from airflow_cdc.systems.mysql_capabilities import Capability
 from stack.process import end
 from tests.faults_diagnosis.case import Case
 from tests.faults_diagnosis.subject import TABLES, Subject
 
-CASCADE_CODE = "LOG_INCOMPLETE"  # only of servers that do not log cascades
+_TRANSACTION = ("gtid", "anonymous_gtid")
+_ALWAYS_GTID = "MariaDB always counts by GTID"
 
 
 def purge(subject: Subject) -> None:
@@ -36,7 +38,8 @@ def other_server(subject: Subject) -> None:
 def cut_behind(subject: Subject) -> None:
     """The file ends before the stored position, as after a crash without sync_binlog."""
     file, at = _closed_file(subject)
-    begins = int(subject.sql(f"SHOW BINLOG EVENTS IN '{file}' LIMIT 3")[2][1])
+    events = subject.sql(f"SHOW BINLOG EVENTS IN '{file}' LIMIT 9")
+    begins = next(int(event[1]) for event in events if str(event[2]).lower() in _TRANSACTION)
     assert begins < at
     _restart(subject, cut=(file, begins))
 
@@ -57,7 +60,17 @@ def lagging_replica(subject: Subject) -> None:
     """Another server, a copy of the first that lacks its last transactions."""
     subject.catch_up()
     subject.stop()
-    held = str(subject.sql("SELECT @@GLOBAL.gtid_executed")[0][0])
+    (_mariadb_lags if subject.version.mariadb else _mysql_lags)(subject, subject.executed())
+
+
+def _mariadb_lags(subject: Subject, held: str) -> None:
+    *_, last = held.split(",")
+    domain, server, number = map(int, last.split("-"))
+    subject.reset()
+    subject.sql("SET GLOBAL server_id = 999", f"SET GLOBAL gtid_binlog_state = '{domain}-{server}-{number - 5}'")
+
+
+def _mysql_lags(subject: Subject, held: str) -> None:
     uuid = str(subject.sql("SELECT @@server_uuid")[0][0])
     last = max(int(part) for part in held.replace("-", " ").replace(":", " ").split() if part.isdigit())
     lacks = f"{uuid}:{last - 4}-{last}"
@@ -97,8 +110,7 @@ def ddl_passed(subject: Subject) -> None:
     subject.sql(f"ALTER TABLE {table} ADD COLUMN w INT", f"ALTER TABLE {table} DROP COLUMN v")
     subject.purge()
     file, at = subject.end()
-    held = str(subject.sql("SELECT @@GLOBAL.gtid_executed")[0][0]).replace("\n", "")
-    subject.patch({"file": file, "pos": at, "gtids": held, "ts_sec": 1})
+    subject.patch({"file": file, "pos": at, "gtids": subject.executed(), "ts_sec": 1})
     subject.resume()
     subject.wait_running()
     subject.sql(f"INSERT INTO {subject.name}.{TABLES[1]} VALUES (50, 'after')")
@@ -134,6 +146,11 @@ def cascade(subject: Subject) -> None:
     subject.catch_up()
 
 
+def cascades(subject: Subject) -> str:
+    """Only servers that do not log cascades have the fault."""
+    return "HEALTHY" if subject.version.can(Capability.CASCADES_LOGGED) else "LOG_INCOMPLETE"
+
+
 def down(subject: Subject) -> None:
     end(subject.mysql.child)
 
@@ -164,21 +181,50 @@ def _restart(subject: Subject, *, cut: tuple[str, int] | None = None, forget_uui
 
 CASES = (
     Case("healthy", "nothing", "HEALTHY", "gtid", lambda _s: None),
-    Case("healthy_files", "nothing, without GTID", "HEALTHY", "files", lambda _s: None),
+    Case("healthy_files", "nothing, without GTID", "HEALTHY", "files", lambda _s: None, not_on_mariadb=_ALWAYS_GTID),
     Case("source_down", "the source does not answer", "UNKNOWN", "files", down, up),
     Case("gtid_purged", "purged past the offset", "GTID_PURGED", "gtid", purge),
-    Case("binlog_purged", "purged past the offset, without GTID", "BINLOG_PURGED", "files", purge),
-    Case("reset_files", "RESET, without GTID", "POSITION_AHEAD", "files", reset),
-    Case("other_server", "other server_uuid, same file names", "SOURCE_CHANGED", "files", other_server),
+    Case(
+        "binlog_purged",
+        "purged past the offset, without GTID",
+        "BINLOG_PURGED",
+        "files",
+        purge,
+        not_on_mariadb=_ALWAYS_GTID,
+    ),
+    Case("reset_files", "RESET, without GTID", "POSITION_AHEAD", "files", reset, not_on_mariadb=_ALWAYS_GTID),
+    Case(
+        "other_server",
+        "other server_uuid, same file names",
+        "SOURCE_CHANGED",
+        "files",
+        other_server,
+        not_on_mariadb="MariaDB has no server_uuid",
+    ),
     Case("cut_behind", "the file ends before the position", "POSITION_PAST_END", "files", cut_behind),
     Case("cut_within", "the event at the position is cut off", "POSITION_MID_EVENT", "files", cut_within),
     Case("moved_by_hand", "a position inside an event", "POSITION_MID_EVENT", "files", moved_by_hand),
-    Case("permissive", "gtid_mode switched to ON_PERMISSIVE", "GTID_MODE_MISMATCH", "gtid", permissive, strict),
-    Case("gtids_forgotten", "offset with file and position only", "GTID_MISSING_IN_OFFSET", "gtid", gtids_forgotten),
+    Case(
+        "permissive",
+        "gtid_mode switched to ON_PERMISSIVE",
+        "GTID_MODE_MISMATCH",
+        "gtid",
+        permissive,
+        strict,
+        not_on_mariadb="MariaDB has no gtid_mode",
+    ),
+    Case(
+        "gtids_forgotten",
+        "offset with file and position only",
+        "GTID_MISSING_IN_OFFSET",
+        "gtid",
+        gtids_forgotten,
+        not_on_mariadb="without GTIDs its connector goes by file and position, as the offset says",
+    ),
     Case("ddl_passed", "position moved past a purged DDL", "DDL_IN_GAP", "gtid", ddl_passed),
     Case("half_rows", "binlog_row_image=MINIMAL", "SOURCE_MISCONFIGURED", "gtid", half_rows, whole_rows),
     Case("short_retention", "stopped, two hours of log left", "AT_RISK", "gtid", short_retention, long_retention),
-    Case("cascade", "ON DELETE CASCADE", lambda s: "HEALTHY" if s.new else CASCADE_CODE, "gtid", cascade),
+    Case("cascade", "ON DELETE CASCADE", cascades, "gtid", cascade),
     Case("promoted", "a copy that lacks nothing was promoted", "SOURCE_FAILED_OVER", "gtid", promoted),
     Case("lagging_replica", "a lagging copy was promoted", "GTID_NOT_CONTAINED", "gtid", lagging_replica),
     Case("reset_gtid", "RESET on a GTID server", "POSITION_AHEAD", "gtid", reset),

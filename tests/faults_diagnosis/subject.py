@@ -11,9 +11,11 @@ from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.systems.control import Control
 from airflow_cdc.systems.kafka import KafkaEndpoint, KafkaTransport
 from airflow_cdc.systems.kafka_connect import root_cause
+from airflow_cdc.systems.mysql_capabilities import ServerVersion
 from stack.errors import StackError
 from stack.mysql import MySqlServer
 from stack.process import wait_until
+from tests.faults_diagnosis.dialect import Dialect, dialect_of
 from tests.faults_diagnosis.world import World
 
 TABLES = ("orders", "items")
@@ -41,9 +43,12 @@ class Subject:
         return self.world.mysql(self.server)
 
     @property
-    def new(self) -> bool:
-        """Whether the server speaks the statements of 8.4 and later."""
-        return not self.mysql.version.startswith("8.0")
+    def version(self) -> ServerVersion:
+        return ServerVersion.parse(self.mysql.version)
+
+    @property
+    def dialect(self) -> Dialect:
+        return dialect_of(self.mysql.version)
 
     @property
     def history_topic(self) -> str:
@@ -85,11 +90,15 @@ class Subject:
 
     def end(self) -> tuple[str, int]:
         """File and position of the log's end."""
-        row = self.sql("SHOW BINARY LOG STATUS" if self.new else "SHOW MASTER STATUS")[0]
+        row = self.sql(self.dialect.status)[0]
         return str(row[0]), int(row[1])
 
     def reset(self) -> None:
-        self.sql("RESET BINARY LOGS AND GTIDS" if self.new else "RESET MASTER")
+        self.sql(self.dialect.reset)
+
+    def executed(self) -> str:
+        """The GTIDs of all that the server holds."""
+        return str(self.sql(f"SELECT {self.dialect.executed}")[0][0]).replace("\n", "")
 
     def purge(self) -> None:
         """Rotate and purge all but the newest file."""
@@ -107,14 +116,12 @@ class Subject:
     def settings(self) -> dict[str, str]:
         server = self.mysql
         return {
-            "connector.class": "io.debezium.connector.mysql.MySqlConnector",
+            **self.dialect.connector,
             "database.hostname": server.host,
             "database.port": str(server.port),
             "database.user": server.debezium.user,
             "database.password": server.debezium.password,
             "database.server.id": str(20000 + int(self.name.removeprefix("p"))),
-            "database.ssl.mode": "preferred",
-            "driver.allowPublicKeyRetrieval": "true",
             "topic.prefix": self.name,
             "database.include.list": self.name,
             "table.include.list": ",".join(f"{self.name}.{table}" for table in TABLES),
@@ -210,8 +217,8 @@ class Subject:
             name: {"id": state.id, "partitions": {str(p): end for p, (_, end) in state.partitions.items()}}
             for name, state in states.items()
         }
-        uuid = str(self.sql("SELECT @@server_uuid")[0][0])
-        return Stamp(epoch, {"server_uuid": uuid}, ends)
+        uuid = str(self.sql(f"SELECT {self.dialect.uuid}")[0][0])
+        return Stamp(epoch, {"server_uuid": uuid} if uuid else None, ends)
 
     def fill_sink(self, stamp: Stamp | None) -> None:
         """A commit with a row to every sink table, with the stamp."""

@@ -67,6 +67,13 @@ def mysql_nogtid(servers: stack.Stack) -> MySqlServer:
 
 
 @pytest.fixture(scope="session")
+def mariadb_server(servers: stack.Stack) -> MySqlServer:
+    """A MariaDB 10.11, started when the first test asks for it."""
+    settings = MySqlSettings(name="mariadb", server_id=103, series="mariadb", max_binlog_size=4194304)
+    return servers.mysql.get(settings.name) or servers.add_mysql(settings)
+
+
+@pytest.fixture(scope="session")
 def kafka_broker(servers: stack.Stack) -> KafkaBroker:
     """The Kafka broker."""
     return servers.kafka or servers.add_kafka()

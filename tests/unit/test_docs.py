@@ -11,7 +11,7 @@ from airflow.dag_processing.dagbag import DagBag
 
 from airflow_cdc.core.diagnosis import PROBLEMS
 from airflow_cdc.registry import load_registry
-from airflow_cdc.systems.mysql_grants import _NEEDS
+from airflow_cdc.systems.mysql_grants import MARIADB_NEEDS, MYSQL_NEEDS, Need
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
@@ -47,10 +47,11 @@ def test_the_dags_in_the_docs_load(airflow_db: Path, registry: Path) -> None:
     }
 
 
-def test_the_grants_in_the_docs_are_all_that_is_needed() -> None:
-    text = (ROOT / "examples" / "grants.sql").read_text()
+@pytest.mark.parametrize(("file", "needs"), [("grants.sql", MYSQL_NEEDS), ("grants_mariadb.sql", MARIADB_NEEDS)])
+def test_the_grants_in_the_docs_are_all_that_is_needed(file: str, needs: tuple[Need, ...]) -> None:
+    text = (ROOT / "examples" / file).read_text()
     granted = {name.strip() for names in re.findall(r"^GRANT (.+) ON", text, re.MULTILINE) for name in names.split(",")}
-    assert granted == {"SELECT", *(need.privilege for need in _NEEDS)}
+    assert granted == {"SELECT", *(need.privilege for need in needs)}
 
 
 def test_every_problem_has_a_runbook_entry() -> None:

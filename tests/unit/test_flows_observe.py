@@ -60,7 +60,7 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
         *(create_autospec(kind, instance=True) for kind in (MySqlSource, KafkaConnect, KafkaTransport, Lake, Control))
     )
     c = cast("Any", made)
-    c.source.facts_for.return_value = SOURCE
+    c.source.facts.return_value = c.source.facts_for.return_value = SOURCE
     c.source.connect.return_value = create_autospec(closing, instance=True)
     c.source.connect.return_value.close = lambda: None
     c.connector.facts.return_value = replace(CONNECTOR, config=CONFIG)

@@ -55,6 +55,10 @@ def test_versions_are_read(text: str, numbers: tuple[int, int, int], mariadb: bo
         (Capability.CASCADES_LOGGED, "8.0.15", "9.7.4"),
         (Capability.ERROR_TEXT_IN_SET, "5.7.44", "26.1.0"),
         (Capability.GTID_FUNCTIONS, "5.6.51", "8.0.15"),
+        (Capability.SERVER_UUID, "5.5.62", "8.0.15"),
+        (Capability.SRS_ID_COLUMN, "5.7.44", "8.0.15"),
+        (Capability.TIME_LIMIT_HINT, "5.6.51", "8.0.15"),
+        (Capability.FOREIGN_KEYS_BY_SELECT, "5.5.62", "8.0.15"),
     ],
 )
 def test_capabilities_by_version(capability: Capability, without: str, with_it: str) -> None:
@@ -64,8 +68,10 @@ def test_capabilities_by_version(capability: Capability, without: str, with_it: 
 
 
 def test_the_set_of_capabilities() -> None:
-    assert ServerVersion.parse("26.1.0").capabilities == frozenset(Capability)
-    assert ServerVersion.parse("10.11.6-MariaDB").capabilities == frozenset()
+    mariadb_only = {Capability.GTID_DOMAINS, Capability.BINLOG_MONITOR}
+    assert ServerVersion.parse("26.1.0").capabilities == frozenset(Capability) - mariadb_only
+    assert ServerVersion.parse("10.11.6-MariaDB").capabilities == mariadb_only
+    assert ServerVersion.parse("10.4.34-MariaDB").capabilities == {Capability.GTID_DOMAINS}
 
 
 @pytest.mark.parametrize(

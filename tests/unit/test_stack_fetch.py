@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stack import fetch, mysql97, stublib, versions
+from stack import debian, fetch, stublib, versions
 from stack.errors import StackError, UnavailableError
 from stack.fetch import Jar
 
@@ -104,12 +104,41 @@ def test_a_locked_jar_prints_as_its_line() -> None:
     assert Jar.parse(str(jar("alpha"))) == jar("alpha")
 
 
-def test_mysql_97_without_debian_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("release", [debian.MYSQL_97, debian.MARIADB_1011], ids=str)
+def test_a_server_of_debian_without_debian_says_so(
+    release: debian.Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CDC_CACHE", str(tmp_path))
-    monkeypatch.setattr(mysql97.shutil, "which", lambda _: None)
-    with pytest.raises(UnavailableError, match="no apt-get") as caught:
-        mysql97.unpacked()
+    monkeypatch.setattr(debian.shutil, "which", lambda _: None)
+    with pytest.raises(UnavailableError, match=f"{release} comes from Debian packages, .* no apt-get") as caught:
+        debian.unpacked(release)
     assert caught.value.exit_status == 2
+
+
+def test_packages_of_another_series_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The suite has moved on: what it offers now is named, and nothing is kept."""
+    monkeypatch.setenv("CDC_CACHE", str(tmp_path))
+    fetched = tmp_path / "mariadb-server-core_1%3a11.8.2-1_amd64.deb"
+    fetched.write_bytes(b"newer")
+    with pytest.raises(UnavailableError, match=r"MariaDB 10\.11: Debian bookworm offers 11\.8\.2-1 now"):
+        debian._keep(debian.MARIADB_1011, [fetched])
+    assert fetched.exists()
+    assert debian.read_manifest(debian.MARIADB_1011) is None
+
+
+def test_packages_are_kept_by_checksum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CDC_CACHE", str(tmp_path))
+    release = debian.MARIADB_1011
+    release.base.mkdir()
+    names = ("libssl3_3.0_amd64.deb", "mariadb-server-core_1%3a10.11.18-0_amd64.deb", "perl-base_5.36_amd64.deb")
+    for name in names:
+        (tmp_path / name).write_bytes(name.encode())
+    made = debian._keep(release, [tmp_path / name for name in names])
+    assert made.version == "10.11.18-0"
+    assert [one.file for one in made.packages] == list(names[:2])
+    assert debian.read_manifest(release) == made
+    (release.base / "packages" / names[0]).write_bytes(b"damaged")
+    assert debian.read_manifest(release) is None
 
 
 def test_an_unknown_mysql_series_ends_the_command_with_2() -> None:
@@ -121,7 +150,7 @@ def test_an_unknown_mysql_series_ends_the_command_with_2() -> None:
         check=False,
     )
     assert done.returncode == 2
-    assert "STACK_MYSQL=5.6: known are 8.0, 9.7" in done.stderr
+    assert "STACK_MYSQL=5.6: known are 8.0, 9.7, mariadb" in done.stderr
     assert "Traceback" not in done.stderr
 
 

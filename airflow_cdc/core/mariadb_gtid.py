@@ -1,0 +1,214 @@
+"""MariaDB's GTIDs, domain-server-number: places in the log, and what a server has logged.
+
+MariaDB has no sets of transactions. A *position* (gtid_binlog_pos, gtid_slave_pos, a connector's offset) names the last
+transaction of each domain, and stands for all up to it; the numbers of one domain rise, whichever server wrote them. A
+*state* (gtid_binlog_state) names the last one of each domain and server, so it also tells whether a transaction that
+another server wrote ever came here. Numbers may have gaps, so what lies between two positions can only be bounded.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from airflow_cdc.core.errors import PositionError
+
+_GTID = re.compile(r"([0-9]+)-([0-9]+)-([0-9]+)")
+# a uuid has five parts, of which no three stand alone between commas
+_LIST = re.compile(r"\s*[0-9]+-[0-9]+-[0-9]+\s*(,\s*[0-9]+-[0-9]+-[0-9]+\s*)*")
+_MAX_ID = 2**32 - 1
+_MAX_NUMBER = 2**64 - 1
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class MariaDbGtid:
+    """One transaction: `number` in `domain`, written by the server with the id `server`."""
+
+    domain: int
+    server: int
+    number: int
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.domain <= _MAX_ID and 0 <= self.server <= _MAX_ID and 0 <= self.number <= _MAX_NUMBER):
+            raise _bad(str(self), "a domain and a server have 32 bits, a number has 64")
+
+    @classmethod
+    def parse(cls, text: str) -> MariaDbGtid:
+        """Read `0-1-100`. Raises PositionError."""
+        match = _GTID.fullmatch(text.strip())
+        if match is None:
+            raise _bad(text, "not domain-server-number")
+        return cls(*(int(part) for part in match.groups()))
+
+    def __str__(self) -> str:
+        return f"{self.domain}-{self.server}-{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class MariaDbSpan:
+    """What lies behind `after` (a number; 0: from the beginning) up to and with `last`, in the domain of `last`."""
+
+    after: int
+    last: MariaDbGtid
+
+    @property
+    def count(self) -> int:
+        """How many transactions at most: numbers may be left out."""
+        return self.last.number - self.after
+
+    def __contains__(self, gtid: MariaDbGtid) -> bool:
+        return gtid.domain == self.last.domain and self.after < gtid.number <= self.last.number
+
+    def __str__(self) -> str:
+        return f"{self.last.domain}:{self.after + 1}-{self.last.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class MariaDbSpans:
+    """What one position has read and another has not: at most one span per domain, sorted."""
+
+    spans: tuple[MariaDbSpan, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """True when there is nothing between the two."""
+        return not self.spans
+
+    @property
+    def count(self) -> int:
+        """How many transactions at most."""
+        return sum(span.count for span in self.spans)
+
+    def __bool__(self) -> bool:
+        return bool(self.spans)
+
+    def __contains__(self, gtid: MariaDbGtid) -> bool:
+        return any(gtid in span for span in self.spans)
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.spans))
+
+
+@dataclass(frozen=True, slots=True)
+class MariaDbPosition:
+    """All up to one transaction in each domain; a domain that is not named (or has number 0) has had none.
+
+    Sorted by domain. `a.issubset(b)`: b is at or behind a in every domain. `a | b` is the later and `a & b` the earlier
+    place of each domain, `a - b` what a has read and b has not. Raises PositionError for two places of one domain.
+    """
+
+    gtids: tuple[MariaDbGtid, ...] = ()
+
+    def __post_init__(self) -> None:
+        ordered = tuple(sorted(gtid for gtid in self.gtids if gtid.number))
+        for one, other in itertools.pairwise(ordered):
+            if one.domain == other.domain:
+                raise _bad(f"{one},{other}", "a position has one place per domain")
+        object.__setattr__(self, "gtids", ordered)
+
+    @classmethod
+    def parse(cls, text: str) -> MariaDbPosition:
+        """Read `0-1-100,1-2-50`; white space does not matter, "" is the beginning. Raises PositionError."""
+        return cls(tuple(_parse(text)))
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.gtids))
+
+    def __bool__(self) -> bool:
+        return bool(self.gtids)
+
+    @property
+    def is_empty(self) -> bool:
+        """True at the beginning."""
+        return not self.gtids
+
+    @property
+    def servers(self) -> tuple[int, ...]:
+        """The ids of the servers that wrote the last transactions, sorted."""
+        return tuple(sorted({gtid.server for gtid in self.gtids}))
+
+    def number(self, domain: int) -> int:
+        """The number up to which all of a domain is included; 0 for none."""
+        return next((gtid.number for gtid in self.gtids if gtid.domain == domain), 0)
+
+    def covers(self, gtid: MariaDbGtid) -> bool:
+        """True when a transaction's place is at or before this one; its server does not matter (as MASTER_GTID_WAIT)."""
+        return gtid.number <= self.number(gtid.domain)
+
+    def issubset(self, other: MariaDbPosition) -> bool:
+        """True when all of this is included in `other`."""
+        return all(other.covers(gtid) for gtid in self.gtids)
+
+    def __or__(self, other: MariaDbPosition) -> MariaDbPosition:
+        return MariaDbPosition(tuple(max(places, key=_number) for places in self._places(other)))
+
+    def __and__(self, other: MariaDbPosition) -> MariaDbPosition:
+        both = (places for places in self._places(other) if len(places) > 1)
+        return MariaDbPosition(tuple(min(places, key=_number) for places in both))
+
+    def __sub__(self, other: MariaDbPosition) -> MariaDbSpans:
+        left = (MariaDbSpan(other.number(gtid.domain), gtid) for gtid in self.gtids if not other.covers(gtid))
+        return MariaDbSpans(tuple(left))
+
+    def _places(self, other: MariaDbPosition) -> Iterator[tuple[MariaDbGtid, ...]]:
+        """The one or two places of each domain."""
+        for domain in sorted({gtid.domain for gtid in (*self.gtids, *other.gtids)}):
+            places = tuple(gtid for gtid in (*self.gtids, *other.gtids) if gtid.domain == domain)
+            if len({gtid.number for gtid in places}) < len({gtid.server for gtid in places}):
+                raise _bad(",".join(map(str, places)), "two servers wrote one number: their histories have parted")
+            yield places
+
+
+@dataclass(frozen=True, slots=True)
+class MariaDbState:
+    """What a server has logged: the last transaction of each domain and server; within a domain the newest stands last."""
+
+    gtids: tuple[MariaDbGtid, ...] = ()
+
+    def __post_init__(self) -> None:
+        newest = {gtid.domain: gtid for gtid in self.gtids}
+        latest = {(gtid.domain, gtid.server): gtid for gtid in self.gtids}
+        ordered = sorted(latest.values(), key=lambda gtid: (gtid.domain, gtid == newest[gtid.domain], gtid.server))
+        object.__setattr__(self, "gtids", tuple(ordered))
+
+    @classmethod
+    def parse(cls, text: str) -> MariaDbState:
+        """Read gtid_binlog_state. Of two that name one server the last counts, as for MariaDB. Raises PositionError."""
+        return cls(tuple(_parse(text)))
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.gtids))
+
+    @property
+    def position(self) -> MariaDbPosition:
+        """The newest of each domain: gtid_binlog_pos."""
+        return MariaDbPosition(tuple({gtid.domain: gtid for gtid in self.gtids}.values()))
+
+    def has(self, gtid: MariaDbGtid) -> bool:
+        """True when this very transaction, with its server, was logged here."""
+        mine = (one for one in self.gtids if (one.domain, one.server) == (gtid.domain, gtid.server))
+        return any(gtid.number <= one.number for one in mine)
+
+    def lacks(self, position: MariaDbPosition) -> MariaDbPosition:
+        """The places of `position` that this server never logged: it lost them, or another server wrote them."""
+        return MariaDbPosition(tuple(gtid for gtid in position.gtids if not self.has(gtid)))
+
+
+def is_mariadb(text: str) -> bool:
+    """Whether a text of GTIDs is of MariaDB's kind; "" is of neither."""
+    return _LIST.fullmatch(text) is not None
+
+
+def _parse(text: str) -> Iterator[MariaDbGtid]:
+    return (MariaDbGtid.parse(part) for part in text.split(",")) if text.strip() else iter(())
+
+
+def _number(gtid: MariaDbGtid) -> int:
+    return gtid.number
+
+
+def _bad(text: str, why: str) -> PositionError:
+    shown = text if len(text) <= 120 else f"{text[:117]}..."
+    return PositionError(f"MariaDB GTIDs cannot be read at {shown!r}: {why}", todo="Expected 0-1-100[,1-2-50].")

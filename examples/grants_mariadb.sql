@@ -1,0 +1,3 @@
+CREATE USER 'cdc'@'%' IDENTIFIED BY 'choose-one';
+GRANT SELECT ON shop.* TO 'cdc'@'%';
+GRANT BINLOG MONITOR, REPLICATION SLAVE ON *.* TO 'cdc'@'%';

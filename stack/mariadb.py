@@ -1,0 +1,82 @@
+"""MariaDB from Debian packages: its programs, and what it wants to be told differently from MySQL."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from stack import debian
+from stack.installation import Installation, Logins, Make, MySqlSettings, log_settings, stated_version
+
+# what the product's own user and Debezium's need, and nothing else (docs name the same list)
+CDC_PRIVILEGES: Final = ("SELECT", "REPLICATION SLAVE", "BINLOG MONITOR")
+DEBEZIUM_PRIVILEGES: Final = (
+    "SELECT",
+    "RELOAD",
+    "SHOW DATABASES",
+    "LOCK TABLES",
+    "REPLICATION SLAVE",
+    "BINLOG MONITOR",
+)
+
+# the order in which its own installer runs them; each line of a file is for a server that reads statements from stdin
+_SYSTEM_TABLES: Final = (
+    "mysql_system_tables.sql",
+    "mysql_performance_tables.sql",
+    "mysql_system_tables_data.sql",
+    "maria_add_gis_sp_bootstrap.sql",
+)
+
+
+def install(run_as: tuple[str, ...]) -> Installation:
+    """Make MariaDB 10.11 available. Raises UnavailableError where it can't be had."""
+    root = debian.unpacked(debian.MARIADB_1011)
+    share = root / "usr/share/mysql"
+    server = debian.command(root, "usr/sbin/mariadbd")
+    return Installation(
+        version=stated_version(server),
+        command=server,
+        options=(
+            "--no-defaults",
+            f"--lc-messages-dir={share}",
+            f"--character-sets-dir={share / 'charsets'}",
+            f"--plugin-dir={root / 'usr/lib/mysql/plugin'}",
+            *run_as,
+        ),
+        auth_plugin="mysql_native_password",
+        make=Make(
+            settings=_settings,
+            users=_user_statements,
+            initialise=("--bootstrap",),
+            tables=partial(_system_tables, share),
+        ),
+    )
+
+
+def _settings(settings: MySqlSettings) -> dict[str, str]:
+    """GTIDs are always on; a domain of its own per server is for those that take writes at the same time."""
+    return {**log_settings(settings), "gtid-domain-id": "0"}
+
+
+def _system_tables(share: Path) -> str:
+    """An empty server has not even the table of its users: they come from the scripts among its packages.
+
+    `auth_root_socket` makes one root, who cannot come from elsewhere; without it there would be one per name of this host,
+    each without a password and each before ours.
+    """
+    scripts = "\n".join((share / name).read_text() for name in _SYSTEM_TABLES)
+    return f"CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket = 'root';\n{scripts}\n"
+
+
+def _user_statements(_plugin: str, users: Logins) -> tuple[str, ...]:
+    _root, cdc, debezium = users
+    create = "CREATE USER '{0.user}'@'%' IDENTIFIED BY '{0.password}';"
+    return (
+        "SET SESSION sql_log_bin = 0;",
+        "DROP USER IF EXISTS 'root'@'localhost';",
+        *(create.format(user) for user in users),
+        "GRANT ALL PRIVILEGES ON *.* TO 'root'@'%' WITH GRANT OPTION;",
+        f"GRANT {', '.join(CDC_PRIVILEGES)} ON *.* TO '{cdc.user}'@'%';",
+        f"GRANT {', '.join(DEBEZIUM_PRIVILEGES)} ON *.* TO '{debezium.user}'@'%';",
+    )

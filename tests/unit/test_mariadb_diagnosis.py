@@ -1,0 +1,207 @@
+"""What a diagnosis makes of a MariaDB source: by its GTIDs where the offset has them, by file and position else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from airflow_cdc.core.connector_config import ConnectorSettings
+from airflow_cdc.core.diagnosis import diagnose
+from airflow_cdc.core.errors import ConfigError, OffsetRejectedError
+from airflow_cdc.core.mariadb_gtid import MariaDbPosition, MariaDbState
+from airflow_cdc.core.observation import DomainFacts, LogLook, Observation, Place, Retention, SourceFacts
+from airflow_cdc.core.offset import MySqlOffset, moved, validate
+from airflow_cdc.core.position import BinlogPosition
+from airflow_cdc.core.stored import Margin
+from airflow_cdc.core.strategy import make_plan
+from airflow_cdc.core.table import TableDef
+from airflow_cdc.systems.mysql_cascades import keys_in
+from airflow_cdc.systems.mysql_grants import MARIADB_NEEDS, parse_grants
+from tests.unit.builders import CONNECTOR, PIPELINE, SOURCE, seen
+
+DOMAINS = DomainFacts(
+    MariaDbState.parse("0-2-90,0-1-100,3-1-7"),
+    MariaDbPosition.parse("0-1-50,3-1-5"),
+    MariaDbPosition.parse("0-1-60,3-1-5"),
+)
+MARIADB = replace(
+    SOURCE,
+    server_uuid="",
+    version="10.11.18-MariaDB-0+deb12u1-log",
+    gtid_mode=None,
+    gtid_executed=None,
+    gtid_purged=None,
+    domains=DOMAINS,
+    no_recovery="the server has no server_uuid",
+    address="10.0.0.5:3306",
+)
+OFFSET = {"file": "mysql-bin.000009", "pos": 500, "gtids": "0-1-80,3-1-7", "ts_sec": 1, "server_id": 1}
+
+
+def observed(offset: dict[str, Any], facts: SourceFacts = MARIADB, **connector: Any) -> Observation:
+    return seen(source=facts, connector=replace(CONNECTOR, offset=offset, state="PAUSED", **connector))
+
+
+def code(offset: dict[str, Any], facts: SourceFacts = MARIADB) -> str:
+    found = diagnose(observed(offset, facts))
+    return "HEALTHY" if found.code == "CONNECTOR_STOPPED" else found.code
+
+
+@pytest.mark.parametrize(
+    ("gtids", "wanted"),
+    [
+        ("0-1-80,3-1-7", "HEALTHY"),
+        ("0-1-100,3-1-7", "HEALTHY"),
+        ("0-2-85,3-1-5", "HEALTHY"),
+        ("0-1-50,3-1-5", "HEALTHY"),  # exactly what was purged, and no more
+        ("0-1-49,3-1-5", "GTID_PURGED"),
+        ("0-1-80,3-1-4", "GTID_PURGED"),
+        ("0-1-80", "GTID_PURGED"),  # it has read nothing of domain 3
+        ("0-1-101,3-1-7", "GTID_NOT_CONTAINED"),
+        ("0-2-91,3-1-7", "GTID_NOT_CONTAINED"),  # by number it is there, but server 2 never wrote it here
+        ("0-7-60,3-1-7", "GTID_NOT_CONTAINED"),
+        ("9-1-1,0-1-80,3-1-7", "GTID_NOT_CONTAINED"),
+        ("3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5", "GTID_MODE_MISMATCH"),
+    ],
+)
+def test_by_gtid(gtids: str, wanted: str) -> None:
+    assert code({**OFFSET, "gtids": gtids}) == wanted
+
+
+def test_mariadb_gtids_on_a_mysql_server_are_of_the_other_kind() -> None:
+    assert code(OFFSET, SOURCE) == "GTID_MODE_MISMATCH"
+
+
+@pytest.mark.parametrize(
+    ("change", "wanted"),
+    [
+        ({}, "HEALTHY"),
+        ({"file": "mysql-bin.000001"}, "BINLOG_PURGED"),
+        ({"file": "mysql-bin.000099"}, "POSITION_AHEAD"),
+        ({"pos": 1001}, "POSITION_PAST_END"),
+        ({"file": "other.000009"}, "SOURCE_CHANGED"),
+    ],
+)
+def test_by_file_where_the_offset_has_no_gtids(change: dict[str, Any], wanted: str) -> None:
+    plain = {key: value for key, value in OFFSET.items() if key != "gtids"}
+    assert code({**plain, **change}) == wanted
+
+
+@pytest.mark.parametrize(
+    ("begins", "server_id", "wanted"),
+    [
+        ("0-1-60,3-1-5", 1, "POSITION_PAST_END"),
+        ("0-1-60,3-1-5", None, "POSITION_PAST_END"),  # right after a snapshot an offset names no server
+        ("0-1-60,3-1-5", 77, "HEALTHY"),  # written by another server: by GTID all is there
+        ("0-1-90,3-1-7", 1, "HEALTHY"),  # another file of that name: here it begins behind the stored place
+        (None, 1, "HEALTHY"),
+    ],
+)
+def test_file_and_position_count_only_in_this_servers_own_log(
+    begins: str | None, server_id: int | None, wanted: str
+) -> None:
+    start = None if begins is None else MariaDbPosition.parse(begins)
+    facts = replace(MARIADB, domains=replace(DOMAINS, begins=start))
+    assert code({**OFFSET, "pos": 1001, "server_id": server_id}, facts) == wanted
+
+
+def test_inside_an_event() -> None:
+    facts = replace(MARIADB, at_offset=LogLook(Place.INSIDE, (), "wrong offset"))
+    assert code(OFFSET, facts) == "POSITION_MID_EVENT"
+
+
+def test_a_reset_server_has_lost_its_own_transactions() -> None:
+    facts = replace(
+        MARIADB,
+        binlog_files=SOURCE.binlog_files[:1],
+        current=BinlogPosition("mysql-bin.000008", 900),
+        domains=DomainFacts(MariaDbState.parse("0-1-3"), MariaDbPosition()),
+    )
+    assert code(OFFSET, facts) == "POSITION_AHEAD"
+
+
+def test_no_recovery_reads_a_server_that_cannot_be_named() -> None:
+    lost = observed({**OFFSET, "gtids": "0-1-49,3-1-5"})
+    plan = make_plan(diagnose(lost), PIPELINE.policy, lost)
+    assert plan.refused
+    assert "the server has no server_uuid" in plan.reason
+
+
+def test_evidence_names_the_server_by_what_it_has() -> None:
+    found = diagnose(observed({**OFFSET, "gtids": "0-1-49,3-1-5"}))
+    assert found.evidence["gtids missing"] == f"0:50-50 [server_id 1 at 10.0.0.5:3306, {seen().taken_at}]"
+    assert found.evidence["gtids purged"].startswith("0-1-50,3-1-5 ")
+
+
+def test_a_purged_place_has_no_margin() -> None:
+    assert Margin.of(MARIADB, MySqlOffset.from_value(OFFSET)) == Margin(1500, 3000)
+    assert Margin.of(MARIADB, MySqlOffset.from_value({**OFFSET, "gtids": "0-1-49"})) == Margin(0, 3000)
+
+
+def test_at_risk_rests_on_the_file_unless_it_was_read_to_its_end() -> None:
+    def facts(*events: str) -> SourceFacts:
+        look = LogLook(Place.BOUNDARY, events)
+        return replace(MARIADB, at_offset=look, retention=Retention(60, 1000.0, 990.0))
+
+    assert code(OFFSET, facts("Gtid", "Table_map")) == "AT_RISK"
+    assert LogLook(Place.BOUNDARY, ("Gtid_list", "Binlog_checkpoint", "Rotate")).read_to_the_end
+
+
+# ---- offsets -------------------------------------------------------------------------------------
+
+
+def test_an_offset_is_read_and_written_alike() -> None:
+    read = MySqlOffset.from_value({**OFFSET, "gtids": "3-1-7, 0-1-80"})
+    assert (read.gtids, str(read.domains), read.by_gtid) == (None, "0-1-80,3-1-7", True)
+    assert read.to_value() == OFFSET
+    assert validate(OFFSET) == ()
+
+
+def test_an_offset_with_mixed_up_gtids_is_refused() -> None:
+    with pytest.raises(OffsetRejectedError, match="one place per domain"):
+        MySqlOffset.from_value({**OFFSET, "gtids": "0-1-80,0-2-81"})
+
+
+def test_a_move_is_told_in_domains() -> None:
+    later = {**OFFSET, "gtids": "0-1-85,3-1-7"}
+    assert moved(OFFSET, later) == "skips 0:81-85 (at most 5 transactions)"
+    assert moved(later, OFFSET) == "repeats 0:81-85 (at most 5 transactions)"
+    assert moved(OFFSET, OFFSET) == "the same transactions"
+
+
+# ---- the connector, foreign keys, grants ---------------------------------------------------------
+
+
+def test_its_connector_is_read_and_its_events_are_not_decoded() -> None:
+    kind = "io.debezium.connector.mariadb.MariaDbConnector"
+    made = ConnectorSettings.from_config({"connector.class": kind, "topic.prefix": "shop"})
+    assert made.topic_of("shop.orders") == "shop.shop.orders"
+    with pytest.raises(ConfigError, match="its events are not decoded"):
+        made.check_table(TableDef("shop", "orders", (), ()))
+
+
+def test_foreign_keys_are_read_from_a_definition() -> None:
+    shown = (
+        "CREATE TABLE `c``x` (\n  `id` int(11) NOT NULL COMMENT '\\n  CONSTRAINT `no` FOREIGN KEY (`a`) REFERENCES `b` (`c`) ON DELETE CASCADE',\n"
+        "  PRIMARY KEY (`id`),\n  KEY `k` (`a`),\n"
+        "  CONSTRAINT `one` FOREIGN KEY (`a`,`b)`) REFERENCES `other`.`p ``1` (`a`,`b`) ON DELETE CASCADE ON UPDATE SET NULL,\n"
+        "  CONSTRAINT `two` FOREIGN KEY (`a`) REFERENCES `q` (`id`) ON UPDATE NO ACTION,\n"
+        "  CONSTRAINT `three` FOREIGN KEY (`a`) REFERENCES `r` (`id`)\n) ENGINE=InnoDB"
+    )
+    found = [
+        (key["parent_schema"], key["parent_table"], key["on_delete"], key["on_update"])
+        for key in keys_in(shown, "d", "c`x")
+    ]
+    assert found == [("other", "p `1", "CASCADE", "SET NULL"), ("d", "q", "", "NO ACTION"), ("d", "r", "", "")]
+
+
+def test_what_mariadb_asks_for() -> None:
+    lines = [
+        "GRANT BINLOG MONITOR ON *.* TO `cdc`@`%` IDENTIFIED BY PASSWORD '*AB'",
+        "GRANT SELECT ON `shop`.* TO `cdc`@`%`",
+    ]
+    grants = replace(parse_grants("cdc@%", lines), needs=MARIADB_NEEDS)
+    assert [need.privilege for need in grants.missing(["shop.orders"], gtid=False)] == ["REPLICATION SLAVE"]
+    assert "PASSWORD" not in repr(grants)
