@@ -63,6 +63,8 @@ def resume(run: Run) -> Facts:
 def _resumed(run: Run, open_doc: Facts, taken: Watermark) -> Facts:
     name, rebuild = run.pipeline.connector.name, bool(open_doc.get("history_differences"))
     since = _doubted_since(run, open_doc) if rebuild else 0
+    if _failures(run):  # of an earlier try: resuming does not start a failed task
+        _stop_at_w(run, open_doc)
     change(run, {HEARTBEAT: heartbeat(run), KEEP_ALIVE: HEARTBEAT_MS, SNAPSHOT_MODE: "recovery" if rebuild else None})
     run.clients.connector.resume(name)
     run.clients.connector.wait_running(name, timeout=RUNNING_SECONDS)
@@ -192,18 +194,23 @@ def heartbeat(run: Run) -> str | None:
     return None if settings(run).heartbeat_ms > 0 else HEARTBEAT_MS
 
 
-def from_the_start_again(run: Run, open_doc: Facts) -> None:
-    """Put the snapshot mode back, and the offset to W once more, with the connector stopped in between.
+def _stop_at_w(run: Run, open_doc: Facts) -> None:
+    """Stop the connector and put its offset to W once more, so that it begins there whatever it had sent.
 
-    A change of the configuration alone restarts a streaming connector wherever it is. Seen on 3.6.1: stopped between
-    the delete and the create that a changed key becomes, it counts the row as done and never sends the create.
+    A restart alone goes on wherever it was. Seen on 3.6.1: stopped between the delete and the create that a changed key
+    becomes, it counts the row as done and never sends the create.
     """
     from airflow_cdc.flows.offset import write  # offset.py asks this module about committed offsets
 
-    name = run.pipeline.connector.name
-    run.clients.connector.stop(name, timeout=STOP_SECONDS)
-    restore(run, (SNAPSHOT_MODE,))
+    run.clients.connector.stop(run.pipeline.connector.name, timeout=STOP_SECONDS)
     write(run, open_doc["offset_partition"], open_doc["offset_after"], open_doc["offset_after"])
+
+
+def from_the_start_again(run: Run, open_doc: Facts) -> None:
+    """Put the snapshot mode back, and begin at W once more."""
+    name = run.pipeline.connector.name
+    _stop_at_w(run, open_doc)
+    restore(run, (SNAPSHOT_MODE,))
     run.clients.connector.resume(name)
     run.clients.connector.wait_running(name, timeout=RUNNING_SECONDS)
 
@@ -233,15 +240,19 @@ def settle(run: Run) -> dict[str, Any]:
 
 def not_failed(run: Run, task: str = "resume_connector") -> None:
     """Raise ConnectorError as soon as the connector or a task has failed, with the cause it gives."""
-    name = run.pipeline.connector.name
-    status = run.clients.connector.status(name)
-    failed = [part for part in (status["connector"], *status["tasks"]) if part["state"] == "FAILED"]
-    if failed:
+    if failed := _failures(run):
+        cause = root_cause(failed[0].get("trace", ""))[:500]
         raise ConnectorError(
-            f"connector {name} failed after the restart: {root_cause(failed[0].get('trace', ''))[:500]}",
+            f"connector {run.pipeline.connector.name} failed after the restart: {cause}",
             where=run.where,
             todo=f"Mend what the connector says, then clear the task {task}.",
         )
+
+
+def _failures(run: Run) -> list[dict[str, Any]]:
+    """What of the connector is FAILED: itself, or tasks."""
+    status = run.clients.connector.status(run.pipeline.connector.name)
+    return [part for part in (status["connector"], *status["tasks"]) if part["state"] == "FAILED"]
 
 
 def history_topic(run: Run) -> str:

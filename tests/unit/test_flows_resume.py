@@ -33,8 +33,9 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
     made: Any = Clients(*(create_autospec(kind, instance=True) for kind in kinds))
     made.control.state.return_value = {"recovery": OPEN}
     made.connector.wait_running.side_effect = ConnectorError("task 0 is FAILED: … no longer available on the server")
+    made.connector.status.return_value = {"connector": {"state": "RUNNING"}, "tasks": [{"state": "RUNNING"}]}
     monkeypatch.setattr(connector, "change", lambda *_: None)
-    monkeypatch.setattr(connector, "_heartbeat", lambda _run: None)
+    monkeypatch.setattr(connector, "heartbeat", lambda _run: None)
     return made
 
 
@@ -68,3 +69,14 @@ def test_a_connector_beyond_the_watermark_needs_its_log_no_more(clients: Any, mo
     beyond = replace(AT_W, pos=AT_W.pos + 1)
     assert "task 0 is FAILED" in str(resume(clients, monkeypatch, beyond))
     clients.source.still_available.assert_not_called()
+
+
+def test_a_task_that_failed_in_an_earlier_try_begins_at_the_watermark_again(
+    clients: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clients.connector.status.return_value = {"connector": {"state": "RUNNING"}, "tasks": [{"state": "FAILED"}]}
+    stopped: list[str] = []
+    monkeypatch.setattr(connector, "_stop_at_w", lambda *_: stopped.append("at W"))
+    resume(clients, monkeypatch, AT_W, THERE, THERE)
+    assert stopped == ["at W"]
+    clients.connector.resume.assert_called_once()
