@@ -182,7 +182,7 @@ class Stack:
             "versions": {
                 "mysql": {name: server.version for name, server in self.mysql.items()},
                 "kafka": versions.KAFKA,
-                "debezium": versions.DEBEZIUM,
+                "debezium": versions.DEBEZIUM_OF[_plugin([server.settings for server in self.mysql.values()])],
                 "spark": versions.SPARK,
                 "iceberg": versions.ICEBERG,
             },
@@ -293,7 +293,11 @@ def _start_all(
         kafka.wait_ready(stack.kafka)
     if stack.kafka and "connect" in services:
         stack.connect = connect.start_connect(
-            stack.folder, stack.logs, stack.kafka.bootstrap, keep=stack.keep, plugin=_plugin(services, settings)
+            stack.folder,
+            stack.logs,
+            stack.kafka.bootstrap,
+            keep=stack.keep,
+            plugin=_plugin(settings if "mysql" in services else ()),
         )
         stack.save()
     if airflow_settings:
@@ -311,15 +315,15 @@ def _wait_all(stack: Stack) -> None:
 
 
 def _fetch(services: Sequence[str], settings: Sequence[MySqlSettings]) -> None:
-    names = {"kafka", _plugin(services, settings)} if "kafka" in services else set()
+    names = {"kafka", _plugin(settings if "mysql" in services else ())} if "kafka" in services else set()
     if "mysql" in services and any(one.series == "8.0" for one in settings):
         names.add("mysql8015")
     fetch.fetch_all(sorted(names))
 
 
-def _plugin(services: Sequence[str], settings: Sequence[MySqlSettings]) -> str:
-    """The connectors of the servers that are started: one make of server per stack."""
-    mariadb = "mysql" in services and all(one.series == "mariadb" for one in settings)
+def _plugin(settings: Sequence[MySqlSettings]) -> str:
+    """The set of jars with the connector for these servers: MariaDB's if all of them are MariaDB."""
+    mariadb = bool(settings) and all(one.series == "mariadb" for one in settings)
     return "debezium-mariadb" if mariadb else "debezium"
 
 

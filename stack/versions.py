@@ -15,6 +15,7 @@ KAFKA: Final = "4.3.1"
 DEBEZIUM: Final = "3.6.1.Final"
 # the newest of its MariaDB connector that mirrors of Maven Central hold
 DEBEZIUM_MARIADB: Final = "3.5.0.Final"
+DEBEZIUM_OF: Final = {"debezium": DEBEZIUM, "debezium-mariadb": DEBEZIUM_MARIADB}
 SPARK: Final = "4.1.3"
 SCALA: Final = "2.13"
 ICEBERG: Final = "1.12.0"

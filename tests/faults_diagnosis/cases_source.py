@@ -9,6 +9,7 @@ from stack.process import end
 from tests.faults_diagnosis.case import Case
 from tests.faults_diagnosis.subject import TABLES, Subject
 
+UNLOGGED_CASCADE = "LOG_INCOMPLETE"
 _TRANSACTION = ("gtid", "anonymous_gtid")
 _ALWAYS_GTID = "MariaDB always counts by GTID"
 
@@ -148,7 +149,7 @@ def cascade(subject: Subject) -> None:
 
 def cascades(subject: Subject) -> str:
     """Only servers that do not log cascades have the fault."""
-    return "HEALTHY" if subject.version.can(Capability.CASCADES_LOGGED) else "LOG_INCOMPLETE"
+    return "HEALTHY" if subject.version.can(Capability.CASCADES_LOGGED) else UNLOGGED_CASCADE
 
 
 def down(subject: Subject) -> None:

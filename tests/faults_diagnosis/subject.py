@@ -101,9 +101,13 @@ class Subject:
         return str(self.sql(f"SELECT {self.dialect.executed}")[0][0]).replace("\n", "")
 
     def purge(self) -> None:
-        """Rotate and purge all but the newest file."""
+        """Rotate and purge all but the newest file; one that is still being read is passed over without an error."""
         self.rotate()
+        self.wait(self._only_the_newest, "all but the newest file are purged")
+
+    def _only_the_newest(self) -> bool:
         self.sql(f"PURGE BINARY LOGS TO '{self.files()[-1]}'")
+        return len(self.files()) == 1
 
     def restart_server(self) -> None:
         self.world.servers.restart_mysql(self.server)

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import pytest
+
 from airflow_cdc.core.diagnosis import PROBLEMS
-from tests.faults_diagnosis.__main__ import ALL
-from tests.faults_diagnosis.cases_source import CASCADE_CODE
+from tests.faults_diagnosis.__main__ import ALL, existing
+from tests.faults_diagnosis.cases_source import UNLOGGED_CASCADE
 
 
 def test_every_problem_is_made_on_a_real_server() -> None:
-    made = {case.expected for case in ALL if isinstance(case.expected, str)} | {CASCADE_CODE}
+    made = {case.expected for case in ALL if isinstance(case.expected, str)} | {UNLOGGED_CASCADE}
     assert made == {problem.code for problem in PROBLEMS}
 
 
 def test_names_are_distinct() -> None:
     names = [case.name for case in ALL]
     assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("series", ["8.0", "9.7", "mariadb"])
+def test_a_case_that_is_left_out_says_why(
+    series: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("STACK_MYSQL", series)
+    there = existing()
+    left_out = [case for case in ALL if case not in there]
+    said = capsys.readouterr().err.splitlines()
+    assert [line.partition(":")[0] for line in said] == [case.name for case in left_out]
+    assert bool(left_out) is (series == "mariadb")
