@@ -119,7 +119,8 @@ def check_source(run: Run) -> Iterator[Check]:
             f"Grant it: it is needed to {need.why}.",
         )
     if not missing:
-        yield Check(subject, "privileges", "ok", "all that a recovery needs")
+        what = "diagnosis" if facts.no_recovery else "recovery"
+        yield Check(subject, "privileges", "ok", f"all that a {what} needs")
 
 
 def _server(subject: str, facts: SourceFacts) -> Iterator[Check]:
