@@ -51,7 +51,7 @@ browser: setup ## a person's way through the page in a real headless Chromium; s
 faults: setup ## the kill matrix: every fault at every moment of a recovery (hours; writes build/faults.json)
 	$(BIN)/python -m tests.faults
 
-faults-diagnosis: setup ## make every fault on real servers and compare what the diagnosis says (CASES="gtid_purged …")
+faults-diagnosis: setup ## make every fault on real servers and compare what the diagnosis says (CASES="gtid_purged …", STACK_MYSQL=9.7|mariadb)
 	$(BIN)/python -m tests.faults_diagnosis $(CASES)
 
 soak-diagnosis: setup ## half an hour of a healthy pipeline under load: no false alarm (MINUTES=30)

@@ -247,7 +247,7 @@ PROBLEMS: tuple[Problem, ...] = (
     Problem(
         "GTID_MISSING_IN_OFFSET",
         44,
-        "The server counts by GTID and the stored offset has none: the connector would start at the oldest transaction.",
+        "The server counts by GTID and the stored offset has none: the connector would start at the oldest transaction, or not at all.",
         source.gtid_missing_in_offset,
         _SNAPSHOT,
     ),

@@ -7,7 +7,15 @@ file and position are of is told by that id, and by the place at which the file 
 
 from __future__ import annotations
 
-from airflow_cdc.core.evidence import Evidence, evidence, file_evidence, server, shorten, state_evidence
+from airflow_cdc.core.evidence import (
+    Evidence,
+    evidence,
+    file_evidence,
+    offset_evidence,
+    server,
+    shorten,
+    state_evidence,
+)
 from airflow_cdc.core.mariadb_gtid import MariaDbPosition
 from airflow_cdc.core.observation import DomainFacts, Observation, SourceFacts
 from airflow_cdc.core.offset import MySqlOffset
@@ -35,6 +43,16 @@ def ahead(obs: Observation, source: SourceFacts, offset: MySqlOffset) -> Evidenc
     if domains is None or source.server_id not in domains.logged.lacks(stored).servers:
         return None
     return {**file_evidence(obs, source, offset), **(unseen(obs, source, offset) or {})}
+
+
+def missing_in_offset(obs: Observation, source: SourceFacts) -> Evidence | None:
+    """Debezium's MariaDB connector (3.5.0) asks by GTID alone: it cannot start from file and position."""
+    if source.domains is None or source.domains.logged.position.is_empty:
+        return None
+    return {
+        **evidence(obs, server(source), {"gtids logged": shorten(str(source.domains.logged))}),
+        **offset_evidence(obs),
+    }
 
 
 def own_log(source: SourceFacts, offset: MySqlOffset) -> bool:

@@ -220,9 +220,13 @@ def gtid_mode_mismatch(obs: Observation) -> Evidence | None:
 def gtid_missing_in_offset(obs: Observation) -> Evidence | None:
     """On a GTID server the connector asks by set: without one it starts from whatever is oldest."""
     found = both(obs)
-    if found is None or found[1].gtids or found[0].gtid_mode != "ON" or not found[0].gtid_executed:
+    if found is None or found[1].by_gtid:
         return None
     source = found[0]
+    if source.domains is not None:
+        return domains.missing_in_offset(obs, source)
+    if source.gtid_mode != "ON" or not source.gtid_executed:
+        return None
     modes = {"gtid_mode": source.gtid_mode, "gtids executed": source.gtid_executed}
     return {**evidence(obs, server(source), modes), **offset_evidence(obs)}
 

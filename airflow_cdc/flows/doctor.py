@@ -121,7 +121,8 @@ def check_source(run: Run) -> Iterator[Check]:
             f"Grant it: it is needed to {need.why}.",
         )
     if not missing:
-        yield Check(subject, "privileges", "ok", "all that a recovery needs")
+        what = "diagnosis" if facts.no_recovery else "recovery"
+        yield Check(subject, "privileges", "ok", f"all that a {what} needs")
 
 
 def check_replicas(run: Run) -> Iterator[Check]:

@@ -130,7 +130,7 @@ class MySqlSource:
             raise SourceError(
                 "the server removes log files by their total size, so no time says how long one stays",
                 where=self.where,
-                todo="Watch the margin in bytes instead: `airflow cdc diagnose` shows it.",
+                todo="Watch the margin in bytes instead: the metric cdc.retention_left.",
             )
         timed = timed_files(self.endpoint, files, FORECAST_FILES)
         return forecast(kept, timed, in_newest_file=position.file == files[-1].name, max_size=size), kept

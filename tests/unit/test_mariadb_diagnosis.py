@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
+from unittest.mock import create_autospec
 
 import pytest
 
@@ -19,6 +20,8 @@ from airflow_cdc.core.strategy import make_plan
 from airflow_cdc.core.table import TableDef
 from airflow_cdc.systems.mysql_cascades import keys_in
 from airflow_cdc.systems.mysql_grants import MARIADB_NEEDS, parse_grants
+from airflow_cdc.systems.mysql_probe import retention
+from airflow_cdc.systems.mysql_session import MySqlEndpoint, Session
 from tests.unit.builders import CONNECTOR, PIPELINE, SOURCE, seen
 
 DOMAINS = DomainFacts(
@@ -77,7 +80,7 @@ def test_mariadb_gtids_on_a_mysql_server_are_of_the_other_kind() -> None:
 @pytest.mark.parametrize(
     ("change", "wanted"),
     [
-        ({}, "HEALTHY"),
+        ({}, "GTID_MISSING_IN_OFFSET"),  # all is there, but its connector asks by GTID
         ({"file": "mysql-bin.000001"}, "BINLOG_PURGED"),
         ({"file": "mysql-bin.000099"}, "POSITION_AHEAD"),
         ({"pos": 1001}, "POSITION_PAST_END"),
@@ -205,3 +208,12 @@ def test_what_mariadb_asks_for() -> None:
     grants = replace(parse_grants("cdc@%", lines), needs=MARIADB_NEEDS)
     assert [need.privilege for need in grants.missing(["shop.orders"], gtid=False)] == ["REPLICATION SLAVE"]
     assert "PASSWORD" not in repr(grants)
+
+
+@pytest.mark.parametrize("size", [0, 1073741824])
+def test_a_log_that_is_limited_by_its_size_has_no_forecast(size: int) -> None:
+    session: Any = create_autospec(Session, instance=True)
+    session.row.return_value = {"now": 1000.0}
+    session.rows.side_effect = lambda sql, *_args, **_more: [{"Value": str(size)}] if "total_size" in sql else []
+    found = retention(session, MySqlEndpoint("h", 3306, "u", "p"), "", ())
+    assert (found is None) is bool(size)
