@@ -219,7 +219,7 @@ CASES = (
     Case("half_rows", "binlog_row_image=MINIMAL", "SOURCE_MISCONFIGURED", "gtid", half_rows, whole_rows),
     Case("short_retention", "stopped, two hours of log left", "AT_RISK", "gtid", short_retention, long_retention),
     Case("cascade", "ON DELETE CASCADE", cascades, "gtid", cascade),
-    Case("promoted", "a copy that lacks nothing was promoted", "SOURCE_FAILED_OVER", "gtid", promoted),
     Case("lagging_replica", "a lagging copy was promoted", "GTID_NOT_CONTAINED", "gtid", lagging_replica),
     Case("reset_gtid", "RESET on a GTID server", "POSITION_AHEAD", "gtid", reset),
+    Case("promoted", "a copy that lacks nothing was promoted", "SOURCE_FAILED_OVER", "gtid", promoted),
 )

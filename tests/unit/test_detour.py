@@ -23,9 +23,10 @@ from airflow_cdc.core.detour import (
 )
 from airflow_cdc.core.diagnosis import diagnose
 from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.observation import ControlFacts, Observation, ReplicaFacts, Unknown
+from airflow_cdc.core.observation import ControlFacts, Observation, ReplicaFacts, SchemaFacts, Unknown
 from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.strategy import Plan, make_plan
+from airflow_cdc.core.table import ColumnDef, TableDef
 from airflow_cdc.systems.masking import mask_config
 
 from .builders import GTID_OFFSET, HEALTHY, OTHER, PIPELINE, SOURCE, UUID, seen
@@ -79,6 +80,14 @@ def test_an_unreachable_replica_is_unknown_and_never_eligible() -> None:
     assert plan(obs).strategy == "full_snapshot"
     assert "first: could not be read: no route; second: log_replica_updates" in detour_hindrance(obs)
     assert "second: could not be read: it was not looked at" in detour_hindrance(lost(first=Unknown("x")))
+
+
+def test_a_table_without_a_key_is_not_read_from_two_servers() -> None:
+    events = TableDef("shop", "events", (ColumnDef("n", 1, "int", "int", nullable=True),), ())
+    obs = replace(lost(first=GOOD), schema=SchemaFacts({"shop.events": events}))
+    chosen = plan(obs)
+    assert chosen.strategy == "full_snapshot"
+    assert "Not replica_detour: shop.events without a key" in chosen.reason
 
 
 def test_the_first_that_can_is_taken() -> None:

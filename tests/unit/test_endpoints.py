@@ -17,6 +17,7 @@ from airflow_cdc.hooks.kafka import CdcKafkaHook
 from airflow_cdc.hooks.kafka_connect import KafkaConnectHook
 from airflow_cdc.hooks.mysql import CdcMySqlHook
 from airflow_cdc.registry import load_registry
+from airflow_cdc.systems.clients import Endpoints
 
 from .conftest import SECRETS
 
@@ -28,6 +29,20 @@ def test_endpoints_of_a_pipeline(connections: dict[str, str], registry: Path) ->
     assert found.kafka.bootstrap == "broker:9092"
     assert found.kafka.security["sasl.password"] == SECRETS["kafka"]
     assert (found.lake.name, found.lake.properties["type"]) == ("lake", "sql")
+    assert not any(secret in repr(found) for secret in SECRETS.values())
+
+
+def test_a_named_replica_has_an_endpoint_that_survives_the_settings_file(
+    connections: dict[str, str], registry: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry.write_text(registry.read_text().replace("shop.orders]}", "shop.orders], replicas: [shop_replica]}"))
+    pipeline = load_registry(registry)["shop"]
+    with pytest.raises(ConfigError, match="'shop_replica' is not defined"):
+        resolve_endpoints(pipeline)
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP_REPLICA", connections["shop_mysql"].replace('"db"', '"other"'))
+    found = resolve_endpoints(pipeline)
+    assert found.replicas["shop_replica"].host == "other"
+    assert Endpoints.from_json(found.to_json()) == found
     assert not any(secret in repr(found) for secret in SECRETS.values())
 
 

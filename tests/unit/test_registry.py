@@ -264,3 +264,16 @@ def test_names_that_cannot_be_told_apart(name: str, tmp_path: Path) -> None:
     path.write_text(MINIMAL.replace("shop.orders", json.dumps(name)))
     with pytest.raises(ConfigError, match=r"source\.tables"):
         load_registry(path)
+
+
+def test_replicas_are_named_by_their_connections(tmp_path: Path) -> None:
+    path = tmp_path / "pipelines.yaml"
+    named = MINIMAL.replace("shop.orders]}", "shop.orders], replicas: [shop_replica]}")
+    path.write_text(named)
+    pipeline = load_registry(path)["shop"]
+    assert pipeline.source.replicas == ("shop_replica",)
+    assert Pipeline.from_json(json.dumps(pipeline.to_json())) == pipeline
+    with pytest.raises(ConfigError, match=r"key source.replicas.0"):
+        load_registry(path, connection_exists=lambda conn_id: conn_id != "shop_replica")
+    itself = fault(path, named.replace("[shop_replica]", "[shop_mysql]"))
+    assert "source.replicas names the source itself" in str(itself)
