@@ -7,7 +7,7 @@ from decimal import Decimal
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_cdc.core.chunk import (
@@ -60,7 +60,6 @@ def test_literals(value: str | bytes | Decimal | float | None, text: str) -> Non
     assert sql_literal(value) == text
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(st.text())
 def test_text_literals_hold_nothing_that_a_sql_mode_could_read_differently(text: str) -> None:
     literal = sql_literal(text)
@@ -89,7 +88,6 @@ def test_inv_25_outer_chunks_are_open_ended() -> None:
 small_keys = st.tuples(st.integers(-3, 3), st.integers(-3, 3))
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(rows=st.sets(small_keys), ends=st.lists(small_keys, max_size=4))
 def test_chunks_hold_every_row_exactly_once(rows: set[tuple[int, int]], ends: list[tuple[int, int]]) -> None:
     """Run on another SQL engine: the text is plain SQL for integers."""
@@ -142,7 +140,6 @@ def test_a_key_of_the_wrong_size_is_an_error() -> None:
         chunk_predicate(PAIRED, (1,), None)
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(st.tuples(VALUES, VALUES), st.none() | st.tuples(VALUES, VALUES))
 def test_json_round_trip(lo: tuple[object, ...], hi: tuple[object, ...] | None) -> None:
     chunk = Chunk(lo, hi)  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ import json
 import sqlite3
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_cdc.core import digest
@@ -27,7 +27,6 @@ def test_integer_keys_get_ranges_and_others_hashes() -> None:
     assert digest.choose_scheme(BAG, 0) == HashLeaves(1)
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(st.integers(1, 10**7), st.integers(-(2**63), 2**64), st.integers(0, 2**64))
 def test_sparse_ids_do_not_make_more_leaves(rows: int, low: int, span: int) -> None:
     scheme = digest.choose_scheme(ORDERS, rows, (low, low + span))
@@ -48,7 +47,6 @@ def test_impossible_schemes_are_refused() -> None:
         HashLeaves(0)
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(st.integers(2, 9), st.sets(st.integers(-40, 40)), st.sets(st.integers(-6, 6)))
 def test_ranges_hold_exactly_the_rows_of_their_leaves(width: int, ids: set[int], leaves: set[int]) -> None:
     """BETWEEN on another SQL engine, against division towards zero."""
@@ -82,7 +80,6 @@ def test_keys_become_conditions_on_the_key() -> None:
         digest.mysql_keys_sql(BAG, ["' OR 1=1"])
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(st.lists(st.tuples(st.integers(0, 3), hashes)), st.randoms())
 def test_a_digest_does_not_depend_on_order_or_parts(rows: list[tuple[int, str]], rng: object) -> None:
     whole = digest.merge_leaves([{leaf: digest.row_leaf(h)} for leaf, h in rows])
@@ -99,7 +96,6 @@ def test_a_digest_does_not_depend_on_order_or_parts(rows: list[tuple[int, str]],
     assert {leaf: found.lane1 * digest.LANE + found.lane2 for leaf, found in whole.items()} == totals
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(hashes, hashes)
 def test_a_row_taken_out_leaves_the_rest(first: str, second: str) -> None:
     both = digest.add_leaves(digest.row_leaf(first), digest.row_leaf(second))
@@ -126,7 +122,6 @@ def test_driver_values_become_numbers() -> None:
     assert digest.read_leaves([(Decimal(3), 2, Decimal(5), 6)]) == {3: Leaf(2, 5, 6)}
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(st.dictionaries(st.text(max_size=2), hashes), st.dictionaries(st.text(max_size=2), hashes))
 def test_rows_compare_like_dicts(src: dict[str, str], sink: dict[str, str]) -> None:
     diff = digest.compare_rows(src.items(), sink.items())

@@ -4,7 +4,7 @@ import hashlib
 from decimal import Decimal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_cdc.core import encoding
@@ -99,7 +99,6 @@ def encode(row: list[Value]) -> bytes:
     return b"|".join(pieces)
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(rows, rows)
 def test_different_rows_of_one_table_never_give_one_text(first: list[Value], second: list[Value]) -> None:
     kinds = {(i, type(v)) for row in (first, second) for i, v in enumerate(row) if v is not None}
@@ -122,7 +121,6 @@ KEYED = table(
 )
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(st.integers(-(2**63), 2**64), st.text(), st.binary())
 def test_key_text_reads_back(number: int, text: str, data: bytes) -> None:
     written = f"{number}|{len(text.encode())}|{text}|{data.hex().upper()}"

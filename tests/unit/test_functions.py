@@ -6,13 +6,12 @@ import struct
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_cdc.spark_apps.functions import decimal_bytes, decimal_plain, double_bits, json_canonical
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(st.lists(st.none() | st.floats(allow_nan=False, allow_infinity=False)))
 def test_the_bits_of_a_number_tell_it_from_every_other(values: list[float | None]) -> None:
     found = double_bits(pa.array(values, pa.float64())).to_pylist()
@@ -30,7 +29,6 @@ documents = st.recursive(
 )
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(documents)
 def test_equal_documents_have_one_canonical_text(document: object) -> None:
     texts = {
@@ -56,7 +54,6 @@ def test_what_is_no_json_is_none(text: str) -> None:
     assert json_canonical(text) is None
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(st.integers(-(10**65), 10**65), st.integers(0, 30))
 def test_decimal_bytes_reads_what_connect_writes(unscaled: int, scale: int) -> None:
     size = (unscaled.bit_length() + 8) // 8

@@ -199,7 +199,7 @@ def test_it_asks_no_source(web: Any, filled: ReportStore, monkeypatch: pytest.Mo
 def test_the_overview_says_what_is_stored_and_how_old_it_is(web: Any, filled: ReportStore) -> None:
     text = web("VIEWER").get(f"{PREFIX}/").text
     assert '<span class="badge red">GTID_PURGED</span>' in text
-    assert re.search(r"\b[5-9] min ago", text)
+    assert re.search(r"\b\d+ min ago", text)
     assert "mysql-bin.000009:500" in text
     assert "mysql-bin.000008:4" in text
     assert "0 % · 0 B" in text
