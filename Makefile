@@ -36,7 +36,7 @@ unit: setup ## fast tests, no servers
 integration: setup ## tests on the real servers
 	$(BIN)/pytest tests/integration
 
-slow: setup ## what is not in every run: nights, repairs, backfills, MySQL 9.7
+slow: setup ## what is not in every run: nights, repairs, backfills, MySQL 9.7, MariaDB
 	$(BIN)/pytest tests/integration -m slow
 
 e2e: setup ## whole recoveries through a real Airflow, every task killed once; the wheel in a clean environment

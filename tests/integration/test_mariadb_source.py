@@ -52,6 +52,8 @@ from stack.mariadb import CDC_PRIVILEGES
 from stack.mysql import MySqlServer, MySqlSettings
 from stack.process import end, wait_until
 
+pytestmark = pytest.mark.slow  # its server comes from Debian's packages, which not every machine can fetch
+
 FILES = 1000
 
 

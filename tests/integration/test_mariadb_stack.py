@@ -15,6 +15,8 @@ from stack.guard import descendants
 from stack.mysql import MySqlServer, MySqlSettings, User
 from stack.process import start_time, wait_until
 
+pytestmark = pytest.mark.slow  # its server comes from Debian's packages, which not every machine can fetch
+
 SETTINGS = MySqlSettings(name="mariadb", server_id=103, series="mariadb", max_binlog_size=4194304)
 
 
