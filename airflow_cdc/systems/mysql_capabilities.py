@@ -54,8 +54,8 @@ _MYSQL: Final[_Since] = {
     Capability.FOREIGN_KEYS_BY_SELECT: (5, 6, 0),
 }
 
-# First MariaDB version that has it: its log, locks and GTIDs are its own. BACKUP STAGE is no instance lock in this
-# sense: no stage of it keeps a file from being purged, and the one that keeps DDL out of a copy comes after the read.
+# First MariaDB version that has it: its log, locks and GTIDs are its own. BACKUP STAGE is no instance lock: no stage of it
+# was seen to keep a file from being purged, not even those that keep DDL out.
 _MARIADB: Final[_Since] = {
     Capability.GTID_DOMAINS: (10, 0, 2),
     Capability.BINLOG_MONITOR: (10, 5, 2),

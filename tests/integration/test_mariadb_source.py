@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import struct
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -32,7 +31,6 @@ from airflow_cdc.core.observation import (
 from airflow_cdc.core.offset import MySqlOffset
 from airflow_cdc.core.pipeline import ConnectorSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec
 from airflow_cdc.core.position import BinlogPosition
-from airflow_cdc.core.sayings import explain
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.strategy import make_plan
 from airflow_cdc.flows import doctor
@@ -43,22 +41,16 @@ from airflow_cdc.systems.kafka import KafkaTransport
 from airflow_cdc.systems.kafka_connect import KafkaConnect
 from airflow_cdc.systems.lake import Lake
 from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
-from airflow_cdc.systems.mysql_errors import MissingPrivilegeError, SourceSettingError
-from airflow_cdc.systems.mysql_hold import HoldStatus
+from airflow_cdc.systems.mysql_errors import MissingPrivilegeError
 from airflow_cdc.systems.mysql_position import list_binlog_files
 from airflow_cdc.systems.mysql_probe import began, look_at
 from airflow_cdc.systems.mysql_schema import read_table_defs
 from stack.mariadb import CDC_PRIVILEGES
 from stack.mysql import MySqlServer, MySqlSettings
-from stack.process import end, wait_until
+from stack.process import end
+from tests.integration.mariadb_support import endpoint, here, purge, rotate
 
 pytestmark = pytest.mark.slow  # its server comes from Debian's packages, which not every machine can fetch
-
-FILES = 1000
-
-
-def endpoint(server: MySqlServer) -> MySqlEndpoint:
-    return MySqlEndpoint(server.host, server.port, server.cdc.user, server.cdc.password)
 
 
 @pytest.fixture
@@ -86,14 +78,6 @@ def poor(server: MySqlServer) -> Iterator[MySqlSource]:
 
 
 # ---- what a connector would have stored, and what comes of it ----------------------------------
-
-
-def here(server: MySqlServer, *, gtids: bool = True) -> dict[str, Any]:
-    """The offset of a connector that has read everything."""
-    ((file, pos, *_),) = server.execute("SHOW MASTER STATUS")
-    ((held,),) = server.execute("SELECT @@gtid_binlog_pos")
-    offset = {"file": file, "pos": pos, "ts_sec": 1, "server_id": server.settings.server_id}
-    return {**offset, "gtids": held} if gtids else offset
 
 
 def pipeline_of(tables: tuple[str, ...]) -> Pipeline:
@@ -125,23 +109,6 @@ def observe(source: MySqlSource, offset: dict[str, Any], tables: tuple[str, ...]
 
 def code(source: MySqlSource, offset: dict[str, Any]) -> Diagnosis:
     return diagnose(observe(source, offset))
-
-
-def rotate(server: MySqlServer, table: str, times: int = 1) -> None:
-    for _ in range(times):
-        server.execute(f"INSERT INTO {table} (v) VALUES ('x')", "FLUSH BINARY LOGS")
-
-
-def purge(server: MySqlServer) -> None:
-    """All but the newest file. One that is still being read, or needed after a crash, is passed over without an error."""
-    server.execute("FLUSH BINARY LOGS")
-
-    def gone() -> bool | None:
-        files = server.execute("SHOW BINARY LOGS")
-        server.execute(f"PURGE BINARY LOGS TO '{files[-1][0]}'")
-        return len(files) == 1 or None
-
-    wait_until(gone, timeout=30, what="all but the newest file are purged")
 
 
 # ---- facts --------------------------------------------------------------------------------------
@@ -469,93 +436,3 @@ def test_doctor_names_each_privilege_that_is_missing(server: MySqlServer, table:
         assert found["source"].found == f"MariaDB {server.version}, server_id 103"
         assert found["recovery"].state == "warn"
     server.execute("DROP USER looked_at")
-
-
-# ---- what is not done on MariaDB ----------------------------------------------------------------
-
-
-def test_no_watermark_is_taken_and_nothing_is_rotated(source: MySqlSource, server: MySqlServer) -> None:
-    before = server.execute("SHOW BINARY LOGS")
-    for call in (source.watermark, source.position):
-        with pytest.raises(SourceSettingError, match="no server_uuid") as caught:
-            call()
-        assert "connector's own snapshot" in caught.value.todo
-    assert server.execute("SHOW BINARY LOGS") == before
-
-
-def test_there_is_no_hold(source: MySqlSource) -> None:
-    state = source.hold("shop").acquire()
-    assert state.status is HoldStatus.UNSUPPORTED
-    assert "LOCK INSTANCE FOR BACKUP" in state.reason
-
-
-@pytest.mark.parametrize("stage", ["START", "FLUSH", "BLOCK_DDL", "BLOCK_COMMIT"])
-def test_no_backup_stage_keeps_a_file_from_being_purged(server: MySqlServer, table: str, stage: str) -> None:
-    """Why there is no hold: BLOCK_DDL keeps DDL out, but the log can be purged under every stage."""
-    rotate(server, table, 2)
-    stages = ["START", "FLUSH", "BLOCK_DDL", "BLOCK_COMMIT"]
-    holder = server.connect()
-    with holder, holder.cursor() as cursor:
-        for one in stages[: stages.index(stage) + 1]:
-            cursor.execute(f"BACKUP STAGE {one}")
-        second = server.execute("SHOW BINARY LOGS")[1][0]
-        server.execute(f"PURGE BINARY LOGS TO '{second}'")
-        assert server.execute("SHOW BINARY LOGS")[0][0] == second
-        refused = _waits(server, f"ALTER TABLE {table} COMMENT = '{stage}'")
-    assert refused is (stage in ("BLOCK_DDL", "BLOCK_COMMIT"))
-
-
-def _waits(server: MySqlServer, statement: str) -> bool:
-    try:
-        server.execute("SET SESSION lock_wait_timeout = 1", statement)
-    except pymysql.err.OperationalError as error:
-        return error.args[0] == 1205
-    return False
-
-
-# ---- what it says to a connector -----------------------------------------------------------------
-
-
-def told(server: MySqlServer, state: str) -> str:
-    """What a replica that asks for the log from a GTID position on is told instead of getting it."""
-    connection: Any = server.connect(server.debezium)
-    with connection, connection.cursor() as cursor:
-        cursor.execute(f"SET @mariadb_slave_capability = 4, @slave_connect_state = '{state}'")
-        connection._execute_command(0x12, struct.pack("<IHI", 4, 0, 77))
-        try:
-            for _ in range(50):
-                connection._read_packet()
-        except pymysql.err.OperationalError as error:
-            number, text = error.args[:2]
-            return f"{number}: {text}"
-    raise AssertionError("the server sent its log")
-
-
-def test_its_own_words_name_the_problem(own: MySqlServer) -> None:
-    rotate(own, "shop.t", 2)
-    ((held,),) = own.execute("SELECT @@gtid_binlog_pos")
-    last = MariaDbGtid.parse(held)
-    strange = replace(last, number=last.number + 50)
-    assert explain(told(own, str(strange))).code == "GTID_NOT_CONTAINED"
-    purge(own)
-    assert explain(told(own, str(replace(last, number=1)))).code == "GTID_PURGED"
-
-
-# ---- how long it takes --------------------------------------------------------------------------
-
-
-@pytest.mark.slow  # a thousand files are made
-def test_an_observation_of_a_thousand_files(own: MySqlServer, record_property: Callable[[str, object], None]) -> None:
-    """The bound is one second; the figure is kept with the result, because a busy machine proves nothing about it."""
-    connection = own.connect()
-    with connection, connection.cursor() as cursor:
-        for _ in range(FILES):
-            cursor.execute("INSERT INTO shop.t (v) VALUES ('x')")
-            cursor.execute("FLUSH BINARY LOGS")
-    source, offset = MySqlSource(endpoint(own)), here(own)
-    began_at = time.perf_counter()
-    facts = source.facts_for(("shop.t",), MySqlOffset.from_value(offset).position)
-    seconds = time.perf_counter() - began_at
-    record_property("seconds", round(seconds, 3))
-    print(f"an observation of {len(facts.binlog_files)} files took {seconds:.3f} s, of at most 1 s")
-    assert len(facts.binlog_files) > FILES

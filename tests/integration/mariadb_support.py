@@ -1,0 +1,42 @@
+"""What the MariaDB tests share: an offset at the log's end, a rotated log, a purged one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_cdc.systems.mysql import MySqlEndpoint
+from stack.mysql import MySqlServer
+from stack.process import wait_until
+
+
+def endpoint(server: MySqlServer) -> MySqlEndpoint:
+    return MySqlEndpoint(server.host, server.port, server.cdc.user, server.cdc.password)
+
+
+def here(server: MySqlServer, *, gtids: bool = True) -> dict[str, Any]:
+    """The offset of a connector that has read everything."""
+    ((file, pos, *_),) = server.execute("SHOW MASTER STATUS")
+    ((held,),) = server.execute("SELECT @@gtid_binlog_pos")
+    offset = {"file": file, "pos": pos, "ts_sec": 1, "server_id": server.settings.server_id}
+    return {**offset, "gtids": held} if gtids else offset
+
+
+def rotate(server: MySqlServer, table: str, times: int = 1) -> None:
+    for _ in range(times):
+        server.execute(f"INSERT INTO {table} (v) VALUES ('x')", "FLUSH BINARY LOGS")
+
+
+def purge(server: MySqlServer) -> None:
+    """All but the newest file."""
+    server.execute("FLUSH BINARY LOGS")
+    purge_to(server, str(server.execute("SHOW BINARY LOGS")[-1][0]))
+
+
+def purge_to(server: MySqlServer, file: str) -> None:
+    """What is before a file. One that is still being read, or needed after a crash, is passed over without an error."""
+
+    def gone() -> bool | None:
+        server.execute(f"PURGE BINARY LOGS TO '{file}'")
+        return server.execute("SHOW BINARY LOGS")[0][0] == file or None
+
+    wait_until(gone, timeout=30, what=f"all before {file} are purged")
