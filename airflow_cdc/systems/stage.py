@@ -47,6 +47,7 @@ from airflow_cdc.systems.snapshots import (
     summary_of,
 )
 
+FILL_AGAIN = "Clear the task recover and all after it; an apply, a repair or a backfill is simply run again."
 STAGE_NAMESPACE = "cdc_stage"
 OWN = "cdc."
 PROPERTY = "cdc.stage."
@@ -225,7 +226,7 @@ def chain_of(staged: TableMetadata, stage: Stage, snapshot_id: int | None = None
         raise SinkError(
             f"snapshot {snapshot_id} does not descend from the stage's base {stage.base_head}",
             where=f"stage {stage.name}",
-            todo="Start a new try from the target.",
+            todo=FILL_AGAIN,
         )
     return chain[: ids.index(stage.base_head)][::-1]
 
@@ -237,7 +238,7 @@ def check_main(target: TableMetadata, stage: Stage, expected_head: int, *, over_
     """
     where = f"table {stage.target}"
     if str(target.table_uuid) != stage.target_uuid:
-        raise SinkError("the table was dropped and created again since staging", where=where, todo="Start a new try.")
+        raise SinkError("the table was dropped and created again since staging", where=where, todo=FILL_AGAIN)
     head = head_of(target)
     if head is not None and (head == expected_head or (over_compaction and only_compacted(target, expected_head))):
         _check_schema(target, stage)
@@ -252,7 +253,7 @@ def _check_schema(target: TableMetadata, stage: Stage) -> None:
             f"the table's schema was changed since staging: schema {stage.base_schema_id} -> {found[0]}, "
             f"last column id {stage.base_last_column_id} -> {found[1]}",
             where=f"table {stage.target}",
-            todo="Start a new try from the table as it is now.",
+            todo=FILL_AGAIN,
         )
 
 
@@ -394,5 +395,5 @@ def _reserve_used(what: str, stage: Stage) -> SinkError:
     return SinkError(
         f"the stage's reserve of {what} was used up by commits on main",
         where=f"stage {stage.name}",
-        todo="Start a new try from the table as it is now.",
+        todo=FILL_AGAIN,
     )
