@@ -87,6 +87,17 @@ def command(root: Path, program: str) -> tuple[str, ...]:
     return (str(loader), "--library-path", ":".join(map(str, libs)), str(root / program))
 
 
+def server_options(root: Path) -> tuple[str, ...]:
+    """Where a server that was built for other folders finds its own files."""
+    share = root / "usr/share/mysql"
+    return (
+        "--no-defaults",
+        f"--lc-messages-dir={share}",
+        f"--character-sets-dir={share / 'charsets'}",
+        f"--plugin-dir={root / 'usr/lib/mysql/plugin'}",
+    )
+
+
 def read_manifest(release: Release) -> Manifest | None:
     """The manifest in the cache, if every package it names is there unchanged."""
     base = release.base

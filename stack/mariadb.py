@@ -37,13 +37,7 @@ def install(run_as: tuple[str, ...]) -> Installation:
     return Installation(
         version=stated_version(server),
         command=server,
-        options=(
-            "--no-defaults",
-            f"--lc-messages-dir={share}",
-            f"--character-sets-dir={share / 'charsets'}",
-            f"--plugin-dir={root / 'usr/lib/mysql/plugin'}",
-            *run_as,
-        ),
+        options=(*debian.server_options(root), *run_as),
         auth_plugin="mysql_native_password",
         make=Make(
             settings=_settings,

@@ -332,18 +332,11 @@ def _extract(jar: Path, target: Path) -> None:
 
 def _install_97() -> Installation:
     root = debian.unpacked(debian.MYSQL_97)
-    share = root / "usr/share/mysql"
     server = debian.command(root, "usr/sbin/mysqld")
     return Installation(
         version=stated_version(server),
         command=server,
-        options=(
-            "--no-defaults",
-            f"--lc-messages-dir={share}",
-            f"--character-sets-dir={share / 'charsets'}",
-            f"--plugin-dir={root / 'usr/lib/mysql/plugin'}",
-            *_run_as(),
-        ),
+        options=(*debian.server_options(root), *_run_as()),
         auth_plugin="caching_sha2_password",
         make=_MYSQL,
     )
