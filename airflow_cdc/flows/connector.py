@@ -14,6 +14,7 @@ from airflow_cdc.core.position import Watermark
 from airflow_cdc.flows import document
 from airflow_cdc.flows.captured import captured, settings
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
+from airflow_cdc.flows.stored_offset import committed, write
 from airflow_cdc.flows.watermark import still_there
 from airflow_cdc.systems.kafka_connect import root_cause
 
@@ -148,17 +149,6 @@ def restore(run: Run, keys: tuple[str, ...] = RECOVERY_SETTINGS) -> dict[str, An
     return due
 
 
-def committed(run: Run) -> MySqlOffset | None:
-    """The offset that the connector has committed, or None while it has none."""
-    value = stored_value(run)
-    return None if value is None else MySqlOffset.from_value(value)
-
-
-def stored_value(run: Run) -> dict[str, Any] | None:
-    """The same, as Connect keeps it."""
-    return run.clients.connector.committed_offset(run.pipeline.connector.name, settings(run).prefix)
-
-
 def wait_past(run: Run, position: Watermark, timeout: float) -> MySqlOffset:
     """Wait until the connector's committed offset covers `position` (INV 6): an event proves nothing, this does."""
 
@@ -200,8 +190,6 @@ def _stop_at_w(run: Run, open_doc: Facts) -> None:
     A restart alone goes on wherever it was. Seen on 3.6.1: stopped between the delete and the create that a changed key
     becomes, it counts the row as done and never sends the create.
     """
-    from airflow_cdc.flows.offset import write  # offset.py asks this module about committed offsets
-
     run.clients.connector.stop(run.pipeline.connector.name, timeout=STOP_SECONDS)
     write(run, open_doc["offset_partition"], open_doc["offset_after"], open_doc["offset_after"])
 
@@ -221,8 +209,6 @@ def settle(run: Run) -> dict[str, Any]:
     An offset inside a transaction says how many of its events and rows to skip, and a row of which only half was sent
     would be skipped whole; without those two keys the transaction is sent again from its beginning, which is harmless.
     """
-    from airflow_cdc.flows.offset import write
-
     name, connector = run.pipeline.connector.name, run.clients.connector
     if not document.recovery(run).get("config_changed"):
         return {}

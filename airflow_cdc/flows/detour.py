@@ -36,8 +36,9 @@ from airflow_cdc.core.position import BinlogPosition
 from airflow_cdc.flows import connector, document
 from airflow_cdc.flows.captured import captured, settings
 from airflow_cdc.flows.close import CLOSED
-from airflow_cdc.flows.offset import backup, write
+from airflow_cdc.flows.offset import backup
 from airflow_cdc.flows.run import LEASE_SECONDS, Facts, Run, now_iso, step
+from airflow_cdc.flows.stored_offset import committed, stored_value, write
 from airflow_cdc.systems.mysql import MySqlSource
 from airflow_cdc.systems.mysql_replica import (
     executed_now,
@@ -95,7 +96,7 @@ def put_back(run: Run) -> None:
     connector.restore(run)
     before = open_doc.get("offset_before")
     if before:
-        write(run, open_doc["offset_partition"], connector.stored_value(run), before)
+        write(run, open_doc["offset_partition"], stored_value(run), before)
 
 
 # ---- on the way there --------------------------------------------------------------------------
@@ -201,7 +202,7 @@ def _covered(run: Run, replica: MySqlSource) -> GtidSet:
     an offset at or past the end of its log, as it was before the offset was read, has all that stands before that end.
     """
     end, before_end = log_end(replica)
-    offset = connector.committed(run)
+    offset = committed(run)
     if offset is None or offset.gtids is None:
         raise NotYet("no offset with GTIDs yet")
     at_end = offset.position.comparable(end) and end <= offset.position
@@ -262,7 +263,7 @@ def _check_return(run: Run, back: GtidSet, before: GtidSet) -> None:
 
 def _write_set(run: Run, partition: dict[str, Any], place: BinlogPosition, gtids: GtidSet) -> dict[str, Any]:
     """Write a set as the offset, proven by reading it back. A transaction that was read in part is read again whole."""
-    stored = connector.stored_value(run)
+    stored = stored_value(run)
     now = MySqlOffset.from_value(stored) if stored else None
     value = MySqlOffset(place.file, place.pos, gtids, now.ts_sec if now else None).to_value()
     write(run, partition, stored, value)
@@ -307,7 +308,7 @@ def _runs(run: Run) -> bool:
 
 
 def _read_set(run: Run) -> GtidSet:
-    offset = connector.committed(run)
+    offset = committed(run)
     if offset is None or offset.gtids is None:
         raise OffsetRejectedError(
             "the connector has no stored GTID set to go on from",

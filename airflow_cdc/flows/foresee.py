@@ -9,8 +9,8 @@ from airflow_cdc.core.errors import UnknownStateError
 from airflow_cdc.core.forecast import Forecast, snapshot_fits
 from airflow_cdc.core.offset import MySqlOffset
 from airflow_cdc.flows.captured import topic_names
-from airflow_cdc.flows.connector import committed
 from airflow_cdc.flows.run import Run, now_iso
+from airflow_cdc.flows.stored_offset import committed
 
 
 @dataclass(frozen=True, slots=True)

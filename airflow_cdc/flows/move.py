@@ -14,8 +14,8 @@ from airflow_cdc.core.offset import MySqlOffset, moved, validate
 from airflow_cdc.core.stored import LASTING
 from airflow_cdc.flows.captured import settings
 from airflow_cdc.flows.observe import observe
-from airflow_cdc.flows.offset import write
 from airflow_cdc.flows.run import Facts, Run, now_iso
+from airflow_cdc.flows.stored_offset import write
 
 LEASE_SECONDS = 300
 LEDGER = f"{LASTING}offset_moves"
@@ -59,7 +59,7 @@ def move(run: Run, value: Value, *, who: str, shown: Value | None) -> Facts:
     """Stop the connector, write `value`, prove it by reading it back, and leave the connector stopped.
 
     `shown` is the offset on which the decision was made: if that of a resting connector is another one by now, nothing
-    is written. Returns `{"before", "after", "moves", "at"}`. Raises as `check` and flows.offset.write do.
+    is written. Returns `{"before", "after", "moves", "at"}`. Raises as `check` and flows.stored_offset.write do.
     """
     control, name = run.clients.control, run.pipeline.connector.name
     if control.state()["recovery"]:

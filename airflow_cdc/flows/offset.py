@@ -6,15 +6,16 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from airflow_cdc.core.errors import OffsetRejectedError, SchemaError
+from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.history import compare_history
-from airflow_cdc.core.offset import MySqlOffset, offset_for, past, validate
+from airflow_cdc.core.offset import MySqlOffset, offset_for, past
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import TableDef
 from airflow_cdc.flows import document
 from airflow_cdc.flows.captured import captured, settings
-from airflow_cdc.flows.connector import STOP_SECONDS, committed, history_topic
+from airflow_cdc.flows.connector import STOP_SECONDS, history_topic
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
+from airflow_cdc.flows.stored_offset import committed, write
 from airflow_cdc.flows.watermark import still_there
 
 
@@ -39,24 +40,6 @@ def reset_offset(run: Run) -> Facts:
     differences = _history(run, definitions) | (_doubts(definitions) if open_doc.get("history_doubted") else {})
     document.patch(run, offset_after=written, offset_written_at=now_iso(), history_differences=differences)
     return {"offset_before": before, "offset_after": written, "history_differences": differences, "kept": False}
-
-
-def write(run: Run, partition: Mapping[str, Any], before: Mapping[str, Any] | None, value: Mapping[str, Any]) -> None:
-    """Validate, write, read back, compare; on any difference put `before` back and raise OffsetRejectedError."""
-    if faults := validate(value):
-        raise OffsetRejectedError(f"the new offset is not valid: {'; '.join(faults)}", where=run.where, reasons=faults)
-    name, connector = run.pipeline.connector.name, run.clients.connector
-    connector.alter_offsets(name, partition, value)
-    found = connector.committed_offset(name, str(partition["server"]))
-    if found == dict(value):
-        return
-    connector.alter_offsets(name, partition, before)
-    raise OffsetRejectedError(
-        f"the offset read back differs from what was written: wrote {dict(value)}, found {found}; the old one was put back",
-        where=run.where,
-        todo="Look for another writer of this connector's offsets, then clear the task reset_offset.",
-        reasons=("read back differs",),
-    )
 
 
 def _already(run: Run, taken: Watermark) -> bool:

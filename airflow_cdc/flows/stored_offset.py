@@ -1,0 +1,40 @@
+"""The offset that Connect keeps for the connector: read as it is, and written as a transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_cdc.core.errors import OffsetRejectedError
+from airflow_cdc.core.offset import MySqlOffset, validate
+from airflow_cdc.flows.captured import settings
+from airflow_cdc.flows.run import Run
+
+
+def committed(run: Run) -> MySqlOffset | None:
+    """The offset that the connector has committed, or None while it has none."""
+    value = stored_value(run)
+    return None if value is None else MySqlOffset.from_value(value)
+
+
+def stored_value(run: Run) -> dict[str, Any] | None:
+    """The same, as Connect keeps it."""
+    return run.clients.connector.committed_offset(run.pipeline.connector.name, settings(run).prefix)
+
+
+def write(run: Run, partition: Mapping[str, Any], before: Mapping[str, Any] | None, value: Mapping[str, Any]) -> None:
+    """Validate, write, read back, compare; on any difference put `before` back and raise OffsetRejectedError."""
+    if faults := validate(value):
+        raise OffsetRejectedError(f"the new offset is not valid: {'; '.join(faults)}", where=run.where, reasons=faults)
+    name, connector = run.pipeline.connector.name, run.clients.connector
+    connector.alter_offsets(name, partition, value)
+    found = connector.committed_offset(name, str(partition["server"]))
+    if found == dict(value):
+        return
+    connector.alter_offsets(name, partition, before)
+    raise OffsetRejectedError(
+        f"the offset read back differs from what was written: wrote {dict(value)}, found {found}; the old one was put back",
+        where=run.where,
+        todo="Look for another writer of this connector's offsets, then clear the task reset_offset.",
+        reasons=("read back differs",),
+    )
