@@ -41,8 +41,15 @@ class KafkaConnect:
         return tuple(sorted(self._shaped(names, isinstance(names, list) and all(isinstance(n, str) for n in names))))
 
     def status(self, name: str) -> Json:
-        """State of the connector and its tasks as Connect reports it; traces without secrets."""
-        status = self._object("GET", ("connectors", name, "status"))
+        """State of the connector and its tasks as Connect reports it; traces without secrets.
+
+        A connector that was just made has no status yet; it is UNASSIGNED, as Connect calls one that no worker has.
+        """
+        try:
+            status = self._object("GET", ("connectors", name, "status"))
+        except ConnectorMissingError:
+            self.raw_config(name)  # raises where there is no such connector at all
+            return {"name": name, "connector": {"state": "UNASSIGNED"}, "tasks": []}
         self._shaped(status, _is_status(status))
         for part in (status["connector"], *status["tasks"]):
             if part.get("trace"):
@@ -143,11 +150,7 @@ class KafkaConnect:
         """
 
         def running() -> bool:
-            try:
-                status = self.status(name)
-            except ConnectorMissingError:
-                self.raw_config(name)  # raises when there is no such connector at all
-                raise NotYet("no status yet, as right after its creation") from None
+            status = self.status(name)
             for part in (status["connector"], *status["tasks"]):
                 if part["state"] in _NEVER:
                     raise self._failed(name, part)

@@ -203,11 +203,15 @@ def test_wait_running_needs_a_task_and_tells_a_failure_at_once(server: Scripted,
 
 def test_a_new_connector_has_no_status_at_first(server: Scripted, connect: KafkaConnect) -> None:
     missing = error(404, "No status found for connector shop")
-    server.answers = [missing, Answer(200, {"name": "shop"}), Answer(200, state("RUNNING", "RUNNING"))]
+    made = Answer(200, {"name": "shop"})
+    server.answers = [missing, made, Answer(200, state("RUNNING", "RUNNING"))]
     connect.wait_running("shop", timeout=5)
+    server.answers = [missing, made, made, Answer(200, {"offsets": []})]
+    seen = connect.facts("shop")
+    assert (seen.state, seen.tasks) == ("UNASSIGNED", ())
     server.answers = [missing, error(404, "Connector shop not found")]
     with pytest.raises(ConnectorMissingError, match="Connector shop not found"):
-        connect.wait_running("shop", timeout=5)
+        connect.facts("shop")
 
 
 OFFSETS = {
