@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_cdc.core.errors import SchemaError, SourceError
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.stamp import ChunkLedger, Stamp
+from airflow_cdc.core.strategy import COMPARING
 from airflow_cdc.core.table import TableDef
 from airflow_cdc.core.types import sink_type
 from airflow_cdc.flows import document
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("airflow_cdc.recover")
 
-DIFF_REPAIR = "diff_repair"
 RESTARTABLE = "Clear the task recover: chunks whose commit stands are not read again."
 
 
@@ -67,7 +67,7 @@ def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = 
     readings = [prepare(run, task, table, dict(settings or {})) for table in tables]
     with explained(SourceError, "read the tables", where=run.where, todo=RESTARTABLE):
         tools = Tools(spark, run.clients.source, run.clients.lake)
-        heads = _read_all(tools, readings, progress, differences=task.strategy == DIFF_REPAIR)
+        heads = _read_all(tools, readings, progress, differences=task.strategy in COMPARING)
     stages = {
         reading.table.full_name: {
             "label": reading.stage.label,
@@ -148,7 +148,7 @@ def _read_all(
 ) -> dict[str, int]:
     """Tables without a key first and alone, as they are locked until Spark reads; then the rest side by side.
 
-    `differences`: of a table only the rows that differ, where that is less work (strategy diff_repair).
+    `differences`: of a table only the rows that differ, where that is less work.
     """
     ordered = sorted(readings, key=lambda r: progress.estimate(r.table.full_name), reverse=True)
     heads = {r.table.full_name: read_table(tools, r, progress) for r in ordered if r.table.keyless}

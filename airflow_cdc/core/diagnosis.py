@@ -179,14 +179,14 @@ PROBLEMS: tuple[Problem, ...] = (
         34,
         "The stored position is beyond the end of its file: the server lost what the connector has read.",
         transport.with_ddl(source.position_past_end),
-        ("resume_next_file", "full_snapshot"),
+        ("resume_next_file", "diff_repair", "full_snapshot"),
     ),
     Problem(
         "POSITION_MID_EVENT",
         35,
         "No whole event begins at the stored position: the file was cut, or is another one.",
         transport.with_ddl(source.position_mid_event),
-        ("resume_next_file", "full_snapshot"),
+        ("resume_next_file", "diff_repair", "full_snapshot"),
     ),
     Problem(
         "GTID_MODE_MISMATCH",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import total_ordering
 from typing import TYPE_CHECKING, Any
@@ -65,6 +65,13 @@ class BinlogPosition:
         if not self.comparable(other):
             raise PositionError(f"{self} and {other} are in different series of files and cannot be ordered")
         return (self.file_number, self.pos) < (other.file_number, other.pos)
+
+
+def file_after(files: Iterable[str], file: str) -> str | None:
+    """The first of `files` that comes after `file` in its series; None if none does."""
+    here = BinlogPosition(file, 0)
+    later = [found for found in (BinlogPosition(name, 0) for name in files) if here.comparable(found) and here < found]
+    return min(later).file if later else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ def ddl_in_gap(obs: Observation) -> Evidence | None:
     A DDL that still stands in the log ahead of the connector is no fault: it will be read in its turn. One in a purged
     gap is told beside the purge, see `with_ddl`.
     """
-    told = _changed_definitions(obs)
+    told = changed_definitions(obs)
     return {**told, **offset_evidence(obs)} if told and _has_read_everything(obs) else None
 
 
@@ -62,7 +62,7 @@ def with_ddl(row: Callable[[Observation], Evidence | None]) -> Callable[[Observa
 
     def found(obs: Observation) -> Evidence | None:
         evidence_of_row = row(obs)
-        return None if evidence_of_row is None else {**evidence_of_row, **_changed_definitions(obs)}
+        return None if evidence_of_row is None else {**evidence_of_row, **changed_definitions(obs)}
 
     return found
 
@@ -130,7 +130,8 @@ def _history(obs: Observation) -> HistoryFacts | None:
     return obs.schema.history if isinstance(obs.schema, SchemaFacts) else None
 
 
-def _changed_definitions(obs: Observation) -> Evidence:
+def changed_definitions(obs: Observation) -> Evidence:
+    """The tables that the source defines otherwise than the connector's schema history; {} too where it has none."""
     history = _history(obs)
     if history is None:
         return {}

@@ -22,14 +22,21 @@ from airflow_cdc.core.detour import (
 )
 from airflow_cdc.core.diagnosis import Diagnosis
 from airflow_cdc.core.errors import UsageError
+from airflow_cdc.core.evidence import offset_of, source_of
 from airflow_cdc.core.forecast import snapshot_fits
 from airflow_cdc.core.observation import ControlFacts, Observation, SinkFacts, SourceFacts, Unknown
 from airflow_cdc.core.pipeline import Policy
+from airflow_cdc.core.position import file_after
+from airflow_cdc.core.problems_transport import changed_definitions
 
 Precondition: TypeAlias = Callable[[Observation], str]
 
 NOTHING = "nothing"
 _READS = "recover"  # the step that reads the source
+
+DIFF_REPAIR = "diff_repair"
+NEXT_FILE = "resume_next_file"
+COMPARING = (DIFF_REPAIR, NEXT_FILE)  # only the rows that differ are read, where that is less work
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +224,18 @@ def _source_logs_rows(obs: Observation) -> str:
     return "; ".join([*wrong, *filter(None, (source.no_recovery,))])
 
 
+def _next_file(obs: Observation) -> str:
+    """The events from the next file on are decoded with the definitions that the connector has."""
+    source, offset = source_of(obs), offset_of(obs)
+    if source is None or offset is None:
+        return ""  # _all_known says it
+    if file_after((file.name for file in source.binlog_files), offset.file) is None:
+        return f"no file follows {offset.file}"
+    if changed := changed_definitions(obs):
+        return f"definitions changed since the position: {', '.join(sorted(changed))}"
+    return ""
+
+
 def _by_hand(why: str) -> Precondition:
     """For a strategy that is known to be right, and that no run carries out yet."""
     return lambda _obs: f"no run carries it out: {why}"
@@ -256,13 +275,6 @@ STRATEGIES: Mapping[str, Strategy] = {
             (_connector_known,),
         ),
         Strategy(
-            "resume_next_file",
-            "A later file goes on behind the cut; every table is then compared and mended.",
-            "the changes in the cut range, until the comparison has mended them",
-            (),
-            (_by_hand("it needs diff_repair to mend what the cut file lost"),),
-        ),
-        Strategy(
             TRANSLATE,
             "The server that took over holds every transaction of the stored set.",
             NOTHING,
@@ -291,7 +303,14 @@ STRATEGIES: Mapping[str, Strategy] = {
             (_recovery_is_open, _all_known),
         ),
         Strategy(
-            "diff_repair",
+            NEXT_FILE,
+            "The connector goes on at the next file of the log; all tables are compared, and what the cut lost is mended.",
+            NOTHING,
+            _SNAPSHOT_STEPS,
+            (_next_file, _all_known, _source_logs_rows),
+        ),
+        Strategy(
+            DIFF_REPAIR,
             "The tables are compared with the source, only the rows that differ are read, and all is published together.",
             NOTHING,
             _SNAPSHOT_STEPS,

@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_cdc.core.errors import ConnectorError, SourceError
+from airflow_cdc.core.offset import MySqlOffset
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.strategy import NEXT_FILE
 from airflow_cdc.flows import document
 from airflow_cdc.flows.captured import captured, settings, topic_names
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
+from airflow_cdc.flows.stored_offset import stored_value
+from airflow_cdc.systems.mysql_replica import start_of_file_after
 
 HOLD_ANSWER_SECONDS = 30.0
 VISIBLE_SECONDS = 60.0
@@ -31,7 +35,7 @@ def fence_and_watermark(run: Run) -> Facts:
         return {"watermark": kept.to_json(), "fence": open_doc["fence"], "kept": True}
     fence = _fence(run, open_doc["tables"])
     _hold_answered(run)
-    taken = _take(run)
+    taken = _take(run, open_doc)
     document.patch(
         run,
         fence=fence,
@@ -90,12 +94,19 @@ def _hold_answered(run: Run) -> None:
     )
 
 
-def _take(run: Run) -> Watermark:
-    """W, visible to every later read, with no prepared XA transaction open behind it (INV 7, 8)."""
+def _take(run: Run, open_doc: Facts) -> Watermark:
+    """W, visible to every later read, with no prepared XA transaction open behind it (INV 7, 8).
+
+    For `resume_next_file` the start of the file after the stored position's, which is before what is visible now: what
+    stands in between is read, and comes again from the log.
+    """
     source = run.clients.source
     taken = source.watermark(xa_timeout=XA_SECONDS)
     source.wait_visible(taken, VISIBLE_SECONDS)
-    return taken
+    if open_doc.get("strategy") != NEXT_FILE:
+        return taken
+    stored = MySqlOffset.from_value(open_doc.get("offset_before") or stored_value(run) or {})
+    return start_of_file_after(source, stored.file, taken)
 
 
 def _still_good(run: Run, open_doc: Facts, prints: dict[str, str]) -> Watermark | None:

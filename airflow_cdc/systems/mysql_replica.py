@@ -10,7 +10,7 @@ from typing import Any, Final
 from airflow_cdc.core.errors import PositionError, SourceError
 from airflow_cdc.core.gtid import GtidSet
 from airflow_cdc.core.observation import ReplicaFacts
-from airflow_cdc.core.position import BinlogPosition
+from airflow_cdc.core.position import BinlogPosition, Watermark, file_after
 from airflow_cdc.systems.mysql import MySqlSource
 from airflow_cdc.systems.mysql_capabilities import Capability
 from airflow_cdc.systems.mysql_errors import MissingPrivilegeError
@@ -21,10 +21,12 @@ from airflow_cdc.systems.mysql_position import (
     read_identity,
     read_settings,
     read_status,
+    require_same,
 )
 from airflow_cdc.systems.mysql_session import Session
 
 LOOK_S: Final = 10.0
+ANOTHER_STRATEGY: Final = "Trigger cdc_recovery with the strategy diff_repair."
 _FIRST: Final = 4  # where the first event of a binlog file stands
 _STATUS_FILTERS: Final = re.compile(r"replicate_(?:wild_)?(?:do|ignore|rewrite)_(?:db|table)")
 _LOG_FILTERS: Final = ("Binlog_Do_DB", "Binlog_Ignore_DB")
@@ -100,6 +102,26 @@ def place_of(source: MySqlSource, gtids: GtidSet) -> BinlogPosition:
             if before is not None and before.issubset(gtids):
                 return replace(place, file=file.name)
     return place
+
+
+def start_of_file_after(source: MySqlSource, file: str, now: Watermark) -> Watermark:
+    """The start of the first file after `file`, with the transactions that stand before it; else as `now`.
+
+    Raises SourceError where no file follows, or what stands before it cannot be read.
+    """
+    with source.session() as session:
+        require_same(read_identity(session), now.server_uuid, source.where)
+        next_one = file_after((found.name for found in list_binlog_files(session)), file)
+        if next_one is None:
+            raise SourceError(f"no binlog file follows {file}", where=source.where, todo=ANOTHER_STRATEGY)
+        if now.gtids is None:
+            return replace(now, file=next_one, pos=_FIRST)
+        before = _logged_before(session, next_one)
+    if before is None:
+        raise SourceError(
+            f"which transactions stand before {next_one} cannot be read", where=source.where, todo=ANOTHER_STRATEGY
+        )
+    return replace(now, file=next_one, pos=_FIRST, gtids=before)
 
 
 def _replication(session: Session) -> list[dict[str, Any]]:

@@ -25,6 +25,7 @@ from airflow_cdc.systems.mysql_errors import (
     WrongServerError,
 )
 from airflow_cdc.systems.mysql_position import parse_time
+from airflow_cdc.systems.mysql_replica import start_of_file_after
 from stack.mysql import MySqlServer
 
 OTHER = "00000000-0000-0000-0000-000000000001"
@@ -261,6 +262,28 @@ def test_still_available_until_something_after_the_watermark_is_purged(
     gone = source.still_available(mark)
     assert not gone
     assert "purged" in gone.reason
+
+
+@pytest.mark.parametrize("name", ["mysql", "mysql_nogtid"])
+def test_inv_26_the_file_after_one_begins_where_what_stands_before_it_ends(
+    name: str, request: pytest.FixtureRequest, databases: Callable[..., str]
+) -> None:
+    server: MySqlServer = request.getfixturevalue(name)
+    source, gtid = MySqlSource(endpoint(server)), name == "mysql"
+    before = source.position()
+    schema = databases()
+    server.execute(
+        f"CREATE DATABASE IF NOT EXISTS {schema}", f"CREATE TABLE {schema}.cut (id INT)", "FLUSH BINARY LOGS"
+    )
+    between = source.position()
+    server.execute(f"INSERT INTO {schema}.cut VALUES (1)")
+    after = source.watermark()
+    found = start_of_file_after(source, before.file, after)
+    assert (found.file, found.pos, found.server_uuid) == (between.file, 4, after.server_uuid)
+    assert found.gtids == (between.gtids if gtid else None)
+    assert source.still_available(found)
+    with pytest.raises(SourceError, match="no binlog file follows"):
+        start_of_file_after(source, after.file, after)
 
 
 def test_a_set_the_server_never_had_is_not_available(source: MySqlSource) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from airflow_cdc.core.errors import PositionError
 from airflow_cdc.core.gtid import GtidSet
 from airflow_cdc.core.offset import MySqlOffset
-from airflow_cdc.core.position import BinlogPosition, Watermark
+from airflow_cdc.core.position import BinlogPosition, Watermark, file_after
 from tests.unit.builders import OTHER, UUID, WATERMARK
 
 positions = st.builds(
@@ -119,3 +119,11 @@ NO_GTID = replace(WATERMARK, gtids=None)
 )
 def test_covers(watermark: Watermark, offset: MySqlOffset, covered: bool | None) -> None:
     assert watermark.covers(offset) is covered
+
+
+def test_the_file_after_another_is_the_next_of_its_series() -> None:
+    files = ["mysql-bin.000010", "mysql-bin.000009", "mysql-bin.000011", "binlog.000012"]
+    assert file_after(files, "mysql-bin.000009") == "mysql-bin.000010"
+    assert file_after(files, "mysql-bin.000004") == "mysql-bin.000009"
+    assert file_after(files, "mysql-bin.000011") is None
+    assert file_after(["b.1000000", "b.999999"], "b.999999") == "b.1000000"

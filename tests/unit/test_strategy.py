@@ -8,18 +8,21 @@ import pytest
 from airflow_cdc.core.diagnosis import PROBLEMS, Diagnosis, diagnose
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.core.observation import (
+    BinlogFile,
     ControlFacts,
+    HistoryFacts,
     Observation,
     Retention,
+    SchemaFacts,
     SinkFacts,
     SinkTableFacts,
     TaskState,
     Unknown,
 )
 from airflow_cdc.core.pipeline import Limit, Policy
-from airflow_cdc.core.strategy import ON_REQUEST, STRATEGIES, Plan, make_plan
+from airflow_cdc.core.strategy import COMPARING, ON_REQUEST, STRATEGIES, Plan, make_plan
 from tests.unit.builders import FAILED, HEALTHY, SOURCE, seen, with_connector, with_source
-from tests.unit.faults import PURGED, RECOVERY, ROWS
+from tests.unit.faults import PURGED, RECOVERY, ROWS, by_file
 
 POLICY = Policy()
 LOST = seen(source=PURGED)
@@ -85,6 +88,31 @@ def test_a_cheaper_strategy_is_passed_over_with_its_reason() -> None:
     chosen = plan(LOST)
     assert chosen.strategy == "full_snapshot"
     assert "Not replica_detour: source.replicas in pipelines.yaml names no replica" in chosen.reason
+
+
+CUT = by_file("mysql-bin.000009", 1001)
+
+
+def test_inv_26_past_the_end_all_rows_are_compared_whatever_strategy_is_taken() -> None:
+    chosen = plan(CUT)
+    assert chosen.strategy == "resume_next_file"
+    assert chosen.strategy in COMPARING
+    assert {"recover", "verify"} <= set(chosen.steps)
+    assert set(diagnose(CUT).strategies) <= {*COMPARING, "full_snapshot"}
+
+
+def test_inv_26_without_a_next_file_the_connector_goes_on_at_the_end() -> None:
+    chosen = plan(by_file("mysql-bin.000009", 1001, binlog_files=(BinlogFile("mysql-bin.000009", 1000),)))
+    assert chosen.strategy == "diff_repair"
+    assert "Not resume_next_file: no file follows mysql-bin.000009." in chosen.reason
+
+
+def test_inv_26_a_definition_that_changed_meanwhile_is_not_read_with_the_old_one() -> None:
+    assert isinstance(CUT.schema, SchemaFacts)
+    history = HistoryFacts("shop.history", differences={"shop.orders": ("column v: dropped",)})
+    chosen = plan(replace(CUT, schema=replace(CUT.schema, history=history)))
+    assert chosen.strategy == "diff_repair"
+    assert "definitions changed since the position: definition of shop.orders" in chosen.reason
 
 
 def test_a_strategy_that_no_run_carries_out_is_refused_by_name() -> None:
