@@ -11,10 +11,11 @@ from pathlib import Path
 from rich.console import Console
 
 from demo.show import Show
-from demo.story import tell
+from demo.story import fill_and_connect, tell
 from demo.world import World, airflow_settings
 from stack import cluster
 from stack.airflow import AirflowServer
+from stack.cluster import Stack
 from stack.errors import StackError, UnavailableError
 
 FOLDER = Path("build/demo")
@@ -24,13 +25,20 @@ def main() -> int:
     """Run the demo. 0: MATCH and the independent check agrees; 1: not; 2: the servers can't be had here."""
     arguments = _arguments()
     show, began = Show(Console(highlight=False)), time.monotonic()
+    settings: dict[str, dict[str, str]] = {}
+
+    def begin(stack: Stack) -> None:
+        world = World(stack.folder, stack)
+        up = f"MySQL {world.mysql.version}, Kafka and Connect with Debezium are up, Airflow is starting"
+        show.line(up, time.monotonic() - began)
+        settings.update(fill_and_connect(world, show, arguments.rows))
+
     try:
         _clean()
-        with cluster.start(FOLDER, keep=arguments.keep, airflow_settings=airflow_settings) as stack:
+        with cluster.start(FOLDER, keep=arguments.keep, airflow_settings=airflow_settings, meanwhile=begin) as stack:
             world, airflow = World(stack.folder, stack), _there(stack.airflow)
-            up = f"MySQL {world.mysql.version}, Kafka, Connect with Debezium and Airflow are up"
-            show.line(up, stack.seconds.get("ready"))
-            good = tell(world, airflow.client(), show, rows=arguments.rows)
+            show.line("Airflow is up", stack.seconds["ready"])
+            good = tell(world, airflow.client(), show, settings)
             show.line("the demo took", time.monotonic() - began)
             if arguments.keep:
                 show.addresses(world, airflow)

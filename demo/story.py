@@ -28,9 +28,11 @@ LOOK_SECONDS = 2.0
 SNAPSHOT_SECONDS = 900.0
 
 
-def tell(world: World, airflow: AirflowClient, show: Show, *, rows: int) -> bool:
-    """Run every scene; returns whether the recovery is MATCH and the independent check agrees."""
-    settings = fill_and_connect(world, show, rows)
+def tell(world: World, airflow: AirflowClient, show: Show, settings: Mapping[str, Mapping[str, str]]) -> bool:
+    """Run every scene but the first, which makes the connectors of `settings`.
+
+    Returns whether the recovery is MATCH and the independent check agrees.
+    """
     run(airflow, show, "cdc_recovery", "first copy: the new pipeline is recovered into empty tables")
     with writer(world) as counts:
         show.line("a writer changes rows from here on")

@@ -8,6 +8,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -230,19 +231,33 @@ def start(
     keep: bool = False,
     mysql_settings: Sequence[MySqlSettings] | None = None,
     airflow_settings: Callable[[Stack], AirflowSettings] | None = None,
+    meanwhile: Callable[[Stack], None] = lambda _stack: None,
 ) -> Stack:
     """Start servers under a folder and wait until all answer. On any failure everything started is ended again.
 
     `services` from ALL; Connect needs Kafka. `mysql_settings` names one or more MySQL servers.
     `airflow_settings` starts Airflow too; it is called with the stack when every address and password is known.
+    `meanwhile` is called when all others answer: Airflow takes the longest.
     """
     _check(folder, services)
-    stack = Stack(folder.absolute(), keep)
+    stack, begun = Stack(folder.absolute(), keep), time.monotonic()
     try:
-        _start_all(stack, services, tuple(mysql_settings or (MySqlSettings(),)), airflow_settings)
+        with ThreadPoolExecutor(1) as beside:
+            try:
+                _start_all(stack, services, tuple(mysql_settings or (MySqlSettings(),)))
+                coming = beside.submit(stack.add_airflow, airflow_settings(stack)) if airflow_settings else None
+                _wait_all(stack)
+                meanwhile(stack)
+                if coming:
+                    coming.result()
+            except BaseException:
+                stack.down()  # now, so that nobody waits for Airflow
+                raise
     except BaseException:
-        stack.down()
+        stack.down()  # what the other thread started at that moment
         raise
+    stack.seconds["ready"] = round(time.monotonic() - begun, 2)
+    stack.save()
     return stack
 
 
@@ -276,9 +291,8 @@ def _start_all(
     stack: Stack,
     services: Sequence[str],
     settings: Sequence[MySqlSettings],
-    airflow_settings: Callable[[Stack], AirflowSettings] | None,
 ) -> None:
-    """Everything at once: Connect needs only the broker, the MySQL servers nothing, Airflow only the addresses."""
+    """Everything at once, without waiting: Connect needs only the broker, the MySQL servers nothing."""
     begun = time.monotonic()
     stack.save()
     _fetch(services, settings)
@@ -300,11 +314,6 @@ def _start_all(
             plugin=_plugin(settings if "mysql" in services else ()),
         )
         stack.save()
-    if airflow_settings:
-        stack.add_airflow(airflow_settings(stack))
-    _wait_all(stack)
-    stack.seconds["ready"] = round(time.monotonic() - begun, 2)
-    stack.save()
 
 
 def _wait_all(stack: Stack) -> None:
