@@ -25,6 +25,7 @@ from stack.rest import RestError
 USER = "admin"
 START_TIMEOUT_S = 300.0
 MIGRATE_TIMEOUT_S = 300.0
+PLUGINS = Path(__file__).with_name("airflow_plugins")
 _MIGRATED = "database.ready"
 # a scheduler that is asked to end waits for its idle workers for ever; nothing in it needs a longer farewell
 GRACE_S = 4.0
@@ -187,6 +188,7 @@ def _config(home: Path, port: int, settings: AirflowSettings) -> str:
     sections: dict[str, dict[str, str]] = {
         "core": {
             "dags_folder": str(settings.dags_folder.absolute()),
+            "plugins_folder": str(PLUGINS),
             "load_examples": "False",
             "executor": "LocalExecutor",
             "parallelism": str(settings.parallelism),

@@ -26,7 +26,10 @@ def pid_of(shop: Shop, run_id: str, task: str) -> int:
 
 
 def cleared_to_the_end(shop: Shop, run_id: str, task: str) -> None:
-    """The task's end, however long Airflow takes to notice; one that failed is cleared, as a person would."""
+    """The task's end, however long Airflow takes to notice; one that failed is cleared, as a person would.
+
+    What a killed scheduler left running is begun anew by the next one; a task without a supervisor fails.
+    """
     one = shop.client.wait_task(DAG, run_id, task, ENDED, timeout=300)
     if one["state"] == "failed":
         wait_settled(shop, run_id)

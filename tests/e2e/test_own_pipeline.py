@@ -17,6 +17,8 @@ from tests.e2e.conftest import Shop
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TABLES = ["people", "notes"]
 THEIRS = (
+    # our own servers have users of these names already
+    "DROP USER 'cdc'@'%', 'debezium'@'%'",
     "CREATE DATABASE crm",
     "CREATE TABLE crm.people (id INT PRIMARY KEY AUTO_INCREMENT, name VARCHAR(40), born DATE, UNIQUE (name))",
     "CREATE TABLE crm.notes (person INT, line SMALLINT, text VARCHAR(200), PRIMARY KEY (person, line))",
