@@ -19,7 +19,8 @@ curl -sS --fail-with-body -X PUT "$CONNECT/connectors/crm/config" -H 'Content-Ty
   "snapshot.mode": "no_data",
   "schema.history.internal.kafka.bootstrap.servers": "$KAFKA",
   "schema.history.internal.kafka.topic": "crm.schema-history",
-  "heartbeat.interval.ms": "5000"
+  "heartbeat.interval.ms": "5000",
+  "enable.time.adjuster": "false"
 }
 JSON
 
@@ -30,7 +31,7 @@ airflow cdc init --pipeline crm --mysql "$MYSQL" --mysql-user cdc --tables crm.p
 # 3. does everything fit?
 airflow cdc doctor crm
 
-# 4. NEW_PIPELINE: declared, nothing copied. A problem is exit status 1
+# 4. TABLE_ADDED: declared, nothing copied yet. A problem is exit status 1
 airflow cdc diagnose crm || [ $? -eq 1 ]
 
 # 5. the first copy, proven row by row before anybody can read it

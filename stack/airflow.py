@@ -201,7 +201,7 @@ def _config(home: Path, port: int, settings: AirflowSettings) -> str:
             "execution_api_server_url": f"http://{HOST}:{port}/execution/",
         },
         # several processes write: a writer waits for another instead of failing
-        "database": {"sql_alchemy_conn": f"sqlite:///{home / 'airflow.db'}?timeout=60"},
+        "database": {"sql_alchemy_conn": f"sqlite:///{home / 'airflow.db'}?timeout=20"},
         "api": {
             "host": HOST,
             "port": str(port),

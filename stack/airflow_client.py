@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -26,7 +26,19 @@ class AirflowClient:
     _token: str = field(default="", repr=False)
 
     def call(self, method: str, path: str, body: Any = None, **query: Any) -> Any:
-        """One call below /api/v2; the decoded answer."""
+        """One call below /api/v2; the decoded answer.
+
+        One that failed in the database has changed nothing and is made again: on SQLite, requests of one process
+        sometimes wait for each other's lock until its timeout.
+        """
+        try:
+            return self._signed(method, path, body, query)
+        except RestError as error:
+            if error.status != 500 or "Database error" not in str(error):
+                raise
+        return self._signed(method, path, body, query)
+
+    def _signed(self, method: str, path: str, body: Any, query: Mapping[str, Any]) -> Any:
         url = f"{self.url}/api/v2{path}" + (f"?{urlencode(query, doseq=True)}" if query else "")
         if not self._token:
             self._sign_in()

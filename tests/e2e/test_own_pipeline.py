@@ -63,7 +63,7 @@ def test_from_a_database_to_a_proven_copy(shop: Shop, theirs: MySqlServer) -> No
     Path("build").mkdir(exist_ok=True)
     Path("build/own-pipeline.txt").write_text(transcript)
     assert done.returncode == 0, transcript[-4000:]
-    named = [re.search(word, transcript) is not None for word in ("NEW_PIPELINE", "MATCH", "HEALTHY")]
+    named = [re.search(word, transcript) is not None for word in ("TABLE_ADDED", "MATCH", "HEALTHY")]
     assert all(named), transcript[-4000:]
     assert not any(password in transcript for password in PASSWORDS.values())
     admin = {"host": theirs.host, "port": theirs.port, "user": theirs.user, "password": theirs.password}
