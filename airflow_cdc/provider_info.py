@@ -185,6 +185,12 @@ def _config() -> dict[str, Any]:
                 "0 2 * * *",
                 "30 1 * * *",
             ),
+            "cli_users": _option(
+                "Who may change an offset by a command. token: an Airflow user who may trigger cdc_recovery, by the token in\n"
+                "AIRFLOW_CLI_TOKEN; shell: everybody who has a shell.",
+                "token",
+                "shell",
+            ),
             "spark_jars": _option(
                 "Comma-separated paths of the jars that Spark needs: Iceberg runtime, Kafka source, MariaDB Connector/J and\n"
                 "the catalog's driver.",

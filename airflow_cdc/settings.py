@@ -11,6 +11,7 @@ from airflow_cdc.core.errors import ConfigError
 SECTION = "cdc"
 APPLY_SCHEDULE = "* * * * *"
 NIGHTLY_SCHEDULE = "0 2 * * *"
+CLI_USERS = ("token", "shell")
 
 
 def _get(key: str, fallback: str = "") -> str:
@@ -59,6 +60,16 @@ def nightly_schedule() -> str | None:
 def _schedule(key: str, default: str) -> str | None:
     wanted = _get(key, default)
     return None if wanted.lower() == "none" else wanted
+
+
+def cli_users() -> str:
+    """Who may change an offset by a command: `token` (an Airflow user, by their token) or `shell` (whoever has one)."""
+    wanted = _get("cli_users", "token").lower()
+    if wanted not in CLI_USERS:
+        raise ConfigError(
+            f"cli_users is {wanted!r}", where=f"airflow.cfg [{SECTION}]", todo=f"Write {' or '.join(CLI_USERS)}."
+        )
+    return wanted
 
 
 def spark_jars() -> str | None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
 import json
-import socket
 import sys
 from argparse import Namespace
 from collections.abc import Mapping
@@ -12,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_cdc.cli import reports
+from airflow_cdc.cli.permission import changer
 from airflow_cdc.cli.run import command, emit, pairs, run_of
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.flows.move import last_before, move, stored
@@ -80,9 +79,9 @@ def set_offset(args: Namespace) -> int:
 
 def _write(args: Namespace, run: Run, value: Mapping[str, Any]) -> int:
     """The connector stays stopped: what it skips or repeats from here is for a person to judge."""
-    before = stored(run)
+    who, before = changer(), stored(run)
     _confirmed(args, run, before["offset"], value)
-    done = move(run, value, who=f"{getpass.getuser()}@{socket.gethostname()}", shown=before["offset"])
+    done = move(run, value, who=who, shown=before["offset"])
     emit(args, done, pairs(done))
     name, again = run.pipeline.connector.name, f"airflow cdc recover {args.pipeline} --strategy restart"
     print(f"connector {name} is STOPPED; `{again}` starts it", file=sys.stderr)

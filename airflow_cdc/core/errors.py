@@ -64,6 +64,10 @@ class UsageError(CdcError):
     exit_status = 2
 
 
+class NotAllowedError(UsageError):
+    """Whoever asks for it may not."""
+
+
 class UnknownStateError(CdcError):
     """A system could not be observed, so nothing may be concluded from it."""
 

@@ -276,8 +276,9 @@ MOVED = {"before": HERE["offset"], "after": {"file": "b.000002", "pos": 4}, "mov
 
 
 @pytest.fixture
-def shop(spec: Any) -> Any:
-    """The run in whose name the offset commands act; nothing is asked of a server."""
+def shop(spec: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The run in whose name the offset commands act; nothing is asked of a server, and whoever has a shell may."""
+    monkeypatch.setenv("AIRFLOW__CDC__CLI_USERS", "shell")
     clients = create_autospec(Clients, instance=True)
     clients.connector = create_autospec(KafkaConnect, instance=True)
     clients.connector.offsets.return_value = [HERE]
@@ -318,6 +319,19 @@ def test_offset_restore_without_a_file_undoes_the_last_move(cdc: Callable[..., A
     spec(offsets, "last_before", {"file": "b.000000", "pos": 4})
     assert cdc("offset", "restore", "shop", "--yes").status == 0
     assert move.call_args.args[1] == {"file": "b.000000", "pos": 4}
+
+
+@pytest.mark.parametrize("words", [("set", "shop", '{"file": "b.000001", "pos": 4}'), ("restore", "shop")])
+def test_an_offset_is_moved_by_nobody_that_airflow_does_not_know(
+    words: tuple[str, ...], cdc: Callable[..., Answer], shop: Any, spec: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__CDC__CLI_USERS", "token")
+    monkeypatch.delenv("AIRFLOW_CLI_TOKEN", raising=False)
+    spec(offsets, "last_before", {"file": "b.000000", "pos": 4})
+    move = spec(offsets, "move", MOVED)
+    answer = cdc("offset", *words, "--yes")
+    assert (answer.status, move.call_count) == (2, 0)
+    assert "no Airflow user gives it" in answer.err
 
 
 def test_an_offset_that_was_rejected_is_one_line(cdc: Callable[..., Answer], shop: Any, spec: Any) -> None:

@@ -1,0 +1,65 @@
+"""Who changes a pipeline by a command: an Airflow user who may trigger the recovery, told by a token.
+
+Whoever owns Airflow's database could do without; the check is for people who were given a shell for something else, and it
+puts a name of Airflow's into the audit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+import socket
+
+from airflow.api_fastapi.app import create_auth_manager
+from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
+from jwt import InvalidTokenError
+
+from airflow_cdc import settings
+from airflow_cdc.core.errors import NotAllowedError
+from airflow_cdc.names import RECOVERY_DAG_ID
+
+TOKEN = "AIRFLOW_CLI_TOKEN"  # noqa: S105 - the variable's name, as airflowctl reads it
+SHELL = "shell"
+
+
+def changer() -> str:
+    """The name to be kept of whoever gives this command. Raises NotAllowedError unless they may trigger `cdc_recovery`.
+
+    With `[cdc] cli_users = shell` everybody with a shell may, and is named by that.
+    """
+    shell = f"{getpass.getuser()}@{socket.gethostname()}"
+    if settings.cli_users() == SHELL:
+        return shell
+    user = _user(os.environ.get(TOKEN, ""))
+    if not _may_recover(user):
+        raise NotAllowedError(
+            f"the Airflow user {user.get_name()} may not trigger {RECOVERY_DAG_ID}",
+            todo="Nothing was changed. Use the token of a user who may.",
+        )
+    return f"{user.get_name()} ({shell})"
+
+
+def _user(token: str) -> BaseUser:
+    where = f"environment variable {TOKEN}"
+    if not token:
+        raise NotAllowedError(
+            "this command changes a pipeline, and no Airflow user gives it",
+            where=where,
+            todo="Set it to a token (POST /auth/token of Airflow), or [cdc] cli_users = shell in airflow.cfg.",
+        )
+    try:
+        # not initialised: that is for the server, and may write its users' passwords
+        return asyncio.run(create_auth_manager().get_user_from_token(token))
+    except InvalidTokenError:
+        raise NotAllowedError(
+            "Airflow does not accept the token", where=where, todo="Get a new one (POST /auth/token of Airflow)."
+        ) from None
+
+
+def _may_recover(user: BaseUser) -> bool:
+    details = DagDetails(id=RECOVERY_DAG_ID)
+    return create_auth_manager().is_authorized_dag(
+        method="POST", user=user, access_entity=DagAccessEntity.RUN, details=details
+    )
