@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from airflow_cdc.cli import reports
-from airflow_cdc.cli.permission import changer
 from airflow_cdc.cli.run import command, emit, pairs, run_of
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.flows.move import last_before, move, stored
@@ -79,6 +78,8 @@ def set_offset(args: Namespace) -> int:
 
 def _write(args: Namespace, run: Run, value: Mapping[str, Any]) -> int:
     """The connector stays stopped: what it skips or repeats from here is for a person to judge."""
+    from airflow_cdc.cli.permission import changer  # brings in Airflow's web server: not for commands that only read
+
     who, before = changer(), stored(run)
     _confirmed(args, run, before["offset"], value)
     done = move(run, value, who=who, shown=before["offset"])
