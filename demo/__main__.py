@@ -25,20 +25,19 @@ def main() -> int:
     """Run the demo. 0: MATCH and the independent check agrees; 1: not; 2: the servers can't be had here."""
     arguments = _arguments()
     show, began = Show(Console(highlight=False)), time.monotonic()
-    settings: dict[str, dict[str, str]] = {}
 
     def begin(stack: Stack) -> None:
         world = World(stack.folder, stack)
         up = f"MySQL {world.mysql.version}, Kafka and Connect with Debezium are up, Airflow is starting"
         show.line(up, time.monotonic() - began)
-        settings.update(fill_and_connect(world, show, arguments.rows))
+        fill_and_connect(world, show, arguments.rows)
 
     try:
         _clean()
         with cluster.start(FOLDER, keep=arguments.keep, airflow_settings=airflow_settings, meanwhile=begin) as stack:
             world, airflow = World(stack.folder, stack), _there(stack.airflow)
             show.line("Airflow is up", stack.seconds["ready"])
-            good = tell(world, airflow.client(), show, settings)
+            good = tell(world, airflow.client(), show)
             show.line("the demo took", time.monotonic() - began)
             if arguments.keep:
                 show.addresses(world, airflow)

@@ -28,11 +28,8 @@ LOOK_SECONDS = 2.0
 SNAPSHOT_SECONDS = 900.0
 
 
-def tell(world: World, airflow: AirflowClient, show: Show, settings: Mapping[str, Mapping[str, str]]) -> bool:
-    """Run every scene but the first, which makes the connectors of `settings`.
-
-    Returns whether the recovery is MATCH and the independent check agrees.
-    """
+def tell(world: World, airflow: AirflowClient, show: Show) -> bool:
+    """Run every scene but the first; returns whether the recovery is MATCH and the independent check agrees."""
     run(airflow, show, "cdc_recovery", "first copy: the new pipeline is recovered into empty tables")
     with writer(world) as counts:
         show.line("a writer changes rows from here on")
@@ -40,7 +37,7 @@ def tell(world: World, airflow: AirflowClient, show: Show, settings: Mapping[str
         gap = break_it(world, show)
         report, tasks = recover(world, airflow, show)
         show.title("the peer: Debezium's own snapshot.mode=when_needed on the same fault")
-        healed = connectors.heal_itself(_worker(world), settings["peer"])
+        healed = connectors.heal_itself(_worker(world), _settings(world)["peer"])
         show.line("the peer's re-snapshot is complete", healed)
     drained, left = drain(world, airflow, show)
     report |= {
@@ -59,7 +56,7 @@ def tell(world: World, airflow: AirflowClient, show: Show, settings: Mapping[str
     return conclude(show, report, drained, path)
 
 
-def fill_and_connect(world: World, show: Show, rows: int) -> dict[str, dict[str, str]]:
+def fill_and_connect(world: World, show: Show, rows: int) -> None:
     """Scene 1: the shop, and two connectors on it."""
     show.title(f"a shop of {rows:,} rows")
     began = time.monotonic()
@@ -69,18 +66,21 @@ def fill_and_connect(world: World, show: Show, rows: int) -> dict[str, dict[str,
     connection.close()
     show.line(", ".join(f"{table} {count:,}" for table, count in counts.items()), time.monotonic() - began)
     began = time.monotonic()
-    settings = {
+    for name, made in _settings(world).items():
+        connectors.create(_worker(world), name, made)
+    _wait_snapshotted(world, "shop")
+    show.line("connector shop streams, connector peer takes its snapshot", time.monotonic() - began)
+
+
+def _settings(world: World) -> dict[str, dict[str, str]]:
+    """The two connectors, by name."""
+    return {
         # the shop's first copy is made by the recovery itself, so its connector need not snapshot
         "shop": connectors.config("shop", world.mysql, world.bootstrap, **{"snapshot.mode": "no_data"}),
         "peer": connectors.config(
             "peer", world.mysql, world.bootstrap, **{"snapshot.mode": "initial"}, **connectors.PLAIN
         ),
     }
-    for name, made in settings.items():
-        connectors.create(_worker(world), name, made)
-    _wait_snapshotted(world, "shop")
-    show.line("connector shop streams, connector peer takes its snapshot", time.monotonic() - began)
-    return settings
 
 
 def _wait_snapshotted(world: World, name: str) -> None:

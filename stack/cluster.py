@@ -241,21 +241,20 @@ def start(
     """
     _check(folder, services)
     stack, begun = Stack(folder.absolute(), keep), time.monotonic()
+    beside = ThreadPoolExecutor(1)
     try:
-        with ThreadPoolExecutor(1) as beside:
-            try:
-                _start_all(stack, services, tuple(mysql_settings or (MySqlSettings(),)))
-                coming = beside.submit(stack.add_airflow, airflow_settings(stack)) if airflow_settings else None
-                _wait_all(stack)
-                meanwhile(stack)
-                if coming:
-                    coming.result()
-            except BaseException:
-                stack.down()  # now, so that nobody waits for Airflow
-                raise
+        _start_all(stack, services, tuple(mysql_settings or (MySqlSettings(),)))
+        coming = beside.submit(stack.add_airflow, airflow_settings(stack)) if airflow_settings else None
+        _wait_all(stack)
+        meanwhile(stack)
+        if coming:
+            coming.result()
     except BaseException:
-        stack.down()  # what the other thread started at that moment
+        stack.down()  # now, so that the other thread need not wait for Airflow
+        beside.shutdown()
+        stack.down()  # what it started at that moment
         raise
+    beside.shutdown()
     stack.seconds["ready"] = round(time.monotonic() - begun, 2)
     stack.save()
     return stack

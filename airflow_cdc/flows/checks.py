@@ -10,12 +10,12 @@ import fsspec
 
 from airflow_cdc.core.errors import VerificationError
 from airflow_cdc.core.report import RecoveryReport, StepReport, TableReport, Verdict
+from airflow_cdc.core.strategy import DIFF_REPAIR
 from airflow_cdc.flows.close import report_folder, steps_of, store
 from airflow_cdc.flows.run import Facts, Run
 
 # What a report calls the problem by its verdict; see docs/problems.md.
 PROBLEMS = {Verdict.MATCH: "HEALTHY", Verdict.MISMATCH: "SINK_DIFFERS", Verdict.INCONCLUSIVE: "UNKNOWN"}
-REPAIR = "diff_repair"
 
 
 def report_check(
@@ -51,7 +51,7 @@ def _report(
         run_id=run.run_id,
         problem="UNKNOWN",
         evidence=evidence,
-        strategy=REPAIR if repaired else "none",
+        strategy=DIFF_REPAIR if repaired else "none",
         data_loss="nothing",
         watermark=None,
         epoch=epoch,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
@@ -42,52 +42,50 @@ class ResumeConnectorOperator(CdcOperator):
         return connector.resume(run)
 
 
-class RestartConnectorOperator(CdcOperator):
-    """Restart a connector that failed for a passing reason; skipped unless the plan says `restart`."""
+class PlannedOperator(CdcOperator):
+    """A step of some strategies only: skipped, with the reason `otherwise`, unless the plan's is one of `strategies`."""
+
+    strategies: ClassVar[frozenset[str]]
+    otherwise: ClassVar[str]
 
     def __init__(self, *, decision_task: str = DIAGNOSE_TASK, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.decision_task = decision_task
 
     def execute(self, context: Context) -> Any:
-        if _strategy(context, self.decision_task) != RESTART:
-            raise AirflowSkipException("the plan is not a restart")
+        if _strategy(context, self.decision_task) not in self.strategies:
+            raise AirflowSkipException(self.otherwise)
         return super().execute(context)
+
+
+class RestartConnectorOperator(PlannedOperator):
+    """Restart a connector that failed for a passing reason; skipped unless the plan says `restart`."""
+
+    strategies = frozenset({RESTART})
+    otherwise = "the plan is not a restart"
 
     def step(self, run: Run) -> Facts:
         return connector.restart(run)
 
 
-class DetourConnectorOperator(CdcOperator):
+class DetourConnectorOperator(PlannedOperator):
     """Let the connector read at a replica what the source has purged; skipped unless the plan says `replica_detour`."""
 
-    def __init__(self, *, decision_task: str = DIAGNOSE_TASK, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.decision_task = decision_task
-
-    def execute(self, context: Context) -> Any:
-        if _strategy(context, self.decision_task) != DETOUR:
-            raise AirflowSkipException("the plan is not a detour")
-        return super().execute(context)
+    strategies = frozenset({DETOUR})
+    otherwise = "the plan is not a detour"
 
     def step(self, run: Run) -> Facts:
         return detour.detour(run)
 
 
-class ReturnConnectorOperator(CdcOperator):
+class ReturnConnectorOperator(PlannedOperator):
     """Let the connector go on at the source, from what it has read of it; skipped unless the plan moves the position only.
 
     Use with `trigger_rule="none_failed"`: after a failover there is no detour before it.
     """
 
-    def __init__(self, *, decision_task: str = DIAGNOSE_TASK, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.decision_task = decision_task
-
-    def execute(self, context: Context) -> Any:
-        if _strategy(context, self.decision_task) not in POSITION_ONLY:
-            raise AirflowSkipException("the plan moves more than the position")
-        return super().execute(context)
+    strategies = POSITION_ONLY
+    otherwise = "the plan moves more than the position"
 
     def step(self, run: Run) -> Facts:
         return detour.go_on(run)

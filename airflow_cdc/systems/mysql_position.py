@@ -20,7 +20,7 @@ from airflow_cdc.systems.mysql_errors import MissingPrivilegeError, SourceSettin
 from airflow_cdc.systems.mysql_session import QUICK_READ_S, Session, session_pins
 
 _OWNER: Final = re.compile(r"#\d+")
-_START_OF_FILE: Final = 4
+START_OF_FILE: Final = 4
 _HEADER_EVENTS: Final = frozenset({"format_desc", "previous_gtids"})
 NO_IDENTITY: Final = (
     "the server has no server_uuid (MariaDB has none), so what is read cannot be proven to come from one server:"
@@ -98,10 +98,14 @@ def list_binlog_files(session: Session) -> tuple[BinlogFile, ...]:
     return tuple(BinlogFile(str(row["Log_name"]), int(row["File_size"])) for row in rows)
 
 
-def read_status(session: Session) -> Status:
+def log_status_statement(session: Session) -> str:
+    """What this server calls the statement that says where its log stands, and what it leaves out of it."""
     new = session.version.can(Capability.SHOW_BINARY_LOG_STATUS)
-    statement = "SHOW BINARY LOG STATUS" if new else "SHOW MASTER STATUS"
-    row = session.row(statement, doing="read the binlog position")
+    return "SHOW BINARY LOG STATUS" if new else "SHOW MASTER STATUS"
+
+
+def read_status(session: Session) -> Status:
+    row = session.row(log_status_statement(session), doing="read the binlog position")
     gtids = row.get("Executed_Gtid_Set")
     return Status(
         BinlogPosition(str(row["File"]), int(row["Position"])), None if gtids is None else GtidSet.parse(gtids)
@@ -148,7 +152,7 @@ def rotated_point(session: Session) -> Status:
             where=session.where,
             todo="Connect to the server itself and not through a proxy that spreads reads.",
         )
-    return Status(BinlogPosition(after.file, _START_OF_FILE), None)
+    return Status(BinlogPosition(after.file, START_OF_FILE), None)
 
 
 def start_if_empty(session: Session, position: BinlogPosition) -> BinlogPosition:
@@ -162,7 +166,7 @@ def start_if_empty(session: Session, position: BinlogPosition) -> BinlogPosition
     except MissingPrivilegeError:
         return position
     empty = all(str(event["Event_type"]).lower() in _HEADER_EVENTS for event in events)
-    return BinlogPosition(position.file, _START_OF_FILE) if empty else position
+    return BinlogPosition(position.file, START_OF_FILE) if empty else position
 
 
 def as_watermark(status: Status, identity: ServerIdentity) -> Watermark:

@@ -15,8 +15,10 @@ from airflow_cdc.systems.mysql import MySqlSource
 from airflow_cdc.systems.mysql_capabilities import Capability
 from airflow_cdc.systems.mysql_errors import MissingPrivilegeError
 from airflow_cdc.systems.mysql_position import (
+    START_OF_FILE,
     executed_and_purged,
     list_binlog_files,
+    log_status_statement,
     owned_gtids,
     read_identity,
     read_settings,
@@ -27,7 +29,6 @@ from airflow_cdc.systems.mysql_session import Session
 
 LOOK_S: Final = 10.0
 ANOTHER_STRATEGY: Final = "Trigger cdc_recovery with the strategy diff_repair."
-_FIRST: Final = 4  # where the first event of a binlog file stands
 _STATUS_FILTERS: Final = re.compile(r"replicate_(?:wild_)?(?:do|ignore|rewrite)_(?:db|table)")
 _LOG_FILTERS: Final = ("Binlog_Do_DB", "Binlog_Ignore_DB")
 # what lets a transaction pass without its rows, or rows pass in part; each is harmless at these values
@@ -83,10 +84,7 @@ def log_end(source: MySqlSource) -> tuple[BinlogPosition, GtidSet]:
 def first_place(source: MySqlSource) -> BinlogPosition:
     """The beginning of the oldest file. Raises SourceError where there is none."""
     with source.session() as session:
-        files = list_binlog_files(session)
-    if not files:
-        raise SourceError("the server has no binlog file", where=source.where, todo="Start it with --log-bin.")
-    return BinlogPosition(files[0].name, _FIRST)
+        return BinlogPosition(_names(session)[0], START_OF_FILE)
 
 
 def place_of(source: MySqlSource, gtids: GtidSet) -> BinlogPosition:
@@ -95,13 +93,22 @@ def place_of(source: MySqlSource, gtids: GtidSet) -> BinlogPosition:
     By GTID a connector asks for the set alone, so this is only what people and forecasts see: where the server's
     files may not be looked into it is the oldest file. Raises SourceError.
     """
-    place = first_place(source)
     with source.session() as session:
-        for file in reversed(list_binlog_files(session)):
-            before = _logged_before(session, file.name)
-            if before is not None and before.issubset(gtids):
-                return replace(place, file=file.name)
-    return place
+        names = _names(session)
+        fitting = (
+            name
+            for name in reversed(names)
+            if (before := _logged_before(session, name)) is not None and before.issubset(gtids)
+        )
+        return BinlogPosition(next(fitting, names[0]), START_OF_FILE)
+
+
+def _names(session: Session) -> list[str]:
+    """The server's log files, oldest first. Raises SourceError where there is none."""
+    names = [file.name for file in list_binlog_files(session)]
+    if not names:
+        raise SourceError("the server has no binlog file", where=session.where, todo="Start it with --log-bin.")
+    return names
 
 
 def start_of_file_after(source: MySqlSource, file: str, now: Watermark) -> Watermark:
@@ -111,17 +118,17 @@ def start_of_file_after(source: MySqlSource, file: str, now: Watermark) -> Water
     """
     with source.session() as session:
         require_same(read_identity(session), now.server_uuid, source.where)
-        next_one = file_after((found.name for found in list_binlog_files(session)), file)
+        next_one = file_after(_names(session), file)
         if next_one is None:
             raise SourceError(f"no binlog file follows {file}", where=source.where, todo=ANOTHER_STRATEGY)
         if now.gtids is None:
-            return replace(now, file=next_one, pos=_FIRST)
+            return replace(now, file=next_one, pos=START_OF_FILE)
         before = _logged_before(session, next_one)
     if before is None:
         raise SourceError(
             f"which transactions stand before {next_one} cannot be read", where=source.where, todo=ANOTHER_STRATEGY
         )
-    return replace(now, file=next_one, pos=_FIRST, gtids=before)
+    return replace(now, file=next_one, pos=START_OF_FILE, gtids=before)
 
 
 def _replication(session: Session) -> list[dict[str, Any]]:
@@ -137,9 +144,7 @@ def _applier_filters(status: list[dict[str, Any]]) -> tuple[str, ...]:
 
 
 def _log_filters(session: Session) -> tuple[str, ...]:
-    new = session.version.can(Capability.SHOW_BINARY_LOG_STATUS)
-    statement = "SHOW BINARY LOG STATUS" if new else "SHOW MASTER STATUS"
-    rows = session.rows(statement, doing="read the binlog's filters")
+    rows = session.rows(log_status_statement(session), doing="read the binlog's filters")
     return tuple(f"{name} {row[name]}" for row in rows for name in _LOG_FILTERS if row.get(name))
 
 

@@ -17,25 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from airflow_cdc.core.errors import CdcError
+from airflow_cdc.core.strategy import STRATEGIES
 from demo.world import writer
 from stack.errors import StackError
 from stack.process import wait_until
 from tests.faults.matrix import DISK_FULL, FAULTS, TASK_KILLS, Cell, Seen, When, Written
 from tests.faults.world import FaultWorld, Reader
 
-CHAIN = (
-    "diagnose",
-    "open_recovery",
-    "stop_connector",
-    "fence_and_watermark",
-    "recover",
-    "reset_offset",
-    "resume_connector",
-    "verify",
-    "publish",
-    "close",
-    "report",
-)
+# the hold runs beside them
+CHAIN = ("diagnose", *(step for step in STRATEGIES["full_snapshot"].steps if step != "hold_binlog"))
 WRITER_OFF_AFTER = "resume_connector"
 STEP_SECONDS = 600.0
 OLD_AND_NEW = 2

@@ -230,29 +230,31 @@ def test_a_whole_recovery(flows: dict[str, Any]) -> None:
     assert called == {**dict.fromkeys(flows, 1), **dict.fromkeys(BESIDE & set(flows), 0), "spark": 2}
 
 
-@in_process
-def test_a_healthy_pipeline_is_left_alone(flows: dict[str, Any]) -> None:
-    flows["diagnose"].return_value = decided("HEALTHY", strategy="none")
+def ended_well(flows: dict[str, Any], problem: str, strategy: str) -> dict[str, str]:
+    """A run that succeeds, of a plan; the state of each task."""
+    flows["diagnose"].return_value = decided(problem, strategy=strategy)
     state, tasks = ran()
     assert state == "success"
+    return tasks
+
+
+@in_process
+def test_a_healthy_pipeline_is_left_alone(flows: dict[str, Any]) -> None:
+    tasks = ended_well(flows, "HEALTHY", "none")
     assert tasks == {**dict.fromkeys(EDGES, "skipped"), "diagnose": "success"}
     assert sum(flow.call_count for flow in flows.values()) == 1
 
 
 @in_process
 def test_a_restart_opens_no_recovery(flows: dict[str, Any]) -> None:
-    flows["diagnose"].return_value = decided("CONNECTOR_FAILED", strategy="restart")
-    state, tasks = ran()
-    assert state == "success"
+    tasks = ended_well(flows, "CONNECTOR_FAILED", "restart")
     done = {task for task, state in tasks.items() if state == "success"}
     assert done == {"diagnose", "approve", "restart_connector", "report"}
 
 
 @in_process
 def test_a_detour_reads_no_table_and_compares_them_all(flows: dict[str, Any]) -> None:
-    flows["diagnose"].return_value = decided("GTID_PURGED", strategy="replica_detour")
-    state, tasks = ran()
-    assert state == "success"
+    tasks = ended_well(flows, "GTID_PURGED", "replica_detour")
     done = {task for task, state in tasks.items() if state == "success"}
     assert done == {"diagnose", "approve", "open_recovery", *BESIDE - {"restart_connector"}, "report"}
     assert {task for task, state in tasks.items() if state != "success"} == set(EDGES) - done
@@ -260,9 +262,7 @@ def test_a_detour_reads_no_table_and_compares_them_all(flows: dict[str, Any]) ->
 
 @in_process
 def test_after_a_failover_only_the_position_is_written(flows: dict[str, Any]) -> None:
-    flows["diagnose"].return_value = decided("SOURCE_FAILED_OVER", strategy="translate_gtid")
-    state, tasks = ran()
-    assert state == "success"
+    tasks = ended_well(flows, "SOURCE_FAILED_OVER", "translate_gtid")
     done = {task for task, state in tasks.items() if state == "success"}
     assert done == {"diagnose", "approve", "open_recovery", "return_connector", "compare", "verdict", "report"}
 

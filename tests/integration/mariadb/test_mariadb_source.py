@@ -48,26 +48,9 @@ from airflow_cdc.systems.mysql_schema import read_table_defs
 from stack.mariadb import CDC_PRIVILEGES
 from stack.mysql import MySqlServer, MySqlSettings
 from stack.process import end
-from tests.integration.mariadb_support import endpoint, here, purge, rotate
+from tests.integration.mariadb.support import endpoint, here, purge, rotate
 
 pytestmark = pytest.mark.slow  # its server comes from Debian's packages, which not every machine can fetch
-
-
-@pytest.fixture
-def server(mariadb_server: MySqlServer) -> MySqlServer:
-    return mariadb_server
-
-
-@pytest.fixture
-def source(server: MySqlServer) -> MySqlSource:
-    return MySqlSource(endpoint(server))
-
-
-@pytest.fixture
-def table(server: MySqlServer, databases: Callable[..., str]) -> str:
-    name = f"{databases(server)}.t"
-    server.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(99))")
-    return name
 
 
 @pytest.fixture

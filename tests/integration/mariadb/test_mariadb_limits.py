@@ -20,28 +20,11 @@ from airflow_cdc.systems.mysql_errors import SourceSettingError
 from airflow_cdc.systems.mysql_hold import HoldStatus
 from stack.mysql import MySqlServer, MySqlSettings
 from stack.process import end
-from tests.integration.mariadb_support import endpoint, here, purge, purge_to, rotate
+from tests.integration.mariadb.support import endpoint, here, purge, purge_to, rotate
 
 pytestmark = pytest.mark.slow  # its server comes from Debian's packages, which not every machine can fetch
 
 FILES = 1000
-
-
-@pytest.fixture
-def server(mariadb_server: MySqlServer) -> MySqlServer:
-    return mariadb_server
-
-
-@pytest.fixture
-def source(server: MySqlServer) -> MySqlSource:
-    return MySqlSource(endpoint(server))
-
-
-@pytest.fixture
-def table(server: MySqlServer, databases: Callable[..., str]) -> str:
-    name = f"{databases(server)}.t"
-    server.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(99))")
-    return name
 
 
 @pytest.fixture
