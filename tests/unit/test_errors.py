@@ -12,6 +12,7 @@ from airflow_cdc.core.errors import (
     ConnectorError,
     DeadlineError,
     LeaseHeldError,
+    NotAllowedError,
     OffsetRejectedError,
     StaleHeadError,
     UnknownStateError,
@@ -69,6 +70,6 @@ def test_exit_statuses() -> None:
     statuses: dict[int, set[type[CdcError]]] = {cls.exit_status: set() for cls in CLASSES}
     for cls in CLASSES:
         statuses[cls.exit_status].add(cls)
-    assert statuses[2] == {ConfigError, UsageError}
+    assert statuses[2] == {ConfigError, UsageError, NotAllowedError}
     assert statuses[3] == {UnknownStateError}
     assert set(statuses) == {1, 2, 3}
