@@ -42,12 +42,16 @@ COMPONENTS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class AirflowSettings:
-    """`env` is added to every process: connections as AIRFLOW_CONN_<ID>, the provider's own settings."""
+    """`env` is added to every process: connections as AIRFLOW_CONN_<ID>, the provider's own settings.
+
+    `users` are those beside the admin, with their roles.
+    """
 
     dags_folder: Path
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     parallelism: int = 8
     paused_at_creation: bool = False
+    users: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
@@ -62,9 +66,10 @@ class AirflowServer:
     settings: AirflowSettings
     children: dict[str, Child] = field(default_factory=dict)
 
-    def client(self) -> AirflowClient:
-        """A REST client, signed in as the admin."""
-        return AirflowClient(self.url, self.user, self.password)
+    def client(self, user: str = USER) -> AirflowClient:
+        """A REST client that signs in as this user."""
+        passwords = json.loads(_passwords(Path(self.home)).read_text())
+        return AirflowClient(self.url, user, passwords[user])
 
     @property
     def environment(self) -> dict[str, str]:
@@ -99,13 +104,13 @@ def prepare(base: Path, logs: Path, settings: AirflowSettings) -> tuple[AirflowS
     if (home / "airflow.cfg").exists():
         raise StackError(f"{home} holds an Airflow already: wipe it")
     home.mkdir(parents=True, exist_ok=True)
-    port, password = free_port(), secrets.token_hex(12)
-    _private(home / "passwords.json", json.dumps({USER: password}))
+    port, passwords = free_port(), {name: secrets.token_hex(12) for name in (USER, *settings.users)}
+    _private(_passwords(home), json.dumps(passwords))
     _private(home / "airflow.cfg", _config(home, port, settings))
     migrate = ["/bin/sh", "-c", '"$0" -m airflow db migrate && touch "$1"', sys.executable, str(home / _MIGRATED)]
     log = logs / "airflow-migrate.log"
     child = spawn("airflow-migrate", migrate, log=log, env=environment(home, settings), cwd=home)
-    return AirflowServer(f"http://{HOST}:{port}", str(home), USER, password, settings), child
+    return AirflowServer(f"http://{HOST}:{port}", str(home), USER, passwords[USER], settings), child
 
 
 def launch(server: AirflowServer, migration: Child, logs: Path, *, keep: bool = False) -> AirflowServer:
@@ -196,8 +201,10 @@ def _config(home: Path, port: int, settings: AirflowSettings) -> str:
             "dags_are_paused_at_creation": str(settings.paused_at_creation),
             "fernet_key": base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
             "auth_manager": "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager",
-            "simple_auth_manager_users": f"{USER}:admin",
-            "simple_auth_manager_passwords_file": str(home / "passwords.json"),
+            "simple_auth_manager_users": ",".join(
+                f"{name}:{role}" for name, role in {USER: "admin", **settings.users}.items()
+            ),
+            "simple_auth_manager_passwords_file": str(_passwords(home)),
             "execution_api_server_url": f"http://{HOST}:{port}/execution/",
         },
         # several processes write: a writer waits for another instead of failing
@@ -220,6 +227,10 @@ def _config(home: Path, port: int, settings: AirflowSettings) -> str:
         for name, values in source.items():
             parser.read_dict({name: dict(values)})
     return _written(parser)
+
+
+def _passwords(home: Path) -> Path:
+    return home / "passwords.json"
 
 
 def _written(parser: configparser.ConfigParser) -> str:

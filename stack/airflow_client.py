@@ -40,15 +40,12 @@ class AirflowClient:
 
     def _signed(self, method: str, path: str, body: Any, query: Mapping[str, Any]) -> Any:
         url = f"{self.url}/api/v2{path}" + (f"?{urlencode(query, doseq=True)}" if query else "")
-        if not self._token:
-            self._sign_in()
         try:
-            return rest.call(method, url, body, headers={"Authorization": f"Bearer {self._token}"})
+            return rest.call(method, url, body, headers={"Authorization": f"Bearer {self._token or self.token()}"})
         except RestError as error:
             if error.status != 401:
                 raise
-        self._sign_in()
-        return rest.call(method, url, body, headers={"Authorization": f"Bearer {self._token}"})
+        return rest.call(method, url, body, headers={"Authorization": f"Bearer {self.token()}"})
 
     def health(self) -> dict[str, Any]:
         """State of every component (no token needed)."""
@@ -173,9 +170,11 @@ class AirflowClient:
         """The rendered template fields of a task, as the UI shows them."""
         return dict(self.tasks(dag_id, run_id)[task_id].get("rendered_fields") or {})
 
-    def _sign_in(self) -> None:
+    def token(self) -> str:
+        """Sign in; the token that proves it."""
         body = {"username": self.user, "password": self.password}
         self._token = str(rest.call("POST", f"{self.url}/auth/token", body)["access_token"])
+        return self._token
 
 
 def _run_path(dag_id: str, run_id: str) -> str:

@@ -18,12 +18,12 @@ from stack.versions import mysql_series
 from tests.faults_diagnosis import cases_connector, cases_sink, cases_source
 from tests.faults_diagnosis.case import Case
 from tests.faults_diagnosis.subject import Subject
-from tests.faults_diagnosis.world import Diagnoser, World, started
+from tests.faults_diagnosis.verdict import MATCH, REFUSED, after_recovery
+from tests.faults_diagnosis.world import Helper, World, started
 
 # those that change a server for good come last
 ALL: tuple[Case, ...] = (*cases_connector.CASES, *cases_sink.CASES, *cases_source.CASES)
 RESULT = Path("build/faults-diagnosis.json")
-NOT_RUN = "the recovery is not run here: see tests/e2e"
 
 
 def main(words: Sequence[str]) -> int:
@@ -54,20 +54,19 @@ def existing() -> list[Case]:
 def run(world: World, cases: Sequence[Case]) -> list[dict[str, Any]]:
     """One result per case, in order."""
     results = []
-    with world.diagnoser() as diagnoser:
+    with world.helper("diagnoser") as diagnoser, world.helper("recoverer") as recoverer:
         for number, case in enumerate(cases, 1):
             began = time.monotonic()
-            results.append(one(world, diagnoser, case, f"p{number:02}"))
+            results.append(one(world, (diagnoser, recoverer), case, f"p{number:02}"))
             keep(results)  # with every case: a run that is cut off has said what it saw
-            print(
-                f"{case.name}: {results[-1]['given']} ({time.monotonic() - began:.0f} s)", file=sys.stderr, flush=True
-            )
+            said = f"{results[-1]['given']}, {results[-1]['verdict']}"
+            print(f"{case.name}: {said} ({time.monotonic() - began:.0f} s)", file=sys.stderr, flush=True)
     return results
 
 
-def one(world: World, diagnoser: Diagnoser, case: Case, name: str) -> dict[str, Any]:
-    """Make one fault, have it diagnosed, see what the connector itself says, and clean up."""
-    subject = Subject(world, name, case.server, case.keyless, case.config)
+def one(world: World, helpers: tuple[Helper, Helper], case: Case, name: str) -> dict[str, Any]:
+    """Make one fault, have it diagnosed, see what the connector itself says, have the plan carried out, and clean up."""
+    subject, (diagnoser, recoverer) = Subject(world, name, case.server, case.keyless, case.config), helpers
     row: dict[str, Any] = {
         "case": case.name,
         "fault": case.fault,
@@ -76,19 +75,27 @@ def one(world: World, diagnoser: Diagnoser, case: Case, name: str) -> dict[str, 
         "given": None,
         "plan": None,
         "verdict": None,
-        "verdict_reason": NOT_RUN,
     }
     try:
         if case.set_up:
             subject.set_up()
         case.make(subject)
-        row.update(told(diagnoser.diagnose(name)))
+        heads = subject.heads()
+        row.update(told(diagnoser.ask(name)))
+        row["touched"] = subject.heads() != heads  # a diagnosis reads
         row["connector_says"] = subject.says()
+        row.update(after_recovery(subject, recoverer, str(row["plan"])))
     except Exception as error:  # one fault that could not be made must not hide the others
         row["error"] = f"{type(error).__name__}: {error}"
     finally:
         clean_up(case, subject)
-    return {**row, "right": row["given"] == row["expected"]}
+    return {**row, "right": right(row)}
+
+
+def right(row: dict[str, Any]) -> bool:
+    """The code that was expected, nothing touched by looking, and a recovery that leaves both sides equal."""
+    recovered = row["verdict"] == MATCH or row["plan"] == REFUSED
+    return row["given"] == row["expected"] and row.get("touched") is False and recovered
 
 
 def clean_up(case: Case, subject: Subject) -> None:
@@ -109,7 +116,7 @@ def told(said: dict[str, Any]) -> dict[str, Any]:
         "status": said["status"],
         "seconds": said["seconds"],
         "evidence": answer.get("evidence"),
-        "plan": "refused" if plan.get("refused") else plan.get("strategy"),
+        "plan": REFUSED if plan.get("refused") else plan.get("strategy"),
         "data_loss": plan.get("data_loss"),
         "reason": plan.get("reason"),
     }
@@ -121,11 +128,12 @@ def keep(results: list[dict[str, Any]]) -> None:
 
 
 def as_table(results: Sequence[dict[str, Any]]) -> Table:
-    table = Table("fault", "server", "expected", "given", "plan", "seconds", "what the connector itself says")
+    table = Table("fault", "server", "expected", "given", "plan", "verdict", "what the connector itself says")
     for row in results:
         given = row["given"] if row["right"] else f"[bold red]{row['given']} {row.get('error', '')[:80]}[/]"
         says = str(row.get("connector_says", ""))[:160]
-        table.add_row(row["fault"], row["server"], row["expected"], given, row["plan"], str(row.get("seconds")), says)
+        verdict = row["verdict"] or row.get("verdict_reason")
+        table.add_row(row["fault"], row["server"], row["expected"], given, row["plan"], verdict, says)
     return table
 
 

@@ -62,7 +62,8 @@ def put_back(subject: Subject) -> None:
 
 
 def died_half_way(subject: Subject) -> None:
-    subject.control.open_recovery("second", problem="GTID_PURGED", strategy="full_snapshot", tables=["orders"])
+    tables = [f"{subject.name}.{table}" for table in TABLES]
+    subject.control.open_recovery("second", problem="GTID_PURGED", strategy="full_snapshot", tables=tables)
 
 
 def stamp_gone(subject: Subject) -> None:

@@ -20,7 +20,6 @@ class Dialect:
     password: str
     recursion: str
     connector: Mapping[str, str] = field(default_factory=dict)
-    uuid: str = "@@server_uuid"
 
 
 _MYSQL_CONNECTOR: Final = {
@@ -52,7 +51,6 @@ _MARIADB: Final = Dialect(
     "ALTER USER 'debezium'@'%' IDENTIFIED BY '{password}'",
     "max_recursive_iterations",
     {"connector.class": MARIADB_CLASS, "database.ssl.mode": "disable"},
-    "''",
 )
 
 

@@ -23,7 +23,7 @@ import pymysql
 
 from tests.faults_diagnosis.cases_connector import RETRIES_FOR_EVER
 from tests.faults_diagnosis.subject import TABLES, Subject
-from tests.faults_diagnosis.world import SERVERS, Diagnoser, World, started
+from tests.faults_diagnosis.world import SERVERS, Helper, World, started
 
 GRACE_SECONDS = 15.0
 WRITE_EVERY = 0.05
@@ -78,7 +78,7 @@ def restarts(world: World, subjects: Sequence[Subject]) -> Iterator[tuple[str, C
             yield f"MySQL {subject.server}", subject.restart_server
 
 
-def soak(world: World, diagnoser: Diagnoser, minutes: float) -> dict[str, Any]:
+def soak(world: World, diagnoser: Helper, minutes: float) -> dict[str, Any]:
     """Watch both pipelines for so long; what was answered, and what should not have been."""
     subjects = [Subject(world, f"p{n}", server, config=RETRIES_FOR_EVER) for n, server in enumerate(SERVERS, 1)]
     for subject in subjects:
@@ -116,9 +116,9 @@ def _break(
         outages.spans[-1] = (what, outages.spans[-1][1], time.monotonic() - began)
 
 
-def _ask(diagnoser: Diagnoser, subject: Subject, began: float) -> dict[str, Any]:
+def _ask(diagnoser: Helper, subject: Subject, began: float) -> dict[str, Any]:
     at = time.monotonic() - began
-    answer = diagnoser.diagnose(subject.name)["answer"] or {}
+    answer = diagnoser.ask(subject.name)["answer"] or {}
     told = {"pipeline": subject.server, "code": answer.get("code"), "began": round(at, 2)}
     return {**told, "ended": round(time.monotonic() - began, 2), "evidence": answer.get("evidence")}
 
@@ -135,7 +135,7 @@ def main(words: Sequence[str]) -> int:
     with (
         tempfile.TemporaryDirectory(prefix="cdc-soak-") as folder,
         started(Path(folder)) as world,
-        world.diagnoser() as diagnoser,
+        world.helper("diagnoser") as diagnoser,
     ):
         seen = soak(world, diagnoser, minutes)
     RESULT.parent.mkdir(exist_ok=True)

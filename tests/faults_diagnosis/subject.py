@@ -11,6 +11,7 @@ from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.systems.control import Control
 from airflow_cdc.systems.kafka import KafkaEndpoint, KafkaTransport
 from airflow_cdc.systems.kafka_connect import root_cause
+from airflow_cdc.systems.mysql import MySqlSource
 from airflow_cdc.systems.mysql_capabilities import ServerVersion
 from stack.errors import StackError
 from stack.mysql import MySqlServer
@@ -81,6 +82,10 @@ class Subject:
         for n in range(first, first + count):
             for table in TABLES:
                 self.sql(f"INSERT INTO {self.name}.{table} VALUES ({n}, 'row {n}')")
+
+    def write_on(self) -> None:
+        """Rows after a recovery, for whatever columns the tables have by now."""
+        self.sql(*(f"INSERT INTO {self.name}.{table} (id) VALUES ({n})" for n in (900, 901) for table in TABLES))
 
     def rotate(self) -> None:
         self.sql("FLUSH BINARY LOGS")
@@ -221,11 +226,16 @@ class Subject:
             name: {"id": state.id, "partitions": {str(p): end for p, (_, end) in state.partitions.items()}}
             for name, state in states.items()
         }
-        uuid = str(self.sql(f"SELECT {self.dialect.uuid}")[0][0])
-        return Stamp(epoch, {"server_uuid": uuid} if uuid else None, ends)
+        return Stamp(epoch, self.here(), ends)
+
+    def here(self) -> dict[str, Any] | None:
+        """The source's position now, as a stamp keeps it; None where the product does not read the source."""
+        if self.version.mariadb:
+            return None
+        return MySqlSource(self.world.endpoints(self.server).mysql).position().to_json()
 
     def fill_sink(self, stamp: Stamp | None) -> None:
-        """A commit with a row to every sink table, with the stamp."""
+        """A commit to every sink table of what the source holds now, with the stamp."""
         for table in TABLES:
             self.fill(table, stamp)
 
@@ -233,8 +243,14 @@ class Subject:
         columns = [("id", "int"), ("v", "string")]
         self.world.lake.ensure_table(self.name, table, columns)
         target = self.world.lake.table(self.name, table)
-        rows = pa.Table.from_pylist([{"id": 1, "v": "row 1"}], schema=target.schema().as_arrow())
+        held = [{"id": row[0], "v": row[1]} for row in self.sql(f"SELECT id, v FROM {self.name}.{table}")]
+        rows = pa.Table.from_pylist(held, schema=target.schema().as_arrow())
         target.append(rows, snapshot_properties=stamp.to_summary() if stamp else {})
+
+    def heads(self) -> dict[str, Any]:
+        """The newest snapshot of each sink table."""
+        lake, there = self.world.lake, [name for name in TABLES if self.world.lake.exists(self.name, name)]
+        return {name: lake.table(self.name, name).metadata.current_snapshot_id for name in there}
 
     def close_a_recovery(self) -> None:
         """Epoch 1, as after a first copy."""

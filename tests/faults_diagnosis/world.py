@@ -15,7 +15,12 @@ from typing import Any
 import yaml
 
 import stack
+from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.systems.clients import Endpoints, LakeEndpoint
+from airflow_cdc.systems.kafka import KafkaEndpoint
+from airflow_cdc.systems.kafka_connect import ConnectEndpoint
 from airflow_cdc.systems.lake import Lake
+from airflow_cdc.systems.mysql import MySqlEndpoint
 from stack.connect import ConnectWorker
 from stack.mysql import MySqlServer, MySqlSettings
 from tests.faults_diagnosis import blackhole
@@ -93,45 +98,66 @@ class World:
             "AIRFLOW_HOME": str(self.folder / "airflow"),
             "AIRFLOW__CDC__REGISTRY": str(self.registry),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+        }
+
+    def endpoints(self, server: str) -> Endpoints:
+        """The same addresses, as a driver is given them."""
+        found = self.mysql(server)
+        return Endpoints(
+            MySqlEndpoint(found.host, found.port, found.cdc.user, found.cdc.password),
+            ConnectEndpoint(self.connect.url),
+            KafkaEndpoint(self.bootstrap),
+            LakeEndpoint(CATALOG, self.lake_properties),
+        )
+
+    def settings(self, name: str, server: str, run_id: str) -> dict[str, Any]:
+        """What a driver is given for a run of the pipeline `name`; it holds credentials."""
+        return {
+            "pipeline": Pipeline.from_json({"name": name, **self.pipelines[name]}).to_json(),
+            "endpoints": self.endpoints(server).to_json(),
+            "run_id": run_id,
+            "report_dir": str(self.folder / "reports"),
+            "options": {"approved": True},
         }
 
     @contextmanager
-    def diagnoser(self) -> Iterator[Diagnoser]:
-        """The process that diagnoses; it ends with the block."""
-        log = (self.folder / "diagnoser.log").open("w")
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults_diagnosis.diagnoser"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            env=self.environment(),
-        )
-        try:
-            yield Diagnoser(process)
-        finally:
-            assert process.stdin is not None
-            process.stdin.close()
-            process.wait(30)
-            log.close()
+    def helper(self, module: str) -> Iterator[Helper]:
+        """A module of this package as a process of its own, which ends with the block."""
+        with (self.folder / f"{module}.log").open("w") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", f"{__package__}.{module}"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=self.environment(),
+            )
+            try:
+                yield Helper(process)
+            finally:
+                assert process.stdin is not None
+                process.stdin.close()
+                process.wait(30)
 
 
 @dataclass(slots=True)
-class Diagnoser:
-    """`airflow cdc diagnose NAME -o json` in another process, kept alive because starting Airflow costs seconds."""
+class Helper:
+    """A process that answers lines with lines, kept alive because its start costs seconds."""
 
     process: subprocess.Popen[str]
 
-    def diagnose(self, name: str) -> dict[str, Any]:
-        """What the command prints. It is given the pipeline's name and nothing else."""
+    def ask(self, line: str) -> dict[str, Any]:
+        """Its answer to a line."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(f"{name}\n")
+        self.process.stdin.write(f"{line}\n")
         self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError("the diagnosing process has ended; see diagnoser.log")
-        answer: dict[str, Any] = json.loads(line)
+        said = self.process.stdout.readline()
+        if not said:
+            raise RuntimeError("the process has ended; see its log")
+        answer: dict[str, Any] = json.loads(said)
         return answer
 
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+import stack
+from airflow_cdc.cli.permission import TOKEN
 from airflow_cdc.core.errors import OffsetRejectedError
 from airflow_cdc.core.pipeline import ConnectorSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec
 from airflow_cdc.flows.move import last_before, move, stored
@@ -17,6 +24,7 @@ from airflow_cdc.systems.kafka import KafkaEndpoint, KafkaTransport
 from airflow_cdc.systems.kafka_connect import ConnectEndpoint, KafkaConnect
 from airflow_cdc.systems.lake import Lake
 from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
+from stack.airflow import AirflowServer, AirflowSettings
 from stack.connect import DEBEZIUM_CLASS, ConnectWorker
 from stack.mysql import MySqlServer
 from stack.process import wait_until
@@ -109,3 +117,66 @@ def test_a_move_is_judged_written_and_undone(run: Run, mysql: MySqlServer) -> No
     assert stored(run)["offset"] == before
     run.clients.connector.resume(name)
     run.clients.connector.wait_running(name)
+
+
+@pytest.fixture
+def airflow(run: Run, lake_properties: dict[str, str], tmp_path: Path) -> Iterator[AirflowServer]:
+    """An Airflow that knows the pipeline, with an operator `olga` and a `vera` who may only look."""
+    (tmp_path / "dags").mkdir()
+    registry = tmp_path / "pipelines.yaml"
+    registry.write_text(yaml.safe_dump({"pipelines": {run.pipeline.name: declared(run)}}))
+    made = {**addresses(run), "lake": {"conn_type": "iceberg_catalog", "extra": lake_properties}}
+    connections = {f"AIRFLOW_CONN_{name.upper()}": json.dumps(value) for name, value in made.items()}
+    env = {**connections, "AIRFLOW__CDC__REGISTRY": str(registry), "AIRFLOW__CDC__CLI_USERS": "token"}
+    settings = AirflowSettings(tmp_path / "dags", env, users={"olga": "op", "vera": "viewer"})
+    with stack.start(tmp_path / "s", (), airflow_settings=lambda _: settings) as own:
+        assert own.airflow is not None
+        yield own.airflow
+
+
+def declared(run: Run) -> dict[str, Any]:
+    """The pipeline as it stands in the registry."""
+    return {key: value for key, value in run.pipeline.to_json().items() if key != "name"}
+
+
+def addresses(run: Run) -> dict[str, dict[str, Any]]:
+    """The connections to its servers, by id."""
+    source, connector = run.clients.source.endpoint, run.clients.connector.endpoint
+    host, _, port = connector.url.removeprefix("http://").partition(":")
+    login = {"login": source.user, "password": source.password}
+    return {
+        "m": {"conn_type": "cdc_mysql", "host": source.host, "port": source.port, **login},
+        "c": {"conn_type": "kafka_connect", "host": host, "port": int(port), "schema": "http"},
+        "k": {"conn_type": "cdc_kafka", "extra": {"bootstrap.servers": run.clients.transport.endpoint.bootstrap}},
+    }
+
+
+def test_only_an_airflow_user_who_may_recover_moves_an_offset_and_the_audit_names_them(
+    run: Run, airflow: AirflowServer
+) -> None:
+    """Airflow's own tokens, given by its API server; the command as its user types it."""
+    before = stored(run)["offset"]
+    end = run.clients.source.position()
+    value = {"file": end.file, "pos": end.pos, "gtids": str(end.gtids), "ts_sec": 1}
+
+    def command(token: str) -> subprocess.CompletedProcess[str]:
+        words = ("cdc", "offset", "set", run.pipeline.name, json.dumps(value), "--yes")
+        env = {**airflow.environment, TOKEN: token}
+        argv = [sys.executable, "-m", "airflow", *words]
+        return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120, check=False)
+
+    vera = airflow.client("vera").token()
+    for token, reason in (("", "no Airflow user gives it"), (vera, "user vera may not trigger cdc_recovery")):
+        refused = command(token)
+        assert (refused.returncode, reason in refused.stderr) == (2, True), refused.stderr
+        assert stored(run)["offset"] == before
+    assert not run.clients.control.state()["audit"]
+
+    olga = airflow.client("olga").token()
+    done = command(olga)
+    assert done.returncode == 0, done.stderr
+    assert stored(run)["offset"] == value
+    (line,) = run.clients.control.state()["audit"]
+    assert line["who"].startswith("olga (")
+    assert (line["from"], line["to"], bool(line["at"])) == (before, value, True)
+    assert not [text for text in (done.stdout, done.stderr) if olga in text or vera in text]
