@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from airflow_cdc.core.errors import ConnectorError
-from airflow_cdc.core.history import compare_history, newest_snapshot_ms
+from airflow_cdc.core.history import compare_history, fold_history, newest_snapshot_ms
 from airflow_cdc.core.offset import MySqlOffset, past
 from airflow_cdc.core.poll import NotYet, poll_until
 from airflow_cdc.core.position import Watermark
@@ -134,7 +134,7 @@ def change(run: Run, wanted: dict[str, str | None]) -> None:
         return
     kept = document.recovery(run).get("config_changed") or {}
     document.patch(run, config_changed={**{key: config.get(key) for key in changes}, **kept})
-    run.clients.connector.put_config(name, {**config, **changes})
+    run.clients.connector.change_config(name, config, {**config, **changes})
 
 
 def restore(run: Run, keys: tuple[str, ...] = RECOVERY_SETTINGS) -> dict[str, Any]:
@@ -143,8 +143,10 @@ def restore(run: Run, keys: tuple[str, ...] = RECOVERY_SETTINGS) -> dict[str, An
     due = {key: kept.pop(key) for key in keys if key in kept}
     if due:
         name = run.pipeline.connector.name
-        config = {k: v for k, v in run.clients.connector.raw_config(name).items() if k not in due}
-        run.clients.connector.put_config(name, {**config, **{k: v for k, v in due.items() if v is not None}})
+        config = run.clients.connector.raw_config(name)
+        others = {key: value for key, value in config.items() if key not in due}
+        before = {key: value for key, value in due.items() if value is not None}
+        run.clients.connector.change_config(name, config, {**others, **before})
         document.patch(run, config_changed=kept)
     return due
 
@@ -257,9 +259,15 @@ def _streaming(run: Run, taken: Watermark) -> dict[str, Any]:
     return wait_past(run, taken, RUNNING_SECONDS).to_value()
 
 
+def history(run: Run) -> list[dict[str, Any]]:
+    """The records of the connector's schema history, oldest first; none where its topic is gone."""
+    topic, transport = history_topic(run), run.clients.transport
+    return transport.history_records(topic) if transport.topic_states([topic]) else []
+
+
 def newest_history(run: Run) -> int:
     """When the connector last wrote its schema history from a snapshot, in epoch milliseconds; 0: never."""
-    return newest_snapshot_ms(run.clients.transport.history_records(history_topic(run))) or 0
+    return newest_snapshot_ms(history(run)) or 0
 
 
 def _doubted_since(run: Run, open_doc: Facts) -> int:
@@ -272,13 +280,13 @@ def _doubted_since(run: Run, open_doc: Facts) -> int:
 def history_rebuilt(run: Run, since: int, tables: list[str], task: str = "resume_connector") -> None:
     """Wait until the schema history was written anew after `since`, and says of every table what the source says."""
     definitions = captured(run, tables)
-    topic = history_topic(run)
 
     def probe() -> bool | None:
         not_failed(run, task)
-        history = run.clients.transport.newest_schema_history(topic)
-        stale = [t for t, d in definitions.items() if t not in history or compare_history(d, history[t])]
-        if not stale and newest_history(run) > since:
+        records = history(run)
+        newest = fold_history(records)
+        stale = [t for t, d in definitions.items() if t not in newest or compare_history(d, newest[t])]
+        if not stale and (newest_snapshot_ms(records) or 0) > since:
             return True
         raise NotYet(f"stale: {', '.join(stale) or 'no newer definitions yet'}")
 

@@ -22,7 +22,6 @@ from airflow_cdc.core.detour import (
 from airflow_cdc.core.errors import (
     CdcError,
     ConfigError,
-    ConnectorError,
     OffsetRejectedError,
     SchemaError,
     SourceError,
@@ -321,28 +320,19 @@ def _read_set(run: Run) -> GtidSet:
 def _point_at(run: Run, replica: MySqlSource) -> None:
     """Change the address. Connect asks the connector to try the new one before it takes the configuration."""
     there, home = replica.endpoint, run.clients.source.endpoint
-    other = (there.user, there.password) != (home.user, home.password)
-    config = run.clients.connector.raw_config(run.pipeline.connector.name)
-    _put(run, config, pointed_at(config, (there.host, there.port), (there.user, there.password) if other else None))
+    at, other = (there.host, there.port), (there.user, there.password) != (home.user, home.password)
+    _change(run, lambda config: pointed_at(config, at, (there.user, there.password) if other else None))
 
 
 def _point_back(run: Run) -> None:
-    config = run.clients.connector.raw_config(run.pipeline.connector.name)
-    if is_away(config):
-        _put(run, config, pointed_back(config))
+    _change(run, lambda config: pointed_back(config) if is_away(config) else config)
 
 
-def _put(run: Run, before: dict[str, str], after: dict[str, str]) -> None:
+def _change(run: Run, by: Callable[[dict[str, str]], dict[str, str]]) -> None:
     name, client = run.pipeline.connector.name, run.clients.connector
-    client.put_config(name, after)
-    if client.raw_config(name) == after:
-        return
-    client.put_config(name, before)
-    raise ConnectorError(  # without the values: a configuration holds credentials
-        f"the configuration of connector {name} read back differs from what was written; the old one was put back",
-        where=run.where,
-        todo="Look for another writer of this connector's configuration, then clear the failed task.",
-    )
+    config = client.raw_config(name)
+    if (wanted := by(config)) != config:
+        client.change_config(name, config, wanted)
 
 
 # ---- the schema history ------------------------------------------------------------------------
@@ -364,7 +354,7 @@ def _doubt_history(run: Run) -> None:
     Definitions that the connector noted while transactions of the replica's own were in its offset carry those GTIDs.
     At the source they are not at or before any offset, so a restart would pass them over and decode with older ones.
     """
-    records = run.clients.transport.history_records(connector.history_topic(run))
+    records = connector.history(run)
     newest = fold_history(records, settings(run).prefix)
     if stale := [name for name, made in captured(run).items() if compare_history(made, newest.get(name))]:
         raise SchemaError(

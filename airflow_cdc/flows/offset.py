@@ -7,13 +7,13 @@ from datetime import datetime
 from typing import Any
 
 from airflow_cdc.core.errors import SchemaError
-from airflow_cdc.core.history import compare_history
+from airflow_cdc.core.history import compare_history, fold_history
 from airflow_cdc.core.offset import MySqlOffset, offset_for, past
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import TableDef
 from airflow_cdc.flows import document
 from airflow_cdc.flows.captured import captured, settings
-from airflow_cdc.flows.connector import STOP_SECONDS, history_topic
+from airflow_cdc.flows.connector import STOP_SECONDS, history
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
 from airflow_cdc.flows.stored_offset import committed, write
 from airflow_cdc.flows.watermark import still_there
@@ -74,12 +74,12 @@ def backup(run: Run, open_doc: Facts) -> tuple[dict[str, Any], dict[str, Any] | 
 
 def _history(run: Run, definitions: Mapping[str, TableDef]) -> dict[str, list[str]]:
     """Table → what the newest schema history says differently from the source (INV 12); {} when all are equal."""
-    history = run.clients.transport.newest_schema_history(history_topic(run))
+    newest = fold_history(history(run))
     found: dict[str, list[str]] = {}
     for name, made in definitions.items():
-        if name not in history:
+        if name not in newest:
             found[name] = ["the schema history has no such table"]
-        elif differences := compare_history(made, history[name]):
+        elif differences := compare_history(made, newest[name]):
             found[name] = list(differences)
     return found
 

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from airflow_cdc.core.ddl import Ddl, read_ddl
 from airflow_cdc.core.errors import TransportError
-from airflow_cdc.core.history import fold_history
 from airflow_cdc.core.observation import Compaction, TopicState
 from airflow_cdc.systems.kafka_clients import KafkaEndpoint, admin, explaining, producer, read_all
 from airflow_cdc.systems.kafka_offsets import RawOffset, fold_offsets, offset_key, parse_key
@@ -137,13 +136,6 @@ class KafkaTransport:
         where = f"{self.where}, topic {topic}"
         records = [record for record in read_all(self.endpoint, topic, ranges) if record.value]
         return [ddl for r in records if (ddl := _ddl(_json_record(r.value or b"", r.offset, where), r.offset, where))]
-
-    def newest_schema_history(self, topic: str, server: str = "") -> dict[str, dict[str, Any]]:
-        """Debezium's newest definition per table ("shop.orders") in a schema history topic; DROP removes it.
-
-        `server`: only records of this topic.prefix. Raises what `history_records` does.
-        """
-        return fold_history(self.history_records(topic), server)
 
     def history_records(self, topic: str) -> list[dict[str, Any]]:
         """All records of a schema history topic, oldest first.

@@ -61,7 +61,7 @@ class KafkaConnect:
         return mask_config(self.raw_config(name))
 
     def raw_config(self, name: str) -> dict[str, str]:
-        """The config with its secrets: only for put_config, never for a log, XCom or report."""
+        """The config with its secrets: only for change_config, never for a log, XCom or report."""
         config = self._object("GET", ("connectors", name, "config"))
         self._shaped(config, all(isinstance(v, str | None) for v in config.values()))
         return {str(k): str(v) for k, v in config.items()}
@@ -102,6 +102,18 @@ class KafkaConnect:
             self._http.call("PUT", ("connectors", name, "config"), body=dict(config), secrets=secrets_of(config))
         except ConnectorError as error:
             raise self._explained(error, config) from None
+
+    def change_config(self, name: str, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+        """Replace the config `before` by `after`, and read it back. Raises ConnectorError, with `before` put back."""
+        self.put_config(name, after)
+        if self.raw_config(name) == after:
+            return
+        self.put_config(name, before)
+        raise ConnectorError(  # without the values: they may be secret
+            f"the configuration of connector {name} read back differs from what was written; the old one was put back",
+            where=self.endpoint.where,
+            todo="Look for another writer of this connector's configuration, then do this again.",
+        )
 
     def validate(self, config: Mapping[str, str]) -> tuple[str, ...]:
         """What is wrong with a config, as "setting: fault" without secrets; () when it is valid."""

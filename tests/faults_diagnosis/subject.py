@@ -85,7 +85,9 @@ class Subject:
 
     def write_on(self) -> None:
         """Rows after a recovery, for whatever columns the tables have by now."""
-        self.sql(*(f"INSERT INTO {self.name}.{table} (id) VALUES ({n})" for n in (900, 901) for table in TABLES))
+        self.sql(
+            *(f"INSERT INTO {self.name}.{table} (id) VALUES ({n})" for n in (9_000_001, 9_000_002) for table in TABLES)
+        )
 
     def rotate(self) -> None:
         self.sql("FLUSH BINARY LOGS")

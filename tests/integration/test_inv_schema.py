@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from kafka import KafkaAdminClient
 
 from airflow_cdc.core.ddl import Ddl
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.pipeline import HoldPolicy
+from airflow_cdc.core.poll import poll_until
 from airflow_cdc.flows import connector, offset, pending, watermark
 from airflow_cdc.flows.captured import captured, settings
 from airflow_cdc.flows.run import Run
@@ -178,6 +180,22 @@ def test_inv_12_an_enum_label_added_in_front_while_the_connector_was_stopped(
     assert bool(differences) is ruled
     assert last_image(followed, "kinds", 77)["kind"] == ("red" if ruled else "blue")
     assert streamed_ddl(run) == []  # what rebuilding the history writes is no DDL to apply
+
+
+def test_inv_12_a_schema_history_whose_topic_is_gone_is_written_anew(followed: Followed) -> None:
+    run = recovering(followed)
+    topic, transport = connector.history_topic(run), run.clients.transport
+    admin = KafkaAdminClient(bootstrap_servers=followed.kafka)
+    admin.delete_topics([topic])
+    admin.close()
+    poll_until(lambda: not transport.topic_states([topic]) or None, timeout=60, what="the history to be gone")
+    watermark.fence_and_watermark(run)
+    differences = offset.reset_offset(run)["history_differences"]
+    assert set(differences) == set(run.pipeline.source.tables)
+    assert connector.resume(run)["history_rebuilt"]
+    followed.rig.run("INSERT INTO kinds VALUES (77, 'red')")
+    connector.wait_past(run, run.clients.source.position(), 60)
+    assert last_image(followed, "kinds", 77)["kind"] == "red"
 
 
 def streamed_ddl(run: Run) -> list[Ddl]:

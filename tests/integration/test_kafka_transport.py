@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from airflow_cdc.core.errors import TransportError
+from airflow_cdc.core.history import fold_history
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.systems.kafka import KafkaEndpoint, KafkaTransport
 
@@ -187,19 +188,19 @@ def test_newest_schema_history(transport: KafkaTransport, kafka: str, topics: To
         change("CREATE", "c", "id", server="other"),
     ]
     send(kafka, topic, *[(None, record) for record in records])
-    found = transport.newest_schema_history(topic)
+    found = fold_history(transport.history_records(topic))
     assert [c["name"] for c in found["shop.a"]["columns"]] == ["id", "v"]
     assert set(found) == {"shop.a", "shop.c"}
-    assert set(transport.newest_schema_history(topic, "s")) == {"shop.a"}
+    assert set(fold_history(transport.history_records(topic), "s")) == {"shop.a"}
 
 
 def test_a_history_that_is_none_is_an_error(transport: KafkaTransport, kafka: str, topics: Topics) -> None:
     topic = topics()
     send(kafka, topic, (None, b"<html>"))
     with pytest.raises(TransportError, match="offset 0 is not a schema history record"):
-        transport.newest_schema_history(topic)
+        fold_history(transport.history_records(topic))
     with pytest.raises(TransportError, match="no such topic"):
-        transport.newest_schema_history("no-such-topic")
+        transport.history_records("no-such-topic")
 
 
 def test_a_history_in_two_partitions_is_refused(transport: KafkaTransport, kafka: str, topics: Topics) -> None:
@@ -207,7 +208,7 @@ def test_a_history_in_two_partitions_is_refused(transport: KafkaTransport, kafka
     for partition in (0, 1):
         send(kafka, topic, (None, change("CREATE", "a", "id")), partition=partition)
     with pytest.raises(TransportError, match="several partitions"):
-        transport.newest_schema_history(topic)
+        fold_history(transport.history_records(topic))
 
 
 def test_an_unreachable_broker_is_one_error_in_time() -> None:

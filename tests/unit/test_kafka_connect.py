@@ -294,6 +294,22 @@ def test_an_invalid_config_is_told_without_its_secrets(server: Scripted, connect
     assert server.requests[0][2] == CONFIG
 
 
+def test_a_changed_config_is_read_back_and_the_old_one_put_back_where_it_differs(
+    server: Scripted, connect: KafkaConnect
+) -> None:
+    after = {**CONFIG, "tasks.max": "7"}
+    server.answers = [Answer(200, {}), Answer(200, after)]
+    connect.change_config("shop", CONFIG, after)
+    server.answers = [Answer(200, {}), Answer(200, {**after, "tasks.max": "8"}), Answer(200, {})]
+    with pytest.raises(ConnectorError, match="read back differs from what was written") as caught:
+        connect.change_config("shop", CONFIG, after)
+    assert [(method, body) for method, _, body, *_ in server.requests] == [
+        *(("PUT", after), ("GET", None)) * 2,
+        ("PUT", CONFIG),
+    ]
+    assert "hunter22" not in str(caught.value)
+
+
 def test_a_bare_500_for_a_config_is_explained_by_validation(server: Scripted, connect: KafkaConnect) -> None:
     """As Connect 4.3.1 answers, with values that are null for settings it does not know."""
     faulty = {"value": {"name": "database.hostname", "errors": ["Unable to connect with hunter22"]}}

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
+from collections import Counter
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -93,31 +92,32 @@ def test_a_probe_that_hangs_blocks_nobody(monkeypatch: pytest.MonkeyPatch) -> No
     assert "no answer" in event["reason"]
 
 
-def test_of_two_hundred_triggers_one_black_hole_makes_none_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: dict[str, list[float]] = {}
-    end, interval = threading.Event(), 0.5
+def test_two_hundred_triggers_do_not_wait_for_one_black_hole() -> None:
+    """All others end, by their own deadline, while it still hangs: it is let go only after them."""
+    asked: Counter[str] = Counter()
+    end = threading.Event()
+    let_go: list[bool] = []
 
     class Many(Scripted):
         def probe(self, prepared: str) -> Answer:
+            asked[prepared] += 1
             if prepared == "black hole":
-                end.wait(20)
-            asked.setdefault(prepared, []).append(time.monotonic())
+                let_go.append(end.wait(60))
             return Answer(State.WAITING, "nothing")
 
     async def run_all() -> None:
         names = ["black hole", *(f"db{n}" for n in range(199))]
-        triggers = [Many(name=name, poke_interval=interval, timeout=4.0) for name in names]
+        triggers = [Many(name=name, poke_interval=0.5, timeout=4.0) for name in names]
         running = [asyncio.create_task(anext(trigger.run())) for trigger in triggers]  # type: ignore[arg-type]
         await asyncio.wait(running[1:])
         end.set()
         await running[0]
 
     asyncio.run(run_all())
-    others = {name: times for name, times in asked.items() if name != "black hole"}
-    assert len(others) == 199
-    lates = [later - earlier - interval for times in others.values() for earlier, later in pairwise(times)]
-    assert len(lates) >= 199 * 4
-    assert max(lates) < 5.0
+    assert let_go == [True]
+    assert asked.pop("black hole") == 1
+    assert len(asked) == 199
+    assert min(asked.values()) > 1
 
 
 @pytest.mark.parametrize(
