@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import fsspec
@@ -97,7 +98,7 @@ def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
     Raises VerificationError (MISMATCH or INCONCLUSIVE) where nothing may be published by the pipeline's policy.
     """
     options, began = dict(settings or {}), time.monotonic()
-    import_module("great_expectations")  # seconds, and there is time while the connector starts
+    Thread(target=import_module, args=("great_expectations",), daemon=True).start()  # seconds, while the JVM works
     wait_resumed(run, float(options.get("resume_seconds", RESUME_SECONDS)))
     task = load_task(run)
     try:
