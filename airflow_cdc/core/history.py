@@ -12,7 +12,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from airflow_cdc.core.errors import MALFORMED, TransportError
+from airflow_cdc.core.errors import MALFORMED, PositionError, TransportError
+from airflow_cdc.core.gtid import GtidSet
+from airflow_cdc.core.offset import MySqlOffset
+from airflow_cdc.core.position import BinlogPosition
 from airflow_cdc.core.table import ColumnDef, TableDef
 
 _QUOTED: Final = re.compile(r'"((?:[^"]|"")*)"')
@@ -153,6 +156,26 @@ def _folded(tables: dict[str, dict[str, Any]], record: Mapping[str, Any], server
         schema = match[1].strip("`")
         return {name: table for name, table in tables.items() if not name.startswith(f"{schema}.")}
     return tables
+
+
+def read_at(records: Iterable[Mapping[str, Any]], offset: MySqlOffset) -> list[Mapping[str, Any]]:
+    """The records that Debezium reads when it starts at `offset`: it passes over those that it takes for later ones.
+
+    After a RESET the old records are such: a table of theirs is unknown at the first event, or known by an older
+    definition. A record whose place cannot be told is left out too: the history is then rebuilt, which is never wrong.
+    """
+    return [record for record in records if _at_or_before(record.get("position"), offset)]
+
+
+def _at_or_before(position: Any, offset: MySqlOffset) -> bool:
+    """As Debezium's BinlogHistoryRecordComparator, but that files of two servers are not compared by their time."""
+    try:
+        gtids = position.get("gtids")
+        if offset.gtids is not None:
+            return not gtids or GtidSet.parse(gtids).issubset(offset.gtids)
+        return not gtids and BinlogPosition(position["file"], position["pos"]) <= offset.position
+    except (PositionError, *MALFORMED):
+        return False
 
 
 def newest_snapshot_ms(records: Iterable[Mapping[str, Any]]) -> int | None:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from airflow_cdc.core.errors import SchemaError
-from airflow_cdc.core.history import compare_history, fold_history
+from airflow_cdc.core.history import compare_history, fold_history, read_at
 from airflow_cdc.core.offset import MySqlOffset, offset_for, past
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import TableDef
@@ -37,7 +37,9 @@ def reset_offset(run: Run) -> Facts:
     written = offset_for(taken, int(datetime.fromisoformat(taken.taken_at).timestamp()))
     run.clients.connector.stop(run.pipeline.connector.name, timeout=STOP_SECONDS)
     write(run, partition, before, written)
-    differences = _history(run, definitions) | (_doubts(definitions) if open_doc.get("history_doubted") else {})
+    differences = _history(run, definitions, written) | (
+        _doubts(definitions) if open_doc.get("history_doubted") else {}
+    )
     document.patch(run, offset_after=written, offset_written_at=now_iso(), history_differences=differences)
     return {"offset_before": before, "offset_after": written, "history_differences": differences, "kept": False}
 
@@ -72,9 +74,11 @@ def backup(run: Run, open_doc: Facts) -> tuple[dict[str, Any], dict[str, Any] | 
     return partition, before
 
 
-def _history(run: Run, definitions: Mapping[str, TableDef]) -> dict[str, list[str]]:
-    """Table → what the newest schema history says differently from the source (INV 12); {} when all are equal."""
-    newest = fold_history(history(run))
+def _history(run: Run, definitions: Mapping[str, TableDef], written: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Table → what the schema history, as it is read from the offset `written` on, says differently from the source
+    (INV 12); {} when all are equal.
+    """
+    newest = fold_history(read_at(history(run), MySqlOffset.from_value(written)))
     found: dict[str, list[str]] = {}
     for name, made in definitions.items():
         if name not in newest:

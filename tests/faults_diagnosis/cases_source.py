@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from airflow_cdc.core.gtid import GtidSet
 from airflow_cdc.systems.mysql_capabilities import Capability
 from stack.process import end
 from tests.faults_diagnosis.case import Case
@@ -73,7 +74,7 @@ def _mariadb_lags(subject: Subject, held: str) -> None:
 
 def _mysql_lags(subject: Subject, held: str) -> None:
     uuid = str(subject.sql("SELECT @@server_uuid")[0][0])
-    last = max(int(part) for part in held.replace("-", " ").replace(":", " ").split() if part.isdigit())
+    last = max(high for server, _tag, spans in GtidSet.parse(held).items if server == uuid for _low, high in spans)
     lacks = f"{uuid}:{last - 4}-{last}"
     kept = str(subject.sql(f"SELECT GTID_SUBTRACT('{held}', '{lacks}')")[0][0])
     _restart(subject, forget_uuid=True)

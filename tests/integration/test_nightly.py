@@ -30,8 +30,6 @@ from tests.integration.mirror import NUMBERS, Mirror
 from tests.integration.rig import Rig
 from tests.integration.test_verify import other
 
-pytestmark = pytest.mark.slow
-
 NIGHT = datetime(2026, 11, 21, 2, 0, tzinfo=UTC)
 ORDERS = "CREATE TABLE orders (id BIGINT PRIMARY KEY, name VARCHAR(40), qty INT)"
 FILL = f"INSERT INTO orders {NUMBERS.format(1400)} SELECT i, CONCAT('n', i), i % 9 FROM n"
@@ -131,6 +129,7 @@ def compared(run: Run) -> dict[str, str]:
     return {name.partition(".")[2]: f"{told['compared']}: {told['why']}" for name, told in check.items()}
 
 
+@pytest.mark.slow
 def test_every_row_is_compared_within_a_week_and_what_was_touched_at_once(mirrors: Callable[[], Mirror]) -> None:
     """A fault that no event tells of is found by the share it lies in; one beside a touched row the very next night."""
     mirror = mirrors()
@@ -170,6 +169,7 @@ def test_every_row_is_compared_within_a_week_and_what_was_touched_at_once(mirror
     assert facts["tables"][items.full_name] == "MATCH"
 
 
+@pytest.mark.slow
 def test_a_row_that_is_gone_anywhere_shows_in_the_counts(mirrors: Callable[[], Mirror]) -> None:
     mirror = mirrors()
     orders = mirror.table("orders", ORDERS, FILL)
@@ -182,6 +182,7 @@ def test_a_row_that_is_gone_anywhere_shows_in_the_counts(mirrors: Callable[[], M
     assert compared(run)["orders"] == "all rows: its row counts differ outside the part that was compared"
 
 
+@pytest.mark.slow
 def test_inv_14_cascades_and_commits_that_are_not_ours_make_it_all_rows(mirrors: Callable[[], Mirror]) -> None:
     mirror = mirrors()
     orders = mirror.table("orders", ORDERS, FILL)
@@ -201,6 +202,7 @@ def test_inv_14_cascades_and_commits_that_are_not_ours_make_it_all_rows(mirrors:
     assert facts["plans"][f"{mirror.rig.schema}.lines"]["first"] == ["ghosts: 5"]
 
 
+@pytest.mark.slow
 def test_inv_03_an_interrupted_night_goes_on_with_what_is_left(
     mirrors: Callable[[], Mirror], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.history import compare_history, fold_history
+from airflow_cdc.core.history import compare_history, fold_history, read_at
+from airflow_cdc.core.offset import MySqlOffset
 from airflow_cdc.core.table import ColumnDef, TableDef
 
 
@@ -49,6 +50,37 @@ def changed(position: int, **more: Any) -> dict[str, Any]:
 def one(new: ColumnDef, old: dict[str, Any]) -> tuple[str, ...]:
     table = TableDef("shop", "t", (replace(new, ordinal=1),))
     return compare_history(table, {"primaryKeyColumnNames": [], "columns": [{**old, "position": 1}]})
+
+
+UUID, OTHER = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "7a11fa47-71ca-11e1-9e33-c80aa9429562"
+BY_FILE = {"file": "mysql-bin.000010", "pos": 400}
+BY_GTID = {**BY_FILE, "gtids": f"{UUID}:1-40"}
+
+
+@pytest.mark.parametrize(
+    ("offset", "position", "read"),
+    [
+        (BY_FILE, {"file": "mysql-bin.000010", "pos": 400}, True),
+        (BY_FILE, {"file": "mysql-bin.000009", "pos": 9000}, True),
+        (BY_FILE, {"file": "mysql-bin.000010", "pos": 401}, False),
+        (BY_FILE, {"file": "mysql-bin.000011", "pos": 4}, False),
+        (BY_FILE, {"file": "other-bin.000002", "pos": 4}, False),
+        (BY_FILE, {"file": "mysql-bin.000001", "pos": 4, "gtids": f"{UUID}:1-4"}, False),
+        (BY_GTID, {"file": "mysql-bin.000099", "pos": 4, "gtids": f"{UUID}:1-40"}, True),
+        (BY_GTID, {"file": "mysql-bin.000001", "pos": 4, "gtids": f"{UUID}:1-41"}, False),
+        (BY_GTID, {"file": "mysql-bin.000001", "pos": 4, "gtids": f"{OTHER}:1"}, False),
+        (BY_GTID, {"file": "mysql-bin.000099", "pos": 4}, True),
+        (BY_GTID, {"gtids": "no set"}, False),
+        (BY_FILE, {"pos": 4}, False),
+        (BY_FILE, None, False),
+    ],
+)
+def test_what_debezium_reads_of_its_history_when_it_starts_at_an_offset(
+    offset: dict[str, Any], position: Any, read: bool
+) -> None:
+    """After a RESET the definitions noted before are later ones to it, and it passes them over."""
+    record = {"position": position, "tableChanges": []}
+    assert read_at([record], MySqlOffset.from_value(offset)) == ([record] if read else [])
 
 
 def test_equal_tables_have_no_difference() -> None:
