@@ -1,0 +1,176 @@
+"""A network cut in the middle of any read of a diagnosis: it is UNKNOWN, and nothing is touched."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+import pytest
+
+from airflow_cdc.core.diagnosis import diagnose
+from airflow_cdc.core.stamp import Stamp
+from airflow_cdc.core.strategy import make_plan
+from airflow_cdc.flows.move import stored
+from airflow_cdc.flows.observe import observe
+from airflow_cdc.flows.run import Run
+from airflow_cdc.systems.clients import Clients
+from airflow_cdc.systems.kafka import KafkaTransport
+from airflow_cdc.systems.kafka_connect import KafkaConnect
+from airflow_cdc.systems.mysql import MySqlSource
+from tests.integration.test_offset_move import run
+
+__all__ = ["run"]  # a fixture
+
+# kafka-python reads its own message schemas with a deprecated call
+pytestmark = pytest.mark.filterwarnings("ignore:(read_text|open_text) is deprecated:DeprecationWarning")
+
+CUTS = 24
+
+
+class Leash:
+    """A path to a server that is cut for good after so many bytes of its answers, in the middle of one if need be."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.left, self.passed, self.cut = 1 << 40, 0, False
+        self._target, self._lock, self._open = (host, port), threading.Lock(), set[socket.socket]()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def address(self) -> tuple[str, int]:
+        host, port = self._listener.getsockname()[:2]
+        return str(host), int(port)
+
+    def allow(self, count: int) -> None:
+        """Whole again, until so many bytes have passed."""
+        with self._lock:
+            self.left, self.passed, self.cut = count, 0, False
+
+    def close(self) -> None:
+        self._listener.close()
+        self._drop()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = self._listener.accept()
+                if self.cut:
+                    near.close()
+                    continue
+                far = socket.create_connection(self._target)
+                self._open |= {near, far}
+                for source, sink, answers in ((near, far, False), (far, near, True)):
+                    threading.Thread(target=self._pump, args=(source, sink, answers), daemon=True).start()
+
+    def _pump(self, source: socket.socket, sink: socket.socket, answers: bool) -> None:
+        with suppress(OSError):
+            while data := source.recv(65_536):
+                sink.sendall(self._allowed(data) if answers else data)
+                if self.cut:
+                    self._drop()
+        for end in (source, sink):
+            end.close()
+
+    def _allowed(self, data: bytes) -> bytes:
+        with self._lock:
+            given = data[: self.left]
+            self.left -= len(given)
+            self.passed += len(given)
+            self.cut = self.cut or len(given) < len(data)
+        return given
+
+    def _drop(self) -> None:
+        for end in tuple(self._open):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        self._open.clear()
+
+
+def through_mysql(clients: Clients, leash: Leash) -> Clients:
+    host, port = leash.address
+    return replace(clients, source=MySqlSource(replace(clients.source.endpoint, host=host, port=port)))
+
+
+def through_connect(clients: Clients, leash: Leash) -> Clients:
+    url = "http://{}:{}".format(*leash.address)
+    return replace(clients, connector=KafkaConnect(replace(clients.connector.endpoint, url=url)))
+
+
+def through_kafka(clients: Clients, leash: Leash) -> Clients:
+    """The first connection only: the broker then names its own address."""
+    bootstrap = "{}:{}".format(*leash.address)
+    return replace(
+        clients, transport=KafkaTransport(replace(clients.transport.endpoint, bootstrap=bootstrap, timeout=3))
+    )
+
+
+def server_of(clients: Clients) -> dict[str, tuple[str, int]]:
+    connect = urlsplit(clients.connector.endpoint.url)
+    broker, _, port = clients.transport.endpoint.bootstrap.rpartition(":")
+    return {
+        "mysql": (clients.source.endpoint.host, clients.source.endpoint.port),
+        "connect": (str(connect.hostname), int(connect.port or 0)),
+        "kafka": (broker, int(port)),
+    }
+
+
+WAYS: dict[str, Callable[[Clients, Leash], Clients]] = {
+    "mysql": through_mysql,
+    "connect": through_connect,
+    "kafka": through_kafka,
+}
+
+
+@pytest.fixture
+def healthy(run: Run) -> Run:
+    """The pipeline with its one table copied, as after a first recovery."""
+    clients, name = run.clients, run.pipeline.name
+    clients.control.open_recovery("first")
+    clients.control.close_recovery("first")
+    topic = f"{name}.{name}.t"
+    state = clients.transport.topic_states([topic])[topic]
+    ends = {topic: {"id": state.id, "partitions": {str(p): end for p, (_, end) in state.partitions.items()}}}
+    stamp = Stamp(1, clients.source.position().to_json(), ends)
+    clients.lake.ensure_table(name, "t", [("id", "int")])
+    table = clients.lake.table(name, "t")
+    rows = pa.Table.from_pylist([{"id": 1}], schema=table.schema().as_arrow())
+    table.append(rows, snapshot_properties=stamp.to_summary())
+    return run
+
+
+@pytest.fixture
+def leash(healthy: Run, system: str) -> Iterator[Leash]:
+    made = Leash(*server_of(healthy.clients)[system])
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("system", sorted(WAYS))
+def test_a_read_that_is_cut_off_is_unknown_and_nothing_is_touched(healthy: Run, leash: Leash, system: str) -> None:
+    run = replace(healthy, clients=WAYS[system](healthy.clients, leash))
+
+    def code() -> str:
+        obs = observe(run)
+        found = diagnose(obs)
+        assert make_plan(found, run.pipeline.policy, obs).refused is (found.code == "UNKNOWN")
+        return str(found.code)
+
+    assert code() == "HEALTHY"
+    total = leash.passed
+    before = stored(healthy)["offset"]["file"], healthy.clients.lake.head(healthy.pipeline.name, "t")
+    seen: dict[int, tuple[bool, str]] = {}
+    for share in range(CUTS):
+        leash.allow(total * share // CUTS)
+        given = code()
+        seen[total * share // CUTS] = (leash.cut, given)
+    assert {given for cut, given in seen.values() if cut} == {"UNKNOWN"}, seen
+    assert {given for cut, given in seen.values() if not cut} <= {"HEALTHY"}, seen
+    assert sum(cut for cut, _ in seen.values()) > CUTS // 2, seen
+    leash.allow(1 << 40)
+    assert code() == "HEALTHY"
+    assert (stored(healthy)["offset"]["file"], healthy.clients.lake.head(healthy.pipeline.name, "t")) == before
