@@ -108,11 +108,9 @@ def offset_for(watermark: Watermark, ts_sec: int) -> dict[str, Any]:
 
     Connect replaces the whole value, so what is not written is reset: event, row, snapshot*,
     transaction* and incremental_snapshot_* all start anew. On a GTID server the FULL executed set is
-    written: with gtids missing Debezium ignores file and pos and replays from gtid_purged. An empty set (after a
-    RESET, before the first transaction) is left out, because its client fails on one with a NullPointerException;
-    to replay all there is is right then.
+    written: with gtids missing Debezium ignores file and pos and replays from gtid_purged.
     """
-    offset = MySqlOffset(watermark.file, watermark.pos, watermark.gtids or None, ts_sec)
+    offset = MySqlOffset(watermark.file, watermark.pos, watermark.gtids, ts_sec)
     return offset.to_value()
 
 

@@ -30,6 +30,11 @@ def reset(subject: Subject) -> None:
     subject.reset()
 
 
+def reset_and_written(subject: Subject) -> None:
+    reset(subject)
+    subject.write(30)
+
+
 def other_server(subject: Subject) -> None:
     """The same files under another server_uuid: what a rebuilt server looks like."""
     subject.stop()
@@ -221,6 +226,7 @@ CASES = (
     Case("short_retention", "stopped, two hours of log left", "AT_RISK", "gtid", short_retention, long_retention),
     Case("cascade", "ON DELETE CASCADE", cascades, "gtid", cascade),
     Case("lagging_replica", "a lagging copy was promoted", "GTID_NOT_CONTAINED", "gtid", lagging_replica),
-    Case("reset_gtid", "RESET on a GTID server", "POSITION_AHEAD", "gtid", reset),
+    Case("reset_gtid", "RESET on a GTID server", "POSITION_AHEAD", "gtid", reset_and_written),
+    Case("reset_unwritten", "RESET on a GTID server, nothing written since", "POSITION_AHEAD", "gtid", reset),
     Case("promoted", "a copy that lacks nothing was promoted", "SOURCE_FAILED_OVER", "gtid", promoted),
 )

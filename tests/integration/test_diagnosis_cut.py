@@ -98,7 +98,7 @@ def through_mysql(clients: Clients, leash: Leash) -> Clients:
 
 def through_connect(clients: Clients, leash: Leash) -> Clients:
     url = "http://{}:{}".format(*leash.address)
-    return replace(clients, connector=KafkaConnect(replace(clients.connector.endpoint, url=url)))
+    return replace(clients, connector=KafkaConnect(replace(clients.connector.endpoint, url=url, retry_for=1)))
 
 
 def through_kafka(clients: Clients, leash: Leash) -> Clients:

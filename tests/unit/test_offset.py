@@ -110,12 +110,6 @@ def test_offset_for_w_without_gtid_has_no_gtids_key() -> None:
     assert offset_for(NO_GTID, 7) == {"file": WATERMARK.file, "pos": WATERMARK.pos, "ts_sec": 7}
 
 
-def test_offset_for_w_of_a_server_without_a_transaction_has_no_gtids_key() -> None:
-    """Debezium's client fails on an empty set."""
-    empty = replace(WATERMARK, gtids=GtidSet())
-    assert offset_for(empty, 7) == {"file": WATERMARK.file, "pos": WATERMARK.pos, "ts_sec": 7}
-
-
 def test_offset_for_w_has_no_newline_and_the_full_set() -> None:
     w = replace(WATERMARK, gtids=GtidSet.parse(f"{UUID}:1-4,\n{UUID[:-1]}9:1-2:t:5"))
     written = offset_for(w, 7)["gtids"]

@@ -7,6 +7,7 @@ import pytest
 
 from airflow_cdc.core.diagnosis import PROBLEMS, Diagnosis, diagnose
 from airflow_cdc.core.errors import UsageError
+from airflow_cdc.core.gtid import GtidSet
 from airflow_cdc.core.observation import (
     BinlogFile,
     ControlFacts,
@@ -21,7 +22,7 @@ from airflow_cdc.core.observation import (
 )
 from airflow_cdc.core.pipeline import Limit, Policy
 from airflow_cdc.core.strategy import COMPARING, ON_REQUEST, STRATEGIES, Plan, make_plan
-from tests.unit.builders import FAILED, HEALTHY, SOURCE, seen, with_connector, with_source
+from tests.unit.builders import FAILED, GTID_OFFSET, HEALTHY, SOURCE, UUID, seen, with_connector, with_source
 from tests.unit.faults import PURGED, RECOVERY, ROWS, by_file
 
 POLICY = Policy()
@@ -134,6 +135,18 @@ def test_a_source_that_cannot_be_replayed_is_refused_with_the_setting(facts: dic
     refused = plan(obs)
     assert refused.refused
     assert told in refused.reason
+
+
+def test_a_gtid_server_without_a_transaction_is_refused_until_it_has_one() -> None:
+    """After a RESET: Debezium's client fails on an empty set, whatever the offset says."""
+    lost = with_connector(offset={**GTID_OFFSET, "file": "mysql-bin.000998", "gtids": f"{UUID}:1-200"}, **FAILED)
+    begun, empty = (
+        replace(lost, source=replace(SOURCE, gtid_purged=GtidSet(), gtid_executed=GtidSet.parse(text)))
+        for text in (f"{UUID}:1", "")
+    )
+    assert (diagnose(begun).code, plan(begun).refused) == ("POSITION_AHEAD", False)
+    assert (diagnose(empty).code, plan(empty).refused) == ("POSITION_AHEAD", True)
+    assert "one transaction must come first" in plan(empty).reason
 
 
 def test_lost_with_an_unread_sink_is_refused() -> None:
