@@ -29,7 +29,8 @@ __all__ = ["run"]  # a fixture
 # kafka-python reads its own message schemas with a deprecated call
 pytestmark = pytest.mark.filterwarnings("ignore:(read_text|open_text) is deprecated:DeprecationWarning")
 
-CUTS = 24
+# how many places in the answers of each system; those that take a client's whole patience are fewer
+CUTS = {"mysql": 30, "connect": 10, "kafka": 8}
 
 
 class Leash:
@@ -164,13 +165,13 @@ def test_a_read_that_is_cut_off_is_unknown_and_nothing_is_touched(healthy: Run, 
     total = leash.passed
     before = stored(healthy)["offset"]["file"], healthy.clients.lake.head(healthy.pipeline.name, "t")
     seen: dict[int, tuple[bool, str]] = {}
-    for share in range(CUTS):
-        leash.allow(total * share // CUTS)
+    for place in range(0, total, -(-total // CUTS[system])):
+        leash.allow(place)
         given = code()
-        seen[total * share // CUTS] = (leash.cut, given)
+        seen[place] = (leash.cut, given)
     assert {given for cut, given in seen.values() if cut} == {"UNKNOWN"}, seen
     assert {given for cut, given in seen.values() if not cut} <= {"HEALTHY"}, seen
-    assert sum(cut for cut, _ in seen.values()) > CUTS // 2, seen
+    assert sum(cut for cut, _ in seen.values()) > len(seen) // 2, seen
     leash.allow(1 << 40)
     assert code() == "HEALTHY"
     assert (stored(healthy)["offset"]["file"], healthy.clients.lake.head(healthy.pipeline.name, "t")) == before
