@@ -119,6 +119,17 @@ class Subject:
     def restart_server(self) -> None:
         self.world.servers.restart_mysql(self.server)
 
+    def restart_source(self) -> None:
+        """The server goes and comes back, and with it the connector: Debezium's task fails with its server."""
+        before = self.offset()
+        self.restart_server()
+        self.wait(lambda: self._streams_again(before), "the connector reads again")
+
+    def _streams_again(self, before: dict[str, Any]) -> bool:
+        if "FAILED" in self.states()[1]:
+            self.call("POST", "/restart?includeTasks=true&onlyFailed=true")
+        return self.states()[:2] == ("RUNNING", ["RUNNING"]) and self.offset() != before
+
     # the connector
 
     def call(self, method: str, path: str = "", body: Any = None) -> Any:
