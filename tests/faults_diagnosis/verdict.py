@@ -11,7 +11,7 @@ from tests.faults_diagnosis.subject import TABLES, Subject
 if TYPE_CHECKING:
     from tests.faults_diagnosis.world import Helper
 
-MATCH, REFUSED = "MATCH", "refused"
+MATCH, REFUSED, NOT_APPLIED = "MATCH", "refused", "not applied"
 NOTHING = "none"
 
 
@@ -19,6 +19,8 @@ def after_recovery(subject: Subject, recoverer: Helper, plan: str) -> dict[str, 
     """Carry the plan out, write on, apply what comes, and compare. A refused plan does nothing, and neither do we."""
     if plan == REFUSED:
         return {"verdict": None, "verdict_reason": "nothing is done"}
+    if subject.version.mariadb:
+        return {"verdict": NOT_APPLIED, "verdict_reason": "a MariaDB source is diagnosed only"}
     own = recover(subject, recoverer, plan) if plan != NOTHING else {}
     if "error" in own:
         return {"verdict": "FAILED", "verdict_reason": own["error"]}
