@@ -57,6 +57,7 @@ from airflow_cdc.systems.stage import (
     own_properties,
     plan_publish,
     stage_name,
+    stage_prefix,
     staged_metadata,
 )
 
@@ -256,10 +257,10 @@ class Lake:
         return stage
 
     def stages(self, namespace: str | None = None, table: str | None = None) -> tuple[Stage, ...]:
-        """All stages there are, of one table or of all."""
+        """All stages there are, of one table, of a namespace or of all. Others are not read: they may be broken."""
         if not self.catalog.namespace_exists((STAGE_NAMESPACE,)):
             return ()
-        prefix = stage_name(namespace, table, "") if namespace and table else ""
+        prefix = stage_prefix(namespace, table) if namespace else ""
         found: list[Stage] = []
         for _, name in self.catalog.list_tables((STAGE_NAMESPACE,)):
             with suppress(MissingTableError):  # dropped since it was listed

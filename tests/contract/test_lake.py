@@ -303,6 +303,15 @@ def test_the_stages_there_are(shop: Lake) -> None:
     assert shop.stages("shop", "items") == (two,)
 
 
+def test_a_broken_stage_of_another_namespace_is_not_read(shop: Lake) -> None:
+    shop.ensure_table("other", "orders", COLUMNS)
+    broken, mine = shop.stage("other", "orders", "x"), shop.stage("shop", "orders", "x")
+    Path(urlparse(shop.table(*broken.identifier).metadata_location).path).unlink()
+    assert shop.stages("shop") == (mine,)
+    with pytest.raises(UnknownStateError):
+        shop.stages("other")
+
+
 def test_dropping_a_stage_leaves_the_target_and_its_files(shop: Lake) -> None:
     append(shop, "shop", "orders", 1)
     stage = shop.stage("shop", "orders", "recov_1_1")

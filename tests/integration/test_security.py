@@ -153,7 +153,7 @@ def test_kafka_refusals_are_one_clear_error_without_the_password(
 ) -> None:
     given = {key: str(certificates.stranger) if value == "stranger" else value for key, value in changes.items()}
     with pytest.raises(TransportError) as caught:
-        KafkaTransport(replace(secured(sasl_kafka, certificates, **given), timeout=5)).topic_states(["t"])
+        KafkaTransport(replace(secured(sasl_kafka, certificates, **given), timeout=20)).topic_states(["t"])
     assert said in caught.value.todo
     assert PASSWORD not in json.dumps(caught.value.to_json())
 
