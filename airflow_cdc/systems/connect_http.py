@@ -230,6 +230,8 @@ def _refusal(answer: httpx.Response, data: Any, where: str, secrets: Sequence[st
     if status == 409:
         # the other 409s (rebalance, stale configuration, no leader yet) pass by themselves
         known = ConnectorError if "already exists" in message else RebalancingError
+    elif status == 500 and "a rebalance is expected" in message:
+        known = RebalancingError  # Connect 4.3.1 refuses GET …/config so where other requests get a 409
     elif status == 405 or (status == 404 and message.strip() in ("HTTP 404 Not Found", "Not Found")):
         known = ConnectTooOldError
         return known(f"Connect does not know this request: {message}", where=where, todo=_TODO[405], status=status)

@@ -61,10 +61,11 @@ def test_root(server: Scripted, connect: KafkaConnect) -> None:
     [
         REBALANCE,
         error(409, "Cannot complete request momentarily due to stale configuration"),
+        error(500, "Request cannot be completed because a rebalance is expected"),
         Answer(drop=True),
         Answer(200, {"offsets": []}, cut=True),
     ],
-    ids=["rebalance", "stale configuration", "no answer", "half a body"],
+    ids=["rebalance", "stale configuration", "rebalance as a 500", "no answer", "half a body"],
 )
 def test_what_passes_by_itself_is_tried_again(server: Scripted, connect: KafkaConnect, passing: Answer) -> None:
     server.answers = [passing, passing, Answer(200, {"offsets": []})]
