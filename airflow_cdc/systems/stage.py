@@ -167,9 +167,9 @@ def stage_name(namespace: str, table: str, label: str) -> str:
     return f"{stage_prefix(namespace, table)}{label}"
 
 
-def stage_prefix(namespace: str | None, table: str | None = None) -> str:
-    """What the names of all stages of a namespace, or of one of its tables, begin with; "" for all."""
-    return "".join(f"{part}__" for part in ((namespace or "").replace(".", "_"), table) if part)
+def stage_prefix(namespace: str, table: str | None = None) -> str:
+    """What the names of all stages of a namespace, or of one of its tables, begin with."""
+    return "".join(f"{part}__" for part in (namespace.replace(".", "_"), table) if part)
 
 
 def new_stage(target: Table, namespace: str, table: str, label: str) -> Stage:

@@ -94,7 +94,11 @@ class Proxy:
                 sink.sendall(data)
         except OSError:
             pass
-        for end in (source, sink):
+        self._shut(source, sink)
+
+    @staticmethod
+    def _shut(*ends: socket.socket) -> None:
+        for end in ends:
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
 

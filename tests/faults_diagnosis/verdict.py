@@ -21,7 +21,7 @@ def after_recovery(subject: Subject, recoverer: Helper, plan: str) -> dict[str, 
         return {"verdict": None, "verdict_reason": "nothing is done"}
     if subject.version.mariadb:
         return {"verdict": NOT_APPLIED, "verdict_reason": "a MariaDB source is diagnosed only"}
-    own = recover(subject, recoverer, plan) if plan != NOTHING else {}
+    own = recoverer.ask(request(subject, "recover", plan)) if plan != NOTHING else {}
     if "error" in own:
         return {"verdict": "FAILED", "verdict_reason": own["error"]}
     subject.write_on()
@@ -31,11 +31,6 @@ def after_recovery(subject: Subject, recoverer: Helper, plan: str) -> dict[str, 
         return {"verdict": "FAILED", "verdict_reason": f"apply: {applied['error']}"}
     wrong = mismatch(subject)
     return {"verdict": wrong or MATCH, "verdict_reason": f"the recovery says {own.get('verdict', 'nothing')}"}
-
-
-def recover(subject: Subject, recoverer: Helper, plan: str) -> dict[str, Any]:
-    """The recoverer's answer: a verdict of its own, or an error."""
-    return recoverer.ask(request(subject, "recover", plan))
 
 
 def request(subject: Subject, do: str, strategy: str = "") -> str:

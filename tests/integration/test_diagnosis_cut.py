@@ -6,7 +6,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from airflow_cdc.systems.clients import Clients
 from airflow_cdc.systems.kafka import KafkaTransport
 from airflow_cdc.systems.kafka_connect import KafkaConnect
 from airflow_cdc.systems.mysql import MySqlSource
+from tests.faults.proxy import CHUNK, HOST, Proxy
 from tests.integration.test_offset_move import run
 
 __all__ = ["run"]  # a fixture
@@ -31,80 +32,52 @@ pytestmark = pytest.mark.filterwarnings("ignore:(read_text|open_text) is depreca
 
 # how many places in the answers of each system; those that take a client's whole patience are fewer
 CUTS = {"mysql": 30, "connect": 10, "kafka": 8}
+WHOLE = 1 << 40
 
 
-class Leash:
+@dataclass
+class Leash(Proxy):
     """A path to a server that is cut for good after so many bytes of its answers, in the middle of one if need be."""
 
-    def __init__(self, host: str, port: int) -> None:
-        self.left, self.passed, self.cut = 1 << 40, 0, False
-        self._target, self._lock, self._open = (host, port), threading.Lock(), set[socket.socket]()
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    @property
-    def address(self) -> tuple[str, int]:
-        host, port = self._listener.getsockname()[:2]
-        return str(host), int(port)
+    left: int = WHOLE
+    passed: int = 0
+    cut_off: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def allow(self, count: int) -> None:
         """Whole again, until so many bytes have passed."""
         with self._lock:
-            self.left, self.passed, self.cut = count, 0, False
+            self.left, self.passed, self.cut_off = count, 0, False
 
-    def close(self) -> None:
-        self._listener.close()
-        self._drop()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                near, _ = self._listener.accept()
-                if self.cut:
-                    near.close()
-                    continue
-                far = socket.create_connection(self._target)
-                self._open |= {near, far}
-                for source, sink, answers in ((near, far, False), (far, near, True)):
-                    threading.Thread(target=self._pump, args=(source, sink, answers), daemon=True).start()
-
-    def _pump(self, source: socket.socket, sink: socket.socket, answers: bool) -> None:
-        with suppress(OSError):
-            while data := source.recv(65_536):
-                sink.sendall(self._allowed(data) if answers else data)
-                if self.cut:
-                    self._drop()
-        for end in (source, sink):
-            end.close()
-
-    def _allowed(self, data: bytes) -> bytes:
+    def _allowed(self, data: bytes, inward: bool) -> bytes:
+        if inward:
+            return data
         with self._lock:
             given = data[: self.left]
             self.left -= len(given)
             self.passed += len(given)
-            self.cut = self.cut or len(given) < len(data)
+            self.cut_off = self.cut_off or len(given) < len(data)
         return given
 
-    def _drop(self) -> None:
-        for end in tuple(self._open):
-            with suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-        self._open.clear()
+    def _pump(self, source: socket.socket, sink: socket.socket, inward: bool) -> None:
+        with suppress(OSError):
+            while not self.cut_off and (data := source.recv(CHUNK)):
+                sink.sendall(self._allowed(data, inward))
+        self._shut(source, sink)
 
 
 def through_mysql(clients: Clients, leash: Leash) -> Clients:
-    host, port = leash.address
-    return replace(clients, source=MySqlSource(replace(clients.source.endpoint, host=host, port=port)))
+    return replace(clients, source=MySqlSource(replace(clients.source.endpoint, host=HOST, port=leash.port)))
 
 
 def through_connect(clients: Clients, leash: Leash) -> Clients:
-    url = "http://{}:{}".format(*leash.address)
+    url = f"http://{HOST}:{leash.port}"
     return replace(clients, connector=KafkaConnect(replace(clients.connector.endpoint, url=url, retry_for=1)))
 
 
 def through_kafka(clients: Clients, leash: Leash) -> Clients:
     """The first connection only: the broker then names its own address."""
-    bootstrap = "{}:{}".format(*leash.address)
+    bootstrap = f"{HOST}:{leash.port}"
     return replace(
         clients, transport=KafkaTransport(replace(clients.transport.endpoint, bootstrap=bootstrap, timeout=3))
     )
@@ -146,9 +119,8 @@ def healthy(run: Run) -> Run:
 
 @pytest.fixture
 def leash(healthy: Run, system: str) -> Iterator[Leash]:
-    made = Leash(*server_of(healthy.clients)[system])
-    yield made
-    made.close()
+    with Leash(server_of(healthy.clients)[system]) as made:
+        yield made
 
 
 @pytest.mark.parametrize("system", sorted(WAYS))
@@ -168,10 +140,10 @@ def test_a_read_that_is_cut_off_is_unknown_and_nothing_is_touched(healthy: Run, 
     for place in range(0, total, -(-total // CUTS[system])):
         leash.allow(place)
         given = code()
-        seen[place] = (leash.cut, given)
+        seen[place] = (leash.cut_off, given)
     assert {given for cut, given in seen.values() if cut} == {"UNKNOWN"}, seen
     assert {given for cut, given in seen.values() if not cut} <= {"HEALTHY"}, seen
     assert sum(cut for cut, _ in seen.values()) > len(seen) // 2, seen
-    leash.allow(1 << 40)
+    leash.allow(WHOLE)
     assert code() == "HEALTHY"
     assert (stored(healthy)["offset"]["file"], healthy.clients.lake.head(healthy.pipeline.name, "t")) == before

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
+import stack
 from airflow_cdc.systems.mysql import MySqlSource
-from stack.mysql import MySqlServer
+from stack.mysql import MySqlServer, MySqlSettings
+from stack.process import end
 from tests.integration.mariadb.support import endpoint
 
 
@@ -26,3 +28,13 @@ def table(server: MySqlServer, databases: Callable[..., str]) -> str:
     name = f"{databases(server)}.t"
     server.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(99))")
     return name
+
+
+@pytest.fixture
+def own(servers: stack.Stack) -> Iterator[MySqlServer]:
+    """A server whose log may be reset and cut; it ends with the test."""
+    name = f"maria-own-{len(servers.mysql)}"
+    made = servers.add_mysql(MySqlSettings(name=name, server_id=107, series="mariadb"))
+    made.execute("CREATE DATABASE shop", "CREATE TABLE shop.t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(99))")
+    yield made
+    end(servers.mysql[name].child)

@@ -4,37 +4,25 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pymysql
 import pytest
 
-import stack
 from airflow_cdc.core.mariadb_gtid import MariaDbGtid
 from airflow_cdc.core.offset import MySqlOffset
 from airflow_cdc.core.sayings import explain
 from airflow_cdc.systems.mysql import MySqlSource
 from airflow_cdc.systems.mysql_errors import SourceSettingError
 from airflow_cdc.systems.mysql_hold import HoldStatus
-from stack.mysql import MySqlServer, MySqlSettings
-from stack.process import end
+from stack.mysql import MySqlServer
 from tests.integration.mariadb.support import endpoint, here, purge, purge_to, rotate
 
 pytestmark = pytest.mark.slow  # its server comes from Debian's packages, which not every machine can fetch
 
 FILES = 1000
-
-
-@pytest.fixture
-def own(servers: stack.Stack) -> Iterator[MySqlServer]:
-    """A server whose log may be reset and cut; it ends with the test."""
-    name = f"maria-limits-{len(servers.mysql)}"
-    made = servers.add_mysql(MySqlSettings(name=name, server_id=107, series="mariadb"))
-    made.execute("CREATE DATABASE shop", "CREATE TABLE shop.t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(99))")
-    yield made
-    end(servers.mysql[name].child)
 
 
 # ---- what is not done on MariaDB ----------------------------------------------------------------

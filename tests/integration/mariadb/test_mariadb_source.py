@@ -197,16 +197,6 @@ def test_a_domain_that_was_purged_before_it_was_read(source: MySqlSource, server
     assert found.evidence["gtids missing"].startswith("42:1-1 ")
 
 
-@pytest.fixture
-def own(servers: stack.Stack) -> Iterator[MySqlServer]:
-    """A server whose log may be reset and cut; it ends with the test."""
-    name = f"maria-own-{len(servers.mysql)}"
-    made = servers.add_mysql(MySqlSettings(name=name, server_id=107, series="mariadb"))
-    made.execute("CREATE DATABASE shop", "CREATE TABLE shop.t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(99))")
-    yield made
-    end(servers.mysql[name].child)
-
-
 @pytest.mark.parametrize("gtids", [True, False])
 def test_a_log_that_was_reset(own: MySqlServer, gtids: bool) -> None:
     rotate(own, "shop.t", 3)
