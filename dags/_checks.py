@@ -8,7 +8,7 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, Param, chain
 
 from airflow_cdc import settings
 from airflow_cdc.core.pipeline import Pipeline
-from airflow_cdc.dags._factory import OUR_WRITER, START, registered, registered_names
+from airflow_cdc.dags._factory import OUR_WRITER, START, one_each, registered, registered_names
 from airflow_cdc.operators.repair import (
     COMPARE_TASK,
     ApproveRepairOperator,
@@ -138,12 +138,12 @@ def backfill_dag(pipeline: Pipeline) -> DAG:
 
 def nightly_dags() -> dict[str, DAG]:
     """One DAG per pipeline whose sink we write, by id."""
-    return {nightly_dag_id(pipeline.name): nightly_dag(pipeline) for pipeline in _ours()}
+    return one_each(_ours(), nightly_dag)
 
 
 def backfill_dags() -> dict[str, DAG]:
     """One DAG per pipeline whose registry entry says how tables are cut, by id."""
-    return {backfill_dag_id(pipeline.name): backfill_dag(pipeline) for pipeline in _ours() if pipeline.backfill}
+    return one_each((pipeline for pipeline in _ours() if pipeline.backfill), backfill_dag)
 
 
 def _ours() -> list[Pipeline]:

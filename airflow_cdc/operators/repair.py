@@ -24,15 +24,13 @@ SCHEDULED = "scheduled"
 class NightlyCheckOperator(CdcSparkOperator):
     """Compare what was touched since the last night, and a share of the rest; changes nothing."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(app="nightly", **kwargs)
+    app = "nightly"
 
 
 class CompareTablesOperator(CdcSparkOperator):
     """Compare whole tables and say which rows a repair would write and delete; changes nothing."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(app="repair", **kwargs)
+    app = "repair"
 
     def driver_options(self, context: Context, pipeline: Pipeline) -> dict[str, Any]:
         return {**super().driver_options(context, pipeline), "dry_run": True}
@@ -95,8 +93,10 @@ class RepairOperator(CdcSparkOperator):
     :param compare_task: the task whose findings are repaired.
     """
 
+    app = "repair"
+
     def __init__(self, *, compare_task: str = COMPARE_TASK, **kwargs: Any) -> None:
-        super().__init__(app="repair", **kwargs)
+        super().__init__(**kwargs)
         self.compare_task = compare_task
 
     def execute(self, context: Context) -> Facts:
@@ -130,8 +130,7 @@ class ConcludeOperator(CdcOperator):
 class BackfillOperator(CdcSparkOperator):
     """Bring the run's data interval to the source. Ordinary scheduled runs are skipped: they mark the intervals only."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(app="backfill", **kwargs)
+    app = "backfill"
 
     def execute(self, context: Context) -> Facts:
         if str(context["dag_run"].run_type).rpartition(".")[2].lower() == SCHEDULED:

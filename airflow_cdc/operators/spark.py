@@ -47,7 +47,7 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
     A driver that outlives its killed task writes to a stage of its own that no later try publishes, so a new try simply
     starts a new driver.
 
-    :param app: one of `spark_main.APPS`.
+    :param app: one of `spark_main.APPS`; a subclass names its own as `app`.
     :param pipeline: the pipeline's name in the registry (templated).
     :param registry: path of pipelines.yaml; default `[cdc] registry` (templated).
     :param report_dir: folder or object-storage URL of the reports; default `[cdc] report_dir` (templated).
@@ -57,6 +57,7 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
     `spark_packages` and `spark_conf`.
     """
 
+    app: str = ""
     # what the untyped base class keeps
     _conn_id: str
     conf: dict[str, str] | None
@@ -70,13 +71,14 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
     def __init__(
         self,
         *,
-        app: str,
         pipeline: str,
+        app: str | None = None,
         registry: str | None = None,
         report_dir: str | None = None,
         conn_id: str | None = None,
         **kwargs: Any,
     ) -> None:
+        app = app or type(self).app
         kwargs.setdefault("name", f"cdc_{app}")
         super().__init__(conn_id=conn_id or "", durable=False, **kwargs)
         self.app = app
@@ -182,8 +184,7 @@ class ApplyChangesOperator(CdcSparkOperator):
     Skipped while a recovery is open, which catches up by itself, and while all tables are at the end of their topics.
     """
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(app="apply_changes", **kwargs)
+    app = "apply_changes"
 
     def execute(self, context: Context) -> Facts:
         pipeline = find_pipeline(self.pipeline, self.registry)
