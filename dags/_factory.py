@@ -41,6 +41,9 @@ START = datetime(2024, 1, 1, tzinfo=UTC)
 OUR_WRITER = "cdc_apply"
 WATCH_TASK = "watch"
 RETRIES_OF_WATCH = 3
+# Airflow validates the form of a scheduled DAG whenever it parses it, against the newest draft unless told otherwise:
+# with 200 pipelines 0.37 s, and 0.12 s with this one, which has all that our forms use.
+PLAIN_SCHEMA = {"$schema": "http://json-schema.org/draft-07/schema#"}
 
 RECOVERY_DOC = """
 ### Recover a pipeline whose position was lost
@@ -174,9 +177,15 @@ def apply_params() -> dict[str, Param]:
             title="Replay dead letters",
             type="boolean",
             description="Read the rows of all unresolved dead letters again, also of those tried too often.",
+            **PLAIN_SCHEMA,
         ),
         "tables": Param(
-            [], title="Tables", type=["array", "null"], items={"type": "string"}, description="Only these; empty: all."
+            [],
+            title="Tables",
+            type=["array", "null"],
+            items={"type": "string"},
+            description="Only these; empty: all.",
+            **PLAIN_SCHEMA,
         ),
     }
 
