@@ -41,7 +41,7 @@ def table(shop: Shop, name: str) -> Any:
     return load_catalog(CATALOG, **shop.world.lake).load_table(f"{NAMESPACE}.{name}")
 
 
-def spoil(shop: Shop, name: str, which: BooleanExpression, **values: Any) -> int:
+def spoil(shop: Shop, name: str, which: BooleanExpression, /, **values: Any) -> int:
     """Overwrite values of some rows of main behind everybody's back; how many."""
     found = table(shop, name)
     rows = found.scan(row_filter=which).to_arrow()

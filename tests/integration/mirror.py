@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from airflow_cdc.spark_apps.io import Ranges
 
+DDL = TopicState("p", "ddl-id", {0: (0, 0)})  # where the connector tells of every DDL: there was none
 NUMBERS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})"
 
 
@@ -50,7 +51,10 @@ class Mirror:
         self.rig.run(*statements)
         table = self.rig.table(name)
         topic = self.topics[f"p.{table.full_name}"] = apply_support.Topic(table)
-        offsets = {topic.name: {"id": topic.id, "partitions": {"0": 0}}}
+        offsets = {
+            topic.name: {"id": topic.id, "partitions": {"0": 0}},
+            DDL.name: {"id": DDL.id, "partitions": {"0": 0}},
+        }
         reading = self.rig.reading(table, self.rig.source.watermark())
         reading = replace(reading, stamp=replace(reading.stamp, epoch=0, offsets=offsets))
         head = read_table(self.rig.tools(), reading, Progress({table.full_name: 0}))
@@ -83,13 +87,9 @@ class Mirror:
         self.meddle(table, *statements)
         stamp = self.rig.lake.stamp(self.rig.schema, table.name)
         assert stamp is not None
-        offsets = {
-            self.topic(table).name: {
-                "id": self.topic(table).id,
-                "partitions": {"0": self.topic(table).state.partitions[0][1]},
-            }
-        }
-        append_nothing(self.rig.spark, self.main(table), replace(stamp, offsets=offsets).to_summary())
+        topic = self.topic(table)
+        seen = {topic.name: {"id": topic.id, "partitions": {"0": topic.state.partitions[0][1]}}}
+        append_nothing(self.rig.spark, self.main(table), replace(stamp, offsets={**stamp.offsets, **seen}).to_summary())
 
     def head(self, table: TableDef) -> int | None:
         return self.rig.lake.head(self.rig.schema, table.name)
@@ -145,7 +145,8 @@ class FakeTransport:
 
     def topic_states(self, names: Sequence[str]) -> Mapping[str, TopicState]:
         with self.mirror.lock:
-            return {name: self.mirror.topics[name].state for name in names if name in self.mirror.topics}
+            known = {DDL.name: DDL, **{name: topic.state for name, topic in self.mirror.topics.items()}}
+            return {name: known[name] for name in names if name in known}
 
     def schema_changes(self, _topic: str, _ranges: Mapping[int, tuple[int, int]]) -> list[Ddl]:
         """No definition changes behind the back of these tests."""
