@@ -79,6 +79,8 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
         **kwargs: Any,
     ) -> None:
         app = app or type(self).app
+        if not app:
+            raise TypeError("missing keyword argument 'app'")
         kwargs.setdefault("name", f"cdc_{app}")
         super().__init__(conn_id=conn_id or "", durable=False, **kwargs)
         self.app = app

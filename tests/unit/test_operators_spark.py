@@ -149,6 +149,11 @@ def test_a_missing_spark_connection_does_not_mean_yarn(submitted: Submitted, mon
     assert submitted.command == []
 
 
+def test_an_operator_without_an_application_is_no_operator() -> None:
+    with pytest.raises(TypeError, match="missing keyword argument 'app'"):
+        spark.CdcSparkOperator(task_id="t", pipeline="shop")
+
+
 def test_what_cannot_work_is_refused_before_it_starts(submitted: Submitted) -> None:
     with pytest.raises(ConfigError, match=r"no Spark application 'recovery'.*recover, verify, apply_changes"):
         operator(app="recovery").execute(context())
