@@ -330,7 +330,7 @@ def read_again(job: Job, stage: Stage, table: TableDef, plan: RepairPlan) -> Non
 
 def _stamp(job: Job, stage: Stage, table: TableDef) -> dict[str, str]:
     """The stage's newest stamp once more: reading rows applies no change, so no offset moves."""
-    states = job.run.clients.transport.topic_states([job.settings.topic_of(table.full_name), job.settings.ddl_topic])
+    states = job.run.clients.transport.topic_states(job.settings.topics_about([table.full_name]))
     ctx = apply_context(job.run, job.spark, job.task(stage, table, WHOLE), states)
     mirrored = job.run.clients.control.mirrored_stamp(table.full_name)
     start = start_of(ctx, table, stage.identifier, {}, mirrored)

@@ -183,8 +183,7 @@ def reach(run: Run, task: Task, timeout: float) -> tuple[Reached, dict[str, Topi
     """The source's position now, once the connector has committed an offset past it; and the topics' ends then."""
     position = run.clients.source.position()
     wait_past(run, position, timeout)
-    wanted = [*(task.topic(table) for table in task.definitions), task.settings.ddl_topic]
-    states = run.clients.transport.topic_states(wanted)
+    states = run.clients.transport.topic_states(task.settings.topics_about(task.definitions))
     ends = {name: {p: end for p, (_, end) in state.partitions.items()} for name, state in states.items()}
     return Reached(position, ends), states
 

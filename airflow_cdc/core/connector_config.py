@@ -233,6 +233,10 @@ class ConnectorSettings:
         """Whether the table's topic may hold changes of other tables too."""
         return self.topic_of(table) != self._physical(table)
 
+    def topics_about(self, tables: Iterable[str]) -> list[str]:
+        """All topics that say what became of these tables: their own, and the one that tells of every DDL."""
+        return [*dict.fromkeys(map(self.topic_of, tables)), self.ddl_topic]
+
     def topics(self, tables: Iterable[str]) -> dict[str, tuple[str, ...]]:
         """Topic → the tables whose changes it holds. Raises ConfigError if these cannot be told apart."""
         found: dict[str, tuple[str, ...]] = {}
