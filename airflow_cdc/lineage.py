@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from airflow_cdc.core.pipeline import Pipeline
-from airflow_cdc.systems.clients import Endpoints, LakeEndpoint
+
+if TYPE_CHECKING:
+    from airflow_cdc.systems.clients import Endpoints, LakeEndpoint
 
 Side: TypeAlias = Literal["source", "sink"]
 

@@ -18,12 +18,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.observability import stats
 
-from airflow_cdc.core.report import RecoveryReport
-from airflow_cdc.core.stored import StoredObservation
+if TYPE_CHECKING:
+    from airflow_cdc.core.report import RecoveryReport
+    from airflow_cdc.core.stored import StoredObservation
 
 HEALTHY = "HEALTHY"
 

@@ -8,7 +8,7 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, Param, chain
 
 from airflow_cdc import settings
 from airflow_cdc.core.pipeline import Pipeline
-from airflow_cdc.dags._factory import OUR_WRITER, START, one_each, registered, registered_names
+from airflow_cdc.dags._factory import START, one_each, registered_names, with_our_writer
 from airflow_cdc.operators.repair import (
     COMPARE_TASK,
     ApproveRepairOperator,
@@ -138,13 +138,9 @@ def backfill_dag(pipeline: Pipeline) -> DAG:
 
 def nightly_dags() -> dict[str, DAG]:
     """One DAG per pipeline whose sink we write, by id."""
-    return one_each(_ours(), nightly_dag)
+    return one_each(with_our_writer(), nightly_dag)
 
 
 def backfill_dags() -> dict[str, DAG]:
     """One DAG per pipeline whose registry entry says how tables are cut, by id."""
-    return one_each((pipeline for pipeline in _ours() if pipeline.backfill), backfill_dag)
-
-
-def _ours() -> list[Pipeline]:
-    return [pipeline for pipeline in registered().values() if pipeline.sink.writer == OUR_WRITER]
+    return one_each((pipeline for pipeline in with_our_writer() if pipeline.backfill), backfill_dag)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from airflow_cdc.dags._factory import watch_dags
+from airflow_cdc.dags._watch import watch_dags
 
 globals().update(watch_dags())

@@ -21,7 +21,7 @@ from airflow_cdc.core.errors import CdcError, UnknownStateError, UsageError
 from airflow_cdc.core.observation import Observation
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.report import RecoveryReport
-from airflow_cdc.core.strategy import Plan, make_plan
+from airflow_cdc.core.strategy import AUTO, Plan, make_plan
 from airflow_cdc.flows.doctor import Check, doctor_installation, doctor_pipeline
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.remember import remember
@@ -29,7 +29,6 @@ from airflow_cdc.names import RECOVERY_DAG_ID
 from airflow_cdc.operators.base import open_run
 from airflow_cdc.registry import get_pipeline, load_registry
 
-AUTO = "auto"
 PACKAGE = Path(airflow_cdc.__file__).parent
 TEMPLATE = "templates/pipelines.yaml"
 STUB_NAME = "cdc_dags.py"

@@ -31,6 +31,7 @@ from airflow_cdc.core.problems_transport import changed_definitions
 
 Precondition: TypeAlias = Callable[[Observation], str]
 
+AUTO = "auto"  # asked for: the cheapest that is safe
 NOTHING = "nothing"
 _READS = "recover"  # the step that reads the source
 

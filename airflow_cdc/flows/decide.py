@@ -5,13 +5,12 @@ from __future__ import annotations
 from airflow_cdc.core.diagnosis import diagnose
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.observation import Observation, SinkFacts
-from airflow_cdc.core.strategy import STRATEGIES, make_plan
+from airflow_cdc.core.strategy import AUTO, STRATEGIES, make_plan
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.remember import remember
 from airflow_cdc.flows.run import Facts, Run, step
 
 COUNT_SECONDS = 30.0
-AUTO = "auto"
 CHOSEN = "chosen_strategy"
 REJECTED = "rejected"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Context, Param
@@ -13,8 +13,6 @@ from airflow.sdk.definitions.retry_policy import ExceptionRetryPolicy, RetryActi
 
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.core.strategy import STRATEGIES
-from airflow_cdc.flows.decide import asked_strategy, choose_strategy, decide, note_rejection
-from airflow_cdc.flows.run import Facts, Run
 from airflow_cdc.operators.base import (
     DIAGNOSE_TASK,
     NONE,
@@ -26,6 +24,9 @@ from airflow_cdc.operators.base import (
     plain,
     refusal,
 )
+
+if TYPE_CHECKING:
+    from airflow_cdc.flows.run import Facts, Run
 
 AS_PLANNED = "as planned"
 STRATEGY = "another_strategy"
@@ -97,6 +98,8 @@ class ApproveRecoveryOperator(ApprovalOperator):  # type: ignore[misc]
         return super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        from airflow_cdc.flows.decide import choose_strategy, note_rejection
+
         answer = super().execute_complete(context, event)
         run = self._run(context)
         if answer["chosen_options"] != [self.APPROVE]:
@@ -117,7 +120,7 @@ class ApproveRecoveryOperator(ApprovalOperator):  # type: ignore[misc]
         run = self._run(context)
         if run.clients.control.ledger_get(run.run_id).get(CHANGED) != decision["taken_at"]:
             return decision, False
-        now = plain(decide(run, asked_strategy(run)))
+        now = _decided_now(run)
         if now["plan"]["refused"]:
             raise refusal(now)
         return now, True
@@ -126,7 +129,7 @@ class ApproveRecoveryOperator(ApprovalOperator):  # type: ignore[misc]
         """The decision now, if it is what the person saw. Raises PlanChangedError, which leads to the next question."""
         diagnosed = decision_of(context, self.decision_task)
         before = run.clients.control.ledger_get(run.run_id).get("decision") or diagnosed
-        now = plain(decide(run, asked_strategy(run)))
+        now = _decided_now(run)
         if gist(now) != gist(before):
             run.clients.control.ledger_set(run.run_id, CHANGED, diagnosed["taken_at"])
             raise PlanChangedError(
@@ -139,6 +142,12 @@ class ApproveRecoveryOperator(ApprovalOperator):  # type: ignore[misc]
     def _run(self, context: Context) -> Run:
         pipeline = find_pipeline(self.pipeline, self.registry)
         return open_run(pipeline, context["run_id"], asked_for(context, pipeline), self.report_dir)
+
+
+def _decided_now(run: Run) -> Facts:
+    from airflow_cdc.flows.decide import asked_strategy, decide
+
+    return plain(decide(run, asked_strategy(run)))
 
 
 def _after(context: Context) -> Collection[Any]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_cdc.core.detour import DETOUR, POSITION_ONLY
-from airflow_cdc.flows import connector, detour
-from airflow_cdc.flows.run import Facts, Run
 from airflow_cdc.operators.base import DIAGNOSE_TASK, CdcOperator, decision_of, standing_decision
+
+if TYPE_CHECKING:
+    from airflow_cdc.flows.run import Facts, Run
 
 RESTART = "restart"
 
@@ -32,6 +33,8 @@ class StopConnectorOperator(CdcOperator):
         return super().execute(context)
 
     def step(self, run: Run) -> Facts:
+        from airflow_cdc.flows import connector
+
         return connector.stop(run)
 
 
@@ -39,6 +42,8 @@ class ResumeConnectorOperator(CdcOperator):
     """Start the connector from the written offset; done when it streams past the watermark."""
 
     def step(self, run: Run) -> Facts:
+        from airflow_cdc.flows import connector
+
         return connector.resume(run)
 
 
@@ -65,6 +70,8 @@ class RestartConnectorOperator(PlannedOperator):
     otherwise = "the plan is not a restart"
 
     def step(self, run: Run) -> Facts:
+        from airflow_cdc.flows import connector
+
         return connector.restart(run)
 
 
@@ -75,6 +82,8 @@ class DetourConnectorOperator(PlannedOperator):
     otherwise = "the plan is not a detour"
 
     def step(self, run: Run) -> Facts:
+        from airflow_cdc.flows import detour
+
         return detour.detour(run)
 
 
@@ -88,6 +97,8 @@ class ReturnConnectorOperator(PlannedOperator):
     otherwise = "the plan moves more than the position"
 
     def step(self, run: Run) -> Facts:
+        from airflow_cdc.flows import detour
+
         return detour.go_on(run)
 
 

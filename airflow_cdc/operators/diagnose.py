@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseXCom, Context, SkipMixin
 
 from airflow_cdc import metrics
-from airflow_cdc.flows.decide import AUTO, decide
-from airflow_cdc.flows.remember import recall
-from airflow_cdc.flows.run import Facts, Run
+from airflow_cdc.core.strategy import AUTO
 from airflow_cdc.operators.base import NONE, CdcOperator, refusal
+
+if TYPE_CHECKING:
+    from airflow_cdc.flows.run import Facts, Run
 
 
 class CdcDiagnoseOperator(CdcOperator, SkipMixin):
@@ -30,6 +31,9 @@ class CdcDiagnoseOperator(CdcOperator, SkipMixin):
         self.strategy = strategy
 
     def step(self, run: Run) -> Facts:
+        from airflow_cdc.flows.decide import decide
+        from airflow_cdc.flows.remember import recall
+
         decision = decide(run, None if self.strategy in ("", AUTO) else self.strategy)
         if seen := recall(run):
             metrics.of_observation(seen)

@@ -7,15 +7,16 @@ release of an earlier try never ends the hold of a later one.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_cdc.core.errors import CdcError
-from airflow_cdc.flows.hold import hold
-from airflow_cdc.flows.run import Facts, Run
 from airflow_cdc.operators.base import CdcOperator, decision_of
+
+if TYPE_CHECKING:
+    from airflow_cdc.flows.run import Facts, Run
 
 STOP_TASK = "stop_connector"
 RELEASED = "hold_released"
@@ -26,6 +27,8 @@ class HoldBinlogOperator(CdcOperator):
     """Hold the source's backup lock until the connector streams past W, `ReleaseHold` ran, or the policy's limit."""
 
     def step(self, run: Run) -> Facts:
+        from airflow_cdc.flows.hold import hold
+
         return hold(run, lambda: released(run))
 
 

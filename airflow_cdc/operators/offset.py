@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from airflow_cdc.flows.offset import reset_offset
-from airflow_cdc.flows.run import Facts, Run
+from typing import TYPE_CHECKING
+
 from airflow_cdc.operators.base import CdcOperator
+
+if TYPE_CHECKING:
+    from airflow_cdc.flows.run import Facts, Run
 
 
 class ResetOffsetOperator(CdcOperator):
     """Back up → validate → write → read back → compare; the old offset is put back on any difference."""
 
     def step(self, run: Run) -> Facts:
+        from airflow_cdc.flows.offset import reset_offset
+
         return reset_offset(run)

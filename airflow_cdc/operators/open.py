@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_cdc.core.errors import UsageError
-from airflow_cdc.flows.decide import decide
-from airflow_cdc.flows.open import open_recovery
-from airflow_cdc.flows.run import Facts, Run
 from airflow_cdc.operators.base import DIAGNOSE_TASK, CdcOperator, gist, standing_decision
 from airflow_cdc.operators.connector import RESTART
+
+if TYPE_CHECKING:
+    from airflow_cdc.flows.run import Facts, Run
 
 REOPENED = "RECOVERY_OPEN"
 
@@ -36,11 +36,15 @@ class OpenRecoveryOperator(CdcOperator):
         return super().execute(context)
 
     def step(self, run: Run) -> Facts:
+        from airflow_cdc.flows.open import open_recovery
+
         if self._decision["plan"]["needs_approval"]:
             self._still_true(run, self._decision)
         return open_recovery(run, self._decision)
 
     def _still_true(self, run: Run, decision: Mapping[str, Any]) -> None:
+        from airflow_cdc.flows.decide import decide
+
         now = decide(run, decision["plan"]["strategy"])
         if now["diagnosis"]["code"] == REOPENED or gist(now) == gist(decision):
             return

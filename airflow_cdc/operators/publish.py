@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_cdc import lineage
-from airflow_cdc.flows.publish import publish
-from airflow_cdc.flows.run import Facts, Run
-from airflow_cdc.hooks.endpoints import resolve_endpoints
 from airflow_cdc.operators.base import CdcOperator, find_pipeline
+
+if TYPE_CHECKING:
+    from airflow_cdc.flows.run import Facts, Run
 
 
 class PublishOperator(CdcOperator):
     """Publish exactly the verified snapshots, by compare-and-set; none before all are verified (`publish: all`)."""
 
     def step(self, run: Run) -> Facts:
+        from airflow_cdc.flows.publish import publish
+
         return publish(run)
 
     def get_openlineage_facets_on_complete(self, _task_instance: Any) -> Any:
         """What OpenLineage is told: from now on readers see these tables' rows."""
+        from airflow_cdc.hooks.endpoints import resolve_endpoints
+
         pipeline = find_pipeline(self.pipeline, self.registry)
         return lineage.facets("publish", pipeline, resolve_endpoints(pipeline))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Context
@@ -12,10 +12,11 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.core.pipeline import Pipeline
-from airflow_cdc.flows.checks import conclude
-from airflow_cdc.flows.run import Facts, Run
 from airflow_cdc.operators.base import CdcOperator, asked_for, decision_of, find_pipeline
 from airflow_cdc.operators.spark import CdcSparkOperator
+
+if TYPE_CHECKING:
+    from airflow_cdc.flows.run import Facts, Run
 
 COMPARE_TASK = "compare"
 SCHEDULED = "scheduled"
@@ -124,6 +125,8 @@ class ConcludeOperator(CdcOperator):
         return super().execute(context)
 
     def step(self, run: Run) -> Facts:
+        from airflow_cdc.flows.checks import conclude
+
         return conclude(run)
 
 

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_cdc import metrics
-from airflow_cdc.flows.close import close, report
-from airflow_cdc.flows.run import Facts, Run
 from airflow_cdc.links import ReportLink
 from airflow_cdc.operators.base import DIAGNOSE_TASK, CdcOperator, decision_of
-from airflow_cdc.systems.reports import ReportStore
+
+if TYPE_CHECKING:
+    from airflow_cdc.flows.run import Facts, Run
 
 
 class CloseRecoveryOperator(CdcOperator):
     """Settings back, stages dropped, recovery closed, lease released; refused while a table is not published."""
 
     def step(self, run: Run) -> Facts:
+        from airflow_cdc.flows.close import close
+
         return close(run)
 
 
@@ -40,6 +42,9 @@ class ReportOperator(CdcOperator):
         return super().execute(context)
 
     def step(self, run: Run) -> Facts:
+        from airflow_cdc.flows.close import report
+        from airflow_cdc.systems.reports import ReportStore
+
         facts = report(run)
         if made := ReportStore(run.report_dir).report(run.pipeline.name, run.run_id):
             metrics.of_report(made)

@@ -12,7 +12,7 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import BaseHook, Context
@@ -22,12 +22,12 @@ from airflow_cdc import lineage, metrics, settings, spark_main
 from airflow_cdc.core import errors
 from airflow_cdc.core.errors import CdcError, ConfigError
 from airflow_cdc.core.pipeline import Pipeline
-from airflow_cdc.flows.pending import pending
-from airflow_cdc.flows.run import Facts
-from airflow_cdc.hooks.endpoints import resolve_endpoints
 from airflow_cdc.links import DataDocsLink, ReportLink
 from airflow_cdc.operators.base import asked_for, find_pipeline, open_run
 from airflow_cdc.operators.private import private_settings
+
+if TYPE_CHECKING:
+    from airflow_cdc.flows.run import Facts
 
 CLUSTER = "cluster"
 LINKS = {
@@ -106,6 +106,8 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
 
     def _payload(self, pipeline: Pipeline, context: Context) -> dict[str, Any]:
         """What the driver is told. Holds credentials: only ever written by `private_settings`."""
+        from airflow_cdc.hooks.endpoints import resolve_endpoints
+
         return {
             "pipeline": pipeline.to_json(),
             "endpoints": resolve_endpoints(pipeline).to_json(),
@@ -121,6 +123,8 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
 
     def get_openlineage_facets_on_complete(self, _task_instance: Any) -> Any:
         """What OpenLineage is told: the tables that were read and written."""
+        from airflow_cdc.hooks.endpoints import resolve_endpoints
+
         pipeline = find_pipeline(self.pipeline, self.registry)
         return lineage.facets(self.app, pipeline, resolve_endpoints(pipeline))
 
@@ -189,6 +193,8 @@ class ApplyChangesOperator(CdcSparkOperator):
     app = "apply_changes"
 
     def execute(self, context: Context) -> Facts:
+        from airflow_cdc.flows.pending import pending
+
         pipeline = find_pipeline(self.pipeline, self.registry)
         asked = asked_for(context, pipeline)
         if not asked.get("replay"):

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, AssetAlias, Context, SkipMixin
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_cdc import settings
 from airflow_cdc.core.errors import CdcError, ConfigError
-from airflow_cdc.flows.run import Facts, Run
-from airflow_cdc.flows.watch import tell
-from airflow_cdc.notifications.webhook import WebhookNotifier
 from airflow_cdc.operators.base import CdcOperator, find_pipeline, plain
 from airflow_cdc.triggers.base import State
-from airflow_cdc.triggers.watch import PipelineTrigger
+
+if TYPE_CHECKING:
+    from airflow_cdc.flows.run import Facts, Run
 
 POKE_SECONDS = 60.0
 WATCH_SECONDS = 3600.0
@@ -45,9 +44,13 @@ class WatchPipelineOperator(CdcOperator, SkipMixin):
         self.watch = watch
 
     def step(self, run: Run) -> Facts:
+        from airflow_cdc.flows.watch import tell
+
         return tell(run)
 
     def execute(self, context: Context) -> Any:  # noqa: ARG002 - Airflow calls it so
+        from airflow_cdc.triggers.watch import PipelineTrigger
+
         trigger = PipelineTrigger(
             pipeline=self.pipeline,
             registry=str(settings.registry_path(self.registry)),
@@ -75,6 +78,8 @@ class WatchPipelineOperator(CdcOperator, SkipMixin):
 
     def notify(self, context: Context, facts: Facts) -> None:
         """Tell those that the policy names. One who cannot be reached holds nothing up."""
+        from airflow_cdc.notifications.webhook import WebhookNotifier
+
         pipeline = find_pipeline(self.pipeline, self.registry)
         for conn_id in pipeline.policy.notify:
             try:

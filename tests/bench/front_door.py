@@ -39,7 +39,7 @@ def main() -> int:
         environment(home)
         declare(home)
         fill(home)
-        found = {**commands(), "parse_seconds": parse(home), "page_seconds": pages(home)}
+        found = {**commands(), "parse_seconds": parses(), "page_seconds": pages(home)}
     verdict = judge(found)
     OUT.parent.mkdir(parents=True, exist_ok=True)
     OUT.write_text(json.dumps({"taken_at": datetime.now(UTC).isoformat(), **found, "limits": verdict}, indent=2) + "\n")
@@ -76,6 +76,7 @@ def declare(home: Path) -> None:
             "connector": {"kind": "debezium", "conn_id": f"{name}_connect", "name": name},
             "transport": {"kind": "kafka", "conn_id": f"{name}_kafka"},
             "sink": {"kind": "iceberg", "catalog": "lake", "namespace": name, "writer": "cdc_apply"},
+            "backfill": {"table": tables[0], "by": "created_at"},
         }
 
     text = yaml.safe_dump({"pipelines": {name: one(name) for name in names()}}, sort_keys=False)
@@ -129,15 +130,21 @@ def commands() -> dict[str, Any]:
     return {"command_seconds": {name: round(statistics.median(found), 3) for name, found in seconds.items()}}
 
 
-def parse(home: Path) -> float:
-    """Seconds in which a fresh process, Airflow imported, makes all DAGs of 200 pipelines from their files."""
+def parses() -> dict[str, float]:
+    """Seconds of each DAG file in a process of its own, as the dag processor parses it, and of the whole folder in one."""
+    files = sorted(Path("dags").glob("cdc_*.py"))
+    return {file.name: parse(file, 1) for file in files} | {"the whole folder": parse(Path("dags"), 4 * PIPELINES)}
+
+
+def parse(path: Path, dags: int) -> float:
+    """Seconds in which a fresh process, Airflow imported, makes at least so many DAGs from a file or a folder."""
     script = (
         "import time, airflow.sdk, airflow.dag_processing.dagbag as d\n"
         "from pathlib import Path\n"
         "began = time.perf_counter()\n"
-        "bag = d.DagBag(dag_folder=Path('dags'))\n"
+        f"bag = d.DagBag(dag_folder=Path({str(path)!r}))\n"
         "assert not bag.import_errors, bag.import_errors\n"
-        "assert len(bag.dags) > 200, len(bag.dags)\n"
+        f"assert len(bag.dags) >= {dags}, len(bag.dags)\n"
         "print(time.perf_counter() - began)"
     )
 
@@ -178,7 +185,10 @@ def judge(found: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     slowest = max(found["command_seconds"].values())
     values = {
         "commands, times `airflow pools list`": (round(slowest / pools, 2), COMMAND_TIMES),
-        "DAG parse of 200 pipelines, seconds": (found["parse_seconds"], PARSE_SECONDS),
+        "parse of the slowest DAG file, 200 pipelines, seconds": (
+            max(seconds for name, seconds in found["parse_seconds"].items() if name.endswith(".py")),
+            PARSE_SECONDS,
+        ),
         "page, seconds": (max(found["page_seconds"].values()), PAGE_SECONDS),
     }
     return {name: {"found": value, "limit": limit, "kept": value <= limit} for name, (value, limit) in values.items()}

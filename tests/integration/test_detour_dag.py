@@ -26,7 +26,7 @@ RUN = """
 import json, sys
 from airflow.utils.db import initdb
 initdb()
-from airflow_cdc.dags._factory import recovery_dag
+from airflow_cdc.dags._recovery import recovery_dag
 run = recovery_dag().test(run_conf={"pipeline": sys.argv[1]})
 print("\\nSTATES", json.dumps({ti.task_id: str(ti.state) for ti in run.get_task_instances()} | {"": str(run.state)}))
 """

@@ -15,9 +15,11 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk import DAG, CronDataIntervalTimetable
 
 from airflow_cdc.core.errors import ConfigError, SourceError
-from airflow_cdc.dags import _checks, _factory
-from airflow_cdc.operators import connector, diagnose, hold, offset, publish, repair, report, watermark
-from airflow_cdc.operators import open as opening
+from airflow_cdc.dags import _apply, _checks, _factory, _recovery, _watch
+from airflow_cdc.flows import checks, close, connector, decide, detour, offset, publish, watermark
+from airflow_cdc.flows import hold as holding
+from airflow_cdc.flows import open as opening
+from airflow_cdc.operators import hold, report
 from airflow_cdc.operators.base import CdcOperator
 from airflow_cdc.operators.repair import BackfillOperator, NightlyCheckOperator
 
@@ -94,14 +96,18 @@ def test_the_stub_shows_the_same_dags(airflow_db: Path, registry: Path, tmp_path
 
 
 def test_parsing_imports_nothing_heavy(registry: Path) -> None:
-    heavy = "('pyspark', 'kafka', 'great_expectations', 'pandas')"
-    script = f"import sys, airflow_cdc.dags._factory; print([m for m in {heavy} if m in sys.modules])"
+    """Neither clients of servers nor the steps that use them: only a task that runs needs those."""
+    heavy = (
+        "('pyspark', 'kafka', 'great_expectations', 'pandas', 'pymysql', 'airflow_cdc.flows', 'airflow_cdc.systems')"
+    )
+    kinds = ", ".join(f"airflow_cdc.dags._{kind}" for kind in ("apply", "checks", "recovery", "watch"))
+    script = f"import sys, {kinds}; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout.strip().splitlines()[-1] == "[]"
 
 
 def test_shape_of_the_recovery(registry: Path) -> None:
-    dag = _factory.recovery_dag()
+    dag = _recovery.recovery_dag()
     assert {task.task_id: set(task.downstream_task_ids) for task in dag.tasks} == EDGES
     assert {task.task_id for task in dag.tasks if task.is_teardown} == {"release_hold", "report"}
     # the approval's tries are its questions: only a plan that changed makes another one
@@ -110,7 +116,7 @@ def test_shape_of_the_recovery(registry: Path) -> None:
 
 
 def test_form_of_the_recovery(registry: Path) -> None:
-    form = {name: _factory.recovery_dag().params.get_param(name).serialize() for name in _factory.recovery_params([])}
+    form = {name: _recovery.recovery_dag().params.get_param(name).serialize() for name in _recovery.recovery_params([])}
     assert form["pipeline"]["schema"]["examples"] == ["shop"]
     assert {"auto", "full_snapshot"} <= set(form["strategy"]["schema"]["enum"])
     explained = [field.get("description") or field["schema"].get("description_md") for field in form.values()]
@@ -121,14 +127,14 @@ def test_form_of_the_recovery(registry: Path) -> None:
 
 def test_an_apply_dag_runs_one_at_a_time_by_schedule(registry: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__CDC__APPLY_SCHEDULE", "*/5 * * * *")
-    (dag,) = _factory.apply_dags().values()
+    (dag,) = _apply.apply_dags().values()
     assert (dag.dag_id, dag.max_active_runs, dag.catchup, dag.schedule) == ("cdc_apply__shop", 1, False, "*/5 * * * *")
     (task,) = dag.tasks
     assert (task.app, task.pipeline) == ("apply_changes", "shop")  # type: ignore[attr-defined]
 
 
 def test_watching_is_one_deferred_task_before_one_recovery(registry: Path, connections: dict[str, str]) -> None:
-    dag = _factory.watch_dags()["cdc_watch__shop"]
+    dag = _watch.watch_dags()["cdc_watch__shop"]
     assert (dag.dag_id, dag.max_active_runs, dag.catchup) == ("cdc_watch__shop", 1, False)
     assert {task.task_id: task.downstream_task_ids for task in dag.tasks} == {"watch": {"recover"}, "recover": set()}
     recover = dag.get_task("recover")
@@ -164,7 +170,7 @@ def test_a_backfill_has_an_interval_of_a_day(registry: Path) -> None:
 def test_execute_of_an_operator_stays_short() -> None:
     import inspect
 
-    dags = (_factory.recovery_dag(), _checks.repair_dag())
+    dags = (_recovery.recovery_dag(), _checks.repair_dag())
     for cls in {type(task) for dag in dags for task in dag.tasks} | {NightlyCheckOperator, BackfillOperator}:
         if cls.__module__.startswith("airflow_cdc") and "execute" in vars(cls):
             assert len(inspect.getsource(cls.execute).splitlines()) <= 25, cls
@@ -180,19 +186,19 @@ BESIDE = {"restart_connector", "detour_connector", "return_connector", "compare"
 in_process = pytest.mark.filterwarnings("default")
 
 FLOWS: dict[str, tuple[Any, str]] = {
-    "diagnose": (diagnose, "decide"),
+    "diagnose": (decide, "decide"),
     "open_recovery": (opening, "open_recovery"),
-    "restart_connector": (connector.connector, "restart"),
-    "stop_connector": (connector.connector, "stop"),
-    "detour_connector": (connector.detour, "detour"),
-    "return_connector": (connector.detour, "go_on"),
-    "verdict": (repair, "conclude"),
-    "hold_binlog": (hold, "hold"),
+    "restart_connector": (connector, "restart"),
+    "stop_connector": (connector, "stop"),
+    "detour_connector": (detour, "detour"),
+    "return_connector": (detour, "go_on"),
+    "verdict": (checks, "conclude"),
+    "hold_binlog": (holding, "hold"),
     "fence_and_watermark": (watermark, "fence_and_watermark"),
     "reset_offset": (offset, "reset_offset"),
-    "resume_connector": (connector.connector, "resume"),
+    "resume_connector": (connector, "resume"),
     "publish": (publish, "publish"),
-    "close": (report, "close"),
+    "close": (close, "close"),
 }
 
 
@@ -216,7 +222,7 @@ def flows(connections: dict[str, str], registry: Path, airflow_db: Path) -> Iter
 
 def ran(pipeline: str = "shop") -> tuple[str, dict[str, str]]:
     """Run cdc_recovery to its end → its state, and each task's."""
-    dag: DAG = _factory.recovery_dag()
+    dag: DAG = _recovery.recovery_dag()
     run = dag.test(run_conf={"pipeline": pipeline})
     return str(run.state), {ti.task_id: str(ti.state) for ti in run.get_task_instances()}
 

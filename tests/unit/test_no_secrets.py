@@ -11,23 +11,17 @@ import pytest
 
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.pipeline import sink_name
+from airflow_cdc.flows import hold as holding
 from airflow_cdc.hooks.endpoints import resolve_endpoints
-from airflow_cdc.operators import base, connector, hold, offset, publish, report, watermark
+from airflow_cdc.operators import base, hold
 from airflow_cdc.registry import load_registry
 from airflow_cdc.spark_apps.app import explained
 
 from .conftest import SECRETS
 from .operator_support import context
+from .test_operators import STEPS
 
-OPERATORS: list[tuple[Any, str, Any]] = [
-    (connector.connector, "stop", connector.StopConnectorOperator),
-    (connector.connector, "resume", connector.ResumeConnectorOperator),
-    (watermark, "fence_and_watermark", watermark.CaptureWatermarkOperator),
-    (offset, "reset_offset", offset.ResetOffsetOperator),
-    (publish, "publish", publish.PublishOperator),
-    (report, "close", report.CloseRecoveryOperator),
-    (hold, "hold", hold.HoldBinlogOperator),
-]
+OPERATORS = [*STEPS, (holding, "hold", hold.HoldBinlogOperator)]
 
 
 def shows_none(text: str) -> None:

@@ -18,6 +18,13 @@ from airflow_cdc.core.errors import (
     UsageError,
 )
 from airflow_cdc.core.report import Verdict
+from airflow_cdc.flows import close, decide
+from airflow_cdc.flows import connector as connecting
+from airflow_cdc.flows import hold as holding
+from airflow_cdc.flows import offset as offsets
+from airflow_cdc.flows import open as opening
+from airflow_cdc.flows import publish as publishing
+from airflow_cdc.flows import watermark as watermarks
 from airflow_cdc.flows.run import Run
 from airflow_cdc.operators import (
     approval,
@@ -36,12 +43,12 @@ from .conftest import SECRETS
 from .operator_support import DECISION, Ledger, Task, context, decided, shown, ti
 
 STEPS: list[tuple[Any, str, Any]] = [
-    (connector.connector, "stop", connector.StopConnectorOperator),
-    (connector.connector, "resume", connector.ResumeConnectorOperator),
-    (watermark, "fence_and_watermark", watermark.CaptureWatermarkOperator),
-    (offset, "reset_offset", offset.ResetOffsetOperator),
-    (publish, "publish", publish.PublishOperator),
-    (report, "close", report.CloseRecoveryOperator),
+    (connecting, "stop", connector.StopConnectorOperator),
+    (connecting, "resume", connector.ResumeConnectorOperator),
+    (watermarks, "fence_and_watermark", watermark.CaptureWatermarkOperator),
+    (offsets, "reset_offset", offset.ResetOffsetOperator),
+    (publishing, "publish", publish.PublishOperator),
+    (close, "close", report.CloseRecoveryOperator),
 ]
 
 
@@ -62,19 +69,19 @@ def test_calls_its_step_once_and_returns_plain_json(
 
 
 def test_an_error_of_a_step_is_passed_on(step: Any) -> None:
-    step(offset, "reset_offset", SourceError("W is gone", todo="Clear it."))
+    step(offsets, "reset_offset", SourceError("W is gone", todo="Clear it."))
     with pytest.raises(SourceError, match=r"W is gone\. Clear it\."):
         offset.ResetOffsetOperator(task_id="t", pipeline="shop").execute(context())
 
 
 def test_a_table_of_another_pipeline_is_one_clear_error(step: Any) -> None:
-    decide = step(diagnose, "decide", DECISION)
+    called = step(decide, "decide", DECISION)
     task = diagnose.CdcDiagnoseOperator(task_id="t", pipeline="shop")
     with pytest.raises(UsageError, match=r"pipeline shop has no table shop\.order\. Choose from: shop\.customers"):
         task.execute(context(tables=["shop.order"]))
-    assert decide.call_count == 0
+    assert called.call_count == 0
     task.execute(context(tables=["shop.orders"]))
-    assert decide.call_args.args[0].options == {"tables": ["shop.orders"]}
+    assert called.call_args.args[0].options == {"tables": ["shop.orders"]}
 
 
 def test_an_unknown_pipeline_is_one_clear_error(step: Any) -> None:
@@ -86,7 +93,7 @@ def test_an_unknown_pipeline_is_one_clear_error(step: Any) -> None:
 
 
 def test_a_healthy_pipeline_skips_the_rest(step: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    step(diagnose, "decide", decided("HEALTHY", strategy="none"))
+    step(decide, "decide", decided("HEALTHY", strategy="none"))
     skipped = create_autospec(diagnose.CdcDiagnoseOperator.skip)
     monkeypatch.setattr(diagnose.CdcDiagnoseOperator, "skip", skipped)
     facts = diagnose.CdcDiagnoseOperator(task_id="t", pipeline="shop").execute(context())
@@ -96,14 +103,14 @@ def test_a_healthy_pipeline_skips_the_rest(step: Any, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize(("asked", "passed"), [("auto", None), ("", None), ("full_snapshot", "full_snapshot")])
 def test_asks_for_the_strategy_that_was_chosen(asked: str, passed: str | None, step: Any) -> None:
-    decide = step(diagnose, "decide", DECISION)
+    called = step(decide, "decide", DECISION)
     assert diagnose.CdcDiagnoseOperator(task_id="t", pipeline="shop", strategy=asked).execute(context()) == DECISION
-    assert decide.call_args.args[1] == passed
+    assert called.call_args.args[1] == passed
 
 
 @pytest.mark.parametrize(("code", "kind"), [("UNKNOWN", UnknownStateError), ("GTID_PURGED", CdcError)])
 def test_a_refused_plan_fails_and_is_kept_for_the_report(code: str, kind: type[CdcError], step: Any) -> None:
-    step(diagnose, "decide", decided(code, strategy="none", refused=True, reason="source: refused"))
+    step(decide, "decide", decided(code, strategy="none", refused=True, reason="source: refused"))
     made = context()
     with pytest.raises(kind, match="nothing was changed: source: refused") as raised:
         diagnose.CdcDiagnoseOperator(task_id="t", pipeline="shop").execute(made)
@@ -148,22 +155,24 @@ def opened(decision: Any) -> Any:
 
 
 def test_opens_what_was_decided(step: Any) -> None:
-    flow, again = step(open, "open_recovery", {"epoch": 3}), step(open, "decide", DECISION)
+    flow, again = step(opening, "open_recovery", {"epoch": 3}), step(decide, "decide", DECISION)
     assert opened(DECISION) == {"epoch": 3}
     assert flow.call_args.args[1] == DECISION
     assert again.call_count == 0
 
 
 def test_a_plan_that_changed_since_the_approval_stops_the_run(step: Any) -> None:
-    flow = step(open, "open_recovery", {"epoch": 3})
+    flow = step(opening, "open_recovery", {"epoch": 3})
     decision = decided(needs_approval=True)
-    step(open, "decide", decided(needs_approval=True, data_loss="all rows"))
+    step(decide, "decide", decided(needs_approval=True, data_loss="all rows"))
     with pytest.raises(UsageError, match=r"plan changed.*all rows.*Clear the task diagnose"):
         opened(decision)
     assert flow.call_count == 0
-    step(open, "decide", decision)
+    step(decide, "decide", decision)
     assert opened(decision) == {"epoch": 3}
-    step(open, "decide", decided("RECOVERY_OPEN", strategy="none", refused=True))  # the task is cleared and runs again
+    step(
+        decide, "decide", decided("RECOVERY_OPEN", strategy="none", refused=True)
+    )  # the task is cleared and runs again
     assert opened(decision) == {"epoch": 3}
 
 
@@ -175,7 +184,7 @@ def test_nothing_is_opened_without_a_decision_or_for_a_restart(step: Any) -> Non
 
 
 def test_restarts_only_if_the_plan_says_so(step: Any) -> None:
-    flow = step(connector.connector, "restart", {"state": "RUNNING"})
+    flow = step(connecting, "restart", {"state": "RUNNING"})
     operator = connector.RestartConnectorOperator(task_id="t", pipeline="shop")
     with pytest.raises(AirflowSkipException):
         operator.execute(context({"diagnose": DECISION}))
@@ -187,7 +196,7 @@ def test_restarts_only_if_the_plan_says_so(step: Any) -> None:
 
 
 def test_the_teardown_ends_the_hold_of_its_own_try_only(step: Any, ledger: Ledger) -> None:
-    flow = step(hold, "hold", {"state": "released"})
+    flow = step(holding, "hold", {"state": "released"})
     hold.HoldBinlogOperator(task_id="h", pipeline="shop").execute(context())
     should_stop = flow.call_args.args[1]
     release = hold.ReleaseHold(task_id="r", pipeline="shop")
@@ -201,7 +210,7 @@ def test_the_teardown_ends_the_hold_of_its_own_try_only(step: Any, ledger: Ledge
 
 
 def test_a_ledger_that_cannot_be_read_does_not_end_the_hold(step: Any, ledger: Ledger) -> None:
-    flow = step(hold, "hold", {})
+    flow = step(holding, "hold", {})
     hold.HoldBinlogOperator(task_id="h", pipeline="shop").execute(context())
     ledger.broken = True
     assert flow.call_args.args[1]() is False
@@ -234,7 +243,7 @@ def test_address_of_a_page(location: str, url: str, address: str, monkeypatch: p
 
 
 def test_the_report_is_linked_from_the_task_that_wrote_it(step: Any, ledger: Ledger, tmp_path: Path) -> None:
-    step(report, "report", {"page": f"{tmp_path}/reports/shop/1/report.html", "verdict": "MATCH"})
+    step(close, "report", {"page": f"{tmp_path}/reports/shop/1/report.html", "verdict": "MATCH"})
     operator = report.ReportOperator(task_id="t", pipeline="shop")
     assert shown(operator) == {"Recovery report": ""}
     operator.execute(context({"diagnose": DECISION}))

@@ -12,6 +12,7 @@ import pytest
 from airflow.sdk import Context
 
 from airflow_cdc.core.errors import SourceError
+from airflow_cdc.flows import decide as deciding
 from airflow_cdc.flows.run import Run
 from airflow_cdc.operators import approval, base
 
@@ -30,7 +31,7 @@ def asking(step: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
             ledger.kept["decision"] = found
             return found
 
-        monkeypatch.setattr(approval, "decide", decided_now)
+        monkeypatch.setattr(deciding, "decide", decided_now)
         monkeypatch.setattr(
             approval.ApproveRecoveryOperator, "_run", lambda self, made: fake_run(ledger, Path("/nowhere"))
         )

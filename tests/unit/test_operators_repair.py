@@ -11,6 +11,7 @@ from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_cdc.core.errors import UsageError, VerificationError
+from airflow_cdc.flows import checks
 from airflow_cdc.operators import repair
 
 from .conftest import REGISTRY
@@ -74,7 +75,7 @@ def test_a_comparison_only_looks(submitted: Submitted) -> None:
 
 
 def test_the_verdict_of_a_dry_run_is_for_who_asked(step: Any) -> None:
-    said = step(repair, "conclude", VerificationError("MISMATCH: shop.orders"))
+    said = step(checks, "conclude", VerificationError("MISMATCH: shop.orders"))
     task = repair.ConcludeOperator(task_id="t", pipeline="shop")
     with pytest.raises(AirflowSkipException):
         task.execute(context(dry_run=True))

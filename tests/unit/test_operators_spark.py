@@ -105,14 +105,14 @@ def test_an_error_of_the_driver_keeps_what_it_knows(submitted: Submitted) -> Non
     ],
 )
 def test_no_driver_is_started_for_nothing(waiting: dict[str, Any], said: str, submitted: Submitted, step: Any) -> None:
-    step(spark, "pending", waiting)
+    step(pending, "pending", waiting)
     with pytest.raises(AirflowSkipException, match=said):
         spark.ApplyChangesOperator(task_id="t", pipeline="shop").execute(context())
     assert submitted.command == []
 
 
 def test_changes_dead_letters_and_a_replay_start_one(submitted: Submitted, step: Any) -> None:
-    asked = step(spark, "pending", {"recovery": None, "tables": [], "dead_letters": 2})
+    asked = step(pending, "pending", {"recovery": None, "tables": [], "dead_letters": 2})
     task = spark.ApplyChangesOperator(task_id="t", pipeline="shop")
     assert task.execute(context()) == {"rows": 3}
     assert submitted.command[-3] == "apply_changes"

@@ -11,9 +11,8 @@ import pytest
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 
 from airflow_cdc.core.diagnosis import Diagnosis
-from airflow_cdc.dags import _factory
+from airflow_cdc.dags import _watch
 from airflow_cdc.flows import watch as flow
-from airflow_cdc.operators import watch as operator
 from airflow_cdc.triggers import watch as trigger
 
 from .builders import HEALTHY
@@ -42,14 +41,14 @@ def world(connections: dict[str, str], registry: Path, airflow_db: Path) -> Iter
     }
     with (
         patch.object(trigger, "look", made["look"]),
-        patch.object(operator, "tell", made["tell"]),
+        patch.object(flow, "tell", made["tell"]),
         patch.object(TriggerDagRunOperator, "execute", made["recover"]),
     ):
         yield made
 
 
 def ran() -> tuple[str, dict[str, str]]:
-    run = _factory.watch_dags()["cdc_watch__shop"].test()
+    run = _watch.watch_dags()["cdc_watch__shop"].test()
     return str(run.state), {ti.task_id: str(ti.state) for ti in run.get_task_instances()}
 
 

@@ -1,0 +1,118 @@
+"""`cdc_recovery`: detect, stop, snapshot, write the offset, restart, verify, publish, report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import DAG, Param, chain
+
+from airflow_cdc.core.strategy import AUTO, STRATEGIES
+from airflow_cdc.dags._factory import START, registered_names
+from airflow_cdc.names import RECOVERY_DAG_ID
+from airflow_cdc.operators.approval import ApproveRecoveryOperator
+from airflow_cdc.operators.connector import (
+    DetourConnectorOperator,
+    RestartConnectorOperator,
+    ResumeConnectorOperator,
+    ReturnConnectorOperator,
+    StopConnectorOperator,
+)
+from airflow_cdc.operators.diagnose import CdcDiagnoseOperator
+from airflow_cdc.operators.hold import HoldBinlogOperator, ReleaseHold
+from airflow_cdc.operators.offset import ResetOffsetOperator
+from airflow_cdc.operators.open import OpenRecoveryOperator
+from airflow_cdc.operators.publish import PublishOperator
+from airflow_cdc.operators.repair import COMPARE_TASK, CompareTablesOperator, ConcludeOperator
+from airflow_cdc.operators.report import CloseRecoveryOperator, ReportOperator
+from airflow_cdc.operators.spark import CdcSparkOperator
+from airflow_cdc.operators.watermark import CaptureWatermarkOperator
+
+RECOVERY_DOC = """
+### Recover a pipeline whose position was lost
+
+Observes the pipeline, names the problem, chooses the cheapest safe strategy, carries it out, proves every row, and only
+then lets readers see the result. A healthy pipeline is left alone. A run that fails leaves the connector stopped and the
+tables as they were: mend what the failed task says and clear that task with everything after it.
+"""
+
+
+def recovery_params(names: list[str]) -> dict[str, Param]:
+    """The form. Names are suggestions, not an enum: each change of an enum would make a new version of the DAG."""
+    return {
+        "pipeline": Param(
+            title="Pipeline",
+            type="string",
+            minLength=1,
+            examples=names,
+            description="A name from pipelines.yaml; the list offers those that were there when the DAG was parsed.",
+        ),
+        "strategy": Param(
+            AUTO, title="Strategy", type="string", enum=[AUTO, *STRATEGIES], description_md=_strategies_explained()
+        ),
+        "tables": Param(
+            [],
+            title="Tables",
+            type=["array", "null"],
+            items={"type": "string"},
+            description="Recover only these (schema.table, one per line); empty: all tables of the pipeline. The others "
+            "keep what they have, so name all that may have lost changes.",
+        ),
+        "approved": Param(
+            False,
+            title="Approved",
+            type="boolean",
+            description="Do not ask a person, even if the plan loses or removes rows. Off: the pipeline's policy says "
+            "when one is asked, and the plan is shown then.",
+        ),
+        "note": Param("", title="Note", type=["string", "null"], description="Why you start this; kept in the report."),
+    }
+
+
+def _strategies_explained() -> str:
+    rows = "\n".join(f"- **{row.code}**: {row.when} Loses: {row.data_loss}." for row in STRATEGIES.values())
+    return f"- **{AUTO}**: the cheapest that is safe.\n{rows}\n\nOne that does not fit the problem is refused with the reason."
+
+
+def recovery_dag() -> DAG:
+    """`cdc_recovery`: one DAG for all pipelines, triggered with a form."""
+    pipeline: dict[str, Any] = {"pipeline": "{{ params.pipeline }}"}
+    with DAG(
+        RECOVERY_DAG_ID,
+        schedule=None,
+        start_date=START,
+        catchup=False,
+        is_paused_upon_creation=False,
+        default_args={"retries": 0, **pipeline},
+        params=recovery_params(registered_names()),
+        tags=["cdc"],
+        doc_md=RECOVERY_DOC,
+    ) as dag:
+        diagnose = CdcDiagnoseOperator(task_id="diagnose", strategy="{{ params.strategy }}")
+        approve = ApproveRecoveryOperator(task_id="approve")
+        restart = RestartConnectorOperator(task_id="restart_connector")
+        opened = OpenRecoveryOperator(task_id="open_recovery")
+        stop = StopConnectorOperator(task_id="stop_connector")
+        hold = HoldBinlogOperator(task_id="hold_binlog")
+        watermark = CaptureWatermarkOperator(task_id="fence_and_watermark")
+        recover = CdcSparkOperator(task_id="recover", app="recover")
+        offset = ResetOffsetOperator(task_id="reset_offset")
+        resume = ResumeConnectorOperator(task_id="resume_connector")
+        release = ReleaseHold(task_id="release_hold").as_teardown(on_failure_fail_dagrun=False)
+        verify = CdcSparkOperator(task_id="verify", app="verify")
+        publish = PublishOperator(task_id="publish")
+        close = CloseRecoveryOperator(task_id="close")
+        detour = DetourConnectorOperator(task_id="detour_connector")
+        back = ReturnConnectorOperator(task_id="return_connector", trigger_rule="none_failed")
+        compare = CompareTablesOperator(task_id=COMPARE_TASK)
+        verdict = ConcludeOperator(task_id="verdict")
+        report = ReportOperator(task_id="report").as_teardown(on_failure_fail_dagrun=False)
+        chain(diagnose, approve, [restart, opened])
+        chain(opened, [stop, detour])
+        chain(opened, back)  # so that a run without a recovery skips it, too
+        chain(detour, back, compare, verdict, report)
+        chain(stop, [hold, watermark])
+        chain(watermark, recover, offset, resume, publish)
+        chain(recover, verify, publish, close, report)
+        chain(resume, release)
+        chain(restart, report)
+    return dag

@@ -1,0 +1,63 @@
+"""`cdc_watch__<pipeline>`: one outage, one recovery."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
+from airflow.sdk import DAG, chain
+
+from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.dags._factory import START, one_each, registered
+from airflow_cdc.names import RECOVERY_DAG_ID
+from airflow_cdc.operators.watch import WatchPipelineOperator, alias_of
+
+WATCH_TASK = "watch"
+RETRIES_OF_WATCH = 3
+
+
+def watch_dag_id(name: str) -> str:
+    """The id of the DAG that watches pipeline `name`."""
+    return f"cdc_watch__{name}"
+
+
+def watch_dag(pipeline: Pipeline) -> DAG:
+    """`cdc_watch__<name>`: one deferred task per pipeline; one outage makes one run of `cdc_recovery`, if the policy says so."""
+    outage = f"{{{{ ti.xcom_pull(task_ids='{WATCH_TASK}')['outage'] }}}}"
+    with DAG(
+        watch_dag_id(pipeline.name),
+        schedule="@continuous",
+        start_date=START,
+        catchup=False,
+        is_paused_upon_creation=True,  # watching, and recovering at night, is for the owner to switch on
+        max_active_runs=1,
+        default_args={"retries": 0},
+        tags=["cdc", pipeline.name],
+        doc_md=f"Watches pipeline **{pipeline.name}**, tells of each outage once, and recovers it where its policy allows.",
+    ) as dag:
+        watch = WatchPipelineOperator(
+            task_id=WATCH_TASK,
+            pipeline=pipeline.name,
+            outlets=[alias_of(pipeline.name)],
+            retries=RETRIES_OF_WATCH,
+            retry_delay=timedelta(minutes=1),
+        )
+        recover = TriggerDagRunOperator(
+            task_id="recover",
+            trigger_dag_id=RECOVERY_DAG_ID,
+            trigger_run_id=f"watch__{pipeline.name}__{outage}",
+            conf={"pipeline": pipeline.name, "note": f"found by {watch_dag_id(pipeline.name)}"},
+            skip_when_already_exists=True,
+        )
+        chain(watch, recover)
+    return dag
+
+
+def watch_dags() -> dict[str, DAG]:
+    """One DAG per pipeline, by id. A bad registry makes none: the apply DAGs' file says what is wrong with it, once."""
+    try:
+        declared = registered()
+    except ConfigError:
+        return {}
+    return one_each(declared.values(), watch_dag)
