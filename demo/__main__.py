@@ -6,6 +6,7 @@ import argparse
 import shutil
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -34,7 +35,9 @@ def main() -> int:
 
     try:
         _clean()
-        with cluster.start(FOLDER, keep=arguments.keep, airflow_settings=airflow_settings, meanwhile=begin) as stack:
+        # the story asks nobody and watches nothing, so only who keeps the servers needs the triggerer
+        settings = partial(airflow_settings, deferring=arguments.keep)
+        with cluster.start(FOLDER, keep=arguments.keep, airflow_settings=settings, meanwhile=begin) as stack:
             world, airflow = World(stack.folder, stack), _there(stack.airflow)
             show.line("Airflow is up", stack.seconds["ready"])
             good = tell(world, airflow.client(), show)

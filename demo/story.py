@@ -77,9 +77,7 @@ def _settings(world: World) -> dict[str, dict[str, str]]:
     return {
         # the shop's first copy is made by the recovery itself, so its connector need not snapshot
         "shop": connectors.config("shop", world.mysql, world.bootstrap, **{"snapshot.mode": "no_data"}),
-        "peer": connectors.config(
-            "peer", world.mysql, world.bootstrap, **{"snapshot.mode": "initial"}, **connectors.PLAIN
-        ),
+        "peer": connectors.config("peer", world.mysql, world.bootstrap, **{"snapshot.mode": "initial"}),
     }
 
 

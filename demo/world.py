@@ -17,7 +17,7 @@ import yaml
 
 from demo.dataset import SCHEMA, TABLES
 from stack import jvm
-from stack.airflow import AirflowSettings
+from stack.airflow import COMPONENTS, TRIGGERER, AirflowSettings
 from stack.cluster import Stack
 from stack.mysql import MySqlServer
 
@@ -30,7 +30,7 @@ SPARK = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.shuffle.partitions": "2",
     "spark.scheduler.mode": "FAIR",
 }
 
@@ -110,9 +110,13 @@ class World:
         return path
 
 
-def airflow_settings(stack: Stack) -> AirflowSettings:
-    """An Airflow with the repository's DAGs and the connections of the world around `stack`."""
-    return AirflowSettings(Path("dags"), World(stack.folder, stack).environment())
+def airflow_settings(stack: Stack, *, deferring: bool = True) -> AirflowSettings:
+    """An Airflow with the repository's DAGs and the connections of the world around `stack`.
+
+    Without `deferring` nothing may wait in the triggerer: it is not started.
+    """
+    components = tuple(name for name in COMPONENTS if deferring or name != TRIGGERER)
+    return AirflowSettings(Path("dags"), World(stack.folder, stack).environment(), components=components)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import configparser
+import hashlib
 import io
 import json
 import os
@@ -12,6 +13,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +29,23 @@ START_TIMEOUT_S = 300.0
 MIGRATE_TIMEOUT_S = 300.0
 PLUGINS = Path(__file__).with_name("airflow_plugins")
 _MIGRATED = "database.ready"
+# python, mark, kept, made: what `airflow db migrate` makes of nothing is the same each time, and takes it ten seconds
+_MIGRATE = """if [ -f "$2" ]; then cp "$2" "$3"
+else "$0" -m airflow db migrate && mkdir -p "$(dirname "$2")" && cp "$3" "$2.$$" && mv "$2.$$" "$2"
+fi && touch "$1"
+"""
 # a scheduler that is asked to end waits for its idle workers for ever; nothing in it needs a longer farewell
 GRACE_S = 4.0
-_HEALTHY = ("metadatabase", "scheduler", "triggerer", "dag_processor")
+_ALWAYS = ("metadatabase",)
+_DATABASE = "airflow.db"
 
+TRIGGERER = "triggerer"
 # `--skip-serve-logs`: otherwise both listen on fixed ports of all interfaces
 COMPONENTS: dict[str, tuple[str, ...]] = {
     "api-server": ("api-server",),
     "scheduler": ("scheduler", "--skip-serve-logs"),
     "dag-processor": ("dag-processor",),
-    "triggerer": ("triggerer", "--skip-serve-logs"),
+    TRIGGERER: ("triggerer", "--skip-serve-logs"),
 }
 
 
@@ -44,7 +53,7 @@ COMPONENTS: dict[str, tuple[str, ...]] = {
 class AirflowSettings:
     """`env` is added to every process: connections as AIRFLOW_CONN_<ID>, the provider's own settings.
 
-    `users` are those beside the admin, with their roles.
+    `users` are those beside the admin, with their roles; `components` are what is started of COMPONENTS.
     """
 
     dags_folder: Path
@@ -53,6 +62,7 @@ class AirflowSettings:
     paused_at_creation: bool = False
     users: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    components: tuple[str, ...] = tuple(COMPONENTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +92,18 @@ class AirflowServer:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> AirflowServer:
-        settings = {**value["settings"], "dags_folder": Path(value["settings"]["dags_folder"])}
+        kept = value["settings"]
+        settings = {
+            **kept,
+            "dags_folder": Path(kept["dags_folder"]),
+            "components": tuple(kept.get("components", COMPONENTS)),
+        }
         children = {name: Child.from_json(child) for name, child in value["children"].items()}
         return cls(**{**value, "settings": AirflowSettings(**settings), "children": children})
 
 
 def start_airflow(base: Path, logs: Path, settings: AirflowSettings, *, keep: bool = False) -> AirflowServer:
-    """Make AIRFLOW_HOME under `base/airflow`, create its database, start all four components and wait for them."""
+    """Make AIRFLOW_HOME under `base/airflow`, create its database, start the components and wait for them."""
     server, migration = prepare(base, logs, settings)
     try:
         server = launch(server, migration, logs, keep=keep)
@@ -107,7 +122,8 @@ def prepare(base: Path, logs: Path, settings: AirflowSettings) -> tuple[AirflowS
     port, passwords = free_port(), {name: secrets.token_hex(12) for name in (USER, *settings.users)}
     _private(_passwords(home), json.dumps(passwords))
     _private(home / "airflow.cfg", _config(home, port, settings))
-    migrate = ["/bin/sh", "-c", '"$0" -m airflow db migrate && touch "$1"', sys.executable, str(home / _MIGRATED)]
+    files = (home / _MIGRATED, _kept_database(settings), home / _DATABASE)
+    migrate = ["/bin/sh", "-c", _MIGRATE, sys.executable, *map(str, files)]
     log = logs / "airflow-migrate.log"
     child = spawn("airflow-migrate", migrate, log=log, env=environment(home, settings), cwd=home)
     return AirflowServer(f"http://{HOST}:{port}", str(home), USER, passwords[USER], settings), child
@@ -118,7 +134,15 @@ def launch(server: AirflowServer, migration: Child, logs: Path, *, keep: bool = 
     wait_gone(migration, MIGRATE_TIMEOUT_S)
     if not (Path(server.home) / _MIGRATED).exists():
         raise StackError(f"airflow db migrate failed; {migration.log}:\n{log_tail(Path(migration.log))}")
-    return replace(server, children={name: _launch(server, name, logs, keep=keep) for name in COMPONENTS})
+    return replace(
+        server, children={name: _launch(server, name, logs, keep=keep) for name in server.settings.components}
+    )
+
+
+def _kept_database(settings: AirflowSettings) -> Path:
+    """Where the empty database of this Airflow under these options is kept. It holds no secret and no connection."""
+    told = f"{version('apache-airflow')} {json.dumps(_plain(settings.options), sort_keys=True)}"
+    return Path(sys.prefix) / "share" / "airflow-database" / f"{hashlib.sha256(told.encode()).hexdigest()[:16]}.db"
 
 
 def restart_component(server: AirflowServer, name: str, logs: Path, *, keep: bool = False) -> AirflowServer:
@@ -146,7 +170,8 @@ def unhealthy(server: AirflowServer) -> tuple[str, ...] | None:
         health = server.client().health()
     except RestError:
         return None
-    return tuple(name for name in _HEALTHY if health.get(name, {}).get("status") != "healthy")
+    asked = (*_ALWAYS, *(name.replace("-", "_") for name in server.settings.components if name != "api-server"))
+    return tuple(name for name in asked if health.get(name, {}).get("status") != "healthy")
 
 
 def said(server: AirflowServer, component: str) -> str | None:
@@ -208,7 +233,10 @@ def _config(home: Path, port: int, settings: AirflowSettings) -> str:
             "execution_api_server_url": f"http://{HOST}:{port}/execution/",
         },
         # several processes write: a writer waits for another instead of failing
-        "database": {"sql_alchemy_conn": f"sqlite:///{home / 'airflow.db'}?timeout=20"},
+        "database": {
+            "sql_alchemy_conn": f"sqlite:///{home / _DATABASE}?timeout=20",
+            "load_default_connections": "False",  # encrypted with this home's key, in a database that is kept for others
+        },
         "api": {
             "host": HOST,
             "port": str(port),
@@ -223,10 +251,13 @@ def _config(home: Path, port: int, settings: AirflowSettings) -> str:
         "logging": {"base_log_folder": str(home / "logs")},
     }
     parser = configparser.ConfigParser(interpolation=None)
-    for source in (sections, settings.options):
-        for name, values in source.items():
-            parser.read_dict({name: dict(values)})
+    for source in (sections, _plain(settings.options)):
+        parser.read_dict(source)
     return _written(parser)
+
+
+def _plain(options: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
+    return {section: dict(values) for section, values in options.items()}
 
 
 def _passwords(home: Path) -> Path:

@@ -8,8 +8,25 @@ from importlib import import_module
 from airflow.listeners import hookimpl
 from airflow.plugins_manager import AirflowPlugin
 
+STEPS = (
+    "checks",
+    "close",
+    "connector",
+    "decide",
+    "detour",
+    "hold",
+    "offset",
+    "open",
+    "pending",
+    "publish",
+    "remember",
+    "watermark",
+)
 NEEDED = (
-    "airflow_cdc.dags._factory",
+    "airflow_cdc.dags._apply",
+    "airflow_cdc.dags._recovery",
+    *(f"airflow_cdc.flows.{step}" for step in STEPS),
+    "airflow_cdc.hooks.endpoints",
     "airflow_cdc.systems.control",
     "kafka",
     "pyiceberg.catalog.sql",
