@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +17,9 @@ from demo.dataset import SCHEMA, TABLES
 from stack import jvm
 from stack.airflow import COMPONENTS, TRIGGERER, AirflowSettings
 from stack.cluster import Stack
+from stack.errors import StackError, log_tail
 from stack.mysql import MySqlServer
+from stack.process import end, spawn
 
 PIPELINE = "shop"
 NAMESPACE = "shop"
@@ -121,26 +121,23 @@ def airflow_settings(stack: Stack, *, deferring: bool = True) -> AirflowSettings
 
 @contextmanager
 def writer(world: World, module: str = "demo.writer", *arguments: str) -> Iterator[Path]:
-    """A writer as a process of its own, ended with this block; yields the file it counts in.
+    """A writer as a process of its own, ended with this block, or with this process; yields the file it counts in.
 
-    `module` is run with a settings file, the file to count in, and `arguments`.
+    Raises StackError if it ended before. `module` is run with a settings file, the file to count in, and `arguments`.
     """
     settings, counts = world.folder / "writer.json", world.folder / "writer.jsonl"
     with os.fdopen(os.open(settings, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
         json.dump(world.admin, out)
-    log = (world.folder / "writer.log").open("w")
+    log = world.folder / "writer.log"
     argv = [sys.executable, "-m", module, str(settings), str(counts), *arguments]
-    process = subprocess.Popen(argv, stdout=log, stderr=subprocess.STDOUT)
+    process = spawn("writer", argv, log=log)
     try:
         yield counts
+        if not process.alive:
+            raise StackError(f"the writer failed:\n{log_tail(log)}")
     finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-        code = process.wait(timeout=60)
-        log.close()
+        end(process)
         settings.unlink()
-    if code != 0:
-        raise RuntimeError(f"the writer failed with {code}: {(world.folder / 'writer.log').read_text()[-2000:]}")
 
 
 def changes_between(counts: Path, start: float, stop: float) -> int:
