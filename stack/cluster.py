@@ -165,8 +165,13 @@ class Stack:
 
     def down(self) -> None:
         """End every server this stack started, clients first."""
-        for layer in self._layers():
+        *clients, databases = self._layers()
+        for layer in clients:
             end(*layer)
+        for server in self.mysql.values():
+            if server.child.alive:
+                mysql.hang_up(server)
+        end(*databases)
 
     def save(self) -> None:
         """Write stack.json (0600: it holds the passwords of these servers)."""

@@ -18,7 +18,7 @@ from pyiceberg.expressions import And, BooleanExpression, EqualTo
 from airflow_cdc.systems.lake import Lake
 from demo.world import CATALOG, NAMESPACE, PIPELINE
 from stack.process import wait_until
-from tests.e2e.conftest import FAR, RUN_SECONDS, Shop
+from tests.e2e.conftest import FAR, RUN_SECONDS, Shop, parked
 
 NIGHT = "cdc_nightly_consistency__{}"
 BACKFILL = f"cdc_backfill__{PIPELINE}"
@@ -96,6 +96,7 @@ def test_a_night_names_asks_and_mends(shop: Shop) -> None:
     assert "different: 5|0" in body
     assert heads(shop) == before
     assert report(shop, PIPELINE, run_id)["verdict"] == "MISMATCH"
+    parked(shop)
     shop.client.call("PATCH", path, {"chosen_options": ["Approve"], "params_input": {}})
     state = shop.finish(run_id, dag)
     assert state == "success", f"{shop.client.states(dag, run_id)}\n{shop.said(run_id, 'repair', dag)}"
