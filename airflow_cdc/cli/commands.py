@@ -31,15 +31,11 @@ from airflow_cdc.registry import get_pipeline, load_registry
 
 PACKAGE = Path(airflow_cdc.__file__).parent
 TEMPLATE = "templates/pipelines.yaml"
-STUB_NAME = "cdc_dags.py"
-STUB = '''"""Shows Airflow every DAG of airflow-provider-cdc."""
-from airflow_cdc.dags.cdc_apply import *
-from airflow_cdc.dags.cdc_backfill import *
-from airflow_cdc.dags.cdc_nightly import *
-from airflow_cdc.dags.cdc_recovery import *
-from airflow_cdc.dags.cdc_repair import *
-from airflow_cdc.dags.cdc_watch import *
-'''
+# a file for each kind: Airflow parses each in a process of its own, and with hundreds of pipelines one would take seconds
+STUBS = {
+    f"cdc_{kind}.py": f'"""Shows Airflow DAGs of airflow-provider-cdc."""\nfrom airflow_cdc.dags.cdc_{kind} import *\n'
+    for kind in ("apply", "backfill", "nightly", "recovery", "repair", "watch")
+}
 
 
 @command
@@ -199,13 +195,13 @@ def _report_rows(report: RecoveryReport) -> list[dict[str, Any]]:
 def init(args: Namespace) -> int:
     """Write a commented registry where there is none, or add `--pipeline` with its connections and check it.
 
-    Says how Airflow finds the DAGs, or writes a stub of them. Exit status with `--pipeline`: as `doctor`.
+    Says how Airflow finds the DAGs, or writes stubs of them. Exit status with `--pipeline`: as `doctor`.
     """
     if args.pipeline:
         return _init_pipeline(args)
     facts: dict[str, Any] = {"registry": _first_registry(settings.registry_path(args.registry))}
     if args.stub:
-        facts["stub"] = _stub(Path(args.stub).expanduser() / STUB_NAME)
+        facts["stubs"] = _stubs(Path(args.stub).expanduser())
     else:
         facts["add to [dag_processor] dag_bundle_config_list"] = _bundle()
     emit(args, facts, pairs(facts))
@@ -236,11 +232,12 @@ def _first_registry(path: Path) -> str:
     return f"{path} (written: adapt it)"
 
 
-def _stub(path: Path) -> str:
-    if not path.parent.is_dir():
-        raise UsageError("the folder does not exist", where=str(path.parent), todo="Name your DAGs folder.")
-    path.write_text(STUB)
-    return f"{path} (written)"
+def _stubs(folder: Path) -> str:
+    if not folder.is_dir():
+        raise UsageError("the folder does not exist", where=str(folder), todo="Name your DAGs folder.")
+    for name, text in STUBS.items():
+        (folder / name).write_text(text)
+    return f"{', '.join(STUBS)} in {folder} (written)"
 
 
 def _bundle() -> dict[str, Any]:

@@ -57,7 +57,7 @@ ARG_ANSWERS = tuple(
         ("--spark", "Spark master, if the connection spark_default is new (default: local[*])"),
     )
 )
-ARG_STUB = _arg(("--stub",), default=None, help="Write a small DAG file into this folder instead")
+ARG_STUB = _arg(("--stub",), default=None, help="Write small DAG files into this folder instead")
 
 STATUS = "Exit status: 0 healthy or done, 1 problem or failed run, 2 usage or configuration, 3 unknown."
 PLAIN = (ARG_OUTPUT, ARG_REGISTRY, ARG_VERBOSE)

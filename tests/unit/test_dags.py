@@ -84,12 +84,13 @@ def test_a_bad_registry_is_one_import_error_that_names_it(airflow_db: Path, regi
         _factory.registered()
 
 
-def test_the_stub_shows_the_same_dags(airflow_db: Path, registry: Path, tmp_path: Path) -> None:
-    from airflow_cdc.cli.commands import STUB, STUB_NAME
+def test_the_stubs_show_the_same_dags(airflow_db: Path, registry: Path, tmp_path: Path) -> None:
+    from airflow_cdc.cli.commands import STUBS
 
     folder = tmp_path / "dags"
     folder.mkdir()
-    (folder / STUB_NAME).write_text(STUB)
+    for name, text in STUBS.items():
+        (folder / name).write_text(text)
     bag = loaded(folder)
     assert bag.import_errors == {}
     assert set(bag.dags) == DAGS
