@@ -7,13 +7,10 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import total_ordering
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow_cdc.core.errors import MALFORMED, PositionError
 from airflow_cdc.core.gtid import GtidSet
-
-if TYPE_CHECKING:
-    from airflow_cdc.core.offset import MySqlOffset
 
 
 @total_ordering
@@ -107,14 +104,6 @@ class Watermark:
         """sha256 of everything in W: the key under which ledgers keep what was read (INV 3)."""
         text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
-
-    def covers(self, offset: MySqlOffset) -> bool | None:
-        """True when all that `offset` has read is at or before W, False when not, None: cannot tell."""
-        if self.gtids is not None and offset.gtids:
-            return offset.gtids.issubset(self.gtids)
-        if self.gtids or not offset.may_be_on(self.server_id):
-            return None  # on a GTID server only the set is W
-        return offset.position <= self.position if offset.position.comparable(self.position) else None
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON; `gtids` is text without newlines, or null."""

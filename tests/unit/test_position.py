@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from airflow_cdc.core.errors import PositionError
 from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.offset import MySqlOffset
 from airflow_cdc.core.position import BinlogPosition, Watermark, file_after
 from tests.unit.builders import OTHER, UUID, WATERMARK
 
@@ -100,25 +99,6 @@ def test_malformed_watermark_is_refused(change: dict[str, object]) -> None:
 def test_a_watermark_without_a_field_is_refused() -> None:
     with pytest.raises(PositionError, match="server_uuid"):
         Watermark.from_json({})
-
-
-NO_GTID = replace(WATERMARK, gtids=None)
-
-
-@pytest.mark.parametrize(
-    ("watermark", "offset", "covered"),
-    [
-        (WATERMARK, MySqlOffset("mysql-bin.000001", 4, GtidSet.parse(f"{UUID}:1-80")), True),
-        (WATERMARK, MySqlOffset("mysql-bin.000001", 4, GtidSet.parse(f"{UUID}:1-81")), False),
-        (WATERMARK, MySqlOffset("mysql-bin.000001", 4), None),  # file and position are not W there
-        (NO_GTID, MySqlOffset("mysql-bin.000009", 500), True),
-        (NO_GTID, MySqlOffset("mysql-bin.000009", 501), False),
-        (NO_GTID, MySqlOffset("mysql-bin.000009", 400, server_id=2), None),
-        (NO_GTID, MySqlOffset("binlog.000009", 400), None),
-    ],
-)
-def test_covers(watermark: Watermark, offset: MySqlOffset, covered: bool | None) -> None:
-    assert watermark.covers(offset) is covered
 
 
 def test_the_file_after_another_is_the_next_of_its_series() -> None:
