@@ -229,10 +229,6 @@ class ConnectorSettings:
                 topic, mark = route.renamed(topic), route.mark(topic) or mark
         return mark
 
-    def routed(self, table: str) -> bool:
-        """Whether the table's topic may hold changes of other tables too."""
-        return self.topic_of(table) != self._physical(table)
-
     def topics_about(self, tables: Iterable[str]) -> list[str]:
         """All topics that say what became of these tables: their own, and the one that tells of every DDL."""
         return [*dict.fromkeys(map(self.topic_of, tables)), self.ddl_topic]

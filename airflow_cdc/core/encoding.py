@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
     from airflow_cdc.core.table import ColumnDef, TableDef
 
-# Part of every stored digest: two digests compare only if they were made by the same encoding.
-ENCODING_VERSION = 1
-
 _NULL = "'N'"
 _LONG_DIGITS = 18  # a number of so many digits fits a bigint
 

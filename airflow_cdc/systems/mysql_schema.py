@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -54,12 +53,6 @@ def read_table_defs(conn: Connection[Any], tables: Iterable[str]) -> dict[str, T
         raise SourceError(
             f"the table definitions cannot be read: {text}", where=names, todo="Grant SELECT on the tables."
         ) from error
-
-
-def tables_fingerprint(defs: Mapping[str, TableDef]) -> str:
-    """SHA-256 (hex) over the definitions of several tables, whatever their order."""
-    text = "\n".join(f"{name}={table.fingerprint}" for name, table in sorted(defs.items()))
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def parse_labels(column_type: str) -> tuple[str, ...]:

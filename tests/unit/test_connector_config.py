@@ -42,7 +42,6 @@ def with_config(config: dict[str, str]) -> ConnectorSettings:
 def test_an_ordinary_connector() -> None:
     made = read()
     assert made.topic_of("shop.orders") == "shop1.shop.orders"
-    assert not made.routed("shop.orders")
     assert made.key_mark("shop.orders") is None
     assert made.heartbeat_ms == 0
     assert made.heartbeat_topic == "__debezium-heartbeat.shop1"

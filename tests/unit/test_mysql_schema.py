@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_cdc.core.errors import SourceError
-from airflow_cdc.systems.mysql_schema import parse_labels, read_table_defs, tables_fingerprint
-from tests.unit.tables import column, table
+from airflow_cdc.systems.mysql_schema import parse_labels, read_table_defs
 
 
 @pytest.mark.parametrize(
@@ -19,12 +18,6 @@ from tests.unit.tables import column, table
 )
 def test_labels_are_read_from_the_type(column_type: str, labels: tuple[str, ...]) -> None:
     assert parse_labels(column_type) == labels
-
-
-def test_the_fingerprint_of_tables_does_not_depend_on_their_order() -> None:
-    one, two = table(column("a", "int")), table(column("b", "int"))
-    assert tables_fingerprint({"s.a": one, "s.b": two}) == tables_fingerprint({"s.b": two, "s.a": one})
-    assert tables_fingerprint({"s.a": one, "s.b": two}) != tables_fingerprint({"s.a": two, "s.b": one})
 
 
 def test_no_tables_are_no_question() -> None:
