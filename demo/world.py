@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from demo.dataset import SCHEMA, TABLES
-from stack import jvm
+from stack import connections, jvm
 from stack.airflow import COMPONENTS, TRIGGERER, AirflowSettings
 from stack.cluster import Stack
 from stack.errors import StackError, log_tail
@@ -65,23 +65,14 @@ class World:
 
     def connections(self) -> dict[str, str]:
         """The Airflow connections of the pipeline, as the environment variables that define them."""
-        server = self.mysql
-        url = self.stack.connect.url if self.stack.connect else ""
-        host, _, port = url.removeprefix("http://").partition(":")
-        made: dict[str, dict[str, Any]] = {
-            "shop_mysql": {
-                "conn_type": "cdc_mysql",
-                "host": server.host,
-                "port": server.port,
-                "login": server.cdc.user,
-                "password": server.cdc.password,
-            },
-            "shop_connect": {"conn_type": "kafka_connect", "host": host, "port": int(port or 0), "schema": "http"},
-            "shop_kafka": {"conn_type": "cdc_kafka", "extra": {"bootstrap.servers": self.bootstrap}},
-            CATALOG: {"conn_type": "iceberg_catalog", "extra": self.lake},
-            "spark_default": {"conn_type": "spark", "host": "local[2]"},
+        made = {
+            "shop_mysql": connections.to_mysql(self.mysql),
+            "shop_connect": connections.to_connect(self.stack.connect.url if self.stack.connect else ""),
+            "shop_kafka": connections.to_kafka(self.bootstrap),
+            CATALOG: connections.to_lake(self.lake),
+            "spark_default": connections.to_spark("local[2]"),
         }
-        return {f"AIRFLOW_CONN_{name.upper()}": json.dumps(value) for name, value in made.items()}
+        return connections.variables(made)
 
     def environment(self) -> dict[str, str]:
         """What Airflow's processes are started with."""

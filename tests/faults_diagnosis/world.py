@@ -21,6 +21,7 @@ from airflow_cdc.systems.kafka import KafkaEndpoint
 from airflow_cdc.systems.kafka_connect import ConnectEndpoint
 from airflow_cdc.systems.lake import Lake
 from airflow_cdc.systems.mysql import MySqlEndpoint
+from stack import connections
 from stack.connect import ConnectWorker
 from stack.mysql import MySqlServer, MySqlSettings
 from tests.faults_diagnosis import blackhole
@@ -83,18 +84,15 @@ class World:
 
     def environment(self) -> dict[str, str]:
         """What the diagnosing process is started with: connections and the registry's path."""
-        host, _, port = self.connect.url.removeprefix("http://").partition(":")
-        made: dict[str, dict[str, Any]] = {
-            "connect": {"conn_type": "kafka_connect", "host": host, "port": int(port), "schema": "http"},
-            "kafka": {"conn_type": "cdc_kafka", "extra": {"bootstrap.servers": self.bootstrap}},
-            CATALOG: {"conn_type": "iceberg_catalog", "extra": self.lake_properties},
+        made = {
+            "connect": connections.to_connect(self.connect.url),
+            "kafka": connections.to_kafka(self.bootstrap),
+            CATALOG: connections.to_lake(self.lake_properties),
+            **{f"mysql_{name}": connections.to_mysql(server) for name, server in self.servers.mysql.items()},
         }
-        for name, server in self.servers.mysql.items():
-            login = {"login": server.cdc.user, "password": server.cdc.password}
-            made[f"mysql_{name}"] = {"conn_type": "cdc_mysql", "host": server.host, "port": server.port, **login}
         return {
             **os.environ,
-            **{f"AIRFLOW_CONN_{name.upper()}": json.dumps(value) for name, value in made.items()},
+            **connections.variables(made),
             "AIRFLOW_HOME": str(self.folder / "airflow"),
             "AIRFLOW__CDC__REGISTRY": str(self.registry),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from stack import fetch
+from stack import connections, fetch
 from tests.integration.conftest import spark_conf
 from tests.integration.replicated import REPLICA, Pair
 from tests.integration.test_detour import gap, pair, pair_servers
@@ -52,19 +52,17 @@ def environment(pair: Pair, folder: Path) -> dict[str, str]:
         "sink": {"kind": "iceberg", "catalog": "lake", "namespace": pair.name},
     }
     registry.write_text(yaml.safe_dump({"pipelines": {pair.name: made}}))
-    host, _, port = pair.worker.url.removeprefix("http://").partition(":")
-    connections: dict[str, dict[str, Any]] = {
-        "shop_connect": {"conn_type": "kafka_connect", "host": host, "port": int(port), "schema": "http"},
-        "shop_kafka": {"conn_type": "cdc_kafka", "extra": {"bootstrap.servers": pair.kafka}},
-        "lake": {"conn_type": "iceberg_catalog", "extra": dict(pair.lake)},
-        "spark_default": {"conn_type": "spark", "host": "local[1]"},
+    known = {
+        "shop_mysql": connections.to_mysql(pair.source),
+        REPLICA: connections.to_mysql(pair.replica),
+        "shop_connect": connections.to_connect(pair.worker.url),
+        "shop_kafka": connections.to_kafka(pair.kafka),
+        "lake": connections.to_lake(pair.lake),
+        "spark_default": connections.to_spark("local[1]"),
     }
-    for conn_id, server in (("shop_mysql", pair.source), (REPLICA, pair.replica)):
-        login = {"login": server.cdc.user, "password": server.cdc.password}
-        connections[conn_id] = {"conn_type": "cdc_mysql", "host": server.host, "port": server.port, **login}
     return {
         **{name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")},
-        **{f"AIRFLOW_CONN_{name.upper()}": json.dumps(value) for name, value in connections.items()},
+        **connections.variables(known),
         "AIRFLOW_HOME": str(folder / "airflow"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__DAGS_FOLDER": str(Path(__file__).parents[2] / "dags"),

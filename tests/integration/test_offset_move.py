@@ -24,6 +24,7 @@ from airflow_cdc.systems.kafka import KafkaEndpoint, KafkaTransport
 from airflow_cdc.systems.kafka_connect import ConnectEndpoint, KafkaConnect
 from airflow_cdc.systems.lake import Lake
 from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
+from stack import connections
 from stack.airflow import AirflowServer, AirflowSettings
 from stack.connect import DEBEZIUM_CLASS, ConnectWorker
 from stack.mysql import MySqlServer
@@ -125,9 +126,8 @@ def airflow(run: Run, lake_properties: dict[str, str], tmp_path: Path) -> Iterat
     (tmp_path / "dags").mkdir()
     registry = tmp_path / "pipelines.yaml"
     registry.write_text(yaml.safe_dump({"pipelines": {run.pipeline.name: declared(run)}}))
-    made = {**addresses(run), "lake": {"conn_type": "iceberg_catalog", "extra": lake_properties}}
-    connections = {f"AIRFLOW_CONN_{name.upper()}": json.dumps(value) for name, value in made.items()}
-    env = {**connections, "AIRFLOW__CDC__REGISTRY": str(registry), "AIRFLOW__CDC__CLI_USERS": "token"}
+    made = {**addresses(run), "lake": connections.to_lake(lake_properties)}
+    env = {**connections.variables(made), "AIRFLOW__CDC__REGISTRY": str(registry), "AIRFLOW__CDC__CLI_USERS": "token"}
     settings = AirflowSettings(tmp_path / "dags", env, users={"olga": "op", "vera": "viewer"})
     with stack.start(tmp_path / "s", (), airflow_settings=lambda _: settings) as own:
         assert own.airflow is not None
@@ -139,15 +139,13 @@ def declared(run: Run) -> dict[str, Any]:
     return {key: value for key, value in run.pipeline.to_json().items() if key != "name"}
 
 
-def addresses(run: Run) -> dict[str, dict[str, Any]]:
+def addresses(run: Run) -> dict[str, connections.Connection]:
     """The connections to its servers, by id."""
-    source, connector = run.clients.source.endpoint, run.clients.connector.endpoint
-    host, _, port = connector.url.removeprefix("http://").partition(":")
-    login = {"login": source.user, "password": source.password}
+    source = run.clients.source.endpoint
     return {
-        "m": {"conn_type": "cdc_mysql", "host": source.host, "port": source.port, **login},
-        "c": {"conn_type": "kafka_connect", "host": host, "port": int(port), "schema": "http"},
-        "k": {"conn_type": "cdc_kafka", "extra": {"bootstrap.servers": run.clients.transport.endpoint.bootstrap}},
+        "m": connections.to_source(source.host, source.port, source.user, source.password),
+        "c": connections.to_connect(run.clients.connector.endpoint.url),
+        "k": connections.to_kafka(run.clients.transport.endpoint.bootstrap),
     }
 
 
