@@ -1,28 +1,25 @@
-"""Ask a person before a plan is carried out, and ask again where the plan is no longer what was asked about."""
+"""Ask a person before a plan is carried out, and carry out nothing but what the person was asked about."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Context, Param
 from airflow.sdk.definitions.param import ParamsDict
-from airflow.sdk.definitions.retry_policy import ExceptionRetryPolicy, RetryAction, RetryRule
 
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.core.strategy import STRATEGIES
 from airflow_cdc.operators.base import (
     DIAGNOSE_TASK,
-    NONE,
     asked_for,
     decision_of,
     find_pipeline,
     gist,
     open_run,
     plain,
-    refusal,
 )
 
 if TYPE_CHECKING:
@@ -30,15 +27,12 @@ if TYPE_CHECKING:
 
 AS_PLANNED = "as planned"
 STRATEGY = "another_strategy"
-# in the run's ledger: the time of the diagnosis whose plan changed while it was asked about
-CHANGED = "plan_changed"
-# each time the plan changed while the question was open is one more try of the task
-ASKED_AT_MOST = 10
-AT_ONCE = timedelta(seconds=1)
+# in the run's ledger: what the person was asked about
+ASKED = "asked_about"
 
 
 class PlanChangedError(UsageError):
-    """The plan is not the one that was approved: the task tries again, which asks about the new one."""
+    """The plan is not the one that was asked about: nothing was changed, and a new run asks about the new one."""
 
 
 class ApproveRecoveryOperator(ApprovalOperator):  # type: ignore[misc]
@@ -46,8 +40,8 @@ class ApproveRecoveryOperator(ApprovalOperator):  # type: ignore[misc]
 
     The time to answer is the pipeline's `policy.approval_timeout`; no answer is Reject, and Reject leaves everything as it
     is. No lease is held meanwhile. With the answer another strategy can be chosen. After Approve the pipeline is observed
-    and planned again: if problem, strategy or loss changed, the new plan is asked about, in a new try of this task. Returns
-    `{"approved", "decision"}`; a run triggered with `approved` has its answer already.
+    and planned again: if problem, strategy or loss changed, this task fails with nothing changed, and the next run asks
+    about the new plan. Returns `{"approved", "decision"}`; a run triggered with `approved` has its answer already.
 
     :param pipeline: the pipeline's name in the registry (templated).
     :param registry: path of pipelines.yaml; default `[cdc] registry` (templated).
@@ -70,13 +64,11 @@ class ApproveRecoveryOperator(ApprovalOperator):  # type: ignore[misc]
         # the DAG's own fields come along under `params`; this task's is told apart by its source
         form = ParamsDict(kwargs.pop("params", None))
         form[STRATEGY] = _choice()
-        again = RetryRule(PlanChangedError, action=RetryAction.RETRY, retry_delay=AT_ONCE)
         super().__init__(
             defaults=self.REJECT,
             ignore_downstream_trigger_rules=True,
             params=form,
-            **{**kwargs, "retries": ASKED_AT_MOST, "retry_delay": AT_ONCE},
-            retry_policy=ExceptionRetryPolicy([again], default=RetryAction.FAIL),
+            **kwargs,
         )
         self.pipeline = pipeline
         self.registry = registry
@@ -84,59 +76,51 @@ class ApproveRecoveryOperator(ApprovalOperator):  # type: ignore[misc]
         self.decision_task = decision_task
 
     def execute(self, context: Context) -> Any:
-        decision, again = self._decision(context)
-        if decision["plan"]["strategy"] == NONE:
-            self.skip(ti=context["ti"], tasks=[t for t in _after(context) if not t.is_teardown])
-            return {"approved": "nothing is left to do", "decision": decision}
+        decision = self._decision(context)
         if not decision["plan"]["needs_approval"]:
             return {"approved": "not needed", "decision": decision}
         if (context.get("params") or {}).get("approved"):
             return {"approved": "in advance, by who triggered the run", "decision": decision}
         policy = find_pipeline(self.pipeline, self.registry).policy
         self.response_timeout = timedelta(seconds=policy.approval_timeout)
-        self.body = describe(decision, again=again)
+        self._asked_once(self._run(context), decision)
+        self.body = describe(decision)
         return super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         from airflow_cdc.flows.decide import choose_strategy, note_rejection
 
-        answer = super().execute_complete(context, event)
         run = self._run(context)
+        if event.get("chosen_options") == [self.REJECT]:
+            note_rejection(run, _who(event))  # first: what follows is skipped by an exception that ends the task
+        answer = super().execute_complete(context, event)
         if answer["chosen_options"] != [self.APPROVE]:
-            note_rejection(run, _who(answer))
             return plain(answer)
         chosen = (answer["params_input"] or {}).get(STRATEGY, AS_PLANNED)
         if chosen != AS_PLANNED:
             choose_strategy(run, chosen)
         return {"approved": f"by {_who(answer)}", "decision": self._unchanged(context, run)}
 
-    def _decision(self, context: Context) -> tuple[Facts, bool]:
-        """What is asked about: what was diagnosed; or, asked again because that changed, what is true by now."""
+    def _decision(self, context: Context) -> Facts:
         decision = decision_of(context, self.decision_task)
         if not decision:
             raise UsageError("there is no decision to approve", todo=f"Clear the task {self.decision_task}.")
-        if context["ti"].try_number == 1:
-            return decision, False
-        run = self._run(context)
-        if run.clients.control.ledger_get(run.run_id).get(CHANGED) != decision["taken_at"]:
-            return decision, False
-        now = _decided_now(run)
-        if now["plan"]["refused"]:
-            raise refusal(now)
-        return now, True
+        return decision
+
+    def _asked_once(self, run: Run, decision: Facts) -> None:
+        """Airflow shows a task's question as it was first asked, also after a retry or when the task was cleared: about
+        another plan this run can't ask. Raises PlanChangedError.
+        """
+        asked, now = run.clients.control.ledger_get(run.run_id).get(ASKED), list(gist(decision))
+        if asked not in (None, now):
+            raise _changed(run, asked, now)
+        run.clients.control.ledger_set(run.run_id, ASKED, now)
 
     def _unchanged(self, context: Context, run: Run) -> Facts:
-        """The decision now, if it is what the person saw. Raises PlanChangedError, which leads to the next question."""
-        diagnosed = decision_of(context, self.decision_task)
-        before = run.clients.control.ledger_get(run.run_id).get("decision") or diagnosed
-        now = _decided_now(run)
-        if gist(now) != gist(before):
-            run.clients.control.ledger_set(run.run_id, CHANGED, diagnosed["taken_at"])
-            raise PlanChangedError(
-                f"the plan is no longer what was approved: {gist(before)} became {gist(now)}",
-                where=run.where,
-                todo="The new plan is asked about in the next try of this task.",
-            )
+        """The decision now, if it is what the person saw. Raises PlanChangedError."""
+        asked, now = self._decision(context), _decided_now(run)
+        if gist(now) != gist(asked):
+            raise _changed(run, gist(asked), gist(now))
         return now
 
     def _run(self, context: Context) -> Run:
@@ -150,8 +134,12 @@ def _decided_now(run: Run) -> Facts:
     return plain(decide(run, asked_strategy(run)))
 
 
-def _after(context: Context) -> Collection[Any]:
-    return list(context["task"].get_flat_relatives(upstream=False))
+def _changed(run: Run, asked: Sequence[str], now: Sequence[str]) -> PlanChangedError:
+    return PlanChangedError(
+        f"the plan is no longer what was asked about: {', '.join(asked)} became {', '.join(now)}; nothing was changed",
+        where=run.where,
+        todo=f"Trigger the run again, with the strategy {now[1]} if that is wanted: it asks about the new plan.",
+    )
 
 
 def _choice() -> Param:
@@ -162,7 +150,7 @@ def _choice() -> Param:
         type="string",
         source="task",
         enum=[AS_PLANNED, *STRATEGIES],
-        description_md=f"Another one than planned is planned first, and asked about again.\n{lines}",
+        description_md=f"Another one than planned is asked about in the next run; this one ends.\n{lines}",
     )
 
 
@@ -172,16 +160,15 @@ def _who(answer: Mapping[str, Any]) -> str:
     return str(name or "nobody in time")
 
 
-def describe(decision: Mapping[str, Any], *, again: bool = False) -> str:
+def describe(decision: Mapping[str, Any]) -> str:
     """The question in Markdown: what is wrong, what would be done, what it loses, and what each answer does."""
     plan, diagnosis = decision["plan"], decision["diagnosis"]
     evidence = "\n".join(f"- {key}: `{value}`" for key, value in diagnosis["evidence"].items())
     steps = "\n".join(f"1. {name}" for name in plan["steps"])
     return (
-        f"{'**The plan changed while you were asked; this is the new one.** ' if again else ''}"
         f"**{diagnosis['code']}**: {diagnosis['description']} (observed {decision['taken_at']})\n\n{evidence}\n\n"
         f"Strategy **{plan['strategy']}** for {', '.join(decision['tables'])}. Loses: **{plan['data_loss']}**. "
         f"{plan['reason']}\n\n{steps}\n\n"
-        "**Approve**: the pipeline is observed and planned again; if the plan has changed, you are asked again. "
+        "**Approve**: the pipeline is observed and planned again; if the plan has changed, nothing is done. "
         "**Reject**, or no answer in time: everything stays as it is."
     )

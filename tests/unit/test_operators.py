@@ -40,7 +40,7 @@ from airflow_cdc.operators import (
 )
 
 from .conftest import SECRETS
-from .operator_support import DECISION, Ledger, Task, context, decided, shown, ti
+from .operator_support import DECISION, Ledger, Task, context, decided, fake_run, shown, ti
 
 STEPS: list[tuple[Any, str, Any]] = [
     (connecting, "stop", connector.StopConnectorOperator),
@@ -130,10 +130,13 @@ def test_no_person_is_asked_without_need() -> None:
         approve(context())
 
 
-def test_the_question_waits_as_long_as_the_policy_says(step: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_question_waits_as_long_as_the_policy_says(
+    step: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     asked = create_autospec(approval.ApprovalOperator.execute, return_value=None)
     monkeypatch.setattr(approval.ApprovalOperator, "execute", asked)
     operator = approval.ApproveRecoveryOperator(task_id="t", pipeline="shop")
+    monkeypatch.setattr(operator.__class__, "_run", lambda _self, _context: fake_run(Ledger(), tmp_path))
     operator.execute(context({"diagnose": decided(needs_approval=True, data_loss="12 rows")}))
     assert asked.call_count == 1
     assert operator.response_timeout is not None

@@ -10,13 +10,18 @@ from unittest.mock import create_autospec
 
 import pytest
 from airflow.sdk import Context
+from airflow.sdk.exceptions import DownstreamTasksSkipped
 
-from airflow_cdc.core.errors import SourceError
 from airflow_cdc.flows import decide as deciding
 from airflow_cdc.flows.run import Run
 from airflow_cdc.operators import approval, base
 
-from .operator_support import DECISION, Ledger, Task, context, decided, fake_run, ti
+from .operator_support import DECISION, Ledger, context, decided, fake_run
+
+
+def skipped(*_: Any, **__: Any) -> None:
+    """What Airflow's `skip` does in a task: nothing after it is reached."""
+    raise DownstreamTasksSkipped(tasks=[])
 
 
 @pytest.fixture
@@ -37,7 +42,7 @@ def asking(step: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
         )
         made = context({"diagnose": before})
         operator = approval.ApproveRecoveryOperator(task_id="approve", pipeline="shop")
-        monkeypatch.setattr(approval.ApproveRecoveryOperator, "skip", lambda *a, **k: ledger.kept.update(skipped=k))
+        monkeypatch.setattr(approval.ApproveRecoveryOperator, "skip", skipped)
         event = {"chosen_options": [option], "params_input": form, "responded_at": datetime.now(UTC)}
         event["responded_by_user"] = {"id": "1", "name": "ann"}
         return operator, ledger, made, lambda: operator.execute_complete(made, event)
@@ -52,31 +57,34 @@ def test_an_approved_plan_that_still_holds_is_followed(asking: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "now", [decided("GTID_PURGED", needs_approval=True), decided(strategy="finish"), decided(data_loss="2 rows")]
+    "now",
+    [
+        decided("GTID_PURGED", needs_approval=True),
+        decided(strategy="finish"),
+        decided(data_loss="2 rows"),
+        decided("HEALTHY", strategy="none"),
+    ],
 )
-def test_an_approved_plan_that_changed_is_asked_about_again(now: Any, asking: Any, monkeypatch: Any) -> None:
-    now = {**now, "plan": {**now["plan"], "needs_approval": True}}
-    operator, _, made, answer = asking(decided(needs_approval=True), now)
-    with pytest.raises(approval.PlanChangedError, match="no longer what was approved"):
+def test_an_approved_plan_that_changed_is_not_carried_out_and_not_asked_about_in_the_old_words(
+    now: Any, asking: Any
+) -> None:
+    operator, _, _, answer = asking(decided(needs_approval=True), now)
+    with pytest.raises(approval.PlanChangedError, match=r"no longer what was asked about.* Trigger the run again"):
         answer()
-    assert operator.retry_policy.evaluate(approval.PlanChangedError("x"), 1, 10).action.name == "RETRY"
-    assert operator.retry_policy.evaluate(SourceError("x"), 1, 10).action.name == "FAIL"
+    assert operator.retries == 0
+
+
+def test_a_run_asks_about_one_plan_only(asking: Any, monkeypatch: Any) -> None:
+    """Airflow shows a cleared task's question as it was first asked."""
+    first, other = decided(needs_approval=True), decided("GTID_PURGED", needs_approval=True)
+    operator, _, made, _ = asking(first, first)
     asked = create_autospec(approval.ApprovalOperator.execute, return_value=None)
     monkeypatch.setattr(approval.ApprovalOperator, "execute", asked)
-    ti(made).try_number = 2
     operator.execute(made)
-    assert operator.body.startswith("**The plan changed while you were asked")
-    assert now["diagnosis"]["code"] in operator.body
-    assert now["plan"]["data_loss"] in operator.body
-
-
-def test_a_cleared_diagnosis_is_asked_about_as_it_is(asking: Any, monkeypatch: Any) -> None:
-    operator, ledger, made, _ = asking(decided(needs_approval=True), decided("GTID_PURGED", needs_approval=True))
-    ledger.kept[approval.CHANGED] = "an earlier diagnosis"
-    ti(made).try_number = 3
-    monkeypatch.setattr(approval.ApprovalOperator, "execute", create_autospec(approval.ApprovalOperator.execute))
-    operator.execute(made)
-    assert operator.body.startswith("**BINLOG_PURGED**")
+    operator.execute(made)  # cleared, and diagnosed as before
+    with pytest.raises(approval.PlanChangedError, match=r"BINLOG_PURGED.* became GTID_PURGED"):
+        operator.execute(context({"diagnose": other}))
+    assert asked.call_count == 2
 
 
 def test_a_strategy_chosen_with_the_answer_is_planned_and_asked_about(asking: Any) -> None:
@@ -92,18 +100,11 @@ def test_a_strategy_chosen_with_the_answer_is_planned_and_asked_about(asking: An
 
 
 def test_reject_changes_nothing_and_is_kept_for_the_report(asking: Any) -> None:
-    _, ledger, _, answer = asking(decided(needs_approval=True), decided("GTID_PURGED"), option="Reject")
-    assert "decision" not in answer()
+    operator, ledger, _, answer = asking(decided(needs_approval=True), decided("GTID_PURGED"), option="Reject")
+    operator.downstream_task_ids = {"open_recovery"}
+    with pytest.raises(DownstreamTasksSkipped):
+        answer()
     assert ledger.kept["rejected"] == "rejected by ann: nothing was changed"
-
-
-def test_what_healed_while_asked_is_left_alone(asking: Any) -> None:
-    before = decided(needs_approval=True)
-    operator, ledger, made, _ = asking(before, decided("HEALTHY", strategy="none"))
-    ledger.kept[approval.CHANGED] = before["taken_at"]
-    ti(made).try_number = 2
-    assert operator.execute(made)["approved"] == "nothing is left to do"
-    assert ledger.kept["skipped"]["tasks"] == Task.rest
 
 
 def test_the_approved_decision_stands_before_the_diagnosed_one() -> None:
