@@ -1,0 +1,79 @@
+"""Writing an offset: validated, written, read back and compared, and put back as it was on any difference."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import call, create_autospec
+
+import pytest
+
+from airflow_cdc.core.errors import OffsetRejectedError
+from airflow_cdc.flows import stored_offset
+from airflow_cdc.flows.run import Run
+from airflow_cdc.systems.clients import Clients
+from airflow_cdc.systems.control import Control
+from airflow_cdc.systems.kafka import KafkaTransport
+from airflow_cdc.systems.kafka_connect import KafkaConnect
+from airflow_cdc.systems.lake import Lake
+from airflow_cdc.systems.mysql import MySqlSource
+
+from .builders import GTID_OFFSET, PIPELINE
+
+PARTITION = {"server": "shop"}
+LATER = {**GTID_OFFSET, "pos": 600}
+
+
+@pytest.fixture
+def run() -> Run:
+    kinds = (MySqlSource, KafkaConnect, KafkaTransport, Lake, Control)
+    made: Any = Clients(*(create_autospec(kind, instance=True) for kind in kinds))
+    return Run(PIPELINE, made, "r", "/reports")
+
+
+def written(run: Run) -> list[Any]:
+    """What was written to Connect, in order."""
+    connector: Any = run.clients.connector
+    return [one.args[2] for one in connector.alter_offsets.call_args_list]
+
+
+def answers(run: Run, *found: dict[str, Any] | None) -> Any:
+    connector: Any = run.clients.connector
+    connector.committed_offset.side_effect = found
+    return connector
+
+
+def test_what_is_read_back_as_written_stays(run: Run) -> None:
+    connector = answers(run, LATER)
+    stored_offset.write(run, PARTITION, GTID_OFFSET, LATER)
+    assert connector.alter_offsets.call_args_list == [call("shop", PARTITION, LATER)]
+
+
+def test_another_value_is_a_difference_at_once_and_the_old_one_is_put_back(run: Run) -> None:
+    connector = answers(run, {**LATER, "pos": 601})
+    with pytest.raises(OffsetRejectedError, match=r"'pos': 601.*; the old one was put back") as refused:
+        stored_offset.write(run, PARTITION, GTID_OFFSET, LATER)
+    assert refused.value.reasons == ("read back differs",)
+    assert written(run) == [LATER, GTID_OFFSET]
+    assert connector.committed_offset.call_count == 1
+
+
+def test_a_partition_that_connect_does_not_list_yet_is_asked_for_again(run: Run) -> None:
+    """After a DELETE Connect 4.3.1 answered none some milliseconds after the PATCH; the recovery could not end."""
+    answers(run, None, None, LATER)
+    stored_offset.write(run, PARTITION, None, LATER)
+    assert written(run) == [LATER]
+
+
+def test_an_offset_that_never_shows_is_taken_back(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored_offset, "SHOWN_SECONDS", 0.2)
+    connector: Any = run.clients.connector
+    connector.committed_offset.return_value = None
+    with pytest.raises(OffsetRejectedError, match="found None; the old one was put back"):
+        stored_offset.write(run, PARTITION, None, LATER)
+    assert written(run) == [LATER, None]
+
+
+def test_what_is_no_offset_is_never_written(run: Run) -> None:
+    with pytest.raises(OffsetRejectedError, match="file is missing"):
+        stored_offset.write(run, PARTITION, GTID_OFFSET, {"pos": 4})
+    assert written(run) == []
