@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 RECOVERY_DAG_ID = "cdc_recovery"
+ASK_AGAIN_TASK = "ask_again"
 PAGE_PREFIX = "/cdc"
 REPORT_PAGE = "report.html"
 

@@ -6,7 +6,7 @@ from airflow.sdk import DAG, Param
 
 from airflow_cdc import settings
 from airflow_cdc.core.pipeline import Pipeline
-from airflow_cdc.dags._factory import START, one_each, with_our_writer
+from airflow_cdc.dags._factory import START, one_each, tables_param, with_our_writer
 from airflow_cdc.names import apply_dag_id
 from airflow_cdc.operators.spark import ApplyChangesOperator
 
@@ -25,14 +25,7 @@ def apply_params() -> dict[str, Param]:
             description="Read the rows of all unresolved dead letters again, also of those tried too often.",
             **PLAIN_SCHEMA,
         ),
-        "tables": Param(
-            [],
-            title="Tables",
-            type=["array", "null"],
-            items={"type": "string"},
-            description="Only these; empty: all.",
-            **PLAIN_SCHEMA,
-        ),
+        "tables": tables_param("Only these; empty: all.", **PLAIN_SCHEMA),
     }
 
 

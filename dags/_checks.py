@@ -8,7 +8,7 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, Param, chain
 
 from airflow_cdc import settings
 from airflow_cdc.core.pipeline import Pipeline
-from airflow_cdc.dags._factory import START, one_each, registered_names, with_our_writer
+from airflow_cdc.dags._factory import START, one_each, registered_names, tables_param, with_our_writer
 from airflow_cdc.operators.repair import (
     COMPARE_TASK,
     ApproveRepairOperator,
@@ -58,13 +58,7 @@ def repair_params() -> dict[str, Param]:
             examples=registered_names(),
             description="A name from pipelines.yaml.",
         ),
-        "tables": Param(
-            [],
-            title="Tables",
-            type=["array", "null"],
-            items={"type": "string"},
-            description="Only these (schema.table, one per line); empty: all of the pipeline.",
-        ),
+        "tables": tables_param("Only these (schema.table, one per line); empty: all of the pipeline."),
         "dry_run": Param(False, title="Dry run", type="boolean", description="Only name the rows that differ."),
         "approved": Param(
             False, title="Approved", type="boolean", description="Do not ask a person, however many rows are deleted."

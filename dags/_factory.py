@@ -10,8 +10,9 @@ import gc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from typing import Any
 
-from airflow.sdk import DAG
+from airflow.sdk import DAG, Param
 
 from airflow_cdc import settings
 from airflow_cdc.core.errors import ConfigError
@@ -38,6 +39,13 @@ def registered_names() -> list[str]:
         return sorted(registered())
     except ConfigError:
         return []
+
+
+def tables_param(description: str, **schema: Any) -> Param:
+    """The field of a form that names tables; empty means all."""
+    return Param(
+        [], title="Tables", type=["array", "null"], items={"type": "string"}, description=description, **schema
+    )
 
 
 @contextmanager

@@ -7,9 +7,10 @@ from typing import Any
 from airflow.sdk import DAG, Param, chain
 
 from airflow_cdc.core.strategy import AUTO, STRATEGIES
-from airflow_cdc.dags._factory import START, registered_names
-from airflow_cdc.names import RECOVERY_DAG_ID
+from airflow_cdc.dags._factory import START, registered_names, tables_param
+from airflow_cdc.names import ASK_AGAIN_TASK, RECOVERY_DAG_ID
 from airflow_cdc.operators.approval import ApproveRecoveryOperator
+from airflow_cdc.operators.ask_again import AskAgainOperator
 from airflow_cdc.operators.connector import (
     DetourConnectorOperator,
     RestartConnectorOperator,
@@ -49,13 +50,9 @@ def recovery_params(names: list[str]) -> dict[str, Param]:
         "strategy": Param(
             AUTO, title="Strategy", type="string", enum=[AUTO, *STRATEGIES], description_md=_strategies_explained()
         ),
-        "tables": Param(
-            [],
-            title="Tables",
-            type=["array", "null"],
-            items={"type": "string"},
-            description="Recover only these (schema.table, one per line); empty: all tables of the pipeline. The others "
-            "keep what they have, so name all that may have lost changes.",
+        "tables": tables_param(
+            "Recover only these (schema.table, one per line); empty: all tables of the pipeline. The others "
+            "keep what they have, so name all that may have lost changes."
         ),
         "approved": Param(
             False,
@@ -89,6 +86,7 @@ def recovery_dag() -> DAG:
     ) as dag:
         diagnose = CdcDiagnoseOperator(task_id="diagnose", strategy="{{ params.strategy }}")
         approve = ApproveRecoveryOperator(task_id="approve")
+        again = AskAgainOperator(task_id=ASK_AGAIN_TASK, trigger_rule="all_skipped")
         restart = RestartConnectorOperator(task_id="restart_connector")
         opened = OpenRecoveryOperator(task_id="open_recovery")
         stop = StopConnectorOperator(task_id="stop_connector")
@@ -106,7 +104,7 @@ def recovery_dag() -> DAG:
         compare = CompareTablesOperator(task_id=COMPARE_TASK)
         verdict = ConcludeOperator(task_id="verdict")
         report = ReportOperator(task_id="report").as_teardown(on_failure_fail_dagrun=False)
-        chain(diagnose, approve, [restart, opened])
+        chain(diagnose, approve, [restart, opened], again, report)
         chain(opened, [stop, detour])
         chain(opened, back)  # so that a run without a recovery skips it, too
         chain(detour, back, compare, verdict, report)
@@ -114,5 +112,4 @@ def recovery_dag() -> DAG:
         chain(watermark, recover, offset, resume, publish)
         chain(recover, verify, publish, close, report)
         chain(resume, release)
-        chain(restart, report)
     return dag

@@ -149,7 +149,7 @@ def plan(args: Namespace) -> int:
 
 @command
 def recover(args: Namespace) -> int:
-    """Trigger cdc_recovery. With --wait: 0 done or nothing to do, 1 failed, 3 inconclusive; without: 0 triggered."""
+    """Trigger cdc_recovery. With --wait: 0 done or nothing to do, 1 failed or rejected, 3 inconclusive; else 0 triggered."""
     pipeline = pipeline_of(args)
     tables_of(args, pipeline)
     asked = {
@@ -163,7 +163,7 @@ def recover(args: Namespace) -> int:
     if not args.wait:
         emit(args, {"dag_id": RECOVERY_DAG_ID, "run_id": run_id}, [{"dag_id": RECOVERY_DAG_ID, "run_id": run_id}])
         return 0
-    ended = trigger.wait(run_id, args.timeout, progress=lambda line: print(line, file=sys.stderr))
+    run_id, ended = trigger.follow(run_id, args.timeout, progress=lambda line: print(line, file=sys.stderr))
     report = reports.load(pipeline.name, run_id)
     emit(args, {"run_id": run_id, **ended.to_json(), "report": report and report.to_json()}, ended.rows())
     return ended.exit_status(report)

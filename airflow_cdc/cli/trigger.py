@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from getpass import getuser
@@ -10,10 +11,12 @@ from typing import Any
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.report import RecoveryReport
-from airflow_cdc.names import RECOVERY_DAG_ID
+from airflow_cdc.names import ASK_AGAIN_TASK, RECOVERY_DAG_ID
 
 DONE = frozenset({"success", "failed"})
 QUIET = frozenset({"scheduled", "queued", "none"})
+# a recovery in which none of these ran left the problem as it was: nobody agreed to the plan
+ACTS = ("open_recovery", "restart_connector")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +33,9 @@ class Ended:
         return [{"task": task, "state": state} for task, state in self.tasks.items()]
 
     def exit_status(self, report: RecoveryReport | None) -> int:
-        """0 done or nothing to do; the report's status if it did not match; 1 failed without one."""
+        """0 done or nothing to do (then there is no report); 1 rejected, or failed without a report; else the report's."""
         if self.state == "success":
-            return 0
+            return int(report is not None and not any(self.tasks.get(task) == "success" for task in ACTS))
         return (report.exit_status if report else 0) or 1
 
 
@@ -74,6 +77,29 @@ def wait(
         return seen if seen.state in DONE else None
 
     return poll_until(probe, timeout=timeout, interval=interval, what=f"the end of run {run_id}")
+
+
+def follow(run_id: str, timeout: float, *, progress: Callable[[str], None]) -> tuple[str, Ended]:
+    """The same for a recovery, and for the run that asks again where its plan changed → the last run, and its end."""
+    deadline = time.monotonic() + timeout
+    while True:
+        ended = wait(run_id, deadline - time.monotonic(), progress=progress)
+        successor = asks_again(run_id) if ended.tasks.get(ASK_AGAIN_TASK) == "success" else None
+        if successor is None:
+            return run_id, ended
+        progress(f"the plan changed, and a person is asked again: run {successor}")
+        run_id = successor
+
+
+def asks_again(run_id: str) -> str | None:
+    """The run of cdc_recovery that asks about the plan which that of `run_id` became; None if there is none."""
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+
+    noted = XComModel.get_many(run_id=run_id, dag_ids=RECOVERY_DAG_ID, task_ids=ASK_AGAIN_TASK, key="trigger_run_id")
+    with create_session() as session:
+        found = session.scalars(noted).first()
+        return None if found is None else str(XComModel.deserialize_value(found))
 
 
 def look(run_id: str, dag_id: str = RECOVERY_DAG_ID) -> Ended:

@@ -11,7 +11,7 @@ from airflow_cdc.core.errors import VerificationError
 from airflow_cdc.core.report import RecoveryReport
 from airflow_cdc.core.stored import RunSummary
 from airflow_cdc.flows import connector, document
-from airflow_cdc.flows.decide import REJECTED
+from airflow_cdc.flows.decide import UNCHANGED
 from airflow_cdc.flows.run import LEASE_SECONDS, Facts, Run, now_iso, step
 from airflow_cdc.names import REPORT_PAGE
 from airflow_cdc.reporting import render_html
@@ -76,7 +76,7 @@ def assemble(run: Run) -> RecoveryReport:
     recovered = _compared(ledger.get("document") or mine, ledger.get("check") or {})
     decision = ledger.get("decision") or {}
     made = RecoveryReport.assemble(run.pipeline.name, run.run_id, decision, recovered, steps_of(ledger))
-    told = _failed(ledger) or ledger.get(REJECTED)
+    told = _failed(ledger) or ledger.get(UNCHANGED)
     return replace(made, reason=told) if told else made
 
 

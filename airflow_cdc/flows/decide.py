@@ -11,8 +11,7 @@ from airflow_cdc.flows.remember import remember
 from airflow_cdc.flows.run import Facts, Run, step
 
 COUNT_SECONDS = 30.0
-CHOSEN = "chosen_strategy"
-REJECTED = "rejected"
+UNCHANGED = "unchanged"
 
 
 @step("diagnose")
@@ -42,19 +41,14 @@ def decide(run: Run, asked: str | None = None) -> Facts:
 
 
 def asked_strategy(run: Run) -> str | None:
-    """The strategy that a person chose for this run: with the answer to a question, else when it was triggered."""
-    asked = run.clients.control.ledger_get(run.run_id).get(CHOSEN) or run.options.get("strategy")
+    """The strategy that a person chose when this run was triggered."""
+    asked = run.options.get("strategy")
     return None if asked in (None, "", AUTO) else str(asked)
 
 
-def choose_strategy(run: Run, strategy: str) -> None:
-    """Keep the strategy that a person chose while being asked, over a new try of the task."""
-    run.clients.control.ledger_set(run.run_id, CHOSEN, strategy)
-
-
-def note_rejection(run: Run, who: str) -> None:
-    """Keep for the report that the plan was rejected, and by whom."""
-    run.clients.control.ledger_set(run.run_id, REJECTED, f"rejected by {who}: nothing was changed")
+def note_unchanged(run: Run, why: str) -> None:
+    """Keep for the report why this run changed nothing, though a plan was made."""
+    run.clients.control.ledger_set(run.run_id, UNCHANGED, f"{why}: nothing was changed")
 
 
 def fewer_rows(run: Run, seen: Observation) -> dict[str, int]:

@@ -1,15 +1,19 @@
-"""Ask a person before a plan is carried out, and carry out nothing but what the person was asked about."""
+"""Ask a person before anything is changed, and carry out nothing but what the person was asked about."""
 
 from __future__ import annotations
 
+import json
+import re
+import zlib
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import Context, Param
+from airflow.sdk import BaseNotifier, Context, Param
 from airflow.sdk.definitions.param import ParamsDict
 
+from airflow_cdc import settings
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.core.strategy import STRATEGIES
 from airflow_cdc.operators.base import (
@@ -20,6 +24,7 @@ from airflow_cdc.operators.base import (
     gist,
     open_run,
     plain,
+    refusal,
 )
 
 if TYPE_CHECKING:
@@ -29,49 +34,71 @@ AS_PLANNED = "as planned"
 STRATEGY = "another_strategy"
 # in the run's ledger: what the person was asked about
 ASKED = "asked_about"
+# the XCom of the run that asks again: its id and its form
+AGAIN = "asked_again"
+_AGAIN_ID = re.compile(r"^(?P<first>.+?)__again(?P<count>\d+)_[a-z_]+_[0-9a-f]{8}$")
 
 
 class PlanChangedError(UsageError):
-    """The plan is not the one that was asked about: nothing was changed, and a new run asks about the new one."""
+    """The plan is not the one that was asked about, and no task of the DAG asks again: nothing was changed."""
 
 
-class ApproveRecoveryOperator(ApprovalOperator):  # type: ignore[misc]
-    """Waits for Approve or Reject if the plan says that a person is to be asked; otherwise passes at once.
+class PolicyApprovalOperator(ApprovalOperator):  # type: ignore[misc]
+    """Approve or Reject as the pipeline's policy has it: how long there is to answer, and who is told of the question.
 
-    The time to answer is the pipeline's `policy.approval_timeout`; no answer is Reject, and Reject leaves everything as it
-    is. No lease is held meanwhile. With the answer another strategy can be chosen. After Approve the pipeline is observed
-    and planned again: if problem, strategy or loss changed, this task fails with nothing changed, and the next run asks
-    about the new plan. Returns `{"approved", "decision"}`; a run triggered with `approved` has its answer already.
+    All that `policy.notify` names are told as soon as the question can be answered. No answer within
+    `policy.approval_timeout` is Reject, and Reject skips everything after this task. No lease is held meanwhile.
 
     :param pipeline: the pipeline's name in the registry (templated).
     :param registry: path of pipelines.yaml; default `[cdc] registry` (templated).
+    """
+
+    template_fields: Collection[str] = ("subject", "body", "pipeline", "registry")
+    notifiers: Sequence[BaseNotifier]
+
+    def __init__(self, *, pipeline: str, registry: str | None = None, **kwargs: Any) -> None:
+        super().__init__(defaults=self.REJECT, ignore_downstream_trigger_rules=True, **kwargs)
+        self.pipeline = pipeline
+        self.registry = registry
+
+    def ask(self, context: Context, body: str, news: str) -> Any:
+        """Put the question `body` (Markdown) and wait; `news` is the line for those who are told of it."""
+        from airflow_cdc.notifications.webhook import PolicyNotifier
+
+        policy = find_pipeline(self.pipeline, self.registry).policy
+        self.response_timeout = timedelta(seconds=policy.approval_timeout)
+        self.body = body
+        told = f"{news} Without an answer within {self.response_timeout} nothing is done. {self._link(context)}".strip()
+        self.notifiers = [*self.notifiers, PolicyNotifier(conn_ids=policy.notify, text=told)]
+        return super().execute(context)
+
+    def _link(self, context: Context) -> str:
+        base = settings.airflow_url()
+        return str(self.generate_link_to_ui(task_instance=context["ti"], base_url=base)) if base else ""
+
+
+class ApproveRecoveryOperator(PolicyApprovalOperator):
+    """Waits for Approve or Reject if the plan says that a person is to be asked; otherwise passes at once.
+
+    With the answer another strategy can be chosen. After Approve the pipeline is observed and planned again: if problem,
+    strategy or loss changed, everything after this task is skipped but AskAgainOperator, which has a new run ask about the
+    new plan; in a DAG without one this task fails. A plan that is refused by now fails here, too. Nothing is changed
+    by any of these. Returns `{"approved", "decision"}`; a run triggered with `approved` has its answer already.
+
     :param report_dir: folder or object-storage URL of the reports; default `[cdc] report_dir` (templated).
     :param decision_task: the task whose decision is asked about.
     """
 
-    template_fields: Collection[str] = ("subject", "body", "pipeline", "registry", "report_dir")
+    template_fields: Collection[str] = (*PolicyApprovalOperator.template_fields, "report_dir")
 
     def __init__(
-        self,
-        *,
-        pipeline: str,
-        registry: str | None = None,
-        report_dir: str | None = None,
-        decision_task: str = DIAGNOSE_TASK,
-        **kwargs: Any,
+        self, *, pipeline: str, report_dir: str | None = None, decision_task: str = DIAGNOSE_TASK, **kwargs: Any
     ) -> None:
         kwargs.setdefault("subject", f"Recover pipeline {pipeline}?")
         # the DAG's own fields come along under `params`; this task's is told apart by its source
         form = ParamsDict(kwargs.pop("params", None))
         form[STRATEGY] = _choice()
-        super().__init__(
-            defaults=self.REJECT,
-            ignore_downstream_trigger_rules=True,
-            params=form,
-            **kwargs,
-        )
-        self.pipeline = pipeline
-        self.registry = registry
+        super().__init__(pipeline=pipeline, params=form, **kwargs)
         self.report_dir = report_dir
         self.decision_task = decision_task
 
@@ -81,25 +108,21 @@ class ApproveRecoveryOperator(ApprovalOperator):  # type: ignore[misc]
             return {"approved": "not needed", "decision": decision}
         if (context.get("params") or {}).get("approved"):
             return {"approved": "in advance, by who triggered the run", "decision": decision}
-        policy = find_pipeline(self.pipeline, self.registry).policy
-        self.response_timeout = timedelta(seconds=policy.approval_timeout)
-        self._asked_once(self._run(context), decision)
-        self.body = describe(decision)
-        return super().execute(context)
+        self._asked_once(context, decision)
+        return self.ask(context, describe(decision), headline(decision))
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        from airflow_cdc.flows.decide import choose_strategy, note_rejection
+        from airflow_cdc.flows.decide import note_unchanged
 
         run = self._run(context)
         if event.get("chosen_options") == [self.REJECT]:
-            note_rejection(run, _who(event))  # first: what follows is skipped by an exception that ends the task
+            # first: what follows is skipped by an exception that ends the task
+            note_unchanged(run, f"rejected by {_who(event)}")
         answer = super().execute_complete(context, event)
         if answer["chosen_options"] != [self.APPROVE]:
             return plain(answer)
         chosen = (answer["params_input"] or {}).get(STRATEGY, AS_PLANNED)
-        if chosen != AS_PLANNED:
-            choose_strategy(run, chosen)
-        return {"approved": f"by {_who(answer)}", "decision": self._unchanged(context, run)}
+        return {"approved": f"by {_who(answer)}", "decision": self._as_approved(context, run, chosen)}
 
     def _decision(self, context: Context) -> Facts:
         decision = decision_of(context, self.decision_task)
@@ -107,38 +130,72 @@ class ApproveRecoveryOperator(ApprovalOperator):  # type: ignore[misc]
             raise UsageError("there is no decision to approve", todo=f"Clear the task {self.decision_task}.")
         return decision
 
-    def _asked_once(self, run: Run, decision: Facts) -> None:
+    def _asked_once(self, context: Context, decision: Facts) -> None:
         """Airflow shows a task's question as it was first asked, also after a retry or when the task was cleared: about
-        another plan this run can't ask. Raises PlanChangedError.
+        another plan this run can't ask.
         """
-        asked, now = run.clients.control.ledger_get(run.run_id).get(ASKED), list(gist(decision))
-        if asked not in (None, now):
-            raise _changed(run, asked, now)
-        run.clients.control.ledger_set(run.run_id, ASKED, now)
+        run = self._run(context)
+        asked = run.clients.control.ledger_get(run.run_id).get(ASKED)
+        if asked not in (None, list(gist(decision))):
+            self._ask_again(context, run, asked, decision, str((context.get("params") or {}).get("strategy") or ""))
+        run.clients.control.ledger_set(run.run_id, ASKED, list(gist(decision)))
 
-    def _unchanged(self, context: Context, run: Run) -> Facts:
-        """The decision now, if it is what the person saw. Raises PlanChangedError."""
-        asked, now = self._decision(context), _decided_now(run)
+    def _as_approved(self, context: Context, run: Run, chosen: str) -> Facts:
+        """The decision now, if it is what the person saw; otherwise this raises, and nothing is carried out."""
+        from airflow_cdc.flows.decide import asked_strategy, decide
+
+        wanted = asked_strategy(run) if chosen == AS_PLANNED else chosen
+        asked, now = self._decision(context), plain(decide(run, wanted))
+        if now["plan"]["refused"]:
+            raise refusal(now)
         if gist(now) != gist(asked):
-            raise _changed(run, gist(asked), gist(now))
+            self._ask_again(context, run, gist(asked), now, wanted or "")
         return now
+
+    def _ask_again(self, context: Context, run: Run, asked: Collection[str], now: Facts, strategy: str) -> None:
+        """End this run, and leave to AskAgainOperator to trigger the one that asks about `now`. Always raises."""
+        from airflow_cdc.flows.decide import note_unchanged
+        from airflow_cdc.operators.ask_again import AskAgainOperator
+
+        changed = f"the plan is no longer what was asked about: {', '.join(asked)} became {', '.join(gist(now))}"
+        after = [task for task in context["task"].get_flat_relatives(upstream=False) if not task.is_teardown]
+        skipped = [task for task in after if not isinstance(task, AskAgainOperator)]
+        if skipped == after:
+            todo = f"Trigger the run again, with the strategy {now['plan']['strategy']} if that is wanted."
+            raise PlanChangedError(f"{changed}; nothing was changed", where=run.where, todo=todo)
+        successor = next_run_id(run.run_id, now)
+        note_unchanged(run, f"{changed}; run {successor} asks about that")
+        context["ti"].xcom_push(key=AGAIN, value={"run_id": successor, "conf": _form(context, run, strategy)})
+        self.log.info("%s; run %s asks about that", changed, successor)
+        self.skip(ti=context["ti"], tasks=skipped)
 
     def _run(self, context: Context) -> Run:
         pipeline = find_pipeline(self.pipeline, self.registry)
         return open_run(pipeline, context["run_id"], asked_for(context, pipeline), self.report_dir)
 
 
-def _decided_now(run: Run) -> Facts:
-    from airflow_cdc.flows.decide import asked_strategy, decide
+def next_run_id(run_id: str, decision: Mapping[str, Any]) -> str:
+    """The run that asks after `run_id`: the same for the same plan, however often it is triggered."""
+    earlier = _AGAIN_ID.match(run_id)
+    first, count = (earlier["first"], int(earlier["count"]) + 1) if earlier else (run_id, 1)
+    digest = zlib.crc32(json.dumps(gist(decision)).encode())
+    return f"{first}__again{count}_{decision['plan']['strategy']}_{digest:08x}"
 
-    return plain(decide(run, asked_strategy(run)))
+
+def _form(context: Context, run: Run, strategy: str) -> dict[str, Any]:
+    """The fields of this run's form, for the run that asks again."""
+    fields = {key: value for key, value in (context.get("params") or {}).items() if key != STRATEGY}
+    note = f"{fields.get('note') or ''} (asks again after {run.run_id})".strip()
+    chosen = {"strategy": strategy} if strategy else {}
+    return {**fields, **chosen, "approved": False, "note": note}
 
 
-def _changed(run: Run, asked: Sequence[str], now: Sequence[str]) -> PlanChangedError:
-    return PlanChangedError(
-        f"the plan is no longer what was asked about: {', '.join(asked)} became {', '.join(now)}; nothing was changed",
-        where=run.where,
-        todo=f"Trigger the run again, with the strategy {now[1]} if that is wanted: it asks about the new plan.",
+def headline(decision: Mapping[str, Any]) -> str:
+    """One line for those who are told: what is wrong, what would be done, what it loses."""
+    found, plan = decision["diagnosis"], decision["plan"]
+    return (
+        f"{decision['pipeline']}: {found['code']}: {found['description']} A person is asked to approve "
+        f"{plan['strategy']}, which loses {plan['data_loss']}."
     )
 
 
@@ -150,7 +207,7 @@ def _choice() -> Param:
         type="string",
         source="task",
         enum=[AS_PLANNED, *STRATEGIES],
-        description_md=f"Another one than planned is asked about in the next run; this one ends.\n{lines}",
+        description_md=f"Another one than planned is asked about in a run of its own; this one ends.\n{lines}",
     )
 
 
@@ -169,6 +226,6 @@ def describe(decision: Mapping[str, Any]) -> str:
         f"**{diagnosis['code']}**: {diagnosis['description']} (observed {decision['taken_at']})\n\n{evidence}\n\n"
         f"Strategy **{plan['strategy']}** for {', '.join(decision['tables'])}. Loses: **{plan['data_loss']}**. "
         f"{plan['reason']}\n\n{steps}\n\n"
-        "**Approve**: the pipeline is observed and planned again; if the plan has changed, nothing is done. "
+        "**Approve**: the pipeline is observed and planned again; if the plan has changed, a new run asks about the new one. "
         "**Reject**, or no answer in time: everything stays as it is."
     )

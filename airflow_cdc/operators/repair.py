@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from datetime import datetime, timedelta
+from collections.abc import Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.core.pipeline import Pipeline
-from airflow_cdc.operators.base import CdcOperator, asked_for, decision_of, find_pipeline
+from airflow_cdc.operators.approval import PolicyApprovalOperator
+from airflow_cdc.operators.base import CdcOperator, asked_for, decision_of
 from airflow_cdc.operators.spark import CdcSparkOperator
 
 if TYPE_CHECKING:
@@ -37,25 +37,17 @@ class CompareTablesOperator(CdcSparkOperator):
         return {**super().driver_options(context, pipeline), "dry_run": True}
 
 
-class ApproveRepairOperator(ApprovalOperator):  # type: ignore[misc]
+class ApproveRepairOperator(PolicyApprovalOperator):
     """Waits for Approve or Reject if `compare` says that a person is to be asked; otherwise passes at once.
 
-    The time to answer is the pipeline's `policy.approval_timeout`; no answer is Reject. No lease is held meanwhile.
     Skipped where nothing is to be repaired, or only that was asked (`dry_run`).
 
-    :param pipeline: the pipeline's name in the registry (templated).
     :param compare_task: the task whose findings are asked about.
     """
 
-    template_fields: Collection[str] = ("subject", "body", "pipeline", "registry")
-
-    def __init__(
-        self, *, pipeline: str, registry: str | None = None, compare_task: str = COMPARE_TASK, **kwargs: Any
-    ) -> None:
+    def __init__(self, *, pipeline: str, compare_task: str = COMPARE_TASK, **kwargs: Any) -> None:
         kwargs.setdefault("subject", f"Repair rows of pipeline {pipeline}?")
-        super().__init__(defaults=self.REJECT, ignore_downstream_trigger_rules=True, **kwargs)
-        self.pipeline = pipeline
-        self.registry = registry
+        super().__init__(pipeline=pipeline, **kwargs)
         self.compare_task = compare_task
 
     def execute(self, context: Context) -> Any:
@@ -66,10 +58,14 @@ class ApproveRepairOperator(ApprovalOperator):  # type: ignore[misc]
             return {"approved": "not needed"}
         if params.get("approved"):
             return {"approved": "in advance, by who triggered the run"}
-        policy = find_pipeline(self.pipeline, self.registry).policy
-        self.response_timeout = timedelta(seconds=policy.approval_timeout)
-        self.body = question(found)
-        return super().execute(context)
+        return self.ask(context, question(found), self._headline(found))
+
+    def _headline(self, found: Mapping[str, Any]) -> str:
+        tables = "; ".join(
+            f"{plan['table']}: {plan['writes']} to write, {plan['deletes']} to delete"
+            for plan in found["plans"].values()
+        )
+        return f"{self.pipeline}: rows of the sink differ from the source. A person is asked to approve a repair of {tables}."
 
 
 def question(found: Mapping[str, Any]) -> str:

@@ -7,10 +7,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, AssetAlias, Context, SkipMixin
-from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_cdc import settings
-from airflow_cdc.core.errors import CdcError, ConfigError
+from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.operators.base import CdcOperator, find_pipeline, plain
 from airflow_cdc.triggers.base import State
 
@@ -78,14 +77,10 @@ class WatchPipelineOperator(CdcOperator, SkipMixin):
 
     def notify(self, context: Context, facts: Facts) -> None:
         """Tell those that the policy names. One who cannot be reached holds nothing up."""
-        from airflow_cdc.notifications.webhook import WebhookNotifier
+        from airflow_cdc.notifications.webhook import PolicyNotifier
 
-        pipeline = find_pipeline(self.pipeline, self.registry)
-        for conn_id in pipeline.policy.notify:
-            try:
-                WebhookNotifier(conn_id=conn_id, text=text_of(facts)).notify(context)
-            except (CdcError, AirflowNotFoundException) as error:
-                self.log.warning("%s was not told: %s", conn_id, error)
+        named = find_pipeline(self.pipeline, self.registry).policy.notify
+        PolicyNotifier(conn_ids=named, text=text_of(facts)).notify(context)
 
 
 def text_of(facts: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,26 +22,45 @@ from airflow_cdc.systems.control import Control
 from airflow_cdc.systems.lake import Lake
 from airflow_cdc.systems.reports import ReportStore
 from demo import connectors
-from demo.gap import make_gap
+from demo.gap import binlog_files
 from demo.world import CATALOG, PIPELINE
 from stack.process import wait_until
 from tests.e2e.conftest import Shop, parked
+from tests.unit.http_server import Answer, serving
 
 # the first of these tests also waits for the whole world to start and to be copied
 pytestmark = pytest.mark.timeout(1800)
 DAG = "cdc_recovery"
 ASKED = ("awaiting_input", "deferred")
-UNTOUCHED = ("open_recovery", "stop_connector", "fence_and_watermark", "recover", "reset_offset", "publish", "close")
+UNTOUCHED = (
+    "restart_connector",
+    "open_recovery",
+    "stop_connector",
+    "fence_and_watermark",
+    "recover",
+    "reset_offset",
+    "publish",
+    "close",
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def asking(shop: Shop) -> Iterator[None]:
-    """`approval: always` for this file's tests."""
+def told(shop: Shop) -> Iterator[list[str]]:
+    """`approval: always` for this file's tests, and what the webhook was told that the policy names."""
     path = shop.world.folder / "pipelines.yaml"
     before = path.read_text()
-    policy(shop, approval="always", approval_timeout="1h")
-    yield
-    path.write_text(before)
+    with serving() as hook:
+        lines: list[str] = []
+
+        def take(_method: str, _path: str, body: Any) -> Answer:
+            lines.append(body["text"])
+            return Answer(200)
+
+        hook.respond = take
+        shop.client.call("POST", "/connections", {"connection_id": "ops", "conn_type": "http", "host": hook.url})
+        policy(shop, approval="always", approval_timeout="1h", notify=["ops"])
+        yield lines
+        path.write_text(before)
 
 
 def policy(shop: Shop, **changes: Any) -> None:
@@ -85,15 +105,42 @@ def stopped(shop: Shop) -> None:
 def purge(shop: Shop) -> None:
     """Changes that the connector has not read are purged, and it fails on them."""
     stopped(shop)
-    make_gap(shop.world.mysql.connect())
+    with shop.world.mysql.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("DELETE FROM shop.orders ORDER BY id LIMIT 20")
+        cursor.execute("COMMIT")
+        cursor.execute("FLUSH BINARY LOGS")
+        cursor.execute(f"PURGE BINARY LOGS TO '{binlog_files(cursor)[-1]}'")
     assert "no longer available" in connectors.failure(shop.world.stack.connect, "shop")
 
 
-def test_reject_leaves_everything_as_it_was(shop: Shop) -> None:
+def airflow(shop: Shop, *words: str, timeout: float = 900) -> subprocess.CompletedProcess[str]:
+    """`airflow …` as a person runs it beside the servers."""
+    argv = [sys.executable, "-m", "airflow", *words]
+    return subprocess.run(
+        argv, env=shop.server.environment, capture_output=True, text=True, timeout=timeout, check=False
+    )
+
+
+@contextmanager
+def started(shop: Shop, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """The same, running beside the test; ended with the block."""
+    argv = [sys.executable, "-m", "airflow", *words]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(argv, env=shop.server.environment, text=True, **pipes) as process:  # type: ignore[call-overload]
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_reject_leaves_everything_as_it_was(shop: Shop, told: list[str]) -> None:
     purge(shop)
     before = state(shop)
     run_id = shop.trigger(note="rejected on purpose")
     question = asked(shop, run_id)
+    (line,) = told  # as soon as it could be answered
+    assert line.startswith(f"{PIPELINE}: GTID_PURGED: ")
+    assert f"{shop.server.url}/dags/{DAG}/runs/{run_id}/tasks/approve/required_actions" in line
     for word in ("GTID_PURGED", "full_snapshot", "Loses: **nothing**", "gtids missing", "stop_connector", "Reject"):
         assert word in question["body"], word
     shop.client.answer(DAG, run_id, "approve", "Reject")
@@ -106,50 +153,55 @@ def test_reject_leaves_everything_as_it_was(shop: Shop) -> None:
     assert (report.reason, report.note) == ("rejected by admin: nothing was changed", "rejected on purpose")
 
 
-def test_no_answer_in_time_is_reject(shop: Shop) -> None:
+def test_no_answer_in_time_is_reject_and_the_command_says_so(shop: Shop) -> None:
     policy(shop, approval_timeout="5s")
     before = state(shop)
-    run_id = shop.trigger()
-    assert shop.finish(run_id) == "success"
+    done = airflow(shop, "cdc", "recover", PIPELINE, "--wait", "-o", "json")
     policy(shop, approval_timeout="1h")
-    assert {shop.client.states(DAG, run_id)[task] for task in UNTOUCHED} == {"skipped"}
+    assert done.returncode == 1, done.stderr[-3000:]
+    told = json.loads(done.stdout)
+    assert {told["tasks"][task] for task in UNTOUCHED} == {"skipped"}
+    assert told["report"]["reason"] == "rejected by nobody in time: nothing was changed"
     assert state(shop) == before
-    report = ReportStore(str(shop.world.folder / "reports")).report(PIPELINE, run_id)
-    assert report is not None
-    assert report.reason == "rejected by nobody in time: nothing was changed"
 
 
-def test_a_plan_that_changed_is_not_carried_out_and_the_next_run_asks_about_the_new_one(shop: Shop) -> None:
-    run_id = shop.trigger()
-    first = asked(shop, run_id)
-    assert "full_snapshot" in first["body"]
-    assert {"another_strategy"} == set(first["params"])
-    # while one is asked: the offset is gone, so the problem is another one
-    worker = shop.world.stack.connect
-    stopped(shop)
-    with httpx.Client(base_url=worker.url, timeout=60) as rest:
-        rest.delete("/connectors/shop/offsets").raise_for_status()
-    before = state(shop)
-    shop.client.answer(DAG, run_id, "approve", "Approve", another_strategy="as planned")
-    assert shop.finish(run_id) == "failed"
-    assert "GTID_PURGED, full_snapshot, nothing became OFFSET_MISSING" in shop.said(run_id, "approve")
-    assert not {shop.client.states(DAG, run_id)[task] for task in UNTOUCHED} & {"success", "failed"}
-    assert state(shop) == before
-    again = shop.trigger()
-    assert "OFFSET_MISSING" in asked(shop, again)["body"]
-    shop.client.answer(DAG, again, "approve", "Approve", another_strategy="as planned")
-    assert shop.finish(again) == "success", shop.client.states(DAG, again)
-    report = ReportStore(str(shop.world.folder / "reports")).report(PIPELINE, again)
-    assert report is not None
-    assert (report.problem, report.verdict) == ("OFFSET_MISSING", "MATCH")
-
-
-def airflow(shop: Shop, *words: str, timeout: float = 900) -> subprocess.CompletedProcess[str]:
-    """`airflow …` as a person runs it beside the servers."""
-    argv = [sys.executable, "-m", "airflow", *words]
-    return subprocess.run(
-        argv, env=shop.server.environment, capture_output=True, text=True, timeout=timeout, check=False
-    )
+def test_a_plan_that_changed_is_asked_about_again_and_the_command_follows(shop: Shop, told: list[str]) -> None:
+    known = {run["dag_run_id"] for run in shop.client.runs(DAG)}
+    with started(shop, "cdc", "recover", PIPELINE, "--wait", "-o", "json") as command:
+        (run_id,) = wait_until(
+            lambda: {run["dag_run_id"] for run in shop.client.runs(DAG)} - known or None,
+            timeout=60,
+            what="the run that the command triggers",
+        )
+        first = asked(shop, run_id)
+        assert "full_snapshot" in first["body"]
+        assert {"another_strategy"} == set(first["params"])
+        # while one is asked: the offset is gone, so the problem is another one
+        worker = shop.world.stack.connect
+        stopped(shop)
+        with httpx.Client(base_url=worker.url, timeout=60) as rest:
+            rest.delete("/connectors/shop/offsets").raise_for_status()
+        before = state(shop)
+        shop.client.answer(DAG, run_id, "approve", "Approve", another_strategy="as planned")
+        assert shop.finish(run_id) == "success", shop.said(run_id, "approve")
+        states = shop.client.states(DAG, run_id)
+        assert {states[task] for task in UNTOUCHED} == {"skipped"}, states
+        assert states["ask_again"] == "success"
+        changed = ReportStore(str(shop.world.folder / "reports")).report(PIPELINE, run_id)
+        assert changed is not None
+        assert "GTID_PURGED, full_snapshot, nothing became OFFSET_MISSING, full_snapshot, nothing" in changed.reason
+        again = shop.client.xcom(DAG, run_id, "ask_again", "trigger_run_id")
+        assert f"run {again} asks about that: nothing was changed" in changed.reason
+        assert "OFFSET_MISSING" in asked(shop, again)["body"]
+        assert state(shop) == before
+        assert [line.split(": ")[1] for line in told[-2:]] == ["GTID_PURGED", "OFFSET_MISSING"]
+        shop.client.answer(DAG, again, "approve", "Approve", another_strategy="as planned")
+        assert shop.finish(again) == "success", shop.client.states(DAG, again)
+        out, errors = command.communicate(timeout=120)
+    assert command.returncode == 0, errors[-3000:]
+    assert f"a person is asked again: run {again}" in errors
+    report = json.loads(out)["report"]
+    assert (report["run_id"], report["problem"], report["verdict"]) == (again, "OFFSET_MISSING", "MATCH")
 
 
 def test_recover_on_the_command_line_waits_and_says_how_it_went(shop: Shop) -> None:

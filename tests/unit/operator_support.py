@@ -57,8 +57,8 @@ class TaskInstance:
         self.try_number = 1
         self.pushed: dict[str, Any] = {}
 
-    def xcom_pull(self, task_ids: str) -> Any:
-        return self.xcom.get(task_ids)
+    def xcom_pull(self, task_ids: str, key: str = "return_value") -> Any:
+        return self.xcom.get(task_ids if key == "return_value" else f"{task_ids}.{key}")
 
     def xcom_push(self, key: str, value: Any) -> None:
         self.pushed[key] = value

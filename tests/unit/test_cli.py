@@ -221,27 +221,53 @@ def test_recover_refuses_a_table_of_another_pipeline(cdc: Callable[..., Answer],
 @pytest.mark.parametrize(
     ("ended", "status"),
     [
-        (("success", {}), 0),
-        (("success", None), 0),
-        (("failed", None), 1),
-        (("failed", {"tables": [], "verdict": "INCONCLUSIVE"}), 3),
-        (("failed", {}), 1),
+        (("success", {}, {"open_recovery": "success", "restart_connector": "skipped"}), 0),
+        (("success", {}, {"open_recovery": "skipped", "restart_connector": "success"}), 0),
+        (("success", {}, {"open_recovery": "skipped", "restart_connector": "skipped"}), 1),  # rejected
+        (("success", None, {"open_recovery": "skipped", "restart_connector": "skipped"}), 0),  # healthy
+        (("failed", None, {}), 1),
+        (("failed", {"tables": [], "verdict": "INCONCLUSIVE"}, {}), 3),
+        (("failed", {}, {}), 1),
     ],
 )
 def test_recover_waits_and_tells(
-    ended: tuple[str, dict[str, Any] | None], status: int, cdc: Callable[..., Answer], spec: Any, registry: Path
+    ended: tuple[str, dict[str, Any] | None, dict[str, str]],
+    status: int,
+    cdc: Callable[..., Answer],
+    spec: Any,
+    registry: Path,
 ) -> None:
-    state, changes = ended
+    state, changes, tasks = ended
     if changes is not None:
         stored(registry, run_id="manual__1", **changes)
     spec(trigger, "start", "manual__1")
-    looks = iter([trigger.Ended("running", {"diagnose": "running"}), trigger.Ended(state, {"diagnose": "success"})])
+    looks = iter(
+        [trigger.Ended("running", {"diagnose": "running"}), trigger.Ended(state, {"diagnose": "success", **tasks})]
+    )
     spec(trigger, "look", None).side_effect = lambda _run_id, _dag_id: next(looks)
     answer = cdc("recover", "shop", "--wait", "-o", "json")
     assert answer.status == status
-    assert answer.err == "diagnose: running\ndiagnose: success\n"
+    told = {"diagnose": "success", **tasks}
+    assert answer.err.splitlines() == ["diagnose: running", *(f"{task}: {seen}" for task, seen in told.items())]
     assert answer.data["state"] == state
     assert (answer.data["report"] is None) == (changes is None)
+
+
+def test_recover_follows_the_run_that_asks_again(cdc: Callable[..., Answer], spec: Any, registry: Path) -> None:
+    stored(registry, run_id="manual__1__again1_full_snapshot_0a1b2c3d")
+    spec(trigger, "start", "manual__1")
+    ended = {
+        "manual__1": trigger.Ended("success", {"approve": "success", "ask_again": "success"}),
+        "manual__1__again1_full_snapshot_0a1b2c3d": trigger.Ended(
+            "success", {"open_recovery": "success", "ask_again": "skipped"}
+        ),
+    }
+    spec(trigger, "look", None).side_effect = lambda run_id, _dag_id: ended[run_id]
+    spec(trigger, "asks_again", "manual__1__again1_full_snapshot_0a1b2c3d")
+    answer = cdc("recover", "shop", "--wait", "-o", "json")
+    assert (answer.status, answer.data["run_id"]) == (0, "manual__1__again1_full_snapshot_0a1b2c3d")
+    assert answer.data["report"]["verdict"] == "MATCH"
+    assert "the plan changed, and a person is asked again: run manual__1__again1_" in answer.err
 
 
 def test_a_dag_that_airflow_does_not_know(cdc: Callable[..., Answer], airflow_db: Path, registry: Path) -> None:

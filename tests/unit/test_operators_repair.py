@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
@@ -30,15 +31,18 @@ def test_nothing_to_repair_asks_nobody(found: dict[str, Any], params: dict[str, 
 
 
 def test_a_repair_is_asked_about_with_its_keys(registry: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    registry.write_text(REGISTRY.rstrip() + "\n    policy: {approval_timeout: 30m}\n")
+    registry.write_text(REGISTRY.rstrip() + "\n    policy: {approval_timeout: 30m, notify: [ops]}\n")
     asked: list[repair.ApproveRepairOperator] = []
-    monkeypatch.setattr(repair.ApprovalOperator, "execute", lambda self, _context: asked.append(self))
+    monkeypatch.setattr(ApprovalOperator, "execute", lambda self, _context: asked.append(self))
     task = repair.ApproveRepairOperator(task_id="t", pipeline="shop")
     task.execute(context({"compare": FOUND}))
     assert asked == [task]
     assert task.response_timeout.total_seconds() == 1800
     assert "**shop.orders** (10 rows): 2 rows written, **1 deleted**. First: `ghosts: 9`" in task.body
     assert "/r/repair.json" in task.body
+    (told,) = task.notifiers
+    assert told.conn_ids == ("ops",)
+    assert "approve a repair of shop.orders: 2 to write, 1 to delete. Without an answer within 0:30:00" in told.text
     assert task.execute(context({"compare": {**FOUND, "needs_approval": False}})) == {"approved": "not needed"}
     assert "in advance" in task.execute(context({"compare": FOUND}, approved=True))["approved"]
     assert asked == [task]

@@ -1,0 +1,34 @@
+"""The task that has a new run ask about a plan that changed. Apart from the question: it loads Airflow's models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowSkipException
+
+from airflow_cdc.operators.approval import AGAIN
+from airflow_cdc.operators.base import APPROVE_TASK
+
+
+class AskAgainOperator(TriggerDagRunOperator):  # type: ignore[misc]
+    """Trigger the run that asks about a plan that changed while a person was asked; only ApproveRecoveryOperator leads here.
+
+    Put it behind the tasks that carry the plan out, with `trigger_rule="all_skipped"`: where a plan is carried out Airflow
+    then skips it without starting it. Cleared, it triggers no second run that would ask the same.
+
+    :param approve_task: the task that asked.
+    """
+
+    def __init__(self, *, approve_task: str = APPROVE_TASK, **kwargs: Any) -> None:
+        kwargs = {"trigger_dag_id": "{{ dag.dag_id }}", "skip_when_already_exists": True, **kwargs}
+        super().__init__(**kwargs)
+        self.approve_task = approve_task
+
+    def execute(self, context: Context) -> Any:
+        again = context["ti"].xcom_pull(task_ids=self.approve_task, key=AGAIN)
+        if not again:
+            raise AirflowSkipException("no plan changed while a person was asked")
+        self.trigger_run_id, self.conf = again["run_id"], again["conf"]
+        return super().execute(context)
