@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 import airflow_cdc
 from airflow_cdc import settings
 from airflow_cdc.cli import added, reports, trigger
+from airflow_cdc.cli.progress import telling
 from airflow_cdc.cli.run import command, emit, pairs, pipeline_of, run_of, tables_of
 from airflow_cdc.core.diagnosis import Diagnosis
 from airflow_cdc.core.diagnosis import diagnose as diagnosis_of
@@ -163,7 +163,8 @@ def recover(args: Namespace) -> int:
     if not args.wait:
         emit(args, {"dag_id": RECOVERY_DAG_ID, "run_id": run_id}, [{"dag_id": RECOVERY_DAG_ID, "run_id": run_id}])
         return 0
-    run_id, ended = trigger.follow(run_id, args.timeout, progress=lambda line: print(line, file=sys.stderr))
+    with telling() as teller:
+        run_id, ended = trigger.follow(run_id, args.timeout, teller=teller)
     report = reports.load(pipeline.name, run_id)
     emit(args, {"run_id": run_id, **ended.to_json(), "report": report and report.to_json()}, ended.rows())
     return ended.exit_status(report)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from typing import Any
 
 from airflow_cdc.cli import reports, trigger
+from airflow_cdc.cli.progress import telling
 from airflow_cdc.cli.run import command, emit, pipeline_of, tables_of
 from airflow_cdc.core.report import RecoveryReport
 
@@ -34,7 +34,8 @@ def repair(args: Namespace) -> int:
     if not (args.wait or args.dry_run):
         emit(args, {"dag_id": DAG_ID, "run_id": run_id}, [{"dag_id": DAG_ID, "run_id": run_id}])
         return 0
-    ended = trigger.wait(run_id, args.timeout, progress=lambda line: print(line, file=sys.stderr), dag_id=DAG_ID)
+    with telling() as teller:
+        ended = trigger.wait(run_id, args.timeout, teller=teller, dag_id=DAG_ID)
     report = reports.load(pipeline.name, run_id)
     keys = reports.load_json(pipeline.name, run_id, KEYS) or {}
     told = {"run_id": run_id, **ended.to_json(), "keys": keys, "report": report and report.to_json()}

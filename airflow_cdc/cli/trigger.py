@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from getpass import getuser
-from typing import Any
+from typing import Any, Protocol
 
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.core.poll import poll_until
@@ -39,6 +39,18 @@ class Ended:
         return (report.exit_status if report else 0) or 1
 
 
+class Teller(Protocol):
+    """Who is told how a run goes on."""
+
+    def seen(self, now: Ended) -> None:
+        """The states of the run and its tasks now."""
+        ...
+
+    def say(self, text: str) -> None:
+        """Something that a person should know, on one line."""
+        ...
+
+
 def start(dag_id: str, asked: Mapping[str, Any]) -> str:
     """Trigger a DAG with the form's fields → run id. Raises UsageError when Airflow does not know the DAG."""
     from airflow.api.client import get_current_api_client
@@ -61,33 +73,29 @@ def wait(
     run_id: str,
     timeout: float,
     *,
-    progress: Callable[[str], None],
+    teller: Teller,
     interval: float = 1.0,
     dag_id: str = RECOVERY_DAG_ID,
 ) -> Ended:
-    """Wait until the run has ended, telling each change of a task's state. Raises DeadlineError."""
-    told: dict[str, str] = {}
+    """Wait until the run has ended, telling how it goes on. Raises DeadlineError."""
 
     def probe() -> Ended | None:
-        seen = look(run_id, dag_id)
-        for task, state in seen.tasks.items():
-            if told.get(task) != state and state not in QUIET:
-                progress(f"{task}: {state}")
-            told[task] = state
-        return seen if seen.state in DONE else None
+        now = look(run_id, dag_id)
+        teller.seen(now)
+        return now if now.state in DONE else None
 
     return poll_until(probe, timeout=timeout, interval=interval, what=f"the end of run {run_id}")
 
 
-def follow(run_id: str, timeout: float, *, progress: Callable[[str], None]) -> tuple[str, Ended]:
+def follow(run_id: str, timeout: float, *, teller: Teller) -> tuple[str, Ended]:
     """The same for a recovery, and for the run that asks again where its plan changed → the last run, and its end."""
     deadline = time.monotonic() + timeout
     while True:
-        ended = wait(run_id, deadline - time.monotonic(), progress=progress)
+        ended = wait(run_id, deadline - time.monotonic(), teller=teller)
         successor = asks_again(run_id) if ended.tasks.get(ASK_AGAIN_TASK) == "success" else None
         if successor is None:
             return run_id, ended
-        progress(f"the plan changed, and a person is asked again: run {successor}")
+        teller.say(f"the plan changed, and a person is asked again: run {successor}")
         run_id = successor
 
 
