@@ -28,6 +28,7 @@ def get_provider_info() -> dict[str, Any]:
                 "operators",
                 "diagnose",
                 "approval",
+                "ask_again",
                 "open",
                 "connector",
                 "hold",

@@ -34,7 +34,7 @@ class WebhookNotifier(BaseNotifier):
         headers = {"Authorization": f"Bearer {conn.password}"} if conn.password else {}
         try:
             httpx.post(
-                _url(conn), json={"text": self.text}, headers=headers, timeout=TIMEOUT_SECONDS
+                address(conn), json={"text": self.text}, headers=headers, timeout=TIMEOUT_SECONDS
             ).raise_for_status()
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise CdcError(
@@ -65,7 +65,8 @@ class PolicyNotifier(BaseNotifier):
                 self.log.warning("%s was not told: %s", conn_id, error)
 
 
-def _url(conn: Any) -> str:
+def address(conn: Any) -> str:
+    """Where a connection's webhook is: its host, which may be a whole URL, its port, and the extra field `path`."""
     host = str(conn.host or "")
     base = host if "://" in host else f"{conn.schema or 'https'}://{host}"
     port = f":{conn.port}" if conn.port else ""

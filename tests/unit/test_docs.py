@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 import yaml
 from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk import BaseHook, BaseOperator, BaseSensorOperator
 
 from airflow_cdc.core.diagnosis import PROBLEMS
+from airflow_cdc.dags._recovery import recovery_dag
+from airflow_cdc.hooks.iceberg import IcebergCatalogHook
+from airflow_cdc.hooks.kafka import CdcKafkaHook
+from airflow_cdc.hooks.kafka_connect import KafkaConnectHook
+from airflow_cdc.hooks.mysql import CdcMySqlHook
+from airflow_cdc.notifications.webhook import address
+from airflow_cdc.provider_info import get_provider_info
 from airflow_cdc.registry import load_registry
 from airflow_cdc.systems.mysql_grants import MARIADB_NEEDS, MYSQL_NEEDS, Need
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
-INCLUDED = re.compile(r'--8<-- "([^"]+)"')
+INCLUDED = re.compile(r'--8<-- "([^":]+)(?::\w+)?"')
 
 
 def included() -> set[Path]:
@@ -32,6 +41,25 @@ def test_a_registry_in_the_docs_is_valid(path: Path) -> None:
     assert load_registry(path)
 
 
+def test_the_connections_in_the_docs_are_understood(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / "examples" / "connections.env").read_text()
+    for name, value in re.findall(r"^(AIRFLOW_CONN_\w+)='(.*?)'$", text, re.MULTILINE | re.DOTALL):
+        monkeypatch.setenv(name, value)
+    mysql = CdcMySqlHook("shop_mysql").endpoint()
+    assert (mysql.host, mysql.connect_timeout) == ("mysql.example", 10)
+    assert mysql.ssl == {"ca": "/etc/ssl/mysql-ca.pem", "mode": "verify_identity"}
+    connect = KafkaConnectHook("shop_connect").endpoint()
+    assert (connect.url, connect.verify) == ("https://connect.example:8083", "/etc/ssl/own-ca.pem")
+    kafka = CdcKafkaHook("shop_kafka").endpoint()
+    assert kafka.bootstrap == "kafka-1.example:9093,kafka-2.example:9093"
+    assert {"sasl.mechanism", "sasl.username", "security.protocol", "ssl.cafile"} <= kafka.security.keys()
+    lake, local = (IcebergCatalogHook(name).endpoint() for name in ("lake", "local_lake"))
+    assert (lake.properties["type"], local.properties["type"]) == ("rest", "sql")
+    assert lake.properties["credential"].startswith("cdc:")
+    assert BaseHook.get_connection("spark_default").host == "spark://spark.example"
+    assert address(BaseHook.get_connection("ops")) == "https://chat.example/hooks/cdc"
+
+
 def test_the_registry_of_the_readme_is_valid(tmp_path: Path) -> None:
     (block,) = re.findall(r"```yaml\n(pipelines:.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     (tmp_path / "pipelines.yaml").write_text(block)
@@ -44,7 +72,54 @@ def test_the_dags_in_the_docs_load(airflow_db: Path, registry: Path) -> None:
     assert {name: set(dag.task_ids) for name, dag in bag.dags.items()} == {
         "wait_for_position": {"wait"},
         "morning_diagnosis": {"diagnose_shop", "report_shop"},
+        "recover_shop": OWN_RECOVERY,
+        "check_shop_on_sundays": {"compare", "approve", "repair", "verdict"},
+        "watch_shop": {"watch"},
+        "ticket_for_shop": {"open_ticket"},
+        "hourly_sales": {"apply", "count_sales"},
     }
+
+
+# all of cdc_recovery but what leads to a replica, and a check of its own
+OWN_RECOVERY = {task.task_id for task in recovery_dag().tasks} - {
+    "detour_connector",
+    "return_connector",
+    "compare",
+    "verdict",
+} | {"enough_orders"}
+
+
+def test_a_recovery_of_one_s_own_has_the_order_of_ours(airflow_db: Path, registry: Path) -> None:
+    own, ours = DagBag(dag_folder=ROOT / "examples").dags["recover_shop"], recovery_dag()
+    for task in ours.tasks:
+        if task.task_id in OWN_RECOVERY and task.task_id != "verify":
+            kept = set(task.downstream_task_ids) & OWN_RECOVERY
+            assert kept <= set(own.get_task(task.task_id).downstream_task_ids), task.task_id
+            assert own.get_task(task.task_id).trigger_rule == task.trigger_rule
+            assert own.get_task(task.task_id).is_teardown == task.is_teardown
+    assert own.get_task("verify").downstream_task_ids == {"enough_orders"}
+    assert own.get_task("enough_orders").downstream_task_ids == {"publish"}
+
+
+def test_every_operator_and_sensor_has_a_how_to() -> None:
+    text = (ROOT / "docs" / "how-to" / "operators.md").read_text()
+    modules = [
+        name
+        for group in ("operators", "sensors")
+        for one in get_provider_info()[group]
+        for name in one["python-modules"]
+    ]
+    bases = {"CdcOperator", "PlannedOperator", "PolicyApprovalOperator", "AvailabilitySensor"}
+    offered = {
+        name
+        for module in map(import_module, modules)
+        for name, value in vars(module).items()
+        if isinstance(value, type)
+        and issubclass(value, BaseOperator | BaseSensorOperator)
+        and value.__module__ == module.__name__
+    }
+    assert offered - bases
+    assert {name for name in offered - bases if f"`{name}" not in text} == set()
 
 
 @pytest.mark.parametrize(("file", "needs"), [("grants.sql", MYSQL_NEEDS), ("grants_mariadb.sql", MARIADB_NEEDS)])
