@@ -132,6 +132,7 @@ class _Policy(_Strict):
     publish: Literal["all", "each"] = "all"
     hold: _Hold = _Hold()
     repair: Literal["approved", "automatic"] = "approved"
+    report_rows: bool = True
     notify: list[Text] = []
 
 

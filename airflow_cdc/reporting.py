@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -11,19 +11,24 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from airflow_cdc.core.report import RecoveryReport, StepReport
+from airflow_cdc.core.row_pair import RowPair
 
 CELLS = 600
 
 
-def render_html(report: RecoveryReport) -> str:
+Rows = Mapping[str, Sequence[RowPair]]
+
+
+def render_html(report: RecoveryReport, rows: Rows | None = None) -> str:
     """The report as a self-contained page, light or dark as the reader's system is. All values are escaped."""
-    return environment().get_template("report.html.j2").render(**report_values(report))
+    return environment().get_template("report.html.j2").render(**report_values(report, rows or {}))
 
 
-def report_values(report: RecoveryReport) -> dict[str, Any]:
-    """What the report's template is given."""
+def report_values(report: RecoveryReport, rows: Rows) -> dict[str, Any]:
+    """What the report's template is given; `rows`: table → both rows of the first keys that differ."""
     return {
         "report": report,
+        "rows": rows,
         "total": sum(step.seconds for step in report.steps),
         "bars": time_bars(report.steps),
         "heat": {table.table: heat_map(table.leaf_map) for table in report.tables},

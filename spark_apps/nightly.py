@@ -29,6 +29,7 @@ from airflow_cdc.flows.checks import report_check, store_json, store_text
 from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.spark_apps.app import explained, open_app
+from airflow_cdc.spark_apps.both_rows import keep_rows
 from airflow_cdc.spark_apps.expectations import DATA_DOCS
 from airflow_cdc.spark_apps.repair import Job, inconclusive, open_job, staged
 from airflow_cdc.spark_apps.session import SMALL_BATCH, sibling
@@ -133,6 +134,7 @@ def _checked(night: Night, table: TableDef) -> TableReport:
             state = _topic_state(night.job, table)
             plan = plan_night(table, night.known.get(table.full_name), _seen(night, table, stage, state), night.now)
             plan, outcome = _compare(night, stage, table, plan)
+            keep_rows(run, night.job.spark, outcome)
             suites = check_expectations(f"{docs_folder(run)}/{table.full_name}", [outcome])
             return _keep(night, plan, state, outcome, make_report(outcome, suites[table.full_name]))
     except CdcError as error:

@@ -39,6 +39,7 @@ from airflow_cdc.flows.publish import mirror
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.spark_apps.app import explained, open_app
 from airflow_cdc.spark_apps.apply import start_of
+from airflow_cdc.spark_apps.both_rows import keep_rows
 from airflow_cdc.spark_apps.differences import Wanted, rewrite_keys
 from airflow_cdc.spark_apps.expectations import SuiteResult
 from airflow_cdc.spark_apps.lease import leased
@@ -235,6 +236,7 @@ def mend(job: Job, table: TableDef, part: Part = WHOLE, *, dry: bool = False) ->
     """
     with staged(job, table) as stage:
         outcome = compared(job, stage, table, part)
+        keep_rows(job.run, job.spark, outcome)
         plan = RepairPlan.of(table, outcome.tally, outcome.sink_rows)
         if dry or not plan.keys:
             return Mended(table, plan, _report(outcome))
@@ -294,6 +296,7 @@ def _attempt(job: Job, stage: Stage, table: TableDef, part: Part, plan: RepairPl
     outcome = compared(job, stage, table, part)
     report = _report(outcome)
     if report.verdict is not Verdict.MATCH:
+        keep_rows(job.run, job.spark, outcome)
         return Mended(table, plan, report)
     snapshot_id = outcome.subject.sink.snapshot_id
     try:

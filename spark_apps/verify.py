@@ -39,6 +39,7 @@ from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.spark_apps import dead_letters
 from airflow_cdc.spark_apps.app import explained, open_app
 from airflow_cdc.spark_apps.apply import ApplyContext, ApplyTarget, apply_batch
+from airflow_cdc.spark_apps.both_rows import keep_rows
 from airflow_cdc.spark_apps.expectations import DATA_DOCS, Expected, SuiteResult, run_suites
 from airflow_cdc.spark_apps.io import read_topics, source_defaults
 from airflow_cdc.spark_apps.settle import judge
@@ -111,6 +112,8 @@ def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
             todo="See why the connector does not move, then clear the task verify.",
             verdict=str(Verdict.INCONCLUSIVE),
         ) from error
+    for outcome in outcomes:
+        keep_rows(run, spark, outcome)
     suites = check_expectations(f"{report_folder(run)}/{DATA_DOCS}", outcomes)
     reports = [make_report(outcome, suites[outcome.subject.table.full_name]) for outcome in outcomes]
     facts = keep(run, reports, list(suites.values()), round(time.monotonic() - began, 3))

@@ -148,7 +148,8 @@ class Policy:
     """What a pipeline's owners allow. All durations are in seconds.
 
     `repair`: whether rows that a nightly check found wrong are rewritten at once (automatic), or once a person agreed
-    (approved). Removing more than `max_deletes` is asked for either way, unless `approval` is never.
+    (approved). Removing more than `max_deletes` is asked for either way, unless `approval` is never. `report_rows`: whether
+    both rows of the first keys that differ are kept beside a report, or the keys alone.
     """
 
     approval: str = "when_destructive"
@@ -160,6 +161,7 @@ class Policy:
     publish: str = "all"
     hold: HoldPolicy = field(default=HoldPolicy())
     repair: str = "approved"
+    report_rows: bool = True
     notify: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

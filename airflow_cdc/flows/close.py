@@ -58,7 +58,7 @@ def store(run: Run, made: RecoveryReport) -> Facts:
     """Write a report as report.json and as a page, and list the run; returns where they are, and the verdict."""
     kept, name = ReportStore(run.report_dir), run.pipeline.name
     written = kept.keep_report(made)
-    page = kept.write(render_html(made), name, safe(run.run_id), REPORT_PAGE)
+    page = kept.write(render_html(made, kept.rows(made)), name, safe(run.run_id), REPORT_PAGE)
     kept.keep_run(name, RunSummary.of(made, safe(run.run_id), now_iso()))
     return {"report": written, "page": page, "verdict": str(made.verdict)}
 

@@ -95,7 +95,7 @@ def report(request: Request, pipeline: PipelineDep, run: str) -> Response:
     if found is None:
         raise HTTPException(status.HTTP_404_NOT_FOUND, f"Run {run} of {pipeline} has left no report.")
     docs = "/".join(DATA_DOCS) if store.read(pipeline, folder, *DATA_DOCS) is not None else ""
-    return _html(request, "run.html.j2", folder=folder, data_docs=docs, **report_values(found))
+    return _html(request, "run.html.j2", folder=folder, data_docs=docs, **report_values(found, store.rows(found)))
 
 
 def stored_file(pipeline: PipelineDep, run: str, path: str) -> Response:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from airflow_cdc.core.errors import MALFORMED, CdcError
 from airflow_cdc.core.report import RecoveryReport
+from airflow_cdc.core.row_pair import RowPair, rows_file
 from airflow_cdc.core.stored import RunSummary, StoredObservation, with_run
 
 OBSERVATION = "observation.json"
@@ -88,6 +89,23 @@ class ReportStore:
         """The report of a run (by its id or its folder's name), or None if it has none."""
         return self._parsed(RecoveryReport.from_json, pipeline, safe(run_id), REPORT)
 
+    def rows(self, report: RecoveryReport) -> dict[str, list[RowPair]]:
+        """Table → both rows of keys that the report names, as far as they were kept and can be read: a report stands
+        without them. Those that an earlier try of the run kept, and that are equal since, are left out.
+        """
+        found = {
+            table.table: [pair for pair in self._kept_pairs(report, table.table) if pair.told in table.samples]
+            for table in report.tables
+            if table.samples
+        }
+        return {name: pairs for name, pairs in found.items() if pairs}
+
+    def _kept_pairs(self, report: RecoveryReport, table: str) -> list[RowPair]:
+        try:
+            return self._parsed(_pairs, report.pipeline, safe(report.run_id), rows_file(table)) or []
+        except CdcError:
+            return []
+
     def observation(self, pipeline: str) -> StoredObservation | None:
         """The newest stored observation of a pipeline, or None if there is none."""
         return self._parsed(StoredObservation.from_json, pipeline, OBSERVATION)
@@ -134,6 +152,10 @@ class ReportStore:
             return self.runs(pipeline)
         except CdcError:
             return []  # the list is only an index: an unreadable one is begun anew
+
+
+def _pairs(value: Any) -> list[RowPair]:
+    return [RowPair.from_json(one) for one in value]
 
 
 def _runs(value: Any) -> list[RunSummary]:

@@ -16,6 +16,7 @@ from airflow_cdc.core import verdict
 from airflow_cdc.core.chunk import quote_ident
 from airflow_cdc.core.errors import VerificationError
 from airflow_cdc.core.pipeline import Limit, Policy
+from airflow_cdc.core.row_pair import rows_file
 from airflow_cdc.core.table import TableDef
 from airflow_cdc.flows.checks import conclude
 from airflow_cdc.flows.close import report_folder
@@ -93,6 +94,11 @@ def test_a_night_over_three_pipelines(mirrors: Callable[[], Mirror], monkeypatch
     assert (plan["writes"], plan["deletes"], facts["needs_approval"]) == (len(wrong), 0, True)
     keys = json.loads((Path(report_folder(at_bad)) / f"keys-{spoiled.full_name}.json").read_text())
     assert sorted(str(one["key"][0]) for one in keys) == wrong
+    pairs = json.loads((Path(report_folder(at_bad)) / rows_file(spoiled.full_name)).read_text())
+    changed = [case.name for case in CASES if case.changeable]
+    assert {pair["key"]: pair["differ"] for pair in pairs} == {
+        key: [name] for key, name in zip(wrong, changed, strict=True)
+    }
     assert report(at_bad)["verdict"] == "MISMATCH"
     with pytest.raises(VerificationError, match=rf"MISMATCH: {spoiled.full_name} is MISMATCH: different: 1001"):
         conclude(at_bad)

@@ -13,6 +13,7 @@ import pytest
 
 from airflow_cdc.core.errors import SinkError, VerificationError
 from airflow_cdc.core.pipeline import Limit, Policy
+from airflow_cdc.core.row_pair import RowPair, rows_file
 from airflow_cdc.core.table import TableDef
 from airflow_cdc.flows.close import report_folder
 from airflow_cdc.spark_apps import repair as application
@@ -55,6 +56,12 @@ def spoil(mirror: Mirror, orders: TableDef) -> None:
     )
 
 
+def stored(run: Any, name: str) -> Any:
+    """A JSON file beside the run's report; None if there is none."""
+    path = Path(report_folder(run)) / name
+    return json.loads(path.read_text()) if path.exists() else None
+
+
 def actions(mirror: Mirror, run: Any) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = json.loads((Path(report_folder(run)) / "repair.json").read_text())
     return {table.partition(".")[2]: done for table, done in found.items()}
@@ -83,10 +90,28 @@ def test_a_dry_run_names_the_keys_and_touches_nothing(mirror: Mirror, orders: Ta
         ],
         "people": [{"action": "write", "why": "different", "key": ["x|5", 5]}],
     }
+    pairs = [RowPair.from_json(one) for one in stored(run, rows_file(orders.full_name))]
+    assert {pair.key: pair.said for pair in pairs} == {
+        "500": "only in the source",
+        "400": "differs in qty",
+        "5000": "only in the sink",
+        "600": "more often in the sink than in the source",
+    }
+    (changed,) = (pair for pair in pairs if pair.key == "400")
+    assert changed.source == {"id": "400", "name": "n400", "qty": "4"}
+    assert changed.sink == {"id": "400", "name": "n400", "qty": "77"}
     assert [mirror.head(orders), mirror.head(people)] == heads
     assert mirror.stages() == []
     report = json.loads((Path(report_folder(run)) / "report.json").read_text())
     assert (report["verdict"], report["problem"], report["strategy"]) == ("MISMATCH", "SINK_DIFFERS", "none")
+
+
+def test_values_of_rows_stay_out_of_reports_where_the_policy_says_so(mirror: Mirror, orders: TableDef) -> None:
+    spoil(mirror, orders)
+    run = mirror.run(policy=Policy(report_rows=False), dry_run=True)
+    assert repair(run, mirror.rig.spark)["verdict"] == "MISMATCH"
+    assert stored(run, "repair.json")
+    assert stored(run, rows_file(orders.full_name)) is None
 
 
 def test_only_what_differs_is_rewritten(mirror: Mirror, orders: TableDef) -> None:

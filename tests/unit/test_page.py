@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from fastapi.testclient import TestClient
 from airflow_cdc.core.diagnosis import PROBLEMS, diagnose
 from airflow_cdc.core.observation import Observation, Retention, Unknown
 from airflow_cdc.core.report import Verdict
+from airflow_cdc.core.row_pair import rows_file
 from airflow_cdc.core.stored import RunSummary, StoredObservation
 from airflow_cdc.plugin import PREFIX, CdcPlugin, view
 from airflow_cdc.plugin.severity import CODES, NOT_OBSERVED, RECOVERED, Severity, present_code, severity
@@ -24,7 +26,7 @@ from airflow_cdc.systems.reports import ReportStore
 
 from .builders import HEALTHY, with_connector, with_source
 from .conftest import REGISTRY
-from .test_report import BAD, REPORT, TABLE
+from .test_report import BAD, PAIR, REPORT, TABLE
 
 NOW = datetime.now(UTC)
 OTHER = REGISTRY.replace("pipelines:", "").replace("shop", "bank")
@@ -235,6 +237,16 @@ def test_a_report_shows_positions_counts_leaves_keys_and_steps(web: Any, store: 
     assert "open_recovery" in text
     assert 'href="/dags/cdc_recovery/runs/manual__1"' in text
     assert "no Data Docs were written" in text
+
+
+def test_a_report_shows_both_rows_of_the_keys_that_it_names(web: Any, store: ReportStore) -> None:
+    store.keep_report(replace(REPORT, tables=(replace(BAD, samples=(PAIR.told,)),), verdict=None))
+    path = f"{PREFIX}/pipelines/shop/runs/manual__1"
+    assert "no such row" not in web("VIEWER").get(path).text
+    store.write(json.dumps([PAIR.to_json()]), "shop", "manual__1", rows_file("shop.events"))
+    text = web("VIEWER").get(path).text
+    assert "differs in name" in text
+    assert "&lt;b&gt;ann&lt;/b&gt;" in text
 
 
 def test_a_report_without_a_map_of_leaves_says_so(web: Any, store: ReportStore) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from airflow_cdc.core.report import (
     Verdict,
     overall,
 )
+from airflow_cdc.core.row_pair import RowPair
 from airflow_cdc.reporting import heat_map, render_html, time_bars
 from tests.unit.builders import GTID_OFFSET, WATERMARK
 
@@ -195,6 +197,33 @@ def test_page_shows_the_numbers() -> None:
     page = render_html(replace(REPORT, tables=(TABLE, BAD), verdict=None, peer={"ghosts": 1999}))
     for text in ("MISMATCH", "shop.orders", "shop.events", "200\u202f000", "GTID_PURGED", "1999", "open_recovery"):
         assert text in page
+
+
+PAIR = RowPair(
+    "different",
+    "7",
+    {"id": "7", "name": "<b>ann</b>", "note": None},
+    {"id": "7", "name": "bob", "note": None},
+    ("name",),
+    "2026-11-21T10:00:00+00:00",
+)
+GHOST = RowPair("ghosts", "8", None, {"id": "8", "name": "eve", "note": "x"})
+
+
+def test_page_shows_both_rows_with_the_columns_that_differ_first() -> None:
+    bad = replace(BAD, samples=(PAIR.told, GHOST.told))
+    page = render_html(replace(REPORT, tables=(bad,), verdict=None), {"shop.events": [PAIR, GHOST]})
+    assert re.findall(r"<th>(name|id|note)</th>", page) == ["name", "id", "note", "id", "name", "note"]
+    assert page.count('<td class="bad"><code>') == 2  # the name, on both sides
+    assert "&lt;b&gt;ann&lt;/b&gt;" in page
+    assert "<b>" not in page
+    assert page.count("no such row") == 1
+    assert all(said in page for said in ("differs in name", "only in the sink"))
+    twice = replace(GHOST, source=GHOST.sink)
+    assert twice.said == "more often in the sink than in the source"
+    assert replace(PAIR, differ=()).said == "differed, and is equal in the source by now"
+    assert page.count(">NULL<") == 2
+    assert "read at 2026-11-21T10:00:00+00:00, after the comparison" in page
 
 
 def test_page_is_self_contained_and_follows_the_readers_colours() -> None:

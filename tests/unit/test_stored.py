@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from airflow_cdc.systems import reports
 from airflow_cdc.systems.reports import ReportStore
 
 from .builders import FAILED, GTID_OFFSET, HEALTHY, file_offset, seen, with_connector, with_source
-from .test_report import REPORT
+from .test_report import BAD, PAIR, REPORT, TABLE
 
 
 def kept(obs: Any, before: StoredObservation | None = None) -> StoredObservation:
@@ -68,6 +69,19 @@ def test_what_can_not_be_read_is_unknown_and_not_a_number() -> None:
     made = kept(seen(source=Unknown("refused")))
     assert (made.oldest, made.newest, made.behind, made.retention) == (None, None, None, None)
     assert made.unknowns == {"source": "refused"}
+
+
+def test_both_rows_are_those_that_the_report_names(tmp_path: Path) -> None:
+    store, bad = ReportStore(str(tmp_path)), replace(BAD, samples=(PAIR.told,))
+    made = replace(REPORT, tables=(bad,), verdict=None)
+    assert store.rows(made) == {}
+    settled = replace(PAIR, key="9")  # kept by an earlier try of the run, and equal since
+    told = json.dumps([PAIR.to_json(), settled.to_json()])
+    store.write(told, "shop", "manual__1", "rows-shop.events.json")
+    assert store.rows(made) == {"shop.events": [PAIR]}
+    assert store.rows(replace(REPORT, tables=(replace(TABLE, table="shop.events"),))) == {}
+    store.write("{", "shop", "manual__1", "rows-shop.events.json")
+    assert store.rows(made) == {}  # a report stands without them
 
 
 def test_a_change_of_the_problem_is_noted_once() -> None:
