@@ -7,6 +7,7 @@
 | `cdc.position_age` | gauge | pipeline | seconds since the last event that the connector has read |
 | `cdc.transactions_behind` | gauge | pipeline | transactions executed beyond the stored position |
 | `cdc.retention_left` | gauge | pipeline | bytes that can be purged before the position is lost |
+| `cdc.time_to_purge` | gauge | pipeline | seconds until the server may remove the position by itself; never: not sent |
 | `cdc.rows_verified`, `cdc.rows_unequal` | gauge | pipeline | rows of the last report |
 
 What is unknown is not sent: a gauge that stops moving is silence, and a made-up 0 would be a lie.
@@ -50,6 +51,7 @@ def of_observation(seen: StoredObservation) -> None:
         "cdc.position_age": None if seen.position_ts is None else max(0.0, taken - seen.position_ts),
         "cdc.transactions_behind": seen.behind,
         "cdc.retention_left": seen.retention.margin_bytes if seen.retention else None,
+        "cdc.time_to_purge": (seen.forecast or {}).get("earliest_s"),
     }
     _send(seen.pipeline, known)
 

@@ -1,4 +1,4 @@
 CREATE USER 'cdc'@'%' IDENTIFIED BY 'choose-one';
-GRANT SELECT ON shop.* TO 'cdc'@'%';
+GRANT SELECT, LOCK TABLES ON shop.* TO 'cdc'@'%';  -- LOCK TABLES: only where a table has no key
 GRANT REPLICATION CLIENT, REPLICATION SLAVE, RELOAD, PROCESS ON *.* TO 'cdc'@'%';
 GRANT XA_RECOVER_ADMIN, BACKUP_ADMIN ON *.* TO 'cdc'@'%';

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
+import tempfile
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -21,6 +25,8 @@ from airflow_cdc.notifications.webhook import address
 from airflow_cdc.provider_info import get_provider_info
 from airflow_cdc.registry import load_registry
 from airflow_cdc.systems.mysql_grants import MARIADB_NEEDS, MYSQL_NEEDS, Need
+
+from .conftest import REGISTRY
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
@@ -122,11 +128,17 @@ def test_every_operator_and_sensor_has_a_how_to() -> None:
     assert {name for name in offered - bases if f"`{name}" not in text} == set()
 
 
-@pytest.mark.parametrize(("file", "needs"), [("grants.sql", MYSQL_NEEDS), ("grants_mariadb.sql", MARIADB_NEEDS)])
-def test_the_grants_in_the_docs_are_all_that_is_needed(file: str, needs: tuple[Need, ...]) -> None:
+OF_TABLES = {"SELECT", "LOCK TABLES"}
+
+
+@pytest.mark.parametrize(
+    ("file", "needs", "tables"),
+    [("grants.sql", MYSQL_NEEDS, OF_TABLES), ("grants_mariadb.sql", MARIADB_NEEDS, {"SELECT"})],
+)
+def test_the_grants_in_the_docs_are_all_that_is_needed(file: str, needs: tuple[Need, ...], tables: set[str]) -> None:
     text = (ROOT / "examples" / file).read_text()
     granted = {name.strip() for names in re.findall(r"^GRANT (.+) ON", text, re.MULTILINE) for name in names.split(",")}
-    assert granted == {"SELECT", *(need.privilege for need in needs)}
+    assert granted == {*tables, *(need.privilege for need in needs)}
 
 
 def test_every_problem_has_a_runbook_entry() -> None:
@@ -141,6 +153,80 @@ def test_every_command_in_the_docs_exists() -> None:
     listed = re.findall(r"^\| `airflow (cdc [^`]+)`", text, re.MULTILINE)
     assert len(listed) >= 9
     assert all(cli_parser.get_parser().parse_args(line.split()).func for line in listed)
+
+
+# ---- what stands in the pages themselves, in the place of a file -------------------------------------
+
+
+def typed(block: str) -> Iterator[list[str]]:
+    """The commands of a console block, as words; comments, here-documents' files and `export` are left out."""
+    for line in block.replace("\\\n", " ").splitlines():
+        words = shlex.split(line.split("<")[0], comments=True)
+        if words and words[0] != "export":
+            yield words
+
+
+def understood(words: list[str]) -> bool:
+    """Whether a command is one that there is: of `airflow` with its options, a target of make, or pip's own."""
+    from airflow.cli import cli_parser
+
+    if words[0] == "airflow":
+        return bool(cli_parser.get_parser().parse_args(words[1:]).func)
+    if words[0] == "make":
+        return re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE) is not None
+    return words[:2] == ["pip", "install"]
+
+
+def console(block: str) -> bool:
+    return all(map(understood, typed(block)))
+
+
+def registry_part(block: str) -> bool:
+    """A part of pipelines.yaml: a whole one, a pipeline's `source`, or some ways to write `backfill`, each alone."""
+    lines = [line for line in block.splitlines() if line.strip()]
+    parts = lines if all(line.strip().startswith("backfill:") for line in lines) else [block]
+    return all(loads(yaml.safe_load(part)) for part in parts)
+
+
+def loads(part: dict[str, Any]) -> bool:
+    whole = part if "pipelines" in part else yaml.safe_load(REGISTRY)
+    if whole is not part:
+        whole["pipelines"]["shop"] |= part
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "pipelines.yaml"
+        path.write_text(yaml.safe_dump(whole))
+        return bool(load_registry(path))
+
+
+def statements(block: str) -> bool:
+    """Queries have a test of their own, that runs them; rights are those of the files."""
+    if "VERSION AS OF" in block or block.startswith("WITH commits"):
+        return True
+    needed = {*(need.privilege for need in MYSQL_NEEDS), *OF_TABLES}
+    granted = {
+        name.strip() for names in re.findall(r"^GRANT (.+) ON", block, re.MULTILINE) for name in names.split(",")
+    }
+    return bool(granted) and granted <= needed
+
+
+CHECKS: dict[str, Callable[[str], bool]] = {
+    "console": console,
+    "yaml": registry_part,
+    "sql": statements,
+    "text": lambda block: bool(block.strip()),
+}
+BLOCKS = [
+    (page.name, language, block)
+    for page in (*PAGES, ROOT / "README.md")
+    if "evidence" not in page.parts
+    for language, block in re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    if "8<--" not in block
+]
+
+
+@pytest.mark.parametrize(("language", "block"), [one[1:] for one in BLOCKS], ids=[one[0] for one in BLOCKS])
+def test_what_is_written_in_a_page_works(language: str, block: str) -> None:
+    assert CHECKS[language](block)
 
 
 def test_every_page_is_in_the_navigation() -> None:

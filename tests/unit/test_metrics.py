@@ -13,10 +13,10 @@ import pytest
 from airflow_cdc import metrics
 from airflow_cdc.core.diagnosis import diagnose
 from airflow_cdc.core.errors import SourceError
-from airflow_cdc.core.observation import Unknown
+from airflow_cdc.core.observation import Retention, Unknown
 from airflow_cdc.core.stored import StoredObservation
 
-from .builders import HEALTHY, seen
+from .builders import HEALTHY, seen, with_source
 from .test_report import BAD, REPORT, TABLE
 
 DASHBOARD = Path(__file__).parents[2] / "docs" / "grafana" / "cdc.json"
@@ -37,6 +37,14 @@ def test_an_observation(sent: list[Any]) -> None:
     assert values.pop("cdc.position_age") > 1_000_000
     assert values == {"cdc.healthy": 1, "cdc.transactions_behind": 20, "cdc.retention_left": 1500}
     assert {tags["pipeline"] for *_, tags in sent} == {"shop"}
+
+
+def test_the_time_to_purge(sent: list[Any]) -> None:
+    soon = with_source(retention=Retention(expire_s=9000, now=1_000_000, written_until=998_300.0))
+    metrics.of_observation(StoredObservation.of(soon, diagnose(soon)))
+    never = with_source(retention=Retention(expire_s=0, now=1_000_000, written_until=998_300.0))
+    metrics.of_observation(StoredObservation.of(never, diagnose(never)))
+    assert [value for name, value, _ in sent if name == "cdc.time_to_purge"] == [7300]
 
 
 def test_what_is_unknown_is_not_sent_as_a_number(sent: list[Any]) -> None:
