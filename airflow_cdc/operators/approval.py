@@ -7,7 +7,7 @@ import re
 import zlib
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import BaseNotifier, Context, Param
@@ -152,22 +152,24 @@ class ApproveRecoveryOperator(PolicyApprovalOperator):
             self._ask_again(context, run, gist(asked), now, wanted or "")
         return now
 
-    def _ask_again(self, context: Context, run: Run, asked: Collection[str], now: Facts, strategy: str) -> None:
-        """End this run, and leave to AskAgainOperator to trigger the one that asks about `now`. Always raises."""
+    def _ask_again(self, context: Context, run: Run, asked: Collection[str], now: Facts, strategy: str) -> NoReturn:
+        """End this run, and leave to AskAgainOperator to trigger the one that asks about `now`."""
         from airflow_cdc.flows.decide import note_unchanged
         from airflow_cdc.operators.ask_again import AskAgainOperator
 
         changed = f"the plan is no longer what was asked about: {', '.join(asked)} became {', '.join(gist(now))}"
         after = [task for task in context["task"].get_flat_relatives(upstream=False) if not task.is_teardown]
         skipped = [task for task in after if not isinstance(task, AskAgainOperator)]
+        todo = f"Trigger the run again, with the strategy {now['plan']['strategy']} if that is wanted."
+        refused = PlanChangedError(f"{changed}; nothing was changed", where=run.where, todo=todo)
         if skipped == after:
-            todo = f"Trigger the run again, with the strategy {now['plan']['strategy']} if that is wanted."
-            raise PlanChangedError(f"{changed}; nothing was changed", where=run.where, todo=todo)
+            raise refused
         successor = next_run_id(run.run_id, now)
         note_unchanged(run, f"{changed}; run {successor} asks about that")
         context["ti"].xcom_push(key=AGAIN, value={"run_id": successor, "conf": _form(context, run, strategy)})
         self.log.info("%s; run %s asks about that", changed, successor)
         self.skip(ti=context["ti"], tasks=skipped)
+        raise refused  # `skip` ends the task by an exception of its own, unless there is nothing to skip
 
     def _run(self, context: Context) -> Run:
         pipeline = find_pipeline(self.pipeline, self.registry)

@@ -103,6 +103,16 @@ def test_without_a_task_that_asks_again_a_changed_plan_is_an_error(asking: Any) 
     assert operator.retries == 0
 
 
+def test_a_changed_plan_is_never_carried_out_even_if_nothing_was_skipped(
+    asking: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operator, _, made, answer = asking(decided(needs_approval=True), decided("GTID_PURGED"))
+    made["task"] = in_the_dag()
+    monkeypatch.setattr(operator, "skip", lambda **_: None)
+    with pytest.raises(approval.PlanChangedError):
+        answer()
+
+
 def test_a_plan_that_is_refused_by_now_fails_with_its_reason(asking: Any) -> None:
     refused = decided("UNKNOWN", strategy="none", refused=True, reason="source: connection refused")
     *_, answer = asking(decided(needs_approval=True), refused)
