@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -182,8 +183,21 @@ def verify(args: Namespace) -> int:
             where=reports.folder(pipeline.name, run_id or ""),
             todo=f"Run: airflow cdc recover {pipeline.name}",
         )
+    if args.table:
+        report = _of_tables(report, tables_of(args, pipeline))
     emit(args, report.to_json(), _report_rows(report))
     return report.exit_status
+
+
+def _of_tables(report: RecoveryReport, tables: Collection[str]) -> RecoveryReport:
+    """The same about these tables only, with their own verdict. Raises UnknownStateError for one that was not compared."""
+    if absent := sorted(set(tables) - {one.table for one in report.tables}):
+        raise UnknownStateError(
+            f"{absent[0]} was not compared",
+            where=f"run {report.run_id}",
+            todo="Name another run by --run-id, or run: airflow cdc repair PIPELINE --table TABLE --dry-run",
+        )
+    return replace(report, tables=tuple(one for one in report.tables if one.table in tables), verdict=None)
 
 
 def _report_rows(report: RecoveryReport) -> list[dict[str, Any]]:

@@ -72,7 +72,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "hold": ("hold shop --seconds 3600",),
     "explain": ("explain < connect.log",),
     "recover": ("recover shop --wait", 'recover shop --table shop.orders --yes --note "binlog purged"'),
-    "verify": ("verify shop", "verify shop --run-id manual__2026-11-21T09:00:00+00:00 -o json"),
+    "verify": ("verify shop --table shop.orders", "verify shop --run-id manual__2026-11-21T09:00:00+00:00 -o json"),
     "repair": ("repair shop --table shop.orders --dry-run", "repair shop --table shop.orders --wait"),
     "get": ("offset get shop",),
     "backup": ("offset backup shop --file shop-offset.json",),
@@ -153,7 +153,13 @@ def get_cdc_cli_commands() -> list[CLICommand]:
                     ARG_TIMEOUT,
                     ARG_NOTE,
                 ),
-                _action("verify", "Show what the last recovery proved, table by table", ARG_PIPELINE, ARG_RUN_ID),
+                _action(
+                    "verify",
+                    "Show what the last recovery proved, table by table",
+                    ARG_PIPELINE,
+                    ARG_TABLES,
+                    ARG_RUN_ID,
+                ),
                 _action(
                     "repair",
                     "Rewrite the rows that differ from the source (DAG cdc_repair)",

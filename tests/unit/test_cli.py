@@ -31,6 +31,7 @@ from airflow_cdc.systems.reports import ReportStore, safe
 
 from .builders import HEALTHY, seen
 from .conftest import REGISTRY, SECRETS, Answer
+from .test_report import TABLE
 
 
 @pytest.fixture
@@ -286,6 +287,20 @@ def test_verify_reads_the_newest_report(
     answer = cdc("verify", "shop", "-o", "json")
     assert (answer.status, answer.data) == (status, made.to_json())
     assert cdc("verify", "shop", "--run-id", made.run_id).status == status
+
+
+def test_verify_of_one_table_has_that_table_s_verdict(cdc: Callable[..., Answer], registry: Path) -> None:
+    right, wrong = (replace(TABLE, table=f"shop.{name}").to_json() for name in ("orders", "customers"))
+    stored(registry, tables=[right, {**wrong, "ghosts": 1, "verdict": "MISMATCH"}], verdict="MISMATCH")
+    assert cdc("verify", "shop").status == 1
+    answer = cdc("verify", "shop", "--table", "shop.orders", "-o", "json")
+    assert (answer.status, answer.data["verdict"]) == (0, "MATCH")
+    assert [table["table"] for table in answer.data["tables"]] == ["shop.orders"]
+    assert cdc("verify", "shop", "--table", "shop.customers").status == 1
+    stored(registry, tables=[right], verdict="MATCH")
+    missing = cdc("verify", "shop", "--table", "shop.customers")
+    assert missing.status == 3
+    assert "shop.customers was not compared" in missing.err
 
 
 def test_verify_without_a_report_is_unknown(cdc: Callable[..., Answer]) -> None:
