@@ -28,6 +28,7 @@ def get_provider_info() -> dict[str, Any]:
                 "operators",
                 "diagnose",
                 "approval",
+                "policy_approval",
                 "ask_again",
                 "open",
                 "connector",

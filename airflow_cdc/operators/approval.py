@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Collection, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import BaseNotifier, Context, Param
+from airflow.sdk import Context, Param
 from airflow.sdk.definitions.param import ParamsDict
 
-from airflow_cdc import settings
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.core.strategy import STRATEGIES
 from airflow_cdc.operators.base import (
@@ -26,6 +23,7 @@ from airflow_cdc.operators.base import (
     plain,
     refusal,
 )
+from airflow_cdc.operators.policy_approval import PolicyApprovalOperator
 
 if TYPE_CHECKING:
     from airflow_cdc.flows.run import Facts, Run
@@ -41,40 +39,6 @@ _AGAIN_ID = re.compile(r"^(?P<first>.+?)__again(?P<count>\d+)_[a-z_]+_[0-9a-f]{8
 
 class PlanChangedError(UsageError):
     """The plan is not the one that was asked about, and no task of the DAG asks again: nothing was changed."""
-
-
-class PolicyApprovalOperator(ApprovalOperator):  # type: ignore[misc]
-    """Approve or Reject as the pipeline's policy has it: how long there is to answer, and who is told of the question.
-
-    All that `policy.notify` names are told as soon as the question can be answered. No answer within
-    `policy.approval_timeout` is Reject, and Reject skips everything after this task. No lease is held meanwhile.
-
-    :param pipeline: the pipeline's name in the registry (templated).
-    :param registry: path of pipelines.yaml; default `[cdc] registry` (templated).
-    """
-
-    template_fields: Collection[str] = ("subject", "body", "pipeline", "registry")
-    notifiers: Sequence[BaseNotifier]
-
-    def __init__(self, *, pipeline: str, registry: str | None = None, **kwargs: Any) -> None:
-        super().__init__(defaults=self.REJECT, ignore_downstream_trigger_rules=True, **kwargs)
-        self.pipeline = pipeline
-        self.registry = registry
-
-    def ask(self, context: Context, body: str, news: str) -> Any:
-        """Put the question `body` (Markdown) and wait; `news` is the line for those who are told of it."""
-        from airflow_cdc.notifications.webhook import PolicyNotifier
-
-        policy = find_pipeline(self.pipeline, self.registry).policy
-        self.response_timeout = timedelta(seconds=policy.approval_timeout)
-        self.body = body
-        told = f"{news} Without an answer within {self.response_timeout} nothing is done. {self._link(context)}".strip()
-        self.notifiers = [*self.notifiers, PolicyNotifier(conn_ids=policy.notify, text=told)]
-        return super().execute(context)
-
-    def _link(self, context: Context) -> str:
-        base = settings.airflow_url()
-        return str(self.generate_link_to_ui(task_instance=context["ti"], base_url=base)) if base else ""
 
 
 class ApproveRecoveryOperator(PolicyApprovalOperator):

@@ -11,8 +11,8 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.core.pipeline import Pipeline
-from airflow_cdc.operators.approval import PolicyApprovalOperator
 from airflow_cdc.operators.base import CdcOperator, asked_for, decision_of
+from airflow_cdc.operators.policy_approval import PolicyApprovalOperator
 from airflow_cdc.operators.spark import CdcSparkOperator
 
 if TYPE_CHECKING:

@@ -34,6 +34,7 @@ from airflow_cdc.operators import (
     hold,
     offset,
     open,  # noqa: A004 - the module's name
+    policy_approval,
     publish,
     report,
     watermark,
@@ -133,8 +134,8 @@ def test_no_person_is_asked_without_need() -> None:
 def test_the_question_waits_as_long_as_the_policy_says(
     step: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    asked = create_autospec(approval.ApprovalOperator.execute, return_value=None)
-    monkeypatch.setattr(approval.ApprovalOperator, "execute", asked)
+    asked = create_autospec(policy_approval.ApprovalOperator.execute, return_value=None)
+    monkeypatch.setattr(policy_approval.ApprovalOperator, "execute", asked)
     operator = approval.ApproveRecoveryOperator(task_id="t", pipeline="shop")
     monkeypatch.setattr(operator.__class__, "_run", lambda _self, _context: fake_run(Ledger(), tmp_path))
     operator.execute(context({"diagnose": decided(needs_approval=True, data_loss="12 rows")}))

@@ -18,7 +18,7 @@ from airflow_cdc.core.errors import UnknownStateError
 from airflow_cdc.flows import decide as deciding
 from airflow_cdc.flows.run import Run
 from airflow_cdc.notifications import webhook
-from airflow_cdc.operators import approval, ask_again, base
+from airflow_cdc.operators import approval, ask_again, base, policy_approval
 
 from .conftest import REGISTRY
 from .operator_support import DECISION, Ledger, context, decided, fake_run, ti
@@ -124,8 +124,8 @@ def test_a_run_asks_about_one_plan_only(asking: Any, monkeypatch: Any) -> None:
     """Airflow shows a cleared task's question as it was first asked."""
     first, other = decided(needs_approval=True), decided("GTID_PURGED", needs_approval=True)
     operator, _, made, _ = asking(first, first)
-    asked = create_autospec(approval.ApprovalOperator.execute, return_value=None)
-    monkeypatch.setattr(approval.ApprovalOperator, "execute", asked)
+    asked = create_autospec(policy_approval.ApprovalOperator.execute, return_value=None)
+    monkeypatch.setattr(policy_approval.ApprovalOperator, "execute", asked)
     operator.execute(made)
     operator.execute(made)  # cleared, and diagnosed as before
     made = context({"diagnose": other}, strategy="auto")
@@ -177,7 +177,7 @@ def test_the_question_is_told_at_once_to_all_that_the_policy_names(
     base: str, asking: Any, registry: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry.write_text(REGISTRY.rstrip() + "\n    policy: {notify: [nobody, ops]}\n")
-    monkeypatch.setattr(approval.settings, "airflow_url", lambda: base)
+    monkeypatch.setattr(policy_approval.settings, "airflow_url", lambda: base)
     monkeypatch.setenv("AIRFLOW_CONN_OPS", '{"conn_type": "http", "host": "https://chat.example/hook"}')
     posted: list[str] = []
     kept = httpx.Response(200, request=httpx.Request("POST", "https://chat.example/hook"))
@@ -185,7 +185,7 @@ def test_the_question_is_told_at_once_to_all_that_the_policy_names(
     first = decided(needs_approval=True, data_loss="{{ 12 }} rows")
     operator, _, made, _ = asking(first, first)
     monkeypatch.setattr(
-        approval.ApprovalOperator, "execute", lambda self, made: [notifier(made) for notifier in self.notifiers]
+        policy_approval.ApprovalOperator, "execute", lambda self, made: [notifier(made) for notifier in self.notifiers]
     )
     monkeypatch.setattr(operator, "generate_link_to_ui", lambda **kwargs: f"{kwargs['base_url']}/asked")
     operator.execute(made)  # "nobody" has no connection, and holds nothing up

@@ -1,0 +1,47 @@
+"""Ask a person as the pipeline's policy has it. Apart from what is asked: the strategies load the whole diagnosis."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import timedelta
+from typing import Any
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import BaseNotifier, Context
+
+from airflow_cdc import settings
+from airflow_cdc.operators.base import find_pipeline
+
+
+class PolicyApprovalOperator(ApprovalOperator):  # type: ignore[misc]
+    """Approve or Reject as the pipeline's policy has it: how long there is to answer, and who is told of the question.
+
+    All that `policy.notify` names are told as soon as the question can be answered. No answer within
+    `policy.approval_timeout` is Reject, and Reject skips everything after this task. No lease is held meanwhile.
+
+    :param pipeline: the pipeline's name in the registry (templated).
+    :param registry: path of pipelines.yaml; default `[cdc] registry` (templated).
+    """
+
+    template_fields: Collection[str] = ("subject", "body", "pipeline", "registry")
+    notifiers: Sequence[BaseNotifier]
+
+    def __init__(self, *, pipeline: str, registry: str | None = None, **kwargs: Any) -> None:
+        super().__init__(defaults=self.REJECT, ignore_downstream_trigger_rules=True, **kwargs)
+        self.pipeline = pipeline
+        self.registry = registry
+
+    def ask(self, context: Context, body: str, news: str) -> Any:
+        """Put the question `body` (Markdown) and wait; `news` is the line for those who are told of it."""
+        from airflow_cdc.notifications.webhook import PolicyNotifier
+
+        policy = find_pipeline(self.pipeline, self.registry).policy
+        self.response_timeout = timedelta(seconds=policy.approval_timeout)
+        self.body = body
+        told = f"{news} Without an answer within {self.response_timeout} nothing is done. {self._link(context)}".strip()
+        self.notifiers = [*self.notifiers, PolicyNotifier(conn_ids=policy.notify, text=told)]
+        return super().execute(context)
+
+    def _link(self, context: Context) -> str:
+        base = settings.airflow_url()
+        return str(self.generate_link_to_ui(task_instance=context["ti"], base_url=base)) if base else ""
