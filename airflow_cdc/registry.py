@@ -13,8 +13,9 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic_core import ErrorDetails
 
+from airflow_cdc.core.duration import parse_duration
 from airflow_cdc.core.errors import ConfigError, UsageError
-from airflow_cdc.core.pipeline import Limit, Pipeline, parse_duration
+from airflow_cdc.core.pipeline import Limit, Pipeline
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]*$", max_length=100)]
 Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_cdc.core.duration import span
 from airflow_cdc.core.observation import Retention
 
 # Of the rotations seen, the next one may take longer: the interval's end allows for so many times the longest.
@@ -64,15 +65,14 @@ def outlook(retention: Retention, *, in_newest_file: bool) -> Outlook | None:
     if retention.expire_s <= 0:
         return Outlook(None, in_newest_file, "the server removes no log files by itself")
     if in_newest_file:
-        why = f"the newest file: it is kept {retention.expire_s} s after it is rotated"
+        why = f"the newest file: it is kept {span(retention.expire_s)} after it is rotated"
         return Outlook(float(retention.expire_s), in_newest_file, why)
     if retention.written_until is None:
         return None
     left = max(0.0, retention.written_until + retention.expire_s - retention.now)
     age = retention.now - retention.written_until
-    return Outlook(
-        left, in_newest_file, f"closed {age:.0f} s ago, kept {retention.expire_s} s, gone at a rotation after"
-    )
+    why = f"closed {span(max(0.0, age))} ago, kept {span(retention.expire_s)}, gone at a rotation after"
+    return Outlook(left, in_newest_file, why)
 
 
 def forecast(retention: Retention, files: Sequence[LogFile], *, in_newest_file: bool, max_size: int = 0) -> Forecast:

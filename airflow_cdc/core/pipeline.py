@@ -9,22 +9,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from airflow_cdc.core.duration import parse_duration
 from airflow_cdc.core.errors import ConfigError
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_DURATION = re.compile(r"([0-9]+)\s*([smhd])")
 _LIMIT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(%?)")
-
-
-def parse_duration(value: str | int) -> int:
-    """Seconds of "45s", "30m", "2h", "1d", "1h 30m" or a plain number. Raises ConfigError."""
-    text = str(value).strip().lower()
-    if text.isascii() and text.isdigit():
-        return int(text)
-    pieces = _DURATION.findall(text)
-    if isinstance(value, bool) or not pieces or _DURATION.sub("", text).strip():
-        raise ConfigError(f"{value!r} is not a duration", todo="Write one like 30m, 2h or 1d.")
-    return sum(int(number) * _UNITS[unit] for number, unit in pieces)
 
 
 @dataclass(frozen=True, slots=True)

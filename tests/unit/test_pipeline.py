@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_cdc.core.duration import parse_duration
 from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.core.pipeline import HoldPolicy, Limit, Pipeline, Policy, parse_duration
+from airflow_cdc.core.pipeline import HoldPolicy, Limit, Pipeline, Policy
 from tests.unit.builders import PIPELINE
 
 
