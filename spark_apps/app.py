@@ -52,6 +52,7 @@ def read_run(settings: Mapping[str, Any]) -> Run:
         str(settings["run_id"]),
         str(settings["report_dir"]),
         settings.get("options"),
+        dag_id=str(settings.get("dag_id") or ""),
     )
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_cdc.core.errors import ConfigError, UsageError
 from airflow_cdc.core.part import interval_part
 from airflow_cdc.core.report import Verdict, overall
+from airflow_cdc.core.stored import BACKFILL
 from airflow_cdc.flows.captured import captured
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.spark_apps.app import open_app
@@ -71,7 +72,7 @@ def backfill(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None =
     for spec in run.pipeline.backfill:
         table = _with_key(tables[spec.table])
         done.append(mended(job, table, interval_part(table, spec, interval.start, interval.end)))
-    told = tell(run, done, dry=False)
+    told = tell(run, done, BACKFILL)
     verdict = overall(one.report.verdict for one in done)
     if verdict is not Verdict.MATCH:
         raise not_matching(run, done)

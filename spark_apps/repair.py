@@ -31,6 +31,7 @@ from airflow_cdc.core.repair import RepairPlan, needs_approval, refusal
 from airflow_cdc.core.report import ComparedAt, TableReport, Verdict, overall
 from airflow_cdc.core.schema_change import DEFINITION, dump_definition
 from airflow_cdc.core.stamp import ChunkLedger, Stamp
+from airflow_cdc.core.stored import CHECK, REPAIR
 from airflow_cdc.core.table import TableDef
 from airflow_cdc.flows.captured import captured
 from airflow_cdc.flows.captured import settings as connector_settings
@@ -166,7 +167,7 @@ def repair(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
         return {**told, "dry_run": True, **asked(run, [])}
     done = [mended(job, table, dry=dry) for table in tables.values()]
     verdict = overall(one.report.verdict for one in done)
-    told = tell(run, done, dry=dry)
+    told = tell(run, done, CHECK if dry else REPAIR)
     if verdict is not Verdict.MATCH and not dry:
         raise not_matching(run, done)
     return {**told, "verdict": str(verdict), "dry_run": dry, **asked(run, [one.plan for one in done])}
@@ -178,12 +179,12 @@ def asked(run: Run, plans: Sequence[RepairPlan]) -> Facts:
     return {"plans": wanted, "needs_approval": needs_approval(run.pipeline.policy, list(wanted.values()))}
 
 
-def tell(run: Run, done: Sequence[Mended], *, dry: bool) -> Facts:
-    """Write the report, and every key with what is done to it (repair.json); returns where they are."""
+def tell(run: Run, done: Sequence[Mended], kind: str) -> Facts:
+    """Write the report, and every key with what is done to it (repair.json); returns where they are. `kind`: of the run."""
     keys = store_json(run, "repair.json", {one.table.full_name: one.plan.actions(one.table) for one in done})
-    evidence = {one.table.full_name: one.said(dry=dry) for one in done if one.plan.keys}
+    evidence = {one.table.full_name: one.said(dry=kind == CHECK) for one in done if one.plan.keys}
     run.clients.control.ledger_set(run.run_id, "repair", {one.table.full_name: one.to_json() for one in done})
-    told = report_check(run, {one.table.full_name: one.report for one in done}, evidence=evidence, repaired=not dry)
+    told = report_check(run, {one.table.full_name: one.report for one in done}, evidence=evidence, kind=kind)
     return {**told, "keys": keys}
 
 

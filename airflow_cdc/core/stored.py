@@ -6,7 +6,7 @@ A reader of it never has to ask a source, so it must say by itself how old it is
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from airflow_cdc.core.diagnosis import Diagnosis
@@ -18,7 +18,8 @@ from airflow_cdc.core.report import RecoveryReport, Verdict
 
 KEPT_CHANGES = 200
 KEPT_RUNS = 50
-RECOVERY = "recovery"
+# the kinds of runs
+RECOVERY, CHECK, REPAIR, BACKFILL = "recovery", "check", "repair", "backfill"
 # ledger entries that are of no single run: every apply is a run, so what must be remembered for longer stands under these
 LASTING = "lasting:"
 
@@ -185,7 +186,12 @@ def _lacks_purged(source: SourceFacts, offset: MySqlOffset) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """One run in a pipeline's list. `folder` is where its report stands below the pipeline's; `kind` says what it was."""
+    """One run in a pipeline's list.
+
+    `folder` is where its report stands below the pipeline's; `kind` says what it was; `dag_id` is the DAG whose run it was,
+    empty where that was not noted. `differs`: the tables that are known to differ from their source once this run has
+    ended, found by it or by an earlier one and not proven equal since.
+    """
 
     run_id: str
     folder: str
@@ -195,12 +201,17 @@ class RunSummary:
     verdict: Verdict
     ended_at: str
     seconds: float
+    dag_id: str = ""
+    differs: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "verdict", Verdict(self.verdict))
+        object.__setattr__(self, "differs", tuple(self.differs))
 
     @classmethod
-    def of(cls, report: RecoveryReport, folder: str, ended_at: str, kind: str = RECOVERY) -> RunSummary:
+    def of(
+        cls, report: RecoveryReport, folder: str, ended_at: str, kind: str = RECOVERY, dag_id: str = ""
+    ) -> RunSummary:
         """From a report that was written to `folder` at `ended_at` (ISO)."""
         return cls(
             run_id=report.run_id,
@@ -211,11 +222,14 @@ class RunSummary:
             verdict=Verdict(report.verdict or Verdict.INCONCLUSIVE),
             ended_at=ended_at,
             seconds=round(sum(step.seconds for step in report.steps), 3),
+            dag_id=dag_id,
+            differs=tables_of(report, Verdict.MISMATCH) if kind != RECOVERY else (),
         )
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
-        return {name: str(v) if isinstance(v := getattr(self, name), Verdict) else v for name in self.__slots__}
+        plain = {name: getattr(self, name) for name in self.__slots__}
+        return plain | {"verdict": str(self.verdict), "differs": list(self.differs)}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> RunSummary:
@@ -223,10 +237,21 @@ class RunSummary:
         return cls(**value)
 
 
-def with_run(runs: list[RunSummary], run: RunSummary) -> list[RunSummary]:
-    """`runs`, newest first, with `run` in its place; an earlier report of the same run gives way to it."""
+def with_run(runs: list[RunSummary], run: RunSummary, equal: frozenset[str] = frozenset()) -> list[RunSummary]:
+    """`runs`, newest first, with `run` in its place; an earlier report of the same run gives way to it.
+
+    What the runs before it found to differ still does, unless this one has compared it whole, as readers see it, and found
+    it `equal`.
+    """
     others = [other for other in runs if other.run_id != run.run_id]
-    return sorted([run, *others], key=lambda one: one.ended_at, reverse=True)[:KEPT_RUNS]
+    known = others[0].differs if others else ()
+    told = replace(run, differs=tuple(sorted({*run.differs, *known} - equal)))
+    return sorted([told, *others], key=lambda one: one.ended_at, reverse=True)[:KEPT_RUNS]
+
+
+def tables_of(report: RecoveryReport, verdict: Verdict) -> tuple[str, ...]:
+    """The tables that have this verdict."""
+    return tuple(table.table for table in report.tables if table.verdict is verdict)
 
 
 def _forecast(source: SourceFacts | None, offset: MySqlOffset | None) -> dict[str, Any] | None:

@@ -9,7 +9,9 @@ from typing import Any
 import fsspec
 
 from airflow_cdc.core.errors import VerificationError
+from airflow_cdc.core.part import WHOLE
 from airflow_cdc.core.report import RecoveryReport, StepReport, TableReport, Verdict
+from airflow_cdc.core.stored import BACKFILL, CHECK, REPAIR
 from airflow_cdc.core.strategy import DIFF_REPAIR
 from airflow_cdc.flows.close import report_folder, steps_of, store
 from airflow_cdc.flows.run import Facts, Run
@@ -19,21 +21,32 @@ PROBLEMS = {Verdict.MATCH: "HEALTHY", Verdict.MISMATCH: "SINK_DIFFERS", Verdict.
 
 
 def report_check(
-    run: Run, found: Mapping[str, TableReport], *, evidence: Mapping[str, str], repaired: bool = False
+    run: Run, found: Mapping[str, TableReport], *, evidence: Mapping[str, str], kind: str = CHECK
 ) -> Facts:
     """Write report.json and its page: the tables as they are now, and what was found (`evidence`: table → text).
 
-    `found` holds the tables that this task compared; those that an earlier task of the run compared are added. Keeps
+    `kind` is what the run was (`core.stored`). `found` holds the tables that this task compared; those that an earlier task of the run compared are added. Keeps
     the verdict in the run's ledger. Returns `{"report", "page", "verdict"}`.
     """
     state = run.clients.control.state()
     ledger = state["ledger"].get(run.run_id, {})
     tables = {name: TableReport.of_verified(name, told) for name, told in ledger.get("check", {}).items()}
     tables |= dict(found)
-    made = _report(run, list(tables.values()), evidence, ledger, epoch=int(state["epoch"]), repaired=repaired)
+    made = _report(run, list(tables.values()), evidence, ledger, epoch=int(state["epoch"]), repaired=kind != CHECK)
     told = {name: {**ledger.get("check", {}).get(name, {}), **one.to_json()} for name, one in tables.items()}
     run.clients.control.ledger_set(run.run_id, "check", told)
-    return store(run, made)
+    return store(run, made, kind, _equal(tables, frozenset(found), ledger.get("check", {}), kind))
+
+
+def _equal(
+    tables: Mapping[str, TableReport], found: frozenset[str], kept: Mapping[str, Any], kind: str
+) -> frozenset[str]:
+    """The tables that were compared whole and are equal: a night compares parts, a repair whole tables, a backfill parts."""
+    if kind == BACKFILL:
+        return frozenset()
+    parts = {name for name, told in kept.items() if told.get("compared", WHOLE.name) != WHOLE.name}
+    doubted = parts - found if kind == REPAIR else parts
+    return frozenset(name for name, one in tables.items() if one.verdict is Verdict.MATCH) - doubted
 
 
 def _report(

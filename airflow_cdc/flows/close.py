@@ -8,8 +8,8 @@ from typing import Any
 
 from airflow_cdc.core.detour import POSITION_ONLY
 from airflow_cdc.core.errors import VerificationError
-from airflow_cdc.core.report import RecoveryReport
-from airflow_cdc.core.stored import RunSummary
+from airflow_cdc.core.report import RecoveryReport, Verdict
+from airflow_cdc.core.stored import RECOVERY, RunSummary, tables_of
 from airflow_cdc.flows import connector, document
 from airflow_cdc.flows.decide import UNCHANGED
 from airflow_cdc.flows.run import LEASE_SECONDS, Facts, Run, now_iso, step
@@ -51,15 +51,21 @@ def report(run: Run) -> Facts:
 
     Works for a run in any state; a run that did not reach its end is INCONCLUSIVE. The run joins its pipeline's list.
     """
-    return store(run, assemble(run))
+    made = assemble(run)
+    # until all of it is published, what was compared is not what readers see
+    published = made.verdict is Verdict.MATCH
+    return store(run, made, RECOVERY, frozenset(tables_of(made, Verdict.MATCH)) if published else frozenset())
 
 
-def store(run: Run, made: RecoveryReport) -> Facts:
-    """Write a report as report.json and as a page, and list the run; returns where they are, and the verdict."""
+def store(run: Run, made: RecoveryReport, kind: str, equal: frozenset[str]) -> Facts:
+    """Write a report as report.json and as a page, and list the run, which proved the tables `equal`.
+
+    Returns where they are, and the verdict.
+    """
     kept, name = ReportStore(run.report_dir), run.pipeline.name
     written = kept.keep_report(made)
     page = kept.write(render_html(made, kept.rows(made)), name, safe(run.run_id), REPORT_PAGE)
-    kept.keep_run(name, RunSummary.of(made, safe(run.run_id), now_iso()))
+    kept.keep_run(name, RunSummary.of(made, safe(run.run_id), now_iso(), kind, run.dag_id), equal)
     return {"report": written, "page": page, "verdict": str(made.verdict)}
 
 

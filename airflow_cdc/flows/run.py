@@ -30,6 +30,7 @@ class Run:
     Attributes:
         run_id: names the run in the lease, the ledger and the report folder; a cleared task keeps it.
         report_dir: folder or object-storage URL under which `<pipeline>/<run_id>/report.json` is written.
+        dag_id: the DAG whose run this is; empty for a command.
     """
 
     pipeline: Pipeline
@@ -37,6 +38,7 @@ class Run:
     run_id: str
     report_dir: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    dag_id: str = ""
 
     @property
     def where(self) -> str:
@@ -49,9 +51,11 @@ def make_run(
     run_id: str,
     report_dir: str,
     options: Mapping[str, Any] | None = None,
+    *,
+    dag_id: str = "",
 ) -> Run:
     """Open the clients of `pipeline` (lazily: nothing is connected yet) for the run `run_id`."""
-    return Run(pipeline, open_clients(pipeline, endpoints), run_id, report_dir, dict(options or {}))
+    return Run(pipeline, open_clients(pipeline, endpoints), run_id, report_dir, dict(options or {}), dag_id)
 
 
 def now_iso() -> str:

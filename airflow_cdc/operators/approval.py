@@ -8,18 +8,18 @@ import zlib
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from airflow.sdk import Context, Param
+from airflow.sdk import BaseXCom, Context, Param
 from airflow.sdk.definitions.param import ParamsDict
 
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.core.strategy import STRATEGIES
 from airflow_cdc.operators.base import (
     DIAGNOSE_TASK,
-    asked_for,
+    CdcOperator,
     decision_of,
     find_pipeline,
     gist,
-    open_run,
+    open_run_of,
     plain,
     refusal,
 )
@@ -69,9 +69,9 @@ class ApproveRecoveryOperator(PolicyApprovalOperator):
     def execute(self, context: Context) -> Any:
         decision = self._decision(context)
         if not decision["plan"]["needs_approval"]:
-            return {"approved": "not needed", "decision": decision}
+            return self._carried_out(context, "not needed", decision)
         if (context.get("params") or {}).get("approved"):
-            return {"approved": "in advance, by who triggered the run", "decision": decision}
+            return self._carried_out(context, "in advance, by who triggered the run", decision)
         self._asked_once(context, decision)
         return self.ask(context, describe(decision), headline(decision))
 
@@ -86,7 +86,18 @@ class ApproveRecoveryOperator(PolicyApprovalOperator):
         if answer["chosen_options"] != [self.APPROVE]:
             return plain(answer)
         chosen = (answer["params_input"] or {}).get(STRATEGY, AS_PLANNED)
-        return {"approved": f"by {_who(answer)}", "decision": self._as_approved(context, run, chosen)}
+        return self._carried_out(context, f"by {_who(answer)}", self._as_approved(context, run, chosen))
+
+    def _carried_out(self, context: Context, approved: str, decision: Facts) -> Facts:
+        """Let the plan be carried out. Tasks of other strategies are skipped from here: each would start a process of some
+        seconds only to skip itself.
+        """
+        answer, strategy = {"approved": approved, "decision": decision}, decision["plan"]["strategy"]
+        after = context["task"].get_flat_relatives(upstream=False)
+        if idle := [task for task in after if isinstance(task, CdcOperator) and not task.planned(strategy)]:
+            context["ti"].xcom_push(key=BaseXCom.XCOM_RETURN_KEY, value=answer)  # `skip` ends the task by an exception
+            self.skip(ti=context["ti"], tasks=idle)
+        return answer
 
     def _decision(self, context: Context) -> Facts:
         decision = decision_of(context, self.decision_task)
@@ -136,8 +147,7 @@ class ApproveRecoveryOperator(PolicyApprovalOperator):
         raise refused  # `skip` ends the task by an exception of its own, unless there is nothing to skip
 
     def _run(self, context: Context) -> Run:
-        pipeline = find_pipeline(self.pipeline, self.registry)
-        return open_run(pipeline, context["run_id"], asked_for(context, pipeline), self.report_dir)
+        return open_run_of(context, find_pipeline(self.pipeline, self.registry), self.report_dir)
 
 
 def next_run_id(run_id: str, decision: Mapping[str, Any]) -> str:

@@ -34,13 +34,23 @@ def find_pipeline(name: str, registry: str | None = None) -> Pipeline:
 
 
 def open_run(
-    pipeline: Pipeline, run_id: str, options: Mapping[str, Any] | None = None, reports: str | None = None
+    pipeline: Pipeline,
+    run_id: str,
+    options: Mapping[str, Any] | None = None,
+    reports: str | None = None,
+    *,
+    dag_id: str = "",
 ) -> Run:
     """The run `run_id` over `pipeline`, its connections resolved. Raises ConfigError for a connection that is missing."""
     from airflow_cdc.flows.run import make_run
     from airflow_cdc.hooks.endpoints import resolve_endpoints
 
-    return make_run(pipeline, resolve_endpoints(pipeline), run_id, settings.report_dir(reports), options)
+    return make_run(pipeline, resolve_endpoints(pipeline), run_id, settings.report_dir(reports), options, dag_id=dag_id)
+
+
+def open_run_of(context: Context, pipeline: Pipeline, reports: str | None = None) -> Run:
+    """The run of this DAG run over `pipeline`. Raises ConfigError or UsageError."""
+    return open_run(pipeline, context["run_id"], asked_for(context, pipeline), reports, dag_id=context["ti"].dag_id)
 
 
 def asked_for(context: Context, pipeline: Pipeline) -> dict[str, Any]:
@@ -106,6 +116,10 @@ class CdcOperator(BaseOperator):
         self.report_dir = report_dir
         self.facts: Facts = {}
 
+    def planned(self, strategy: str) -> bool:  # noqa: ARG002 - a step of all strategies
+        """Whether this task is a step of `strategy`."""
+        return True
+
     @abstractmethod
     def step(self, run: Run) -> Facts:
         """The one call into `flows`."""
@@ -118,5 +132,4 @@ class CdcOperator(BaseOperator):
 
     def open_run(self, context: Context) -> Run:
         """The run of this DAG run over this task's pipeline. Raises ConfigError or UsageError."""
-        pipeline = find_pipeline(self.pipeline, self.registry)
-        return open_run(pipeline, context["run_id"], asked_for(context, pipeline), self.report_dir)
+        return open_run_of(context, find_pipeline(self.pipeline, self.registry), self.report_dir)

@@ -28,9 +28,12 @@ class StopConnectorOperator(CdcOperator):
 
     def execute(self, context: Context) -> Any:
         # in a DAG of one's own it may stand without a decision: then it stops
-        if decision_of(context, self.decision_task) and _strategy(context, self.decision_task) in POSITION_ONLY:
+        if decision_of(context, self.decision_task) and not self.planned(_strategy(context, self.decision_task)):
             raise AirflowSkipException("the plan reads no table")
         return super().execute(context)
+
+    def planned(self, strategy: str) -> bool:
+        return strategy not in POSITION_ONLY
 
     def step(self, run: Run) -> Facts:
         from airflow_cdc.flows import connector
@@ -58,9 +61,12 @@ class PlannedOperator(CdcOperator):
         self.decision_task = decision_task
 
     def execute(self, context: Context) -> Any:
-        if _strategy(context, self.decision_task) not in self.strategies:
+        if not self.planned(_strategy(context, self.decision_task)):
             raise AirflowSkipException(self.otherwise)
         return super().execute(context)
+
+    def planned(self, strategy: str) -> bool:
+        return strategy in self.strategies
 
 
 class RestartConnectorOperator(PlannedOperator):

@@ -31,9 +31,12 @@ class OpenRecoveryOperator(CdcOperator):
 
     def execute(self, context: Context) -> Any:
         self._decision = standing_decision(context, self.decision_task)
-        if self._decision["plan"]["strategy"] == RESTART:
+        if not self.planned(self._decision["plan"]["strategy"]):
             raise AirflowSkipException("a restart of the connector is enough: no recovery is opened")
         return super().execute(context)
+
+    def planned(self, strategy: str) -> bool:
+        return strategy != RESTART
 
     def step(self, run: Run) -> Facts:
         from airflow_cdc.flows.open import open_recovery

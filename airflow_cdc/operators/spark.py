@@ -23,7 +23,7 @@ from airflow_cdc.core import errors
 from airflow_cdc.core.errors import CdcError, ConfigError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.links import DataDocsLink, ReportLink
-from airflow_cdc.operators.base import asked_for, find_pipeline, open_run
+from airflow_cdc.operators.base import asked_for, find_pipeline, open_run_of
 from airflow_cdc.operators.private import private_settings
 
 if TYPE_CHECKING:
@@ -111,11 +111,16 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
         return {
             "pipeline": pipeline.to_json(),
             "endpoints": resolve_endpoints(pipeline).to_json(),
-            "run_id": context["run_id"],
+            "run_id": self.run_id(context),
+            "dag_id": context["ti"].dag_id,
             "try_number": context["ti"].try_number,
             "report_dir": settings.report_dir(self.report_dir),
             "options": self.driver_options(context, pipeline),
         }
+
+    def run_id(self, context: Context) -> str:
+        """What the run is called in the pipeline's lease and ledger."""
+        return str(context["run_id"])
 
     def driver_options(self, context: Context, pipeline: Pipeline) -> dict[str, Any]:
         """What the run was asked for, as the driver's run has it in `options`."""
@@ -198,8 +203,14 @@ class ApplyChangesOperator(CdcSparkOperator):
         pipeline = find_pipeline(self.pipeline, self.registry)
         asked = asked_for(context, pipeline)
         if not asked.get("replay"):
-            self._worth_it(pending(open_run(pipeline, context["run_id"], asked, self.report_dir)))
+            self._worth_it(pending(open_run_of(context, pipeline, self.report_dir)))
         return super().execute(context)
+
+    def run_id(self, context: Context) -> str:
+        """Told apart from the nightly run that is due in the same minute: Airflow names both `scheduled__<minute>`, and
+        the lease of one would be taken for the other's.
+        """
+        return f"apply__{context['run_id']}"
 
     def _worth_it(self, waiting: Facts) -> None:
         if waiting["recovery"]:

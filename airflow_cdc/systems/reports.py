@@ -140,11 +140,14 @@ class ReportStore:
         """Write a run's report.json."""
         return self.write(report.to_text(), report.pipeline, safe(report.run_id), REPORT)
 
-    def keep_run(self, pipeline: str, run: RunSummary) -> None:
-        """Put a run in its pipeline's list. Two that write at once: who finds itself missing writes again."""
+    def keep_run(self, pipeline: str, run: RunSummary, equal: frozenset[str] = frozenset()) -> None:
+        """Put a run, which proved the tables `equal`, in its pipeline's list. Two that write at once: who finds itself
+        missing writes again.
+        """
         for _ in range(TRIES):
-            self.write(_text([one.to_json() for one in with_run(self._known(pipeline), run)]), pipeline, RUNS)
-            if run in self._known(pipeline):
+            listed = with_run(self._known(pipeline), run, equal)
+            self.write(_text([one.to_json() for one in listed]), pipeline, RUNS)
+            if {one.run_id: one.ended_at for one in self._known(pipeline)}.get(run.run_id) == run.ended_at:
                 return
 
     def _known(self, pipeline: str) -> list[RunSummary]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,6 +11,7 @@ import pytest
 
 from airflow_cdc.core.errors import SourceError, VerificationError
 from airflow_cdc.core.report import ComparedAt, RecoveryReport, TableReport, Verdict
+from airflow_cdc.core.stored import BACKFILL, CHECK, REPAIR
 from airflow_cdc.flows.checks import conclude, report_check
 from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.run import Run
@@ -17,6 +19,7 @@ from airflow_cdc.spark_apps.nightly import nightly
 from airflow_cdc.spark_apps.repair import repair
 from airflow_cdc.systems.lake import Lake
 from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
+from airflow_cdc.systems.reports import ReportStore
 from tests.contract.lakes import run_on
 
 TABLES = ("shop.orders", "shop.items")
@@ -55,6 +58,12 @@ def stored(run: Run) -> RecoveryReport:
     return RecoveryReport.from_json((Path(report_folder(run)) / "report.json").read_text())
 
 
+def listed(run: Run) -> tuple[str, tuple[str, ...]]:
+    """The kind of the newest run in the pipeline's list, and the tables that are known to differ."""
+    newest = ReportStore(run.report_dir).runs(run.pipeline.name)[0]
+    return newest.kind, newest.differs
+
+
 def asking(run: Run, **options: Any) -> Run:
     return Run(run.pipeline, run.clients, run.run_id, run.report_dir, options)
 
@@ -89,16 +98,38 @@ def test_the_last_word_is_the_worst_of_all_tasks_of_the_run(run: Run) -> None:
         "shop.items": told("shop.items", Verdict.MATCH),
     }
     report_check(run, found, evidence={"shop.orders": "1 different"})
+    assert listed(run) == ("check", ("shop.orders",))
     with pytest.raises(VerificationError, match=r"MISMATCH: shop.orders is MISMATCH: different: 7.*airflow cdc repair"):
         conclude(run)
     # a repair of the one table leaves what was said of the other
     report_check(
-        run, {"shop.orders": told("shop.orders", Verdict.MATCH)}, evidence={"shop.orders": "1 row"}, repaired=True
+        run, {"shop.orders": told("shop.orders", Verdict.MATCH)}, evidence={"shop.orders": "1 row"}, kind=REPAIR
     )
     assert conclude(run) == {"verdict": "MATCH", "tables": 2}
     report = stored(run)
     assert [table.table for table in report.tables] == ["shop.items", "shop.orders"]
     assert (report.verdict, report.problem, report.strategy) == (Verdict.MATCH, "SINK_DIFFERS", "diff_repair")
+    assert listed(run) == ("repair", ())
     page = (Path(report_folder(run)) / "report.html").read_text()
     assert "diff_repair" in page
     assert json.loads((Path(report_folder(run)) / "report.json").read_text())["evidence"] == {"shop.orders": "1 row"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "compared", "left"),
+    [
+        (CHECK, "all rows", ()),
+        (CHECK, "3 leaves", ("shop.orders",)),
+        (REPAIR, "3 leaves", ()),
+        (BACKFILL, "all rows", ("shop.orders",)),
+    ],
+)
+def test_only_what_was_compared_whole_is_proven_equal(
+    run: Run, kind: str, compared: str, left: tuple[str, ...]
+) -> None:
+    """A night compares leaves, and a backfill days: rows elsewhere stay as wrong as they were found."""
+    before = replace(run, run_id="before")
+    report_check(before, {"shop.orders": told("shop.orders", Verdict.MISMATCH, "different: 7")}, evidence={})
+    run.clients.control.ledger_set(run.run_id, "check", {"shop.orders": {"compared": compared}})
+    report_check(run, {"shop.orders": told("shop.orders", Verdict.MATCH)}, evidence={}, kind=kind)
+    assert listed(run) == (kind, left)

@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 
 from airflow_cdc.core.errors import LeaseHeldError
-from airflow_cdc.flows.close import close
+from airflow_cdc.core.report import Verdict
+from airflow_cdc.core.stored import CHECK, RunSummary
+from airflow_cdc.flows.close import close, report
 from airflow_cdc.flows.run import Run
 from airflow_cdc.systems.control import Control
 from airflow_cdc.systems.lake import Lake
+from airflow_cdc.systems.reports import ReportStore
 from tests.contract.lakes import run_on
 
 
@@ -45,3 +48,19 @@ def test_a_recovery_whose_lease_is_lost_is_not_closed(run: Run) -> None:
     with pytest.raises(LeaseHeldError):
         close(run)
     assert run.clients.control.state()["recovery"]["run_id"] == "run:1"
+
+
+@pytest.mark.parametrize(("published", "left"), [({}, ("shop.orders",)), ({"shop.orders": 7}, ())])
+def test_a_recovery_proves_what_a_check_found_gone_once_it_is_published(
+    run: Run, published: dict[str, int], left: tuple[str, ...]
+) -> None:
+    """Before that, what was compared is a stage that no reader sees."""
+    store, at = ReportStore(run.report_dir), "2026-11-21T02:00:00+00:00"
+    night = RunSummary(
+        "night", "night", CHECK, "SINK_DIFFERS", "none", Verdict.MISMATCH, at, 1.0, differs=("shop.orders",)
+    )
+    store.keep_run(run.pipeline.name, night)
+    run.clients.control.patch_recovery(run.run_id, verified={"shop.orders": {"verdict": "MATCH"}}, published=published)
+    report(run)
+    newest = store.runs(run.pipeline.name)[0]
+    assert (newest.run_id, newest.kind, newest.differs) == (run.run_id, "recovery", left)

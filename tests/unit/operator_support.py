@@ -55,6 +55,7 @@ class TaskInstance:
     def __init__(self, xcom: dict[str, Any] | None = None) -> None:
         self.xcom = xcom or {}
         self.try_number = 1
+        self.dag_id = "cdc_recovery"
         self.pushed: dict[str, Any] = {}
 
     def xcom_pull(self, task_ids: str, key: str = "return_value") -> Any:

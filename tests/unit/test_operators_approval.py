@@ -15,6 +15,7 @@ from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowSkipException, DownstreamTasksSkipped
 
 from airflow_cdc.core.errors import UnknownStateError
+from airflow_cdc.dags._recovery import recovery_dag
 from airflow_cdc.flows import decide as deciding
 from airflow_cdc.flows.run import Run
 from airflow_cdc.notifications import webhook
@@ -94,6 +95,34 @@ def in_the_dag() -> Any:
     task = create_autospec(BaseOperator, instance=True)
     task.get_flat_relatives.return_value = [carries_out, ask_again.AskAgainOperator(task_id="ask_again"), teardown]
     return task
+
+
+@pytest.mark.parametrize(
+    ("strategy", "idle"),
+    [
+        ("full_snapshot", ["restart_connector", "detour_connector", "return_connector"]),
+        (
+            "restart",
+            ["open_recovery", "detour_connector", "return_connector"],
+        ),  # after the first, Airflow skips the rest
+        ("replica_detour", ["restart_connector", "stop_connector"]),
+        ("translate_gtid", ["restart_connector", "stop_connector", "detour_connector"]),
+    ],
+)
+@pytest.mark.parametrize("answered", [False, True])
+def test_tasks_of_other_strategies_are_not_even_started(
+    strategy: str, idle: list[str], answered: bool, asking: Any
+) -> None:
+    """And the plan is kept all the same, for the tasks that carry it out."""
+    decision = decided(strategy=strategy, needs_approval=answered)
+    operator, _, made, answer = asking(decision, decision)
+    recovery = recovery_dag()
+    made["task"] = recovery.get_task("approve")
+    with pytest.raises(DownstreamTasksSkipped) as ended:
+        answer() if answered else operator.execute(made)
+    assert sorted(ended.value.tasks) == sorted(idle)
+    told = {"approved": "by ann" if answered else "not needed", "decision": decision}
+    assert ti(made).pushed == {"return_value": told}
 
 
 def test_without_a_task_that_asks_again_a_changed_plan_is_an_error(asking: Any) -> None:

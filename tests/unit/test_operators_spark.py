@@ -23,6 +23,7 @@ from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.flows import pending
 from airflow_cdc.operators import (
     private,
+    repair,
     spark,
 )
 
@@ -44,8 +45,8 @@ def test_a_driver_is_told_everything_in_a_private_file_and_nothing_elsewhere(
     assert submitted.modes == (0o600, 0o700)
     assert submitted.settings["endpoints"]["mysql"]["password"] == SECRETS["mysql"]
     assert submitted.settings["pipeline"]["name"] == "shop"
-    told = {key: submitted.settings[key] for key in ("run_id", "try_number", "options")}
-    assert told == {"run_id": "manual__1", "try_number": 1, "options": {"note": "why"}}
+    told = {key: submitted.settings[key] for key in ("run_id", "dag_id", "try_number", "options")}
+    assert told == {"run_id": "manual__1", "dag_id": "cdc_recovery", "try_number": 1, "options": {"note": "why"}}
     assert not submitted.path.parent.exists()
 
     command = submitted.command
@@ -119,6 +120,16 @@ def test_changes_dead_letters_and_a_replay_start_one(submitted: Submitted, step:
     task.execute(context(replay=True, tables=["shop.orders"]))
     assert asked.call_count == 1
     assert submitted.settings["options"] == {"replay": True, "tables": ["shop.orders"]}
+
+
+def test_apply_is_not_taken_for_the_night_of_the_same_minute(submitted: Submitted, step: Any) -> None:
+    """Airflow calls both runs `scheduled__2026-11-21T02:00:00+00:00`; who holds the lease is told by that name."""
+    step(pending, "pending", {"recovery": None, "tables": ["shop.orders"], "dead_letters": 0})
+    names = set()
+    for operator in (spark.ApplyChangesOperator, repair.NightlyCheckOperator):
+        operator(task_id="t", pipeline="shop").execute(context())
+        names.add(submitted.settings["run_id"])
+    assert names == {"manual__1", "apply__manual__1"}
 
 
 TOPIC = TopicState("shop.shop.orders", "id1", {0: (0, 10), 1: (5, 7)})

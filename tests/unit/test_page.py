@@ -19,10 +19,11 @@ from airflow_cdc.core.diagnosis import PROBLEMS, diagnose
 from airflow_cdc.core.observation import Observation, Retention, Unknown
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.row_pair import rows_file
-from airflow_cdc.core.stored import RunSummary, StoredObservation
+from airflow_cdc.core.stored import CHECK, RunSummary, StoredObservation
 from airflow_cdc.plugin import PREFIX, CdcPlugin, view
 from airflow_cdc.plugin.severity import CODES, NOT_OBSERVED, RECOVERED, Severity, present_code, severity
-from airflow_cdc.systems.reports import ReportStore
+from airflow_cdc.runbook import runbook_html
+from airflow_cdc.systems.reports import ReportStore, safe
 
 from .builders import HEALTHY, with_connector, with_source
 from .conftest import REGISTRY
@@ -44,9 +45,17 @@ def keep(store: ReportStore, obs: Observation) -> StoredObservation:
     return made
 
 
-def ended(minutes: float, verdict: str = "MATCH") -> RunSummary:
+def ended(minutes: float, verdict: str = "MATCH", **changes: Any) -> RunSummary:
     when = (NOW - timedelta(minutes=minutes)).isoformat()
-    return replace(RunSummary.of(REPORT, "manual__1", when), verdict=Verdict(verdict))
+    made = RunSummary.of(REPORT, "manual__1", when, dag_id="cdc_recovery")
+    return replace(made, verdict=Verdict(verdict), **changes)
+
+
+def checked(minutes: float, *differs: str) -> RunSummary:
+    """A night that found these tables to differ."""
+    verdict, night = "MISMATCH" if differs else "MATCH", "scheduled__2026-11-21T02:00:00+00:00"
+    place = {"run_id": night, "folder": safe(night), "kind": CHECK, "dag_id": "cdc_nightly_consistency__shop"}
+    return ended(minutes, verdict, differs=differs, **place)
 
 
 @pytest.fixture
@@ -228,6 +237,7 @@ def test_a_pipeline_has_a_timeline_with_evidence(web: Any, filled: ReportStore) 
 def test_a_report_shows_positions_counts_leaves_keys_and_steps(web: Any, store: ReportStore) -> None:
     made = replace(REPORT, tables=(replace(BAD, leaf_map="==~="),), verdict=None)
     store.keep_report(made)
+    store.keep_run("shop", ended(1))
     text = web("VIEWER").get(f"{PREFIX}/pipelines/shop/runs/manual__1").text
     assert text.count('<i class="hot"') == 1
     assert text.count("equal at once") == 3
@@ -237,6 +247,56 @@ def test_a_report_shows_positions_counts_leaves_keys_and_steps(web: Any, store: 
     assert "open_recovery" in text
     assert 'href="/dags/cdc_recovery/runs/manual__1"' in text
     assert "no Data Docs were written" in text
+
+
+def test_a_report_leads_to_the_run_of_its_own_dag(web: Any, store: ReportStore) -> None:
+    night = checked(1)
+    store.keep_report(replace(REPORT, run_id=night.run_id))
+    store.keep_run("shop", night)
+    text = web("VIEWER").get(f"{PREFIX}/pipelines/shop/runs/{night.folder}").text
+    assert 'href="/dags/cdc_nightly_consistency__shop/runs/scheduled__2026-11-21T02%3A00%3A00%2B00%3A00"' in text
+    store.write("[]", "shop", "runs.json")  # of an old run it is not known any more
+    assert "the run in Airflow" not in web("VIEWER").get(f"{PREFIX}/pipelines/shop/runs/{night.folder}").text
+
+
+def test_recoveries_and_checks_have_columns_of_their_own(web: Any, store: ReportStore) -> None:
+    keep(store, at(HEALTHY, 1))
+    store.keep_run("shop", ended(30))
+    store.keep_run("shop", checked(5, "shop.orders"))
+    row = view.row(store, "shop", NOW)
+    assert row.last_recovery is not None
+    assert row.last_check is not None
+    assert (row.last_recovery.run_id, row.last_check.verdict) == ("manual__1", "MISMATCH")
+
+
+def test_rows_that_a_check_found_are_the_problem_of_a_pipeline_whose_position_is_good(
+    web: Any, store: ReportStore
+) -> None:
+    keep(store, at(HEALTHY, 1))
+    store.keep_run("shop", checked(5, "shop.orders"))
+    text = web("VIEWER").get(f"{PREFIX}/").text
+    assert '<span class="badge red">SINK_DIFFERS</span>' in text
+    assert "shop.orders" in text
+    assert 'href="/dags/cdc_repair"' in text
+    assert '<span class="badge red">1 broken</span>' in text
+    detail = web("VIEWER").get(f"{PREFIX}/pipelines/shop").text
+    assert "approve the repair that the run asks for" in detail
+
+
+def test_the_page_says_what_to_do(web: Any, filled: ReportStore) -> None:
+    """Its runbook: the documentation may be out of reach at night."""
+    text = web("VIEWER").get(f"{PREFIX}/pipelines/shop").text
+    assert "<h2>What to do</h2>" in text
+    assert "<strong>Do:</strong> trigger" in text
+    assert "how-to/replicas.md" not in text
+    keep(filled, at(HEALTHY, 1))
+    assert "What to do" not in web("VIEWER").get(f"{PREFIX}/pipelines/shop").text
+
+
+def test_every_code_has_a_runbook() -> None:
+    assert [row.code for row in PROBLEMS if not runbook_html(row.code)] == []
+    assert runbook_html("SINK_DIFFERS")
+    assert runbook_html(NOT_OBSERVED) == ""
 
 
 def test_a_report_shows_both_rows_of_the_keys_that_it_names(web: Any, store: ReportStore) -> None:
@@ -299,6 +359,11 @@ def test_every_code_has_a_colour_and_a_new_one_is_red() -> None:
         (at(PURGED, 5), ended(9), "GTID_PURGED", Severity.RED),
         (at(PURGED, 5), ended(1, "INCONCLUSIVE"), "GTID_PURGED", Severity.RED),
         (at(HEALTHY, 5), ended(1), "HEALTHY", Severity.GREEN),
+        (at(HEALTHY, 1), checked(5), "HEALTHY", Severity.GREEN),
+        (at(HEALTHY, 1), checked(5, "shop.orders"), "SINK_DIFFERS", Severity.RED),
+        (None, checked(5, "shop.orders"), "SINK_DIFFERS", Severity.RED),
+        (at(PURGED, 1), checked(5, "shop.orders"), "GTID_PURGED", Severity.RED),
+        (at(PURGED, 5), checked(1), "GTID_PURGED", Severity.RED),
     ],
 )
 def test_green_is_only_what_was_seen_whole_lately(
@@ -310,7 +375,7 @@ def test_green_is_only_what_was_seen_whole_lately(
         store.keep_run("shop", run)
     row = view.row(store, "shop", NOW)
     assert (row.code, row.severity) == (code, colour)
-    assert present_code(row.seen, run) == code
+    assert present_code(row.seen, [run] if run else []) == code
     assert row.meaning
 
 

@@ -113,6 +113,27 @@ def test_the_list_of_runs_keeps_the_newest_and_each_once() -> None:
     assert next(run for run in again if run.run_id == "r30").verdict == "MISMATCH"
 
 
+def test_a_table_differs_until_a_run_has_proven_it_equal() -> None:
+    runs = with_run([], summary(1, kind="check", differs=["shop.orders", "shop.items"]))
+    runs = with_run(runs, summary(2, kind="recovery", verdict="INCONCLUSIVE"))
+    runs = with_run(runs, summary(3, kind="repair"), frozenset({"shop.orders"}))
+    assert [run.differs for run in runs] == [
+        ("shop.items",),
+        ("shop.items", "shop.orders"),
+        ("shop.items", "shop.orders"),
+    ]
+    # the same run once more, after its repair
+    runs = with_run(runs, summary(4, kind="check", differs=["shop.orders"]))
+    runs = with_run(runs, summary(4, kind="repair"), frozenset({"shop.orders", "shop.items"}))
+    assert [run.differs for run in runs][:2] == [(), ("shop.items",)]
+
+
+def test_a_list_that_was_written_by_an_earlier_version_is_read() -> None:
+    made = summary(1).to_json()
+    del made["dag_id"], made["differs"]
+    assert RunSummary.from_json(made) == summary(1)
+
+
 @pytest.fixture(params=["disk", "object store"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> ReportStore:
     return ReportStore(str(tmp_path / "reports") if request.param == "disk" else f"memory://{tmp_path.name}/reports")
