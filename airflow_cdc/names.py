@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 RECOVERY_DAG_ID = "cdc_recovery"
+REPAIR_DAG_ID = "cdc_repair"
 ASK_AGAIN_TASK = "ask_again"
 PAGE_PREFIX = "/cdc"
 REPORT_PAGE = "report.html"

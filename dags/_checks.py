@@ -9,6 +9,7 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, Param, chain
 from airflow_cdc import settings
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.dags._factory import START, one_each, registered_names, tables_param, with_our_writer
+from airflow_cdc.names import REPAIR_DAG_ID
 from airflow_cdc.operators.repair import (
     COMPARE_TASK,
     ApproveRepairOperator,
@@ -19,7 +20,6 @@ from airflow_cdc.operators.repair import (
     RepairOperator,
 )
 
-REPAIR_DAG_ID = "cdc_repair"
 # parts of a table may be done side by side; each needs a Spark driver
 BACKFILLS_AT_ONCE = 4
 MIDNIGHT = "0 0 * * *"

@@ -28,6 +28,7 @@ from airflow_cdc.plugin import PREFIX, view
 from airflow_cdc.plugin.severity import VERDICTS
 from airflow_cdc.registry import load_unchanged
 from airflow_cdc.reporting import environment, report_values
+from airflow_cdc.runbook import runbook_html
 from airflow_cdc.systems.reports import ReportStore, safe
 
 DATA_DOCS = ("data_docs", "index.html")
@@ -85,7 +86,12 @@ def overview(request: Request, user: GetUserDep) -> Response:
 def timeline(request: Request, pipeline: PipelineDep) -> Response:
     """One pipeline: its positions, its evidence, and what happened to it."""
     one = view.row(_store(), pipeline, datetime.now(UTC))
-    return _html(request, "pipeline.html.j2", row=one, events=view.timeline(one), declared=_registered()[pipeline])
+    told: dict[str, Any] = {
+        "events": view.timeline(one),
+        "declared": _registered()[pipeline],
+        "runbook": runbook_html(one.code),
+    }
+    return _html(request, "pipeline.html.j2", row=one, **told)
 
 
 def report(request: Request, pipeline: PipelineDep, run: str) -> Response:
@@ -95,7 +101,9 @@ def report(request: Request, pipeline: PipelineDep, run: str) -> Response:
     if found is None:
         raise HTTPException(status.HTTP_404_NOT_FOUND, f"Run {run} of {pipeline} has left no report.")
     docs = "/".join(DATA_DOCS) if store.read(pipeline, folder, *DATA_DOCS) is not None else ""
-    return _html(request, "run.html.j2", folder=folder, data_docs=docs, **report_values(found, store.rows(found)))
+    listed = {one.folder: one.dag_id for one in store.runs(pipeline)}
+    told: dict[str, Any] = {"folder": folder, "data_docs": docs, "dag_id": listed.get(folder, "")}
+    return _html(request, "run.html.j2", **told, **report_values(found, store.rows(found)))
 
 
 def stored_file(pipeline: PipelineDep, run: str, path: str) -> Response:
@@ -143,16 +151,16 @@ def _html(request: Request, template: str, answer: int = status.HTTP_200_OK, **v
     return HTMLResponse(text, status_code=answer, headers=HEADERS)
 
 
-def _recovery_url(run_id: str = "") -> str:
-    """The path of cdc_recovery, or of one of its runs, below Airflow's own address."""
-    base = f"/dags/{RECOVERY_DAG_ID}"
+def _dag_url(dag_id: str, run_id: str = "") -> str:
+    """The path of a DAG, or of one of its runs, below Airflow's own address."""
+    base = f"/dags/{quote(dag_id, safe='')}"
     return f"{base}/runs/{quote(run_id, safe='')}" if run_id else base
 
 
 _HELPERS: dict[str, Any] = {
     "clock": view.clock,
     "size": view.size,
-    "recovery_url": _recovery_url,
+    "dag_url": _dag_url,
     "verdicts": {str(verdict): colour for verdict, colour in VERDICTS.items()},
 }
 

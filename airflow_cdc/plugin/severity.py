@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 
 from airflow_cdc.core.report import Verdict
-from airflow_cdc.core.stored import RunSummary, StoredObservation
+from airflow_cdc.core.stored import RECOVERY, RunSummary, StoredObservation
 
 
 class Severity(StrEnum):
@@ -17,9 +17,18 @@ class Severity(StrEnum):
     AMBER = "amber"
     GREEN = "green"
 
+    @property
+    def label(self) -> str:
+        """The colour in words."""
+        return _LABELS[self]
 
+
+_LABELS = {Severity.RED: "broken", Severity.AMBER: "to be looked at", Severity.GREEN: "healthy"}
 NOT_OBSERVED = "NOT_OBSERVED"
 RECOVERED = "RECOVERED"
+SINK_DIFFERS = "SINK_DIFFERS"
+# what says nothing of the rows themselves: known differences count for more
+_SAYS_NOTHING = frozenset({"HEALTHY", NOT_OBSERVED, RECOVERED})
 
 CODES: Mapping[str, Severity] = {
     "HEALTHY": Severity.GREEN,
@@ -44,15 +53,21 @@ def severity(code: str) -> Severity:
     return CODES.get(code, Severity.RED)
 
 
-def present_code(seen: StoredObservation | None, newest: RunSummary | None) -> str:
+def present_code(seen: StoredObservation | None, runs: Sequence[RunSummary]) -> str:
     """What to call the pipeline now: the observed problem, unless a proven recovery ended after it was observed.
 
-    That is not yet HEALTHY: nobody has looked since.
+    That is not yet HEALTHY: nobody has looked since. Nor is a pipeline whose position is good while a check has found rows
+    that differ, and nothing has proven them equal since.
     """
+    code = _of_position(seen, next((run for run in runs if run.kind == RECOVERY), None))
+    return SINK_DIFFERS if runs and runs[0].differs and code in _SAYS_NOTHING else code
+
+
+def _of_position(seen: StoredObservation | None, recovery: RunSummary | None) -> str:
     if seen is None:
         return NOT_OBSERVED
-    proven = newest is not None and newest.verdict is Verdict.MATCH
-    if newest and proven and severity(seen.diagnosis.code) is not Severity.GREEN and _later(newest.ended_at, seen):
+    broken = severity(seen.diagnosis.code) is not Severity.GREEN
+    if broken and recovery and recovery.verdict is Verdict.MATCH and _later(recovery.ended_at, seen):
         return RECOVERED
     return seen.diagnosis.code
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from airflow_cdc.core.duration import span
 from airflow_cdc.core.errors import CdcError
-from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.stored import RECOVERY, RunSummary, StoredObservation
-from airflow_cdc.plugin.severity import ORDER, VERDICTS, Severity, present_code, severity
+from airflow_cdc.names import RECOVERY_DAG_ID, REPAIR_DAG_ID
+from airflow_cdc.plugin.severity import ORDER, SINK_DIFFERS, VERDICTS, Severity, present_code, severity
 from airflow_cdc.systems.reports import ReportStore
 
 STALE_SECONDS = 3600.0
@@ -19,7 +20,6 @@ _MEANINGS = {
     "RECOVERED": "A recovery ended with MATCH after the problem was observed; nobody has looked since.",
 }
 _FORECAST = {"earliest_s": "gone in", "latest_s": "at the latest in"}
-_UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,13 @@ class Row:
 
     @property
     def last_check(self) -> RunSummary | None:
-        """The newest run that came to a verdict about the rows, of whatever kind."""
-        return next((run for run in self.runs if run.verdict is not Verdict.INCONCLUSIVE), None)
+        """The newest run that compared without a recovery: a night, a repair, a backfill."""
+        return next((run for run in self.runs if run.kind != RECOVERY), None)
+
+    @property
+    def remedy(self) -> str:
+        """The DAG whose form is the way out."""
+        return REPAIR_DAG_ID if self.code == SINK_DIFFERS else RECOVERY_DAG_ID
 
     @property
     def left(self) -> int | None:
@@ -86,13 +91,13 @@ def row(store: ReportStore, name: str, now: datetime) -> Row:
 
 
 def _row(name: str, seen: StoredObservation | None, runs: Sequence[RunSummary], now: datetime) -> Row:
-    code = present_code(seen, runs[0] if runs else None)
+    code = present_code(seen, runs)
     stale = seen is None or seconds_since(seen.taken_at, now) > STALE_SECONDS
     colour = severity(code)
     return Row(
         name=name,
         code=code,
-        meaning=_MEANINGS.get(code) or (seen.diagnosis.description if seen else ""),
+        meaning=_meaning(code, seen, runs),
         # green is a claim about now, which an old observation can't make
         severity=Severity.AMBER if stale and colour is Severity.GREEN else colour,
         seen=seen,
@@ -101,6 +106,12 @@ def _row(name: str, seen: StoredObservation | None, runs: Sequence[RunSummary], 
         since=ago(seen.since, now) if seen else "",
         runs=runs,
     )
+
+
+def _meaning(code: str, seen: StoredObservation | None, runs: Sequence[RunSummary]) -> str:
+    if code == SINK_DIFFERS:
+        return f"Rows differ from the source, by a check that no later one has refuted: {', '.join(runs[0].differs)}."
+    return _MEANINGS.get(code) or (seen.diagnosis.description if seen else "")
 
 
 def timeline(one: Row) -> list[Event]:
@@ -125,12 +136,6 @@ def seconds_since(at: str, now: datetime) -> float:
 def ago(at: str, now: datetime) -> str:
     """An ISO time as an age: "3 min ago"."""
     return f"{span(max(0.0, seconds_since(at, now)))} ago"
-
-
-def span(seconds: float) -> str:
-    """A number of seconds in the unit that fits: "3 min"."""
-    unit, name = next((pair for pair in _UNITS if seconds >= pair[0]), _UNITS[-1])
-    return f"{int(seconds // unit)} {name}"
 
 
 def clock(at: str) -> str:

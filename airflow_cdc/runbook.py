@@ -1,0 +1,41 @@
+"""What to do about each problem, as the documentation's runbook says it: for whoever has only the page before them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from markdown_it import MarkdownIt
+from markupsafe import Markup
+
+# one heading per code; a section ends where the next heading begins
+_SECTION = re.compile(r"^## (\w+)\n(.*?)(?=^#|\Z)", re.MULTILINE | re.DOTALL)
+
+
+def runbook_html(code: str) -> Markup:
+    """The runbook of a problem code as HTML; empty for a code that has none.
+
+    Links lead to other pages of the documentation, which are not served here: only their text is kept.
+    """
+    return Markup(_markdown().render(_sections().get(code, "")))  # noqa: S704 - the package's own text, HTML switched off
+
+
+@cache
+def _sections() -> Mapping[str, str]:
+    text = (files("airflow_cdc") / "templates" / "problems.md").read_text(encoding="utf-8")
+    return dict(_SECTION.findall(text))
+
+
+@cache
+def _markdown() -> MarkdownIt:
+    made = MarkdownIt("commonmark", {"html": False})
+    for rule in ("link_open", "link_close"):
+        made.add_render_rule(rule, _nothing)
+    return made
+
+
+def _nothing(*_: Any) -> str:
+    return ""
