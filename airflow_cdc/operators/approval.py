@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from airflow.sdk import BaseXCom, Context, Param
+from airflow.sdk import Context, Param
 from airflow.sdk.definitions.param import ParamsDict
 
 from airflow_cdc.core.errors import UsageError
@@ -17,6 +17,7 @@ from airflow_cdc.operators.base import (
     DIAGNOSE_TASK,
     CdcOperator,
     decision_of,
+    end_and_skip,
     find_pipeline,
     gist,
     open_run_of,
@@ -94,10 +95,8 @@ class ApproveRecoveryOperator(PolicyApprovalOperator):
         """
         answer, strategy = {"approved": approved, "decision": decision}, decision["plan"]["strategy"]
         after = context["task"].get_flat_relatives(upstream=False)
-        if idle := [task for task in after if isinstance(task, CdcOperator) and not task.planned(strategy)]:
-            context["ti"].xcom_push(key=BaseXCom.XCOM_RETURN_KEY, value=answer)  # `skip` ends the task by an exception
-            self.skip(ti=context["ti"], tasks=idle)
-        return answer
+        idle = [task for task in after if isinstance(task, CdcOperator) and not task.planned(strategy)]
+        return end_and_skip(self, context, answer, idle)
 
     def _decision(self, context: Context) -> Facts:
         decision = decision_of(context, self.decision_task)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator, Context
+from airflow.sdk import BaseOperator, BaseXCom, Context
 
 from airflow_cdc import metrics, settings
 from airflow_cdc.core.errors import CdcError, UnknownStateError, UsageError
@@ -94,6 +94,14 @@ def refusal(decision: Mapping[str, Any]) -> CdcError:
         where=f"pipeline {decision['pipeline']}",
         todo="Mend what is named, then trigger the run again.",
     )
+
+
+def end_and_skip(operator: Any, context: Context, facts: Facts, tasks: Collection[Any]) -> Facts:
+    """End the task with `facts`, and `tasks` skipped: Airflow's `skip` ends it by an exception, after which it keeps no result."""
+    if tasks:
+        context["ti"].xcom_push(key=BaseXCom.XCOM_RETURN_KEY, value=facts)
+        operator.skip(ti=context["ti"], tasks=tasks)
+    return facts
 
 
 class CdcOperator(BaseOperator):

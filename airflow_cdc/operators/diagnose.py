@@ -9,7 +9,7 @@ from airflow.sdk import BaseXCom, Context, SkipMixin
 
 from airflow_cdc import metrics
 from airflow_cdc.core.strategy import AUTO
-from airflow_cdc.operators.base import NONE, CdcOperator, refusal
+from airflow_cdc.operators.base import NONE, CdcOperator, end_and_skip, refusal
 
 if TYPE_CHECKING:
     from airflow_cdc.flows.run import Facts, Run
@@ -48,5 +48,5 @@ class CdcDiagnoseOperator(CdcOperator, SkipMixin):
             raise refusal(decision)
         if plan["strategy"] == NONE:
             self.log.info("%s: there is nothing to do for pipeline %s, and nothing was changed", code, self.pipeline)
-            self.skip(ti=context["ti"], tasks=context["task"].get_flat_relatives(upstream=False))
+            return end_and_skip(self, context, decision, context["task"].get_flat_relatives(upstream=False))
         return decision

@@ -10,7 +10,7 @@ from airflow.sdk import Asset, AssetAlias, Context, SkipMixin
 
 from airflow_cdc import settings
 from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.operators.base import CdcOperator, find_pipeline, plain
+from airflow_cdc.operators.base import CdcOperator, end_and_skip, find_pipeline, plain
 from airflow_cdc.triggers.base import State
 
 if TYPE_CHECKING:
@@ -71,9 +71,8 @@ class WatchPipelineOperator(CdcOperator, SkipMixin):
             asset = Asset(f"cdc://{self.pipeline}/problem")
             context["outlet_events"][alias_of(self.pipeline)].add(asset, extra=facts)
             self.notify(context, facts)
-        if not facts["recover"]:
-            self.skip(ti=context["ti"], tasks=context["task"].get_flat_relatives(upstream=False))
-        return facts
+        after = [] if facts["recover"] else context["task"].get_flat_relatives(upstream=False)
+        return end_and_skip(self, context, facts, after)
 
     def notify(self, context: Context, facts: Facts) -> None:
         """Tell those that the policy names. One who cannot be reached holds nothing up."""

@@ -16,6 +16,7 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.expressions import And, BooleanExpression, EqualTo
 
 from airflow_cdc.systems.lake import Lake
+from airflow_cdc.systems.reports import ReportStore
 from demo.world import CATALOG, NAMESPACE, PIPELINE
 from stack.process import wait_until
 from tests.e2e.conftest import FAR, RUN_SECONDS, Shop, parked
@@ -60,6 +61,12 @@ def report(shop: Shop, pipeline: str, run_id: str) -> dict[str, Any]:
     return next(one for one in found if one["run_id"] == run_id)
 
 
+def listed(shop: Shop) -> tuple[str, str, tuple[str, ...]]:
+    """What the page is told of the newest run: whose it is, what it was, and which tables are known to differ."""
+    newest = ReportStore(str(shop.world.folder / "reports")).runs(PIPELINE)[0]
+    return newest.dag_id, newest.kind, newest.differs
+
+
 def airflow(shop: Shop, *words: str) -> subprocess.CompletedProcess[str]:
     """A command beside the running Airflow."""
     argv = [sys.executable, "-m", "airflow", *words]
@@ -96,6 +103,7 @@ def test_a_night_names_asks_and_mends(shop: Shop) -> None:
     assert "different: 5|0" in body
     assert heads(shop) == before
     assert report(shop, PIPELINE, run_id)["verdict"] == "MISMATCH"
+    assert listed(shop) == (dag, "check", ("shop.customers", "shop.order_items"))
     parked(shop)
     shop.client.call("PATCH", path, {"chosen_options": ["Approve"], "params_input": {}})
     state = shop.finish(run_id, dag)
@@ -104,6 +112,7 @@ def test_a_night_names_asks_and_mends(shop: Shop) -> None:
     assert {name for name in after if after[name] != before[name]} == {"customers", "order_items"}
     made = report(shop, PIPELINE, run_id)
     assert (made["verdict"], made["strategy"]) == ("MATCH", "diff_repair"), made
+    assert listed(shop) == (dag, "repair", ())
     (row,) = table(shop, "order_items").scan(row_filter=line).to_arrow().to_pylist()
     assert row["qty"] != 99
     assert list((shop.world.folder / "reports" / PIPELINE).rglob("data_docs/shop.order_items/index.html"))

@@ -94,7 +94,8 @@ def test_the_page_comes_with_the_wheel(installed: Installed) -> None:
     script = (
         "from airflow_cdc.reporting import environment;"
         "[environment().get_template(n) for n in ('overview.html.j2', 'pipeline.html.j2', 'run.html.j2', 'error.html.j2')];"
-        "print('whole')"
+        "from airflow_cdc.runbook import runbook_html;"
+        "print('whole' if runbook_html('GTID_PURGED') else 'without the runbook')"
     )
     assert installed.run("python", "-c", script).stdout.strip() == "whole"
 

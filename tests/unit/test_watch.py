@@ -29,6 +29,7 @@ from airflow_cdc.triggers.watch import PipelineTrigger
 
 from .builders import GTID_OFFSET, HEALTHY, PIPELINE, seen, with_connector
 from .faults import PURGED, RECOVERY
+from .operator_support import Task, TaskInstance
 
 LOST = seen(source=PURGED)
 ALLOWED = replace(PIPELINE, policy=Policy(recover_automatically=True))
@@ -164,11 +165,12 @@ def watching(registry: Any, connections: dict[str, str], run: Run, monkeypatch: 
     task = WatchPipelineOperator(task_id="watch", pipeline="shop")
     monkeypatch.setattr(task.__class__, "open_run", lambda _self, _context: run)
     monkeypatch.setattr(task.__class__, "skip", lambda _self, ti, tasks: task.__dict__.setdefault("skipped", tasks))
+    monkeypatch.setattr(task.__class__, "get_flat_relatives", lambda _self, upstream: [] if upstream else [Task()])
     return task
 
 
 def context_of(task: Any) -> Any:
-    return {"ti": None, "task": task, "outlet_events": Added()}
+    return {"ti": TaskInstance(), "task": task, "outlet_events": Added()}
 
 
 def test_the_task_defers_at_once(watching: Any, registry: Any) -> None:
@@ -193,9 +195,10 @@ def test_without_a_new_outage_everything_after_it_is_skipped(
 ) -> None:
     shows(monkeypatch, HEALTHY)
     context = context_of(watching)
-    watching.told(context, {"state": state, "reason": ""})
+    facts = watching.told(context, {"state": state, "reason": ""})
     assert context["outlet_events"].events == []
     assert "skipped" in watching.__dict__
+    assert context["ti"].pushed == {"return_value": facts}
 
 
 def test_all_who_are_named_are_told_and_one_who_cannot_be_reached_holds_nothing_up(
