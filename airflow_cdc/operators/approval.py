@@ -14,6 +14,7 @@ from airflow.sdk.definitions.param import ParamsDict
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.core.strategy import STRATEGIES
 from airflow_cdc.operators.base import (
+    AGAIN,
     DIAGNOSE_TASK,
     CdcOperator,
     decision_of,
@@ -33,8 +34,6 @@ AS_PLANNED = "as planned"
 STRATEGY = "another_strategy"
 # in the run's ledger: what the person was asked about
 ASKED = "asked_about"
-# the XCom of the run that asks again: its id and its form
-AGAIN = "asked_again"
 _AGAIN_ID = re.compile(r"^(?P<first>.+?)__again(?P<count>\d+)_[a-z_]+_[0-9a-f]{8}$")
 
 

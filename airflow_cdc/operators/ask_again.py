@@ -8,8 +8,7 @@ from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOpe
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
-from airflow_cdc.operators.approval import AGAIN
-from airflow_cdc.operators.base import APPROVE_TASK
+from airflow_cdc.operators.base import AGAIN, APPROVE_TASK
 
 
 class AskAgainOperator(TriggerDagRunOperator):  # type: ignore[misc]

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 DIAGNOSE_TASK = "diagnose"
 APPROVE_TASK = "approve"
+# the XCom of the task that asked: id and form of the run that asks again
+AGAIN = "asked_again"
 NONE = "none"
 ASKED = ("strategy", "tables", "note", "approved", "replay", "dry_run")
 
