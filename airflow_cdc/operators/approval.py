@@ -47,7 +47,8 @@ class ApproveRecoveryOperator(PolicyApprovalOperator):
     With the answer another strategy can be chosen. After Approve the pipeline is observed and planned again: if problem,
     strategy or loss changed, everything after this task is skipped but AskAgainOperator, which has a new run ask about the
     new plan; in a DAG without one this task fails. A plan that is refused by now fails here, too. Nothing is changed
-    by any of these. Returns `{"approved", "decision"}`; a run triggered with `approved` has its answer already.
+    by any of these. Returns `{"approved", "decision"}`; a run triggered with `approved` has its answer already. Tasks after
+    it that are no step of the plan's strategy (CdcOperator.planned) are skipped without being started.
 
     :param report_dir: folder or object-storage URL of the reports; default `[cdc] report_dir` (templated).
     :param decision_task: the task whose decision is asked about.
