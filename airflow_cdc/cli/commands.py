@@ -21,7 +21,7 @@ from airflow_cdc.core.diagnosis import diagnose as diagnosis_of
 from airflow_cdc.core.errors import CdcError, UnknownStateError, UsageError
 from airflow_cdc.core.observation import Observation
 from airflow_cdc.core.pipeline import Pipeline
-from airflow_cdc.core.report import RecoveryReport
+from airflow_cdc.core.report import RecoveryReport, Verdict
 from airflow_cdc.core.strategy import AUTO, Plan, make_plan
 from airflow_cdc.flows.doctor import Check, doctor_installation, doctor_pipeline
 from airflow_cdc.flows.observe import observe
@@ -32,6 +32,8 @@ from airflow_cdc.registry import get_pipeline, load_registry
 
 PACKAGE = Path(airflow_cdc.__file__).parent
 TEMPLATE = "templates/pipelines.yaml"
+# what `verify` shows of a table
+SHOWN = ("table", "source_rows", "sink_rows", "missing", "ghosts", "different", "verdict")
 # a file for each kind: Airflow parses each in a process of its own, and with hundreds of pipelines one would take seconds
 STUBS = {
     f"cdc_{kind}.py": f'"""Shows Airflow DAGs of airflow-provider-cdc."""\nfrom airflow_cdc.dags.cdc_{kind} import *\n'
@@ -173,7 +175,10 @@ def recover(args: Namespace) -> int:
 
 @command
 def verify(args: Namespace) -> int:
-    """What the last report says: 0 MATCH, 1 MISMATCH, 3 INCONCLUSIVE or none. Reads stored reports only."""
+    """What the last report says: 0 MATCH, 1 MISMATCH, 3 INCONCLUSIVE or none. Reads stored reports only.
+
+    A table that an earlier check found to differ is said, too, and counts as MISMATCH, until a run has proven it equal.
+    """
     pipeline = pipeline_of(args)
     run_id = args.run_id or reports.newest(pipeline.name)
     report = reports.load(pipeline.name, run_id) if run_id else None
@@ -183,15 +188,26 @@ def verify(args: Namespace) -> int:
             where=reports.folder(pipeline.name, run_id or ""),
             todo=f"Run: airflow cdc recover {pipeline.name}",
         )
+    known = () if args.run_id else _known_before(report, args.table or pipeline.source.tables)
     if args.table:
-        report = _of_tables(report, tables_of(args, pipeline))
-    emit(args, report.to_json(), _report_rows(report))
-    return report.exit_status
+        report = _of_tables(report, tables_of(args, pipeline), known)
+    earlier = {"known_to_differ": list(known)} if known else {}
+    emit(args, report.to_json() | earlier, [*_report_rows(report), *map(_earlier_row, known)])
+    return 1 if known else report.exit_status
 
 
-def _of_tables(report: RecoveryReport, tables: Collection[str]) -> RecoveryReport:
-    """The same about these tables only, with their own verdict. Raises UnknownStateError for one that was not compared."""
-    if absent := sorted(set(tables) - {one.table for one in report.tables}):
+def _known_before(report: RecoveryReport, tables: Collection[str]) -> tuple[str, ...]:
+    """Those of `tables` that an earlier run found to differ, and `report` does not say so by itself."""
+    told = {one.table for one in report.tables if one.verdict is Verdict.MISMATCH}
+    return tuple(name for name in reports.differs(report.pipeline) if name in tables and name not in told)
+
+
+def _of_tables(report: RecoveryReport, tables: Collection[str], known: Collection[str]) -> RecoveryReport:
+    """The same about these tables only, with their own verdict. Raises UnknownStateError for one that was not compared.
+
+    `known`: those that are known to differ without it.
+    """
+    if absent := sorted(set(tables) - {one.table for one in report.tables} - set(known)):
         raise UnknownStateError(
             f"{absent[0]} was not compared",
             where=f"run {report.run_id}",
@@ -201,9 +217,12 @@ def _of_tables(report: RecoveryReport, tables: Collection[str]) -> RecoveryRepor
 
 
 def _report_rows(report: RecoveryReport) -> list[dict[str, Any]]:
-    shown = ("table", "source_rows", "sink_rows", "missing", "ghosts", "different", "verdict")
-    rows = [{key: table.to_json()[key] for key in shown} for table in report.tables]
+    rows = [{key: table.to_json()[key] for key in SHOWN} for table in report.tables]
     return rows or [{"run_id": report.run_id, "verdict": str(report.verdict), "tables": "none compared"}]
+
+
+def _earlier_row(table: str) -> dict[str, Any]:
+    return {**dict.fromkeys(SHOWN, "-"), "table": table, "verdict": f"{Verdict.MISMATCH} (an earlier check)"}
 
 
 @command

@@ -9,8 +9,8 @@ from airflow_cdc.cli import reports, trigger
 from airflow_cdc.cli.progress import telling
 from airflow_cdc.cli.run import command, emit, pipeline_of, tables_of
 from airflow_cdc.core.report import RecoveryReport
+from airflow_cdc.names import REPAIR_DAG_ID
 
-DAG_ID = "cdc_repair"
 KEYS = "repair.json"
 
 
@@ -30,12 +30,12 @@ def repair(args: Namespace) -> int:
         "approved": args.yes,
         "note": args.note,
     }
-    run_id = trigger.start(DAG_ID, asked)
+    run_id = trigger.start(REPAIR_DAG_ID, asked)
     if not (args.wait or args.dry_run):
-        emit(args, {"dag_id": DAG_ID, "run_id": run_id}, [{"dag_id": DAG_ID, "run_id": run_id}])
+        emit(args, {"dag_id": REPAIR_DAG_ID, "run_id": run_id}, [{"dag_id": REPAIR_DAG_ID, "run_id": run_id}])
         return 0
     with telling() as teller:
-        ended = trigger.wait(run_id, args.timeout, teller=teller, dag_id=DAG_ID)
+        ended = trigger.wait(run_id, args.timeout, teller=teller, dag_id=REPAIR_DAG_ID)
     report = reports.load(pipeline.name, run_id)
     keys = reports.load_json(pipeline.name, run_id, KEYS) or {}
     told = {"run_id": run_id, **ended.to_json(), "keys": keys, "report": report and report.to_json()}

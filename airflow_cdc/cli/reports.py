@@ -29,6 +29,12 @@ def load_json(pipeline: str, run_id: str, name: str) -> Any:
     return store().json(pipeline, run_id, name)
 
 
+def differs(pipeline: str) -> tuple[str, ...]:
+    """The tables that a run found to differ from their source, and none has proven equal since."""
+    runs = store().runs(pipeline)
+    return runs[0].differs if runs else ()
+
+
 def newest(pipeline: str) -> str | None:
     """The run whose report was written last, or None."""
     runs = store().runs(pipeline)

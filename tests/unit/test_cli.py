@@ -20,7 +20,7 @@ from airflow_cdc.core.errors import OffsetRejectedError, SourceError, UnknownSta
 from airflow_cdc.core.forecast import Forecast
 from airflow_cdc.core.observation import Unknown
 from airflow_cdc.core.report import RecoveryReport
-from airflow_cdc.core.stored import RunSummary
+from airflow_cdc.core.stored import CHECK, REPAIR, RunSummary
 from airflow_cdc.flows.doctor import Check
 from airflow_cdc.flows.foresee import Foreseen
 from airflow_cdc.flows.run import Run
@@ -301,6 +301,31 @@ def test_verify_of_one_table_has_that_table_s_verdict(cdc: Callable[..., Answer]
     missing = cdc("verify", "shop", "--table", "shop.customers")
     assert missing.status == 3
     assert "shop.customers was not compared" in missing.err
+
+
+def test_verify_says_of_a_table_that_an_earlier_check_found_wrong(cdc: Callable[..., Answer], registry: Path) -> None:
+    """A repair of one table ends in MATCH, and proves nothing of the other."""
+    right, wrong = (replace(TABLE, table=f"shop.{name}").to_json() for name in ("orders", "customers"))
+    both = RecoveryReport.from_json(
+        {
+            **REPORT,
+            "run_id": "night",
+            "tables": [{**right, "ghosts": 1, "verdict": "MISMATCH"}, {**wrong, "ghosts": 1, "verdict": "MISMATCH"}],
+            "verdict": "MISMATCH",
+        }
+    )
+    store = ReportStore(str(registry.parent / "reports"))
+    store.keep_run("shop", RunSummary.of(both, "night", "2026-11-21T02:00:00+00:00", CHECK))
+    repaired = RecoveryReport.from_json({**REPORT, "tables": [right], "verdict": "MATCH"})
+    store.keep_report(repaired)
+    listed = RunSummary.of(repaired, safe(repaired.run_id), "2026-11-21T09:00:00+00:00", REPAIR)
+    store.keep_run("shop", listed, frozenset({"shop.orders"}))
+    answer = cdc("verify", "shop", "-o", "json")
+    assert (answer.status, answer.data["verdict"], answer.data["known_to_differ"]) == (1, "MATCH", ["shop.customers"])
+    assert "an earlier check" in cdc("verify", "shop").out
+    assert cdc("verify", "shop", "--table", "shop.orders").status == 0
+    assert cdc("verify", "shop", "--table", "shop.customers").status == 1
+    assert cdc("verify", "shop", "--run-id", repaired.run_id).status == 0
 
 
 def test_verify_without_a_report_is_unknown(cdc: Callable[..., Answer]) -> None:
