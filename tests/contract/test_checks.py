@@ -46,7 +46,9 @@ def run(lake: Lake, tmp_path: Path) -> Run:
 
 
 def told(table: str, verdict: Verdict, *samples: str) -> TableReport:
-    counts = dict.fromkeys(("source_rows", "sink_rows", "missing", "ghosts", "leaves", "leaves_rechecked"), 0)
+    counts: dict[str, Any] = dict.fromkeys(
+        ("source_rows", "sink_rows", "missing", "ghosts", "leaves", "leaves_rechecked"), 0
+    )
     wrong = int(verdict is Verdict.MISMATCH)
     at = ComparedAt(1, "p")
     return TableReport(

@@ -16,6 +16,7 @@ from pyiceberg.exceptions import CommitStateUnknownException
 
 from airflow_cdc.core.errors import LeaseHeldError, RecoveryOpenError, UnknownStateError, UsageError
 from airflow_cdc.core.stamp import Stamp
+from airflow_cdc.core.stored import LASTING
 from airflow_cdc.systems import control as module
 from airflow_cdc.systems.control import Control
 from airflow_cdc.systems.lake import Lake
@@ -57,7 +58,15 @@ def files_of(control: Control, pattern: str) -> list[Path]:
 
 
 def test_reading_creates_nothing(control: Control, lake: Lake) -> None:
-    empty = {"epoch": 0, "lease": None, "recovery": None, "ledger": {}, "stamps": {}, "checks": {}, "audit": []}
+    empty: dict[str, Any] = {
+        "epoch": 0,
+        "lease": None,
+        "recovery": None,
+        "ledger": {},
+        "stamps": {},
+        "checks": {},
+        "audit": [],
+    }
     assert control.state() == empty
     assert lake.exists("cdc_control", "shop") is False
 
@@ -333,7 +342,7 @@ def test_applies_push_out_no_recovery_and_no_check(control: Control) -> None:
     control.check_done("night", "shop.orders", {"at": "x"}, {"verdict": "MATCH"})
     for number in range(60):
         control.ledger_set(f"apply-{number}", "step:apply_changes", {"state": "done"})
-    runs = [run for run in control.state()["ledger"] if not run.startswith(module.LASTING)]
+    runs = [run for run in control.state()["ledger"] if not run.startswith(LASTING)]
     assert runs == ["recovery", "asked", "night", *(f"apply-{number}" for number in range(40, 60))]
     for number in range(25):
         control.check_done(f"night-{number}", "shop.orders", {"at": "x"}, {"verdict": "MATCH"})
@@ -356,13 +365,13 @@ def test_a_check_is_kept_for_the_next_night_and_in_its_run(control: Control) -> 
 
 
 def test_what_must_last_does_not_fall_out_with_the_runs(control: Control) -> None:
-    control.ledger_set(f"{module.LASTING}watch", "outage", "gtid_purged_1")
+    control.ledger_set(f"{LASTING}watch", "outage", "gtid_purged_1")
     control.open_recovery("first")
     control.ledger_set("first", "step:snapshot", {"seconds": 12.5})
     control.close_recovery("first")
     for n in range(module.KEEP_RUNS + 5):
         control.ledger_set(f"apply-{n}", "step:apply_changes", {"seconds": 1})
-    assert control.ledger_get(f"{module.LASTING}watch") == {"outage": "gtid_purged_1"}
+    assert control.ledger_get(f"{LASTING}watch") == {"outage": "gtid_purged_1"}
     facts = control.facts()
     assert (facts.closed_at[:10], facts.read_seconds) == ("2026-01-01", 12.5)
 

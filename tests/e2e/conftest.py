@@ -20,6 +20,7 @@ from demo.world import PIPELINE, World, airflow_settings, writer
 from stack import cluster
 from stack.airflow import AirflowServer, AirflowSettings
 from stack.airflow_client import AirflowClient
+from stack.connect import ConnectWorker
 from stack.process import wait_until
 from stack.rest import RestError
 
@@ -47,6 +48,13 @@ class Shop:
     client: AirflowClient
     counts: Path
     processes: set[str]
+
+    @property
+    def worker(self) -> ConnectWorker:
+        """The worker that runs its connector."""
+        worker = self.world.stack.connect
+        assert worker is not None
+        return worker
 
     def trigger(self, dag: str = "cdc_recovery", **conf: Any) -> str:
         """Start a run of a DAG; cdc_recovery is told the pipeline."""
@@ -160,9 +168,9 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
         dataset.create(connection)
         dataset.fill(connection, ROWS)
         connection.close()
-        worker = stack.connect
         settings = connectors.config("shop", world.mysql, world.bootstrap, **{"snapshot.mode": "no_data"})
-        server = stack.airflow
+        worker, server = stack.connect, stack.airflow
+        assert worker is not None
         assert server is not None
         with writer(world) as counts:
             connectors.create(worker, "shop", settings)

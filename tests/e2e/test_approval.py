@@ -74,7 +74,7 @@ def state(shop: Shop) -> dict[str, Any]:
     """Everything that a recovery changes: epoch, open recovery, lease; connector and its offset; main of each table."""
     lake = Lake(CATALOG, shop.world.lake)
     kept = Control(lake, PIPELINE).state()
-    worker = shop.world.stack.connect
+    worker = shop.worker
     tables = [f"shop.{table}" for table in ("customers", "orders", "order_items", "events", "all_types")]
     return {
         "epoch": kept["epoch"],
@@ -99,7 +99,7 @@ def asked(shop: Shop, run_id: str) -> dict[str, Any]:
 
 
 def stopped(shop: Shop) -> None:
-    connectors.stop(shop.world.stack.connect, "shop")
+    connectors.stop(shop.worker, "shop")
 
 
 def purge(shop: Shop) -> None:
@@ -110,7 +110,7 @@ def purge(shop: Shop) -> None:
         cursor.execute("COMMIT")
         cursor.execute("FLUSH BINARY LOGS")
         cursor.execute(f"PURGE BINARY LOGS TO '{binlog_files(cursor)[-1]}'")
-    assert "no longer available" in connectors.failure(shop.world.stack.connect, "shop")
+    assert "no longer available" in connectors.failure(shop.worker, "shop")
 
 
 def airflow(shop: Shop, *words: str, timeout: float = 900) -> subprocess.CompletedProcess[str]:
@@ -177,7 +177,7 @@ def test_a_plan_that_changed_is_asked_about_again_and_the_command_follows(shop: 
         assert "full_snapshot" in first["body"]
         assert {"another_strategy"} == set(first["params"])
         # while one is asked: the offset is gone, so the problem is another one
-        worker = shop.world.stack.connect
+        worker = shop.worker
         stopped(shop)
         with httpx.Client(base_url=worker.url, timeout=60) as rest:
             rest.delete("/connectors/shop/offsets").raise_for_status()
@@ -189,6 +189,7 @@ def test_a_plan_that_changed_is_asked_about_again_and_the_command_follows(shop: 
         assert states["ask_again"] == "success"
         changed = ReportStore(str(shop.world.folder / "reports")).report(PIPELINE, run_id)
         assert changed is not None
+        assert changed.reason is not None
         assert "GTID_PURGED, full_snapshot, nothing became OFFSET_MISSING, full_snapshot, nothing" in changed.reason
         again = shop.client.xcom(DAG, run_id, "ask_again", "trigger_run_id")
         assert f"run {again} asks about that: nothing was changed" in changed.reason

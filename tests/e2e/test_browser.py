@@ -89,9 +89,9 @@ def says(text: str, tag: str = "*") -> str:
 
 def test_from_the_red_pipeline_to_the_match(shop: Shop, person: Person) -> None:
     always_ask(shop)
-    connectors.stop(shop.world.stack.connect, "shop")
+    connectors.stop(shop.worker, "shop")
     make_gap(shop.world.mysql.connect())
-    assert "no longer available" in connectors.failure(shop.world.stack.connect, "shop")
+    assert "no longer available" in connectors.failure(shop.worker, "shop")
     observed(shop)
 
     person.open("/cdc/")

@@ -37,7 +37,7 @@ def cleared_to_the_end(shop: Shop, run_id: str, task: str) -> None:
 
 
 def test_a_recovery_ends_in_match_though_scheduler_and_supervisor_are_killed(shop: Shop) -> None:
-    worker = shop.world.stack.connect
+    worker = shop.worker
     connectors.stop(worker, "shop")
     make_gap(shop.world.mysql.connect())
     connectors.failure(worker, "shop")

@@ -17,6 +17,7 @@ from pyiceberg.expressions import And, BooleanExpression, EqualTo
 
 from airflow_cdc.systems.lake import Lake
 from airflow_cdc.systems.reports import ReportStore
+from airflow_cdc.systems.snapshots import make
 from demo.world import CATALOG, NAMESPACE, PIPELINE
 from stack.process import wait_until
 from tests.e2e.conftest import FAR, RUN_SECONDS, Shop, parked
@@ -40,6 +41,10 @@ def asking(shop: Shop) -> Iterator[None]:
 
 def table(shop: Shop, name: str) -> Any:
     return load_catalog(CATALOG, **shop.world.lake).load_table(f"{NAMESPACE}.{name}")
+
+
+def equal(column: str, value: int | str) -> BooleanExpression:
+    return make(EqualTo, term=column, value=value)
 
 
 def spoil(shop: Shop, name: str, which: BooleanExpression, /, **values: Any) -> int:
@@ -84,8 +89,8 @@ def airflow(shop: Shop, *words: str) -> subprocess.CompletedProcess[str]:
 def test_a_night_names_asks_and_mends(shop: Shop) -> None:
     """Two wrong rows in two tables; nothing is touched before the answer, and afterwards only these tables are."""
     # rows that the writer never touches: it would mend them
-    line = And(EqualTo("order_id", 5), EqualTo("line", 0))
-    assert spoil(shop, "customers", EqualTo("code", "x.3"), name="never written") == 1
+    line = And(equal("order_id", 5), equal("line", 0))
+    assert spoil(shop, "customers", equal("code", "x.3"), name="never written") == 1
     assert spoil(shop, "order_items", line, qty=99) == 1
     before, dag = heads(shop), NIGHT.format(PIPELINE)
     run_id = shop.trigger(dag)
@@ -132,7 +137,7 @@ def test_a_source_that_cannot_be_reached_is_inconclusive_and_red(shop: Shop) -> 
 def test_a_backfill_of_two_days_by_airflows_own_command(shop: Shop) -> None:
     """Rows of one of the days are wrong; a row of a day that was not asked for stays as it is."""
     days = ("2024-02-02", "2024-02-03", "2024-02-05")
-    assert all(spoil(shop, "orders", EqualTo("paid_on", day), status="lost") for day in days)
+    assert all(spoil(shop, "orders", equal("paid_on", day), status="lost") for day in days)
     done = airflow(
         shop,
         "backfill",
@@ -156,7 +161,7 @@ def test_a_backfill_of_two_days_by_airflows_own_command(shop: Shop) -> None:
     assert [run["state"] for run in runs] == ["success"] * 2, [
         shop.said(r["dag_run_id"], "backfill", BACKFILL) for r in runs
     ]
-    wrong = table(shop, "orders").scan(row_filter=EqualTo("status", "lost")).to_arrow().to_pylist()
+    wrong = table(shop, "orders").scan(row_filter=equal("status", "lost")).to_arrow().to_pylist()
     assert {str(row["paid_on"]) for row in wrong} == {"2024-02-05"}
     scheduled = [run for run in shop.client.runs(BACKFILL) if run["run_type"] == "scheduled"]
     for run in scheduled:

@@ -40,13 +40,13 @@ def theirs(shop: Shop) -> Iterator[MySqlServer]:
         for statement in (*THEIRS, *filter(None, map(str.strip, sql.split(";")))):
             cursor.execute(statement)
     yield server
-    shop.world.stack.connect.call("DELETE", "/connectors/crm")
+    shop.worker.call("DELETE", "/connectors/crm")
 
 
 def test_from_a_database_to_a_proven_copy(shop: Shop, theirs: MySqlServer) -> None:
     addresses = {
         "MYSQL": f"{theirs.host}:{theirs.port}",
-        "CONNECT": shop.world.stack.connect.url,
+        "CONNECT": shop.worker.url,
         "KAFKA": shop.world.bootstrap,
         "CDC_MYSQL_PASSWORD": PASSWORDS["choose-one"],
         "DEBEZIUM_PASSWORD": PASSWORDS["choose-another"],

@@ -46,7 +46,7 @@ def report(shop: Shop, run_id: str) -> dict[str, object]:
 
 
 def test_a_healthy_pipeline_is_left_alone(shop: Shop) -> None:
-    before, offset = control(shop).state()["epoch"], connectors.stored(shop.world.stack.connect, "shop")
+    before, offset = control(shop).state()["epoch"], connectors.stored(shop.worker, "shop")
     run_id = shop.trigger()
     assert shop.finish(run_id) == "success"
     states = shop.client.states("cdc_recovery", run_id)
@@ -54,8 +54,8 @@ def test_a_healthy_pipeline_is_left_alone(shop: Shop) -> None:
     assert {states[task] for task in KILLED if task != "diagnose"} == {"skipped"}
     assert "nothing to do" in shop.client.log("cdc_recovery", run_id, "diagnose").lower()
     assert control(shop).state()["epoch"] == before
-    assert connectors.state(shop.world.stack.connect, "shop")[0] == "RUNNING"
-    assert connectors.stored(shop.world.stack.connect, "shop")["gtids"].startswith(offset["gtids"].rpartition("-")[0])
+    assert connectors.state(shop.worker, "shop")[0] == "RUNNING"
+    assert connectors.stored(shop.worker, "shop")["gtids"].startswith(offset["gtids"].rpartition("-")[0])
 
 
 def test_an_unknown_pipeline_fails_at_once_with_one_clear_error(shop: Shop) -> None:
@@ -68,7 +68,7 @@ def test_an_unknown_pipeline_fails_at_once_with_one_clear_error(shop: Shop) -> N
 
 
 def test_a_purge_is_recovered_though_every_task_is_killed_once(shop: Shop) -> None:
-    worker = shop.world.stack.connect
+    worker = shop.worker
     connectors.stop(worker, "shop")
     gap = make_gap(shop.world.mysql.connect())
     assert len(gap.purged) >= 3
@@ -97,7 +97,7 @@ def test_the_sink_equals_the_source_once_the_writer_rests(shop: Shop) -> None:
         target = str(cursor.fetchall()[0][0])
 
         def covered() -> bool | None:
-            held = connectors.stored(shop.world.stack.connect, "shop").get("gtids", "")
+            held = connectors.stored(shop.worker, "shop").get("gtids", "")
             cursor.execute("SELECT GTID_SUBSET(%s, %s)", (target, held))
             return True if cursor.fetchall()[0][0] else None
 

@@ -94,8 +94,8 @@ def pause_after(field: str, marker: Path) -> None:
     """
     update = Control.update
 
-    def updated(control: Control, change: Callable[[Document], Document | None], what: str) -> Document:
-        made = update(control, change, what)
+    def updated(self: Control, change: Callable[[Document], Document | None], what: str) -> Document:
+        made = update(self, change, what)
         recovery = made["recovery"] or {}
         if not marker.exists() and (recovery.get(field) if field else not recovery):
             marker.touch()

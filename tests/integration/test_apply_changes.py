@@ -12,6 +12,7 @@ from airflow_cdc.core.errors import LeaseHeldError, SchemaError, SinkError, Tran
 from airflow_cdc.core.schema_change import DEFINITION
 from airflow_cdc.spark_apps import apply_changes as application
 from airflow_cdc.spark_apps import dead_letters
+from airflow_cdc.spark_apps.apply import apply_table
 from airflow_cdc.spark_apps.io import kafka_options, read_topics
 from airflow_cdc.systems.kafka import KafkaEndpoint
 from tests.integration.apply_scene import Scene, delete_before
@@ -66,7 +67,7 @@ def test_a_head_that_moved_meanwhile_is_left_to_the_next_run(scene: Scene, monke
     orders = scene.table(ORDERS)
     orders.create(id=1, name="a", qty=1)
     scene.send(orders)
-    real = application.apply_table
+    real = apply_table
 
     def meddled(*args: Any, **kwargs: Any) -> Any:
         result = real(*args, **kwargs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,7 +17,9 @@ from tests.integration.apply_support import EVENTS, Bench, Topic, column, stamp_
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-X1, Y2, Z = {"kind": "x", "n": 1}, {"kind": "y", "n": 2}, {"kind": "z", "n": None}
+X1: dict[str, Any] = {"kind": "x", "n": 1}
+Y2: dict[str, Any] = {"kind": "y", "n": 2}
+Z: dict[str, Any] = {"kind": "z", "n": None}
 
 
 @pytest.fixture
@@ -193,8 +195,8 @@ def test_rows_with_nulls_bytes_and_doubles_are_told_apart_exactly(bench: Bench) 
     )
     topic = Topic(rich)
     point = {"wkb": "AQEAAAAAAAAAAADwPwAAAAAAAABA", "srid": None}
-    full = {"b": "AAE=", "d": 0.1, "t": 1_700_000_000_123_456, "p": point}
-    empty = {"b": None, "d": None, "t": None, "p": None}
+    full: dict[str, Any] = {"b": "AAE=", "d": 0.1, "t": 1_700_000_000_123_456, "p": point}
+    empty: dict[str, Any] = {"b": None, "d": None, "t": None, "p": None}
     for row in (full, full, empty, empty, {**full, "d": 0.2}):
         topic.create(**row)
     target = bench.target(rich, stamp_at(topic))

@@ -302,6 +302,7 @@ def test_a_snapshot_in_place_of_a_detour_puts_the_connector_back_first(pair: Pai
     other = pair.run("run-2")
     open_recovery(other, decide(other, "full_snapshot"))
     found = other.clients.control.facts()
+    assert found.recovery is not None
     assert (found.epoch, found.recovery["strategy"], found.recovery["epoch"]) == (epoch + 1, "full_snapshot", epoch + 1)
     assert found.recovery["history_doubted"]
     assert other.clients.connector.raw_config(pair.name) == {"name": pair.name, **pair.config}

@@ -94,7 +94,12 @@ def test_where_most_differs_all_is_read(mirror: Mirror, monkeypatch: pytest.Monk
     mirror.rig.run("UPDATE orders SET name = 'new'")
     reads: list[int] = []
     real = snapshot.read_keyed
-    monkeypatch.setattr(snapshot, "read_keyed", lambda *args: (reads.append(1), real(*args))[1])
+
+    def counted(*args: Any) -> Any:
+        reads.append(1)
+        return real(*args)
+
+    monkeypatch.setattr(snapshot, "read_keyed", counted)
     told = recover(recovery(mirror, orders), mirror.rig.spark)["stages"][orders.full_name]
     assert staged(mirror, told, orders) == in_source(mirror)
     assert reads == [1]

@@ -265,7 +265,7 @@ def test_a_difference_is_found_from_leaf_to_key(source: Source, every: TableDef,
 def doubles(count: int) -> list[float]:
     """Random bit patterns, so that all exponents come up; then numbers as people write them."""
     rng = random.Random(20261121)
-    made = []
+    made: list[float] = []
     while len(made) < count // 2:
         value = struct.unpack("d", rng.randbytes(8))[0]
         if math.isfinite(value):

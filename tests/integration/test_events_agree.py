@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -95,7 +96,7 @@ class Captured:
 
     def wait_streaming(self) -> None:
         for connector in self.connectors:
-            poll_until(lambda c=connector: self._offset(c), timeout=120, what=f"{connector} has a position")
+            poll_until(partial(self._offset, connector), timeout=120, what=f"{connector} has a position")
 
     def _offset(self, connector: str) -> bool | None:
         status = self.worker.call("GET", f"/connectors/{connector}/status")

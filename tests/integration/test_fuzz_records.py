@@ -22,7 +22,7 @@ FIRST_GOOD = 1_000_000
 ODD: tuple[Any, ...] = (
     None, True, 0, -1, 2**63, 10**400, 1e308, float("inf"), "", "x", "\x00", "é😀", "9" * 400, "a" * 100_000, [], {}, [1], {"a": 1},
 )  # fmt: skip
-OPS = ("c", "u", "d", "x", "", "C", None, 7, "truncate", [], {"op": "c"})
+OPS: tuple[Any, ...] = ("c", "u", "d", "x", "", "C", None, 7, "truncate", [], {"op": "c"})
 
 
 @pytest.fixture

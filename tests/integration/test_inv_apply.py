@@ -18,7 +18,7 @@ from airflow_cdc.core.errors import SinkError, SourceError, TransportError, Unkn
 from airflow_cdc.core.observation import TopicState
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.stamp import Stamp
-from airflow_cdc.spark_apps import apply, replay
+from airflow_cdc.spark_apps import apply, counts, replay
 from airflow_cdc.spark_apps import apply_changes as application
 from airflow_cdc.spark_apps.merge import append_nothing
 from airflow_cdc.systems import lake as lake_module
@@ -339,7 +339,7 @@ def test_inv_19_without_gtids_another_server_is_refused(scene: Scene, take_out: 
     with pytest.raises(SourceError, match="changes come from 2/mysql-bin now"):
         scene.apply(run_id="run-2")
 
-    take_out(apply.counts, "check_origins", lambda *_: None)
+    take_out(counts, "check_origins", lambda *_: None)
     scene.apply(run_id="run-3")
     assert len(scene.rows("events")) == 2  # the source has one
 

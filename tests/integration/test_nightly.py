@@ -216,18 +216,22 @@ def test_inv_03_an_interrupted_night_goes_on_with_what_is_left(
     mirror.table("items", ITEMS, FILL_ITEMS)
     mirror.table("orders", ORDERS, FILL)
     spark, run = mirror.rig.spark, mirror.run("night-1")
-    real, seen = application._checked, []
+    seen: list[str] = []
+    real = application._checked
 
     def checked(night: Any, table: TableDef) -> Any:
-        if seen:
-            raise KeyboardInterrupt
         seen.append(table.name)
         return real(night, table)
 
-    monkeypatch.setattr(application, "_checked", checked)
+    def interrupted(night: Any, table: TableDef) -> Any:
+        if seen:
+            raise KeyboardInterrupt
+        return checked(night, table)
+
+    monkeypatch.setattr(application, "_checked", interrupted)
     with pytest.raises(KeyboardInterrupt):
         nightly(run, spark, SMALL, NIGHT)
-    monkeypatch.setattr(application, "_checked", lambda night, table: seen.append(table.name) or real(night, table))
+    monkeypatch.setattr(application, "_checked", checked)
     facts = nightly(run, spark, SMALL, NIGHT)
     assert seen == ["items", "orders"]
     assert facts["verdict"] == "MATCH"

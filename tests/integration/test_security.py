@@ -212,7 +212,8 @@ def test_a_table_whose_names_need_quotes_is_read_compared_applied_and_published(
     made = make_scene(rig, ODD, DDL, "INSERT INTO `odd ``na'me\" x` VALUES (1, 'o''ne', 1, 2), (2, 'two', 3, 4)")
     assert made.verdict()[0] is Verdict.MATCH
     rig.run("DELETE FROM `odd ``na'me\" x` WHERE `k ey` = 1", "INSERT INTO `odd ``na'me\" x` VALUES (3, 'x', 5, 6)")
-    made.events.delete(**{"k ey": 1, "it's": "o'ne", 'a"b': 1, "c`d": 2})
+    deleted: dict[str, Any] = {"k ey": 1, "it's": "o'ne", 'a"b': 1, "c`d": 2}
+    made.events.delete(**deleted)
     made.events.create(**{"k ey": 3, "it's": "x", 'a"b': 5, "c`d": 6})
     context = Bench(rig.spark, rig.lake).context([made.events], made=settings_for(made.table))
     apply_batch(context, [ApplyTarget(made.table, made.stage)], made.events.upto)

@@ -61,7 +61,7 @@ REPLICA = ReplicaFacts(
     row_image="FULL",
     sources=(UUID,),
 )
-GTID_OFFSET = {"file": "mysql-bin.000009", "pos": 500, "gtids": f"{UUID}:1-80", "ts_sec": 1}
+GTID_OFFSET: dict[str, Any] = {"file": "mysql-bin.000009", "pos": 500, "gtids": f"{UUID}:1-80", "ts_sec": 1}
 CONNECTOR = ConnectorFacts(
     state="RUNNING",
     tasks=(TaskState(0, "RUNNING"),),
@@ -72,7 +72,8 @@ CONNECTOR = ConnectorFacts(
 )
 TRANSPORT = TransportFacts({"shop.shop.orders": TopicState("shop.shop.orders", "id1", {0: (0, 10)})})
 SINK = SinkFacts({name: SinkTableFacts(True, 7, Stamp(3), 10) for name in PIPELINE.source.tables})
-HEALTHY = Observation(PIPELINE, TAKEN_AT, SOURCE, CONNECTOR, TRANSPORT, SINK, ControlFacts(3))
+CONTROL = ControlFacts(3)
+HEALTHY = Observation(PIPELINE, TAKEN_AT, SOURCE, CONNECTOR, TRANSPORT, SINK, CONTROL)
 WATERMARK = Watermark(UUID, "mysql-bin.000009", 500, GtidSet.parse(f"{UUID}:1-80"), TAKEN_AT, 1)
 
 

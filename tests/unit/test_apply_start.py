@@ -27,7 +27,7 @@ from airflow_cdc.core.table import ColumnDef, TableDef
 
 KEYED = TableDef("shop", "orders", (ColumnDef("id", 1, "bigint", "bigint", nullable=False),), ("id",))
 KEYLESS = TableDef("shop", "events", (ColumnDef("n", 1, "int", "int"),))
-W = {
+W: dict[str, Any] = {
     "server_uuid": "75ac0c48-0000-11f0-8000-000000000001",
     "file": "bin.000003",
     "pos": 500,

@@ -165,7 +165,7 @@ def test_connections_of_airflows_database_are_found(cdc: Callable[..., Answer], 
 
 # ---- recover, verify ------------------------------------------------------------------------------
 
-REPORT = {
+REPORT: dict[str, Any] = {
     "pipeline": "shop",
     "run_id": "manual__2026-11-21T09:00:00+00:00",
     "problem": "BINLOG_PURGED",

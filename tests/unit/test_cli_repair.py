@@ -22,8 +22,10 @@ KEYS = {"shop.orders": [{"action": "delete", "why": "ghosts", "key": ["a|b", 7]}
 
 def stored(registry: Path, verdict: Verdict) -> None:
     """What the driver leaves behind."""
-    wrong = {"ghosts": 1} if verdict is Verdict.MISMATCH else {"ghosts": 0}
-    zero = dict.fromkeys(("source_rows", "sink_rows", "missing", "different", "leaves", "leaves_rechecked"), 0)
+    wrong: dict[str, Any] = {"ghosts": 1} if verdict is Verdict.MISMATCH else {"ghosts": 0}
+    zero: dict[str, Any] = dict.fromkeys(
+        ("source_rows", "sink_rows", "missing", "different", "leaves", "leaves_rechecked"), 0
+    )
     samples = ("the source is down",) if verdict is Verdict.INCONCLUSIVE else ()
     table = TableReport(
         "shop.orders",

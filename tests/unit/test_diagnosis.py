@@ -409,7 +409,7 @@ def test_a_failed_connector_without_tasks_is_failed() -> None:
     assert diagnose(with_connector(state="FAILED", tasks=())).code == "CONNECTOR_FAILED"
 
 
-OTHER_FAULTS = {
+OTHER_FAULTS: dict[str, dict[str, Any]] = {
     "topic recreated": {"sink": applied("id0", 5)},
     "history gone": {"schema": history(state=None)},
     "sink put back": {"sink": epochs(customers=3, orders=2)},
@@ -418,7 +418,7 @@ OTHER_FAULTS = {
 
 @pytest.mark.parametrize("other", OTHER_FAULTS)
 def test_of_two_faults_the_lost_position_is_told_first(other: str) -> None:
-    parts: dict[str, Any] = OTHER_FAULTS[other]
+    parts = OTHER_FAULTS[other]
     lost = replace(seen(source=PURGED), connector=replace(CONNECTOR, **FAILED))
     assert diagnose(replace(lost, **parts)).code == "GTID_PURGED"
     stopped = replace(CONNECTOR, state="STOPPED", tasks=())

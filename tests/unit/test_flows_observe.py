@@ -13,6 +13,7 @@ from airflow_cdc.core.diagnosis import diagnose
 from airflow_cdc.core.errors import SourceError, TransportError, UnknownStateError
 from airflow_cdc.core.forecast import forecast
 from airflow_cdc.core.observation import (
+    ConnectorFacts,
     LogLook,
     Observation,
     Place,
@@ -20,6 +21,7 @@ from airflow_cdc.core.observation import (
     Retention,
     SinkFacts,
     SinkTableFacts,
+    SourceFacts,
     Unknown,
 )
 from airflow_cdc.core.table import ColumnDef, TableDef
@@ -34,7 +36,7 @@ from airflow_cdc.systems.lake import Lake
 from airflow_cdc.systems.mysql import MySqlSource
 from airflow_cdc.systems.mysql_hold import HoldState, HoldStatus
 
-from .builders import CONNECTOR, GTID_OFFSET, HEALTHY, PIPELINE, REPLICA, SINK, SOURCE
+from .builders import CONNECTOR, CONTROL, GTID_OFFSET, HEALTHY, PIPELINE, REPLICA, SINK, SOURCE
 from .faults import PURGED
 
 CONFIG = {
@@ -104,8 +106,17 @@ def test_a_cut_in_the_middle_of_any_read_is_unknown(run: Run, clients: Any, part
 
 def test_the_source_is_read_after_the_connector(run: Run, clients: Any) -> None:
     order: list[str] = []
-    clients.connector.facts.side_effect = lambda _n: order.append("connector") or CONNECTOR
-    clients.source.facts_for.side_effect = lambda *_a: order.append("source") or SOURCE
+
+    def of_connector(_name: str) -> ConnectorFacts:
+        order.append("connector")
+        return CONNECTOR
+
+    def of_source(*_args: Any) -> SourceFacts:
+        order.append("source")
+        return SOURCE
+
+    clients.connector.facts.side_effect = of_connector
+    clients.source.facts_for.side_effect = of_source
     observe.observe(run)
     assert order == ["connector", "source"]
 
@@ -188,7 +199,7 @@ def test_a_forecast_says_whether_a_snapshot_fits_into_what_log_and_topics_keep(
 ) -> None:
     clients.source.forecast.return_value = (forecast(KEPT, [], in_newest_file=False), KEPT)
     clients.connector.committed_offset.return_value = GTID_OFFSET
-    clients.control.facts.return_value = replace(HEALTHY.control, read_seconds=read)
+    clients.control.facts.return_value = replace(CONTROL, read_seconds=read)
     clients.transport.topic_configs.return_value = {"shop.shop.orders": topic}
     seen = foresee(run)
     # 20,000 s of log are left, and the policy wants 21,600

@@ -247,8 +247,14 @@ REGEXES = joined(*["(", "[a", "(?<n>x)", "$9", "${q}", "\\", "*", "(?P=x)"])
 def test_connector_settings(key: str, text: str) -> None:
     changes = {key: text}
     made = value_or_typed_error(lambda: ConnectorSettings.from_config({**CONFIG, **changes}))
-    if made is not None:
-        value_or_typed_error(lambda: (made.topics(["shop.t", "shop.u"]), made.check_table(TABLE)))
+    if made is None:
+        return
+
+    def use() -> None:
+        made.topics(["shop.t", "shop.u"])
+        made.check_table(TABLE)
+
+    value_or_typed_error(use)
 
 
 # --- report files ----------------------------------------------------------------------------------------------------

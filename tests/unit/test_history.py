@@ -16,7 +16,7 @@ from airflow_cdc.core.table import ColumnDef, TableDef
 
 
 def column(name: str, position: int, kind: str, **more: Any) -> dict[str, Any]:
-    base = {"length": None, "scale": None, "charsetName": None, "optional": True, "enumValues": []}
+    base: dict[str, Any] = {"length": None, "scale": None, "charsetName": None, "optional": True, "enumValues": []}
     return {"name": name, "position": position, "typeName": kind, "typeExpression": kind, **base, **more}
 
 
@@ -131,7 +131,7 @@ def test_a_table_the_history_lacks_is_a_difference() -> None:
     assert compare_history(DEFN, None) == ("the schema history has no such table",)
 
 
-TEXT = {"charset": "latin1", "char_length": 5, "byte_length": 5}
+TEXT: dict[str, Any] = {"charset": "latin1", "char_length": 5, "byte_length": 5}
 SAME = [
     (definition("c", 1, "tinyint", "tinyint(1)"), column("c", 1, "BOOLEAN")),
     (definition("c", 1, "int", "int(11)"), column("c", 1, "INTEGER")),
@@ -182,7 +182,7 @@ def test_a_streamed_ddl_in_other_words_is_the_same(new: ColumnDef, old: dict[str
     assert one(new, old) == ()
 
 
-OTHER = [
+DIFFERENT = [
     (definition("c", 1, "datetime", fsp=6), column("c", 1, "DATETIME"), "length"),
     (definition("c", 1, "datetime", fsp=0), column("c", 1, "TIMESTAMP"), "type"),
     (definition("c", 1, "decimal", precision=10, scale=2), column("c", 1, "DECIMAL", length=10, scale=3), "length"),
@@ -194,7 +194,7 @@ OTHER = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("new", "old", "what"), OTHER)
+@pytest.mark.parametrize(("new", "old", "what"), DIFFERENT)
 def test_what_decodes_differently_is_a_difference(new: ColumnDef, old: dict[str, Any], what: str) -> None:
     found = one(new, old)
     assert len(found) == 1

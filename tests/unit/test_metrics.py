@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk.observability import stats
 
 from airflow_cdc import metrics
 from airflow_cdc.core.diagnosis import diagnose
@@ -27,7 +28,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any, dict[str, str]
     """Everything that goes to Airflow's stats: name, value, tags."""
     found: list[tuple[str, Any, dict[str, str]]] = []
     for kind in ("gauge", "timing"):
-        monkeypatch.setattr(metrics.stats, kind, lambda name, value, *, tags: found.append((name, value, tags)))
+        monkeypatch.setattr(stats, kind, lambda name, value, *, tags: found.append((name, value, tags)))
     return found
 
 

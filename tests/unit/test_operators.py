@@ -7,6 +7,7 @@ from typing import Any
 from unittest.mock import create_autospec
 
 import pytest
+from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
@@ -34,7 +35,6 @@ from airflow_cdc.operators import (
     hold,
     offset,
     open,  # noqa: A004 - the module's name
-    policy_approval,
     publish,
     report,
     watermark,
@@ -138,8 +138,8 @@ def test_no_person_is_asked_without_need() -> None:
 def test_the_question_waits_as_long_as_the_policy_says(
     step: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    asked = create_autospec(policy_approval.ApprovalOperator.execute, return_value=None)
-    monkeypatch.setattr(policy_approval.ApprovalOperator, "execute", asked)
+    asked = create_autospec(ApprovalOperator.execute, return_value=None)
+    monkeypatch.setattr(ApprovalOperator, "execute", asked)
     operator = approval.ApproveRecoveryOperator(task_id="t", pipeline="shop")
     monkeypatch.setattr(operator.__class__, "_run", lambda _self, _context: fake_run(Ledger(), tmp_path))
     operator.execute(context({"diagnose": decided(needs_approval=True, data_loss="12 rows")}))

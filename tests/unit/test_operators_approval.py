@@ -11,15 +11,17 @@ from unittest.mock import create_autospec
 
 import httpx
 import pytest
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowSkipException, DownstreamTasksSkipped
 
+from airflow_cdc import settings
 from airflow_cdc.core.errors import UnknownStateError
 from airflow_cdc.dags._recovery import recovery_dag
 from airflow_cdc.flows import decide as deciding
 from airflow_cdc.flows.run import Run
-from airflow_cdc.notifications import webhook
-from airflow_cdc.operators import approval, ask_again, base, policy_approval
+from airflow_cdc.operators import approval, ask_again, base
 
 from .conftest import REGISTRY
 from .operator_support import DECISION, Ledger, context, decided, fake_run, ti
@@ -27,7 +29,8 @@ from .operator_support import DECISION, Ledger, context, decided, fake_run, ti
 
 def skipped(_operator: Any, ti: Any, tasks: Any) -> None:
     """What Airflow's `skip` does in a task: nothing after it is reached."""
-    raise DownstreamTasksSkipped(tasks=[task.task_id for task in tasks])
+    ids = [task.task_id for task in tasks]
+    raise DownstreamTasksSkipped(tasks=ids)  # type: ignore[no-untyped-call] # its __init__ has no types
 
 
 @pytest.fixture
@@ -153,8 +156,8 @@ def test_a_run_asks_about_one_plan_only(asking: Any, monkeypatch: Any) -> None:
     """Airflow shows a cleared task's question as it was first asked."""
     first, other = decided(needs_approval=True), decided("GTID_PURGED", needs_approval=True)
     operator, _, made, _ = asking(first, first)
-    asked = create_autospec(policy_approval.ApprovalOperator.execute, return_value=None)
-    monkeypatch.setattr(policy_approval.ApprovalOperator, "execute", asked)
+    asked = create_autospec(ApprovalOperator.execute, return_value=None)
+    monkeypatch.setattr(ApprovalOperator, "execute", asked)
     operator.execute(made)
     operator.execute(made)  # cleared, and diagnosed as before
     made = context({"diagnose": other}, strategy="auto")
@@ -190,8 +193,8 @@ def test_the_run_that_asks_again_is_named_by_what_it_asks() -> None:
 
 
 def test_asking_again_triggers_the_run_that_was_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    triggered = create_autospec(ask_again.TriggerDagRunOperator.execute, return_value=None)
-    monkeypatch.setattr(ask_again.TriggerDagRunOperator, "execute", triggered)
+    triggered = create_autospec(TriggerDagRunOperator.execute, return_value=None)
+    monkeypatch.setattr(TriggerDagRunOperator, "execute", triggered)
     task = ask_again.AskAgainOperator(task_id="ask_again")
     with pytest.raises(AirflowSkipException):
         task.execute(context())
@@ -206,16 +209,19 @@ def test_the_question_is_told_at_once_to_all_that_the_policy_names(
     base: str, asking: Any, registry: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry.write_text(REGISTRY.rstrip() + "\n    policy: {notify: [nobody, ops]}\n")
-    monkeypatch.setattr(policy_approval.settings, "airflow_url", lambda: base)
+    monkeypatch.setattr(settings, "airflow_url", lambda: base)
     monkeypatch.setenv("AIRFLOW_CONN_OPS", '{"conn_type": "http", "host": "https://chat.example/hook"}')
     posted: list[str] = []
     kept = httpx.Response(200, request=httpx.Request("POST", "https://chat.example/hook"))
-    monkeypatch.setattr(webhook.httpx, "post", lambda _url, **kwargs: posted.append(kwargs["json"]["text"]) or kept)
+
+    def post(_url: str, **kwargs: Any) -> httpx.Response:
+        posted.append(kwargs["json"]["text"])
+        return kept
+
+    monkeypatch.setattr(httpx, "post", post)
     first = decided(needs_approval=True, data_loss="{{ 12 }} rows")
     operator, _, made, _ = asking(first, first)
-    monkeypatch.setattr(
-        policy_approval.ApprovalOperator, "execute", lambda self, made: [notifier(made) for notifier in self.notifiers]
-    )
+    monkeypatch.setattr(ApprovalOperator, "execute", lambda self, made: [notifier(made) for notifier in self.notifiers])
     monkeypatch.setattr(operator, "generate_link_to_ui", lambda **kwargs: f"{kwargs['base_url']}/asked")
     operator.execute(made)  # "nobody" has no connection, and holds nothing up
     (text,) = posted

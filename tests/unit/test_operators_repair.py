@@ -13,6 +13,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_cdc.core.errors import UsageError, VerificationError
 from airflow_cdc.flows import checks
+from airflow_cdc.notifications.webhook import PolicyNotifier
 from airflow_cdc.operators import repair
 
 from .conftest import REGISTRY
@@ -41,6 +42,7 @@ def test_a_repair_is_asked_about_with_its_keys(registry: Path, monkeypatch: pyte
     assert "**shop.orders** (10 rows): 2 rows written, **1 deleted**. First: `ghosts: 9`" in task.body
     assert "/r/repair.json" in task.body
     (told,) = task.notifiers
+    assert isinstance(told, PolicyNotifier)
     assert told.conn_ids == ("ops",)
     assert "approve a repair of shop.orders: 2 to write, 1 to delete. Without an answer within 0:30:00" in told.text
     assert task.execute(context({"compare": {**FOUND, "needs_approval": False}})) == {"approved": "not needed"}

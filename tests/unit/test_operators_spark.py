@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
@@ -221,7 +222,7 @@ def test_the_launcher_runs_the_application_and_deletes_the_settings(
         f"from airflow_cdc.core.errors import UnknownStateError\ndef main(settings):\n    {body}\n"
     )
     monkeypatch.syspath_prepend(str(package))
-    monkeypatch.setattr(spark_main.importlib, "import_module", lambda _name: _fresh("cdc_fake_app"))
+    monkeypatch.setattr(importlib, "import_module", lambda _name: _fresh("cdc_fake_app"))
     path = write(tmp_path, {"n": 7})
     assert spark_main.main(["recover", "--settings", str(path)]) == status
     assert not path.exists()

@@ -49,6 +49,7 @@ def poked(sensor: AvailabilitySensor) -> PokeReturnValue:
 def test_succeeds_with_plain_facts(sensor: AvailabilitySensor, source: Any) -> None:
     answer = poked(sensor)
     assert answer.is_done
+    assert answer.xcom_value is not None
     assert answer.xcom_value["state"] == "available"
     assert answer.xcom_value["conn_id"] == "shop_mysql"
     endpoint = source.call_args.args[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -109,7 +110,7 @@ def test_a_server_of_debian_without_debian_says_so(
     release: debian.Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CDC_CACHE", str(tmp_path))
-    monkeypatch.setattr(debian.shutil, "which", lambda _: None)
+    monkeypatch.setattr(shutil, "which", lambda _: None)
     with pytest.raises(UnavailableError, match=f"{release} comes from Debian packages, .* no apt-get") as caught:
         debian.unpacked(release)
     assert caught.value.exit_status == 2

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,7 @@ def test_json_round_trip() -> None:
         ("srid", 4326), ("expression", "(1)"),
     ],
 )  # fmt: skip
-def test_inv_12_every_detail_of_a_column_is_in_the_fingerprint(field: str, value: object) -> None:
+def test_inv_12_every_detail_of_a_column_is_in_the_fingerprint(field: str, value: Any) -> None:
     columns = [replace(c, **{field: value}) if c.name == "status" else c for c in ORDERS.columns]
     assert TableDef("shop", "t", tuple(columns), ("id",)).fingerprint != ORDERS.fingerprint
 

@@ -108,7 +108,7 @@ def test_two_hundred_triggers_do_not_wait_for_one_black_hole() -> None:
     async def run_all() -> None:
         names = ["black hole", *(f"db{n}" for n in range(199))]
         triggers = [Many(name=name, poke_interval=0.5, timeout=4.0) for name in names]
-        running = [asyncio.create_task(anext(trigger.run())) for trigger in triggers]  # type: ignore[arg-type]
+        running: list[asyncio.Future[TriggerEvent]] = [asyncio.ensure_future(anext(each.run())) for each in triggers]
         await asyncio.wait(running[1:])
         end.set()
         await running[0]

@@ -61,7 +61,7 @@ def _waits(server: MySqlServer, statement: str) -> bool:
     try:
         server.execute("SET SESSION lock_wait_timeout = 1", statement)
     except pymysql.err.OperationalError as error:
-        return error.args[0] == 1205
+        return bool(error.args[0] == 1205)
     return False
 
 
