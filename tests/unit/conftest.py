@@ -154,3 +154,17 @@ def cdc(capsys: pytest.CaptureFixture[str], connections: dict[str, str], registr
         return Answer(code if isinstance(code, int) else -1, captured.out, captured.err)
 
     return run
+
+
+@pytest.fixture
+def spec(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Put an autospecced function in the place of `module.name`."""
+    real: dict[tuple[Any, str], Any] = {}
+
+    def patched(module: Any, name: str, answer: Any) -> Any:
+        made = create_autospec(real.setdefault((module, name), getattr(module, name)))
+        made.side_effect, made.return_value = (answer, None) if isinstance(answer, Exception) else (None, answer)
+        monkeypatch.setattr(module, name, made)
+        return made
+
+    return patched

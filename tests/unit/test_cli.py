@@ -3,49 +3,29 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import create_autospec
 
 import pytest
 import yaml
 from airflow.sdk import BaseHook
 
-from airflow_cdc.cli import commands, offsets, outlook, trigger
-from airflow_cdc.cli import run as running
-from airflow_cdc.core.errors import OffsetRejectedError, SourceError, UnknownStateError
+from airflow_cdc.cli import commands, outlook, trigger
+from airflow_cdc.core.errors import SourceError, UnknownStateError
 from airflow_cdc.core.forecast import Forecast
 from airflow_cdc.core.observation import Unknown
 from airflow_cdc.core.report import RecoveryReport
 from airflow_cdc.core.stored import CHECK, REPAIR, RunSummary
 from airflow_cdc.flows.doctor import Check
 from airflow_cdc.flows.foresee import Foreseen
-from airflow_cdc.flows.run import Run
-from airflow_cdc.systems.clients import Clients
-from airflow_cdc.systems.kafka_connect import KafkaConnect
 from airflow_cdc.systems.mysql_hold import HoldState, HoldStatus
 from airflow_cdc.systems.reports import ReportStore, safe
 
 from .builders import HEALTHY, seen
 from .conftest import REGISTRY, SECRETS, Answer
 from .test_report import TABLE
-
-
-@pytest.fixture
-def spec(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """Put an autospecced function in the place of `module.name`."""
-    real: dict[tuple[Any, str], Any] = {}
-
-    def patched(module: Any, name: str, answer: Any) -> Any:
-        made = create_autospec(real.setdefault((module, name), getattr(module, name)))
-        made.side_effect, made.return_value = (answer, None) if isinstance(answer, Exception) else (None, answer)
-        monkeypatch.setattr(module, name, made)
-        return made
-
-    return patched
 
 
 def test_pipelines_in_every_form(cdc: Callable[..., Answer]) -> None:
@@ -332,95 +312,6 @@ def test_verify_without_a_report_is_unknown(cdc: Callable[..., Answer]) -> None:
     answer = cdc("verify", "shop")
     assert answer.status == 3
     assert "there is no report" in answer.err
-
-
-# ---- offset ---------------------------------------------------------------------------------------
-
-
-HERE = {"partition": {"server": "shop"}, "offset": {"file": "b.000001", "pos": 4}}
-MOVED = {"before": HERE["offset"], "after": {"file": "b.000002", "pos": 4}, "moves": "skips", "at": "now"}
-
-
-@pytest.fixture
-def shop(spec: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The run in whose name the offset commands act; nothing is asked of a server, and whoever has a shell may."""
-    monkeypatch.setenv("AIRFLOW__CDC__CLI_USERS", "shell")
-    clients = create_autospec(Clients, instance=True)
-    clients.connector = create_autospec(KafkaConnect, instance=True)
-    clients.connector.offsets.return_value = [HERE]
-    run = Run(HEALTHY.pipeline, clients, "cli", "/reports")
-    spec(running, "open_run", run)
-    spec(offsets, "stored", HERE)
-    return run
-
-
-def test_offset_get_and_backup(cdc: Callable[..., Answer], shop: Any, tmp_path: Path) -> None:
-    assert cdc("offset", "get", "shop", "-o", "json").data[0]["offset"] == {"file": "b.000001", "pos": 4}
-    answer = cdc("offset", "backup", "shop", "-o", "json")
-    kept = json.loads(Path(answer.data["wrote"]).read_text())
-    assert (kept["connector"], kept["offset"], kept["partition"]) == (
-        "shop",
-        {"file": "b.000001", "pos": 4},
-        {"server": "shop"},
-    )
-    named = cdc("offset", "backup", "shop", "--file", str(tmp_path / "o.json"), "-o", "json")
-    assert named.data["wrote"] == str(tmp_path / "o.json")
-
-
-def test_offset_restore_moves_to_what_the_file_holds(
-    cdc: Callable[..., Answer], shop: Any, spec: Any, tmp_path: Path
-) -> None:
-    move = spec(offsets, "move", MOVED)
-    file = str(tmp_path / "o.json")
-    cdc("offset", "backup", "shop", "--file", file)
-    answer = cdc("offset", "restore", "shop", file, "--yes", "-o", "json")
-    assert (answer.status, answer.data) == (0, MOVED)
-    assert move.call_args.args[1] == {"file": "b.000001", "pos": 4}
-    assert move.call_args.kwargs["shown"] == {"file": "b.000001", "pos": 4}
-    assert "@" in move.call_args.kwargs["who"]
-
-
-def test_offset_restore_without_a_file_undoes_the_last_move(cdc: Callable[..., Answer], shop: Any, spec: Any) -> None:
-    move = spec(offsets, "move", MOVED)
-    spec(offsets, "last_before", {"file": "b.000000", "pos": 4})
-    assert cdc("offset", "restore", "shop", "--yes").status == 0
-    assert move.call_args.args[1] == {"file": "b.000000", "pos": 4}
-
-
-@pytest.mark.parametrize("words", [("set", "shop", '{"file": "b.000001", "pos": 4}'), ("restore", "shop")])
-def test_an_offset_is_moved_by_nobody_that_airflow_does_not_know(
-    words: tuple[str, ...], cdc: Callable[..., Answer], shop: Any, spec: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AIRFLOW__CDC__CLI_USERS", "token")
-    monkeypatch.delenv("AIRFLOW_CLI_TOKEN", raising=False)
-    spec(offsets, "last_before", {"file": "b.000000", "pos": 4})
-    move = spec(offsets, "move", MOVED)
-    answer = cdc("offset", *words, "--yes")
-    assert (answer.status, move.call_count) == (2, 0)
-    assert "no Airflow user gives it" in answer.err
-
-
-def test_an_offset_that_was_rejected_is_one_line(cdc: Callable[..., Answer], shop: Any, spec: Any) -> None:
-    spec(offsets, "move", OffsetRejectedError("not valid: no file"))
-    answer = cdc("offset", "set", "shop", "{}", "--yes")
-    assert (answer.status, answer.err) == (1, "error: not valid: no file\n")
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("set", "shop", "pos=4", "--yes"), "not a JSON object"),
-        (("set", "shop", '{"file": "b.000001", "pos": 4}'), "Add --yes"),
-        (("restore", "shop", "/nowhere/o.json", "--yes"), "can't be read: No such file"),
-    ],
-)
-def test_an_offset_command_that_is_not_clear_changes_nothing(
-    words: tuple[str, ...], said: str, cdc: Callable[..., Answer], shop: Any, spec: Any
-) -> None:
-    move = spec(offsets, "move", MOVED)
-    answer = cdc("offset", *words)
-    assert (answer.status, move.call_count) == (2, 0)
-    assert said in answer.err
 
 
 # ---- init -----------------------------------------------------------------------------------------

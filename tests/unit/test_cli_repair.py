@@ -13,9 +13,6 @@ from airflow_cdc.cli import trigger
 from airflow_cdc.core.report import ComparedAt, RecoveryReport, TableReport, Verdict
 
 from .conftest import Answer
-from .test_cli import spec
-
-__all__ = ["spec"]
 
 KEYS = {"shop.orders": [{"action": "delete", "why": "ghosts", "key": ["a|b", 7]}]}
 
