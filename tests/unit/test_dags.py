@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -234,16 +235,26 @@ def flows(connections: dict[str, str], registry: Path, airflow_db: Path) -> Iter
         yield made
 
 
-def ran(pipeline: str = "shop") -> tuple[str, dict[str, str]]:
-    """Run cdc_recovery to its end → its state, and each task's."""
-    dag: DAG = _recovery.recovery_dag()
-    run = dag.test(run_conf={"pipeline": pipeline})
+def run_here(dag: DAG, **conf: Any) -> tuple[str, dict[str, str]]:
+    """Run a DAG to its end in this process → its state, and each task's."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        run = dag.test(run_conf=conf)
+    finally:  # Airflow's task runner leaves its own handler behind, after which these tests could not be ended any more
+        signal.signal(signal.SIGTERM, before)
     return str(run.state), {ti.task_id: str(ti.state) for ti in run.get_task_instances()}
+
+
+def ran(pipeline: str = "shop") -> tuple[str, dict[str, str]]:
+    """Run cdc_recovery."""
+    return run_here(_recovery.recovery_dag(), pipeline=pipeline)
 
 
 @in_process
 def test_a_whole_recovery(flows: dict[str, Any]) -> None:
+    ended_by = signal.getsignal(signal.SIGTERM)
     state, tasks = ran()
+    assert signal.getsignal(signal.SIGTERM) is ended_by
     assert state == "success"
     assert tasks == {**dict.fromkeys(EDGES, "success"), **dict.fromkeys(BESIDE | AGAIN, "skipped")}
     called = {task: flow.call_count for task, flow in flows.items()}

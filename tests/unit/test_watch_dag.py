@@ -16,7 +16,7 @@ from airflow_cdc.flows import watch as flow
 from airflow_cdc.triggers import watch as trigger
 
 from .builders import HEALTHY
-from .test_dags import in_process
+from .test_dags import in_process, run_here
 
 LOST = Diagnosis(
     "GTID_PURGED", "Transactions were purged.", {"x": "1"}, ("full_snapshot",), "docs/problems.md#gtid_purged"
@@ -48,8 +48,7 @@ def world(connections: dict[str, str], registry: Path, airflow_db: Path) -> Iter
 
 
 def ran() -> tuple[str, dict[str, str]]:
-    run = _watch.watch_dags()["cdc_watch__shop"].test()
-    return str(run.state), {ti.task_id: str(ti.state) for ti in run.get_task_instances()}
+    return run_here(_watch.watch_dags()["cdc_watch__shop"])
 
 
 @in_process
