@@ -39,7 +39,7 @@ def cleared_to_the_end(shop: Shop, run_id: str, task: str) -> None:
 def test_a_recovery_ends_in_match_though_scheduler_and_supervisor_are_killed(shop: Shop) -> None:
     worker = shop.worker
     connectors.stop(worker, "shop")
-    make_gap(shop.world.mysql.connect())
+    make_gap(shop.world.mysql.connect(), alter=False, shift=1)
     connectors.failure(worker, "shop")
     with reader(shop, "customers", "orders") as seen:
         run_id = shop.trigger()
