@@ -6,6 +6,7 @@ from typing import Any
 
 from airflow_cdc import settings
 from airflow_cdc.core.report import RecoveryReport
+from airflow_cdc.core.stored import known_to_differ
 from airflow_cdc.systems.reports import ReportStore, safe
 
 
@@ -30,9 +31,8 @@ def load_json(pipeline: str, run_id: str, name: str) -> Any:
 
 
 def differs(pipeline: str) -> tuple[str, ...]:
-    """The tables that a run found to differ from their source, and none has proven equal since."""
-    runs = store().runs(pipeline)
-    return runs[0].differs if runs else ()
+    """The tables of a pipeline that are known to differ from their source."""
+    return known_to_differ(store().runs(pipeline))
 
 
 def newest(pipeline: str) -> str | None:

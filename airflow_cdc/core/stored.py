@@ -5,7 +5,7 @@ A reader of it never has to ask a source, so it must say by itself how old it is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -244,9 +244,13 @@ def with_run(runs: list[RunSummary], run: RunSummary, equal: frozenset[str] = fr
     it `equal`.
     """
     others = [other for other in runs if other.run_id != run.run_id]
-    known = others[0].differs if others else ()
-    told = replace(run, differs=tuple(sorted({*run.differs, *known} - equal)))
+    told = replace(run, differs=tuple(sorted({*run.differs, *known_to_differ(others)} - equal)))
     return sorted([told, *others], key=lambda one: one.ended_at, reverse=True)[:KEPT_RUNS]
+
+
+def known_to_differ(runs: Sequence[RunSummary]) -> tuple[str, ...]:
+    """The tables that a run found to differ from their source, and none has proven equal since; `runs`: newest first."""
+    return runs[0].differs if runs else ()
 
 
 def tables_of(report: RecoveryReport, verdict: Verdict) -> tuple[str, ...]:

@@ -25,8 +25,8 @@ def report_check(
 ) -> Facts:
     """Write report.json and its page: the tables as they are now, and what was found (`evidence`: table → text).
 
-    `kind` is what the run was (`core.stored`). `found` holds the tables that this task compared; those that an earlier task of the run compared are added. Keeps
-    the verdict in the run's ledger. Returns `{"report", "page", "verdict"}`.
+    `found` holds the tables that this task compared; those that an earlier task of the run compared are added. `kind` is
+    what the run was (`core.stored`). Keeps the verdict in the run's ledger. Returns `{"report", "page", "verdict"}`.
     """
     state = run.clients.control.state()
     ledger = state["ledger"].get(run.run_id, {})

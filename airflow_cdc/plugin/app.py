@@ -86,12 +86,14 @@ def overview(request: Request, user: GetUserDep) -> Response:
 def timeline(request: Request, pipeline: PipelineDep) -> Response:
     """One pipeline: its positions, its evidence, and what happened to it."""
     one = view.row(_store(), pipeline, datetime.now(UTC))
-    told: dict[str, Any] = {
-        "events": view.timeline(one),
-        "declared": _registered()[pipeline],
-        "runbook": runbook_html(one.code),
-    }
-    return _html(request, "pipeline.html.j2", row=one, **told)
+    return _html(
+        request,
+        "pipeline.html.j2",
+        row=one,
+        events=view.timeline(one),
+        declared=_registered()[pipeline],
+        runbook=runbook_html(one.code),
+    )
 
 
 def report(request: Request, pipeline: PipelineDep, run: str) -> Response:
@@ -101,9 +103,9 @@ def report(request: Request, pipeline: PipelineDep, run: str) -> Response:
     if found is None:
         raise HTTPException(status.HTTP_404_NOT_FOUND, f"Run {run} of {pipeline} has left no report.")
     docs = "/".join(DATA_DOCS) if store.read(pipeline, folder, *DATA_DOCS) is not None else ""
-    listed = {one.folder: one.dag_id for one in store.runs(pipeline)}
-    told: dict[str, Any] = {"folder": folder, "data_docs": docs, "dag_id": listed.get(folder, "")}
-    return _html(request, "run.html.j2", **told, **report_values(found, store.rows(found)))
+    dag_id = next((one.dag_id for one in store.runs(pipeline) if one.folder == folder), "")
+    values = report_values(found, store.rows(found))
+    return _html(request, "run.html.j2", folder=folder, data_docs=docs, dag_id=dag_id, **values)
 
 
 def stored_file(pipeline: PipelineDep, run: str, path: str) -> Response:

@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from airflow_cdc.core.report import Verdict
-from airflow_cdc.core.stored import RECOVERY, RunSummary, StoredObservation
+from airflow_cdc.core.stored import RECOVERY, RunSummary, StoredObservation, known_to_differ
 
 
 class Severity(StrEnum):
@@ -60,7 +60,7 @@ def present_code(seen: StoredObservation | None, runs: Sequence[RunSummary]) -> 
     that differ, and nothing has proven them equal since.
     """
     code = _of_position(seen, next((run for run in runs if run.kind == RECOVERY), None))
-    return SINK_DIFFERS if runs and runs[0].differs and code in _SAYS_NOTHING else code
+    return SINK_DIFFERS if known_to_differ(runs) and code in _SAYS_NOTHING else code
 
 
 def _of_position(seen: StoredObservation | None, recovery: RunSummary | None) -> str:

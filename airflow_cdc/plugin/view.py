@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow_cdc.core.duration import span
 from airflow_cdc.core.errors import CdcError
-from airflow_cdc.core.stored import RECOVERY, RunSummary, StoredObservation
+from airflow_cdc.core.stored import RECOVERY, RunSummary, StoredObservation, known_to_differ
 from airflow_cdc.names import RECOVERY_DAG_ID, REPAIR_DAG_ID
 from airflow_cdc.plugin.severity import ORDER, SINK_DIFFERS, VERDICTS, Severity, present_code, severity
 from airflow_cdc.systems.reports import ReportStore
@@ -110,7 +110,7 @@ def _row(name: str, seen: StoredObservation | None, runs: Sequence[RunSummary], 
 
 def _meaning(code: str, seen: StoredObservation | None, runs: Sequence[RunSummary]) -> str:
     if code == SINK_DIFFERS:
-        return f"Rows differ from the source, by a check that no later one has refuted: {', '.join(runs[0].differs)}."
+        return f"Rows differ from the source, by a check that no later one has refuted: {', '.join(known_to_differ(runs))}."
     return _MEANINGS.get(code) or (seen.diagnosis.description if seen else "")
 
 
