@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_cdc.core.detour import DETOUR
 from airflow_cdc.core.errors import LeaseHeldError
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.stored import CHECK, RunSummary
@@ -64,3 +65,14 @@ def test_a_recovery_proves_what_a_check_found_gone_once_it_is_published(
     report(run)
     newest = store.runs(run.pipeline.name)[0]
     assert (newest.run_id, newest.kind, newest.differs) == (run.run_id, "recovery", left)
+
+
+def test_what_is_compared_after_a_move_of_the_position_is_what_readers_see(run: Run) -> None:
+    """Such a recovery has no stage: rows that differ then are known to differ, also when its report is written last."""
+    control = run.clients.control
+    control.patch_recovery(run.run_id, strategy=DETOUR)
+    control.ledger_set(run.run_id, "decision", {"plan": {"strategy": DETOUR}})
+    control.ledger_set(run.run_id, "check", {"shop.orders": {"verdict": "MISMATCH", "different": 1}})
+    report(run)
+    newest = ReportStore(run.report_dir).runs(run.pipeline.name)[0]
+    assert (newest.kind, newest.verdict, newest.differs) == ("recovery", "MISMATCH", ("shop.orders",))
