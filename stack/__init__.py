@@ -9,12 +9,15 @@
 from stack.cluster import ALL, Health, Stack, down, start, wipe
 from stack.errors import StackError, UnavailableError
 from stack.mysql import MySqlServer, MySqlSettings
+from stack.postgres import PostgresServer, PostgresSettings
 
 __all__ = [
     "ALL",
     "Health",
     "MySqlServer",
     "MySqlSettings",
+    "PostgresServer",
+    "PostgresSettings",
     "Stack",
     "StackError",
     "UnavailableError",

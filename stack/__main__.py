@@ -104,7 +104,7 @@ def compose_env(_: argparse.Namespace) -> int:
 def environment(stack: cluster.Stack) -> dict[str, str]:
     """Addresses of a running stack by variable name."""
     found: dict[str, str] = {}
-    for name, server in stack.mysql.items():
+    for name, server in stack.databases.items():
         prefix = "STACK_" + name.upper().replace("-", "_")
         found |= {f"{prefix}_HOST": server.host, f"{prefix}_PORT": str(server.port)}
         found |= {f"{prefix}_USER": server.user, f"{prefix}_PASSWORD": server.password}
@@ -117,7 +117,7 @@ def environment(stack: cluster.Stack) -> dict[str, str]:
 
 def describe(stack: cluster.Stack) -> str:
     """Where everything is, for a person."""
-    lines = [f"{name:14} {server.host}:{server.port} ({server.version})" for name, server in stack.mysql.items()]
+    lines = [f"{name:14} {server.host}:{server.port} ({server.version})" for name, server in stack.databases.items()]
     lines += [f"{'kafka':14} {stack.kafka.bootstrap}"] if stack.kafka else []
     lines += [f"{'connect':14} {stack.connect.url}"] if stack.connect else []
     lines.append(f"{'logs':14} {stack.logs}")
@@ -146,7 +146,11 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument("--dir", type=Path, default=DEFAULT_DIR, help=f"the stack's folder ({DEFAULT_DIR})")
         if name == "up":
             command.add_argument("--keep", action="store_true", help="leave it running and return")
-            command.add_argument("--services", default="", help=f"comma separated; default {','.join(cluster.ALL)}")
+            command.add_argument(
+                "--services",
+                default="",
+                help=f"comma separated, of {','.join(cluster.KNOWN)}; default {','.join(cluster.ALL)}",
+            )
             command.add_argument("--max-binlog-size", type=int, default=MySqlSettings().max_binlog_size)
             command.add_argument("--nogtid", action="store_true", help="one more MySQL with gtid_mode=OFF")
         if name == "status":

@@ -36,13 +36,16 @@ fi && touch "$1"
 """
 # a scheduler that is asked to end waits for its idle workers for ever; nothing in it needs a longer farewell
 GRACE_S = 4.0
+# nothing is taken from elsewhere: Airflow writes its own airflow.cfg with the database
+_MIGRATE_STOCK = '"$0" -m airflow db migrate && touch "$1"'
+_STOCK_PASSWORDS = "simple_auth_manager_passwords.json.generated"
 _ALWAYS = ("metadatabase",)
 _DATABASE = "airflow.db"
 
 TRIGGERER = "triggerer"
 # `--skip-serve-logs`: otherwise both listen on fixed ports of all interfaces
 COMPONENTS: dict[str, tuple[str, ...]] = {
-    "api-server": ("api-server",),
+    "api-server": ("api-server", "--host", HOST),  # a flag, so that a stock Airflow is given no setting for it
     "scheduler": ("scheduler", "--skip-serve-logs"),
     "dag-processor": ("dag-processor",),
     TRIGGERER: ("triggerer", "--skip-serve-logs"),
@@ -53,7 +56,8 @@ COMPONENTS: dict[str, tuple[str, ...]] = {
 class AirflowSettings:
     """`env` is added to every process: connections as AIRFLOW_CONN_<ID>, the provider's own settings.
 
-    `users` are those beside the admin, with their roles; `components` are what is started of COMPONENTS.
+    `users` are those beside the admin, with their roles; `components` are what is started of COMPONENTS. `stock`: Airflow
+    as `pip install` leaves it, with the airflow.cfg that it writes by itself; `env` and the port are all that is set.
     """
 
     dags_folder: Path
@@ -63,6 +67,7 @@ class AirflowSettings:
     users: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     components: tuple[str, ...] = tuple(COMPONENTS)
+    stock: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +83,14 @@ class AirflowServer:
 
     def client(self, user: str = USER) -> AirflowClient:
         """A REST client that signs in as this user."""
-        passwords = json.loads(_passwords(Path(self.home)).read_text())
+        passwords = json.loads(_passwords(Path(self.home), stock=self.settings.stock).read_text())
         return AirflowClient(self.url, user, passwords[user])
 
     @property
     def environment(self) -> dict[str, str]:
         """The environment of the Airflow processes: `airflow …` run with it speaks to this Airflow."""
+        if self.settings.stock:
+            return stock_environment(Path(self.home), self.url, self.settings.env)
         return environment(Path(self.home), self.settings)
 
     def to_json(self) -> dict[str, Any]:
@@ -119,6 +126,8 @@ def prepare(base: Path, logs: Path, settings: AirflowSettings) -> tuple[AirflowS
     if (home / "airflow.cfg").exists():
         raise StackError(f"{home} holds an Airflow already: wipe it")
     home.mkdir(parents=True, exist_ok=True)
+    if settings.stock:
+        return _prepare_stock(home, logs, settings)
     port, passwords = free_port(), {name: secrets.token_hex(12) for name in (USER, *settings.users)}
     _private(_passwords(home), json.dumps(passwords))
     _private(home / "airflow.cfg", _config(home, port, settings))
@@ -127,6 +136,14 @@ def prepare(base: Path, logs: Path, settings: AirflowSettings) -> tuple[AirflowS
     log = logs / "airflow-migrate.log"
     child = spawn("airflow-migrate", migrate, log=log, env=environment(home, settings), cwd=home)
     return AirflowServer(f"http://{HOST}:{port}", str(home), USER, passwords[USER], settings), child
+
+
+def _prepare_stock(home: Path, logs: Path, settings: AirflowSettings) -> tuple[AirflowServer, Child]:
+    """Airflow in an empty home: `airflow db migrate` writes the database and airflow.cfg."""
+    server = AirflowServer(f"http://localhost:{free_port()}", str(home), USER, "", settings)
+    migrate = ["/bin/sh", "-c", _MIGRATE_STOCK, sys.executable, str(home / _MIGRATED)]
+    log = logs / "airflow-migrate.log"
+    return server, spawn("airflow-migrate", migrate, log=log, env=server.environment, cwd=home)
 
 
 def launch(server: AirflowServer, migration: Child, logs: Path, *, keep: bool = False) -> AirflowServer:
@@ -167,7 +184,7 @@ def wait_ready(server: AirflowServer) -> AirflowServer:
 def unhealthy(server: AirflowServer) -> tuple[str, ...] | None:
     """Components that do not report as healthy; None while the API itself does not answer."""
     try:
-        health = server.client().health()
+        health = AirflowClient(server.url, server.user, server.password).health()
     except RestError:
         return None
     asked = (*_ALWAYS, *(name.replace("-", "_") for name in server.settings.components if name != "api-server"))
@@ -203,6 +220,21 @@ def environment(home: Path, settings: AirflowSettings) -> dict[str, str]:
         # usage statistics would leave the machine
         "GX_ANALYTICS_ENABLED": "false",
         **settings.env,
+    }
+
+
+def stock_environment(home: Path, url: str, env: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a shell in which `airflow` works, with `env` and the address: nothing else is set."""
+    programs = str(Path(sys.executable).parent)
+    foreign = ("AIRFLOW", "PYSPARK", "SPARK", "GX_")
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
+    return {
+        **inherited,
+        "AIRFLOW_HOME": str(home),
+        "PATH": os.pathsep.join((programs, os.environ.get("PATH", os.defpath))),
+        "AIRFLOW__API__PORT": url.rpartition(":")[2],
+        "AIRFLOW__API__BASE_URL": url,
+        **env,
     }
 
 
@@ -260,8 +292,8 @@ def _plain(options: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]
     return {section: dict(values) for section, values in options.items()}
 
 
-def _passwords(home: Path) -> Path:
-    return home / "passwords.json"
+def _passwords(home: Path, *, stock: bool = False) -> Path:
+    return home / (_STOCK_PASSWORDS if stock else "passwords.json")
 
 
 def _written(parser: configparser.ConfigParser) -> str:

@@ -16,17 +16,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from stack import airflow, connect, fetch, kafka, mysql, versions
+from stack import airflow, connect, fetch, kafka, mysql, postgres, versions
 from stack.airflow import AirflowServer, AirflowSettings
 from stack.connect import ConnectWorker
 from stack.errors import StackError, UnavailableError, log_tail
 from stack.kafka import KafkaBroker
 from stack.mysql import MySqlServer, MySqlSettings
+from stack.postgres import PostgresServer, PostgresSettings
 from stack.process import Child, end
 
 T = TypeVar("T")
 
-ALL = ("mysql", "kafka", "connect")
+ALL = ("mysql", "kafka", "connect")  # what is started unless named otherwise
+KNOWN = (*ALL, "postgres")
 _STATE = "stack.json"
 
 
@@ -50,6 +52,7 @@ class Stack:
     kafka: KafkaBroker | None = None
     connect: ConnectWorker | None = None
     airflow: AirflowServer | None = None
+    postgres: dict[str, PostgresServer] = field(default_factory=dict)
     others: dict[str, Child] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -67,8 +70,13 @@ class Stack:
         return (
             (*self.others.values(), *(self.airflow.children.values() if self.airflow else ())),
             (self.connect.child,) if self.connect else (),
-            (*(server.child for server in self.mysql.values()), *((self.kafka.child,) if self.kafka else ())),
+            (*(one.child for one in self.databases.values()), *((self.kafka.child,) if self.kafka else ())),
         )
+
+    @property
+    def databases(self) -> dict[str, MySqlServer | PostgresServer]:
+        """Every database server by its name."""
+        return {**self.mysql, **self.postgres}
 
     def add_mysql(self, settings: MySqlSettings) -> MySqlServer:
         """Start one more MySQL server under its own name and wait for it."""
@@ -103,9 +111,30 @@ class Stack:
         """Wait for a server that was started."""
         return self.set_mysql(mysql.wait_ready(self.mysql[name])).mysql[name]
 
-    def restart_mysql(self, name: str = "mysql") -> MySqlServer:
-        """End a MySQL server (if it runs) and start it on its data again."""
-        return self.set_mysql(mysql.restart_mysql(self.mysql[name], keep=self.keep)).mysql[name]
+    def restart_mysql(self, name: str = "mysql", more: Sequence[str] = ()) -> MySqlServer:
+        """End a MySQL server (if it runs) and start it on its data again; `more`: options of this start only."""
+        return self.set_mysql(mysql.restart_mysql(self.mysql[name], keep=self.keep, more=more)).mysql[name]
+
+    def add_postgres(self, settings: PostgresSettings) -> PostgresServer:
+        """Start one more PostgreSQL server under its own name and wait for it."""
+        if settings.name in self.postgres:
+            raise StackError(f"a server named {settings.name!r} runs already")
+        server = postgres.start_postgres(self.folder, self.logs, settings, keep=self.keep)
+        return self.set_postgres(server).postgres_ready(settings.name)
+
+    def set_postgres(self, server: PostgresServer) -> Stack:
+        """Remember a server (also after a restart) in stack.json."""
+        self.postgres[server.settings.name] = server
+        self.save()
+        return self
+
+    def postgres_ready(self, name: str) -> PostgresServer:
+        """Wait for a server that was started."""
+        return self.set_postgres(postgres.wait_ready(self.postgres[name])).postgres[name]
+
+    def restart_postgres(self, name: str = "postgres") -> PostgresServer:
+        """End a PostgreSQL server (if it runs) and start it on its data again."""
+        return self.set_postgres(postgres.restart_postgres(self.postgres[name], keep=self.keep)).postgres[name]
 
     def restart_connect(self) -> ConnectWorker:
         """End the Connect worker (if it runs) and start it again on its port."""
@@ -143,6 +172,7 @@ class Stack:
         probes: list[tuple[Child, Callable[[], str | None]]] = [
             (server.child, partial(mysql.server_version, server)) for server in self.mysql.values()
         ]
+        probes += [(one.child, partial(postgres.server_version, one)) for one in self.postgres.values()]
         if self.kafka:
             probes.append((self.kafka.child, partial(kafka.said, self.kafka)))
         if self.connect:
@@ -171,6 +201,8 @@ class Stack:
         for server in self.mysql.values():
             if server.child.alive:
                 mysql.hang_up(server)
+        for one in self.postgres.values():
+            postgres.hang_up(one)
         end(*databases)
 
     def save(self) -> None:
@@ -187,12 +219,14 @@ class Stack:
             "keep": self.keep,
             "versions": {
                 "mysql": {name: server.version for name, server in self.mysql.items()},
+                "postgres": {name: server.version for name, server in self.postgres.items()},
                 "kafka": versions.KAFKA,
                 "debezium": versions.DEBEZIUM_OF[_plugin([server.settings for server in self.mysql.values()])],
                 "spark": versions.SPARK,
                 "iceberg": versions.ICEBERG,
             },
             "mysql": {name: server.to_json() for name, server in self.mysql.items()},
+            "postgres": {name: server.to_json() for name, server in self.postgres.items()},
             "kafka": self.kafka.to_json() if self.kafka else None,
             "connect": self.connect.to_json() if self.connect else None,
             "airflow": self.airflow.to_json() if self.airflow else None,
@@ -212,6 +246,7 @@ class Stack:
             folder=folder,
             keep=value["keep"],
             mysql={name: MySqlServer.from_json(server) for name, server in value["mysql"].items()},
+            postgres={name: PostgresServer.from_json(server) for name, server in value.get("postgres", {}).items()},
             kafka=KafkaBroker.from_json(value["kafka"]) if value["kafka"] else None,
             connect=ConnectWorker.from_json(value["connect"]) if value["connect"] else None,
             airflow=AirflowServer.from_json(value["airflow"]) if value["airflow"] else None,
@@ -235,12 +270,14 @@ def start(
     *,
     keep: bool = False,
     mysql_settings: Sequence[MySqlSettings] | None = None,
+    postgres_settings: Sequence[PostgresSettings] | None = None,
     airflow_settings: Callable[[Stack], AirflowSettings] | None = None,
     meanwhile: Callable[[Stack], None] = lambda _stack: None,
 ) -> Stack:
     """Start servers under a folder and wait until all answer. On any failure everything started is ended again.
 
-    `services` from ALL; Connect needs Kafka. `mysql_settings` names one or more MySQL servers.
+    `services` from KNOWN; Connect needs Kafka, and gets the connectors of the databases that are started with it.
+    `mysql_settings` and `postgres_settings` name one or more servers.
     `airflow_settings` starts Airflow too; it is called with the stack when every address and password is known.
     `meanwhile` is called when all others answer: Airflow takes the longest.
     """
@@ -248,7 +285,11 @@ def start(
     stack, begun = Stack(folder.absolute(), keep), time.monotonic()
     beside = ThreadPoolExecutor(1)
     try:
-        _start_all(stack, services, tuple(mysql_settings or (MySqlSettings(),)))
+        wanted = Databases(
+            tuple(mysql_settings or (MySqlSettings(),)) if "mysql" in services else (),
+            tuple(postgres_settings or (PostgresSettings(),)) if "postgres" in services else (),
+        )
+        _start_all(stack, services, wanted)
         coming = beside.submit(stack.add_airflow, airflow_settings(stack)) if airflow_settings else None
         _wait_all(stack)
         meanwhile(stack)
@@ -280,9 +321,9 @@ def wipe(folder: Path) -> None:
 
 
 def _check(folder: Path, services: Sequence[str]) -> None:
-    unknown = [name for name in services if name not in ALL]
+    unknown = [name for name in services if name not in KNOWN]
     if unknown:
-        raise UnavailableError(f"unknown service {unknown[0]!r}; known are {', '.join(ALL)}")
+        raise UnavailableError(f"unknown service {unknown[0]!r}; known are {', '.join(KNOWN)}")
     if "connect" in services and "kafka" not in services:
         raise UnavailableError("connect needs kafka: name both")
     if (folder / _STATE).exists():
@@ -291,31 +332,45 @@ def _check(folder: Path, services: Sequence[str]) -> None:
         raise UnavailableError(f"{folder} holds an ended stack; remove it with `wipe`")
 
 
-def _start_all(
-    stack: Stack,
-    services: Sequence[str],
-    settings: Sequence[MySqlSettings],
-) -> None:
-    """Everything at once, without waiting: Connect needs only the broker, the MySQL servers nothing."""
+@dataclass(frozen=True, slots=True)
+class Databases:
+    """The database servers to start."""
+
+    mysql: tuple[MySqlSettings, ...]
+    postgres: tuple[PostgresSettings, ...]
+
+    @property
+    def plugins(self) -> tuple[str, ...]:
+        """The sets of jars with the connectors for these servers; MySQL's where there is none."""
+        of_mysql = (_plugin(self.mysql),) if self.mysql or not self.postgres else ()
+        return (*of_mysql, *(("debezium-postgres",) if self.postgres else ()))
+
+    @property
+    def programs(self) -> set[str]:
+        """The sets of jars that hold the servers themselves; the others come from Debian."""
+        of_mysql = {"mysql8015" for one in self.mysql if one.series == "8.0"}
+        return of_mysql | {f"postgres{one.series}" for one in self.postgres}
+
+
+def _start_all(stack: Stack, services: Sequence[str], wanted: Databases) -> None:
+    """Everything at once, without waiting: Connect needs only the broker, the databases nothing."""
     begun = time.monotonic()
     stack.save()
-    _fetch(services, settings)
+    fetch.fetch_all(sorted(wanted.programs | ({"kafka", *wanted.plugins} if "kafka" in services else set())))
     stack.seconds["fetch"] = round(time.monotonic() - begun, 2)
     if "kafka" in services:
         stack.kafka = kafka.start_kafka(stack.folder, stack.logs, keep=stack.keep)
         stack.save()
-    if "mysql" in services:
-        for one in settings:
-            stack.set_mysql(mysql.start_mysql(stack.folder, stack.logs, one, keep=stack.keep))
+    for one in wanted.mysql:
+        stack.set_mysql(mysql.start_mysql(stack.folder, stack.logs, one, keep=stack.keep))
+    for other in wanted.postgres:
+        stack.set_postgres(postgres.start_postgres(stack.folder, stack.logs, other, keep=stack.keep))
     if stack.kafka:
         kafka.wait_ready(stack.kafka)
     if stack.kafka and "connect" in services:
+        bootstrap = stack.kafka.bootstrap
         stack.connect = connect.start_connect(
-            stack.folder,
-            stack.logs,
-            stack.kafka.bootstrap,
-            keep=stack.keep,
-            plugin=_plugin(settings if "mysql" in services else ()),
+            stack.folder, stack.logs, bootstrap, keep=stack.keep, plugins=wanted.plugins
         )
         stack.save()
 
@@ -323,15 +378,10 @@ def _start_all(
 def _wait_all(stack: Stack) -> None:
     for name in tuple(stack.mysql):
         stack.mysql_ready(name)
+    for name in tuple(stack.postgres):
+        stack.postgres_ready(name)
     if stack.connect:
         connect.wait_ready(stack.connect)
-
-
-def _fetch(services: Sequence[str], settings: Sequence[MySqlSettings]) -> None:
-    names = {"kafka", _plugin(settings if "mysql" in services else ())} if "kafka" in services else set()
-    if "mysql" in services and any(one.series == "8.0" for one in settings):
-        names.add("mysql8015")
-    fetch.fetch_all(sorted(names))
 
 
 def _plugin(settings: Sequence[MySqlSettings]) -> str:

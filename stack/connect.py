@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,13 @@ _EXTENSIONS = "rest.extension.classes"
 _BASIC_AUTH = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
 DEBEZIUM_CLASS = "io.debezium.connector.mysql.MySqlConnector"
 MARIADB_CLASS = "io.debezium.connector.mariadb.MariaDbConnector"
+POSTGRES_CLASS = "io.debezium.connector.postgresql.PostgresConnector"
 # set of jars → the connector that it holds
-PLUGINS: dict[str, str] = {"debezium": DEBEZIUM_CLASS, "debezium-mariadb": MARIADB_CLASS}
+PLUGINS: dict[str, str] = {
+    "debezium": DEBEZIUM_CLASS,
+    "debezium-mariadb": MARIADB_CLASS,
+    "debezium-postgres": POSTGRES_CLASS,
+}
 
 # shared with docker-compose.yaml (a test compares them)
 SETTINGS: dict[str, str] = {
@@ -76,9 +81,9 @@ def start_connect(
     keep: bool = False,
     more: Mapping[str, str] | None = None,
     jaas: Path | None = None,
-    plugin: str = "debezium",
+    plugins: Sequence[str] = ("debezium",),
 ) -> ConnectWorker:
-    """Start a worker under `base/connect`; returns without waiting: see `wait_ready`. `plugin`: a key of PLUGINS.
+    """Start a worker under `base/connect`; returns without waiting: see `wait_ready`. `plugins`: keys of PLUGINS.
 
     `more` are settings of its own, such as those of an https listener; `jaas` says who may log in, and asks for logins.
     """
@@ -89,7 +94,7 @@ def start_connect(
     own = {"listeners": f"{scheme}://{HOST}:{port}", **({_EXTENSIONS: _BASIC_AUTH} if jaas else {}), **settings}
     config = folder / "connect.properties"
     config.touch(mode=0o600)
-    config.write_text(properties({**_properties(bootstrap, plugin), **own}))
+    config.write_text(properties({**_properties(bootstrap, plugins), **own}))
     write_log_config(folder)
     worker = ConnectWorker(f"{scheme}://{HOST}:{port}", bootstrap, str(folder), Child("connect", -1, -1, ""))
     return _launch(worker, logs / "connect.log", keep=keep, jaas=jaas)
@@ -128,11 +133,11 @@ def has_debezium(worker: ConnectWorker) -> bool:
     return any(plugin["class"] in PLUGINS.values() for plugin in plugins)
 
 
-def _properties(bootstrap: str, plugin: str) -> dict[str, str]:
+def _properties(bootstrap: str, plugins: Sequence[str]) -> dict[str, str]:
     return {
         "bootstrap.servers": bootstrap,
         "rest.advertised.host.name": HOST,
-        "plugin.path": str(fetch.fetch(plugin).parent),
+        "plugin.path": ",".join(str(fetch.fetch(plugin).parent) for plugin in plugins),
         **SETTINGS,
         **_LOCAL,
     }

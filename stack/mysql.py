@@ -150,10 +150,10 @@ def start_mysql(base: Path, logs: Path, settings: MySqlSettings | None = None, *
     return _launch(server, installation, (f"--init-file={init_file}",), keep=keep)
 
 
-def restart_mysql(server: MySqlServer, *, keep: bool = False) -> MySqlServer:
-    """Start a stopped server again on its data, port and passwords."""
+def restart_mysql(server: MySqlServer, *, keep: bool = False, more: Sequence[str] = ()) -> MySqlServer:
+    """Start a stopped server again on its data, port and passwords; `more`: options of this start only."""
     end(server.child)
-    return wait_ready(_launch(server, install(server.settings.series), (), keep=keep))
+    return wait_ready(_launch(server, install(server.settings.series), more, keep=keep))
 
 
 def wait_ready(server: MySqlServer) -> MySqlServer:

