@@ -1,0 +1,364 @@
+"""One seed from its first table to its verdict: rounds of statements and steps, and a check after each.
+
+The rule: what the product calls applied, MATCH or HEALTHY must be equal at a quiet moment. It may refuse, by name. A
+crash, a refusal that names nothing, and a difference that it did not name are findings.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from airflow_cdc.core.errors import CdcError
+from tests.adversary.generator import Generator, Op, Round, Step
+from tests.adversary.oracle import Comparison, compare, sink_name
+from tests.adversary.schema import quote
+from tests.adversary.world import BEHIND, Pipe, Servers, execute, hot
+
+MATCH = "MATCH"
+EQUAL = "equal"
+TRIES = 4  # a batch that ends inside repeats is published by a later apply
+FIRST_COPIES = 6
+_CRASH = re.compile(
+    r"Py4J|Traceback|java\.lang|NullPointer|list index|KeyError|AttributeError|TypeError|INTERNAL_ERROR|\[[A-Z_]{6,}(\.[A-Z_]+)?\]"
+)
+_NAMES = re.compile(
+    r"column|`|[a-z]+\.[a-z]+\.[a-z]+|\b(ALTER|TRUNCATE|DROP|MODIFY|CHANGE|XA|GTID\w*)\b|transaction|topic|truncated|"
+    r"dead letter|different: |missing: |ghost|of run r[0-9]|by r[0-9]",
+)  # fmt: skip
+_REASONLESS = "(0 missing, 0 ghosts, 0 different)"
+
+
+@dataclass(slots=True)
+class Finding:
+    """Something that must not be: `kind` is difference, crash, vague, stuck or healthy."""
+
+    kind: str
+    seed: int
+    step: str
+    table: str
+    what: str
+    columns: dict[str, str] = field(default_factory=dict)
+    operations: list[list[str]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Result:
+    """What one seed came to."""
+
+    seed: int
+    operations: int = 0
+    steps: dict[str, int] = field(default_factory=dict)
+    compared: int = 0
+    refusals: dict[str, int] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def failed(self) -> bool:
+        """Whether something differed that the product did not name, or it crashed, or a healthy table was not."""
+        return any(finding.kind in {"difference", "crash", "healthy"} for finding in self.findings)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(slots=True)
+class Story:
+    """A seed at work."""
+
+    generator: Generator
+    pipe: Pipe
+    log: IO[str]
+    result: Result
+    refused: dict[str, str] = field(default_factory=dict)
+    damaged: set[str] = field(default_factory=set)
+    failed: set[str] = field(default_factory=set)
+    since: dict[str, list[list[str]]] = field(default_factory=dict)
+    tamper: bool = False  # change the sink unseen after the first copy: the check must find it
+    last_error: str = ""
+
+    def go(self, rounds: int, deadline: float) -> None:
+        """Fill, copy for the first time, then the rounds, until the deadline (time.monotonic)."""
+        for op in self.generator.fill():
+            self.do(op)
+        self.pipe.follow()
+        with self.heat():
+            if not self.first_copy():
+                return
+        if self.tamper:
+            self.damage(max(self.generator.tables.values(), key=lambda table: table.rows).name)
+        self.check("first copy")
+        for number, one in enumerate(self.generator.rounds(rounds), 1):
+            if time.monotonic() > deadline:
+                break
+            if not self.round(number, one):
+                return
+        self.last_word()
+
+    # --- statements --------------------------------------------------------------------------------------------------
+
+    def do(self, op: Op) -> None:
+        """Run one statement list in a session of its own, and write down what came of it."""
+        with closing(self.pipe.connect()) as connection:
+            refused = execute(connection, op)
+        if not refused:
+            self.generator.settle(op)
+        self.result.operations += 1
+        self.since.setdefault(op.table, []).append([*op.statements, *([f"-- {refused}"] if refused else [])])
+        self.note({"op": op.kind, "table": op.table, "statements": op.statements, "refused": refused})
+
+    def do_all(self, operations: Sequence[Op]) -> None:
+        """Run them one after the other."""
+        for op in operations:
+            self.do(op)
+
+    def note(self, line: dict[str, Any]) -> None:
+        """A line of the seed's own file."""
+        self.log.write(json.dumps(line, ensure_ascii=False, default=str) + "\n")
+        self.log.flush()
+
+    @contextmanager
+    def heat(self) -> Iterator[None]:
+        """Keep the hot tables' rows busy."""
+        tables = [t for t in self.generator.tables.values() if t.hot]
+        beats = [f"UPDATE {quote(t.name)} SET ticks = ticks + 1" for t in tables]
+        with hot(self.pipe, beats) if beats else nullcontext():
+            yield
+
+    # --- steps -------------------------------------------------------------------------------------------------------
+
+    def first_copy(self) -> bool:
+        """The first recovery; a table that is refused by name is left out, and the pipeline declared anew."""
+        for _ in range(FIRST_COPIES):
+            error = self.attempt("first copy", self.pipe.recover)
+            if error is None:
+                return True
+            culprit = next((t for t in self.pipe.tables if f"{self.pipe.database}.{t}" in error), None)
+            if culprit is None or len(self.pipe.tables) == 1:
+                break
+            self.pipe.renewed(culprit)
+            self.note({"left out": culprit, "why": error})
+            self.pipe.resume()
+        self.find("stuck", "first copy", "", self.last_error)
+        return False
+
+    def attempt(self, step: str, act: Any) -> str | None:
+        """Do a step of the product; None, or what it refused. A crash is a finding."""
+        self.result.steps[step] = self.result.steps.get(step, 0) + 1
+        began = time.monotonic()
+        try:
+            answer, error = act(), None
+        except CdcError as refusal:
+            answer, error = None, str(refusal)
+            self.refusal(step, "", f"{type(refusal).__name__}: {refusal}")
+        except Exception as crash:
+            lines = traceback.format_exc().splitlines()
+            answer, error = None, f"{type(crash).__name__}: {crash}"
+            self.find("crash", step, "", f"{error[:500]} … {' '.join(lines[-6:-1])[:500]}")
+        self.last_error = error or ""
+        self.note({"step": step, "seconds": round(time.monotonic() - began, 1), "answer": answer, "error": error})
+        return error
+
+    def round(self, number: int, one: Round) -> bool:
+        """Statements, a step with statements beside it, and the check. False: the pipeline is stuck."""
+        with self.heat():
+            if one.step is Step.GAP:
+                self.pipe.pause()
+            self.do_all(one.before)
+            if one.step is Step.GAP:
+                self.pipe.purge()
+            with ThreadPoolExecutor(1) as pool:
+                beside = pool.submit(self.do_all, one.beside)
+                done = self.step(one.step)
+                beside.result()
+        self.note({"round": number, "done": done})
+        return done and self.check(str(one.step))
+
+    def step(self, step: Step) -> bool:
+        """One step of the product. False if a recovery does not end."""
+        if step is Step.APPLY:
+            self.attempt(step, self.pipe.apply)
+        elif step is Step.CHECK:
+            self.attempt(step, lambda: self.judged(self.pipe.compare(dry=True)))
+        elif step is Step.REPAIR:
+            return self.repaired()
+        else:
+            return self.recovered(step)
+        return True
+
+    def damage(self, table: str) -> None:
+        """Delete rows of a sink table behind the product's back."""
+        place = f"`lake`.`{self.pipe.namespace}`.`{sink_name(table)}`"
+        self.pipe.servers.spark.sql(f"DELETE FROM {place} WHERE n % 2 = 1").collect()
+        self.note({"damage": table})
+
+    def judged(self, verdicts: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
+        """What the product says of tables; a verdict without a reason is a finding."""
+        for table, (verdict, samples) in verdicts.items():
+            if verdict != MATCH:
+                self.refusal(Step.CHECK, table, f"{verdict}: {samples or 'no reason'}")
+        return verdicts
+
+    def repaired(self) -> bool:
+        """Change rows of a sink table, then repair all tables."""
+        tables = [t for t in self.pipe.tables if t not in self.refused]
+        if tables:
+            table = self.generator.dice.choice(tables)
+            self.damage(table)
+        verdicts: dict[str, tuple[str, str]] = {}
+        error = self.attempt(Step.REPAIR, lambda: verdicts.update(self.judged(self.pipe.compare(dry=False))))
+        unsaid = {t for t in tables if verdicts.get(t, ("", ""))[0] != MATCH}
+        self.damaged |= {table} & unsaid if tables else set()
+        self.refused = {t: why for t, why in self.refused.items() if verdicts.get(t, ("", ""))[0] != MATCH}
+        return error is None or bool(verdicts)
+
+    def recovered(self, step: Step) -> bool:
+        """A recovery, and once more at rest if it did not end. False: it does not end."""
+        ways = ("full_snapshot",) if "differences" in self.generator.without else ("full_snapshot", "diff_repair")
+        asked = self.generator.dice.choice(ways) if step is Step.REREAD else None
+        error = self.attempt(step, lambda: self.pipe.recover(asked))
+        if error is not None and "the plan is refused" not in error:
+            error = self.attempt("finish", lambda: self.pipe.recover(again=True))
+            if error is not None:
+                self.find("stuck", step, self.named(error), error)
+                return False
+        if error is None:
+            self.refused.clear()
+            self.damaged.clear()
+        return True
+
+    # --- the check ---------------------------------------------------------------------------------------------------
+
+    def check(self, step: str) -> bool:
+        """Let everything drain, apply it, and compare every table that the product has not refused."""
+        if why := self.pipe.drain():
+            self.refusal(step, "", f"the connector: {why}")
+            self.find("stuck", step, "", f"the connector: {why}")
+            return False
+        said: dict[str, str] = {}
+        for _ in range(TRIES):
+            if self.attempt(Step.APPLY, lambda: said.update(self.pipe.apply())) is not None:
+                return True  # refused as a whole, and named
+            if BEHIND not in said.values():
+                break
+        for table, why in said.items():
+            if why and table not in self.refused:
+                self.refused[table] = why
+                self.refusal(step, table, why)
+        for table in list(self.pipe.tables):
+            if table not in self.refused and table not in self.damaged and table not in self.failed:
+                self.compare(step, table)
+        return True
+
+    def compare(self, step: str, table: str) -> None:
+        """The independent comparison of one table that the product says is applied."""
+        servers = self.pipe.servers
+        generated = "generated" not in self.generator.without
+        found = self._compared(servers, table, generated=generated)
+        self.result.compared += 1
+        self.note({"compared": table, "rows": [found.source_rows, found.sink_rows], "equal": found.equal})
+        if found.equal:
+            self.since[table] = []
+            return
+        self.failed.add(table)
+        what = f"{found.why or f'{found.missing} rows only in the source, {found.ghosts} only in the sink'}"
+        self.find("difference", step, table, f"{what}; {' | '.join(found.examples)}", found.columns)
+
+    def _compared(self, servers: Servers, table: str, *, generated: bool) -> Comparison:
+        place = self.pipe.namespace
+        return compare(servers.admin, servers.catalog, self.pipe.database, table, place, generated=generated)
+
+    def last_word(self) -> None:
+        """At rest: what the product's own comparison calls MATCH, and whether it calls a refused pipeline HEALTHY."""
+        verdicts: dict[str, tuple[str, str]] = {}
+        if self.attempt(Step.CHECK, lambda: verdicts.update(self.judged(self.pipe.compare(dry=True)))) is None:
+            for table, (verdict, _) in verdicts.items():
+                if verdict == MATCH and table in self.damaged:
+                    self.find(
+                        "difference", "last check", table, "rows of the sink were deleted, and it is called MATCH"
+                    )
+                if verdict == MATCH and table in self.failed:
+                    self.find("difference", "last check", table, "it differs, and a check at rest calls it MATCH")
+        if self.refused and "healthy" not in self.generator.without:
+            codes: list[str] = []
+            self.attempt("diagnosis", lambda: codes.append(self.pipe.diagnosis()))
+            if codes == ["HEALTHY"]:
+                told = "; ".join(f"{table}: {why}" for table, why in self.refused.items())
+                self.find(
+                    "healthy", "diagnosis", next(iter(self.refused)), f"HEALTHY, while apply refuses {told}"[:600]
+                )
+
+    # --- what is written down ----------------------------------------------------------------------------------------
+
+    def refusal(self, step: str, table: str, text: str) -> None:
+        """Count a refusal by its kind; one that names nothing, or hides a crash, is a finding."""
+        kind = kind_of(text, [self.pipe.database, *self.generator.tables])
+        self.result.refusals[kind] = self.result.refusals.get(kind, 0) + 1
+        self.note({"refusal": text, "step": step, "table": table})
+        if fault := fault_of(text):
+            self.find(fault, step, table or self.named(text), text)
+
+    def named(self, text: str) -> str:
+        """The first of our tables that a text names."""
+        return next((t for t in self.generator.tables if f"{self.pipe.database}.{t}" in text), "")
+
+    def find(self, kind: str, step: str, table: str, what: str, columns: dict[str, str] | None = None) -> None:
+        """Keep a finding, with the last statements of its table."""
+        operations = self.since.get(table, [])[-12:]
+        finding = Finding(kind, self.result.seed, str(step), table, what[:1500], columns or {}, operations)
+        self.result.findings.append(finding)
+        self.note({"finding": asdict(finding)})
+
+
+def fault_of(text: str) -> str:
+    """What is wrong with a refusal: "crash" where an exception shines through, "vague" where it names nothing, or ""."""
+    if _CRASH.search(text):
+        return "crash"
+    return "vague" if _REASONLESS in text or not _NAMES.search(text) else ""
+
+
+def kind_of(text: str, names: Sequence[str]) -> str:
+    """A refusal's text without names, numbers and values, so that those of one kind count together."""
+    for name in sorted(names, key=len, reverse=True):
+        text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "…", text)
+    text = re.sub(r"(different|missing|ghost): .*", r"\1: …", text)
+    text = re.sub(r"column .*? (\(|was|is|,)", r"column … \1", text)
+    return re.sub(r"\s+", " ", re.sub(r"[0-9]+", "#", text))[:110]
+
+
+def run_seed(
+    servers: Servers,
+    seed: int,
+    folder: Path,
+    *,
+    without: frozenset[str],
+    rounds: int,
+    deadline: float,
+    tamper: bool = False,
+) -> Result:
+    """One seed; its statements and all that came of them are in `<folder>/<seed>.jsonl`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    began, result = time.monotonic(), Result(seed)
+    generator = Generator(seed, without)
+    with (folder / f"{seed}.jsonl").open("w") as log:
+        pipe = Pipe(servers, f"adv{seed}", list(generator.tables), generator.modes)
+        story = Story(generator, pipe, log, result, tamper=tamper)
+        story.note({"seed": seed, "without": sorted(without), "modes": generator.modes, "database": pipe.database})
+        try:
+            story.go(rounds, deadline)
+        except Exception as crash:
+            story.find("harness", "harness", "", f"{crash!r} … {traceback.format_exc()[-1200:]}")
+        finally:
+            pipe.end()
+            result.seconds = round(time.monotonic() - began, 1)
+            story.note({"result": result.to_json()})
+    return result

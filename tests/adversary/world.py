@@ -1,0 +1,446 @@
+"""The servers that many seeds share, and one seed's pipeline on them: its database, connector, namespace, product steps."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+import pymysql
+from pyiceberg.catalog import Catalog, load_catalog
+
+import stack
+from airflow_cdc.core.diagnosis import diagnose
+from airflow_cdc.core.errors import CdcError
+from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.flows import close, connector, decide, hold, observe, offset, publish, watermark
+from airflow_cdc.flows.open import open_recovery
+from airflow_cdc.flows.run import Run, make_run
+from airflow_cdc.spark_apps.apply_changes import apply_changes
+from airflow_cdc.spark_apps.recover import recover
+from airflow_cdc.spark_apps.repair import repair
+from airflow_cdc.spark_apps.session import build_session
+from airflow_cdc.spark_apps.verify import verify
+from airflow_cdc.systems.clients import Endpoints, LakeEndpoint
+from airflow_cdc.systems.kafka import KafkaEndpoint
+from airflow_cdc.systems.kafka_clients import admin
+from airflow_cdc.systems.kafka_connect import ConnectEndpoint
+from airflow_cdc.systems.lake import Lake
+from airflow_cdc.systems.mysql import MySqlEndpoint
+from stack import fetch
+from stack.connect import ConnectWorker
+from stack.mysql import MySqlServer
+from stack.process import wait_until
+from stack.rest import RestError
+from tests.adversary.generator import Op
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CATALOG = "lake"
+LOAD_MODE = "ALLOW_INVALID_DATES,ERROR_FOR_DIVISION_BY_ZERO"
+DRAIN_SECONDS = 60.0
+OPTIONS = {"reach_seconds": 60, "resume_seconds": 120}
+FULL_RATE = 600
+Facts = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Servers:
+    """A running stack, a lake in a folder, one Spark session."""
+
+    folder: Path
+    stack: stack.Stack
+    spark: SparkSession
+
+    @property
+    def mysql(self) -> MySqlServer:
+        return self.stack.mysql["mysql"]
+
+    @property
+    def worker(self) -> ConnectWorker:
+        assert self.stack.connect is not None
+        return self.stack.connect
+
+    @property
+    def bootstrap(self) -> str:
+        assert self.stack.kafka is not None
+        return self.stack.kafka.bootstrap
+
+    @property
+    def admin(self) -> dict[str, Any]:
+        """PyMySQL's arguments for the server's root."""
+        server = self.mysql
+        return {"host": server.host, "port": server.port, "user": server.user, "password": server.password}
+
+    @property
+    def catalog(self) -> Catalog:
+        """The lake as PyIceberg sees it, for the check alone."""
+        return load_catalog(CATALOG, **lake_properties(self.folder))
+
+    @property
+    def endpoints(self) -> Endpoints:
+        """Addresses as the product is given them."""
+        server = self.mysql
+        return Endpoints(
+            MySqlEndpoint(server.host, server.port, server.cdc.user, server.cdc.password),
+            ConnectEndpoint(self.worker.url),
+            KafkaEndpoint(self.bootstrap),
+            LakeEndpoint(CATALOG, lake_properties(self.folder)),
+        )
+
+
+def lake_properties(folder: Path) -> dict[str, str]:
+    """An embedded catalog in the folder."""
+    home = folder / "lake"
+    (home / "warehouse").mkdir(parents=True, exist_ok=True)
+    return {"type": "sql", "uri": f"sqlite:///{home}/catalog.db", "warehouse": f"file://{home}/warehouse"}
+
+
+@contextmanager
+def servers(folder: Path, running: str = "") -> Iterator[Servers]:
+    """Servers and a Spark session, ended with the block. `running`: the folder of a stack to use, which is left running."""
+    if running:
+        with session(folder) as spark:
+            yield Servers(folder, stack.Stack.load(Path(running)), spark)
+        return
+    with stack.start(folder / "s") as started, session(folder) as spark:
+        yield Servers(folder, started, spark)
+
+
+@contextmanager
+def session(folder: Path) -> Iterator[SparkSession]:
+    """The product's own session, small."""
+    os.environ.update({"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable})
+    lake = Lake(CATALOG, lake_properties(folder))
+    small = {"spark.master": "local[2]", "spark.driver.memory": "1500m", "spark.sql.shuffle.partitions": "2"}
+    spark = build_session("adversary", lake, [str(jar) for jar in fetch.set_jars("spark")], small)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@dataclass(slots=True)
+class Pipe:
+    """One seed's pipeline. `generation` rises when it is declared anew without the tables that the product refused."""
+
+    servers: Servers
+    name: str
+    tables: list[str]
+    modes: Mapping[str, str]
+    generation: int = 0
+    runs: int = 0
+    database: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.database = f"{self.name}_{uuid.uuid4().hex[:6]}"
+        self.servers.mysql.execute(f"CREATE DATABASE `{self.database}`")
+
+    @property
+    def namespace(self) -> str:
+        return f"{self.database}_{self.generation}"
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """As a registry would declare it; nobody is there to approve."""
+        return Pipeline.from_json(
+            {
+                "name": self.namespace,
+                "source": {"kind": "mysql", "conn_id": "m", "tables": [f"{self.database}.{t}" for t in self.tables]},
+                "connector": {"kind": "debezium", "conn_id": "c", "name": self.database},
+                "transport": {"kind": "kafka", "conn_id": "k"},
+                "sink": {"kind": "iceberg", "catalog": CATALOG, "namespace": self.namespace, "writer": "cdc_apply"},
+                "spark": {"conn_id": "s"},
+                "policy": {"approval": "never", "max_deletes": "100%"},
+            }
+        )
+
+    def run(self, **options: Any) -> Run:
+        """A new run of the product over this pipeline."""
+        self.runs += 1
+        folder = str(self.servers.folder / "reports")
+        return make_run(self.pipeline, self.servers.endpoints, f"r{self.runs}", folder, options)
+
+    def connect(self) -> pymysql.connections.Connection[Any]:
+        """A session on the source for the generator's statements."""
+        connection: pymysql.connections.Connection[Any] = self.servers.mysql.connect(database=self.database)
+        with connection.cursor() as cursor:
+            cursor.execute("SET SESSION sql_mode = %s, time_zone = '+00:00', lock_wait_timeout = 20", [LOAD_MODE])
+            cursor.execute("SET SESSION innodb_lock_wait_timeout = 20, cte_max_recursion_depth = 100000")
+        return connection
+
+    # --- the connector -----------------------------------------------------------------------------------------------
+
+    def follow(self) -> None:
+        """Create the connector and wait for its first offset."""
+        server, name = self.servers.mysql, self.database
+        settings = {
+            "connector.class": "io.debezium.connector.mysql.MySqlConnector",
+            "database.hostname": server.host,
+            "database.port": str(server.port),
+            "database.user": server.debezium.user,
+            "database.password": server.debezium.password,
+            "database.server.id": str(80000 + int(uuid.uuid4().hex[:4], 16)),
+            "database.include.list": name,
+            "database.ssl.mode": "preferred",
+            "driver.allowPublicKeyRetrieval": "true",
+            "topic.prefix": name,
+            "topic.creation.default.replication.factor": "1",
+            "snapshot.mode": "no_data",
+            "schema.history.internal.kafka.bootstrap.servers": self.servers.bootstrap,
+            "schema.history.internal.kafka.topic": f"history-{name}",
+            "schema.history.internal.store.only.captured.databases.ddl": "true",
+            "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+            "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+            "key.converter.replace.null.with.default": "false",
+            "value.converter.replace.null.with.default": "false",
+            "heartbeat.interval.ms": "500",
+            "connect.keep.alive.interval.ms": "500",
+            **self.modes,
+        }
+        self.servers.worker.call("PUT", f"/connectors/{name}/config", settings)
+        wait_until(lambda: self._offset() or None, timeout=120, what=f"{name} to have a position")
+
+    def _offset(self) -> Facts:
+        with suppress(RestError):  # just created: no worker has taken it yet
+            offsets = self.servers.worker.call("GET", f"/connectors/{self.database}/offsets")["offsets"]
+            return dict(offsets[0]["offset"]) if offsets else {}
+        return {}
+
+    def failure(self) -> str:
+        """Why the connector's task has failed; "" while it has not."""
+        with suppress(RestError):
+            status = self.servers.worker.call("GET", f"/connectors/{self.database}/status")
+            failed = [str(task.get("trace")) for task in status["tasks"] if task["state"] == "FAILED"]
+            causes = [line for line in (failed[0] if failed else "").splitlines() if line.startswith("Caused by")]
+            return (causes or failed or [""])[-1][:300]
+        return ""
+
+    def drain(self) -> str:
+        """Wait until the connector has committed an offset past all that the source has executed; "" or why it has not.
+
+        The server compares the sets.
+        """
+        with closing(self.connect()) as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT @@global.gtid_executed")
+            executed = cursor.fetchone()[0]
+
+            def past() -> str | None:
+                cursor.execute("SELECT GTID_SUBSET(%s, %s)", (executed, str(self._offset().get("gtids") or "")))
+                return "past" if cursor.fetchone()[0] else self.failure() or None
+
+            try:
+                state = wait_until(past, timeout=DRAIN_SECONDS, what="the connector to read everything")
+            except stack.StackError as error:
+                return str(error)
+        return "" if state == "past" else state
+
+    def pause(self) -> None:
+        """Stop the connector, as its owner might."""
+        path = f"/connectors/{self.database}"
+        self.servers.worker.call("PUT", f"{path}/stop")
+        wait_until(
+            lambda: True if not self.servers.worker.call("GET", f"{path}/status")["tasks"] else None,
+            timeout=60,
+            what="the connector to stop",
+        )
+
+    def resume(self) -> None:
+        """Let the connector run, as its owner might."""
+        self.servers.worker.call("PUT", f"/connectors/{self.database}/resume")
+
+    def purge(self) -> None:
+        """Purge every file of the log but a fresh one."""
+        with closing(self.connect()) as connection, connection.cursor() as cursor:
+            cursor.execute("FLUSH BINARY LOGS")
+            cursor.execute("SHOW BINARY LOGS")
+            cursor.execute(f"PURGE BINARY LOGS TO '{cursor.fetchall()[-1][0]}'")
+
+    def end(self) -> None:
+        """Take connector, topics and database away, so that the next seed finds the servers as this one did."""
+        with suppress(RestError):
+            self.servers.worker.call("DELETE", f"/connectors/{self.database}")
+        self.servers.mysql.execute(f"DROP DATABASE IF EXISTS `{self.database}`")
+        with admin(KafkaEndpoint(self.servers.bootstrap)) as client:
+            ours = [t for t in client.list_topics() if t.startswith((self.database, f"history-{self.database}"))]
+            if ours:
+                client.delete_topics(ours)
+
+    # --- the product's steps -----------------------------------------------------------------------------------------
+
+    def apply(self) -> dict[str, str]:
+        """Apply what waits: table → "" or why it was not applied. Raises CdcError when no table could be tried."""
+        run, refused = self.run(), Refusals()
+        with refused.listening():
+            try:
+                results = apply_changes(run, self.servers.spark)["tables"]
+            except CdcError:
+                if not refused.by_table:
+                    raise
+                results = {}
+        said = dict.fromkeys(self.tables, "") | {self.bare(name): str(why) for name, why in refused.by_table.items()}
+        letters = {self.bare(n): r["unresolved"] for n, r in results.items() if r.get("unresolved")}
+        behind = [self.bare(name) for name, r in results.items() if r.get("behind") or r.get("not_published")]
+        said |= {name: f"{count} dead letters are unresolved" for name, count in letters.items()}
+        return said | dict.fromkeys(behind, BEHIND)
+
+    def recover(self, asked: str | None = None, *, again: bool = False) -> str:
+        """A recovery as the DAG runs it; its verdict. Raises CdcError. "none" if there was nothing to do.
+
+        `again`: the same run once more from its first task, as a person who cleared its tasks would have it.
+        """
+        self.runs -= again
+        run = self.run(approved=True)
+        decision = decide.decide(run, asked)
+        plan = decision["plan"]
+        if plan["refused"]:
+            raise CdcError(f"the plan is refused: {plan['reason']}")
+        if plan["strategy"] == "none":
+            return "none"
+        if plan["strategy"] == "restart":
+            connector.restart(run)
+            return "none"
+        open_recovery(run, decision)
+        connector.stop(run)
+        with held(run):
+            watermark.fence_and_watermark(run)
+            recover(run, self.servers.spark)
+            offset.reset_offset(run)
+            connector.resume(run)
+        verdict = str(verify(run, self.servers.spark, OPTIONS)["verdict"])
+        publish.publish(run)
+        close.close(run)
+        close.report(run)
+        return verdict
+
+    def compare(self, *, dry: bool, tables: Sequence[str] = ()) -> dict[str, tuple[str, str]]:
+        """The product's own comparison, or its repair: table → verdict and samples."""
+        options = {"dry_run": dry, **({"tables": [f"{self.database}.{t}" for t in tables]} if tables else {})}
+        run = self.run(**options)
+        with suppress_mismatch():
+            repair(run, self.servers.spark, OPTIONS)
+        check = run.clients.control.ledger_get(run.run_id).get("check") or {}
+        return {
+            self.bare(n): (str(c["verdict"]), "; ".join(map(str, c.get("samples") or ()))) for n, c in check.items()
+        }
+
+    def diagnosis(self) -> str:
+        """The code that the diagnosis gives now."""
+        return diagnose(observe.observe(self.run(), watch=0)).code
+
+    def bare(self, name: str) -> str:
+        """A table's name without the database."""
+        return name.removeprefix(f"{self.database}.")
+
+    def renewed(self, without: str) -> Pipe:
+        """The same database and connector, declared as a new pipeline without a table."""
+        self.generation += 1
+        self.tables.remove(without)
+        return self
+
+
+BEHIND = "not published yet"
+
+
+@dataclass(slots=True)
+class Refusals(logging.Handler):
+    """Which tables an apply stopped, and why, read from its log: the error it raises holds only the first of them."""
+
+    by_table: dict[str, CdcError] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    __hash__ = logging.Handler.__hash__
+
+    def emit(self, record: logging.LogRecord) -> None:
+        arguments = record.args if isinstance(record.args, tuple) else ()
+        if len(arguments) == 2 and isinstance(arguments[1], CdcError):
+            self.by_table[str(arguments[0])] = arguments[1]
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        log = logging.getLogger("airflow_cdc.apply_changes")
+        log.addHandler(self)
+        try:
+            yield
+        finally:
+            log.removeHandler(self)
+
+
+@contextmanager
+def suppress_mismatch() -> Iterator[None]:
+    """A repair that ends unequal raises; its report says so too, table by table."""
+    from airflow_cdc.core.errors import VerificationError
+
+    with suppress(VerificationError):
+        yield
+
+
+@contextmanager
+def held(run: Run) -> Iterator[None]:
+    """The hold runs beside the steps, as a task of its own does in the DAG."""
+    over = Event()
+    with ThreadPoolExecutor(1) as beside:
+        holding = beside.submit(hold.hold, run, over.is_set)
+        try:
+            yield
+        finally:
+            over.set()
+        holding.result()
+
+
+def execute(connection: pymysql.connections.Connection[Any], op: Op) -> str:
+    """Run a statement list; "" or what the server refused. What was begun is ended."""
+    try:
+        with connection.cursor() as cursor:
+            for statement in op.statements:
+                cursor.execute(statement)
+    except pymysql.Error as error:
+        _undo(connection, op)
+        return f"{type(error).__name__}: {error.args}"[:200]
+    return ""
+
+
+def _undo(connection: pymysql.connections.Connection[Any], op: Op) -> None:
+    """End a transaction that failed in its middle."""
+    xids = {s.split(" ", 2)[2] for s in op.statements if s.startswith("XA START")}
+    for statement in ("ROLLBACK", *(f"XA {verb} {xid}" for xid in xids for verb in ("END", "ROLLBACK"))):
+        with suppress(pymysql.Error), connection.cursor() as cursor:
+            cursor.execute(statement)
+
+
+@contextmanager
+def hot(pipe: Pipe, statements: Sequence[str]) -> Iterator[None]:
+    """Run the statements about thirty times a second beside the block.
+
+    After FULL_RATE of them they come more slowly: on a loaded machine a step that lasts ten times as long would otherwise
+    have ten times as much to read, and last longer still.
+    """
+    over = Event()
+
+    def beat() -> None:
+        beats = 0
+        with closing(pipe.connect()) as connection:
+            while not over.wait(0.03 if beats < FULL_RATE else 1.0):
+                beats += 1
+                for statement in statements:
+                    with suppress(pymysql.Error), connection.cursor() as cursor:  # a definition changes meanwhile
+                        cursor.execute(statement)
+
+    with ThreadPoolExecutor(1) as pool:
+        working = pool.submit(beat)
+        try:
+            yield
+        finally:
+            over.set()
+        working.result()

@@ -1,0 +1,137 @@
+"""The adversary's dice, schema and oracle: reproducible, and able to see a difference."""
+
+from __future__ import annotations
+
+import random
+from decimal import Decimal
+
+import pytest
+
+from tests.adversary.generator import Generator, Op, Step
+from tests.adversary.known import KNOWN
+from tests.adversary.oracle import Comparison, SourceColumn, _differences, _moment, json_value, sink_name
+from tests.adversary.schema import NASTY_NAMES, ONE_BYTE, SWITCHES, UNUSUAL_NAMES, WIDE, pool_of, schema
+from tests.adversary.story import fault_of, kind_of
+
+
+def drawn(seed: int, *without: str) -> list[Op]:
+    """Every statement list of a seed, as if the server took all of them."""
+    generator = Generator(seed, frozenset(without))
+    operations = list(generator.fill())
+    for one in generator.rounds(6):
+        for op in (*one.before, *one.beside):
+            generator.settle(op)
+            operations.append(op)
+    return operations
+
+
+def test_a_seed_gives_the_same_statements_again_and_another_seed_others() -> None:
+    assert drawn(5) == drawn(5)
+    assert drawn(5) != drawn(6)
+
+
+def test_seeds_together_use_every_column_key_step_and_kind_of_statement() -> None:
+    generators = [Generator(seed) for seed in range(300)]
+    columns = {column.ddl for g in generators for table in g.tables.values() for column in table.columns}
+    assert {column.ddl for column in pool_of()} <= columns
+    kinds = {op.kind for seed in range(60) for op in drawn(seed)}
+    assert {"insert", "move_key", "xa", "truncate", "swap_names", "shrink_and_grow", "drop_and_add"} <= kinds
+    steps = {one.step for seed in range(20) for one in Generator(seed).rounds(6)}
+    assert steps == set(Step)
+
+
+@pytest.mark.parametrize("switch", ["charsets", "json", "days", "years", "defaults"])
+def test_a_switch_leaves_its_columns_out_and_no_others(switch: str) -> None:
+    troubles = {column.ddl: column.trouble for column in pool_of() if column.trouble == switch}
+    assert troubles
+    for seed in range(30):
+        for table in schema(random.Random(seed), frozenset({switch})):
+            assert not [c for c in table.columns if c.ddl in troubles and c.values == ()]
+    kinds = {column.trouble for column in pool_of()} - {"", switch}
+    assert kinds
+
+
+def test_every_switch_that_a_column_or_a_known_fault_names_exists() -> None:
+    assert {column.trouble for column in pool_of()} - {""} <= SWITCHES.keys()
+    assert KNOWN.keys() <= SWITCHES.keys()
+    assert all(KNOWN.values())
+
+
+def test_a_definition_change_counts_only_when_the_server_took_it() -> None:
+    generator = Generator(3)
+    table = next(iter(generator.tables.values()))
+    op = generator._drop(table)
+    assert op.after is not None
+    before = generator.tables[table.name]
+    assert generator.tables[table.name] is before
+    generator.settle(op)
+    assert len(generator.tables[table.name].columns) == len(before.columns) - 1
+
+
+def test_names_are_different_to_a_server_that_ignores_case() -> None:
+    names = [name.lower() for name in (*NASTY_NAMES, *UNUSUAL_NAMES, "n", "ticks")]
+    assert len(names) == len(set(names))
+
+
+def test_every_character_set_has_its_column() -> None:
+    assert len({*ONE_BYTE, *WIDE}) == 40  # all of MySQL 8.0 but binary
+
+
+# --- the oracle ------------------------------------------------------------------------------------------------------
+
+
+def test_json_numbers_are_compared_by_value_to_the_last_digit() -> None:
+    assert json_value("1e20") == json_value("100000000000000000000")
+    assert json_value("4.9E-324") == json_value("5e-324")
+    assert json_value("1.0") == json_value("1")
+    assert json_value("0.12345678901234567890123") != json_value("0.12345678901234568")
+    assert json_value("12345678901234567890") != json_value("12345678901234567891")
+    assert json_value("[true]") != json_value("[1]")
+    assert json_value('{"a": 1, "b": 2}') == json_value('{"b": 2, "a": 1}')
+    assert json_value("{") != json_value("{}")
+
+
+def test_a_day_that_is_none_is_null_or_the_epoch() -> None:
+    column = SourceColumn("d", "date", "date", nullable=True, generated=False)
+    assert _moment("2020-02-31", column) is None
+    assert _moment("0024-05-06", column) == "0024-05-06"
+    never_null = SourceColumn("d", "datetime", "datetime", nullable=False, generated=False)
+    assert _moment("0000-00-00 00:00:00", never_null) == "1970-01-01 00:00:00.000000"
+
+
+def test_a_difference_names_the_column_and_counts_rows_twice_where_they_are() -> None:
+    columns = [SourceColumn(name, "int", "int", nullable=True, generated=False) for name in ("id", "v")]
+    unequal = _differences(Comparison("t"), columns, ["id"], [(1, 5), (2, 6)], [(1, 5), (2, 7)])
+    assert not unequal.equal
+    assert (unequal.missing, unequal.ghosts) == (1, 1)
+    assert unequal.columns == {"v int": "source 6, sink 7"}
+    twice = _differences(Comparison("t"), columns, [], [(1, 5), (1, 5)], [(1, 5)])
+    assert (twice.missing, twice.ghosts) == (1, 0)
+    assert _differences(Comparison("t"), columns, [], [(1, Decimal("1.50"))], [(1, Decimal("1.5"))]).equal
+
+
+def test_a_sink_name_is_plain_and_two_tables_never_share_one() -> None:
+    assert sink_name("größe") == "größe"
+    assert sink_name("a b") != sink_name("a.b")
+
+
+def test_refusals_of_one_kind_count_together() -> None:
+    one = kind_of("column size was dropped or renamed (table db_1.t1). Recover the table.", ["db_1", "t1"])
+    two = kind_of("column weight was dropped or renamed (table db_1.other). Recover the table.", ["db_1", "other"])
+    assert one == two
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("the source's definition changed: column c was dropped or renamed (table a.b). Recover the table.", ""),
+        ("Set value.converter.replace.null.with.default=false on the connector.", ""),
+        ("rows may have changed without events by ALTER TABLE t DROP c", ""),
+        ("a.b is MISMATCH (0 missing, 0 ghosts, 0 different); first: column list", "vague"),
+        ("something went wrong. Try again.", "vague"),
+        ("could not read the tables: [UNRESOLVED_COLUMN.WITH_SUGGESTION] A column cannot be resolved", "crash"),
+        ("could not apply the changes: java.lang.NullPointerException", "crash"),
+    ],
+)
+def test_a_refusal_must_name_something_and_hide_no_exception(text: str, fault: str) -> None:
+    assert fault_of(text) == fault
