@@ -33,6 +33,13 @@ def web_address(location: str, report_dir: str | None = None) -> str:
     return location if "://" in location else PurePosixPath(location).as_uri()
 
 
+def runbook_url(code: str) -> str:
+    """The address at which a browser shows what to do about a problem: the runbook on this provider's page in Airflow."""
+    from airflow_cdc.core.diagnosis import runbook  # heavy, and this module is loaded whenever a DAG file is parsed
+
+    return f"{settings.airflow_url()}{PAGE_PREFIX}/{runbook(code)}"
+
+
 def _page_path(below: str) -> str:
     """`<pipeline>/<run>/report.html` as the run's page; anything else beside it as a file of the run."""
     pipeline, run, *rest = below.split("/")

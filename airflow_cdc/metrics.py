@@ -8,6 +8,7 @@
 | `cdc.transactions_behind` | gauge | pipeline | transactions executed beyond the stored position |
 | `cdc.retention_left` | gauge | pipeline | bytes that can be purged before the position is lost |
 | `cdc.time_to_purge` | gauge | pipeline | seconds until the server may remove the position by itself; never: not sent |
+| `cdc.verified_through` | gauge | pipeline, table | source time up to which main is proven equal, unix seconds |
 | `cdc.rows_verified`, `cdc.rows_unequal` | gauge | pipeline | rows of the last report |
 
 What is unknown is not sent: a gauge that stops moving is silence, and a made-up 0 would be a lie.
@@ -61,6 +62,10 @@ def of_report(report: RecoveryReport) -> None:
     if report.tables:
         rows, unequal = (sum(read(t) for t in report.tables) for read in _COUNTS)
         _send(report.pipeline, {"cdc.rows_verified": rows, "cdc.rows_unequal": unequal})
+    for table in report.tables:
+        if table.verified_through:
+            through = datetime.fromisoformat(table.verified_through).timestamp()
+            stats.gauge("cdc.verified_through", through, tags={"pipeline": report.pipeline, "table": table.table})
 
 
 _COUNTS: tuple[Callable[[Any], int], ...] = (lambda table: table.source_rows, lambda table: table.unequal_rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 RECOVERY_DAG_ID = "cdc_recovery"
 REPAIR_DAG_ID = "cdc_repair"
+ABANDON_DAG_ID = "cdc_abandon"
 ASK_AGAIN_TASK = "ask_again"
 PAGE_PREFIX = "/cdc"
 REPORT_PAGE = "report.html"
@@ -12,3 +13,8 @@ REPORT_PAGE = "report.html"
 def apply_dag_id(name: str) -> str:
     """The id of the DAG that applies the changes of pipeline `name`."""
     return f"cdc_apply__{name}"
+
+
+def nightly_dag_id(name: str) -> str:
+    """The id of the DAG that compares pipeline `name` every night."""
+    return f"cdc_nightly_consistency__{name}"

@@ -1,8 +1,10 @@
-"""What this provider tells Airflow about itself. Imports nothing but its version: a mistake here stops `import airflow`."""
+"""What this provider tells Airflow about itself. A mistake here stops `import airflow`: nothing of Airflow is imported."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from airflow_cdc.settings import OPTIONS
 
 NAME = "CDC"
 PACKAGE = "airflow-provider-cdc"
@@ -31,6 +33,7 @@ def get_provider_info() -> dict[str, Any]:
                 "policy_approval",
                 "ask_again",
                 "open",
+                "abandon",
                 "connector",
                 "hold",
                 "watermark",
@@ -146,68 +149,18 @@ def _iceberg() -> dict[str, Any]:
     }
 
 
-def _option(description: str, default: str | None, example: str | None, kind: str = "string") -> dict[str, Any]:
-    # Airflow formats defaults with its own variables: a brace in one stops `import airflow`
-    return {
-        "description": description,
-        "version_added": "0.1.0",
-        "type": kind,
-        "example": example,
-        "default": default,
-    }
-
-
 def _config() -> dict[str, Any]:
+    """The options as Airflow lists them. It formats defaults with its own variables: a brace in one stops `import airflow`."""
     return {
         "description": "Recovery of change-data-capture pipelines.",
         "options": {
-            "registry": _option(
-                "Path of the registry of pipelines. Empty: pipelines.yaml in Airflow's home folder.",
-                None,
-                "/etc/airflow/pipelines.yaml",
-            ),
-            "report_dir": _option(
-                "Folder or object-storage URL (file, s3, gs, abfs) under which `<pipeline>/<run_id>/report.json` and its\n"
-                "page are written. Empty: cdc_reports in Airflow's home folder.",
-                None,
-                "s3://bucket/cdc-reports",
-            ),
-            "report_url": _option(
-                "Address under which a web server shows report_dir; the tasks' links lead there.",
-                None,
-                "https://reports.example/cdc",
-            ),
-            "apply_schedule": _option(
-                "Cron expression of the DAGs cdc_apply__<pipeline>; none: only when triggered.",
-                "* * * * *",
-                "*/5 * * * *",
-            ),
-            "nightly_schedule": _option(
-                "Cron expression (UTC) of the DAGs cdc_nightly_consistency__<pipeline>; none: only when triggered.",
-                "0 2 * * *",
-                "30 1 * * *",
-            ),
-            "cli_users": _option(
-                "Who may change an offset by a command. token: an Airflow user who may trigger cdc_recovery, by the token in\n"
-                "AIRFLOW_CLI_TOKEN; shell: everybody who has a shell.",
-                "token",
-                "shell",
-            ),
-            "spark_jars": _option(
-                "Comma-separated paths of the jars that Spark needs: Iceberg runtime, Kafka source, MariaDB Connector/J and\n"
-                "the catalog's driver.",
-                None,
-                "/opt/jars/iceberg-spark-runtime-4.1_2.13-1.12.0.jar",
-            ),
-            "spark_packages": _option(
-                "The same as comma-separated Maven coordinates; only used where spark_jars is empty.",
-                None,
-                "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
-            ),
-            "spark_conf": _option(
-                "Spark settings of every application, as a JSON object. They show in the Spark UI: no credentials here.",
-                None,
-                '{"spark.driver.memory": "2g"}',
-            ),
+            option.name: {
+                "description": option.description + (f"\nEmpty: {option.unset}." if option.unset else ""),
+                "version_added": "0.1.0",
+                "type": "string",
+                "example": option.example,
+                "default": option.default or None,
+            }
+            for option in OPTIONS
         },
     }

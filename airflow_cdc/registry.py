@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError, WithJsonSchema
 from pydantic_core import ErrorDetails
 
 from airflow_cdc.core.duration import parse_duration
@@ -21,6 +21,8 @@ Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]*$", max_
 Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
 # a name with a dot in it could not be told from schema.table; one with a comma not in the connector's own lists
 _PART = r"[^.,\x00-\x20](?:[^.,\x00-\x1f]*[^.,\x00-\x20])?"
+DURATION = "duration: 45s, 30m, 2h, 1d or seconds"
+LIMIT = "number of rows, or a share such as 1%"
 TableName = Annotated[str, StringConstraints(pattern=rf"^{_PART}\.{_PART}$")]
 
 # What pydantic's error types mean to the author of the file. The offending value is only shown where a
@@ -82,7 +84,13 @@ def _or_value_error(parse: Callable[[Any], T], value: object) -> T:
         raise ValueError(f"{error.what}|{error.todo}") from None
 
 
-Seconds = Annotated[int, BeforeValidator(_seconds)]
+Seconds = Annotated[int, BeforeValidator(_seconds), WithJsonSchema({"type": ["string", "integer"], "title": DURATION})]
+Share = Annotated[str, BeforeValidator(_limit), WithJsonSchema({"type": ["string", "integer"], "title": LIMIT})]
+
+
+def key(description: str, **more: Any) -> Any:
+    """A key of pipelines.yaml, with what the configuration reference says of it."""
+    return Field(description=description, **more)
 
 
 class _Strict(BaseModel):
@@ -90,69 +98,119 @@ class _Strict(BaseModel):
 
 
 class _Source(_Strict):
-    kind: Literal["mysql"]
-    conn_id: Text
-    tables: Annotated[list[TableName], Field(min_length=1)]
-    replicas: list[Text] = []
+    kind: Literal["mysql"] = key(
+        "What the source is. A MariaDB server is one of these too: it is diagnosed, not recovered."
+    )
+    conn_id: Text = key("Airflow connection (`cdc_mysql` or `mysql`) of the server that the connector reads.")
+    tables: Annotated[list[TableName], Field(min_length=1)] = key(
+        "The mirrored tables, as `schema.table`; each becomes `<namespace>.<table>` in the sink."
+    )
+    replicas: list[Text] = key(
+        "Connections of replicas where the connector may read for a while what the source has purged (GTID only).",
+        default=[],
+    )
 
 
 class _Connector(_Strict):
-    kind: Literal["debezium"]
-    conn_id: Text
-    name: Text
+    kind: Literal["debezium"] = key("What the connector is.")
+    conn_id: Text = key("Airflow connection (`kafka_connect` or `http`) of Kafka Connect's REST interface.")
+    name: Text = key("The connector's name there.")
 
 
 class _Transport(_Strict):
-    kind: Literal["kafka"]
-    conn_id: Text
+    kind: Literal["kafka"] = key("What carries the events.")
+    conn_id: Text = key("Airflow connection (`cdc_kafka` or `kafka`) of the brokers.")
 
 
 class _Sink(_Strict):
-    kind: Literal["iceberg"]
-    catalog: Name
-    namespace: Name
-    writer: Literal["cdc_apply"] = "cdc_apply"
+    kind: Literal["iceberg"] = key("What the sink tables are.")
+    catalog: Name = key(
+        "Name of the Iceberg catalog, which is also the id of the Airflow connection that describes it."
+    )
+    namespace: Name = key("Namespace of the sink tables.")
+    writer: Literal["cdc_apply"] = key(
+        "Who writes the sink tables: the DAG `cdc_apply__<pipeline>`.", default="cdc_apply"
+    )
 
 
 class _Spark(_Strict):
-    conn_id: Text = "spark_default"
+    conn_id: Text = key("Airflow connection (`spark`) of the Spark master.", default="spark_default")
 
 
 class _Hold(_Strict):
-    mode: Annotated[Literal["auto", "required", "off"], BeforeValidator(_word)] = "auto"
-    max: Seconds = 7200
+    mode: Annotated[Literal["auto", "required", "off"], BeforeValidator(_word)] = key(
+        "Whether a recovery keeps the source's log from being purged meanwhile: where it can, always, or never.",
+        default="auto",
+    )
+    max: Seconds = key("Let go of the log after so long, however far the recovery is.", default=7200)
+
+
+class _Alert(_Strict):
+    repeat_interval: Seconds = key("Tell again of an outage that lasts so long.", default=14400)
+    unknown_for: Seconds = key("Tell of a pipeline that could not be read for so long.", default=900)
+    keep_firing_for: Seconds = key("An outage is over once nothing was wrong for so long.", default=300)
 
 
 class _Policy(_Strict):
-    approval: Literal["always", "when_destructive", "never"] = "when_destructive"
-    approval_timeout: Seconds = 7200
-    warn_before_purge: Seconds = 21600
-    recover_automatically: bool = False
-    max_deletes: Annotated[str, BeforeValidator(_limit)] = "1%"
-    max_duration: Seconds = 21600
-    publish: Literal["all", "each"] = "all"
-    hold: _Hold = _Hold()
-    repair: Literal["approved", "automatic"] = "approved"
-    report_rows: bool = True
-    notify: list[Text] = []
+    approval: Literal["always", "when_destructive", "never"] = key(
+        "When a person is asked before anything is changed.", default="when_destructive"
+    )
+    approval_timeout: Seconds = key("No answer within this time is a Reject.", default=7200)
+    warn_before_purge: Seconds = key("Warn when the stored position may be purged in less than this.", default=21600)
+    recover_automatically: bool = key("Start a recovery as soon as a lost position is seen.", default=False)
+    max_deletes: Share = key("Removing more of a sink table's rows than this is destructive.", default="1%")
+    max_duration: Seconds = key(
+        "How long reading the source may take, where it is not known from before.", default=21600
+    )
+    max_lag: Seconds = key("An event that waits in its topic for so long means that the sink is behind.", default=3600)
+    standstill: Seconds = key("Give up waiting for a connector that has not moved for so long.", default=600)
+    publish: Literal["all", "each"] = key(
+        "Publish nothing before all tables are verified, or each table as soon as it is.", default="all"
+    )
+    hold: _Hold = key("Keeping the source's log during a recovery.", default=_Hold())
+    repair: Literal["approved", "automatic"] = key(
+        "Whether a person is asked before rows that a night found wrong are rewritten.", default="approved"
+    )
+    schema_change: Literal["reread", "stop"] = key(
+        "After DDL that events do not carry: read the table again by itself, or leave it to a person.", default="reread"
+    )
+    reread_limit: Annotated[int, Field(ge=0)] = key(
+        "A table of more rows than this is not read again by itself.", default=10_000_000
+    )
+    report_rows: bool = key(
+        "Keep both rows of the first keys that differ beside a report, or the keys alone.", default=True
+    )
+    set_converter: bool = key(
+        "Let a recovery set `replace.null.with.default=false` on the connector, for good, where a column needs it.",
+        default=True,
+    )
+    notify: list[Text] = key('Who is told: ids of HTTP connections, webhooks that take `{"text": …}`.', default=[])
+    alert: _Alert = key("When people are told of an outage again, and of what cannot be read.", default=_Alert())
 
 
 class _Backfill(_Strict):
-    table: TableName
-    by: Text
-    format: str = ""
-    step: Annotated[int, Field(ge=0)] = 0
-    origin: Annotated[str, BeforeValidator(_day)] = ""
+    table: TableName = key("The table, one of `source.tables`.")
+    by: Text = key("The column that says to which day a row belongs. Alone: a DATE, DATETIME or TIMESTAMP (UTC).")
+    format: str = key("The column holds the day's name, written so (strftime), such as `%Y%m%d`.", default="")
+    step: Annotated[int, Field(ge=0)] = key("A day has so many keys, counted from 0 at `origin`.", default=0)
+    origin: Annotated[str, BeforeValidator(_day)] = key("The day of key 0, as 2026-01-31.", default="")
 
 
 class _Pipeline(_Strict):
-    source: _Source
-    connector: _Connector
-    transport: _Transport
-    sink: _Sink
-    spark: _Spark = _Spark()
-    policy: _Policy = _Policy()
-    backfill: Annotated[list[_Backfill], BeforeValidator(_some)] = []
+    source: _Source = key("The server that is mirrored.")
+    connector: _Connector = key("What reads the source's log.")
+    transport: _Transport = key("The topics between connector and sink.")
+    sink: _Sink = key("The tables that mirror the source.")
+    spark: _Spark = key("Where Spark runs.", default=_Spark())
+    policy: _Policy = key("What the pipeline's owners allow.", default=_Policy())
+    backfill: Annotated[list[_Backfill], BeforeValidator(_some)] = key(
+        "How `cdc_backfill__<pipeline>` cuts tables into days: one such mapping, or a list of them.", default=[]
+    )
+
+
+def pipeline_schema() -> dict[str, Any]:
+    """JSON Schema of one pipeline: every key with type, default and description."""
+    return _Pipeline.model_json_schema()
 
 
 def load_registry(path: str | Path, *, connection_exists: Callable[[str], bool] | None = None) -> dict[str, Pipeline]:

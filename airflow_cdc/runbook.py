@@ -23,6 +23,11 @@ def runbook_html(code: str) -> Markup:
     return Markup(_markdown().render(_sections().get(code, "")))  # noqa: S704 - the package's own text, HTML switched off
 
 
+def runbook_codes() -> tuple[str, ...]:
+    """The problem codes that the runbook has a section for, in its order."""
+    return tuple(_sections())
+
+
 @cache
 def _sections() -> Mapping[str, str]:
     text = (files("airflow_cdc") / "templates" / "problems.md").read_text(encoding="utf-8")

@@ -1,23 +1,124 @@
-"""Where this installation keeps its registry, its reports and its Spark jars: the `[cdc]` section of airflow.cfg."""
+"""The `[cdc]` section of airflow.cfg: every option declared once, and read here.
+
+The declarations are also what Airflow lists (`airflow config list --section cdc`) and what the configuration reference
+shows. Nothing of Airflow is imported at the top: Airflow reads the declarations while it is imported itself.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from airflow_cdc.core.errors import ConfigError
 
 SECTION = "cdc"
-APPLY_SCHEDULE = "* * * * *"
-NIGHTLY_SCHEDULE = "0 2 * * *"
 CLI_USERS = ("token", "shell")
+# what Airflow itself takes where `[api] base_url` is not set
+LOCAL_AIRFLOW = "http://localhost"
+LOCAL_PORT = "8080"
 
 
-def _get(key: str, fallback: str = "") -> str:
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option: what it is for, what holds where it is not set, and an example.
+
+    `form` says how the text is written. `default` must hold no brace, which Airflow would replace while it is imported;
+    `unset` says in words what an empty option stands for.
+    """
+
+    name: str
+    form: str
+    description: str
+    example: str
+    default: str = ""
+    unset: str = ""
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return f"AIRFLOW__{SECTION}__{self.name}".upper()
+
+
+OPTIONS: tuple[Option, ...] = (
+    Option(
+        "registry",
+        "path",
+        "Path of the registry of pipelines. Every component reads it: the DAG processor, workers, the API server.",
+        "/etc/airflow/pipelines.yaml",
+        unset="`pipelines.yaml` in Airflow's home folder",
+    ),
+    Option(
+        "report_dir",
+        "path or URL",
+        "Folder or object-storage URL (file, s3, gs, abfs) under which `<pipeline>/<run_id>/report.json` and its page are "
+        "written. Workers write it, the API server and the commands read it: with more than one machine a URL, or a folder "
+        "that all of them mount.",
+        "s3://bucket/cdc-reports",
+        unset="`cdc_reports` in Airflow's home folder",
+    ),
+    Option(
+        "report_url",
+        "URL",
+        "Address of a web server of your own that shows report_dir. The links to reports then lead there.",
+        "https://reports.example/cdc",
+        unset="reports are shown by this provider's page in Airflow, below `[api] base_url`",
+    ),
+    Option(
+        "apply_schedule",
+        "cron expression",
+        "Cron expression of the DAGs `cdc_apply__<pipeline>`; `none`: only when triggered.",
+        "*/5 * * * *",
+        default="* * * * *",
+    ),
+    Option(
+        "nightly_schedule",
+        "cron expression",
+        "Cron expression (UTC) of the DAGs `cdc_nightly_consistency__<pipeline>`; `none`: only when triggered.",
+        "30 1 * * *",
+        default="0 2 * * *",
+    ),
+    Option(
+        "cli_users",
+        "`token` or `shell`",
+        "Who may change an offset by a command. `token`: an Airflow user who may trigger cdc_recovery, by the token in "
+        "AIRFLOW_CLI_TOKEN; `shell`: everybody who has a shell.",
+        "shell",
+        default="token",
+    ),
+    Option(
+        "spark_jars",
+        "paths",
+        "Comma-separated paths of the jars that Spark needs: Iceberg's runtime, Spark's Kafka source with its dependencies, "
+        "MariaDB Connector/J, and the driver of a JDBC catalog. `airflow cdc doctor` says which are missing.",
+        "/opt/jars/iceberg-spark-runtime-4.1_2.13-1.12.0.jar,/opt/jars/mariadb-java-client-3.5.11.jar",
+        unset="`spark_packages`",
+    ),
+    Option(
+        "spark_packages",
+        "Maven coordinates",
+        "The same as comma-separated Maven coordinates, which spark-submit fetches with their dependencies. Only used where "
+        "spark_jars is empty.",
+        "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0,org.mariadb.jdbc:mariadb-java-client:3.5.11",
+        unset="nothing beyond Spark's own jars",
+    ),
+    Option(
+        "spark_conf",
+        "JSON object",
+        "Spark settings of every application, as a JSON object. They show in the Spark UI: no credentials here.",
+        '{"spark.driver.memory": "2g"}',
+        unset="Spark's own settings",
+    ),
+)
+_DEFAULTS = {option.name: option.default for option in OPTIONS}
+
+
+def _get(key: str) -> str:
     from airflow.sdk.configuration import conf
 
-    return str(conf.get(SECTION, key, fallback=fallback) or fallback).strip()
+    default = _DEFAULTS[key]
+    return str(conf.get(SECTION, key, fallback=default) or default).strip()
 
 
 def airflow_home() -> Path:
@@ -41,30 +142,31 @@ def report_url() -> str:
 
 
 def airflow_url() -> str:
-    """The address of Airflow's web server, without a trailing slash; empty where it is not set."""
+    """The address of Airflow's web server, without a trailing slash; on this machine where `[api] base_url` is not set."""
     from airflow.sdk.configuration import conf
 
-    return str(conf.get("api", "base_url", fallback="") or "").rstrip("/")
+    local = f"{LOCAL_AIRFLOW}:{conf.get('api', 'port', fallback=LOCAL_PORT) or LOCAL_PORT}"
+    return str(conf.get("api", "base_url", fallback="") or local).rstrip("/")
 
 
 def apply_schedule() -> str | None:
     """Cron expression of the `cdc_apply__<pipeline>` DAGs; None where it says none: they run when triggered."""
-    return _schedule("apply_schedule", APPLY_SCHEDULE)
+    return _schedule("apply_schedule")
 
 
 def nightly_schedule() -> str | None:
-    """The same of the `cdc_nightly_consistency__<pipeline>` DAGs."""
-    return _schedule("nightly_schedule", NIGHTLY_SCHEDULE)
+    """Cron expression of the `cdc_nightly_consistency__<pipeline>` DAGs; None where it says none."""
+    return _schedule("nightly_schedule")
 
 
-def _schedule(key: str, default: str) -> str | None:
-    wanted = _get(key, default)
+def _schedule(key: str) -> str | None:
+    wanted = _get(key)
     return None if wanted.lower() == "none" else wanted
 
 
 def cli_users() -> str:
     """Who may change an offset by a command: `token` (an Airflow user, by their token) or `shell` (whoever has one)."""
-    wanted = _get("cli_users", "token").lower()
+    wanted = _get("cli_users").lower()
     if wanted not in CLI_USERS:
         raise ConfigError(
             f"cli_users is {wanted!r}", where=f"airflow.cfg [{SECTION}]", todo=f"Write {' or '.join(CLI_USERS)}."
@@ -84,7 +186,7 @@ def spark_packages() -> str | None:
 
 def spark_conf() -> dict[str, str]:
     """Spark settings of every application, from a JSON object. Raises ConfigError for anything else."""
-    text = _get("spark_conf", "{}")
+    text = _get("spark_conf") or "{}"
     try:
         value = json.loads(text)
     except ValueError as error:

@@ -9,7 +9,7 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, Param, chain
 from airflow_cdc import settings
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.dags._factory import START, one_each, registered_names, tables_param, with_our_writer
-from airflow_cdc.names import REPAIR_DAG_ID
+from airflow_cdc.names import REPAIR_DAG_ID, nightly_dag_id
 from airflow_cdc.operators.repair import (
     COMPARE_TASK,
     ApproveRepairOperator,
@@ -84,11 +84,6 @@ def repair_dag() -> DAG:
         CompareTablesOperator(task_id=COMPARE_TASK, **common)
         _mend(dag, **common)
     return dag
-
-
-def nightly_dag_id(name: str) -> str:
-    """The id of the DAG that compares pipeline `name` every night."""
-    return f"cdc_nightly_consistency__{name}"
 
 
 def nightly_dag(pipeline: Pipeline) -> DAG:

@@ -24,7 +24,7 @@ def watch_dag_id(name: str) -> str:
 
 def watch_dag(pipeline: Pipeline) -> DAG:
     """`cdc_watch__<name>`: one deferred task per pipeline; one outage makes one run of `cdc_recovery`, if the policy says so."""
-    outage = f"{{{{ ti.xcom_pull(task_ids='{WATCH_TASK}')['outage'] }}}}"
+    recovery = f"{{{{ ti.xcom_pull(task_ids='{WATCH_TASK}')['recovery_run_id'] }}}}"
     with DAG(
         watch_dag_id(pipeline.name),
         schedule="@continuous",
@@ -46,7 +46,7 @@ def watch_dag(pipeline: Pipeline) -> DAG:
         recover = TriggerDagRunOperator(
             task_id="recover",
             trigger_dag_id=RECOVERY_DAG_ID,
-            trigger_run_id=f"watch__{pipeline.name}__{outage}",
+            trigger_run_id=recovery,
             conf={"pipeline": pipeline.name, "note": f"found by {watch_dag_id(pipeline.name)}"},
             skip_when_already_exists=True,
         )

@@ -1,5 +1,7 @@
-"""The Airflow DAG `cdc_recovery`."""
+"""The Airflow DAGs `cdc_recovery`, and `cdc_abandon` that gives one up."""
 
+from airflow_cdc.dags._abandon import abandon_dag
 from airflow_cdc.dags._recovery import recovery_dag
 
 cdc_recovery = recovery_dag()
+cdc_abandon = abandon_dag()

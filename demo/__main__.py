@@ -25,7 +25,7 @@ FOLDER = Path("build/demo")
 def main() -> int:
     """Run the demo. 0: MATCH and the independent check agrees; 1: not; 2: the servers can't be had here."""
     arguments = _arguments()
-    show, began = Show(Console(highlight=False)), time.monotonic()
+    show, began = Show(Console(highlight=False, emoji=False)), time.monotonic()
 
     def begin(stack: Stack) -> None:
         world = World(stack.folder, stack)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
@@ -187,18 +186,18 @@ def _sink_moment(value: Any, _: str) -> str:
 
 
 def _json(value: Any, _: str) -> str:
-    return json.dumps(_numbers(json.loads(value)), sort_keys=True)
+    return json.dumps(json.loads(value, parse_float=_number, parse_int=_number), sort_keys=True)
 
 
-def _numbers(value: Any) -> Any:
-    """Numbers by value: 1 and 1.0 of JSON are told apart by MySQL only in their text."""
-    if isinstance(value, dict):
-        return {key: _numbers(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_numbers(item) for item in value]
-    if isinstance(value, float) and math.isfinite(value) and value == int(value):
-        return int(value)
-    return value
+def _number(text: str) -> list[str]:
+    """A number by its value, with every digit: 1, 1.0 and 1.00 are told apart by MySQL only in their text.
+
+    Only a DOUBLE is written with an exponent; its value is that of the double, not of the shortest text that names it.
+    """
+    exact = Decimal(text)
+    if exact == exact.to_integral_value():
+        return ["number", str(int(float(text)) if "e" in text.lower() else int(exact))]
+    return ["number", f"{exact:f}".rstrip("0")]
 
 
 def _source_geometry(value: bytes, _: str) -> tuple[int, bytes]:

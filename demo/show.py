@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -20,17 +21,17 @@ class Show:
         self.console = console
 
     def title(self, text: str) -> None:
-        self.console.rule(f"[bold]{text}")
+        self.console.rule(f"[bold]{escape(text)}")
 
     def line(self, text: str, seconds: float | None = None) -> None:
         took = "" if seconds is None else f" [dim]{seconds:.1f} s[/]"
-        self.console.print(f"• {text}{took}")
+        self.console.print(f"• {escape(text)}{took}")
 
     def problem(self, text: str) -> None:
-        self.console.print(f"[red]✗ {text}[/]", markup=True)
+        self.console.print(f"[red]✗ {escape(text)}[/]", markup=True)
 
     def quote(self, text: str) -> None:
-        self.console.print(f"  [red]{text[:600]}[/]", soft_wrap=True)
+        self.console.print(f"  [red]{escape(text[:600])}[/]", soft_wrap=True)
 
     def bar(self) -> Progress:
         """A progress bar over the tasks of a run."""
@@ -45,11 +46,11 @@ class Show:
         self.console.print(f"  {mark} {task['task_id']:<24} [dim]{float(task.get('duration') or 0):6.1f} s[/]")
 
     def tables(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-        made = Table(title=title, title_justify="left")
+        made = Table(title=escape(title), title_justify="left")
         for number, column in enumerate(columns):
-            made.add_column(column, justify="left" if number == 0 else "right")
+            made.add_column(escape(column), justify="left" if number == 0 else "right")
         for row in rows:
-            made.add_row(*(str(value) for value in row))
+            made.add_row(*(escape(str(value)) for value in row))
         self.console.print(made)
 
     def addresses(self, world: Any, airflow: Any) -> None:

@@ -1,4 +1,4 @@
-"""Watch a pipeline without holding a worker's slot, and open a ticket once per outage."""
+"""Watch a pipeline without holding a worker's slot, and open and close a ticket per outage."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -18,11 +18,12 @@ with DAG(
 
 with DAG("ticket_for_shop", schedule=AssetAlias("cdc_problem__shop"), start_date=datetime(2024, 1, 1, tzinfo=UTC)):
 
-    @task(task_id="open_ticket")
-    def open_ticket(triggering_asset_events: Any = None) -> None:
-        """Each event's `extra` has the diagnosis with its evidence, and the plan."""
+    @task(task_id="ticket")
+    def ticket(triggering_asset_events: Any = None) -> None:
+        """Each event's `extra` has the alert, the diagnosis with its evidence, and the plan."""
         for events in (triggering_asset_events or {}).values():
             for event in events:
-                print(event.extra["diagnosis"]["code"], event.extra["plan"]["strategy"])
+                action = "close" if event.extra["status"] == "resolved" else "open"
+                print(action, event.extra["dedup_key"], event.extra["plan"]["strategy"])
 
-    open_ticket()
+    ticket()

@@ -1,7 +1,9 @@
 #!/bin/sh
 # From a database and a connector to a proven copy. Set before: MYSQL (host:port), CONNECT (http://host:port), KAFKA
-# (host:port), CDC_MYSQL_PASSWORD (of the user cdc) and DEBEZIUM_PASSWORD (of the user debezium).
+# (host:port), CATALOG (PyIceberg's properties of the Iceberg catalog, as JSON), CDC_MYSQL_PASSWORD (of the user cdc) and
+# DEBEZIUM_PASSWORD (of the user debezium).
 set -eu
+DAGS="${AIRFLOW_HOME:-$HOME/airflow}/dags"
 
 # 1. a Debezium connector, if you have none; the first copy is made by the recovery, so it need not snapshot
 curl -sS --fail-with-body -X PUT "$CONNECT/connectors/crm/config" -H 'Content-Type: application/json' -o /dev/null -d @- <<JSON
@@ -14,6 +16,12 @@ curl -sS --fail-with-body -X PUT "$CONNECT/connectors/crm/config" -H 'Content-Ty
   "database.password": "$DEBEZIUM_PASSWORD",
   "database.server.id": "7301",
   "topic.prefix": "crm",
+  "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+  "key.converter.schemas.enable": "false",
+  "key.converter.replace.null.with.default": "false",
+  "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+  "value.converter.schemas.enable": "false",
+  "value.converter.replace.null.with.default": "false",
   "database.include.list": "crm",
   "table.include.list": "crm.people,crm.notes",
   "snapshot.mode": "no_data",
@@ -24,19 +32,27 @@ curl -sS --fail-with-body -X PUT "$CONNECT/connectors/crm/config" -H 'Content-Ty
 }
 JSON
 
-# 2. the pipeline and its connections; every answer may also be given at the prompt
+# 2. the pipeline, its connections and the DAG files; every answer may also be given at the prompt
+mkdir -p "$DAGS"
 airflow cdc init --pipeline crm --mysql "$MYSQL" --mysql-user cdc --tables crm.people,crm.notes \
-  --connector crm --connect "$CONNECT" --kafka "$KAFKA"
+  --connector crm --connect "$CONNECT" --kafka "$KAFKA" --catalog lake --catalog-extra "$CATALOG" --stub "$DAGS"
 
-# 3. does everything fit?
+# 3. Airflow looks for new DAG files every few minutes: read them now
+airflow dags reserialize
+
+# 4. does everything fit?
 airflow cdc doctor crm
 
-# 4. TABLE_ADDED: declared, nothing copied yet. A problem is exit status 1
+# 5. TABLE_ADDED: declared, nothing copied yet. A problem is exit status 1
 airflow cdc diagnose crm || [ $? -eq 1 ]
 
-# 5. the first copy, proven row by row before anybody can read it
+# 6. the first copy, proven row by row before anybody can read it
 airflow cdc recover crm --wait --yes
 
-# 6. what was proven, and that nothing is wrong any more
+# 7. what was proven, and that nothing is wrong any more
 airflow cdc verify crm
 airflow cdc diagnose crm
+
+# 8. from now on: apply changes on a schedule, and compare every night. Airflow pauses new DAGs until somebody says so
+airflow dags unpause cdc_apply__crm
+airflow dags unpause cdc_nightly_consistency__crm

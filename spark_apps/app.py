@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.errors import CdcError, UsageError
 from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.core.secrets import mask_text
 from airflow_cdc.flows.run import Run, make_run
 from airflow_cdc.spark_apps.session import build_session
 from airflow_cdc.systems.clients import Endpoints
-from airflow_cdc.systems.masking import mask_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

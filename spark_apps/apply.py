@@ -16,14 +16,27 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as fn
 
-from airflow_cdc.core.apply_start import Applied, Bounds, Start, check_ddl, is_behind, plan_ddl, plan_start
+from airflow_cdc.core.apply_start import (
+    Applied,
+    Bounds,
+    Start,
+    check_ddl,
+    check_made_anew,
+    check_same_ddl,
+    check_same_topic,
+    is_behind,
+    plan_ddl,
+    plan_start,
+)
 from airflow_cdc.core.connector_config import ConnectorSettings
 from airflow_cdc.core.ddl import Ddl
+from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import CdcError, SinkError, TransportError
 from airflow_cdc.core.observation import TopicState
+from airflow_cdc.core.schema_change import SchemaChange, stored_definition
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.table import TableDef
-from airflow_cdc.spark_apps import changes, counts, dead_letters
+from airflow_cdc.spark_apps import changes, counts, dead_letters, schema_values
 from airflow_cdc.spark_apps.envelope import READ, SIDES, decode
 from airflow_cdc.spark_apps.io import Ranges
 from airflow_cdc.spark_apps.merge import append_nothing, write_by_key, write_images
@@ -40,6 +53,8 @@ log = logging.getLogger("airflow_cdc.apply")
 RECORDS_PER_FILE = 100_000
 # Up to so many keys are sent to every task that scans the table; more are joined by shuffling both sides.
 BROADCAST_RECORDS = 500_000
+# So many records before the stamp are compared with what was applied where brokers give topics no id.
+LOOK_BACK = 2_000
 
 # (session, ranges) → raw records; read_topics with the endpoint bound, or rows that a test made.
 RangeReader = Callable[["SparkSession", Ranges], "DataFrame"]
@@ -53,7 +68,7 @@ class ApplyContext:
     """What all tables of a batch share.
 
     Attributes:
-        epoch: of the control table; a stage of another epoch is refused (INV 1, 2).
+        epochs: of the control table; a stage whose stamp is not of its table's epoch is refused (INV 1, 2).
         topics: the topics as they were when `upto` was taken.
         threads: how many tables are merged side by side.
         max_dead_letters: more bad records than this in one table's batch mean that all of it is read wrongly.
@@ -62,7 +77,7 @@ class ApplyContext:
     spark: SparkSession
     lake: Lake
     pipeline: str
-    epoch: int
+    epochs: Epochs
     settings: ConnectorSettings
     topics: Mapping[str, TopicState]
     read: RangeReader
@@ -149,7 +164,9 @@ def start_of(
     changes_of = ctx.settings.ddl_topic
     ddl = plan_ddl(found, changes_of, ctx.topics.get(changes_of), upto.get(changes_of, {}))
     state, ends = ctx.topics.get(topic), upto.get(topic, {})
-    return plan_start(table, ctx.epoch, found, summary, topic=topic, state=state, upto=ends, ddl=ddl)
+    return plan_start(
+        table, ctx.epochs.of(table.full_name), found, summary, topic=topic, state=state, upto=ends, ddl=ddl
+    )
 
 
 def apply_table(
@@ -161,14 +178,38 @@ def apply_table(
     if start.current and not always_stamp and target.table_id in {None, start.applied.table_id}:
         return _result(ctx, target, start, counts.Counts(), began)
     statements = [] if start.ddl.empty else ctx.read_ddl(start.ddl.topic, start.ddl.ranges)
-    start = check_ddl(start, statements, target.table_id, truncates_seen=ctx.settings.truncates_seen)
+    if statements and start.ddl.before:
+        check_same_ddl(start, ctx.read_ddl(start.ddl.topic, start.ddl.before))
+    stored = stored_definition(ctx.lake.table(*target.stage.identifier).properties, start.fingerprint)
+    start = check_ddl(start, statements, target.table_id, stored, truncates_seen=ctx.settings.truncates_seen)
     session = sibling(ctx.spark, SMALL_BATCH)
     if start.empty:
-        fit = fit_stage(ctx.lake, target.stage, target.table, start.fingerprint, target.defaults)
-        append_nothing(session, target.stage.spark_name(ctx.lake.name), start.summary(start.applied))
-        return _result(ctx, target, start, counts.Counts(), began, added=list(fit.added), widened=list(fit.widened))
+        return _result(ctx, target, start, counts.Counts(), began, **_apply_nothing(ctx, session, target, start))
+    if start.unproven:
+        check_same_topic(start, _earlier(ctx, session, start))
     done = _apply_events(ctx, target, start, _decoded(ctx, session, start))
     return _result(ctx, target, start, began=began, **done)
+
+
+def _apply_nothing(ctx: ApplyContext, session: SparkSession, target: ApplyTarget, start: Start) -> Result:
+    """A batch without events: the columns as they are now, and the stamp."""
+    check_made_anew(start, 0)
+    name = target.stage.spark_name(ctx.lake.name)
+    fit = _fit(ctx, session, target, start)
+    schema_values.check_never_null(session, name, start.table, fit)
+    append_nothing(session, name, start.summary(start.applied))
+    return _columns(fit)
+
+
+def _fit(ctx: ApplyContext, session: SparkSession, target: ApplyTarget, start: Start) -> SchemaChange:
+    """The stage with the columns of the definition, and old rows with what they hold in new ones."""
+    fit = fit_stage(ctx.lake, target.stage, start, target.defaults)
+    schema_values.fill(session, target.stage.spark_name(ctx.lake.name), start.table, fit)
+    return fit
+
+
+def _columns(fit: SchemaChange) -> Result:
+    return {"added": list(fit.added), "widened": list(fit.widened), "dropped": list(fit.dropped)}
 
 
 def _decoded(ctx: ApplyContext, session: SparkSession, start: Start) -> DataFrame:
@@ -178,13 +219,27 @@ def _decoded(ctx: ApplyContext, session: SparkSession, start: Start) -> DataFram
     """
     raw = ctx.read(session, {start.topic: start.ranges})
     needed = SIDES if start.table.keyless else ("after",)
-    return decode(raw, start.table, ctx.settings, needed).localCheckpoint(eager=False)
+    return decode(raw, start.decoded_as, ctx.settings, needed).localCheckpoint(eager=False)
+
+
+def _earlier(ctx: ApplyContext, session: SparkSession, start: Start) -> dict[int, list[dict[str, Any]]]:
+    """Partition → the newest records before the stamp, as `core.apply_start.check_same_topic` compares them."""
+    back = {p: (max(start.begins[p], at - LOOK_BACK), at) for p, (at, _) in start.ranges.items()}
+    own = decode(ctx.read(session, {start.topic: back}), start.decoded_as, ctx.settings, ())
+    places = [changes.meta(name).alias(name) for name in ("partition", "server_id", "file", "pos", "row", "gtid")]
+    rows = own.select(*places, changes.is_covered(start.watermark).alias("covered")).where("file IS NOT NULL").collect()
+    found: dict[int, list[dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(row["partition"], []).append(row.asDict())
+    return found
 
 
 def _apply_events(ctx: ApplyContext, target: ApplyTarget, start: Start, decoded: DataFrame) -> Result:
     counted = counts.count(decoded, start.watermark)
     counts.check(counted, start, ctx.settings, ctx.max_dead_letters)
-    fit = fit_stage(ctx.lake, target.stage, target.table, start.fingerprint, target.defaults)
+    counts.check_nulls(counted, start.table, target.defaults)
+    check_made_anew(start, counted.truncates)
+    fit = _fit(ctx, decoded.sparkSession, target, start)
     if counted.bad:
         _keep_bad(ctx, start, decoded)
     applied = replace(
@@ -192,9 +247,9 @@ def _apply_events(ctx: ApplyContext, target: ApplyTarget, start: Start, decoded:
         last={**start.applied.last, **counted.last},
         snapshots=start.applied.snapshots + counted.snapshots_begun,
     )
-    batch = _Batch(target.stage.spark_name(ctx.lake.name), start, applied, counted)
+    batch = _Batch(target.stage.spark_name(ctx.lake.name), start, applied, counted, fit)
     repeats = _apply_images(ctx, batch, decoded) if start.table.keyless else _apply_keys(batch, decoded)
-    return {"counted": counted, "added": list(fit.added), "widened": list(fit.widened), "repeats": repeats}
+    return {"counted": counted, **_columns(fit), "repeats": repeats}
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +260,7 @@ class _Batch:
     start: Start
     applied: Applied
     counted: counts.Counts
+    fit: SchemaChange
 
     @property
     def files(self) -> int:
@@ -214,13 +270,34 @@ class _Batch:
 
 def _apply_keys(batch: _Batch, decoded: DataFrame) -> int:
     start, truncated_at = batch.start, batch.counted.truncated_at
+    if batch.counted.before_watermark:
+        decoded = changes.without_covered_tombstones(decoded, start.watermark)
     events = changes.after_truncate(changes.applicable(decoded, start.watermark), truncated_at)
-    net = changes.net_changes(events).coalesce(batch.files).localCheckpoint(eager=False)
+    filled = schema_values.with_filled(changes.net_changes(events, len(start.ranges)), start.table, batch.fit)
+    net = filled.coalesce(batch.files).localCheckpoint(eager=False)
+    if len(start.ranges) > 1:
+        _check_order(net, start)
+    schema_values.check_never_null(
+        decoded.sparkSession, batch.name, start.table, batch.fit, net, emptied=truncated_at is not None
+    )
     small = batch.counted.records <= BROADCAST_RECORDS
     write_by_key(
         batch.name, start.table, net, start.summary(batch.applied), emptied=truncated_at is not None, small=small
     )
     return 0
+
+
+def _check_order(net: DataFrame, start: Start) -> None:
+    """Refuse a batch in which a key's events lie in several partitions: which of them is newer cannot be told."""
+    scattered = net.where("scattered").select(fn.to_json("key").alias("key")).limit(3).collect()
+    if scattered:
+        keys = ", ".join(row["key"] for row in scattered)
+        raise TransportError(
+            f"events of one key lie in several partitions of the topic, so that their order is lost: {keys}",
+            where=f"table {start.table.full_name}, topic {start.topic}",
+            todo="The bytes of its keys have changed: a key column was altered, or a setting of the key's converter."
+            " Recover the table; key.converter.schemas.enable=false keeps types out of the keys.",
+        )
 
 
 def _apply_images(ctx: ApplyContext, batch: _Batch, decoded: DataFrame) -> int:

@@ -10,16 +10,29 @@ import logging
 import uuid
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.apply_start import Start
-from airflow_cdc.core.errors import CdcError, ConfigError, SinkError, StaleHeadError
+from airflow_cdc.core.errors import (
+    CdcError,
+    ConfigError,
+    RereadNeededError,
+    SchemaError,
+    SinkError,
+    StaleHeadError,
+    UnreportedChangeError,
+)
+from airflow_cdc.core.null_defaults import null_fault, nulls_at_risk
+from airflow_cdc.core.observation import TopicState
 from airflow_cdc.core.schema_change import DEFINITION, dump_definition
 from airflow_cdc.core.table import TableDef
-from airflow_cdc.flows.captured import captured
+from airflow_cdc.flows.captured import captured, missing_error, present
 from airflow_cdc.flows.captured import settings as connector_settings
+from airflow_cdc.flows.pending import applicable
+from airflow_cdc.flows.reached import wait_past
+from airflow_cdc.flows.refused import failed_tries, note_refused
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.spark_apps import dead_letters
 from airflow_cdc.spark_apps.app import explained, open_app
@@ -28,7 +41,9 @@ from airflow_cdc.spark_apps.dead_letters import DeadLetter
 from airflow_cdc.spark_apps.io import read_topics, source_defaults
 from airflow_cdc.spark_apps.lease import leased
 from airflow_cdc.spark_apps.replay import KeyReader, replay, source_reader
+from airflow_cdc.spark_apps.reread import reread
 from airflow_cdc.systems.letters import MAX_ATTEMPTS
+from airflow_cdc.systems.mysql_errors import MissingPrivilegeError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +51,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("airflow_cdc.apply_changes")
 
 LABEL = "apply_"
+# How long a definition may be ahead of the DDL that the connector has reported.
+REPORT_SECONDS = 60.0
 RUN_AGAIN = "Nothing of it was published; run the job again."
 Ends = Mapping[str, Mapping[int, int]]
 
@@ -50,11 +67,14 @@ def main(settings: Mapping[str, Any]) -> Facts:
 def apply_changes(run: Run, spark: SparkSession) -> Facts:
     """Apply and publish every table that has something new, under the pipeline's lease.
 
-    Returns {"tables": {table: result}}. Raises, once all tables were tried, the error of the table that stopped
-    (or one that names them all); LeaseHeldError while another run writes; SinkError while a recovery is open.
+    Tables whose recovery was abandoned are left out. Returns {"tables": {table: result}}. Raises, once all tables were
+    tried, the error of the table that stopped (or one that names them all); LeaseHeldError while another run writes;
+    SinkError while a recovery is open.
     """
-    with leased(run):
+    with leased(run, beside=True):
         outcomes = _apply_all(run, spark)
+    # the lease is free meanwhile: it is taken again to publish
+    outcomes |= {name: _read_again(run, spark, name, error) for name, error in outcomes.items() if needs_reread(error)}
     errors = {table: outcome for table, outcome in outcomes.items() if isinstance(outcome, CdcError)}
     if errors:
         raise _summed(run, errors)
@@ -63,7 +83,7 @@ def apply_changes(run: Run, spark: SparkSession) -> Facts:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """One run's work: `ends` are fixed, and were taken before the definitions were read."""
+    """One run's work: `ends` are fixed, and were taken before the definitions were read; `missing` at the source."""
 
     run: Run
     ctx: ApplyContext
@@ -74,6 +94,7 @@ class _Job:
     label: str
     read_rows: KeyReader
     every_letter: bool
+    missing: tuple[str, ...] = ()
 
     def place(self, table: TableDef) -> tuple[str, str]:
         """The sink table: namespace and name."""
@@ -85,6 +106,7 @@ def _apply_all(run: Run, spark: SparkSession) -> dict[str, Result | CdcError]:
     _drop_orphans(job, tables)
     with ThreadPoolExecutor(max(1, min(job.ctx.threads, len(tables))), thread_name_prefix="apply") as pool:
         outcomes = dict(zip((t.full_name for t in tables), pool.map(partial(_try_table, job), tables), strict=True))
+    outcomes |= {name: missing_error(run, name) for name in job.missing}
     _mirror(job, [t for t in tables if _published(outcomes[t.full_name])])
     return outcomes
 
@@ -92,22 +114,20 @@ def _apply_all(run: Run, spark: SparkSession) -> dict[str, Result | CdcError]:
 def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[TableDef]]:
     """Fix the ends first and read the definitions after: then none is older than an event of the batch."""
     clients, facts = run.clients, run.clients.control.facts()
-    if facts.recovery is not None:
-        raise SinkError(
-            f"the recovery of run {facts.recovery.get('run_id')} is open: it catches up by itself",
-            where=run.where,
-            todo="Finish or abandon it first.",
-        )
-    wanted = list(run.options.get("tables") or run.pipeline.source.tables)
+    asked = list(run.options.get("tables") or run.pipeline.source.tables)
+    wanted = applicable(facts, asked)
+    if left_out := sorted(set(asked) - set(wanted)):
+        log.warning("left out, as tables of an open or an abandoned recovery: %s", ", ".join(left_out))
     made = connector_settings(run)
     topics = clients.transport.topic_states([*made.topics(wanted), made.ddl_topic])
-    tables = list(captured(run, wanted).values())
+    definitions = present(run, wanted)
+    tables = list(definitions.values())
     endpoint = clients.transport.endpoint
     ctx = ApplyContext(
         spark,
         clients.lake,
         run.pipeline.name,
-        facts.epoch,
+        facts.required,
         made,
         topics,
         lambda own, ranges: read_topics(own, endpoint, ranges),
@@ -117,13 +137,14 @@ def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[TableDef]]:
     job = _Job(
         run,
         ctx,
-        {name: {p: end for p, (_, end) in state.partitions.items()} for name, state in topics.items()},
+        ends_of(topics),
         source_defaults(clients.source, tables),
-        clients.source.table_ids(wanted),
+        clients.source.table_ids(list(definitions)),
         {table.full_name: [one for one in found if one.table == table.full_name] for table in tables},
         f"{LABEL}{uuid.uuid4().hex[:12]}",
         source_reader(clients.source),
         bool(run.options.get("replay")),
+        tuple(name for name in wanted if name not in definitions),
     )
     return job, tables
 
@@ -132,17 +153,36 @@ def _try_table(job: _Job, table: TableDef) -> Result | CdcError:
     """One table: nothing, or a stage, a batch, and a publish. Its error stops no other table."""
     try:
         with explained(SinkError, "apply the changes", where=f"table {table.full_name}", todo=RUN_AGAIN):
-            return _applied(job, table)
+            try:
+                return _applied(job, table)
+            except UnreportedChangeError as error:
+                log.info("%s waits for the connector: %s", table.full_name, error)
+                return _applied(*_later(job, table))
     except CdcError as error:
         log.warning("%s stopped: %s", table.full_name, error)
         return error
 
 
+def _later(job: _Job, table: TableDef) -> tuple[_Job, TableDef]:
+    """The job with the table's topics as they are once the connector has read past the table's definition of now."""
+    clients = job.run.clients
+    wait_past(job.run, clients.source.position(), REPORT_SECONDS)
+    topics = clients.transport.topic_states(job.ctx.settings.topics_about([table.full_name]))
+    (fresh,) = captured(job.run, [table.full_name]).values()
+    return replace(job, ctx=replace(job.ctx, topics=topics), ends=ends_of(topics)), fresh
+
+
+def ends_of(topics: Mapping[str, TopicState]) -> dict[str, dict[int, int]]:
+    """Topic → partition → its end."""
+    return {name: {p: end for p, (_, end) in state.partitions.items()} for name, state in topics.items()}
+
+
 def _applied(job: _Job, table: TableDef) -> Result:
-    check_nulls(job.ctx.settings.null_becomes_default, table, job.defaults[table.full_name])
+    check_nulls(job, table)
     mirror = job.run.clients.control.mirrored_stamp(table.full_name)
     start = start_of(job.ctx, table, job.place(table), job.ends, mirror)
     table_id = job.table_ids.get(table.full_name)
+    check_truncates(job.ctx.settings.truncates_seen, table, table_id)
     unchanged = start.current and table_id in {None, start.applied.table_id}
     if unchanged and not _worth_a_try(job, job.letters[table.full_name]):
         return {"table": table.full_name, "records": 0, "published": False}
@@ -158,7 +198,7 @@ def _apply_and_publish(job: _Job, target: ApplyTarget, start: Start) -> Result:
     lake, name = job.ctx.lake, target.table.full_name
     result = apply_table(job.ctx, target, job.ends)
     letters = dead_letters.unresolved(lake, job.ctx.pipeline, name) if result["dead_letters"] else job.letters[name]
-    tried = _worth_a_try(job, letters)
+    tried = _worth_a_try(job, letters) if xa_settled(job.run) else []
     after = start_of(job.ctx, target.table, target.stage.identifier, job.ends, start.stamp) if tried else start
     right = replay(job.ctx, target, after, tried, job.read_rows)
     if result["behind"]:
@@ -192,6 +232,17 @@ def _worth_a_try(job: _Job, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
     return [one for one in letters if job.every_letter or one.attempts < MAX_ATTEMPTS]
 
 
+def xa_settled(run: Run) -> bool:
+    """Whether the source's rows are what its log says: a prepared XA transaction is in the log and in no row (INV 32).
+
+    Letters wait until then: a key read too early would stay as it was before the XA COMMIT, which sends no event.
+    """
+    try:
+        return not run.clients.source.xa_pending()
+    except MissingPrivilegeError:
+        return True
+
+
 def _drop_orphans(job: _Job, tables: Sequence[TableDef]) -> None:
     """Forget stages of dead applies: we hold the lease, so none of them will ever be published."""
     ours = {job.place(table) for table in tables}
@@ -214,20 +265,46 @@ def _mirror(job: _Job, tables: Sequence[TableDef]) -> None:
         job.run.clients.control.mirror_stamps({name: stamp for name, stamp in stamps.items() if stamp})
 
 
-def check_nulls(null_becomes_default: bool, table: TableDef, defaults: Mapping[str, str | None]) -> None:
-    """Refuse a nullable column with a default when the converter writes that default in the place of NULL."""
-    hit = [column.name for column in table.mirrored if column.nullable and _has_default(defaults.get(column.name))]
-    if null_becomes_default and hit:
+def check_truncates(truncates_seen: bool, table: TableDef, table_id: str | None) -> None:
+    """Refuse a table whose TRUNCATE nothing would show: its connector leaves them out, and its engine has no number of it."""
+    if not truncates_seen and table_id is None:
         raise ConfigError(
-            f"NULL in {', '.join(hit)} arrives as the column's default",
+            "a TRUNCATE of the table would be seen nowhere: the connector leaves truncates out, and InnoDB's number of"
+            " the table cannot be read",
             where=f"table {table.full_name}",
-            todo="Set value.converter.replace.null.with.default=false on the connector, then recover the table.",
+            todo="Set skipped.operations=none on the connector; or grant PROCESS, if the table is one of InnoDB's.",
         )
 
 
-def _has_default(default: str | None) -> bool:
-    # Debezium gives no default in its schema for the current time; "NULL" is how some servers write none
-    return default is not None and default.upper().partition("(")[0] not in {"CURRENT_TIMESTAMP", "NULL"}
+def needs_reread(outcome: Result | CdcError) -> bool:
+    """Whether a table stopped because its rows changed without events."""
+    return isinstance(outcome, RereadNeededError | UnreportedChangeError)
+
+
+def _read_again(run: Run, spark: SparkSession, name: str, why: Result | CdcError) -> Result | CdcError:
+    """The table read again by itself, if the policy allows it. What stops it is kept for the diagnosis."""
+    log.warning("%s is read again: %s", name, why)
+    try:
+        done = reread(run, spark, name, failed_tries(run, name))
+    except CdcError as error:
+        log.warning("%s was not read again: %s", name, error)
+        note_refused(run, name, f"{why} {error}", tried=not isinstance(error, RereadNeededError))
+        return error if isinstance(why, dict) else _both(why, error)
+    return {"table": name, "reread": True, "records": 0, "rows": done.rows, "published": True}
+
+
+def _both(why: CdcError, error: CdcError) -> CdcError:
+    return SchemaError(f"{why.what}; {error.what}", where=why.where, todo=error.todo)
+
+
+def check_nulls(job: _Job, table: TableDef) -> None:
+    """Refuse a table while the converter writes a column's default in the place of NULL, also before an event comes."""
+    if not job.ctx.settings.null_becomes_default or not nulls_at_risk(table, job.defaults[table.full_name]):
+        return
+    config = job.run.clients.connector.raw_config(job.run.pipeline.connector.name)
+    fault = null_fault(config, {table.full_name: table}, job.defaults)
+    if fault is not None:
+        raise ConfigError(fault.what, where=f"table {table.full_name}", todo=fault.todo)
 
 
 def _summed(run: Run, errors: Mapping[str, CdcError]) -> CdcError:

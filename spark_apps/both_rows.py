@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as fn
 
-from airflow_cdc.core.chunk import quote_ident
+from airflow_cdc.core.chunk import own_name, quote_ident
 from airflow_cdc.core.encoding import spark_key_text
 from airflow_cdc.core.errors import CdcError, SinkError
 from airflow_cdc.core.keytext import key_predicate
@@ -76,6 +76,7 @@ def _texts(rows: DataFrame, table: TableDef, keys: Mapping[str, Any]) -> dict[st
     binary = {name.lower() for name, kind in rows.dtypes if kind == "binary"}
     whole = [f"{'hex' if n.lower() in binary else 'string'}({quote_ident(n)})" for n in names]
     parts = [part for text in whole for part in (f"substring({text}, 1, {SHOWN})", f"md5({text})")]
-    found = rows.selectExpr(f"{spark_key_text(table)} AS cdc__key", *parts)
-    taken = found.where(fn.col("cdc__key").isin(list(keys))).collect()
+    key = quote_ident(own_name("key"))
+    found = rows.selectExpr(f"{spark_key_text(table)} AS {key}", *parts)
+    taken = found.where(fn.col(key).isin(list(keys))).collect()
     return {row[0]: {name: (row[1 + 2 * n], row[2 + 2 * n]) for n, name in enumerate(names)} for row in taken}

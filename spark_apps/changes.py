@@ -109,21 +109,43 @@ def applicable(decoded: DataFrame, watermark: Watermark | None) -> DataFrame:
     return decoded.where(own & ~is_covered(watermark) & ~says_nothing)
 
 
+def without_covered_tombstones(decoded: DataFrame, watermark: Watermark | None) -> DataFrame:
+    """The records of a keyed table but the tombstones whose delete is at or before W: they name no position themselves.
+
+    A connector that goes on from where it was, before W, sends the delete and the new creation of a key that came back
+    before W. Both are in the snapshot; the tombstone between them alone would delete the row that the snapshot holds.
+    """
+    in_order = Window.partitionBy("key").orderBy(meta("partition"), meta("offset"))
+    delete_before = fn.lag(is_covered(watermark) & (meta("op") == DELETE)).over(in_order)
+    covered = (meta("op") == TOMBSTONE) & fn.coalesce(delete_before, fn.lit(False))
+    return decoded.withColumn("cdc_covered", covered).where(~fn.col("cdc_covered")).drop("cdc_covered")
+
+
 def after_truncate(events: DataFrame, truncated_at: int | None) -> DataFrame:
     """The row changes after the last truncate (its offset; a truncated topic has one partition)."""
     rows = events.where(meta("op") != TRUNCATE)
     return rows if truncated_at is None else rows.where(meta("offset") > truncated_at)
 
 
-def net_changes(events: DataFrame) -> DataFrame:
-    """Keyed table: the last event of each key in topic order → (key, deleted, after, cdc).
+def net_changes(events: DataFrame, partitions: int = 1) -> DataFrame:
+    """Keyed table: the last event of each key in topic order → (key, deleted, after, cdc, scattered).
 
     A key lands in one partition, so offsets order its events; a delete and its tombstone are one delete. A changed
-    key comes as a delete of the old and a create of the new key, each of which stands for itself.
+    key comes as a delete of the old and a create of the new key, each of which stands for itself. `scattered`: the
+    key's events lie in several of the topic's `partitions`, so that nothing orders them (INV 33).
     """
-    last = Window.partitionBy("key").orderBy(meta("partition").desc(), meta("offset").desc())
-    ranked = events.withColumn("cdc_rank", fn.row_number().over(last)).where("cdc_rank = 1")
-    return ranked.select("key", meta("op").isin(DELETE, TOMBSTONE).alias("deleted"), "after", "cdc")
+    key = Window.partitionBy("key")
+    last = key.orderBy(meta("partition").desc(), meta("offset").desc())
+    many = fn.min(meta("partition")).over(key) < fn.max(meta("partition")).over(key)
+    marked = events.select(
+        "key",
+        meta("op").isin(DELETE, TOMBSTONE).alias("deleted"),
+        "after",
+        "cdc",
+        (many if partitions > 1 else fn.lit(False)).alias("scattered"),
+        fn.row_number().over(last).alias("cdc_rank"),
+    )
+    return marked.where("cdc_rank = 1").drop("cdc_rank")
 
 
 def net_images(events: DataFrame) -> DataFrame:

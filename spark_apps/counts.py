@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as fn
 
-from airflow_cdc.core.errors import ConnectorError, SchemaError, SourceError, TransportError
+from airflow_cdc.core.errors import ConnectorError, SchemaError, SourceError, TransportError, UnreportedChangeError
+from airflow_cdc.core.null_defaults import nulls_at_risk
 from airflow_cdc.spark_apps.changes import Seen, is_contradictory, is_covered, meta, origin, rank
 from airflow_cdc.spark_apps.envelope import CREATE, DELETE, READ, TOMBSTONE, TRUNCATE, UPDATE
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from airflow_cdc.core.apply_start import Start
     from airflow_cdc.core.connector_config import ConnectorSettings
     from airflow_cdc.core.position import Watermark
+    from airflow_cdc.core.table import TableDef
 
 _OPS = {
     "creates": CREATE,
@@ -40,6 +42,7 @@ class Counts:
         strangers: changes of other tables in a shared topic.
         bad: records that could not be decoded: the new dead letters.
         reads: op r, snapshots of the connector's own; unrequested on a table that was read from a watermark (INV 5).
+        defaulted: changes written by a converter that puts a column's default in the place of NULL.
         truncated_at: offset of the last truncate, or None.
         last: partition → the last change in it, as core.apply_start.Applied keeps it.
     """
@@ -56,6 +59,7 @@ class Counts:
     strangers: int = 0
     bad: int = 0
     snapshots_begun: int = 0
+    defaulted: int = 0
     truncated_at: int | None = None
     unknown: tuple[str, ...] = ()
     reason: str | None = None
@@ -68,7 +72,7 @@ class Counts:
 
     def to_json(self) -> dict[str, Any]:
         """The counts as a plain dict, for reports."""
-        left_out = {"last", "unknown", "reason", "truncated_at", "contradictory"}
+        left_out = {"last", "unknown", "reason", "truncated_at", "contradictory", "defaulted"}
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
         return plain | {"dead_letters": self.bad}
 
@@ -84,6 +88,8 @@ def count(decoded: DataFrame, watermark: Watermark | None) -> Counts:
         "strangers": "NOT own",
         "bad": "own AND cdc.bad IS NOT NULL",
         "snapshots_begun": "live AND cdc.snapshot IN ('first', 'first_in_data_collection')",
+        # the field is absent in a streamed change, and has this default
+        "defaulted": "live AND cdc.snapshot = 'false'",
     }
     place = ", ".join(f"'{name}', cdc.`{name}`" for name in _LAST)
     flagged = decoded.select(
@@ -126,11 +132,12 @@ def _summed(rows: list[dict[str, Any]], names: tuple[str, ...]) -> Counts:
 def check(counted: Counts, start: Start, settings: ConnectorSettings, max_bad: int) -> None:
     """Raise for a batch that must not be applied. Nothing has been written yet."""
     where = f"table {start.table.full_name}, topic {start.topic}"
-    if counted.unknown:
-        raise SchemaError(
-            f"events have columns that the definition does not have: {', '.join(counted.unknown)}",
+    gone = () if start.change is None else start.change.dropped
+    if unknown := [name for name in counted.unknown if name not in gone]:
+        raise UnreportedChangeError(
+            f"events have columns that the definition does not have: {', '.join(unknown)}",
             where=where,
-            todo="The definition changed meanwhile: run the job again; if it stays, recover the table.",
+            todo="The definition changed meanwhile: the next apply tries again; if it stays, recover the table.",
         )
     if counted.strangers and settings.key_mark(start.table.full_name) is None:
         raise SchemaError(
@@ -152,6 +159,18 @@ def check(counted: Counts, start: Start, settings: ConnectorSettings, max_bad: i
         )
     _check_truncate(counted, start, where)
     _check_reads(counted, start, where)
+
+
+def check_nulls(counted: Counts, table: TableDef, defaults: Mapping[str, str | None] | None) -> None:
+    """Raise if events say a default where the row may hold NULL: whatever the converter is set to by now."""
+    columns = nulls_at_risk(table, defaults or {})
+    if columns and counted.defaulted:
+        raise ConnectorError(
+            f"{counted.defaulted} events were written by a converter that puts the default in the place of NULL:"
+            f" {', '.join(columns)}",
+            where=f"table {table.full_name}",
+            todo="Set value.converter.replace.null.with.default=false on the connector, then recover the table.",
+        )
 
 
 def _check_truncate(counted: Counts, start: Start, where: str) -> None:

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as fn
 
-from airflow_cdc.core.chunk import quote_ident
+from airflow_cdc.core.chunk import own_name, quote_ident
 from airflow_cdc.core.encoding import spark_key_text
 from airflow_cdc.core.keytext import key_predicate
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.verdict import leaf_doubt
 from airflow_cdc.spark_apps.jdbc import jdbc_options, rows_frame
-from airflow_cdc.spark_apps.merge import write_by_key
+from airflow_cdc.spark_apps.merge import append_nothing, write_by_key
 from airflow_cdc.spark_apps.progress import Progress
 from airflow_cdc.spark_apps.session import SMALL_BATCH, sibling
 from airflow_cdc.spark_apps.settle import drill_keys
@@ -38,7 +39,7 @@ log = logging.getLogger("airflow_cdc.differences")
 # Beyond this share of its leaves, or of its rows, a table is read whole: that costs less than looking up keys.
 MOST = 0.5
 FEW_LEAVES = 4  # so many are gone through in any case
-_KEY = "cdc__key_text"
+_KEY = own_name("key_text")
 
 
 def read_differences(tools: Tools, reading: Reading, progress: Progress) -> int | None:
@@ -52,14 +53,18 @@ def read_differences(tools: Tools, reading: Reading, progress: Progress) -> int 
     if table.keyless or not held:
         return None
     init = tools.source.init_statement(reading.watermark)
-    sink = SinkView(tools.spark, reading.stage.spark_name(lake.name), lake.stage_head(reading.stage))
+    sink = SinkView(tools.spark, reading.stage.spark_name(lake.name), _head_with_all_columns(tools, reading.stage))
     with source_view(tools.source, init, table) as view:
         scanned = scan(tools.source, init, Subject(table, sink, None, {}, reading.watermark, held), view)
         leaves, unequal = len(scanned.source.keys() | scanned.sink.keys()), scanned.unequal
         if len(unequal) > FEW_LEAVES and leaves * MOST < len(unequal):
             log.info("%s: %d of %d leaves differ: all of it is read", table.full_name, len(unequal), leaves)
             return None
-        keys = sorted(drill_keys(scanned, unequal, {}).keys() | scanned.others)
+        drilled = drill_keys(scanned, scanned.source, scanned.sink)
+        keys = sorted(drilled.keys.keys() | scanned.others)
+    if drilled.unexplained:
+        log.info("%s: all of it is read: %s", table.full_name, leaf_doubt(drilled.unexplained))
+        return None
     if len(keys) > held * MOST:
         log.info("%s: %d of %d rows differ: all of it is read", table.full_name, len(keys), held)
         return None
@@ -69,6 +74,18 @@ def read_differences(tools: Tools, reading: Reading, progress: Progress) -> int 
     log.info("%s: %d of %d leaves and %d rows differed", table.full_name, len(unequal), leaves, len(keys))
     progress.done(table.full_name, rows_in(scanned.source))
     return lake.stage_head(reading.stage)
+
+
+def _head_with_all_columns(tools: Tools, stage: Stage) -> int:
+    """The stage's head, after a commit that changes nothing where the head is older than a column of the stage.
+
+    A snapshot is read with the columns that the table had when it was made: one that was added since is not found.
+    """
+    metadata = tools.lake.table(*stage.identifier).metadata
+    head = metadata.snapshot_by_id(tools.lake.stage_head(stage))
+    if head is not None and head.schema_id != metadata.current_schema_id:
+        append_nothing(tools.spark, stage.spark_name(tools.lake.name), {})
+    return tools.lake.stage_head(stage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +109,7 @@ def rows_now(tools: Tools, session: SparkSession, wanted: Wanted, stage: str) ->
     table, keys = wanted.table, wanted.keys
     options = jdbc_options(tools.source, tools.source.init_statement(wanted.position))
     predicates = [key_predicate(table, some) for some in batches(sorted(keys), KEYS_AT_ONCE)] or ["FALSE"]
-    asked_for = session.createDataFrame([(key,) for key in keys], f"{_KEY} string")
+    asked_for = session.createDataFrame([(key,) for key in keys], f"{quote_ident(_KEY)} string")
     # a collation that ignores case finds rows of other keys too
     found = _with_key(rows_frame(session, options, table, predicates), table).join(asked_for, _KEY, "left_semi")
     found = found.localCheckpoint()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from airflow_cdc.core.charsets import doubt
 from airflow_cdc.core.chunk import quote_ident
 from airflow_cdc.core.types import from_event
 
@@ -40,6 +41,8 @@ _POSITION = ("gtid", "server_id", "file", "pos", "row", "ts_ms", "snapshot")
 # A text that is read as NULL on purpose (core/types.py), so that it is no sign of a wrong value: the instant 0
 # stands for a zero date in a nullable TIMESTAMP.
 _READ_AS_NULL = {"timestamp": "1970-01-01T00:00:00"}
+# Why a value of a type cannot be decoded, where more can be said than that.
+_DOUBTS = {"json": "no JSON, or a negative TIME of MySQL's own, which Debezium garbles"}
 
 
 def decode(raw: DataFrame, table: TableDef, settings: ConnectorSettings, sides: Sequence[str] = SIDES) -> DataFrame:
@@ -57,7 +60,9 @@ def decode(raw: DataFrame, table: TableDef, settings: ConnectorSettings, sides: 
     Raises SchemaError if the connector's modes cannot carry a column exactly.
     """
     # text instead of Column objects: a wide table has thousands, and each costs a call into the JVM
-    opened = _opened(raw.where(f"topic = {_literal(settings.topic_of(table.full_name))}"))
+    # only a key of columns with these names can be taken for one with its schema around it
+    wrapped = settings.keys_wrapped if {"schema", "payload"} <= {*table.key} else None
+    opened = _opened(raw.where(f"topic = {_literal(settings.topic_of(table.full_name))}"), wrapped)
     marked = opened.selectExpr("*", f"{_stranger(table, settings)} AS stranger")
     parts = [("key", table.key_columns)] if table.key else []
     parts += [(side, table.mirrored) for side in sides]
@@ -67,7 +72,16 @@ def decode(raw: DataFrame, table: TableDef, settings: ConnectorSettings, sides: 
     return decoded.selectExpr(_meta(table, sides), *(part for part, _ in parts))
 
 
-def _opened(raw: DataFrame) -> DataFrame:
+# The key's columns as a map, by whether its schema stands around it: {"schema": {"type": "struct", …}, "payload": …}.
+_UNWRAPPED = f"from_json(k['payload'], '{_MAP}')"
+_KEY_MAP = {
+    True: _UNWRAPPED,
+    False: "k",
+    None: f"IF(get_json_object(k['schema'], '$.type') = 'struct', {_UNWRAPPED}, k)",
+}
+
+
+def _opened(raw: DataFrame, keys_wrapped: bool | None) -> DataFrame:
     """Parse once: the envelope with its images as maps of raw JSON text, with or without the schema around it."""
     texts = raw.selectExpr(
         "topic",
@@ -98,8 +112,7 @@ def _opened(raw: DataFrame) -> DataFrame:
         "value_garbled",
         "e.cdc_corrupt IS NOT NULL AS corrupt",
         f"coalesce(e.payload, {plain}) AS body",
-        # a key is wrapped exactly if it is {"schema": {"type": "struct", …}, "payload": …}
-        f"IF(get_json_object(k['schema'], '$.type') = 'struct', from_json(k['payload'], '{_MAP}'), k) AS key_map",
+        f"{_KEY_MAP[keys_wrapped]} AS key_map",
     )
     return bodies.selectExpr(
         "*",
@@ -184,7 +197,9 @@ def _wrong(text: str, value: str, column: ColumnDef, *, in_key: bool) -> str:
     meant = "false" if in_key or not column.nullable else f"{text} IS NULL"
     if column.nullable and column.data_type in _READ_AS_NULL:
         meant += f" OR startswith({text}, '{_READ_AS_NULL[column.data_type]}')"
-    return f"IF({value} IS NULL AND NOT coalesce({meant}, false), {_literal(column.name)}, NULL)"
+    why = doubt(column) or _DOUBTS.get(column.data_type, "")
+    named = _literal(f"{column.name} ({why})" if why else column.name)
+    return f"IF({value} IS NULL AND NOT coalesce({meant}, false), {named}, NULL)"
 
 
 def _unknown(table: TableDef) -> str:

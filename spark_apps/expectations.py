@@ -7,11 +7,13 @@ table, and its page is theirs. A failed suite blocks publishing.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from airflow_cdc.core.chunk import quote_ident
 
 if TYPE_CHECKING:
     from great_expectations.core.validation_definition import ValidationDefinition
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 DATA_DOCS = "data_docs"
 TABLES_AT_ONCE = 3
+_UNQUOTED = frozenset(".`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,26 @@ def expectations(expected: Expected) -> list[Expectation]:
         *(gxe.ExpectColumnValuesToNotBeNull(column=name) for name in expected.not_null),
         *_unique(expected.key),
     ]
+
+
+def addressable(columns: Iterable[str]) -> dict[str, str]:
+    """Column → a name for it that Great Expectations can address: it quotes none, so a dot would mean a struct's field."""
+    names: dict[str, str] = {}
+    taken = {name.lower() for name in columns if not set(name) & _UNQUOTED}
+    for at, name in enumerate(columns, 1):
+        plain = "".join("_" if letter in _UNQUOTED else letter for letter in name)
+        names[name] = name if plain == name else plain if plain.lower() not in taken else f"{plain}_{at}"
+        taken.add(names[name].lower())
+    return names
+
+
+def _addressed(frame: DataFrame, expected: Expected) -> tuple[DataFrame, Expected]:
+    """The frame and what is expected of it, under such names."""
+    names = addressable(expected.columns)
+    columns = {names[name]: kind for name, kind in expected.columns.items()}
+    not_null, key = (tuple(names[name] for name in some) for some in (expected.not_null, expected.key))
+    renamed = frame.select(*(frame[quote_ident(name)].alias(names.get(name, name)) for name in frame.columns))
+    return renamed, replace(expected, columns=columns, not_null=not_null, key=key)
 
 
 def _names(columns: dict[str, str]) -> Iterator[str]:
@@ -121,6 +144,7 @@ def open_context(docs: Path) -> AbstractDataContext:
 def run_suites(tables: Sequence[tuple[DataFrame, Expected]], docs: Path) -> list[SuiteResult]:
     """Check each table and write Data Docs of all of them to `docs` (index.html)."""
     context = open_context(docs)
+    tables = [_addressed(*table) for table in tables]
     checks = [_defined(context, expected) for _, expected in tables]
     # a table's queries are small and follow each other: alone they leave half of two cores idle
     with ThreadPoolExecutor(TABLES_AT_ONCE, thread_name_prefix="expectations") as pool:

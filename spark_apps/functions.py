@@ -16,7 +16,7 @@ import json
 import math
 import sys
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_cdc.core.errors import SchemaError
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
+
+_DECIMAL_DIGITS = 65  # MySQL's DECIMAL has no more
 
 
 def register_functions(spark: SparkSession) -> None:
@@ -45,35 +47,96 @@ def register_functions(spark: SparkSession) -> None:
 
 
 def json_canonical(text: str) -> str | None:
-    """One text for equal JSON documents; None if it is no JSON."""
+    """One text for equal JSON documents, whoever printed them; None if it is no JSON.
+
+    Every number keeps all its digits: 1.0, 1.00 and 1 are 1, and 1e20 is what Debezium prints of it,
+    100000000000000000000.
+    """
     return _json_writer()(text)
+
+
+class _Exact(NamedTuple):
+    """A number with more digits than a double has, as it is to be written."""
+
+    text: str
 
 
 def _json_writer() -> Callable[[str], str | None]:
     """Decoder and encoder made once for many documents: making them costs as much as a small document."""
-    decode = json.JSONDecoder(parse_float=_finite, parse_constant=_no_constant).decode
+    exact: list[_Exact] = []
+
+    def fraction(text: str) -> int | float | _Exact:
+        number = json_number(text)
+        if isinstance(number, _Exact):
+            exact.append(number)
+        return number
+
+    decode = json.JSONDecoder(parse_float=fraction, parse_int=_whole, parse_constant=_no_constant).decode
     encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
 
     def write(text: str) -> str | None:
+        exact.clear()
         try:
             value = decode(text)
+            written = _written(value) if exact else encode(value)
         except (ValueError, RecursionError):
             return None
-        written = encode(value)
         try:
             written.encode()
         except UnicodeEncodeError:  # half of a surrogate pair: only an escape can write it
-            return json.dumps(value, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
+            return "".join(c if c < "\ud800" or c > "\udfff" else f"\\u{ord(c):04x}" for c in written)
         return written
 
     return write
 
 
-def _finite(text: str) -> float:
-    number = float(text) + 0.0
-    if not math.isfinite(number):
+def _written(value: Any) -> str:
+    """As the encoder writes it, exact numbers too, which the encoder does not know."""
+    if isinstance(value, _Exact):
+        return value.text
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{_written(key)}:{_written(value[key])}" for key in sorted(value)) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_written, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def json_number(text: str) -> int | float | _Exact:
+    """A number of JSON with a point or an exponent, by its value; ValueError if no double is as large.
+
+    MySQL prints a DOUBLE in its shortest form. Debezium prints all digits of its binary value where Java would write
+    an exponent: 0.00001 comes as 0.0000100000000000000008180305391403130954586… Digits that are neither are a DECIMAL's.
+    """
+    double = float(text) + 0.0
+    if not math.isfinite(double):
         raise ValueError(text)
-    return number
+    if not double:
+        return 0
+    if repr(double) == text and not double.is_integer():
+        return double
+    number = Decimal(text)
+    if number == number.to_integral_value():
+        # MySQL writes an exponent for a DOUBLE only, of which 1e23 is not the value but the shortest text
+        return _by_size(int(double) if "e" in text.lower() else int(number))
+    if number in (Decimal(double), Decimal(repr(double))):
+        return double
+    return _Exact(f"{number:f}".rstrip("0"))
+
+
+def _whole(text: str) -> int | float:
+    return _by_size(int(text)) if len(text) > _DECIMAL_DIGITS else int(text)
+
+
+def _by_size(number: int) -> int | float:
+    """A number that no DECIMAL can hold is a DOUBLE, which is written shortest: 1e+300."""
+    return number if abs(number) < 10**_DECIMAL_DIGITS else _finite(number)
+
+
+def _finite(number: int) -> float:
+    try:
+        return float(number)
+    except OverflowError as error:
+        raise ValueError("no double is as large") from error
 
 
 def _no_constant(text: str) -> float:

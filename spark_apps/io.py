@@ -124,14 +124,26 @@ def _quoted(text: str) -> str:
 
 
 def source_defaults(source: MySqlSource, tables: Sequence[TableDef]) -> dict[str, dict[str, str | None]]:
-    """Table → column → its default at the source (None: it has none, or NULL).
+    """Table → column → its default at the source (None: it has none, or NULL): a literal in quotes, else an expression.
 
-    CURRENT_TIMESTAMP counts as none for NULLs in events, but not for columns added: callers see its text.
+    So the text 'NULL' or 'CURRENT_TIMESTAMP' is not taken for the word. MariaDB writes quotes itself.
     """
-    query = "SELECT COLUMN_NAME AS name, COLUMN_DEFAULT AS value FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
+    query = (
+        "SELECT COLUMN_NAME AS name, COLUMN_DEFAULT AS value, EXTRA AS extra, DATA_TYPE AS data_type"
+        " FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
+    )
     found: dict[str, dict[str, str | None]] = {}
     with source.session() as session:
+        quoted = session.version.mariadb
         for table in tables:
             rows = session.rows(query, (table.schema, table.name), doing="read the columns' defaults")
-            found[table.full_name] = {row["name"]: None if row["value"] is None else str(row["value"]) for row in rows}
+            found[table.full_name] = {row["name"]: _default(row, quoted=quoted) for row in rows}
     return found
+
+
+def _default(row: Mapping[str, Any], *, quoted: bool) -> str | None:
+    if row["value"] is None:
+        return None
+    text = row["value"].decode() if isinstance(row["value"], bytes) else str(row["value"])
+    clock = str(row["data_type"]).lower() in {"timestamp", "datetime"} and text.upper().startswith("CURRENT_TIMESTAMP")
+    return text if quoted or clock or "DEFAULT_GENERATED" in str(row["extra"]).upper() else f"'{text}'"

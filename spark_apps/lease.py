@@ -2,44 +2,49 @@
 
 from __future__ import annotations
 
-import logging
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from airflow_cdc.core.errors import CdcError, LeaseHeldError
+from airflow_cdc.core.errors import LeaseHeldError, SinkError
 from airflow_cdc.core.poll import NotYet, poll_until
+from airflow_cdc.flows.lease import kept
 from airflow_cdc.flows.run import Run
-
-log = logging.getLogger("airflow_cdc.lease")
 
 LEASE_SECONDS = 120
 
 
 @contextmanager
-def leased(run: Run, wait: float = 0.0) -> Iterator[None]:
+def leased(run: Run, wait: float = 0.0, *, beside: bool = False) -> Iterator[None]:
     """Hold the pipeline's lease, renewed while we live: a killed writer must not keep the next one waiting for long.
 
-    Waits up to `wait` seconds for its holder. Raises LeaseHeldError without a wait, DeadlineError after it.
+    Waits up to `wait` seconds for its holder. Raises LeaseHeldError without a wait, DeadlineError after it; SinkError
+    while a recovery is open, which publishes by itself.
+
+    `beside`: a recovery that leaves the connector's offset alone is no hindrance (INV 39), and keeps the lease; who works
+    beside it leaves its tables alone.
     """
-    control, over = run.clients.control, threading.Event()
-
-    def renew() -> None:
-        while not over.wait(LEASE_SECONDS / 3):
-            try:
-                control.renew(run.run_id, LEASE_SECONDS)
-            except CdcError as error:  # the publish is safe without it; whoever took it is told by the log
-                log.warning("the lease could not be renewed: %s", error)
-
-    _acquire(run, wait)
-    thread = threading.Thread(target=renew, name="lease", daemon=True)
-    thread.start()
-    try:
+    recovery = run.clients.control.state()["recovery"]
+    if beside and recovery is not None and recovery.get("offset_kept"):
         yield
+        return
+    _acquire(run, wait)
+    try:
+        _no_recovery(run)
+        with kept(run.clients.control, run.run_id, LEASE_SECONDS):
+            yield
     finally:
-        over.set()
-        thread.join()
-        control.release(run.run_id)
+        run.clients.control.release(run.run_id)
+
+
+def _no_recovery(run: Run) -> None:
+    """A recovery may have been opened since this run began, and its own run may be waiting for a slot now."""
+    recovery = run.clients.control.state()["recovery"]
+    if recovery is not None:
+        raise SinkError(
+            f"the recovery of run {recovery.get('run_id')} is open: it catches up, compares and publishes by itself",
+            where=run.where,
+            todo="Finish it, or give it up first: airflow cdc abandon.",
+        )
 
 
 def _acquire(run: Run, wait: float) -> None:

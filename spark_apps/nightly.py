@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -22,14 +22,16 @@ from airflow_cdc.core.observation import TopicState
 from airflow_cdc.core.part import WHOLE
 from airflow_cdc.core.repair import RepairPlan, needs_approval
 from airflow_cdc.core.report import TableReport, Verdict, overall
-from airflow_cdc.core.stamp import EPOCH
+from airflow_cdc.core.stamp import EPOCH, Stamp
 from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.xa import XaState, rollback_doubt
 from airflow_cdc.flows.captured import captured
 from airflow_cdc.flows.checks import report_check, store_json, store_text
 from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.spark_apps.app import explained, open_app
 from airflow_cdc.spark_apps.both_rows import keep_rows
+from airflow_cdc.spark_apps.envelope import decode
 from airflow_cdc.spark_apps.expectations import DATA_DOCS
 from airflow_cdc.spark_apps.repair import Job, inconclusive, open_job, staged
 from airflow_cdc.spark_apps.session import SMALL_BATCH, sibling
@@ -42,7 +44,7 @@ from airflow_cdc.spark_apps.verify import (
     letter_doubts,
     make_report,
 )
-from airflow_cdc.spark_apps.verify_core import Outcome
+from airflow_cdc.spark_apps.verify_core import Outcome, Subject
 from airflow_cdc.systems.snapshots import head_of, lineage, operation_of, row_count, summary_of
 from airflow_cdc.systems.stage import Stage
 
@@ -50,8 +52,12 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyspark.sql import SparkSession
 
+    from airflow_cdc.spark_apps.io import Ranges
+
 log = logging.getLogger("airflow_cdc.nightly")
 
+# a position is read, and then the server's clock
+CLOCK_SLACK = timedelta(seconds=1)
 TODO = "Nothing was changed; clear the task compare to compare again."
 
 
@@ -63,13 +69,17 @@ def main(settings: Mapping[str, Any]) -> Facts:
 
 @dataclass(frozen=True, slots=True)
 class Night:
-    """One night over one pipeline. `leaf_rows`: how large the leaves of a table are cut."""
+    """One night over one pipeline.
+
+    `leaf_rows`: how large the leaves of a table are cut. `xa`: the source's XA transactions before anything is compared.
+    """
 
     job: Job
     now: datetime
     known: Mapping[str, Checked]
     cascades: frozenset[str]
     leaf_rows: int
+    xa: XaState | None = None
 
 
 @step("nightly")
@@ -108,7 +118,8 @@ def _compare_all(
     try:
         job = open_job(run, spark, options)
         definitions = captured(run, names) if names else {}
-        night = Night(job, now, _known(run), _cascades(run), int(options.get("leaf_rows", LEAF_ROWS)))
+        leaf_rows = int(options.get("leaf_rows", LEAF_ROWS))
+        night = Night(job, now, _known(run), _cascades(run), leaf_rows, run.clients.source.xa())
     except (ConfigError, UsageError):
         raise
     except CdcError as error:
@@ -132,14 +143,49 @@ def _checked(night: Night, table: TableDef) -> TableReport:
     try:
         with staged(night.job, table) as stage, explained(SinkError, "compare the table", where=run.where, todo=TODO):
             state = _topic_state(night.job, table)
+            base = _base_stamp(night.job, table, stage)
             plan = plan_night(table, night.known.get(table.full_name), _seen(night, table, stage, state), night.now)
             plan, outcome = _compare(night, stage, table, plan)
             keep_rows(run, night.job.spark, outcome)
             suites = check_expectations(f"{docs_folder(run)}/{table.full_name}", [outcome])
-            return _keep(night, plan, state, outcome, make_report(outcome, suites[table.full_name]))
+            report = make_report(outcome, suites[table.full_name])
+            through = verified_through(night, base, outcome) if report.verdict is Verdict.MATCH else ""
+            return _keep(night, plan, state, outcome, replace(report, verified_through=through))
     except CdcError as error:
         log.warning("%s could not be compared: %s", table.full_name, error)
         return inconclusive(table.full_name, error)
+
+
+def _base_stamp(job: Job, table: TableDef, stage: Stage) -> Stamp | None:
+    """How far main had come when the stage was cut from it, before the comparison catches up."""
+    mirror = job.run.clients.control.mirrored_stamp(table.full_name)
+    return job.run.clients.lake.stamp_or_mirror(*stage.identifier, mirror)
+
+
+def verified_through(night: Night, base: Stamp | None, outcome: Outcome) -> str:
+    """The source's time up to which main itself is proven equal by this MATCH; "" where that cannot be told (INV 35).
+
+    What the comparison caught up is not on main yet: then it is the time of the first event that waits. While an XA
+    transaction was open, its rows may not be what they will be.
+    """
+    subject, name = outcome.subject, night.job.settings.topic_of(outcome.subject.table.full_name)
+    if base is None or (night.xa is not None and night.xa.open):
+        return ""
+    ends = {p: ((base.next_offset(name, p) or 0), end) for p, end in subject.ends.items()}
+    waiting = {p: span for p, span in ends.items() if span[0] < span[1]}
+    # the position was taken a moment before its time was asked for
+    reached = datetime.fromisoformat(subject.position.taken_at) - CLOCK_SLACK
+    first = _first_change(night, subject, {name: waiting}) if waiting else None
+    return min(reached, first or reached).isoformat(timespec="milliseconds")
+
+
+def _first_change(night: Night, subject: Subject, waiting: Ranges) -> datetime | None:
+    """The source's time of the earliest of these events; None if none says one."""
+    if subject.topic is None:
+        return None
+    raw = subject.topic.read(sibling(night.job.spark, SMALL_BATCH), waiting)
+    (row,) = decode(raw, subject.table, night.job.settings, ()).selectExpr("min(cdc.ts_ms) AS first").collect()
+    return None if row["first"] is None else datetime.fromtimestamp(row["first"] / 1000, UTC)
 
 
 def _compare(night: Night, stage: Stage, table: TableDef, plan: Tonight) -> tuple[Tonight, Outcome]:
@@ -170,6 +216,8 @@ def _seen(night: Night, table: TableDef, stage: Stage, state: TopicState | None)
     rows = row_count(metadata, stage.base_head) or 0
     if table.full_name in night.cascades:
         return Seen(odd="rows of it change by foreign keys, which this server does not log", rows=rows)
+    if doubt := rollback_doubt(known.xa if known else None, night.xa):
+        return Seen(odd=doubt, rows=rows)
     if (stranger := foreign_commit(metadata)) is not None:
         return Seen(odd=f"commit {stranger} on its main is not of this pipeline", rows=rows)
     if table.keyless or known is None or state is None or not known.covers(state):
@@ -201,9 +249,8 @@ def _keep(night: Night, plan: Tonight, state: TopicState | None, outcome: Outcom
     shares = {**(known.shares if known else {}), **{str(share): at for share in plan.shares}}
     topic = state or TopicState("", "", {})
     ends = {str(p): end for p, (_, end) in topic.partitions.items()}
-    kept = Checked(
-        scheme, low, high, rows, shares, topic.id, ends, table.fingerprint, str(report.verdict), at, job.run.run_id
-    )
+    verdict, run_id = str(report.verdict), job.run.run_id
+    kept = Checked(scheme, low, high, rows, shares, topic.id, ends, table.fingerprint, verdict, at, run_id, night.xa)
     repair = RepairPlan.of(table, outcome.tally, outcome.sink_rows)
     result = {**report.to_json(), "compared": plan.part.name, "why": plan.why}
     plans = {"plan": repair.summary()} if repair.keys and report.verdict is Verdict.MISMATCH else {}

@@ -53,7 +53,7 @@ class Task:
     strategy: str = ""
 
 
-@step("snapshot")
+@step("snapshot", leased=True)
 def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = None) -> Facts:
     """Read every table of the recovery into its stage, and say in the control table where it stands.
 
@@ -76,7 +76,7 @@ def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = 
         }
         for reading in readings
     }
-    document.patch(run, stages=stages)
+    document.patch(run, stages={**(document.recovery(run).get("stages") or {}), **stages})
     return {"stages": stages, "rows": sum(stage["rows"] for stage in stages.values())}
 
 
@@ -84,7 +84,8 @@ def load_task(run: Run) -> Task:
     """The recovery's W, fence and tables, checked against what the source has now."""
     open_doc = document.recovery(run)
     taken = document.watermark(open_doc, run)
-    definitions = followed(run, open_doc["tables"])
+    left = document.unpublished(open_doc)
+    definitions = followed(run, left) if left else {}
     known = open_doc.get("definitions") or {}
     if changed := [name for name, made in definitions.items() if known.get(name) != made.fingerprint]:
         raise SchemaError(

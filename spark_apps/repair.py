@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.connector_config import ConnectorSettings
+from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import (
     CdcError,
     ConfigError,
@@ -83,7 +84,7 @@ class Job:
     run: Run
     spark: SparkSession
     settings: ConnectorSettings
-    epoch: int
+    epochs: Epochs
     options: Mapping[str, Any]
     approved: Mapping[str, int]
 
@@ -94,7 +95,7 @@ class Job:
     def task(self, stage: Stage, table: TableDef, part: Part) -> Task:
         """The comparison of one stage with the server that is reached now."""
         here, name = self.run.clients.source.position(), table.full_name
-        return Task(self.epoch, here, {name: stage}, {name: table}, self.settings, {name: part})
+        return Task(self.epochs.of(name), here, {name: stage}, {name: table}, self.settings, {name: part})
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +129,12 @@ def open_job(run: Run, spark: SparkSession, options: Mapping[str, Any] | None = 
         raise SinkError(
             f"the recovery of run {facts.recovery.get('run_id')} is open: it compares and publishes by itself",
             where=run.where,
-            todo="Finish or abandon it first.",
+            todo="Finish it, or give it up first: airflow cdc abandon.",
         )
     approved = {str(table): int(rows) for table, rows in (run.options.get("deletes") or {}).items()}
     # the settings hold credentials too: only what is meant for the comparison goes on
     known = {key: value for key, value in (options or {}).items() if key in OPTIONS}
-    return Job(run, spark, connector_settings(run), facts.epoch, known, approved)
+    return Job(run, spark, connector_settings(run), facts.required, known, approved)
 
 
 def drop_orphans(run: Run) -> None:
@@ -240,9 +241,9 @@ def mend(job: Job, table: TableDef, part: Part = WHOLE, *, dry: bool = False) ->
         keep_rows(job.run, job.spark, outcome)
         plan = RepairPlan.of(table, outcome.tally, outcome.sink_rows)
         if dry or not plan.keys:
-            return Mended(table, plan, _report(outcome))
+            return Mended(table, plan, report_of(outcome))
         if why := refusal(job.run.pipeline.policy, plan, job.approved):
-            return Mended(table, plan, _report(outcome, why))
+            return Mended(table, plan, report_of(outcome, why))
         with leased(job.run, LEASE_WAIT_SECONDS):
             if _base_stands(job, stage):
                 done = _attempt(job, stage, table, part, plan)
@@ -295,17 +296,17 @@ def _attempt(job: Job, stage: Stage, table: TableDef, part: Part, plan: RepairPl
     with explained(SinkError, "write the rows", where=job.run.where, todo="Run it again; main is as it was."):
         read_again(job, stage, table, plan)
     outcome = compared(job, stage, table, part)
-    report = _report(outcome)
+    report = report_of(outcome)
     if report.verdict is not Verdict.MATCH:
         keep_rows(job.run, job.spark, outcome)
         return Mended(table, plan, report)
     snapshot_id = outcome.subject.sink.snapshot_id
     try:
-        _publish(job, stage, table, snapshot_id)
+        publish_stage(job, stage, table, snapshot_id)
     except StaleHeadError as error:
         log.warning("%s is done again: %s", table.full_name, error)
         return None
-    _published(job, table, part)
+    note_published(job, table, part)
     log.info("%s: %d rows read again, %d deleted", table.full_name, plan.writes, plan.deletes)
     return Mended(table, plan, report, snapshot_id)
 
@@ -357,7 +358,8 @@ def replace_rows(job: Job, stage: Stage, table: TableDef) -> None:
     read_table(Tools(job.spark, clients.source, clients.lake), reading, Progress({table.full_name: 0}))
 
 
-def _publish(job: Job, stage: Stage, table: TableDef, snapshot_id: int) -> None:
+def publish_stage(job: Job, stage: Stage, table: TableDef, snapshot_id: int) -> None:
+    """Move main to the stage's snapshot, if only compactions moved it since the stage was made."""
     lake = job.run.clients.lake
     definition = dump_definition(table)
     known = lake.table(stage.namespace, stage.table).properties.get(DEFINITION)
@@ -365,7 +367,7 @@ def _publish(job: Job, stage: Stage, table: TableDef, snapshot_id: int) -> None:
     lake.publish(stage, snapshot_id, stage.base_head, properties, over_compaction=True)
 
 
-def _published(job: Job, table: TableDef, part: Part) -> None:
+def note_published(job: Job, table: TableDef, part: Part) -> None:
     """Mirror the new stamp; events that were never applied are put right once every row was found equal."""
     run, name = job.run, table.full_name
     mirror(run, [name])
@@ -374,7 +376,7 @@ def _published(job: Job, table: TableDef, part: Part) -> None:
         resolve_before(run.clients.lake, run.pipeline.name, {name: stamp.offsets})
 
 
-def _report(outcome: Outcome, why: str = "") -> TableReport:
+def report_of(outcome: Outcome, why: str = "") -> TableReport:
     """The table's report; `why` something was not done stands among its samples."""
     name = outcome.subject.table.full_name
     made = make_report(outcome, SuiteResult(name, success=True, checks=0))

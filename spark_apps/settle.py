@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-from airflow_cdc.core.digest import compare, compare_multisets, compare_rows
+from airflow_cdc.core.digest import Leaf, compare, compare_multisets, compare_rows
 from airflow_cdc.core.errors import VerificationError
 from airflow_cdc.core.logtail import Event, Tail
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.verdict import (
+    STRANGE,
     Image,
     ImageCount,
     KeyEvidence,
+    KeyLog,
     KeyVerdict,
     classify_count,
     classify_key,
+    leaf_doubt,
+    leaf_of,
+    rows_held,
+    without,
 )
 from airflow_cdc.spark_apps.sides import Rows, SourceView
 from airflow_cdc.spark_apps.tail import read_tail
@@ -37,8 +44,9 @@ def tail_of(outcome: Outcome, now: Reached) -> Tail:
     subject, topic = outcome.subject, outcome.subject.topic
     if topic is None:
         return Tail()
-    tail = read_tail(subject.sink.spark, topic, subject.ends, now.ends.get(topic.name, {}))
-    outcome.doubts = tuple(dict.fromkeys((*outcome.doubts, *tail.doubts())))
+    stop = now.ends.get(topic.name, {})
+    tail = read_tail(subject.sink.spark, topic, subject.ends, stop, subject.position)
+    outcome.doubt(*tail.doubts())
     return tail
 
 
@@ -56,7 +64,7 @@ def _count(outcome: Outcome, scanned: Scanned, in_flight: int) -> None:
 
 @dataclass(slots=True)
 class KeyJudgement:
-    """A table with a key: `suspects` are keys that differ without an event that explains it."""
+    """A table with a key: `suspects` are keys that are not decided yet, and in no count of the outcome."""
 
     outcome: Outcome
     suspects: dict[str, KeyEvidence] = field(default_factory=dict)
@@ -66,45 +74,62 @@ class KeyJudgement:
         return bool(self.suspects)
 
     def read_again(self, view: SourceView) -> None:
-        found = view.images(self.outcome.subject.table, self.suspects)
+        rows = view.images(self.outcome.subject.table, self.suspects)
         for key, evidence in self.suspects.items():
-            self.suspects[key] = replace(evidence, reads=(*evidence.reads, _one(found.get(key))))
+            self.suspects[key] = replace(evidence, reads=(*evidence.reads, _one(rows.get(key))))
 
     def settle(self, before: Reached, now: Reached) -> None:
         del before
-        tail = tail_of(self.outcome, now)
-        first = tail.first_events()
+        logs = tail_of(self.outcome, now).key_logs()
         for key, evidence in list(self.suspects.items()):
-            verdict = classify_key(replace(evidence, event=first.get(key)))
-            if verdict is not KeyVerdict.UNSETTLED:
-                self.outcome.tally.add(verdict, key)
-                del self.suspects[key]
+            self.suspects[key] = replace(evidence, log=logs.get(key))
+            self.decide(key)
+
+    def decide(self, key: str) -> None:
+        """Count the key, if what is known of it is enough."""
+        evidence = self.suspects[key]
+        verdict = classify_key(evidence)
+        if verdict is KeyVerdict.UNSETTLED:
+            return
+        del self.suspects[key]
+        self.outcome.tally.add(verdict, key)
+        self.outcome.source_rows += rows_held(verdict, evidence)
+        if evidence.strange > 1 and verdict is KeyVerdict.DIFFERENT:
+            self.outcome.doubt(STRANGE)
 
     def give_up(self) -> None:
-        for key in self.suspects:
+        for key, evidence in self.suspects.items():
             self.outcome.tally.add(KeyVerdict.UNSETTLED, key)
+            self.outcome.source_rows += rows_held(KeyVerdict.UNSETTLED, evidence)
+            if evidence.strange:
+                self.outcome.doubt(STRANGE)
         self.suspects.clear()
 
 
 def judge_keys(scanned: Scanned, now: Reached) -> KeyJudgement:
-    """Keys with an event after the ends are decided here; the others' leaves are compared and drilled."""
+    """Keys with an event after the ends are decided by it; the others' leaves are compared and drilled."""
     subject, table = scanned.subject, scanned.subject.table
-    outcome = Outcome(subject)
-    flying = tail_of(outcome, now).first_events()
+    judgement = KeyJudgement(Outcome(subject))
+    outcome = judgement.outcome
+    flying = tail_of(outcome, now).key_logs()
     ours, theirs = scanned.view.images(table, flying), subject.sink.images(table, flying)
     inside = (ours, theirs) if subject.part.whole else _inside(scanned, flying)
     source, sink = taken_out(scanned, *inside)
     _count(outcome, scanned, len(flying))
-    resting = rows_in(source) if subject.part.whole else scanned.totals[0] - sum(map(len, ours.values()))
-    outcome.source_rows = resting + sum(event.before is not None for event in flying.values())
-    for key, event in flying.items():
-        concerned = subject.part.whole or any(key in side for side in inside)
-        if concerned and not _twice(outcome, key, theirs):
-            outcome.tally.add(classify_key(KeyEvidence(_one(theirs.get(key)), (), event)), key)
-    suspects = drill_keys(scanned, compare(source, sink).unequal, flying)
+    outcome.source_rows = rows_in(source) if subject.part.whole else scanned.totals[0] - sum(map(len, ours.values()))
+    drilled = drill_keys(scanned, source, sink, flying)
+    if drilled.unexplained:
+        outcome.doubt(leaf_doubt(drilled.unexplained))
     for key in scanned.others - flying.keys():
-        suspects.setdefault(key, KeyVerdict.DIFFERENT)
-    return KeyJudgement(outcome, _evidence(scanned, outcome, suspects))
+        drilled.keys.setdefault(key, KeyVerdict.DIFFERENT)
+    _suspect(scanned, judgement, drilled.keys)
+    for key, log in flying.items():
+        if not subject.part.whole and not any(key in side for side in inside):
+            outcome.source_rows += log.before is not None
+        elif not _several(outcome, key, ours, theirs, log):
+            judgement.suspects[key] = KeyEvidence(_one(theirs.get(key)), (_one(ours.get(key)),), log)
+            judgement.decide(key)
+    return judgement
 
 
 def _inside(scanned: Scanned, keys: Iterable[str]) -> tuple[Rows, Rows]:
@@ -113,43 +138,83 @@ def _inside(scanned: Scanned, keys: Iterable[str]) -> tuple[Rows, Rows]:
     return scanned.view.images(subject.table, keys, part), subject.sink.images(subject.table, keys, part)
 
 
-def drill_keys(scanned: Scanned, leaves: Iterable[int], flying: Mapping[str, object]) -> dict[str, KeyVerdict]:
-    """The keys of unequal leaves whose rows differ, and how, without those in flight."""
-    table, part, scheme, found = scanned.subject.table, scanned.subject.part, scanned.scheme, {}
-    for group in leaf_groups(scanned, leaves):
+class Drilled(NamedTuple):
+    """Keys whose rows differ, and how; and leaves that differ although the rest of their rows does not."""
+
+    keys: dict[str, KeyVerdict]
+    unexplained: tuple[int, ...]
+
+
+def drill_keys(
+    scanned: Scanned, source: Mapping[int, Leaf], sink: Mapping[int, Leaf], flying: Collection[str] = ()
+) -> Drilled:
+    """Go through the rows of the leaves that differ between `source` and `sink`: digests without the keys `flying`."""
+    table, part, scheme = scanned.subject.table, scanned.subject.part, scanned.scheme
+    keys: dict[str, KeyVerdict] = {}
+    unexplained: list[int] = []
+    for group in leaf_groups(scanned, compare(source, sink).unequal):
         ours = [row for row in scanned.view.hashes(table, scheme, group, part) if row[0] not in flying]
         theirs = [row for row in scanned.subject.sink.hashes(table, scheme, group, part) if row[0] not in flying]
         diff = compare_rows(ours, theirs)
-        found.update(dict.fromkeys(diff.missing, KeyVerdict.MISSING))
-        found.update(dict.fromkeys(diff.ghosts, KeyVerdict.GHOST))
-        found.update(dict.fromkeys(diff.different, KeyVerdict.DIFFERENT))
-    return found
+        keys.update(dict.fromkeys(diff.missing, KeyVerdict.MISSING))
+        keys.update(dict.fromkeys(diff.ghosts, KeyVerdict.GHOST))
+        keys.update(dict.fromkeys(diff.different, KeyVerdict.DIFFERENT))
+        unexplained += _unexplained(scanned, group, frozenset(diff.keys), (source, ours), (sink, theirs))
+    return Drilled(keys, tuple(unexplained))
 
 
-def _evidence(scanned: Scanned, outcome: Outcome, suspects: Mapping[str, KeyVerdict]) -> dict[str, KeyEvidence]:
-    """Evidence for the suspects that are settled one by one; the rest is counted as it was seen."""
-    table = scanned.subject.table
-    chosen = sorted(suspects)[:MAX_SUSPECTS]
-    for key in sorted(suspects)[MAX_SUSPECTS:]:
-        outcome.tally.add(suspects[key], key)
+def _unexplained(
+    scanned: Scanned,
+    group: Collection[int],
+    keys: Collection[str],
+    *sides: tuple[Mapping[int, Leaf], Iterable[tuple[str, str]]],
+) -> tuple[int, ...]:
+    """Leaves of the group that still differ when the rows of these keys are taken out of both sides."""
+    table, scheme = scanned.subject.table, scanned.scheme
+    left = []
+    for leaves, rows in sides:
+        digests = {leaf: leaves[leaf] for leaf in group if leaf in leaves}
+        left.append(without(digests, ((leaf_of(table, scheme, key), h) for key, h in rows if key in keys)))
+    return compare(*left).unequal
+
+
+def _suspect(scanned: Scanned, judgement: KeyJudgement, keys: Mapping[str, KeyVerdict]) -> None:
+    """Make suspects of the keys that are settled one by one; the rest is counted as it was first read."""
+    table, outcome = scanned.subject.table, judgement.outcome
+    chosen = sorted(keys)[:MAX_SUSPECTS]
+    for key in sorted(keys)[MAX_SUSPECTS:]:
+        outcome.tally.add(keys[key], key)
     ours, theirs = scanned.view.images(table, chosen), scanned.subject.sink.images(table, chosen)
-    return {
-        key: KeyEvidence(_one(theirs.get(key)), (_one(ours.get(key)),))
-        for key in chosen
-        if not _twice(outcome, key, theirs)
-    }
+    outcome.source_rows -= sum(len(ours.get(key, ())) for key in chosen)
+    for key in chosen:
+        if not _several(outcome, key, ours, theirs):
+            judgement.suspects[key] = KeyEvidence(_one(theirs.get(key)), (_one(ours.get(key)),))
 
 
 def _one(images: list[Image] | None) -> Image | None:
     return images[0] if images else None
 
 
-def _twice(outcome: Outcome, key: str, sink: Rows) -> bool:
-    """A key that stands more than once in the sink: every further copy is a ghost."""
-    copies = len(sink.get(key, ()))
-    if copies > 1:
-        outcome.tally.add(KeyVerdict.GHOST, key, copies - 1)
-    return copies > 1
+def _several(outcome: Outcome, key: str, source: Rows, sink: Rows, log: KeyLog | None = None) -> bool:
+    """Judge a key under which a side has more than one row; returns whether it is one.
+
+    Of the sink, every further copy is a ghost. In the source it means that rows with different keys there have the
+    same key in the sink; in flight, events do not tell which of them they are about.
+    """
+    ours, theirs = source.get(key, []), sink.get(key, [])
+    if max(len(ours), len(theirs)) < 2:
+        return False
+    if len(ours) > 1:
+        outcome.doubt(f"{len(ours)} rows of the source have the same key in the sink: {key}")
+    rows = len(ours) if log is None or len(ours) > 1 else int(log.before is not None)
+    outcome.source_rows += rows
+    if len(ours) > 1 and log is not None:
+        outcome.tally.add(KeyVerdict.UNSETTLED, key)
+    elif rows != len(theirs):
+        outcome.tally.add(KeyVerdict.MISSING if rows > len(theirs) else KeyVerdict.GHOST, key, abs(rows - len(theirs)))
+    else:
+        outcome.tally.add(KeyVerdict.EQUAL if Counter(ours) == Counter(theirs) else KeyVerdict.DIFFERENT, key)
+    return True
 
 
 # --- without a key ---------------------------------------------------------------------------------------------------
@@ -165,7 +230,6 @@ class ImageJudgement:
     outcome: Outcome
     sink: Rows
     open: set[str]
-    flying: set[str]
     at: Watermark
     source: Rows = field(default_factory=dict)
     wrong: set[str] = field(default_factory=set)
@@ -200,12 +264,13 @@ class ImageJudgement:
         self.open.discard(row_hash)
         for verdict, gap in verdicts:
             self.outcome.tally.add(verdict, row_hash, abs(gap) or 1)
-        if row_hash in self.flying:  # the rest of the table was counted with its leaves
-            self.outcome.source_rows += sum(count.sink + gap for count, (_, gap) in zip(found, verdicts, strict=True))
+        # the rest of the table was counted with its leaves
+        self.outcome.source_rows += sum(count.sink + gap for count, (_, gap) in zip(found, verdicts, strict=True))
 
     def give_up(self) -> None:
         for row_hash in sorted(self.open):
             self.outcome.tally.add(KeyVerdict.UNSETTLED, row_hash)
+            self.outcome.source_rows += len(self.source.get(row_hash, ()))
         self.open.clear()
 
 
@@ -218,15 +283,18 @@ def judge_images(scanned: Scanned, now: Reached) -> ImageJudgement:
     ours, theirs = scanned.view.images(table, flying), subject.sink.images(table, flying)
     source, sink = taken_out(scanned, ours, theirs)
     _count(outcome, scanned, len(flying))
-    outcome.source_rows = rows_in(source)
-    suspects = _drill_images(scanned, compare(source, sink).unequal, flying) | (scanned.others - flying)
+    drilled = _drill_images(scanned, source, sink, flying)
+    if drilled.unexplained:
+        outcome.doubt(leaf_doubt(drilled.unexplained))
+    suspects = drilled.keys.keys() | (scanned.others - flying)
+    resting = scanned.view.images(table, suspects)
+    outcome.source_rows = rows_in(source) - sum(map(len, resting.values()))
     judgement = ImageJudgement(
         outcome,
         sink={**theirs, **subject.sink.images(table, suspects)},
         open=flying | suspects,
-        flying=flying,
         at=exact(scanned.view),
-        source={**ours, **scanned.view.images(table, suspects)},
+        source={**ours, **resting},
     )
     judgement.decide(tail)
     return judgement
@@ -239,13 +307,19 @@ def exact(view: SourceView) -> Watermark:
     return view.position
 
 
-def _drill_images(scanned: Scanned, leaves: Iterable[int], flying: set[str]) -> set[str]:
-    table, found = scanned.subject.table, set[str]()
-    for group in leaf_groups(scanned, leaves):
-        ours = (h for _, h in scanned.view.hashes(table, scanned.scheme, group) if h not in flying)
-        theirs = (h for _, h in scanned.subject.sink.hashes(table, scanned.scheme, group) if h not in flying)
-        found |= set(compare_multisets(ours, theirs).keys)
-    return found
+def _drill_images(
+    scanned: Scanned, source: Mapping[int, Leaf], sink: Mapping[int, Leaf], flying: Collection[str]
+) -> Drilled:
+    table, scheme = scanned.subject.table, scanned.scheme
+    keys: dict[str, KeyVerdict] = {}
+    unexplained: list[int] = []
+    for group in leaf_groups(scanned, compare(source, sink).unequal):
+        ours = [row for row in scanned.view.hashes(table, scheme, group) if row[1] not in flying]
+        theirs = [row for row in scanned.subject.sink.hashes(table, scheme, group) if row[1] not in flying]
+        diff = compare_multisets((h for _, h in ours), (h for _, h in theirs))
+        keys.update(dict.fromkeys(diff.keys, KeyVerdict.DIFFERENT))
+        unexplained += _unexplained(scanned, group, frozenset(diff.keys), (source, ours), (sink, theirs))
+    return Drilled(keys, tuple(unexplained))
 
 
 def _copies(

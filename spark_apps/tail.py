@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as fn
 
-from airflow_cdc.core.chunk import quote_ident
+from airflow_cdc.core.apply_start import Bounds
+from airflow_cdc.core.chunk import own_name, quote_ident
 from airflow_cdc.core.connector_config import ConnectorSettings
 from airflow_cdc.core.digest import LeafScheme, spark_leaf
 from airflow_cdc.core.encoding import spark_key_text, spark_row_hash
 from airflow_cdc.core.logtail import Event, Tail
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import TableDef
 from airflow_cdc.core.verdict import Image
 from airflow_cdc.spark_apps.apply import RangeReader
 from airflow_cdc.spark_apps.changes import origin, rank
-from airflow_cdc.spark_apps.envelope import TOMBSTONE, decode
+from airflow_cdc.spark_apps.envelope import SIDES, TOMBSTONE, decode
 from airflow_cdc.spark_apps.session import SMALL_BATCH, sibling
 from airflow_cdc.spark_apps.sides import unpushed
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
 
-# Records before the ends that are looked at to learn how far the source's order had come there.
-LOOK_BACK = 200
+# Records before the ends that are looked at to learn which transactions came there: more, if these do not reach back
+# to the source's position from before the ends.
+LOOK_BACK = (200, 5_000, 100_000)
+_FACTS, _KEY = own_name("facts"), own_name("key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +43,26 @@ class Topic:
     read: RangeReader
 
 
-def read_tail(spark: SparkSession, topic: Topic, start: Mapping[int, int], stop: Mapping[int, int]) -> Tail:
-    """The table's records in [start, stop). Costs nothing where there are none."""
+def read_tail(
+    spark: SparkSession, topic: Topic, start: Mapping[int, int], stop: Mapping[int, int], position: Watermark
+) -> Tail:
+    """The table's records in [start, stop), which `position` lies before. Costs nothing where there are none."""
     if all(end <= start.get(partition, 0) for partition, end in stop.items()):
         return Tail()
-    back = {p: max(topic.begins.get(p, 0), start.get(p, 0) - LOOK_BACK) for p in stop}
-    raw = topic.read(sibling(spark, SMALL_BATCH), {topic.name: {p: (back[p], end) for p, end in stop.items()}})
+    tail = Tail()
+    for records in LOOK_BACK:
+        back = {p: max(topic.begins.get(p, 0), start.get(p, 0) - records) for p in stop}
+        tail = Tail.of(_events(spark, topic, {p: (back[p], end) for p, end in stop.items()}), start, position)
+        if tail.complete or all(back[p] <= topic.begins.get(p, 0) for p in stop):
+            break
+    return tail
+
+
+def _events(spark: SparkSession, topic: Topic, ranges: Bounds) -> Iterator[Event]:
+    raw = topic.read(sibling(spark, SMALL_BATCH), {topic.name: ranges})
     # No where() on what was decoded: Spark would push it below the decoding, and plan that for half a minute.
-    rows = images(topic.table, decode(raw, topic.table, topic.settings, sides_of(topic.table))).collect()
-    return Tail.of((_event(topic.table, row) for row in rows if _is_own(row["cdc__facts"]["cdc"])), start)
+    rows = images(topic.table, decode(raw, topic.table, topic.settings, SIDES)).collect()
+    return (_event(topic.table, row) for row in rows if _is_own(row[_FACTS]["cdc"]))
 
 
 def touched_leaves(raw: DataFrame, table: TableDef, settings: ConnectorSettings, scheme: LeafScheme) -> frozenset[int]:
@@ -61,46 +76,46 @@ def _is_own(cdc: Row) -> bool:
     return cdc["stranger"] is None and cdc["op"] != TOMBSTONE
 
 
-def sides_of(table: TableDef) -> tuple[str, ...]:
-    """The images that are evidence: a key is judged by what its first change found, a row without one by both."""
-    return ("before", "after") if table.keyless else ("before",)
-
-
 def images(table: TableDef, events: DataFrame) -> DataFrame:
-    """Decoded records with the key's text and the row images (`sides_of`) in the comparison's own form."""
-    facts = fn.struct(fn.col("cdc"), origin().alias("origin"), rank().alias("place")).alias("cdc__facts")
-    sides = sides_of(table)
+    """Decoded records with the key's text and the row images in the comparison's own form, under names of ours."""
+    facts = fn.struct(fn.col("cdc"), origin().alias("origin"), rank().alias("place")).alias(_FACTS)
+    sides = (fn.col(side).alias(own_name(side)) for side in SIDES)
     opened = events.select(facts, *sides, *(["key.*"] if table.key else []))
     key = fn.expr(spark_key_text(table)) if table.key else fn.lit(None)
-    texts = opened.select("cdc__facts", *(fn.col(side).alias(f"cdc__{side}") for side in sides), key.alias("cdc__key"))
-    for side in sides:
-        texts = _with_image(texts, side, table)
+    texts = opened.select(*_columns(_FACTS, *map(own_name, SIDES)), key.alias(_KEY))
+    for side in SIDES:
+        texts = _with_image(texts, own_name(side), table)
     return texts
 
 
+def _columns(*names: str) -> list[Column]:
+    return [fn.col(quote_ident(name)) for name in names]
+
+
 def _with_image(frame: DataFrame, side: str, table: TableDef) -> DataFrame:
-    """Replace the struct `cdc__<side>` by an array of its hash and the columns outside it, or NULL."""
-    kept = [name for name in frame.columns if name != f"cdc__{side}"]
-    opened = frame.select(*kept, fn.col(f"cdc__{side}").isNotNull().alias("cdc__there"), f"cdc__{side}.*")
-    parts = fn.array(fn.expr(spark_row_hash(table)), *(fn.col(quote_ident(name)) for name in unpushed(table)))
-    return opened.select(*kept, fn.when(fn.col("cdc__there"), parts).alias(f"cdc__{side}"))
+    """Replace the struct `side` by an array of its hash and the columns outside it, or NULL."""
+    kept = _columns(*(name for name in frame.columns if name != side))
+    there = own_name("there")
+    opened = frame.select(*kept, fn.col(quote_ident(side)).isNotNull().alias(there), fn.col(f"{quote_ident(side)}.*"))
+    parts = fn.array(fn.expr(spark_row_hash(table)), *_columns(*unpushed(table)))
+    return opened.select(*kept, fn.when(fn.col(quote_ident(there)), parts).alias(side))
 
 
 def _event(table: TableDef, row: Row) -> Event:
-    cdc, place = row["cdc__facts"]["cdc"], row["cdc__facts"]["place"]
+    cdc, place = row[_FACTS]["cdc"], row[_FACTS]["place"]
     return Event(
         partition=cdc["partition"],
         offset=cdc["offset"],
         op=cdc["op"],
-        origin=row["cdc__facts"]["origin"],
+        origin=row[_FACTS]["origin"],
         place=(place["n"] or 0, place["pos"] or 0, place["row"] or 0),
         gtid=cdc["gtid"],
         server_id=cdc["server_id"] or 0,
         file=cdc["file"] or "",
         pos=cdc["pos"] or 0,
-        key=row["cdc__key"] if table.key else None,
-        before=_image(row["cdc__before"]),
-        after=_image(row["cdc__after"]) if table.keyless else None,
+        key=row[_KEY] if table.key else None,
+        before=_image(row[own_name("before")]),
+        after=_image(row[own_name("after")]),
         bad=cdc["bad"] is not None,
     )
 

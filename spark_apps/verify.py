@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,20 +22,21 @@ import fsspec
 
 from airflow_cdc.core.connector_config import ConnectorSettings
 from airflow_cdc.core.encoding import not_compared
+from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import CdcError, DeadlineError, SinkError, VerificationError
 from airflow_cdc.core.observation import TopicState
 from airflow_cdc.core.part import WHOLE, Part
-from airflow_cdc.core.poll import poll_until
+from airflow_cdc.core.poll import NotYet, poll_while_moving
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.report import ComparedAt, NotCompared, TableReport, Verdict, overall
 from airflow_cdc.core.table import TableDef
 from airflow_cdc.core.types import sink_type
-from airflow_cdc.core.verdict import Tally, table_verdict
+from airflow_cdc.core.verdict import Tally
 from airflow_cdc.flows import document
 from airflow_cdc.flows.captured import captured
 from airflow_cdc.flows.captured import settings as connector_settings
 from airflow_cdc.flows.close import report_folder
-from airflow_cdc.flows.connector import wait_past
+from airflow_cdc.flows.reached import wait_past
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.spark_apps import dead_letters
 from airflow_cdc.spark_apps.app import explained, open_app
@@ -47,6 +49,7 @@ from airflow_cdc.spark_apps.sides import SinkView
 from airflow_cdc.spark_apps.snapshot import staged_rows
 from airflow_cdc.spark_apps.tail import Topic
 from airflow_cdc.spark_apps.verify_core import Outcome, Reached, Subject, compare_tables
+from airflow_cdc.systems.lake import Lake
 from airflow_cdc.systems.letters import is_before
 from airflow_cdc.systems.stage import Stage
 
@@ -57,7 +60,6 @@ log = logging.getLogger("airflow_cdc.verify")
 
 AGAIN = "Main is as it was; clear the task verify to verify again."
 RESUME_SECONDS = 1800.0
-REACH_SECONDS = 300.0
 CATCH_UPS = 5
 # A difference is only said if a second comparison, of a newer snapshot, finds one too.
 PASSES = 2
@@ -92,15 +94,18 @@ class Task:
         return self.settings.topic_of(table)
 
 
-@step("verify")
+@step("verify", leased=True)
 def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = None) -> Facts:
     """Catch up, compare, check expectations; keep the result for `publish` and the report.
 
     Raises VerificationError (MISMATCH or INCONCLUSIVE) where nothing may be published by the pipeline's policy.
     """
+    if (done := _nothing_left(run)) is not None:
+        return done
     options, began = dict(settings or {}), time.monotonic()
     Thread(target=import_module, args=("great_expectations",), daemon=True).start()  # seconds, while the JVM works
-    wait_resumed(run, float(options.get("resume_seconds", RESUME_SECONDS)))
+    longest = max(RESUME_SECONDS, run.pipeline.policy.standstill)
+    wait_resumed(run, float(options.get("resume_seconds", longest)))
     task = load_task(run)
     try:
         with explained(SinkError, "compare the tables", where=run.where, todo=AGAIN):
@@ -116,33 +121,59 @@ def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
         keep_rows(run, spark, outcome)
     suites = check_expectations(f"{report_folder(run)}/{DATA_DOCS}", outcomes)
     reports = [make_report(outcome, suites[outcome.subject.table.full_name]) for outcome in outcomes]
-    facts = keep(run, reports, list(suites.values()), round(time.monotonic() - began, 3))
+    labels = {table: stage.label for table, stage in task.stages.items()}
+    facts = keep(run, reports, list(suites.values()), labels, round(time.monotonic() - began, 3))
     _refuse(run, reports)
     return facts
 
 
-def wait_resumed(run: Run, timeout: float) -> None:
-    """Wait until the connector streams past W. Raises NoRecoveryError if the recovery is gone meanwhile."""
-    poll_until(
-        lambda: document.recovery(run).get("resumed_at"),
-        timeout=timeout,
-        interval=0.5,
-        what="the connector to be resumed by this recovery",
-    )
+def _nothing_left(run: Run) -> Facts | None:
+    """What was proven of the tables where all of them are published already; None if one is left to compare."""
+    open_doc = document.recovery(run)
+    if document.unpublished(open_doc):
+        return None
+    verdicts = {name: str(entry.get("verdict")) for name, entry in (open_doc.get("verified") or {}).items()}
+    return {"verdict": str(overall(Verdict(verdict) for verdict in verdicts.values())), "tables": verdicts}
+
+
+def wait_resumed(run: Run, standstill: float) -> None:
+    """Wait until the connector streams past W, for as long as the steps that bring it there go on.
+
+    Raises NoRecoveryError if the recovery is gone meanwhile.
+    """
+
+    def probe() -> object:
+        open_doc = document.recovery(run)
+        if at := open_doc.get("resumed_at"):
+            return at
+        raise NotYet(str(open_doc.get("resuming") or f"offset written at {open_doc.get('offset_written_at')}"))
+
+    poll_while_moving(probe, standstill=standstill, interval=0.5, what="the connector to be resumed by this recovery")
 
 
 def load_task(run: Run) -> Task:
-    """The stages that `recover` filled. Raises VerificationError if one is missing."""
+    """A stage of this try's own for each table, from the one that `recover` filled (INV 38).
+
+    A driver that outlived its task goes on in the stage of its own try: what it appends beside this one's would be a
+    ghost. Raises VerificationError if a table was not read.
+    """
     open_doc = document.recovery(run)
-    tables, stages = list(open_doc["tables"]), dict(open_doc.get("stages") or {})
+    tables, stages = document.unpublished(open_doc), dict(open_doc.get("stages") or {})
     if missing := [table for table in tables if table not in stages]:
         raise VerificationError(
             f"{', '.join(missing)} was not read yet", where=run.where, todo="Clear the task recover and all after it."
         )
     lake, namespace = run.clients.lake, run.pipeline.sink.namespace
-    opened = {t: lake.open_stage(namespace, run.pipeline.sink_table(t), stages[t]["label"]) for t in tables}
+    opened = {t: _own_stage(lake, namespace, run.pipeline.sink_table(t), stages[t]["label"]) for t in tables}
     taken = document.watermark(open_doc, run)
     return Task(int(open_doc["epoch"]), taken, opened, captured(run, tables), connector_settings(run))
+
+
+def _own_stage(lake: Lake, namespace: str, table: str, filled: str) -> Stage:
+    """The stage `<filled>_v<try>`, with a try that no stage has."""
+    tries = (re.fullmatch(rf"{re.escape(filled)}_v(\d+)", stage.label) for stage in lake.stages(namespace, table))
+    number = 1 + max((int(match[1]) for match in tries if match), default=0)
+    return lake.stage(namespace, table, f"{filled}_v{number}", from_stage=lake.open_stage(namespace, table, filled))
 
 
 def compare_passes(
@@ -154,9 +185,10 @@ def compare_passes(
 ) -> list[Outcome]:
     """Compare; where something differs, catch up and compare once more before it is said.
 
-    `doubts` says what keeps a table from being MATCH whatever its rows say. Options: `passes`, `reach_seconds`.
+    `doubts` says what keeps a table from being MATCH whatever its rows say. Options: `passes`, and
+    `reach_seconds`: how long the connector may stand still while it is waited for (default: the policy's `standstill`).
     """
-    timeout = float(options.get("reach_seconds", REACH_SECONDS))
+    timeout = float(options.get("reach_seconds", run.pipeline.policy.standstill))
     outcomes: list[Outcome] = []
     for number in range(1, int(options.get("passes", PASSES)) + 1):
         reached, states = reach(run, task, timeout)
@@ -175,9 +207,9 @@ def compare_passes(
         ]
         for outcome in outcomes:
             _wait_for_xa(run, outcome)
-            outcome.doubts += doubts(run, outcome)
+            outcome.doubt(*doubts(run, outcome))
             log.info("pass %d: %s", number, summary(outcome))
-        if all(table_verdict(outcome.tally, outcome.doubts) is Verdict.MATCH for outcome in outcomes):
+        if all(outcome.verdict is Verdict.MATCH for outcome in outcomes):
             break
     return outcomes
 
@@ -234,7 +266,7 @@ def apply_context(run: Run, spark: SparkSession, task: Task, states: Mapping[str
         spark=spark,
         lake=run.clients.lake,
         pipeline=run.pipeline.name,
-        epoch=task.epoch,
+        epochs=Epochs(task.epoch),
         settings=task.settings,
         topics=states,
         read=lambda session, ranges: read_topics(session, endpoint, ranges),
@@ -280,7 +312,7 @@ def _wait_for_xa(run: Run, outcome: Outcome) -> None:
     tally = outcome.tally
     if tally.wrong and xa_open(run):
         outcome.tally = Tally(unsettled=tally.wrong + tally.unsettled, samples=tally.samples, keys=tally.keys)
-        outcome.doubts += ("prepared XA transactions are open on the source",)
+        outcome.doubt("prepared XA transactions are open on the source")
 
 
 def xa_open(run: Run) -> bool:
@@ -294,7 +326,7 @@ def xa_open(run: Run) -> bool:
 def summary(outcome: Outcome) -> str:
     """One line for the log."""
     tally = outcome.tally
-    doubts = f"; {'; '.join(outcome.doubts)}" if outcome.doubts else ""
+    doubts = "".join(f"; {reason}" for reason in outcome.reasons)
     return (
         f"{outcome.subject.table.full_name}: {outcome.source_rows:,} source rows, {outcome.sink_rows:,} sink rows, "
         f"{tally.missing} missing, {tally.ghosts} ghosts, {tally.different} different, {tally.unsettled} unsettled, "
@@ -329,7 +361,8 @@ def _expected(outcome: Outcome) -> Expected:
 
 def make_report(outcome: Outcome, suite: SuiteResult) -> TableReport:
     """The table's part of report.json. A failed suite is a mismatch: a reader would meet it."""
-    verdict = table_verdict(outcome.tally, outcome.doubts) if suite.success else Verdict.MISMATCH
+    verdict = outcome.verdict if suite.success else Verdict.MISMATCH
+    failures = () if suite.success else suite.failures or ("an expectation of Great Expectations failed",)
     samples = [f"{kind}: {key}" for kind, keys in outcome.tally.samples.items() for key in keys]
     return TableReport(
         table=outcome.subject.table.full_name,
@@ -343,13 +376,23 @@ def make_report(outcome: Outcome, suite: SuiteResult) -> TableReport:
         columns_not_compared=tuple(NotCompared(*pair) for pair in not_compared(outcome.subject.table)),
         compared_at=ComparedAt(outcome.subject.sink.snapshot_id, str(outcome.subject.position)),
         verdict=verdict,
-        samples=(*samples, *outcome.doubts, *suite.failures),
+        samples=(*samples, *outcome.reasons, *failures),
         leaf_map=outcome.leaf_map,
+        part="" if outcome.subject.part.whole else outcome.subject.part.name,
     )
 
 
-def keep(run: Run, reports: Sequence[TableReport], suites: Sequence[SuiteResult], seconds: float) -> Facts:
-    """Write the result to the control table and to verify.json; returns what the task hands on."""
+def keep(
+    run: Run,
+    reports: Sequence[TableReport],
+    suites: Sequence[SuiteResult],
+    labels: Mapping[str, str],
+    seconds: float,
+) -> Facts:
+    """Write the result to the control table and to verify.json; returns what the task hands on.
+
+    `labels`: table → the stage that was compared, which is the one to publish.
+    """
     folder = report_folder(run)
     facts = {
         "verdict": str(overall(report.verdict for report in reports)),
@@ -362,7 +405,11 @@ def keep(run: Run, reports: Sequence[TableReport], suites: Sequence[SuiteResult]
     files.makedirs(folder, exist_ok=True)
     with files.open(f"{folder}/verify.json", "w") as out:
         json.dump({**facts, "run_id": run.run_id, "reports": [report.to_json() for report in reports]}, out, indent=2)
-    document.patch(run, verified={r.table: {**r.to_json(), "snapshot_id": r.compared_at.snapshot_id} for r in reports})
+    verified = {
+        r.table: {**r.to_json(), "snapshot_id": r.compared_at.snapshot_id, "stage": labels[r.table]} for r in reports
+    }
+    earlier = document.recovery(run).get("verified") or {}
+    document.patch(run, verified={**earlier, **verified})
     run.clients.control.ledger_set(run.run_id, "verify", facts)
     return facts
 

@@ -21,9 +21,10 @@ from pyspark.sql import functions as fn
 from airflow_cdc.core.digest import Leaf, LeafScheme, compare, mysql_unpushed_sql
 from airflow_cdc.core.part import WHOLE, Part
 from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.table import TableDef
 from airflow_cdc.core.types import from_read
-from airflow_cdc.core.verdict import Tally, leaf_of, without
+from airflow_cdc.core.verdict import RowCounts, Tally, count_doubt, leaf_of, table_verdict, without
 from airflow_cdc.spark_apps.jdbc import jdbc_options, query_frame
 from airflow_cdc.spark_apps.sides import Rows, SinkView, SourceView, source_view, unpushed
 from airflow_cdc.spark_apps.tail import Topic
@@ -96,6 +97,27 @@ class Outcome:
     leaf_map: str = ""
     in_flight: int = 0
     doubts: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> RowCounts:
+        """Rows of both sides; where only a part was compared, what differs outside it is not in the source's count."""
+        if self.subject.part.whole:
+            return RowCounts(self.source_rows, self.sink_rows)
+        return RowCounts(self.sink_rows + self.tally.missing - self.tally.ghosts, self.sink_rows)
+
+    @property
+    def verdict(self) -> Verdict:
+        """What the comparison says of the table, or of the part that was compared."""
+        return table_verdict(self.tally, self.doubts, self.rows)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why the table cannot be called equal, beyond the keys that differ."""
+        return (*self.doubts, *(count_doubt(self.tally, self.rows)))
+
+    def doubt(self, *reasons: str) -> None:
+        """Note why equality cannot be proven; each reason once."""
+        self.doubts = tuple(dict.fromkeys((*self.doubts, *reasons)))
 
     @property
     def elsewhere(self) -> bool:
@@ -201,7 +223,7 @@ def other_columns(source: MySqlSource, init: str, subject: Subject) -> frozenset
     table, spark, part = subject.table, subject.sink.spark, subject.part
     names = unpushed(table)
     raw = query_frame(spark, jdbc_options(source, init), f"({mysql_unpushed_sql(table, part.mysql)}) AS cdc_rest")
-    values = (f"{from_read(table.column(name))} AS x{at}" for at, name in enumerate(names))
+    values = (f"{from_read(table.column(name), f'x{at}')} AS x{at}" for at, name in enumerate(names))
     ours = raw.selectExpr("key_text", *values).withColumn("copies", fn.lit(1))
     theirs = subject.sink.images_frame(table, part).drop("h").withColumn("copies", fn.lit(-1))
     grouped = ours.unionByName(theirs).groupBy("key_text", *(f"x{at}" for at in range(len(names))))

@@ -14,6 +14,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 import airflow_cdc
 from airflow_cdc import settings
 from airflow_cdc.cli import added, reports, trigger
+from airflow_cdc.cli.checks import airflow_checks, pipeline_airflow_checks
 from airflow_cdc.cli.progress import telling
 from airflow_cdc.cli.run import command, emit, pairs, pipeline_of, run_of, tables_of
 from airflow_cdc.core.diagnosis import Diagnosis
@@ -22,16 +23,19 @@ from airflow_cdc.core.errors import CdcError, UnknownStateError, UsageError
 from airflow_cdc.core.observation import Observation
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.report import RecoveryReport, Verdict
-from airflow_cdc.core.strategy import AUTO, Plan, make_plan
+from airflow_cdc.core.strategy import AUTO, Plan, check_strategy, make_plan
 from airflow_cdc.flows.doctor import Check, doctor_installation, doctor_pipeline
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.remember import remember
+from airflow_cdc.links import runbook_url
 from airflow_cdc.names import RECOVERY_DAG_ID
 from airflow_cdc.operators.base import open_run
 from airflow_cdc.registry import get_pipeline, load_registry
 
 PACKAGE = Path(airflow_cdc.__file__).parent
 TEMPLATE = "templates/pipelines.yaml"
+# up to which time of the source main itself is proven equal
+THROUGH = "verified_through"
 # what `verify` shows of a table
 SHOWN = ("table", "source_rows", "sink_rows", "missing", "ghosts", "different", "verdict")
 # a file for each kind: Airflow parses each in a process of its own, and with hundreds of pipelines one would take seconds
@@ -44,7 +48,7 @@ STUBS = {
 @command
 def doctor(args: Namespace) -> int:
     """0 all good (warnings allowed), 1 something is bad, 3 something could not be read, 2 the registry is unusable."""
-    checks = [*doctor_installation(), *_pipeline_checks(args)]
+    checks = [*doctor_installation(), *airflow_checks(), *_pipeline_checks(args)]
     emit(args, [check.to_json() for check in checks])
     return _doctor_status(checks)
 
@@ -64,6 +68,7 @@ def _pipeline_checks(args: Namespace) -> Iterator[Check]:
         return
     for pipeline in chosen:
         yield _spark(pipeline)
+        yield from pipeline_airflow_checks(pipeline)
         try:
             yield from doctor_pipeline(open_run(pipeline, "doctor"))
         except CdcError as error:
@@ -119,7 +124,8 @@ def diagnose(args: Namespace) -> int:
     observation, diagnosis = _seen(args)
     made = make_plan(diagnosis, observation.pipeline.policy, observation)
     taken = {"pipeline": args.pipeline, "taken_at": observation.taken_at}
-    data = {**taken, **diagnosis.to_json(), "plan": made.to_json()}
+    runbook = runbook_url(diagnosis.code)
+    data = {**taken, **diagnosis.to_json(), "runbook": runbook, "plan": made.to_json()}
     emit(
         args,
         data,
@@ -127,7 +133,7 @@ def diagnose(args: Namespace) -> int:
             {"pipeline": args.pipeline, "problem": diagnosis.code, "meaning": diagnosis.description}
             | dict(diagnosis.evidence)
             | {"plan": f"refused: {made.reason}" if made.refused else f"{made.strategy}: {made.reason}"}
-            | {"data loss": made.data_loss, "reading takes": _duration(made), "runbook": diagnosis.runbook}
+            | {"data loss": made.data_loss, "reading takes": _duration(made), "runbook": runbook}
         ),
     )
     return diagnosis.exit_status
@@ -155,6 +161,8 @@ def recover(args: Namespace) -> int:
     """Trigger cdc_recovery. With --wait: 0 done or nothing to do, 1 failed or rejected, 3 inconclusive; else 0 triggered."""
     pipeline = pipeline_of(args)
     tables_of(args, pipeline)
+    if args.strategy != AUTO:
+        check_strategy(args.strategy, where=f"pipeline {pipeline.name}")
     asked = {
         "pipeline": pipeline.name,
         "strategy": args.strategy,
@@ -217,12 +225,23 @@ def _of_tables(report: RecoveryReport, tables: Collection[str], known: Collectio
 
 
 def _report_rows(report: RecoveryReport) -> list[dict[str, Any]]:
-    rows = [{key: table.to_json()[key] for key in SHOWN} for table in report.tables]
+    through = reports.verified(report.pipeline)
+    rows = [
+        {
+            **{key: table.to_json()[key] for key in SHOWN},
+            THROUGH: table.verified_through or through.get(table.table, "-"),
+        }
+        for table in report.tables
+    ]
     return rows or [{"run_id": report.run_id, "verdict": str(report.verdict), "tables": "none compared"}]
 
 
 def _earlier_row(table: str) -> dict[str, Any]:
-    return {**dict.fromkeys(SHOWN, "-"), "table": table, "verdict": f"{Verdict.MISMATCH} (an earlier check)"}
+    return {
+        **dict.fromkeys((*SHOWN, THROUGH), "-"),
+        "table": table,
+        "verdict": f"{Verdict.MISMATCH} (an earlier check)",
+    }
 
 
 @command
@@ -246,13 +265,18 @@ def _init_pipeline(args: Namespace) -> int:
     path = settings.registry_path(args.registry)
     told = added.answers(args)
     wanted = added.connections(args.pipeline, told)
-    facts = {"registry": added.add_to_registry(path, args.pipeline, told, (PACKAGE / TEMPLATE).read_text())}
+    # first: a folder that does not exist must not leave half of the rest behind
+    facts = {"stubs": _stubs(Path(args.stub).expanduser())} if args.stub else {}
+    facts["registry"] = added.add_to_registry(path, args.pipeline, told, (PACKAGE / TEMPLATE).read_text())
     facts |= added.create(wanted)
     checks = list(_pipeline_checks(Namespace(registry=args.registry, pipeline=[args.pipeline])))
     emit(
         args,
         {**facts, "checks": [check.to_json() for check in checks]},
-        [*pairs(facts), *({"what": f"{c.name}: {c.state}", "value": f"{c.found} {c.todo}".strip()} for c in checks)],
+        [
+            *pairs(facts),
+            *({"what": f"{c.name}: {c.state}", "value": ". ".join(filter(None, (c.found, c.todo)))} for c in checks),
+        ],
     )
     return _doctor_status(checks)
 

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import cast
+from typing import Any, cast
 
 from airflow.cli.cli_config import ARG_VERBOSE, ActionCommand, Arg, CLICommand, GroupCommand, lazy_load_command
+from rich.markup import escape
 
 COMMANDS = "airflow_cdc.cli.commands"
 OFFSETS = "airflow_cdc.cli.offsets"
 OUTLOOK = "airflow_cdc.cli.outlook"
 LETTERS = "airflow_cdc.cli.dead_letters"
 REPAIR = "airflow_cdc.cli.repair"
+ABANDON = "airflow_cdc.cli.abandon"
 
-_arg = cast("Callable[..., Arg]", Arg)  # Airflow leaves it untyped
+_untyped_arg = cast("Callable[..., Arg]", Arg)
+
+
+def _arg(flags: tuple[str, ...], *, help: str, **kwargs: Any) -> Arg:  # noqa: A002 - argparse's own word
+    """An argument whose help is shown as it is written: Airflow prints help through Rich, to which `[cdc]` is a colour."""
+    return _untyped_arg(flags, help=escape(help), **kwargs)
+
 
 ARG_OUTPUT = _arg(
     ("-o", "--output"),
@@ -35,6 +43,7 @@ ARG_WAIT = _arg(("--wait",), action="store_true", help="Wait for the run to end 
 ARG_TIMEOUT = _arg(("--timeout",), type=float, default=21600.0, help="Seconds to wait at most (default: 21600)")
 ARG_SECONDS = _arg(("--seconds",), type=float, default=7200.0, help="Let go after so long (default: 7200)")
 ARG_NOTE = _arg(("--note",), default="", help="Why; kept in the report")
+ARG_REASON = _arg(("--reason",), required=True, help="Why; kept in the audit and shown by the diagnosis")
 ARG_RUN_ID = _arg(("--run-id",), default=None, help="Run (default: the newest with a report)")
 ARG_FILE = _arg(("--file",), default=None, help="File to write (default: beside the pipeline's reports)")
 ARG_BACKUP_FILE = _arg(("file",), nargs="?", help="A file that `offset backup` wrote (default: before the last move)")
@@ -72,6 +81,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "hold": ("hold shop --seconds 3600",),
     "explain": ("explain < connect.log",),
     "recover": ("recover shop --wait", 'recover shop --table shop.orders --yes --note "binlog purged"'),
+    "abandon": ('abandon shop --table shop.orders --reason "the table was dropped"',),
     "verify": ("verify shop --table shop.orders", "verify shop --run-id manual__2026-11-21T09:00:00+00:00 -o json"),
     "repair": ("repair shop --table shop.orders --dry-run", "repair shop --table shop.orders --wait"),
     "get": ("offset get shop",),
@@ -93,11 +103,11 @@ def _action(name: str, text: str, *args: Arg, module: str = COMMANDS, function: 
     examples = "\n".join(f"  airflow cdc {line}" for line in EXAMPLES[name])
     return ActionCommand(
         name=name,
-        help=text,
+        help=escape(text),
         func=lazy_load_command(target),
         args=(*args, *PLAIN),
-        description=f"{text}.",
-        epilog=f"Examples:\n{examples}\n\n{STATUS}",
+        description=escape(f"{text}."),
+        epilog=escape(f"Examples:\n{examples}\n\n{STATUS}"),
     )
 
 
@@ -123,6 +133,21 @@ def _dead_letters() -> GroupCommand:
             _action("list", "Show them with the reason", *of, module=LETTERS, function="list_letters"),
             _action("replay", "Read their rows again", *of, module=LETTERS),
         ),
+    )
+
+
+def _repair() -> ActionCommand:
+    return _action(
+        "repair",
+        "Rewrite the rows that differ from the source (DAG cdc_repair)",
+        ARG_PIPELINE,
+        ARG_TABLES,
+        ARG_DRY_RUN,
+        ARG_APPROVE,
+        ARG_WAIT,
+        ARG_TIMEOUT,
+        ARG_NOTE,
+        module=REPAIR,
     )
 
 
@@ -154,24 +179,21 @@ def get_cdc_cli_commands() -> list[CLICommand]:
                     ARG_NOTE,
                 ),
                 _action(
+                    "abandon",
+                    "Give up an open recovery, or some of its tables",
+                    ARG_PIPELINE,
+                    ARG_TABLES,
+                    ARG_REASON,
+                    module=ABANDON,
+                ),
+                _action(
                     "verify",
                     "Show what the last recovery proved, table by table",
                     ARG_PIPELINE,
                     ARG_TABLES,
                     ARG_RUN_ID,
                 ),
-                _action(
-                    "repair",
-                    "Rewrite the rows that differ from the source (DAG cdc_repair)",
-                    ARG_PIPELINE,
-                    ARG_TABLES,
-                    ARG_DRY_RUN,
-                    ARG_APPROVE,
-                    ARG_WAIT,
-                    ARG_TIMEOUT,
-                    ARG_NOTE,
-                    module=REPAIR,
-                ),
+                _repair(),
                 _offset(),
                 _dead_letters(),
                 _action(

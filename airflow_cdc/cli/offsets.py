@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_cdc.cli import reports
+from airflow_cdc.cli.reading import ANSWER_WITHIN_S, read_soon
 from airflow_cdc.cli.run import command, emit, pairs, run_of
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.flows.move import last_before, move, stored
@@ -19,9 +20,9 @@ from airflow_cdc.systems.reports import safe
 
 @command
 def get(args: Namespace) -> int:
-    """The stored offsets, as Kafka Connect keeps them."""
-    run = run_of(args)
-    stored = run.clients.connector.offsets(run.pipeline.connector.name)
+    """The stored offsets, as Kafka Connect keeps them; 3 when it could not be asked."""
+    run = run_of(args, answer_within=ANSWER_WITHIN_S)
+    stored = read_soon(lambda: run.clients.connector.offsets(run.pipeline.connector.name), where=run.where)
     emit(
         args,
         stored,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 
+from airflow_cdc.cli.reading import ANSWER_WITHIN_S, read_soon
 from airflow_cdc.cli.run import command, emit, pairs, run_of
-from airflow_cdc.core.diagnosis import runbook
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.core.sayings import UNNAMED
 from airflow_cdc.core.sayings import explain as explanation_of
 from airflow_cdc.flows.foresee import foresee
 from airflow_cdc.flows.hold import hold_by_hand
+from airflow_cdc.links import runbook_url
 
 NOTE = "From this text alone: no server was asked. `airflow cdc diagnose PIPELINE` asks them."
 # a whole worker log may be piped in; what fails it stands at its end
@@ -20,8 +21,9 @@ LAST_CHARACTERS = 4_000_000
 
 @command
 def forecast(args: Namespace) -> int:
-    """0 nothing to fear, 1 below the policy's warning or the snapshot does not fit, 3 it could not be told."""
-    seen = foresee(run_of(args))
+    """0 nothing to fear, 1 below the policy's warning or the snapshot does not fit, 3 nothing could be read."""
+    run = run_of(args, answer_within=ANSWER_WITHIN_S)
+    seen = read_soon(lambda: foresee(run), where=run.where)
     emit(args, seen.to_json(), pairs(seen.to_json()))
     return seen.exit_status
 
@@ -46,7 +48,7 @@ def explain(args: Namespace) -> int:
         "line": found.line,
         "from_text_only": True,
         "note": NOTE,
-        "runbook": runbook(found.code),
+        "runbook": runbook_url(found.code),
     }
     emit(args, data, pairs(data))
     return 3 if found.code == UNNAMED else 1

@@ -47,7 +47,7 @@ class Bar:
         self._progress.update(self._bar, completed=over, total=len(now.tasks) or None, description=told, refresh=True)
 
     def say(self, text: str) -> None:
-        self._progress.console.print(text, highlight=False, markup=False)
+        self._progress.console.print(text, highlight=False, markup=False, emoji=False)
 
 
 def _doing(task: str, state: str) -> str:

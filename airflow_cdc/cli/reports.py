@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from airflow_cdc import settings
 from airflow_cdc.core.report import RecoveryReport
-from airflow_cdc.core.stored import known_to_differ
+from airflow_cdc.core.stored import known_to_differ, verified_through
 from airflow_cdc.systems.reports import ReportStore, safe
 
 
@@ -33,6 +34,11 @@ def load_json(pipeline: str, run_id: str, name: str) -> Any:
 def differs(pipeline: str) -> tuple[str, ...]:
     """The tables of a pipeline that are known to differ from their source."""
     return known_to_differ(store().runs(pipeline))
+
+
+def verified(pipeline: str) -> Mapping[str, str]:
+    """Table → the source's time (ISO) up to which main was proven equal."""
+    return verified_through(store().runs(pipeline))
 
 
 def newest(pipeline: str) -> str | None:

@@ -18,7 +18,7 @@ from airflow.utils.providers_configuration_loader import providers_configuration
 from airflow_cdc.core.errors import CdcError, UsageError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.flows.run import Run
-from airflow_cdc.operators.base import find_pipeline, open_run
+from airflow_cdc.operators.base import LIVE, find_pipeline, open_run
 
 PROBLEM = 1
 INTERRUPTED = 130
@@ -73,7 +73,9 @@ def emit(args: Namespace, data: Any, rows: Rows | None = None) -> None:
 
         print(yaml.safe_dump(json.loads(json.dumps(data, default=str)), sort_keys=False, allow_unicode=True), end="")
     else:
-        AirflowConsole().print_as_table([dict(row) for row in (data if rows is None else rows)])
+        # values are shown as they are: in Rich's markup `[binlog.000042]` would be a colour, and `[/10.0.0.7]` an error
+        console = AirflowConsole(markup=False, emoji=False)
+        console.print_as_table([dict(row) for row in (data if rows is None else rows)])
 
 
 def pairs(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -90,9 +92,24 @@ def pipeline_of(args: Namespace) -> Pipeline:
     return find_pipeline(args.pipeline, args.registry)
 
 
-def run_of(args: Namespace, run_id: str = CLI_RUN) -> Run:
-    """A run over it, in whose name the command acts."""
-    return open_run(pipeline_of(args), run_id)
+def run_of(args: Namespace, run_id: str = CLI_RUN, *, answer_within: float | None = None) -> Run:
+    """A run over it, in whose name the command acts; each system has `answer_within` seconds to answer."""
+    return open_run(pipeline_of(args), run_id, lives=lives, answer_within=answer_within)
+
+
+def lives(dag_id: str, run_id: str) -> bool | None:
+    """Whether Airflow still carries out that run; None if its database could not be asked."""
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from sqlalchemy import func, select
+    from sqlalchemy.exc import SQLAlchemyError
+
+    wanted = select(func.count()).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id, DagRun.state.in_(LIVE))
+    try:
+        with create_session() as session:
+            return bool(session.scalar(wanted))
+    except SQLAlchemyError:
+        return None
 
 
 def tables_of(args: Namespace, pipeline: Pipeline) -> tuple[str, ...]:

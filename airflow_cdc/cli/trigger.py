@@ -52,10 +52,16 @@ class Teller(Protocol):
 
 
 def start(dag_id: str, asked: Mapping[str, Any]) -> str:
-    """Trigger a DAG with the form's fields → run id. Raises UsageError when Airflow does not know the DAG."""
+    """Trigger a DAG with the form's fields → run id. Raises UsageError when Airflow does not know the DAG, or pauses it."""
     from airflow.api.client import get_current_api_client
     from airflow.sdk.exceptions import AirflowException
 
+    if paused(dag_id):
+        raise UsageError(
+            f"the run was not triggered: {dag_id} is paused, so it would wait",
+            where=f"DAG {dag_id}",
+            todo=f"Run: airflow dags unpause {dag_id}",
+        )
     try:
         made = get_current_api_client().trigger_dag(dag_id=dag_id, conf=dict(asked), triggering_user_name=getuser())
     except AirflowException as error:
@@ -67,6 +73,16 @@ def start(dag_id: str, asked: Mapping[str, Any]) -> str:
     if made is None:
         raise UsageError("the run was not triggered", where=f"DAG {dag_id}", todo="See the scheduler's log.")
     return str(made["dag_run_id"])
+
+
+def paused(dag_id: str) -> bool | None:
+    """Whether the runs of a DAG wait until somebody unpauses it; None for a DAG that Airflow does not know."""
+    from airflow.models.dag import DagModel
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        dag = session.get(DagModel, dag_id)
+        return None if dag is None or dag.is_stale else bool(dag.is_paused)
 
 
 def wait(

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from airflow_cdc.core.ddl import Ddl, Effect, worst
-from airflow_cdc.core.errors import MALFORMED, SinkError, TransportError, UnknownStateError
+from airflow_cdc.core.ddl import Ddl
+from airflow_cdc.core.errors import MALFORMED, SinkError, TransportError, UnknownStateError, UnreportedChangeError
 from airflow_cdc.core.observation import TopicState
 from airflow_cdc.core.position import Watermark
-from airflow_cdc.core.schema_change import refused
+from airflow_cdc.core.schema_change import SchemaChange, refused
+from airflow_cdc.core.schema_steps import check_harmless, judge
 from airflow_cdc.core.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.table import TableDef
 
@@ -81,11 +82,13 @@ class DdlLog:
     Attributes:
         topic: its name; topic_id: "" if it does not exist yet.
         ranges: partition → (first offset, end offset); {} if the topic does not exist.
+        before: partition → the offsets before that, where only they can tell that it is the topic that was stamped.
     """
 
     topic: str
     topic_id: str = ""
     ranges: Bounds = field(default_factory=dict)
+    before: Bounds = field(default_factory=dict)
 
     @property
     def empty(self) -> bool:
@@ -113,6 +116,9 @@ class Start:
         begins: partition → the first offset the topic still has.
         watermark: changes at or before it are in the table already.
         fingerprint: of the definition the table's rows were written by; None if no commit says.
+        change: how the mirror follows the definition; None if the one that its rows were written by is not known.
+        made_anew: the engine has another table under this name than when the stamp was made.
+        unproven: no id says that the topic is the one that was stamped; `check_same_topic` can.
     """
 
     table: TableDef
@@ -125,6 +131,9 @@ class Start:
     applied: Applied
     ddl: DdlLog
     fingerprint: str | None = None
+    change: SchemaChange | None = None
+    made_anew: bool = False
+    unproven: bool = False
 
     @property
     def empty(self) -> bool:
@@ -134,7 +143,15 @@ class Start:
     @property
     def current(self) -> bool:
         """Neither a change of rows nor one of the schema waits."""
-        return self.empty and self.ddl.empty
+        return self.empty and self.ddl.empty and self.fingerprint in {None, self.table.fingerprint}
+
+    @property
+    def decoded_as(self) -> TableDef:
+        """The definition to decode by: events from before the last DDL may hold NULL where it forbids that now."""
+        change = self.change or SchemaChange()
+        loose = {*change.filled, *change.never_null}
+        columns = tuple(replace(c, nullable=c.nullable or c.name in loose) for c in self.table.columns)
+        return replace(self.table, columns=columns) if loose else self.table
 
     @property
     def past(self) -> Bounds:
@@ -202,7 +219,19 @@ def plan_start(
     applied = _tombstones_seen(state, ranges, applied, where)
     begins = {p: begin for p, (begin, _) in state.partitions.items()}
     at = _watermark(table, stamp, summary)
-    return Start(table, topic, state.id, stamp, ranges, begins, at, applied, ddl, _fingerprint(summary))
+    return Start(
+        table,
+        topic,
+        state.id,
+        stamp,
+        ranges,
+        begins,
+        at,
+        applied,
+        ddl,
+        _fingerprint(summary),
+        unproven=unproven(known, state) and any(starts.values()),
+    )
 
 
 def plan_ddl(stamp: Stamp | None, topic: str, state: TopicState | None, upto: Mapping[int, int]) -> DdlLog:
@@ -217,33 +246,50 @@ def plan_ddl(stamp: Stamp | None, topic: str, state: TopicState | None, upto: Ma
             raise _replaced(topic, "it does not exist any more", where)
         return DdlLog(topic)
     starts = _starts(known, state, where)
-    return DdlLog(topic, state.id, {p: _range(p, start, state, upto, where) for p, start in starts.items()})
+    before = {p: (state.partitions[p][0], start) for p, start in starts.items()} if unproven(known, state) else {}
+    return DdlLog(topic, state.id, {p: _range(p, start, state, upto, where) for p, start in starts.items()}, before)
 
 
-def check_ddl(start: Start, statements: Sequence[Ddl], table_id: str | None, *, truncates_seen: bool) -> Start:
-    """The start with these statements and the engine's number of the table judged. Raises SchemaError if a statement since the stamp may have changed rows of the table without an event (INV 13).
+def check_ddl(
+    start: Start, statements: Sequence[Ddl], table_id: str | None, stored: TableDef | None, *, truncates_seen: bool
+) -> Start:
+    """The start with the statements since the stamp and the engine's number of the table judged (INV 13, 30).
 
-    What shows in the definition is judged there. If it should show and does not, it was undone, and what it did to
-    rows on the way is not known. A connector that leaves out truncates (its default) tells of them nowhere: the table
-    was made anew then, and no statement says so.
+    `stored` is the definition that the table's rows were written by. A repeat, and a statement before the watermark,
+    mean nothing. Raises RereadNeededError if rows may have changed without an event; UnreportedChangeError if the
+    definition changed and no statement says so.
     """
     own = [one for one in statements if start.table.full_name in one.tables and one.at not in start.applied.ddl]
-    found = worst(own)
-    if found is None or (found.effect is Effect.SHOWN and start.fingerprint not in {None, start.table.fingerprint}):
-        _check_table_id(start, table_id, explained=truncates_seen or bool(own))
-        return replace(start, applied=replace(start.applied.judged(own), table_id=table_id or start.applied.table_id))
-    raise refused(start.table, f"rows may have changed without events by {found.short}")
+    own = [one for one in own if not one.covered(start.watermark)]
+    change = _change(start, own, stored)
+    anew = not own and bool(start.applied.table_id) and table_id not in {None, start.applied.table_id}
+    if anew and not truncates_seen:
+        raise refused(
+            start.table,
+            "it was truncated or rebuilt, and the connector leaves out truncates; with"
+            " skipped.operations=none they come as events",
+        )
+    applied = replace(start.applied.judged(own), table_id=table_id or start.applied.table_id)
+    return replace(start, applied=applied, change=change, made_anew=anew)
 
 
-def _check_table_id(start: Start, table_id: str | None, *, explained: bool) -> None:
-    known = start.applied.table_id
-    if explained or not known or table_id in {None, known}:
-        return
-    raise refused(
-        start.table,
-        "it was truncated or rebuilt, and the connector leaves out truncates; with"
-        " skipped.operations=none they come as events",
-    )
+def check_made_anew(start: Start, truncates: int) -> None:
+    """Raise UnreportedChangeError if the engine's number of the table changed, and no TRUNCATE among the events says why."""
+    if start.made_anew and not truncates:
+        raise UnreportedChangeError(
+            "the table was made anew at the source, and neither DDL nor a TRUNCATE among its events says so",
+            where=f"table {start.table.full_name}",
+            todo="Wait until the connector has read so far; OPTIMIZE TABLE does this too.",
+        )
+
+
+def _change(start: Start, own: Sequence[Ddl], stored: TableDef | None) -> SchemaChange | None:
+    if stored is None and start.fingerprint not in {None, start.table.fingerprint}:
+        raise refused(start.table, "it is not the one the rows were written by, and that one is not known")
+    if stored is None:
+        check_harmless(own, start.table)
+        return None
+    return SchemaChange() if not own and stored == start.table else judge(stored, own, start.table)
 
 
 def _check_epoch(stamped: int, epoch: int, where: str) -> None:
@@ -265,7 +311,7 @@ def _starts(known: Mapping[str, Any] | None, state: TopicState, where: str) -> d
     """The next offset of each partition; a topic that is absent from the stamp did not exist then: from 0."""
     if known is None:
         return dict.fromkeys(state.partitions, 0)
-    if known["id"] != state.id:
+    if known["id"] != state.id and not unproven(known, state):
         raise _replaced(state.name, f"its id is {state.id}, the stamped one {known['id']}", where)
     stamped = {int(p): int(offset) for p, offset in known["partitions"].items()}
     if stamped.keys() != state.partitions.keys():
@@ -273,6 +319,40 @@ def _starts(known: Mapping[str, Any] | None, state: TopicState, where: str) -> d
             state.name, f"it has {len(state.partitions)} partitions, {len(stamped)} when it was stamped", where
         )
     return stamped
+
+
+def unproven(known: Mapping[str, Any] | None, state: TopicState) -> bool:
+    """Whether no id says that a topic is the one that was stamped: brokers before 2.8 give none, and "" equals nothing."""
+    return known is not None and not (known["id"] and state.id)
+
+
+def check_same_topic(start: Start, earlier: Mapping[int, Sequence[Mapping[str, Any]]]) -> None:
+    """Raise TransportError unless the records before the stamp show that the topic is the one that was stamped.
+
+    `earlier`: partition → the newest of them, as in `Applied.last`, with `covered`: at or before the watermark. The last
+    record that was applied must be among them; where none was, all must be before the watermark, as no other was there
+    yet. Of a topic made anew that begins at the stamp itself nothing is left to compare: a new one begins at 0.
+    """
+    for p, (at, _) in start.ranges.items():
+        if at in {0, start.begins[p]}:
+            continue
+        last, records = start.applied.last.get(str(p)), earlier.get(p, ())
+        same = any(_same_place(one, last) for one in records) if last else all(one["covered"] for one in records)
+        if not same or not records:
+            how = "its brokers give topics no id, and the records before the stamp are not those that were applied"
+            raise _replaced(start.topic, how, f"table {start.table.full_name}")
+
+
+def check_same_ddl(start: Start, earlier: Sequence[Ddl]) -> None:
+    """Raise TransportError unless the last DDL that was judged stands before the stamp, in a topic without an id."""
+    whole = {begin for begin, _ in start.ddl.before.values()} == {0}
+    if whole and start.applied.ddl and start.applied.ddl[-1] not in {one.at for one in earlier}:
+        how = "its brokers give topics no id, and the DDL that was judged last is not in it"
+        raise _replaced(start.ddl.topic, how, f"table {start.table.full_name}")
+
+
+def _same_place(one: Mapping[str, Any], last: Mapping[str, Any]) -> bool:
+    return all(one.get(name) == last.get(name) for name in ("server_id", "file", "pos", "row", "gtid"))
 
 
 def _replaced(topic: str, how: str, where: str) -> TransportError:

@@ -29,6 +29,11 @@ def quote_ident(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def own_name(name: str) -> str:
+    """A name for a value of ours that stands beside a table's columns: it ends with a space, as no column's name can."""
+    return f"{name} "
+
+
 def quote_table(table: TableDef) -> str:
     """The source table's full name, quoted."""
     return f"{quote_ident(table.schema)}.{quote_ident(table.name)}"

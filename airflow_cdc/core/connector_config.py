@@ -8,13 +8,24 @@ snapshot read past the connector must hold the very values that the connector's 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+from airflow_cdc.core.charsets import check_charset
+from airflow_cdc.core.connector_routing import (
+    KeyMark,
+    Route,
+    full_match,
+    is_false,
+    read_routes,
+    refuse,
+    split_list,
+)
 from airflow_cdc.core.errors import ConfigError, SchemaError
+from airflow_cdc.core.null_defaults import replaces_nulls
 from airflow_cdc.core.table import TableDef
-from airflow_cdc.core.types import DecodeModes
+from airflow_cdc.core.types import DecodeModes, from_event
 
 _MYSQL_CONNECTOR = "io.debezium.connector.mysql.MySqlConnector"
 # its offset and its topics are read, its events are not decoded
@@ -23,29 +34,6 @@ _PLAIN_NAMING = frozenset(
     {"io.debezium.schema.SchemaTopicNamingStrategy", "io.debezium.schema.DefaultTopicNamingStrategy"}
 )
 _JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
-_BY_LOGICAL_TABLE = "io.debezium.transforms.ByLogicalTableRouter"
-_TO_LOGICAL_TOPIC = "io.debezium.transforms.ToLogicalTopicRouter"
-_REGEX_ROUTER = "org.apache.kafka.connect.transforms.RegexRouter"
-_TOPIC_PREDICATE = "org.apache.kafka.connect.transforms.predicates.TopicNameMatches"
-
-# Transforms that touch headers or other topics only: every change event passes unchanged.
-_HARMLESS_TRANSFORMS = frozenset(
-    {
-        "io.debezium.transforms.ExtractChangedRecordState",
-        "io.debezium.transforms.SchemaChangeEventFilter",
-        "org.apache.kafka.connect.transforms.DropHeaders",
-        "org.apache.kafka.connect.transforms.InsertHeader",
-    }
-)
-
-_TRANSFORM_REASONS = {
-    "io.debezium.transforms.ExtractNewRecordState": "it strips the source position from every event",
-    "io.debezium.transforms.Filter": "it leaves out events that we cannot know of",
-    "io.debezium.transforms.ContentBasedRouter": "it routes by a script over the content",
-    "io.debezium.transforms.partitions.PartitionRouting": "it lets changes of one key land in several partitions",
-    "org.apache.kafka.connect.transforms.Filter": "it leaves out events that we cannot know of",
-    "org.apache.kafka.connect.transforms.TimestampRouter": "it routes one table to a topic per day",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +49,14 @@ class _Refusal:
 
 
 def _row_operations(value: str) -> bool:
-    return bool({"c", "u", "d"} & set(_split(value)))
+    return bool({"c", "u", "d"} & set(split_list(value)))
 
+
+def _true(value: str) -> bool:
+    return value.lower() == "true"
+
+
+_NO_DDL = ("include.schema.changes", "false")
 
 _REFUSED = (
     _Refusal(r"converters", "custom converters change values in ways we cannot repeat"),
@@ -70,6 +64,8 @@ _REFUSED = (
     _Refusal(r"snapshot\.select\.statement\.overrides", "the connector's snapshots would hold other rows than ours"),
     _Refusal(r"gtid\.source\.(includes|excludes)", "changes of some servers are left out"),
     _Refusal(r"skipped\.operations", "row changes are left out", _row_operations),
+    _Refusal(r"schema\.history\.internal\.skip\.unparseable\.ddl", "statements are passed over unseen", _true),
+    _Refusal(r"schema\.history\.internal\.ddl\.filter", "statements that it matches are passed over unseen"),
     _Refusal(r"field\.name\.adjustment\.mode", "columns change their names", lambda v: v not in {"", "none"}),
     _Refusal(r"value\.converter\.decimal\.format", "decimals arrive as JSON numbers", lambda v: v.upper() == "NUMERIC"),
     _Refusal(r"key\.converter\.decimal\.format", "decimals arrive as JSON numbers", lambda v: v.upper() == "NUMERIC"),
@@ -93,43 +89,6 @@ _HEALS_ITSELF = (
 
 
 @dataclass(frozen=True, slots=True)
-class KeyMark:
-    """A field that a router adds to the message key, and its value for one table."""
-
-    field: str
-    value: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Route:
-    """One routing transform: topics that `pattern` matches wholly are renamed, and their keys marked."""
-
-    name: str
-    pattern: str
-    replacement: str
-    only: tuple[str, bool] | None = None  # (topic pattern, negated) of its predicate
-    mark_field: str = ""
-    mark_pattern: str = ""
-    mark_replacement: str = ""
-
-    def applies(self, topic: str) -> bool:
-        if self.only is not None and (_full(self.only[0], topic) is None) != self.only[1]:
-            return False
-        return _full(self.pattern, topic) is not None
-
-    def renamed(self, topic: str) -> str:
-        return _replace_first(self.pattern, self.replacement, topic) or topic
-
-    def mark(self, topic: str) -> KeyMark | None:
-        if not self.mark_field:
-            return None
-        value = topic
-        if self.mark_pattern and _full(self.mark_pattern, topic):
-            value = _replace_first(self.mark_pattern, self.mark_replacement, topic)
-        return KeyMark(self.mark_field, value)
-
-
-@dataclass(frozen=True, slots=True)
 class ConnectorSettings:
     """What a Debezium MySQL connector does to names, keys and values.
 
@@ -139,6 +98,9 @@ class ConnectorSettings:
         truncates_seen: op t events are produced for TRUNCATE.
         null_becomes_default: a NULL in a nullable column that has a default arrives as that default.
         years_adjusted: dates in the years 1 to 99 arrive in 1970 to 2069, and cannot be told from real ones.
+        keep_alive_ms: after so long without an event Debezium takes its connection for lost, also while its queue is full.
+        keys_wrapped: whether keys come with their schema around them; None: the worker's converter decides, and each
+            key's shape tells.
         heartbeat_ms: 0 when heartbeats are off: then the stored offset stands still on a quiet pipeline.
         schema_topic: topic of the connector's schema changes; None when it emits none.
         history_topic: topic of the connector's internal schema history; None if it is kept elsewhere.
@@ -149,12 +111,14 @@ class ConnectorSettings:
     prefix: str
     delimiter: str
     modes: DecodeModes
-    routes: tuple[_Route, ...] = ()
+    routes: tuple[Route, ...] = ()
     filters: tuple[tuple[str, str], ...] = ()
     column_rules: tuple[tuple[str, str], ...] = ()
     truncates_seen: bool = False
     null_becomes_default: bool = True
     years_adjusted: bool = True
+    keep_alive_ms: int = 60_000
+    keys_wrapped: bool | None = None
     heartbeat_ms: int = 0
     heartbeat_topic: str = ""
     schema_topic: str | None = None
@@ -179,17 +143,19 @@ class ConnectorSettings:
             prefix=prefix,
             delimiter=cfg.get("topic.delimiter", "."),
             modes=DecodeModes.from_config(cfg),
-            routes=_routes(cfg),
+            routes=read_routes(cfg),
             filters=_present(cfg, r"(table|database)\.(include|exclude)\.list"),
             column_rules=_present(
                 cfg, rf"{_COLUMN_EXCLUDED}|{_COLUMN_INCLUDED}|{_COLUMN_CHANGED}|message\.key\.columns"
             ),
-            truncates_seen="t" not in _split(cfg.get("skipped.operations", "t")),
-            null_becomes_default=not _false(cfg.get("value.converter.replace.null.with.default", "true")),
-            years_adjusted=not _false(cfg.get("enable.time.adjuster", "true")),
+            truncates_seen="t" not in split_list(cfg.get("skipped.operations", "t")),
+            null_becomes_default=replaces_nulls(cfg),
+            years_adjusted=not is_false(cfg.get("enable.time.adjuster", "true")),
+            keep_alive_ms=_integer(cfg, "connect.keep.alive.interval.ms", 60_000),
+            keys_wrapped=_keys_wrapped(cfg),
             heartbeat_ms=_integer(cfg, "heartbeat.interval.ms", 0),
             heartbeat_topic=f"{cfg.get('topic.heartbeat.prefix', '__debezium-heartbeat')}.{prefix}",
-            schema_topic=None if _false(cfg.get("include.schema.changes", "true")) else prefix,
+            schema_topic=None if is_false(cfg.get("include.schema.changes", "true")) else prefix,
             history_topic=cfg.get("schema.history.internal.kafka.topic"),
             history_bootstrap=cfg.get("schema.history.internal.kafka.bootstrap.servers", ""),
             healing=healing_settings(cfg),
@@ -197,11 +163,22 @@ class ConnectorSettings:
         )
 
     @property
+    def observed_only(self) -> bool:
+        """Whether its offset and topics are read for a diagnosis, and its events are not decoded."""
+        return self.kind in _OBSERVED_CONNECTORS
+
+    @property
     def ddl_topic(self) -> str:
-        """The topic that tells of every DDL: that of schema changes, else the schema history. Raises ConfigError."""
-        topic = self.schema_topic or self.history_topic
+        """The topic that tells of every DDL: that of schema changes, else the schema history. Raises ConfigError.
+
+        A router that takes in the topic of schema changes, as `shop(.*)` does, sends them elsewhere; no transform touches
+        the history.
+        """
+        routed = self.schema_topic is not None and any(route.applies(self.schema_topic) for route in self.routes)
+        topic = self.history_topic if routed else self.schema_topic or self.history_topic
         if topic is None:
-            _refuse("include.schema.changes", "false", "DDL that changes rows without events would not be seen")
+            off = ("a router over the topic of schema changes", self.schema_topic or "") if routed else _NO_DDL
+            refuse(*off, "DDL that changes rows without events would not be seen")
         return topic
 
     def captures(self, table: str) -> bool:
@@ -209,7 +186,7 @@ class ConnectorSettings:
         schema = table.partition(".")[0]
         for setting, value in self.filters:
             subject = table if setting.startswith("table.") else schema
-            listed = any(_full(pattern, subject, ignore_case=True) for pattern in _split(value))
+            listed = any(full_match(pattern, subject, ignore_case=True) for pattern in split_list(value))
             if listed != ("include" in setting):
                 return False
         return True
@@ -255,14 +232,23 @@ class ConnectorSettings:
         when the connector does not capture the table at all, or is one whose events are not decoded; SchemaError
         naming column and setting otherwise.
         """
-        if self.kind in _OBSERVED_CONNECTORS:
-            _refuse("connector.class", self.kind, "such a connector is diagnosed; its events are not decoded")
+        if self.observed_only:
+            refuse("connector.class", self.kind, "such a connector is diagnosed; its events are not decoded")
         if not self.captures(table.full_name):
             raise ConfigError(
                 f"the connector does not capture {table.full_name}",
                 where="table.include.list, database.include.list and their exclude lists",
                 todo="Add the table to the connector's list, or take it out of pipelines.yaml.",
             )
+        if self.keys_wrapped is None and {"schema", "payload"} <= {*table.key}:
+            raise SchemaError(
+                "a key of columns named schema and payload looks like one with its schema around it",
+                where=f"table {table.full_name}",
+                todo="Set key.converter and key.converter.schemas.enable on the connector itself.",
+            )
+        for column in table.mirrored:
+            check_charset(column, table.full_name)
+            from_event(column, self.modes)  # raises for a column that these modes can't carry
         for setting, value in self.column_rules:
             for column in table.mirrored:
                 if _column_rule_hits(setting, value, table, column.name):
@@ -276,12 +262,12 @@ class ConnectorSettings:
 def _check_kind(cfg: Mapping[str, str]) -> None:
     kind = cfg.get("connector.class", "")
     if kind not in {_MYSQL_CONNECTOR, *_OBSERVED_CONNECTORS}:
-        _refuse("connector.class", kind or "nothing", "only the Debezium MySQL connector can be followed")
+        refuse("connector.class", kind or "nothing", "only the Debezium MySQL connector can be followed")
     if not cfg.get("topic.prefix", "").strip():
-        _refuse("topic.prefix", "nothing", "topics and stored offsets are named by it")
+        refuse("topic.prefix", "nothing", "topics and stored offsets are named by it")
     naming = cfg.get("topic.naming.strategy", "").strip()
     if naming and naming not in _PLAIN_NAMING:
-        _refuse("topic.naming.strategy", naming, "its topic names cannot be derived")
+        refuse("topic.naming.strategy", naming, "its topic names cannot be derived")
 
 
 def _check_converters(cfg: Mapping[str, str]) -> None:
@@ -289,98 +275,32 @@ def _check_converters(cfg: Mapping[str, str]) -> None:
     for side in ("key", "value"):
         converter = cfg.get(f"{side}.converter", "").strip()
         if converter and converter != _JSON_CONVERTER:
-            _refuse(f"{side}.converter", converter, "only JSON can be decoded")
+            refuse(f"{side}.converter", converter, "only JSON can be decoded")
+
+
+def _keys_wrapped(cfg: Mapping[str, str]) -> bool | None:
+    """Connect reads a converter's settings from the connector only if the connector names the converter, too."""
+    if not cfg.get("key.converter", "").strip():
+        return None
+    return not is_false(cfg.get("key.converter.schemas.enable", "true"))
 
 
 def _check_refused(cfg: Mapping[str, str]) -> None:
     for key, value in cfg.items():
         for refusal in _REFUSED:
             if refusal.matches(key, value):
-                _refuse(key, value, refusal.why)
-
-
-def _routes(cfg: Mapping[str, str]) -> tuple[_Route, ...]:
-    """The routing transforms in order. Any transform that is neither a router nor harmless is refused."""
-    routes = []
-    for name in _split(cfg.get("transforms", "")):
-        kind = cfg.get(f"transforms.{name}.type", "").strip()
-        if kind in _ROUTERS:
-            routes.append(_ROUTERS[kind](cfg, name))
-        elif kind not in _HARMLESS_TRANSFORMS:
-            short = kind.partition("$")[0]
-            why = _TRANSFORM_REASONS.get(short, "what it does to events cannot be followed")
-            _refuse(f"transforms.{name}.type", kind or "nothing", why)
-    return tuple(routes)
-
-
-def _regex_router(cfg: Mapping[str, str], name: str) -> _Route:
-    option = _options(cfg, name)
-    return _route(name, option("regex"), option("replacement"), _predicate(cfg, name))
-
-
-def _by_logical_table(cfg: Mapping[str, str], name: str) -> _Route:
-    return _logical(cfg, name, "__dbz__physicalTableIdentifier")
-
-
-def _to_logical_topic(cfg: Mapping[str, str], name: str) -> _Route:
-    return _logical(cfg, name, "__dbz__sourceIdentifier")
-
-
-def _logical(cfg: Mapping[str, str], name: str, default_field: str) -> _Route:
-    option = _options(cfg, name)
-    unique = not _false(option("key.enforce.uniqueness") or "true")
-    return _route(
-        name,
-        option("topic.regex"),
-        option("topic.replacement"),
-        _predicate(cfg, name),
-        mark=(
-            option("key.field.name") or default_field if unique else "",
-            option("key.field.regex"),
-            option("key.field.replacement"),
-        ),
-    )
-
-
-_ROUTERS: dict[str, Callable[[Mapping[str, str], str], _Route]] = {
-    _REGEX_ROUTER: _regex_router,
-    _BY_LOGICAL_TABLE: _by_logical_table,
-    _TO_LOGICAL_TOPIC: _to_logical_topic,
-}
-
-
-def _route(
-    name: str, pattern: str, replacement: str, only: tuple[str, bool] | None, mark: tuple[str, str, str] = ("", "", "")
-) -> _Route:
-    if not pattern or not replacement:
-        _refuse(f"transforms.{name}", "no regex or no replacement", "where it routes to cannot be derived")
-    return _Route(name, _python_regex(pattern), replacement, only, mark[0], _python_regex(mark[1]), mark[2])
-
-
-def _options(cfg: Mapping[str, str], name: str) -> Callable[[str], str]:
-    return lambda option: cfg.get(f"transforms.{name}.{option}", "").strip()
-
-
-def _predicate(cfg: Mapping[str, str], name: str) -> tuple[str, bool] | None:
-    predicate = cfg.get(f"transforms.{name}.predicate", "").strip()
-    if not predicate:
-        return None
-    kind = cfg.get(f"predicates.{predicate}.type", "")
-    if kind != _TOPIC_PREDICATE:
-        _refuse(f"predicates.{predicate}.type", kind or "nothing", f"which events {name} routes cannot be derived")
-    negated = cfg.get(f"transforms.{name}.negate", "false").strip().lower() == "true"
-    return _python_regex(cfg.get(f"predicates.{predicate}.pattern", "")), negated
+                refuse(key, value, refusal.why)
 
 
 def _column_rule_hits(setting: str, value: str, table: TableDef, column: str) -> bool:
     full = f"{table.full_name}.{column}"
     if setting == "message.key.columns":
         return any(
-            _full(rule.partition(":")[0], table.full_name, ignore_case=True)
+            full_match(rule.partition(":")[0], table.full_name, ignore_case=True)
             for rule in value.split(";")
             if rule.strip()
         )
-    listed = any(_full(pattern, full, ignore_case=True) for pattern in _split(value))
+    listed = any(full_match(pattern, full, ignore_case=True) for pattern in split_list(value))
     return not listed if re.fullmatch(_COLUMN_INCLUDED, setting) else listed
 
 
@@ -410,62 +330,8 @@ def _present(cfg: Mapping[str, str], pattern: str) -> tuple[tuple[str, str], ...
     return tuple(sorted((k, v) for k, v in cfg.items() if re.fullmatch(pattern, k) and v.strip()))
 
 
-def _split(value: str) -> Sequence[str]:
-    """A comma-separated list; a comma inside a regular expression is written with a backslash before it."""
-    return [part.replace("\\,", ",").strip() for part in re.split(r"(?<!\\),", value) if part.strip()]
-
-
-def _false(value: str) -> bool:
-    return value.strip().lower() == "false"
-
-
 def _integer(cfg: Mapping[str, str], key: str, default: int) -> int:
     text = cfg.get(key, "").strip()
     if (text and not text.isascii()) or (text and not text.isdigit()):
-        _refuse(key, text, "it must be a number")
+        refuse(key, text, "it must be a number")
     return int(text or default)
-
-
-def _full(pattern: str, text: str, *, ignore_case: bool = False) -> re.Match[str] | None:
-    try:
-        return re.fullmatch(_python_regex(pattern), text, re.IGNORECASE if ignore_case else 0)
-    except re.error as error:
-        _refuse("a regular expression", pattern, f"it cannot be followed here: {error}")
-
-
-def _python_regex(pattern: str) -> str:
-    """Java writes a named group as (?<name>…); the rest that these settings use is common to both."""
-    return re.sub(r"\(\?<(?![=!])", "(?P<", pattern)
-
-
-def _replace_first(pattern: str, replacement: str, text: str) -> str:
-    return re.sub(pattern, lambda match: _expand(replacement, match), text, count=1)
-
-
-def _expand(replacement: str, match: re.Match[str]) -> str:
-    """Java's replacement text: $1, ${name}, and a backslash before a literal character."""
-
-    def piece(token: re.Match[str]) -> str:
-        if token["literal"]:
-            return token["literal"]
-        group = token["name"] or token["number"]
-        # "$12" is group 12 only if the pattern has that many groups; otherwise group 1 and a "2"
-        digits = len(group)
-        while group.isdigit() and digits > 1 and int(group[:digits]) > (match.re.groups or 0):
-            digits -= 1
-        tail = group[digits:]
-        head = group[:digits]
-        return (match[int(head)] if head.isdigit() else match[head] or "") + tail
-
-    try:
-        return re.sub(r"\\(?P<literal>.)|\$\{(?P<name>\w+)\}|\$(?P<number>\d+)", piece, replacement)
-    except (IndexError, TypeError) as error:
-        _refuse("a replacement", replacement, f"it names a group that its pattern does not have: {error}")
-
-
-def _refuse(setting: str, value: str, why: str) -> NoReturn:
-    raise ConfigError(
-        f"{setting} is {value}: {why}",
-        where="the connector's configuration",
-        todo="Change the setting, or keep these tables out of the pipeline.",
-    )

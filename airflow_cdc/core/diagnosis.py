@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from airflow_cdc.core import problems_connector as connector
+from airflow_cdc.core import problems_events as events
+from airflow_cdc.core import problems_lag as lag
 from airflow_cdc.core import problems_sink as sink
 from airflow_cdc.core import problems_source as source
 from airflow_cdc.core import problems_transport as transport
@@ -22,7 +24,7 @@ __all__ = ["PROBLEMS", "Diagnosis", "Evidence", "Problem", "diagnose", "trace_ex
 
 Predicate: TypeAlias = Callable[[Observation], Evidence | None]
 
-_RUNBOOKS = "docs/problems.md"
+_RUNBOOKS = "runbook"
 _SNAPSHOT = ("full_snapshot",)
 _WARNING = ("none",)  # nothing is lost yet: what is to be done is for a person
 _ABOUT_POSITION = frozenset(
@@ -117,7 +119,7 @@ def position_fault(obs: Observation) -> Diagnosis | None:
 
 
 def runbook(code: str) -> str:
-    """Where a person reads what to do about a problem."""
+    """Where a person reads what to do about a problem: a path below the provider's page in Airflow."""
     return f"{_RUNBOOKS}#{code.lower()}"
 
 
@@ -130,6 +132,13 @@ PROBLEMS: tuple[Problem, ...] = (
         "A recovery was begun and is not finished: its tables are not all published.",
         sink.recovery_open,
         ("finish", "replica_detour", "translate_gtid"),
+    ),
+    Problem(
+        "CONNECTOR_MISCONFIGURED",
+        15,
+        "The connector has a setting with which its events cannot be followed.",
+        events.setting_refused,
+        (),
     ),
     Problem("UNKNOWN", 20, "Something that decides could not be read, so nothing is concluded.", sink.unread, ()),
     Problem(
@@ -353,7 +362,8 @@ PROBLEMS: tuple[Problem, ...] = (
     Problem(
         "EPOCH_BEHIND",
         63,
-        "A sink table is of an earlier epoch than the control table: it was put back across a recovery.",
+        "A sink table is of an earlier epoch than the control table: it was put back across a recovery, or its recovery "
+        "was abandoned.",
         sink.epoch_behind,
         _SNAPSHOT,
     ),
@@ -370,6 +380,34 @@ PROBLEMS: tuple[Problem, ...] = (
         "A declared table was never filled by this pipeline: its sink table has no stamp.",
         sink.table_added,
         _SNAPSHOT,
+    ),
+    Problem(
+        "TABLE_NEEDS_REREAD",
+        66,
+        "Apply has stopped a table: DDL changed its rows in a way that no event carries.",
+        sink.needs_reread,
+        _SNAPSHOT,
+    ),
+    Problem(
+        "CONNECTOR_MISCONFIGURED",
+        67,
+        "The connector filters, masks or keys rows of a table so that its events cannot be applied.",
+        events.tables_refused,
+        (),
+    ),
+    Problem(
+        "CONNECTOR_MISCONFIGURED",
+        68,
+        "A NULL arrives as its column's default, so the tables are not applied.",
+        events.nulls_replaced,
+        _SNAPSHOT,
+    ),
+    Problem(
+        "SINK_BEHIND",
+        90,
+        "Events wait to be applied: readers see the source as it was.",
+        lag.sink_behind,
+        _WARNING,
     ),
     Problem(
         "CONNECTOR_MISCONFIGURED",
@@ -397,6 +435,13 @@ PROBLEMS: tuple[Problem, ...] = (
         94,
         "Foreign keys change rows of captured tables, and this server does not log those changes.",
         source.log_incomplete,
+        _WARNING,
+    ),
+    Problem(
+        "XA_ROLLED_BACK",
+        95,
+        "XA transactions were rolled back after their rows may have been sent: such rows may stand in the sink.",
+        source.xa_rolled_back,
         _WARNING,
     ),
     Problem("HEALTHY", 99, "The source holds everything from the connector's position on.", sink.healthy, ("none",)),

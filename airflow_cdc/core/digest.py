@@ -122,9 +122,10 @@ def spark_leaf(scheme: LeafScheme, table: TableDef) -> str:
 def mysql_digest_sql(table: TableDef, scheme: LeafScheme, where: str = "") -> str:
     """MySQL: one scan → rows (leaf, n, lane1, lane2)."""
     number = f"CAST(CONV(SUBSTR({mysql_row_hash(table)}, 1, 16), 16, 10) AS UNSIGNED)"
+    # grouped by its place: a name would be taken for a column of the table that has it
     sums = (
         f"SELECT {mysql_leaf(scheme, table)} AS leaf, COUNT(*) AS n, SUM({number}) AS total"
-        f" FROM {quote_table(table)}{_where(where)} GROUP BY leaf"
+        f" FROM {quote_table(table)}{_where(where)} GROUP BY 1"
     )
     return (
         f"SELECT leaf, n, total DIV {LANE} AS lane1, CAST(total MOD {LANE} AS UNSIGNED) AS lane2 FROM ({sums}) AS sums"
@@ -177,11 +178,11 @@ def spark_keys_sql(table: TableDef, keys_relation: str, relation: str) -> str:
 
 
 def mysql_unpushed_sql(table: TableDef, where: str = "") -> str:
-    """MySQL: key_text and the read values of the columns outside the hash, for the comparison of all rows.
+    """MySQL: key_text and x0, x1 …: the read values of the columns outside the hash, for the comparison of all rows.
 
     Read it through JDBC and apply `types.from_read` to each column.
     """
-    columns = "".join(f", {read_sql(table.column(name))} AS {quote_ident(name)}" for name, _ in not_pushed(table))
+    columns = "".join(f", {read_sql(table.column(name))} AS x{at}" for at, (name, _) in enumerate(not_pushed(table)))
     return f"SELECT {mysql_key_text(table)} AS key_text{columns} FROM {quote_table(table)}{_where(where)}"
 
 
@@ -298,24 +299,23 @@ def compare(src: Mapping[int, Leaf], sink: Mapping[int, Leaf]) -> LeafDiff:
 
 
 def compare_rows(src: Iterable[tuple[str, str]], sink: Iterable[tuple[str, str]]) -> RowDiff:
-    """Rows (key_text, h) of a keyed table. A key that stands twice in the sink is a ghost even if one copy is right."""
-    ours, twice = _by_key(sink)
-    theirs = dict(src)
+    """Rows (key_text, h) of a keyed table. A key may stand twice on a side: each side's rows under it are counted."""
+    theirs, ours = _by_key(src), _by_key(sink)
+    both_sides = theirs.keys() & ours.keys()
     return RowDiff(
-        missing=tuple(sorted(theirs.keys() - ours.keys())),
-        ghosts=tuple(sorted((ours.keys() - theirs.keys()) | twice)),
-        different=tuple(sorted(k for k in theirs.keys() & ours.keys() if theirs[k] != ours[k])),
+        missing=tuple(sorted(k for k, hashes in theirs.items() if len(hashes) > len(ours.get(k, ())))),
+        ghosts=tuple(sorted(k for k, hashes in ours.items() if len(hashes) > len(theirs.get(k, ())))),
+        different=tuple(
+            sorted(k for k in both_sides if len(theirs[k]) == len(ours[k]) and sorted(theirs[k]) != sorted(ours[k]))
+        ),
     )
 
 
-def _by_key(rows: Iterable[tuple[str, str]]) -> tuple[dict[str, str], set[str]]:
-    found: dict[str, str] = {}
-    twice = set()
+def _by_key(rows: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    hashes: dict[str, list[str]] = {}
     for key, h in rows:
-        if key in found:
-            twice.add(key)
-        found[key] = h
-    return found, twice
+        hashes.setdefault(key, []).append(h)
+    return hashes
 
 
 def compare_multisets(src: Iterable[str], sink: Iterable[str]) -> RowDiff:

@@ -76,7 +76,9 @@ def not_pushed(table: TableDef) -> tuple[tuple[str, str], ...]:
 
 def not_compared(table: TableDef) -> tuple[tuple[str, str], ...]:
     """(column, reason) of mirrored columns that no comparison covers."""
-    return tuple((c.name, "generated from other columns") for c in table.mirrored if c.generated)
+    reason = "generated from a TIMESTAMP: its value depends on the time zone of the session that reads or writes it"
+    zoned = table.zoned
+    return tuple((c.name, reason) for c in table.mirrored if c.name in zoned)
 
 
 def pushed(table: TableDef) -> tuple[ColumnDef, ...]:

@@ -149,12 +149,28 @@ class SchemaError(CdcError):
     """A table definition, a column or a decoding mode cannot be handled exactly."""
 
 
+class RereadNeededError(SchemaError):
+    """Rows changed, or may have changed, in a way that no event carries: the table has to be read again."""
+
+
+class UnreportedChangeError(SchemaError):
+    """The source's definition is not the one that the reported DDL leads to: the connector may not have come so far."""
+
+
 class VerificationError(CdcError):
     """Source and sink differ, or the comparison could not be settled. `verdict` says which."""
 
     def __init__(self, what: str, *, where: str = "", todo: str = "", verdict: str = "MISMATCH") -> None:
         super().__init__(what, where=where, todo=todo)
         self.verdict = verdict
+
+
+class NotAgreedError(CdcError):
+    """Going on would remove more rows than the policy allows or a person agreed to. `tables` are those it is about."""
+
+    def __init__(self, what: str, *, where: str = "", todo: str = "", tables: tuple[str, ...] = ()) -> None:
+        super().__init__(what, where=where, todo=todo)
+        self.tables = tuple(tables)
 
 
 class DeadlineError(CdcError):

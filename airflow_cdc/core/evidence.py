@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import TypeAlias
 
@@ -19,14 +18,11 @@ from airflow_cdc.core.observation import (
     TransportFacts,
 )
 from airflow_cdc.core.offset import MySqlOffset
+from airflow_cdc.core.secrets import mask_text
 
 # name → value read, from where, at what time
 Evidence: TypeAlias = dict[str, str]
 
-_SECRET = re.compile(
-    r"(?i)((?:password|passwd|pwd|secret|token|credential)[\w.\-]*[\"']?\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s,;&)]+)"
-)
-_URL_SECRET = re.compile(r"(://[^\s:/@]+:)[^\s@/]+@")
 _SHOWN = 400
 
 
@@ -190,9 +186,4 @@ def trace_excerpt(trace: str, limit: int = 800) -> str:
     """The first line of a stack trace and its causes, without secrets, at most `limit` characters."""
     lines = [line.strip() for line in trace.splitlines() if line.strip()]
     telling = lines[:1] + [line for line in lines[1:] if line.startswith("Caused by:")]
-    return shorten(without_secrets(" | ".join(dict.fromkeys(telling))), limit)
-
-
-def without_secrets(text: str) -> str:
-    """The text with passwords of settings and URLs masked."""
-    return _URL_SECRET.sub(r"\1***@", _SECRET.sub(r"\1***", text))
+    return shorten(mask_text(" | ".join(dict.fromkeys(telling))), limit)

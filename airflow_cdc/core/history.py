@@ -73,6 +73,15 @@ _TEXTS: Final = ("tinytext", "text", "mediumtext", "longtext")
 _BLOBS: Final = ("tinyblob", "blob", "mediumblob", "longblob")
 _WITH_CHARSET: Final = frozenset({"char", "varchar", *_TEXTS, "enum", "set"})
 _FLOAT_BITS: Final = 24
+_INTEGERS: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
+# What a server says of these, whatever a statement says.
+_FIXED_LENGTHS: Final = {
+    kind: size
+    for family in (_TEXTS, _BLOBS)
+    for kind, size in zip(family, (255, 65535, 16777215, 4294967295), strict=True)
+}
+_LENGTHS: Final = frozenset({"char", "varchar", "binary", "varbinary", *_FIXED_LENGTHS})
+_PRECISIONS: Final = {"decimal": 10, "bit": 1, "float": 12, "double": 22}
 NOT_IN_HISTORY: Final = "the schema history has no such table"
 
 
@@ -126,6 +135,35 @@ def compare_history(defn: TableDef, hist: Mapping[str, Any] | None) -> tuple[str
     if set(key) != set(defn.key):
         found.append(f"key: ({', '.join(defn.key)}) in the source, ({', '.join(key)}) in the history")
     return tuple(found)
+
+
+def column_defs(hist: Mapping[str, Any]) -> dict[str, ColumnDef]:
+    """The columns of a table of the schema history, as far as it says what decoding depends on.
+
+    Sizes are given as a server gives them. A collation, an SRID and whether a column is generated are not in the
+    history. Raises one of MALFORMED for a table of another shape.
+    """
+    return {column.name: _column_def(column) for column in map(_old_column, hist["columns"])}
+
+
+def _column_def(old: _Old) -> ColumnDef:
+    clock = old.data_type in {"datetime", "timestamp", "time"}
+    sized = not clock and old.data_type not in {"enum", "set", *_INTEGERS}
+    length = _FIXED_LENGTHS.get(old.data_type, old.length)
+    number = old.data_type in {"decimal", "bit", "float", "double"}
+    return ColumnDef(
+        name=old.name,
+        ordinal=old.ordinal,
+        data_type=old.data_type,
+        column_type=f"{old.data_type} unsigned" if old.unsigned else old.data_type,
+        nullable=old.optional,
+        charset=old.charset or None,
+        char_length=(length or 1) if sized and old.data_type in _LENGTHS else None,
+        precision=(length or _PRECISIONS.get(old.data_type)) if number else None,
+        scale=(old.scale or 0) if old.data_type == "decimal" else old.scale if number else None,
+        fsp=(old.length or 0) if clock else None,
+        labels=old.labels,
+    )
 
 
 def fold_history(records: Iterable[Mapping[str, Any]], server: str = "") -> dict[str, dict[str, Any]]:

@@ -1,17 +1,19 @@
 """A table's changes after the compared ends, as evidence about what the source held there. Pure values.
 
-A connector that restarts sends changes again; such a repeat would show an older image as a key's first. Repeats are
-told by the source's own order, partition by partition: what is not after the last record before the ends is one.
+A connector that restarts sends changes again; such a repeat would show an older image as a key's first. A change is
+a repeat if its transaction is one of those that came before the ends. GTIDs are looked up as members of a set: their
+numbers need not rise (Group Replication gives each member a block of a million, and gtid_next fills gaps). Without
+GTIDs the place in the server's own log files tells.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from airflow_cdc.core.gtid import GtidSet
 from airflow_cdc.core.position import BinlogPosition, Watermark
-from airflow_cdc.core.verdict import FirstEvent, Image
+from airflow_cdc.core.verdict import Image, KeyLog
 
 CREATE, UPDATE, DELETE = "c", "u", "d"
 ROW_CHANGES = (CREATE, UPDATE, DELETE)
@@ -54,31 +56,83 @@ class Event:
         return self.server_id == position.server_id and here.comparable(position.position) and here < position.position
 
 
+@dataclass(slots=True)
+class _Passed:
+    """What came before the ends in one partition.
+
+    Attributes:
+        transactions: GTIDs of which every row came: a row of another transaction followed.
+        last: the newest row; more of its transaction may come after the ends.
+        reached: origin → the greatest place in its log files, of changes without a GTID.
+    """
+
+    transactions: set[str] = field(default_factory=set)
+    last: Event | None = None
+    reached: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+
+    def add(self, event: Event) -> None:
+        """Note a record before the ends; to be called in topic order."""
+        if self.last is not None and self.last.gtid is not None and self.last.gtid != event.gtid:
+            self.transactions.add(self.last.gtid)
+        if event.gtid is None and event.origin:
+            self.reached[event.origin] = max(self.reached.get(event.origin, event.place), event.place)
+        self.last = event
+
+    def holds(self, event: Event) -> bool:
+        """Whether the change came before the ends."""
+        if event.gtid is None:
+            return event.origin in self.reached and event.place <= self.reached[event.origin]
+        return event.gtid in self.transactions or self._is_in_last(event)
+
+    def _is_in_last(self, event: Event) -> bool:
+        last = self.last
+        if last is None or (last.gtid, last.server_id, last.file) != (event.gtid, event.server_id, event.file):
+            return False
+        return event.place <= last.place
+
+
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The records from the ends on, without repeats, in topic order."""
+    """The records from the ends on, without repeats, in topic order.
+
+    `complete`: the records before the ends reach back to `position`, so that no repeat can be taken for a change.
+    """
 
     events: tuple[Event, ...] = ()
+    complete: bool = True
 
     @classmethod
-    def of(cls, records: Iterable[Event], start: Mapping[int, int]) -> Tail:
-        """`records` may begin before `start` (partition → offset): those tell what is a repeat."""
-        ordered = sorted(records, key=lambda event: (event.partition, event.offset))
-        reached: dict[tuple[int, str | None], tuple[int, int, int]] = {}
-        for event in ordered:
-            if event.offset < start.get(event.partition, 0) and event.origin:
-                known = reached.get((event.partition, event.origin), event.place)
-                reached[event.partition, event.origin] = max(known, event.place)
-        after = (event for event in ordered if event.offset >= start.get(event.partition, 0))
-        return cls(tuple(e for e in after if not _repeated(e, reached.get((e.partition, e.origin)))))
+    def of(cls, records: Iterable[Event], start: Mapping[int, int], position: Watermark | None = None) -> Tail:
+        """`records` may begin before `start` (partition → offset): those tell what is a repeat.
 
-    def first_events(self) -> dict[str, FirstEvent]:
-        """Key text → its first change: what the source held for that key at the ends."""
-        first: dict[str, FirstEvent] = {}
+        `position` lies before the ends: every change at or before it stands before `start` in the topic.
+        """
+        ordered = sorted(records, key=lambda event: (event.partition, event.offset))
+        covered = _covered(ordered, position)
+        passed: dict[int, _Passed] = {}
+        reaching: dict[int, bool] = {}
+        new = []
+        for event in ordered:
+            at = event.partition
+            if event.offset < start.get(at, 0):
+                passed.setdefault(at, _Passed()).add(event)
+                # without a GTID the last place alone says what came before it
+                reaching[at] = reaching.get(at, position is None or event.gtid is None) or event.gtid in covered
+            elif event.op not in ROW_CHANGES or not (
+                event.gtid in covered or (at in passed and passed[at].holds(event))
+            ):
+                new.append(event)
+        return cls(tuple(new), all(reaching.values()))
+
+    def key_logs(self) -> dict[str, KeyLog]:
+        """Key text → what its changes say: the row that the source held at the ends, and all that came after it."""
+        rows: dict[str, list[Image | None]] = {}
         for event in self.events:
             if event.op in ROW_CHANGES and event.key is not None and not event.bad:
-                first.setdefault(event.key, FirstEvent(None if event.op == CREATE else event.before))
-        return first
+                before = None if event.op == CREATE else event.before
+                rows.setdefault(event.key, [before]).append(None if event.op == DELETE else event.after)
+        sound = not self.doubts()
+        return {key: KeyLog(images[0], frozenset(images) if sound else None) for key, images in rows.items()}
 
     def image_changes(self) -> list[tuple[Image, int, Event]]:
         """Each row image that came (+1) or went (-1), once, in the source's order: for tables without a key."""
@@ -93,8 +147,12 @@ class Tail:
         return tuple(dict.fromkeys(found))
 
 
-def _repeated(event: Event, reached: tuple[int, int, int] | None) -> bool:
-    return event.op in ROW_CHANGES and reached is not None and event.place <= reached
+def _covered(events: Iterable[Event], position: Watermark | None) -> frozenset[str]:
+    """The GTIDs that are at or before `position`, of those that the events have."""
+    if position is None:
+        return frozenset()
+    first = {event.gtid: event for event in events if event.gtid is not None}
+    return frozenset(gtid for gtid, event in first.items() if event.is_before(position))
 
 
 def _identity(event: Event) -> tuple[object, ...]:

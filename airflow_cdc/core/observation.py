@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.gtid import GtidSet
 from airflow_cdc.core.mariadb_gtid import MariaDbPosition, MariaDbState
 from airflow_cdc.core.position import BinlogPosition
+from airflow_cdc.core.xa import XaState
 
 if TYPE_CHECKING:
     from airflow_cdc.core.pipeline import Pipeline
@@ -110,6 +112,8 @@ class SourceFacts:
         replicas_seen: servers that replicate from it now, as it lists them; no way to log in there is known from that.
         domains: MariaDB's GTIDs; None on a server of another make, or without a log.
         no_recovery: why no recovery can read this server; "" where one can.
+        xa: its XA transactions; None where they were not asked for.
+        log_filters: what keeps changes, or parts of rows, out of its log, in the server's own words.
     """
 
     server_uuid: str
@@ -133,10 +137,25 @@ class SourceFacts:
     replicas_seen: tuple[str, ...] = ()
     domains: DomainFacts | None = None
     no_recovery: str = ""
+    log_filters: tuple[str, ...] = ()
+    xa: XaState | None = None
 
     def __post_init__(self) -> None:
-        for name in ("binlog_files", "cascades", "missing_privileges", "replicas_seen"):
+        for name in ("binlog_files", "cascades", "missing_privileges", "replicas_seen", "log_filters"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
+
+    @property
+    def log_faults(self) -> dict[str, str]:
+        """Setting → its value and the one it must have, for all by which the log lacks rows or parts of them (INV 31)."""
+        log_bin = "ON" if self.log_bin else "OFF"
+        wanted = (
+            ("log_bin", log_bin, "ON"),
+            ("binlog_format", self.binlog_format, "ROW"),
+            ("binlog_row_image", self.row_image, "FULL"),
+        )
+        wrong = {name: f"{value}, must be {right}" for name, value, right in wanted if value.upper() != right}
+        kept_out = [text.partition(" ") for text in self.log_filters]
+        return {**wrong, **{name: f"{value}, must be empty" for name, _, value in kept_out}}
 
     @property
     def newest_file(self) -> str:
@@ -262,10 +281,14 @@ class HistoryFacts:
 
 @dataclass(frozen=True, slots=True)
 class SchemaFacts:
-    """The captured tables as the source defines them, and what the connector believes; `history` None: kept elsewhere."""
+    """The captured tables as the source defines them, and what the connector believes; `history` None: kept elsewhere.
+
+    `defaults`: table → column → its default at the source (None: none).
+    """
 
     definitions: Mapping[str, TableDef] = field(default_factory=dict)
     history: HistoryFacts | None = None
+    defaults: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,9 +308,13 @@ class SinkTableFacts:
 
 @dataclass(frozen=True, slots=True)
 class SinkFacts:
-    """The sink tables, by the full name of their source table ("shop.orders")."""
+    """The sink tables, by the full name of their source table ("shop.orders").
+
+    `late`: table → how many of its events wait in the topic for longer than the policy's max_lag.
+    """
 
     tables: Mapping[str, SinkTableFacts]
+    late: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +325,11 @@ class ControlFacts:
         closed_at: when the last recovery was closed, ISO time; "" if none was.
         read_seconds: how long the last recovery read the source; None if not known.
         servers: server_uuids that the connector was brought to without a new reading: after a failover, or back from a replica.
+        epochs: table → the epoch that its stamp must have, where it has one of its own (`core.epochs`).
+        abandoned: table → {at, who, reason, run_id} of tables whose recovery was given up and not made up for since.
+        refused: table → why apply stopped it because of DDL, when, and the stamp that it has had since.
+        apply_error: what the newest apply failed with; "" if it did not, or none is remembered.
+        checked_xa: table → what the source said of its XA transactions when the table was compared last, since the last recovery.
     """
 
     epoch: int
@@ -306,9 +338,22 @@ class ControlFacts:
     closed_at: str = ""
     read_seconds: float | None = None
     servers: tuple[str, ...] = ()
+    abandoned: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    refused: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    epochs: Mapping[str, int] = field(default_factory=dict)
+    apply_error: str = ""
+    checked_xa: Mapping[str, XaState] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "servers", tuple(self.servers))
+        object.__setattr__(self, "epochs", dict(self.epochs))
+        object.__setattr__(self, "checked_xa", dict(self.checked_xa))
+        object.__setattr__(self, "abandoned", {table: dict(note) for table, note in self.abandoned.items()})
+
+    @property
+    def required(self) -> Epochs:
+        """The epoch of each table."""
+        return Epochs(self.epoch, self.epochs)
 
 
 @dataclass(frozen=True, slots=True)

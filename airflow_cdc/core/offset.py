@@ -98,6 +98,11 @@ class MySqlOffset:
         extra = dict(self.extra)
         return bool(extra.get("snapshot")) and not extra.get("snapshot_completed")
 
+    @property
+    def in_transaction(self) -> bool:
+        """True if only a part of the transaction that comes next was sent."""
+        return bool(self.event or self.row)
+
     def may_be_on(self, server_id: int) -> bool:
         """False when the offset names another server. Right after a snapshot it names none."""
         return self.server_id is None or self.server_id == server_id
@@ -165,14 +170,38 @@ def past(offset: MySqlOffset, watermark: Watermark) -> bool | None:
 
     On a GTID server that is the set alone (INV 7); without GTID, file and position, if the offset
     does not name another server. An offset inside the connector's own snapshot is not past anything.
+
+    An offset inside a transaction is past W only if it names something beyond W. Debezium that lost its connection within
+    a transaction reads it again from its begin, and its offset meanwhile names that transaction as done (seen on 3.6.1,
+    with 15,285 of its 60,000 events in the topic): if W ends with it, W is not read yet.
     """
     if offset.in_snapshot:
         return False
     if watermark.gtids:
-        return None if offset.gtids is None else watermark.gtids.issubset(offset.gtids)
+        return None if offset.gtids is None else _past_set(offset, offset.gtids, watermark.gtids)
     if not offset.may_be_on(watermark.server_id) or not offset.position.comparable(watermark.position):
         return None
+    if offset.in_transaction:
+        return offset.position > watermark.position
     return offset.position >= watermark.position
+
+
+def holds(watermark: Watermark, offset: MySqlOffset) -> bool | None:
+    """Whether W holds all that a connector has read at `offset`; None when it cannot be told.
+
+    Then nothing that it sent so far is missing from rows read at W, and it may go on from where it is (INV 39).
+    """
+    if offset.in_snapshot:
+        return None
+    if watermark.gtids:
+        return None if offset.gtids is None else offset.gtids.issubset(watermark.gtids)
+    if not offset.may_be_on(watermark.server_id) or not offset.position.comparable(watermark.position):
+        return None
+    return offset.position <= watermark.position
+
+
+def _past_set(offset: MySqlOffset, held: GtidSet, wanted: GtidSet) -> bool:
+    return wanted.issubset(held) and not (offset.in_transaction and held.issubset(wanted))
 
 
 def _known(key: str) -> bool:

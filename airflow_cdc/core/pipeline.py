@@ -132,12 +132,32 @@ class HoldPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class AlertPolicy:
+    """When those whom `notify` names are told of an outage. Seconds; named as Prometheus and Alertmanager name them.
+
+    Attributes:
+        repeat_interval: told again after so long while the outage lasts; 0: once only.
+        unknown_for: how long a pipeline may be unreadable before that is told.
+        keep_firing_for: how long an outage must be over to be resolved; if it comes back sooner it is the same one.
+    """
+
+    repeat_interval: int = 14400
+    unknown_for: int = 900
+    keep_firing_for: int = 300
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """What a pipeline's owners allow. All durations are in seconds.
 
     `repair`: whether rows that a nightly check found wrong are rewritten at once (automatic), or once a person agreed
-    (approved). Removing more than `max_deletes` is asked for either way, unless `approval` is never. `report_rows`: whether
-    both rows of the first keys that differ are kept beside a report, or the keys alone.
+    (approved). Removing more than `max_deletes` is asked for either way, unless `approval` is never. `schema_change`: whether
+    apply reads a table again by itself (reread) after DDL that events do not carry, or leaves it to a person (stop); one
+    of more than `reread_limit` rows is left to a person either way. `report_rows`: whether both rows of the first keys that
+    differ are kept beside a report, or the keys alone. `standstill`: a wait for the connector goes on for as long as it
+    moves, and is given up once it has not for so long. `set_converter`: whether a recovery may set the
+    connector's `replace.null.with.default=false`, for good, where a column needs it. `max_lag`: for how long an
+    event may wait in its topic before the sink counts as behind.
     """
 
     approval: str = "when_destructive"
@@ -146,11 +166,17 @@ class Policy:
     recover_automatically: bool = False
     max_deletes: Limit = field(default=Limit(1.0, percent=True))
     max_duration: int = 21600
+    standstill: int = 600
+    max_lag: int = 3600
     publish: str = "all"
     hold: HoldPolicy = field(default=HoldPolicy())
     repair: str = "approved"
+    schema_change: str = "reread"
+    reread_limit: int = 10_000_000
     report_rows: bool = True
+    set_converter: bool = True
     notify: tuple[str, ...] = ()
+    alert: AlertPolicy = field(default=AlertPolicy())
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "notify", tuple(self.notify))
@@ -217,7 +243,9 @@ def _policy(raw: Mapping[str, Any]) -> Policy:
         value["max_deletes"] = Limit.parse(value["max_deletes"])
     if "hold" in value:
         value["hold"] = HoldPolicy(**value["hold"])
-    for key in ("approval_timeout", "warn_before_purge", "max_duration"):
+    if "alert" in value:
+        value["alert"] = AlertPolicy(**{key: parse_duration(length) for key, length in value["alert"].items()})
+    for key in ("approval_timeout", "warn_before_purge", "max_duration", "standstill", "max_lag"):
         if key in value:
             value[key] = parse_duration(value[key])
     return Policy(**value)

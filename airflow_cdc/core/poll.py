@@ -47,3 +47,38 @@ def poll_until(
 def _late(what: str, timeout: float, last: str) -> DeadlineError:
     seen = f"; last seen: {last}" if last else ""
     return DeadlineError(f"{what}: not reached within {timeout:g} s{seen}", timeout=timeout, last=last)
+
+
+def poll_while_moving(
+    probe: Callable[[], T | None],
+    *,
+    standstill: float,
+    interval: float = 0.5,
+    what: str,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> T:
+    """Call `probe` until it returns something other than None, however long that takes while its state changes.
+
+    The state is what the probe says by NotYet. Raises DeadlineError naming `what` and the state once that has been the
+    same for `standstill` seconds.
+    """
+    state, since = "", clock()
+    while True:
+        try:
+            answer = probe()
+            if answer is not None:
+                return answer
+            now = ""
+        except NotYet as answered:
+            now = str(answered)
+        if now != state:
+            state, since = now, clock()
+        left = since + standstill - clock()
+        if left <= 0:
+            raise DeadlineError(
+                f"{what}: nothing has moved for {standstill:g} s" + (f"; last seen: {state}" if state else ""),
+                timeout=standstill,
+                last=state,
+            )
+        sleep(min(interval, left))

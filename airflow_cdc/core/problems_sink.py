@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from airflow_cdc.core.evidence import (
     Evidence,
@@ -78,11 +79,49 @@ def table_added(obs: Observation) -> Evidence | None:
     return _stamp_evidence(obs, bare) if bare else None
 
 
+def needs_reread(obs: Observation) -> Evidence | None:
+    """Tables that apply has stopped because of DDL, and that were not read again since."""
+    waiting = {
+        f"{name} stopped at {noted.get('at', '')}": str(noted.get("why", "")) for name, noted in _stopped(obs).items()
+    }
+    return evidence(obs, "control table", waiting) if waiting else None
+
+
+def tables_stopped(obs: Observation) -> tuple[str, ...]:
+    """The tables that `needs_reread` is about."""
+    return tuple(_stopped(obs))
+
+
+def _stopped(obs: Observation) -> dict[str, Mapping[str, Any]]:
+    tables, control = tables_of(obs), obs.control
+    if tables is None or not isinstance(control, ControlFacts):
+        return {}
+    return {
+        name: noted
+        for name, noted in control.refused.items()
+        if (stamp := tables[name].stamp if name in tables else None) and noted.get("stamp") == stamp.to_json()
+    }
+
+
 def healthy(obs: Observation) -> Evidence | None:
     source, connector = source_of(obs), connector_of(obs)
     if source is None or connector is None or obs.unknowns or not isinstance(obs.schema, SchemaFacts):
         return None
     return {**evidence(obs, "connector status", states(connector)), **offset_evidence(obs)}
+
+
+def tables_behind(obs: Observation) -> tuple[str, ...]:
+    """The tables whose stamp is of an earlier epoch than the control table asks for."""
+    tables, control = tables_of(obs), obs.control
+    if tables is None or not isinstance(control, ControlFacts):
+        return ()
+    required = control.required
+    return tuple(name for name, facts in tables.items() if facts.stamp and facts.stamp.epoch < required.of(name))
+
+
+def tables_without_stamp(obs: Observation) -> tuple[str, ...]:
+    """The declared tables that no commit says how far they have come."""
+    return tuple(_bare(obs))
 
 
 def _bare(obs: Observation) -> dict[str, SinkTableFacts]:
@@ -98,9 +137,20 @@ def _epochs(obs: Observation, differs: Callable[[int, int], bool]) -> Evidence |
     tables, control = tables_of(obs), obs.control
     if tables is None or not isinstance(control, ControlFacts):
         return None
-    epochs = {name: facts.stamp.epoch for name, facts in tables.items() if facts.stamp}
-    stamps = {f"stamp of {name}": f"epoch {e}" for name, e in epochs.items() if differs(e, control.epoch)}
-    return evidence(obs, "sink and control", {"control": f"epoch {control.epoch}", **stamps}) if stamps else None
+    stamped = {name: facts.stamp.epoch for name, facts in tables.items() if facts.stamp}
+    stamps = {
+        f"stamp of {name}": f"epoch {epoch}, the control table asks for {control.required.of(name)}"
+        for name, epoch in stamped.items()
+        if differs(epoch, control.required.of(name))
+    }
+    if not stamps:
+        return None
+    given_up = {f"recovery of {name}": _given_up(note) for name, note in control.abandoned.items()}
+    return evidence(obs, "sink and control", {"control": f"epoch {control.epoch}", **stamps, **given_up})
+
+
+def _given_up(note: Mapping[str, str]) -> str:
+    return f"abandoned at {note['at']} by {note['who']}: {note['reason']}"
 
 
 def _stamp_evidence(obs: Observation, tables: Mapping[str, SinkTableFacts]) -> Evidence:

@@ -31,6 +31,7 @@ from airflow_cdc.core.forecast import Outlook, outlook
 from airflow_cdc.core.gtid import GtidSet
 from airflow_cdc.core.observation import ControlFacts, Observation, Place, SourceFacts
 from airflow_cdc.core.offset import MySqlOffset
+from airflow_cdc.core.xa import rollback_doubt
 
 # a heartbeat is committed at least every 49 s on an idle connector (0.8 × connect.keep.alive.interval.ms)
 _STUCK_AFTER_S = 120
@@ -48,11 +49,7 @@ def rows_misconfigured(obs: Observation) -> Evidence | None:
     source = source_of(obs)
     if source is None:
         return None
-    wanted = {
-        "binlog_format": (source.binlog_format, "ROW"),
-        "binlog_row_image": (source.row_image, "FULL"),
-    }
-    wrong = {name: f"{found}, must be {right}" for name, (found, right) in wanted.items() if found.upper() != right}
+    wrong = source.log_faults
     return evidence(obs, server(source), wrong) if wrong else None
 
 
@@ -237,6 +234,16 @@ def log_incomplete(obs: Observation) -> Evidence | None:
         return None
     shown = {f"cascade {n}": f"{key}: not in the log of {source.version}" for n, key in enumerate(source.cascades, 1)}
     return evidence(obs, server(source), shown)
+
+
+def xa_rolled_back(obs: Observation) -> Evidence | None:
+    """Rows of a rolled back XA transaction may stand in the sink: they were sent at its PREPARE (INV 32)."""
+    source, control = source_of(obs), obs.control
+    if source is None or not isinstance(control, ControlFacts):
+        return None
+    doubts = {name: rollback_doubt(before, source.xa) for name, before in control.checked_xa.items()}
+    shown = {f"since the last check of {name}": why for name, why in doubts.items() if why}
+    return evidence(obs, server(source), shown) if shown else None
 
 
 def at_risk(obs: Observation) -> Evidence | None:

@@ -203,7 +203,7 @@ def _stamped(stamp: Stamp, transport: TransportFacts) -> Iterator[tuple[str, int
     """Topic, partition and next offset of a stamp, for topics that are still the same."""
     for topic, offsets in stamp.offsets.items():
         state = transport.topics.get(topic)
-        if state is not None and state.id == offsets["id"]:
+        if state is not None and (state.id == offsets["id"] or not (state.id and offsets["id"])):
             for number, at in offsets["partitions"].items():
                 yield topic, int(number), int(at), state
 
@@ -214,7 +214,9 @@ def _replaced(stamp: Stamp, transport: TransportFacts) -> Iterator[tuple[str, st
         if state is None:
             if topic in transport.of_table.values() and any(offsets["partitions"].values()):
                 yield topic, "it was applied from, and does not exist any more"
-        elif state.id != offsets["id"]:
+        elif (
+            state.id and offsets["id"] and state.id != offsets["id"]
+        ):  # brokers before 2.8 give none: apply looks closer
             yield topic, f"its id is {state.id}, it was applied from {offsets['id']}"
         elif len(state.partitions) != len(offsets["partitions"]):
             yield topic, f"{len(state.partitions)} partitions, it was applied from {len(offsets['partitions'])}"

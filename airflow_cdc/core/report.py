@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -22,6 +22,8 @@ class Verdict(StrEnum):
     INCONCLUSIVE = "INCONCLUSIVE"
 
 
+# of a run whose diagnosis failed or concluded nothing: nobody knows what is lost
+UNKNOWN_LOSS = "unknown: nothing could be concluded"
 _COUNTS = ("source_rows", "sink_rows", "missing", "ghosts", "different", "leaves", "leaves_rechecked")
 _BAD_TO_GOOD = (Verdict.MISMATCH, Verdict.INCONCLUSIVE, Verdict.MATCH)
 _EXIT = {Verdict.MATCH: 0, Verdict.MISMATCH: 1, Verdict.INCONCLUSIVE: 3}
@@ -54,8 +56,10 @@ class TableReport:
     """One table compared. `missing`: keys only in the source; `ghosts`: keys only in the sink.
 
     `samples` names some of the keys that differ. `leaf_map` has one letter per leaf, in their order: `=` equal at once,
-    `~` unequal at first, so compared key by key. Both are in the JSON only if they are known. Raises VerificationError when the
-    verdict contradicts the counts.
+    `~` unequal at first, so compared key by key. `part` names the part of the table that was compared, "" for all of it;
+    the row counts are the whole table's in any case. `verified_through`: the source's time up to which main itself is
+    proven equal (ISO). These four are in the JSON only if they are known. Raises VerificationError when the verdict
+    contradicts the counts, or says MISMATCH without a reason (INV 34).
     """
 
     table: str
@@ -71,6 +75,8 @@ class TableReport:
     verdict: Verdict
     samples: tuple[str, ...] = ()
     leaf_map: str = ""
+    part: str = ""
+    verified_through: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns_not_compared", tuple(self.columns_not_compared))
@@ -78,6 +84,11 @@ class TableReport:
         object.__setattr__(self, "verdict", Verdict(self.verdict))
         if self.verdict is Verdict.MATCH and self.unequal_rows:
             raise VerificationError(f"MATCH was reported with {self.unequal_rows} unequal rows", where=self.table)
+        if self.verdict is Verdict.MATCH and not self.part and self.source_rows != self.sink_rows:
+            counts = f"{self.source_rows} rows in the source and {self.sink_rows} in the sink"
+            raise VerificationError(f"MATCH was reported with {counts}", where=self.table)
+        if self.verdict is Verdict.MISMATCH and not self.unequal_rows and not self.samples:
+            raise VerificationError("MISMATCH was reported without a reason", where=self.table)
 
     @property
     def unequal_rows(self) -> int:
@@ -100,7 +111,9 @@ class TableReport:
             "verdict": str(self.verdict),
         }
         value |= {"samples": list(self.samples)} if self.samples else {}
-        return value | ({"leaf_map": self.leaf_map} if self.leaf_map else {})
+        value |= {"leaf_map": self.leaf_map} if self.leaf_map else {}
+        value |= {"part": self.part} if self.part else {}
+        return value | ({"verified_through": self.verified_through} if self.verified_through else {})
 
     @classmethod
     def of_verified(cls, table: str, value: Mapping[str, Any]) -> TableReport:
@@ -117,6 +130,8 @@ class TableReport:
             verdict=Verdict(value.get("verdict") or Verdict.INCONCLUSIVE),
             samples=tuple(str(sample) for sample in value.get("samples") or ()),
             leaf_map=str(value.get("leaf_map") or ""),
+            part=str(value.get("part") or ""),
+            verified_through=str(value.get("verified_through") or ""),
         )
 
     @classmethod
@@ -213,13 +228,16 @@ class RecoveryReport:
         reached = {t.table for t in tables} & set(recovery.get("published") or {})
         complete = bool(reached) and reached >= set(recovery.get("tables") or ())
         found = overall(table.verdict for table in tables)
+        if complete and found is Verdict.MATCH:  # what was verified is on main; W is before all that was compared
+            through = str((recovery.get("watermark") or {}).get("taken_at") or "")
+            tables = tuple(t if t.verified_through else replace(t, verified_through=through) for t in tables)
         return cls(
             pipeline=pipeline,
             run_id=run_id,
             problem=diagnosis.get("code") or "UNKNOWN",
             evidence=diagnosis.get("evidence") or {},
             strategy=plan.get("strategy") or "none",
-            data_loss=plan.get("data_loss") or "nothing",
+            data_loss=_loss(diagnosis, plan),
             watermark=recovery.get("watermark"),
             epoch=int(recovery.get("epoch") or 0),
             offset_before=recovery.get("offset_before"),
@@ -258,6 +276,13 @@ class RecoveryReport:
         raw["tables"] = tuple(TableReport.from_json(table) for table in raw["tables"])
         raw["steps"] = tuple(StepReport(**step) for step in raw["steps"])
         return cls(**raw)
+
+
+def _loss(diagnosis: Mapping[str, Any], plan: Mapping[str, Any]) -> str:
+    """What the plan loses. Without a plan, or where nothing could be read, that is unknown, not nothing."""
+    if diagnosis.get("code", "UNKNOWN") == "UNKNOWN":
+        return UNKNOWN_LOSS
+    return plan.get("data_loss") or UNKNOWN_LOSS
 
 
 def _plain(value: Any) -> Any:

@@ -10,8 +10,9 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_cdc.core.evidence import shorten, without_secrets
+from airflow_cdc.core.evidence import shorten
 from airflow_cdc.core.position import BinlogPosition
+from airflow_cdc.core.secrets import mask_text
 
 UNNAMED: Final = "UNKNOWN"
 
@@ -30,7 +31,7 @@ class Saying:
         if match is None:
             return ""
         start, end = text.rfind("\n", 0, match.start()) + 1, text.find("\n", match.start())
-        return shorten(without_secrets(text[start : end if end >= 0 else None].strip()), 600)
+        return shorten(mask_text(text[start : end if end >= 0 else None].strip()), 600)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +135,13 @@ SAYINGS: Final[tuple[Saying, ...]] = (
         r"configuration is invalid|ConfigException|ClassNotFoundException|NoClassDefFoundError|"
         r"invalid value .{0,80} for configuration",
         "the connector's configuration cannot work",
+    ),
+    Saying(
+        "CONNECTOR_FAILED",
+        r"Error while deserializing binlog data of (date|datetime|timestamp)|Invalid date '[A-Z]+ \d+'",
+        "a row of any table of the server, captured or not, holds a day that no month has, such as 2020-02-31 (stored under"
+        " sql_mode ALLOW_INVALID_DATES): Debezium can't read past it, and a restart meets it again; correct such days, and"
+        " recover from a position behind them",
     ),
     Saying(
         "CONNECTOR_FAILED",

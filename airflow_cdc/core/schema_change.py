@@ -6,11 +6,12 @@ events from before and after the change decode alike, pass; everything else stop
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
-from airflow_cdc.core.errors import MALFORMED, SchemaError
+from airflow_cdc.core.errors import MALFORMED, RereadNeededError, SchemaError
 from airflow_cdc.core.table import ColumnDef, TableDef
 
 # A sink table's property: the source definition its rows were written by, as JSON.
@@ -19,18 +20,31 @@ DEFINITION = "cdc.definition"
 _INTEGER_BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 _TEXTS = frozenset({"varchar", "tinytext", "text", "mediumtext", "longtext"})
 _BYTES = frozenset({"varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+_SIZED = _TEXTS | _BYTES | {"char", "binary"}
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaChange:
-    """What passes from one definition to the next: columns added, columns widened. Both empty: nothing changed."""
+    """What a mirror has to do to follow its source from one definition to the next. Nothing: nothing changed.
+
+    Attributes:
+        added: new columns; old rows hold NULL in them, unless they are `filled`.
+        widened: columns whose type holds more than before.
+        dropped: columns that are gone; events from before still name them.
+        filled: new column → what all old rows hold in it, as text. It never was nullable.
+        never_null: columns that allowed NULL before and do not now: followed if no row of the mirror holds one.
+    """
 
     added: tuple[str, ...] = ()
     widened: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    filled: Mapping[str, str] = field(default_factory=dict)
+    never_null: tuple[str, ...] = ()
 
     @property
     def any(self) -> bool:
-        return bool(self.added or self.widened)
+        """Whether the mirror's columns change."""
+        return bool(self.added or self.widened or self.dropped)
 
 
 def dump_definition(table: TableDef) -> str:
@@ -47,25 +61,6 @@ def load_definition(properties: Mapping[str, str]) -> TableDef | None:
         raise SchemaError(f"the property {DEFINITION} cannot be read: {error}") from error
 
 
-def check_change(old: TableDef, new: TableDef, defaults: Mapping[str, str | None] | None) -> SchemaChange:
-    """Decide whether events alone can carry a mirror from `old` to `new`.
-
-    `defaults` are the source's default values of the new columns by name (None: the column has none); None means
-    that they are not known, and then no column can be added. Raises SchemaError naming the first change that
-    needs the table to be read again.
-    """
-    if old.key != new.key:
-        raise refused(new, f"its key changed from ({', '.join(old.key)}) to ({', '.join(new.key)})")
-    known = {column.name: column for column in old.columns}
-    for name in known.keys() - {column.name for column in new.columns}:
-        raise refused(new, f"column {name} was dropped or renamed")
-    added = [column for column in new.columns if column.name not in known]
-    for column in added:
-        check_added(new, column, defaults)
-    widened = [c.name for c in new.columns if c.name in known and _changed(new, known[c.name], c)]
-    return SchemaChange(tuple(c.name for c in added), tuple(widened))
-
-
 def check_added(table: TableDef, column: ColumnDef, defaults: Mapping[str, str | None] | None) -> None:
     """Raise SchemaError unless every row from before the column was added holds NULL in it."""
     if column.generated:
@@ -78,25 +73,48 @@ def check_added(table: TableDef, column: ColumnDef, defaults: Mapping[str, str |
         raise refused(table, f"column {column.name} was added with a default: old rows have that value in it")
 
 
-def refused(table: TableDef, what: str) -> SchemaError:
+def stored_definition(properties: Mapping[str, str], fingerprint: str | None) -> TableDef | None:
+    """The definition that a table's properties hold, if it is of that fingerprint (None: none is known).
+
+    Compared as it was written: a newer version of this package may describe more of a column.
+    """
+    found = load_definition(properties)
+    if found is None or fingerprint is None:
+        return found
+    text = json.dumps(json.loads(properties[DEFINITION]), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return found if hashlib.sha256(text.encode("ascii")).hexdigest() == fingerprint else None
+
+
+def refused(table: TableDef, what: str) -> RereadNeededError:
     """The error for a change that only reading the table again can follow."""
-    return SchemaError(
+    return RereadNeededError(
         f"the source's definition changed in a way that events do not carry: {what}",
         where=f"table {table.full_name}",
-        todo="Recover the table (diff_repair or full_snapshot).",
+        todo="Recover the table (full_snapshot), or let apply read it again: policy.schema_change.",
     )
 
 
-def _changed(table: TableDef, old: ColumnDef, new: ColumnDef) -> bool:
-    """Whether a column of both definitions was widened. Raises SchemaError if it was changed otherwise."""
+def check_column(table: TableDef, old: ColumnDef, new: ColumnDef) -> bool:
+    """Whether a column was widened. Raises RereadNeededError if it was changed otherwise; NULL is not looked at."""
+    before, after = comparable(old), comparable(new)
     for broken in _BREAKS:
-        if reason := broken(old, new):
+        if reason := broken(before, after):
             raise refused(table, f"column {new.name} ({old.column_type} → {new.column_type}): {reason}")
-    return old.column_type != new.column_type
+    return _plain(before) != _plain(after) or before.charset != after.charset
 
 
-def _nullability(old: ColumnDef, new: ColumnDef) -> str:
-    return "NULL became forbidden, and what stood there was replaced" if old.nullable and not new.nullable else ""
+def comparable(column: ColumnDef) -> ColumnDef:
+    """The column without what only a server says of it: a connector's own definitions do not have that."""
+    labelled = column.data_type in {"enum", "set"}
+    charset = "utf8mb3" if column.charset == "utf8" else column.charset
+    length = None if labelled or column.data_type not in _SIZED else column.char_length
+    return replace(column, charset=charset, collation=None, byte_length=None, char_length=length)
+
+
+def meaning(column: ColumnDef) -> tuple[object, ...]:
+    """What of a column decides how its values are read; two that agree in it hold the same rows."""
+    plain = comparable(column)
+    return (*_plain(plain), plain.charset, plain.nullable, plain.generated, plain.expression)
 
 
 def _generation(old: ColumnDef, new: ColumnDef) -> str:
@@ -115,7 +133,7 @@ def _type(old: ColumnDef, new: ColumnDef) -> str:
     return "" if any(rule(old, new) for rule in _WIDENINGS) else "the change of type is not a lossless widening"
 
 
-_BREAKS: tuple[Callable[[ColumnDef, ColumnDef], str], ...] = (_nullability, _generation, _charset, _type)
+_BREAKS: tuple[Callable[[ColumnDef, ColumnDef], str], ...] = (_generation, _charset, _type)
 
 
 def _plain(column: ColumnDef) -> tuple[object, ...]:

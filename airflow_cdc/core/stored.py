@@ -6,7 +6,8 @@ A reader of it never has to ask a source, so it must say by itself how old it is
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from airflow_cdc.core.detour import POSITION_ONLY
@@ -191,7 +192,8 @@ class RunSummary:
 
     `folder` is where its report stands below the pipeline's; `kind` says what it was; `dag_id` is the DAG whose run it was,
     empty where that was not noted. `differs`: the tables that are known to differ from their source once this run has
-    ended, found by it or by an earlier one and not proven equal since.
+    ended, found by it or by an earlier one and not proven equal since. `verified_through`: table → the source's time (ISO) up
+    to which main itself was proven equal, by this run or an earlier one; it never goes back.
     """
 
     run_id: str
@@ -204,9 +206,11 @@ class RunSummary:
     seconds: float
     dag_id: str = ""
     differs: tuple[str, ...] = ()
+    verified_through: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "verdict", Verdict(self.verdict))
+        object.__setattr__(self, "verified_through", dict(self.verified_through))
         object.__setattr__(self, "differs", tuple(self.differs))
 
     @classmethod
@@ -227,12 +231,18 @@ class RunSummary:
             seconds=round(sum(step.seconds for step in report.steps), 3),
             dag_id=dag_id,
             differs=tables_of(report, Verdict.MISMATCH) if as_read else (),
+            verified_through={
+                table.table: table.verified_through
+                for table in report.tables
+                if table.verified_through and table.verdict is Verdict.MATCH
+            },
         )
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
         plain = {name: getattr(self, name) for name in self.__slots__}
-        return plain | {"verdict": str(self.verdict), "differs": list(self.differs)}
+        times = {"verified_through": dict(self.verified_through)}
+        return plain | {"verdict": str(self.verdict), "differs": list(self.differs)} | times
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> RunSummary:
@@ -247,13 +257,28 @@ def with_run(runs: list[RunSummary], run: RunSummary, equal: frozenset[str] = fr
     it `equal`.
     """
     others = [other for other in runs if other.run_id != run.run_id]
-    told = replace(run, differs=tuple(sorted({*run.differs, *known_to_differ(others)} - equal)))
+    told = replace(
+        run,
+        differs=tuple(sorted({*run.differs, *known_to_differ(others)} - equal)),
+        verified_through=_latest(verified_through(others), run.verified_through),
+    )
     return sorted([told, *others], key=lambda one: one.ended_at, reverse=True)[:KEPT_RUNS]
 
 
 def known_to_differ(runs: Sequence[RunSummary]) -> tuple[str, ...]:
     """The tables that a run found to differ from their source, and none has proven equal since; `runs`: newest first."""
     return runs[0].differs if runs else ()
+
+
+def verified_through(runs: Sequence[RunSummary]) -> Mapping[str, str]:
+    """Table → the source's time (ISO) up to which main was proven equal; `runs`: newest first."""
+    return runs[0].verified_through if runs else {}
+
+
+def _latest(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
+    """Of both times of each table the later one: a proof is not undone by an older one."""
+    tables = sorted({*before, *now})
+    return {t: max((m[t] for m in (before, now) if t in m), key=datetime.fromisoformat) for t in tables}
 
 
 def tables_of(report: RecoveryReport, verdict: Verdict) -> tuple[str, ...]:

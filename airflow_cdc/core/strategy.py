@@ -27,7 +27,9 @@ from airflow_cdc.core.forecast import snapshot_fits
 from airflow_cdc.core.observation import ControlFacts, Observation, SinkFacts, SourceFacts, Unknown
 from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.position import file_after
+from airflow_cdc.core.problems_events import converter_note, events_hindrance
 from airflow_cdc.core.problems_transport import changed_definitions
+from airflow_cdc.core.removal import over_limit
 
 Precondition: TypeAlias = Callable[[Observation], str]
 
@@ -104,28 +106,28 @@ def make_plan(
     obs: Observation,
     *,
     asked: str | None = None,
-    deletes: Mapping[str, int] | None = None,
+    deletes: Mapping[str, int | None] | None = None,
 ) -> Plan:
     """Choose a strategy, or refuse with the reason.
 
-    `asked` is a strategy named by a person; it must be one the diagnosis allows. `deletes` is how many
-    sink rows of each table are expected to go, where that is known already. Raises UsageError for a
-    strategy that does not exist.
+    `asked` is a strategy named by a person; it must be one the diagnosis allows. `deletes` is how many sink rows of each
+    table are expected to go, None where that could not be found out (INV 36). Raises UsageError for a strategy that
+    does not exist.
     """
-    if asked is not None and asked not in STRATEGIES:
-        close = difflib.get_close_matches(asked, STRATEGIES, n=1)
-        hint = f"Did you mean {close[0]!r}?" if close else f"Write one of: {', '.join(STRATEGIES)}."
-        raise UsageError(f"there is no strategy {asked!r}", where=obs.pipeline.name, todo=hint)
+    if asked is not None:
+        check_strategy(asked, where=obs.pipeline.name)
     candidates = _candidates(diagnosis, asked)
     if not candidates:
-        return _refuse(_why_none(diagnosis, asked))
+        return refused_plan(_why_none(diagnosis, asked))
     hindrances = {code: _hindrances(STRATEGIES[code], obs) for code in candidates}
     chosen = next((code for code in candidates if not hindrances[code]), None)
     if chosen is None:
-        return _refuse(f"{diagnosis.code}: " + " ".join(f"{code}: {'; '.join(h)}." for code, h in hindrances.items()))
+        return refused_plan(
+            f"{diagnosis.code}: " + " ".join(f"{code}: {'; '.join(h)}." for code, h in hindrances.items())
+        )
     passed = " ".join(f"Not {code}: {'; '.join(hindrances[code])}." for code in candidates if hindrances[code])
     plan = _plan(STRATEGIES[chosen], diagnosis, policy, _over_limit(policy, obs, deletes or {}), passed)
-    return _timed(plan, policy, obs) if _READS in plan.steps else plan
+    return _timed(_noted(plan, obs), policy, obs) if _READS in plan.steps else plan
 
 
 def _plan(strategy: Strategy, diagnosis: Diagnosis, policy: Policy, over_limit: str, passed: str) -> Plan:
@@ -154,7 +156,24 @@ def _timed(plan: Plan, policy: Policy, obs: Observation) -> Plan:
     return replace(plan, seconds=seconds, fits_retention=fits)
 
 
-def _refuse(reason: str) -> Plan:
+def check_strategy(asked: str, *, where: str) -> None:
+    """Raises UsageError for a strategy that does not exist, naming the nearest one and all."""
+    if asked in STRATEGIES:
+        return
+    close = difflib.get_close_matches(asked, STRATEGIES, n=1)
+    nearest = f"Did you mean {close[0]!r}? " if close else ""
+    raise UsageError(
+        f"there is no strategy {asked!r}", where=where, todo=f"{nearest}There are: {', '.join((AUTO, *STRATEGIES))}."
+    )
+
+
+def _noted(plan: Plan, obs: Observation) -> Plan:
+    """The plan with what it changes on the connector for good, said in its reason."""
+    return replace(plan, reason=" ".join(filter(None, (plan.reason, converter_note(obs)))))
+
+
+def refused_plan(reason: str) -> Plan:
+    """A plan that does nothing, and says why."""
     return Plan("none", (), NOTHING, destructive=False, needs_approval=False, reason=reason, refused=True)
 
 
@@ -171,23 +190,16 @@ def _why_none(diagnosis: Diagnosis, asked: str | None) -> str:
     if asked is not None and able:
         return f"{asked!r} is not for {diagnosis.code}.{on_request}"
     told = "; ".join(f"{name}: {value}" for name, value in diagnosis.evidence.items())
-    return f"{diagnosis.code}: {diagnosis.description} {told}. See {diagnosis.runbook}.{on_request}"
+    return f"{diagnosis.code}: {diagnosis.description} {told}.{on_request}"
 
 
 def _hindrances(strategy: Strategy, obs: Observation) -> tuple[str, ...]:
     return tuple(why for holds in strategy.preconditions if (why := holds(obs)))
 
 
-def _over_limit(policy: Policy, obs: Observation, deletes: Mapping[str, int]) -> str:
+def _over_limit(policy: Policy, obs: Observation, deletes: Mapping[str, int | None]) -> str:
     tables = obs.sink.tables if isinstance(obs.sink, SinkFacts) else {}
-    rows = {name: facts.rows for name, facts in tables.items()}
-    # without a count of the sink's rows a share of them is not known: then the limit is taken as passed
-    over = [
-        f"{name} ({count} rows)"
-        for name, count in deletes.items()
-        if policy.max_deletes.exceeded_by(count, rows.get(name) or 0)
-    ]
-    return f"It removes more than {policy.max_deletes} of {', '.join(over)}." if over else ""
+    return over_limit(policy.max_deletes, deletes, {name: facts.rows for name, facts in tables.items()})
 
 
 # ---- preconditions -----------------------------------------------------------------------------
@@ -213,15 +225,7 @@ def _source_logs_rows(obs: Observation) -> str:
     source = obs.source
     if not isinstance(source, SourceFacts):
         return ""  # _all_known says it
-    wrong = [
-        f"{name} is {found}, it must be {wanted}"
-        for name, found, wanted in (
-            ("log_bin", "ON" if source.log_bin else "OFF", "ON"),
-            ("binlog_format", source.binlog_format, "ROW"),
-            ("binlog_row_image", source.row_image, "FULL"),
-        )
-        if found.upper() != wanted
-    ]
+    wrong = [f"{name} is {fault}" for name, fault in source.log_faults.items()]
     return "; ".join([*wrong, *filter(None, (source.no_recovery, _not_begun(source)))])
 
 
@@ -315,21 +319,21 @@ STRATEGIES: Mapping[str, Strategy] = {
             "The connector goes on at the next file of the log; all tables are compared, and what the cut lost is mended.",
             NOTHING,
             _SNAPSHOT_STEPS,
-            (_next_file, _all_known, _source_logs_rows),
+            (_next_file, _all_known, _source_logs_rows, events_hindrance),
         ),
         Strategy(
             DIFF_REPAIR,
             "The tables are compared with the source, only the rows that differ are read, and all is published together.",
             NOTHING,
             _SNAPSHOT_STEPS,
-            (_all_known, _source_logs_rows),
+            (_all_known, _source_logs_rows, events_hindrance),
         ),
         Strategy(
             "full_snapshot",
             "All declared tables are read again, checked row by row and published together.",
             NOTHING,
             _SNAPSHOT_STEPS,
-            (_all_known, _source_logs_rows),
+            (_all_known, _source_logs_rows, events_hindrance),
         ),
     )
 }
@@ -347,6 +351,8 @@ ON_REQUEST: Mapping[str, tuple[str, ...]] = {
     "OFFSET_AMBIGUOUS": ("full_snapshot",),
     "GTID_MODE_MISMATCH": ("full_snapshot",),
     "LOG_INCOMPLETE": ("full_snapshot", "diff_repair"),
+    "SINK_BEHIND": ("full_snapshot", "diff_repair"),
+    "XA_ROLLED_BACK": ("full_snapshot", "diff_repair"),
     "AT_RISK": ("full_snapshot", "diff_repair"),
     "GTID_PURGED": ("diff_repair", "skip"),
     "BINLOG_PURGED": ("diff_repair", "skip"),

@@ -8,6 +8,7 @@ import re
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from airflow_cdc.core.chunk import quote_ident
 from airflow_cdc.core.errors import MALFORMED, SchemaError
 
 if TYPE_CHECKING:
@@ -104,8 +105,19 @@ class TableDef:
 
     @property
     def compared(self) -> tuple[ColumnDef, ...]:
-        """The mirrored columns that can differ by themselves: all but the generated ones."""
-        return tuple(c for c in self.columns if not c.generated)
+        """The mirrored columns that have one value, whoever reads them: generated ones too, but for those in `zoned`."""
+        zoned = self.zoned
+        return tuple(c for c in self.columns if c.name not in zoned)
+
+    @property
+    def zoned(self) -> frozenset[str]:
+        """Columns generated from a TIMESTAMP, directly or not: their values depend on the session's time zone."""
+        moments = [c.name for c in self.columns if c.data_type == "timestamp" and not c.generated]
+        zoned: set[str] = set()
+        for column in self.columns:
+            if column.generated and any(quote_ident(name) in column.expression for name in (*moments, *zoned)):
+                zoned.add(column.name)
+        return frozenset(zoned)
 
     @property
     def fingerprint(self) -> str:

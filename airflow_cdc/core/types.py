@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from airflow_cdc.core.charsets import signs_of
 from airflow_cdc.core.chunk import quote_ident
 from airflow_cdc.core.errors import SchemaError
 
@@ -25,6 +26,7 @@ _LONG_DIGITS = 18  # an unscaled value of so many digits fits 8 bytes
 _UNSIGNED = "decimal(20,0)"
 _FIRST_MICROS, _LAST_MICROS = -62135596800000000, 253402300799999999  # years 1 to 9999
 _UTF8 = "CHAR CHARACTER SET utf8mb4"
+_GARBLED_TIME = '"[0-9]{2,3}:0-[0-9]{1,2}:'
 _ESCAPES = (("n", 10), ("r", 13), ("t", 9), ("b", 8), ("0", 0), ("Z", 26))
 _ESCAPABLE = frozenset({"\\", ",", '"', *(chr(code) for _, code in _ESCAPES)})
 
@@ -303,11 +305,12 @@ def time_micros(c: str) -> str:
 
 def _event_time(column: ColumnDef, modes: DecodeModes, v: str) -> str:
     fsp, number = column.fsp or 0, f"try_cast({v} AS bigint)"
-    if modes.time == "isostring" or (modes.time == "connect" and fsp > 3):
+    # Connect's own time is a time of day: -01:00:00 and 25:00:00 arrive as NULL
+    if modes.time in {"isostring", "connect"}:
         raise _refuse(column, "time", modes.time, "adaptive_time_microseconds")
     if modes.time == "nanoseconds":
         return f"{number} div 1000"
-    if modes.time == "connect" or (modes.time == "adaptive" and fsp <= 3):
+    if modes.time == "adaptive" and fsp <= 3:
         return f"IF(abs({number}) < 9000000000000, {number} * 1000, NULL)"
     return number
 
@@ -333,8 +336,10 @@ def _read_label(column: ColumnDef, c: str) -> str:
 
 
 def _event_text(column: ColumnDef, modes: DecodeModes, v: str) -> str:
-    del column, modes
-    return v
+    """NULL for text that may stand for other characters of the server's (core/charsets.py)."""
+    del modes
+    signs = signs_of(column)
+    return f"IF({v} RLIKE r'[{signs}]', NULL, {v})" if signs else v
 
 
 def _event_label(column: ColumnDef, modes: DecodeModes, v: str) -> str:
@@ -355,8 +360,9 @@ def _convert_json(column: ColumnDef, v: str) -> str:
 
 
 def _event_json(column: ColumnDef, modes: DecodeModes, v: str) -> str:
+    """NULL for a document with what Debezium makes of MySQL's own negative TIME: "479:0-60:0-59"."""
     del column, modes
-    return f"cdc_json_canonical({v})"
+    return f"IF({v} RLIKE r'{_GARBLED_TIME}', NULL, cdc_json_canonical({v}))"
 
 
 def _event_bytes(column: ColumnDef, modes: DecodeModes, v: str) -> str:

@@ -5,10 +5,14 @@ changing, so a key that differs is judged by the log between the two: the first 
 its before image, what the source held at E (worked case: S has v1, the source has v3, the first event after E is
 v1→v2: S was right). A key with no event after E did not change, so there a difference is real (INV 24), unless the
 change was logged, and thus applied, a moment before the engine showed it: hence a second read (INV 7).
+
+The events were decoded by the code that wrote the sink, so alone they cannot witness that it decodes rightly. The
+source's own row must therefore be one of the images that the key's events pass through (INV 28).
 """
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +31,11 @@ Image = tuple[str | None, ...]
 
 SAMPLE_KEYS = 20
 
+STRANGE = (
+    "rows of the source are none of those that their own changes in the log pass through: the connector decodes a column"
+    " otherwise than the server reads it, or changes are missing from the log"
+)
+
 
 class KeyVerdict(StrEnum):
     """What became of one key."""
@@ -38,10 +47,17 @@ class KeyVerdict(StrEnum):
     UNSETTLED = "unsettled"  # cannot be said yet; read again
 
 
-class FirstEvent(NamedTuple):
-    """The first change of a key after the compared ends; `before` is None when the key was not there."""
+class KeyLog(NamedTuple):
+    """A key's changes after the compared ends.
+
+    Attributes:
+        before: the row that the first change found; None when the key was not there.
+        images: every row that the changes pass through, `before` included; None where the records do not show all of
+            them, so that nothing follows from a row that is not among them.
+    """
 
     before: Image | None
+    images: frozenset[Image | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +67,20 @@ class KeyEvidence:
     Attributes:
         sink: the row in the compared snapshot; None if absent.
         reads: the row in the source, one entry per read, oldest first; None if absent.
-        event: the first event of the key after the compared ends, if there was one before the last read.
+        log: the key's changes from the compared ends to a point after the last read, if there are any.
     """
 
     sink: Image | None
     reads: tuple[Image | None, ...] = ()
-    event: FirstEvent | None = None
+    log: KeyLog | None = None
+
+    @property
+    def strange(self) -> int:
+        """How many reads, counted from the last one back, gave a row that no change of the key leads to or from."""
+        if self.log is None or self.log.images is None:
+            return 0
+        images = self.log.images
+        return sum(1 for _ in itertools.takewhile(lambda row: row not in images, reversed(self.reads)))
 
 
 def compare_images(source: Image | None, sink: Image | None) -> KeyVerdict:
@@ -70,8 +94,8 @@ def compare_images(source: Image | None, sink: Image | None) -> KeyVerdict:
 
 def classify_key(evidence: KeyEvidence) -> KeyVerdict:
     """Decide one key. UNSETTLED asks for another read (see the module's text for the rules)."""
-    if evidence.event is not None:
-        return compare_images(evidence.event.before, evidence.sink)
+    if evidence.log is not None:
+        return _by_log(evidence, evidence.log)
     if not evidence.reads:
         return KeyVerdict.UNSETTLED
     last = evidence.reads[-1]
@@ -80,6 +104,14 @@ def classify_key(evidence: KeyEvidence) -> KeyVerdict:
     if len(evidence.reads) > 1 and evidence.reads[-2] == last:
         return compare_images(last, evidence.sink)
     return KeyVerdict.UNSETTLED
+
+
+def _by_log(evidence: KeyEvidence, log: KeyLog) -> KeyVerdict:
+    """Judge a key in flight. A first read may be older than the compared ends (INV 7), so two must be strange."""
+    verdict = compare_images(log.before, evidence.sink)
+    if verdict is not KeyVerdict.EQUAL or not evidence.strange:
+        return verdict
+    return KeyVerdict.DIFFERENT if evidence.strange > 1 else KeyVerdict.UNSETTLED
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,14 +183,45 @@ _TALLY = {
 }
 
 
-def table_verdict(tally: Tally, doubts: Sequence[str] = ()) -> Verdict:
-    """MISMATCH for a proven difference; INCONCLUSIVE for an unsettled key or a doubt; else MATCH.
+def rows_held(verdict: KeyVerdict, evidence: KeyEvidence) -> int:
+    """How many rows (0 or 1) the source held under a key at the compared ends; of an unsettled key, as it was read last."""
+    if verdict is KeyVerdict.EQUAL:
+        return int(evidence.sink is not None)
+    if verdict is KeyVerdict.UNSETTLED:
+        row = evidence.log.before if evidence.log is not None else next(reversed(evidence.reads), None)
+        return int(row is not None)
+    return int(verdict is not KeyVerdict.GHOST)
+
+
+def leaf_doubt(leaves: Sequence[int]) -> str:
+    """Why leaves that differ while none of their rows does keep a table from being equal (INV 34)."""
+    first = ", ".join(str(leaf) for leaf in leaves[:SAMPLE_KEYS])
+    return f"{len(leaves)} leaves differ, and no row in them explains it: leaf {first}"
+
+
+class RowCounts(NamedTuple):
+    """Rows of source and sink at the compared ends."""
+
+    source: int
+    sink: int
+
+
+def count_doubt(tally: Tally, rows: RowCounts) -> tuple[str, ...]:
+    """A doubt where the rows that differ do not explain why the counts do (INV 34)."""
+    gap = rows.source - rows.sink
+    if tally.unsettled or gap == tally.missing - tally.ghosts:
+        return ()
+    return (f"the source has {rows.source} rows, the sink {rows.sink}, and the rows that differ do not explain it",)
+
+
+def table_verdict(tally: Tally, doubts: Sequence[str], rows: RowCounts) -> Verdict:
+    """MISMATCH for a proven difference; INCONCLUSIVE for an unsettled key, a doubt or unequal counts; else MATCH.
 
     A doubt is anything that keeps equality from being proven for the whole table, such as unresolved dead letters.
     """
     if tally.wrong:
         return Verdict.MISMATCH
-    return Verdict.INCONCLUSIVE if tally.unsettled or doubts else Verdict.MATCH
+    return Verdict.INCONCLUSIVE if tally.unsettled or doubts or rows.source != rows.sink else Verdict.MATCH
 
 
 def leaf_of(table: TableDef, scheme: LeafScheme, key_text: str) -> int:

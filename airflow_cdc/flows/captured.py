@@ -15,15 +15,28 @@ from airflow_cdc.systems.mysql_schema import read_table_defs
 def captured(run: Run, tables: Sequence[str] = ()) -> dict[str, TableDef]:
     """Definitions of the pipeline's tables as the source has them now. Raises SourceError for a missing one."""
     wanted = list(tables or run.pipeline.source.tables)
+    definitions = present(run, wanted)
+    if missing := sorted(set(wanted) - set(definitions)):
+        raise missing_error(run, ", ".join(missing))
+    return definitions
+
+
+def present(run: Run, tables: Sequence[str]) -> dict[str, TableDef]:
+    """Definitions of those of the tables that the source has now."""
+    if not tables:
+        return {}
     with closing(run.clients.source.connect()) as connection:
-        found = read_table_defs(connection, wanted)
-    if missing := sorted(set(wanted) - set(found)):
-        raise SourceError(
-            f"the source has no table {', '.join(missing)}",
-            where=run.where,
-            todo="Correct source.tables in pipelines.yaml, or grant SELECT on it.",
-        )
-    return found
+        return read_table_defs(connection, list(tables))
+
+
+def missing_error(run: Run, tables: str) -> SourceError:
+    """The error about tables that the source does not have, or that its user may not see."""
+    return SourceError(
+        f"the source has no table {tables}",
+        where=run.where,
+        todo="Correct source.tables in pipelines.yaml, or grant SELECT on it. If it was dropped while a recovery of it "
+        "is open: airflow cdc abandon PIPELINE --table TABLE.",
+    )
 
 
 def settings(run: Run) -> ConnectorSettings:
@@ -32,7 +45,7 @@ def settings(run: Run) -> ConnectorSettings:
 
 
 def followed(run: Run, tables: Sequence[str] = ()) -> dict[str, TableDef]:
-    """The same definitions, once the connector is known to carry these tables' rows as they are (INV 21).
+    """The same definitions, once the connector is known to carry these tables' rows as they are (INV 21, 31).
 
     Called before a row is read past the connector: what it masks must never be written. Raises SchemaError or
     ConfigError naming the setting.

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from airflow_cdc.core.detour import POSITION_ONLY
-from airflow_cdc.core.errors import VerificationError
+from airflow_cdc.core.errors import CdcError, VerificationError
 from airflow_cdc.core.report import RecoveryReport, Verdict
 from airflow_cdc.core.stored import RECOVERY, RunSummary, tables_of
 from airflow_cdc.flows import connector, document
 from airflow_cdc.flows.decide import UNCHANGED
+from airflow_cdc.flows.lease import kept
 from airflow_cdc.flows.run import LEASE_SECONDS, Facts, Run, now_iso, step
 from airflow_cdc.names import REPORT_PAGE
 from airflow_cdc.reporting import render_html
 from airflow_cdc.systems.reports import ReportStore, safe
 
+log = logging.getLogger("airflow_cdc.close")
+
 CLOSED = "closed"
+RECOVERY_FILE = "recovery.json"
 
 
 @step("close")
@@ -30,8 +36,14 @@ def close(run: Run) -> Facts:
     if ledger.get("recovery") == CLOSED:  # killed after it was closed: only the lease may be left
         control.release(run.run_id)
         return {"closed": True, "epoch": ledger["epoch"]}
-    control.renew(run.run_id, LEASE_SECONDS)
-    open_doc = document.recovery(run)
+    with kept(control, run.run_id, LEASE_SECONDS):
+        facts = _close(run)
+    control.release(run.run_id)
+    return facts
+
+
+def _close(run: Run) -> Facts:
+    control, open_doc = run.clients.control, document.recovery(run)
     if missing := sorted(set(open_doc["tables"]) - set(open_doc.get("published") or {})):
         raise VerificationError(
             f"the recovery cannot be closed: {', '.join(missing)} not published",
@@ -39,10 +51,9 @@ def close(run: Run) -> Facts:
             todo="Clear the task publish.",
         )
     connector.settle(run)
-    control.ledger_set(run.run_id, "document", open_doc)
-    _drop_stages(run, open_doc)
+    keep_document(run, open_doc)
+    drop_stages(run, open_doc["tables"])
     control.close_recovery(run.run_id, CLOSED)
-    control.release(run.run_id)
     return {"closed": True, "epoch": open_doc["epoch"]}
 
 
@@ -79,7 +90,8 @@ def assemble(run: Run) -> RecoveryReport:
     state = run.clients.control.state()
     ledger, open_now = state["ledger"].get(run.run_id, {}), state["recovery"] or {}
     mine = open_now if open_now.get("run_id") == run.run_id else {}
-    recovered = _compared(ledger.get("document") or mine, ledger.get("check") or {})
+    closed = ledger.get("document") or (kept_document(run) if ledger.get("recovery") == CLOSED else {})
+    recovered = _compared(closed or mine, ledger.get("check") or {})
     decision = ledger.get("decision") or {}
     made = RecoveryReport.assemble(run.pipeline.name, run.run_id, decision, recovered, steps_of(ledger))
     told = _failed(ledger) or ledger.get(UNCHANGED)
@@ -105,9 +117,29 @@ def steps_of(ledger: Mapping[str, Any]) -> list[dict[str, Any]]:
     return sorted(entries, key=lambda entry: str(entry.get("started")))
 
 
-def _drop_stages(run: Run, open_doc: Facts) -> None:
+def keep_document(run: Run, open_doc: Mapping[str, Any]) -> None:
+    """Keep the closed recovery for its report, beside that: with thousands of tables it is too large for the ledger.
+
+    Only where the folder can't be written it stays in the ledger: a recovery that is done must be able to close.
+    """
+    try:
+        text = json.dumps(open_doc, ensure_ascii=False)
+        ReportStore(run.report_dir).write(text, run.pipeline.name, safe(run.run_id), RECOVERY_FILE)
+    except CdcError as error:
+        log.warning("the recovery's document was not kept beside its report: %s", error)
+        run.clients.control.ledger_set(run.run_id, "document", open_doc)
+
+
+def kept_document(run: Run) -> Facts:
+    """What `keep_document` kept of this run; {} if nothing."""
+    text = ReportStore(run.report_dir).read(run.pipeline.name, safe(run.run_id), RECOVERY_FILE)
+    return dict(json.loads(text)) if text else {}
+
+
+def drop_stages(run: Run, tables: Sequence[str]) -> None:
+    """Forget what recoveries of these tables staged: none of it will be published any more."""
     lake, namespace = run.clients.lake, run.pipeline.sink.namespace
-    for table in open_doc["tables"]:
+    for table in tables:
         for stage in lake.stages(namespace, run.pipeline.sink_table(table)):
             if stage.label.startswith("recov_"):
                 lake.drop_stage(stage)

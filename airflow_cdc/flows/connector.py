@@ -8,15 +8,16 @@ from typing import Any
 
 from airflow_cdc.core.errors import ConnectorError
 from airflow_cdc.core.history import compare_history, fold_history, newest_snapshot_ms
-from airflow_cdc.core.offset import MySqlOffset, past
-from airflow_cdc.core.poll import NotYet, poll_until
+from airflow_cdc.core.offset import past
+from airflow_cdc.core.poll import NotYet, poll_until, poll_while_moving
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.flows import document
 from airflow_cdc.flows.captured import captured, settings
+from airflow_cdc.flows.null_defaults import set_converter
+from airflow_cdc.flows.reached import failures, not_failed, wait_past, wait_reading
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
 from airflow_cdc.flows.stored_offset import committed, write
 from airflow_cdc.flows.watermark import still_there
-from airflow_cdc.systems.kafka_connect import root_cause
 
 STOP_SECONDS = 60.0
 RUNNING_SECONDS = 120.0
@@ -24,9 +25,11 @@ RESTART_GRACE_SECONDS = 60.0
 HEARTBEAT = "heartbeat.interval.ms"
 SNAPSHOT_MODE = "snapshot.mode"
 HEARTBEAT_MS = "1000"
-# on an idle server Debezium looks at its heartbeat only this often (times 0.8); its default is 60 s
-KEEP_ALIVE = "connect.keep.alive.interval.ms"
-RECOVERY_SETTINGS = (HEARTBEAT, KEEP_ALIVE, SNAPSHOT_MODE)
+# on a quiet source a recovery waits for one, and keeps the hold meanwhile
+SLOWEST_HEARTBEAT_MS = 30_000
+# Heartbeats alone: with a small connect.keep.alive.interval.ms an idle connector would tell sooner where it is, but
+# Debezium then takes a reader that waits for a full queue for a lost connection, and reads the transaction again.
+RECOVERY_SETTINGS = (HEARTBEAT, SNAPSHOT_MODE)
 
 
 @step("stop_connector", leased=True)
@@ -42,7 +45,7 @@ def stop(run: Run) -> Facts:
 
 @step("resume_connector", leased=True)
 def resume(run: Run) -> Facts:
-    """Start the connector from the written offset and return when it streams past W.
+    """Start the connector from the written offset and return when it reads on from there and is past W (INV 38).
 
     Where the schema history differed from the tables at W it is rebuilt first, by one start in
     `snapshot.mode=recovery`; that mode would rebuild at EVERY start, so it is switched back at once. A quiet table
@@ -64,17 +67,19 @@ def resume(run: Run) -> Facts:
 def _resumed(run: Run, open_doc: Facts, taken: Watermark) -> Facts:
     name, rebuild = run.pipeline.connector.name, bool(open_doc.get("history_differences"))
     since = _doubted_since(run, open_doc) if rebuild else 0
-    if _failures(run):  # of an earlier try: resuming does not start a failed task
+    if failures(run):  # of an earlier try: resuming does not start a failed task
         _stop_at_w(run, open_doc)
-    change(run, {HEARTBEAT: heartbeat(run), KEEP_ALIVE: HEARTBEAT_MS, SNAPSHOT_MODE: "recovery" if rebuild else None})
+    set_converter(run)
+    change(run, {HEARTBEAT: heartbeat(run), SNAPSHOT_MODE: "recovery" if rebuild else None})
     run.clients.connector.resume(name)
     run.clients.connector.wait_running(name, timeout=RUNNING_SECONDS)
     if rebuild:
         history_rebuilt(run, since, open_doc["tables"])
         from_the_start_again(run, open_doc)
+    shown = wait_reading(run, open_doc.get("offset_after") or {})
     reached = _streaming(run, taken)
-    document.patch(run, resumed_at=now_iso(), history_differences={}, history_since=None)
-    return {"connector": name, "state": "RUNNING", "history_rebuilt": rebuild, "offset": reached}
+    document.patch(run, resumed_at=now_iso(), resuming=None, history_differences={}, history_since=None)
+    return {"connector": name, "state": "RUNNING", "history_rebuilt": rebuild, "offset": reached, "shown_by": shown}
 
 
 @contextmanager
@@ -86,6 +91,8 @@ def _purge_named(run: Run, taken: Watermark) -> Iterator[None]:
 
     def check() -> None:
         offset = committed(run)
+        if document.recovery(run).get("offset_kept") and offset is not None and offset.position != taken.position:
+            return  # it goes on from before W: whether that is there, only its own failure can tell
         if offset is None or offset.position == taken.position or not past(offset, taken):
             still_there(run, taken, then="stop_connector")
 
@@ -151,39 +158,9 @@ def restore(run: Run, keys: tuple[str, ...] = RECOVERY_SETTINGS) -> dict[str, An
     return due
 
 
-def wait_past(run: Run, position: Watermark, timeout: float) -> MySqlOffset:
-    """Wait until the connector's committed offset covers `position` (INV 6): an event proves nothing, this does."""
-
-    def probe() -> MySqlOffset | None:
-        offset = committed(run)
-        if offset is not None and (past(offset, position) or _at_rest(run, offset, position)):
-            return offset
-        not_failed(run)
-        raise NotYet(f"offset {offset and offset.to_value()}")
-
-    return poll_until(probe, timeout=timeout, interval=0.3, what=f"the connector to read past {position}")
-
-
-def _at_rest(run: Run, offset: MySqlOffset, position: Watermark) -> bool:
-    """Whether a quiet server stands exactly at `position` and the connector has read its log to the end.
-
-    Needed after a DDL: its GTID enters the committed set only with the next transaction, while file and position move
-    at once, so on a server that rests the set alone would never cover the position.
-    """
-    if (
-        position.gtids is None
-        or not offset.position.comparable(position.position)
-        or offset.position < position.position
-    ):
-        return False
-    now = run.clients.source.position()
-    same = (now.server_uuid, now.gtids) == (position.server_uuid, position.gtids)
-    return same and offset.may_be_on(now.server_id) and now.position <= offset.position
-
-
 def heartbeat(run: Run) -> str | None:
-    """The heartbeat the recovery sets, or None where the connector has one."""
-    return None if settings(run).heartbeat_ms > 0 else HEARTBEAT_MS
+    """The heartbeat the recovery sets, or None where the connector has one that is often enough."""
+    return None if 0 < settings(run).heartbeat_ms <= SLOWEST_HEARTBEAT_MS else HEARTBEAT_MS
 
 
 def _stop_at_w(run: Run, open_doc: Facts) -> None:
@@ -226,23 +203,6 @@ def settle(run: Run) -> dict[str, Any]:
     return restored
 
 
-def not_failed(run: Run, task: str = "resume_connector") -> None:
-    """Raise ConnectorError as soon as the connector or a task has failed, with the cause it gives."""
-    if failed := _failures(run):
-        cause = root_cause(failed[0].get("trace", ""))[:500]
-        raise ConnectorError(
-            f"connector {run.pipeline.connector.name} failed after the restart: {cause}",
-            where=run.where,
-            todo=f"Mend what the connector says, then clear the task {task}.",
-        )
-
-
-def _failures(run: Run) -> list[dict[str, Any]]:
-    """What of the connector is FAILED: itself, or tasks."""
-    status = run.clients.connector.status(run.pipeline.connector.name)
-    return [part for part in (status["connector"], *status["tasks"]) if part["state"] == "FAILED"]
-
-
 def history_topic(run: Run) -> str:
     """The connector's schema history topic. Raises ConnectorError when it keeps its history elsewhere."""
     topic = settings(run).history_topic
@@ -256,7 +216,12 @@ def history_topic(run: Run) -> str:
 
 
 def _streaming(run: Run, taken: Watermark) -> dict[str, Any]:
-    return wait_past(run, taken, RUNNING_SECONDS).to_value()
+    """Wait for that as long as the connector moves; what it says meanwhile stands in the recovery, for `verify`."""
+
+    def note(text: str) -> None:
+        document.patch(run, resuming=text)
+
+    return wait_past(run, taken, note=note).to_value()
 
 
 def history(run: Run) -> list[dict[str, Any]]:
@@ -288,6 +253,7 @@ def history_rebuilt(run: Run, since: int, tables: list[str], task: str = "resume
         stale = [t for t, d in definitions.items() if t not in newest or compare_history(d, newest[t])]
         if not stale and (newest_snapshot_ms(records) or 0) > since:
             return True
-        raise NotYet(f"stale: {', '.join(stale) or 'no newer definitions yet'}")
+        raise NotYet(f"{len(records)} records; stale: {', '.join(stale) or 'no newer definitions yet'}")
 
-    poll_until(probe, timeout=RUNNING_SECONDS, interval=1.0, what="the connector to rebuild its schema history")
+    standstill = run.pipeline.policy.standstill
+    poll_while_moving(probe, standstill=standstill, interval=1.0, what="the connector to rebuild its schema history")

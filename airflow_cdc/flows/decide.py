@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from airflow_cdc.core.diagnosis import diagnose
-from airflow_cdc.core.errors import SourceError
-from airflow_cdc.core.observation import Observation, SinkFacts
-from airflow_cdc.core.strategy import AUTO, STRATEGIES, make_plan
+from collections.abc import Callable, Mapping
+
+from airflow_cdc.core.detour import POSITION_ONLY
+from airflow_cdc.core.diagnosis import Diagnosis, diagnose
+from airflow_cdc.core.errors import ConfigError, SchemaError, SourceError
+from airflow_cdc.core.observation import Observation, SinkFacts, SinkTableFacts
+from airflow_cdc.core.problems_sink import tables_behind, tables_stopped, tables_without_stamp
+from airflow_cdc.core.strategy import AUTO, STRATEGIES, make_plan, refused_plan
+from airflow_cdc.flows.captured import followed
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.remember import remember
 from airflow_cdc.flows.run import Facts, Run, step
@@ -18,19 +23,25 @@ UNCHANGED = "unchanged"
 def decide(run: Run, asked: str | None = None) -> Facts:
     """Observe, diagnose and plan.
 
-    Returns `{"pipeline", "pipeline_hash", "tables", "taken_at", "note", "diagnosis": {...}, "plan": {...}}`, all plain JSON.
+    Returns `{"pipeline", "pipeline_hash", "tables", "deletes", "taken_at", "note", "diagnosis": {...}, "plan": {...}}`, all plain JSON.
     `asked` names a strategy a person chose; the planner refuses one that does not fit, with its reason.
     """
     seen = observe(run)
     diagnosis = diagnose(seen)
     remember(run, seen, diagnosis)
+    tables = _concerned(run, seen, diagnosis)
     plan = make_plan(diagnosis, run.pipeline.policy, seen, asked=asked)
+    deletes: dict[str, int | None] = {}
     if not plan.refused and STRATEGIES[plan.strategy].changes:
-        plan = make_plan(diagnosis, run.pipeline.policy, seen, asked=asked, deletes=fewer_rows(run, seen))
+        deletes = fewer_rows(run, seen)
+        plan = make_plan(diagnosis, run.pipeline.policy, seen, asked=asked, deletes=deletes)
+        if plan.strategy not in POSITION_ONLY and (why := _not_carried(run, tables)):
+            plan = refused_plan(why)
     decision = {
         "pipeline": run.pipeline.name,
         "pipeline_hash": run.pipeline.hash,
-        "tables": list(run.options.get("tables") or run.pipeline.source.tables),
+        "tables": tables,
+        "deletes": deletes,
         "taken_at": seen.taken_at,
         "note": str(run.options.get("note") or ""),
         "diagnosis": diagnosis.to_json(),
@@ -38,6 +49,32 @@ def decide(run: Run, asked: str | None = None) -> Facts:
     }
     run.clients.control.ledger_set(run.run_id, "decision", decision)
     return decision
+
+
+def _not_carried(run: Run, tables: list[str]) -> str:
+    """Why rows cannot be read past the connector: a column or setting that its events don't carry (INV 21, 31)."""
+    try:
+        followed(run, tables)
+    except (SchemaError, ConfigError) as error:
+        return str(error)
+    except SourceError:
+        return ""  # what can't be read now is said by open_recovery, which looks again
+    return ""
+
+
+# Problems of single tables, whose others are left alone (INV 39).
+CONCERNED: Mapping[str, Callable[[Observation], tuple[str, ...]]] = {
+    "EPOCH_BEHIND": tables_behind,
+    "STAMP_LOST": tables_without_stamp,
+    "TABLE_ADDED": tables_without_stamp,
+    "TABLE_NEEDS_REREAD": tables_stopped,
+}
+
+
+def _concerned(run: Run, seen: Observation, diagnosis: Diagnosis) -> list[str]:
+    """The tables that were asked for; else those that the problem is about, or all."""
+    about = CONCERNED.get(diagnosis.code)
+    return tables_asked(run) if run.options.get("tables") or about is None else list(about(seen))
 
 
 def asked_strategy(run: Run) -> str | None:
@@ -51,21 +88,24 @@ def note_unchanged(run: Run, why: str) -> None:
     run.clients.control.ledger_set(run.run_id, UNCHANGED, f"{why}: nothing was changed")
 
 
-def fewer_rows(run: Run, seen: Observation) -> dict[str, int]:
+def fewer_rows(run: Run, seen: Observation) -> dict[str, int | None]:
     """Table → by how many rows the source has fewer than the sink: at least so many will go from the sink.
 
-    Rows that came in the gap hide others that went, so this is a lower bound; what was really removed is known once
-    both are compared. A table that cannot be counted (in time, or at all: it is gone, or may not be read) is left out.
+    Rows that came in the gap hide others that went, so this is a lower bound; `publish` looks again at what the
+    verification counted. None where either side can't be counted, or not in time: that may be any number (INV 36). A
+    table from which nothing goes is absent.
     """
     tables = seen.sink.tables if isinstance(seen.sink, SinkFacts) else {}
-    fewer = {}
-    for name, facts in tables.items():
-        if not facts.rows:
-            continue
-        count = _count(run, name)
-        if count is not None and count < facts.rows:
-            fewer[name] = facts.rows - count
-    return fewer
+    wanted = tables_asked(run)
+    known = {name: _fewer(run, name, facts) for name, facts in tables.items() if name in wanted}
+    return {name: rows for name, rows in known.items() if rows != 0}
+
+
+def _fewer(run: Run, table: str, sink: SinkTableFacts) -> int | None:
+    if not sink.exists or sink.rows == 0:
+        return 0
+    count = None if sink.rows is None else _count(run, table)
+    return None if sink.rows is None or count is None else max(0, sink.rows - count)
 
 
 def _count(run: Run, table: str) -> int | None:
@@ -73,3 +113,8 @@ def _count(run: Run, table: str) -> int | None:
         return run.clients.source.count_rows(table, COUNT_SECONDS)
     except SourceError:
         return None
+
+
+def tables_asked(run: Run) -> list[str]:
+    """The tables that this run is about: those that were asked for, or all."""
+    return list(run.options.get("tables") or run.pipeline.source.tables)

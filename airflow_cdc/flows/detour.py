@@ -6,7 +6,6 @@ the connector's own configuration, what was written in the control table (INV 27
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -36,6 +35,7 @@ from airflow_cdc.flows import connector, document
 from airflow_cdc.flows.captured import captured, settings
 from airflow_cdc.flows.close import CLOSED
 from airflow_cdc.flows.offset import backup
+from airflow_cdc.flows.reached import not_failed, wait_past
 from airflow_cdc.flows.run import LEASE_SECONDS, Facts, Run, now_iso, step
 from airflow_cdc.flows.stored_offset import committed, stored_value, write
 from airflow_cdc.systems.mysql import MySqlSource
@@ -83,7 +83,7 @@ def go_on(run: Run) -> Facts:
         _write_return(run)
     _point_back(run)
     _start(run)
-    reached = connector.wait_past(run, run.clients.source.position(), connector.RUNNING_SECONDS)
+    reached = wait_past(run, run.clients.source.position())
     return {**_close(run), "offset": reached.to_value()}
 
 
@@ -125,7 +125,7 @@ def _set_out(run: Run) -> None:
     size = _history_size(run) if noted is None else noted
     document.patch(run, read=None, own=str(own | skipped), history_before=size)
     _write_set(run, partition, first_place(replica), start)
-    connector.change(run, {connector.HEARTBEAT: connector.heartbeat(run), connector.KEEP_ALIVE: connector.HEARTBEAT_MS})
+    connector.change(run, {connector.HEARTBEAT: connector.heartbeat(run)})
     _point_at(run, replica)
     run.clients.connector.resume(name)
     run.clients.connector.wait_running(name, timeout=connector.RUNNING_SECONDS)
@@ -167,31 +167,18 @@ def _choose(run: Run) -> str:
 
 def _read_all(run: Run, replica: MySqlSource) -> GtidSet:
     """Wait until the connector has read what the replica has now, and what the source has purged by then."""
-    wanted, renew = executed_now(replica), _renewer(run)
+    wanted = executed_now(replica)
 
     def probe() -> GtidSet:
-        renew()
         read = _covered(run, replica)
         if (left := (wanted | purged_now(run.clients.source)) - read).is_empty:
             return read
-        connector.not_failed(run, "detour_connector")
+        not_failed(run, "detour_connector")
         raise NotYet(f"{left.count} transactions to read")
 
     return poll_until(
         probe, timeout=run.pipeline.policy.max_duration, interval=0.5, what="the connector to catch up at the replica"
     )
-
-
-def _renewer(run: Run) -> Callable[[], None]:
-    """Keeps the lease through a wait that may be longer than it."""
-    due = [time.monotonic() + LEASE_SECONDS / 3]
-
-    def renew() -> None:
-        if time.monotonic() >= due[0]:
-            run.clients.control.renew(run.run_id, LEASE_SECONDS)
-            due[0] = time.monotonic() + LEASE_SECONDS / 3
-
-    return renew
 
 
 def _covered(run: Run, replica: MySqlSource) -> GtidSet:

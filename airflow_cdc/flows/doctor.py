@@ -11,17 +11,22 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from airflow_cdc.core.charsets import doubt
 from airflow_cdc.core.detour import standing_faults
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.observation import SourceFacts
 from airflow_cdc.flows.captured import captured, settings, topic_names
+from airflow_cdc.flows.carried import look_through
+from airflow_cdc.flows.null_defaults import fault_of
 from airflow_cdc.flows.run import Run
 from airflow_cdc.systems.mysql_capabilities import ServerVersion
 from airflow_cdc.systems.mysql_replica import read_replica
 from airflow_cdc.systems.mysql_schema import read_table_defs
 
 JAVA_FLOOR = 17
+KEEP_ALIVE_FLOOR_MS = 30_000
 _DATED = frozenset({"year", "date", "datetime"})
+_DOUBTED = "Nothing, if such characters are rare: their events become dead letters, whose rows are read again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +102,7 @@ def guarded(part: Callable[[Run], Iterator[Check]], run: Run) -> list[Check]:
 def check_source(run: Run) -> Iterator[Check]:
     subject, facts = run.pipeline.name, run.clients.source.facts()
     yield from _server(subject, facts)
-    wanted = {
-        "log_bin": (facts.log_bin, True),
-        "binlog_format": (facts.binlog_format, "ROW"),
-        "binlog_row_image": (facts.row_image, "FULL"),
-    }
-    for name, (found, right) in wanted.items():
-        good = found == right
-        yield Check(subject, name, "ok" if good else "bad", str(found), "" if good else f"Set {name} to {right}.")
+    yield from _log(subject, facts)
     missing = run.clients.source.grants().missing(
         run.pipeline.source.tables,
         gtid=facts.gtid_mode == "ON",
@@ -150,6 +148,17 @@ def _server(subject: str, facts: SourceFacts) -> Iterator[Check]:
     )
 
 
+def _log(subject: str, facts: SourceFacts) -> Iterator[Check]:
+    """Whether the log holds every change whole (INV 31)."""
+    faults = facts.log_faults
+    right = {"log_bin": "ON", "binlog_format": facts.binlog_format, "binlog_row_image": facts.row_image}
+    for name, value in right.items():
+        if name not in faults:
+            yield Check(subject, name, "ok", value)
+    for name, fault in faults.items():
+        yield Check(subject, name, "bad", fault, f"Set {name} on the server: the log must hold every change, whole.")
+
+
 def _keyless(run: Run) -> list[str]:
     """The tables without a key, as far as they can be seen at all."""
     with closing(run.clients.source.connect()) as connection:
@@ -182,12 +191,34 @@ def _connector(run: Run) -> Iterator[Check]:
         else "Set heartbeat.interval.ms (10000 does): without it a quiet table's offset ages until it is purged."
     )
     yield Check(subject, "heartbeat", "ok" if beat > 0 else "warn", f"heartbeat.interval.ms={beat}", todo)
+    yield _keep_alive(subject, made.keep_alive_ms)
     todo = (
         "Take it out: a connector that passes over a gap by itself leaves deleted rows in the sink."
         if made.healing
         else ""
     )
     yield Check(subject, "self-healing", "bad" if made.healing else "ok", ", ".join(made.healing) or "none", todo)
+
+
+def _keep_alive(subject: str, interval_ms: int) -> Check:
+    """A short one makes Debezium read large transactions again, and lose the rest of one if its worker dies then."""
+    good = interval_ms >= KEEP_ALIVE_FLOOR_MS
+    todo = "" if good else "Take it out (its default is 60000): a full queue is taken for a lost connection."
+    return Check(subject, "keep-alive", "ok" if good else "warn", f"connect.keep.alive.interval.ms={interval_ms}", todo)
+
+
+def _rows_in_events(run: Run) -> Iterator[Check]:
+    """Whether NULL arrives as NULL: else the first apply after a recovery would refuse the tables."""
+    subject, definitions = run.pipeline.name, captured(run)
+    if settings(run).observed_only:
+        return
+    fault = fault_of(run, definitions) if run.pipeline.sink.writer == "cdc_apply" else None
+    if fault is None:
+        yield Check(subject, "NULL in events", "ok", "arrives as NULL, or no nullable column has a default")
+        return
+    settable = bool(fault.settings) and run.pipeline.policy.set_converter
+    note = "; the next recovery sets it (policy.set_converter)" if settable else ""
+    yield Check(subject, "NULL in events", "warn" if settable else "bad", fault.what + note, fault.todo)
 
 
 def _years(run: Run) -> Iterator[Check]:
@@ -199,6 +230,31 @@ def _years(run: Run) -> Iterator[Check]:
     todo = "Set enable.time.adjuster=false, unless no date of these columns is before the year 100." if adjusted else ""
     found = f"enable.time.adjuster={str(adjusted).lower()}; {', '.join(dated)}"
     yield Check(run.pipeline.name, "years below 100", "warn" if adjusted else "ok", found, todo)
+
+
+def _carried(run: Run) -> Iterator[Check]:
+    """Whether the connector's events carry the tables' rows: by types, character sets and settings, then by the rows."""
+    subject, tables, made = run.pipeline.name, captured(run), settings(run)
+    if made.observed_only:
+        return
+    for table in list(tables.values()):
+        try:
+            made.check_table(table)
+        except CdcError as error:
+            del tables[table.full_name]
+            yield Check(subject, "values", "bad", f"{error.what} ({error.where})", error.todo)
+    if doubted := sorted(
+        f"{t.full_name}.{c.name} ({c.charset})" for t in tables.values() for c in t.mirrored if doubt(c)
+    ):
+        yield Check(
+            subject, "values", "warn", f"some characters are not read from events: {', '.join(doubted)}", _DOUBTED
+        )
+    looked_through = dict(look_through(run, tables.values()))
+    for name in tables:
+        if name not in looked_through:
+            yield Check(subject, "values", "warn", f"{name} is too large to be looked through in a few seconds")
+        elif look := looked_through[name]:
+            yield Check(subject, "values", "bad", f"{look.what} (column {look.column} of {name})", look.todo)
 
 
 def _transport(run: Run) -> Iterator[Check]:
@@ -222,4 +278,4 @@ def _sink(run: Run) -> Iterator[Check]:
     )
 
 
-_PARTS = (check_source, check_replicas, _tables, _connector, _years, _transport, _sink)
+_PARTS = (check_source, check_replicas, _tables, _connector, _rows_in_events, _years, _carried, _transport, _sink)

@@ -6,6 +6,8 @@ resume from stands here (INV 1, 3). Fields, in the order in which the steps writ
 | field | written by | content |
 |---|---|---|
 | run_id, epoch, try, opened_at, problem, strategy, tables | open | who recovers what; `try` rises when a new W is taken |
+| offset_kept | open | true: the connector's position is good, and only tables are wrong: its offset stays (INV 39) |
+| agreed | open | table → how many rows a person agreed to remove from the sink |
 | pipeline_hash | open | the pipeline's definition, frozen |
 | hold | hold | {state, detail, since} of the lock that keeps W |
 | fence | watermark | topic → {id, partitions: {"0": next offset}} with the connector stopped |
@@ -17,8 +19,9 @@ resume from stands here (INV 1, 3). Fields, in the order in which the steps writ
 | history_doubted | detour | true: definitions were noted beside transactions of a replica's own |
 | replica, own, read, left_out, history_before | detour | the replica's connection; sets of GTIDs: its own, what was read there, what stayed out of the offset; the history's size |
 | config_changed | connector | setting → value before the recovery (null: was absent) |
+| resuming | connector | one line: how far the connector has come, while it is waited for |
 | resumed_at | connector | set when the connector streams past W |
-| verified | verify (Spark) | table → {snapshot_id, verdict, …}: exactly what may be published (INV 4) |
+| verified | verify (Spark) | table → {stage, snapshot_id, verdict, …}: exactly what may be published (INV 4, 38) |
 | published | publish | table → snapshot id on main |
 """
 
@@ -44,6 +47,12 @@ def recovery(run: Run) -> Facts:
             f"this run has no open recovery: {holder}", where=run.where, todo="Trigger cdc_recovery again."
         )
     return dict(found)
+
+
+def unpublished(document: Facts) -> list[str]:
+    """The tables of the recovery that are not on main yet: what is left to read, to compare and to publish."""
+    published = document.get("published") or {}
+    return [table for table in document["tables"] if table not in published]
 
 
 def watermark(document: Facts, run: Run) -> Watermark:

@@ -14,7 +14,7 @@ DONE_FIELDS = ("resumed_at",)
 TICK_SECONDS = 1.0  # between two looks: the poll of a condition, see Hold.tick
 
 
-@step("hold_binlog")
+@step("hold_binlog", leased=True)
 def hold(run: Run, should_stop: Callable[[], bool]) -> Facts:
     """Hold the source's backup lock until the connector streams past W, the policy's limit, or `should_stop`.
 

@@ -13,6 +13,7 @@ from airflow_cdc.core.observation import Observation
 from airflow_cdc.core.offset import MySqlOffset, moved, validate
 from airflow_cdc.core.stored import LASTING
 from airflow_cdc.flows.captured import settings
+from airflow_cdc.flows.lease import ended_by
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.run import Facts, Run, now_iso
 from airflow_cdc.flows.stored_offset import write
@@ -50,7 +51,7 @@ def check(run: Run, value: Value) -> None:
     raise OffsetRejectedError(
         f"the source would not take a connector on from there: {found.code}: {found.description} {told}",
         where=run.where,
-        todo=f"Choose a position that the server still has. See {found.runbook}.",
+        todo=f"Choose a position that the server still has. The runbook of {found.code} says how.",
         reasons=(found.code,),
     )
 
@@ -67,7 +68,7 @@ def move(run: Run, value: Value, *, who: str, shown: Value | None) -> Facts:
             "a recovery is open, and its offset is its own", where=run.where, todo="Finish the recovery first."
         )
     owner = f"offset {now_iso()}"
-    control.acquire(owner, LEASE_SECONDS)
+    control.acquire(owner, LEASE_SECONDS, ended=ended_by(run.lives))
     try:
         rested = run.clients.connector.status(name)["connector"]["state"] == "STOPPED"
         run.clients.connector.stop(name)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, Self, TypeVar
 
 from airflow_cdc.core.errors import CdcError, DeadlineError
 from airflow_cdc.core.evidence import offset_of
@@ -25,42 +27,81 @@ from airflow_cdc.core.observation import (
     Unknown,
 )
 from airflow_cdc.core.poll import poll_until
+from airflow_cdc.core.problems_lag import late_events, waiting_of
 from airflow_cdc.core.problems_source import gtid_purged, seems_stuck
 from airflow_cdc.core.table import TableDef
 from airflow_cdc.flows.captured import settings, topic_names
 from airflow_cdc.flows.run import Run, now_iso
 from airflow_cdc.systems.mysql_replica import read_replica
-from airflow_cdc.systems.mysql_schema import read_table_defs
+from airflow_cdc.systems.mysql_schema import read_defaults, read_table_defs
 
 T = TypeVar("T")
 
 # a connector that is only slow produces something, or commits, well within this time
 WATCH_SECONDS = 12.0
+_AT_ONCE = 8  # so that parts which hang leave room for those that are asked after them
 _TOPIC_SETTINGS = ("cleanup.policy", "retention.ms", "retention.bytes", "delete.retention.ms")
 _OWN_OFFSETS = "offsets.storage.topic"
 
 
-def observe(run: Run, watch: float = WATCH_SECONDS) -> Observation:
+def observe(run: Run, watch: float = WATCH_SECONDS, within: float | None = None) -> Observation:
     """Read connector, transport, sink and control side by side, then schemas, then the source.
 
-    What can't be read is Unknown. The source comes last: an offset read later than the server's position could seem
-    to be ahead of the server. Only a connector that seems to stand still is watched, for `watch` seconds.
+    What can't be read is Unknown, and so is what was not read `within` so many seconds in all. The source comes last:
+    an offset read later than the server's position could seem to be ahead of the server. Only a connector that seems to
+    stand still is watched, for `watch` seconds more.
     """
-    readers: dict[str, Callable[[Run], object]] = {
-        "connector": _connector,
-        "transport": _transport,
-        "sink": _sink,
-        "control": lambda r: r.clients.control.facts(),
-    }
-    with ThreadPoolExecutor(len(readers)) as pool:
-        read = {part: pool.submit(_or_unknown, reader, run) for part, reader in readers.items()}
-        facts: dict[str, Any] = {part: future.result() for part, future in read.items()}
-    asked = not isinstance(facts["connector"], Unknown)  # its settings say where the schema history is
-    facts["schema"] = _or_unknown(_schema, run) if asked else Unknown("the connector could not be read")
-    unread = Observation(run.pipeline, "", Unknown("not read yet"), **facts)
-    facts["source"] = _or_unknown(lambda r: _source(r, unread), run)
-    seen = _with_replicas(run, Observation(pipeline=run.pipeline, taken_at=now_iso(), **facts))
+    with _Parts(run, within) as parts:
+        facts = parts.read(
+            {
+                "connector": _connector,
+                "transport": _transport,
+                "sink": _sink,
+                "control": lambda r: r.clients.control.facts(),
+            },
+            share=0.5,  # a catalog that hangs leaves time to ask the source
+        )
+        asked = not isinstance(facts["connector"], Unknown)  # its settings say where the schema history is
+        facts |= parts.read({"schema": _schema}) if asked else {"schema": Unknown("the connector could not be read")}
+        unread = Observation(run.pipeline, "", Unknown("not read yet"), **facts)
+        facts |= parts.read({"source": lambda r: _source(r, unread)})
+        facts |= parts.read({"sink": lambda r: _with_lag(r, facts["sink"], facts["transport"])})
+        seen = Observation(pipeline=run.pipeline, taken_at=now_iso(), **facts)
+        if run.clients.replicas and gtid_purged(seen) is not None:  # only then they matter
+            replicas = {conn_id: partial(_replica, conn_id=conn_id) for conn_id in run.clients.replicas}
+            seen = replace(seen, replicas=parts.read(replicas))
     return _watched(run, seen, watch) if seems_stuck(seen) else seen
+
+
+class _Parts:
+    """Reads parts side by side, on threads, until a deadline that all of them share.
+
+    A thread that is late is left to end by the timeouts of its own client; its answer counts for nothing.
+    """
+
+    def __init__(self, run: Run, within: float | None) -> None:
+        self._run, self._within, self._began = run, within, time.monotonic()
+        self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="cdc-part")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(wait=self._within is None, cancel_futures=True)
+
+    def read(self, readers: Mapping[str, Callable[[Run], object]], share: float = 1.0) -> dict[str, Any]:
+        """Each reader's facts by its name; Unknown for what can't be read, or not within this share of the time."""
+        futures = {name: self._pool.submit(_or_unknown, reader, self._run) for name, reader in readers.items()}
+        return {name: self._result(future, share) for name, future in futures.items()}
+
+    def _result(self, future: Future[Any], share: float) -> Any:
+        if self._within is None:
+            return future.result()
+        seconds = self._within * share
+        try:
+            return future.result(max(0.0, self._began + seconds - time.monotonic()))
+        except TimeoutError:
+            return Unknown(f"no answer within the {seconds:g} s that this part of a look may take")
 
 
 def _or_unknown(reader: Callable[[Run], T], run: Run) -> T | Unknown:
@@ -75,18 +116,8 @@ def _source(run: Run, seen: Observation) -> SourceFacts:
     return run.clients.source.facts_for(run.pipeline.source.tables, offset.position if offset else None)
 
 
-def _with_replicas(run: Run, seen: Observation) -> Observation:
-    """The named replicas too, side by side, where the source has purged what the connector needs: only then they matter."""
-    named = run.clients.replicas
-    if not named or gtid_purged(seen) is None:
-        return seen
-    with ThreadPoolExecutor(len(named)) as pool:
-        read = {conn_id: pool.submit(_replica, run, conn_id) for conn_id in named}
-        return replace(seen, replicas={conn_id: future.result() for conn_id, future in read.items()})
-
-
-def _replica(run: Run, conn_id: str) -> ReplicaFacts | Unknown:
-    return _or_unknown(lambda r: read_replica(r.clients.replicas[conn_id], conn_id), run)
+def _replica(run: Run, conn_id: str) -> ReplicaFacts:
+    return read_replica(run.clients.replicas[conn_id], conn_id)
 
 
 def _connector(run: Run) -> ConnectorFacts:
@@ -111,10 +142,12 @@ def _configs(run: Run, topics: tuple[str, ...]) -> dict[str, dict[str, str]]:
 
 def _schema(run: Run) -> SchemaFacts:
     """Definitions first: a history read after them can only be ahead of them, which the log then shows."""
-    with closing(run.clients.source.connect()) as connection:
+    # a server that accepts and never answers would hold this for as long as a snapshot's scan may take, an hour
+    with closing(run.clients.source.connect(quick=True)) as connection:
         definitions = read_table_defs(connection, run.pipeline.source.tables)
+        defaults = read_defaults(connection, run.pipeline.source.tables)
     topic = settings(run).history_topic
-    return SchemaFacts(definitions, None if topic is None else _history(run, topic, definitions))
+    return SchemaFacts(definitions, None if topic is None else _history(run, topic, definitions), defaults)
 
 
 def _history(run: Run, topic: str, definitions: dict[str, TableDef]) -> HistoryFacts:
@@ -139,6 +172,18 @@ def _sink(run: Run) -> SinkFacts:
     return SinkFacts({table: _sink_table(run, table) for table in run.pipeline.source.tables})
 
 
+def _with_lag(run: Run, sink: SinkFacts | Unknown, transport: TransportFacts | Unknown) -> SinkFacts | Unknown:
+    """The sink with what waits for it for too long; the broker is asked only where something waits at all."""
+    if isinstance(sink, Unknown) or isinstance(transport, Unknown):
+        return sink
+    waiting = {name: waits for name, facts in sink.tables.items() if (waits := waiting_of(name, facts, transport))}
+    parts = {transport.of_table[name]: waits for name, waits in waiting.items()}
+    limit = int((time.time() - run.pipeline.policy.max_lag) * 1000)
+    young = run.clients.transport.offsets_since(parts, limit) if parts else {}
+    late = {name: late_events(waits, young.get(transport.of_table[name], {})) for name, waits in waiting.items()}
+    return replace(sink, late={name: count for name, count in late.items() if count})
+
+
 def _sink_table(run: Run, table: str) -> SinkTableFacts:
     place = run.pipeline.sink.namespace, run.pipeline.sink_table(table)
     found = run.clients.lake.facts(*place)
@@ -153,16 +198,19 @@ def _watched(run: Run, seen: Observation, seconds: float) -> Observation:
     connector = seen.connector
     if not isinstance(connector, ConnectorFacts) or seconds <= 0:
         return seen
-    began = _produced(run)
-
-    def moved() -> bool | None:
-        now = run.clients.connector.facts(run.pipeline.connector.name)
-        return True if now.offset != connector.offset or _produced(run) != began else None
-
     try:
+        began = _produced(run)
+
+        def moved() -> bool | None:
+            now = run.clients.connector.facts(run.pipeline.connector.name)
+            return True if now.offset != connector.offset or _produced(run) != began else None
+
         poll_until(moved, timeout=seconds, interval=1.0, what="the connector moves")
     except DeadlineError:
         return replace(seen, connector=replace(connector, stands_still=seconds))
+    except CdcError as error:
+        # a moment ago it could be read: whether it moves is not known, so it is not known to be well
+        return replace(seen, connector=Unknown(str(error)))
     return seen
 
 

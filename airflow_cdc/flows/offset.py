@@ -12,22 +12,25 @@ from airflow_cdc.core.offset import MySqlOffset, offset_for, past
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import TableDef
 from airflow_cdc.flows import document
-from airflow_cdc.flows.captured import captured, settings
+from airflow_cdc.flows.captured import captured, present, settings
 from airflow_cdc.flows.connector import STOP_SECONDS, history
+from airflow_cdc.flows.move import check
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
-from airflow_cdc.flows.stored_offset import committed, write
-from airflow_cdc.flows.watermark import still_there
+from airflow_cdc.flows.stored_offset import committed, stored_value, write
+from airflow_cdc.flows.watermark import check_held, still_there
 
 
 @step("reset_offset", leased=True)
 def reset_offset(run: Run) -> Facts:
-    """Write W as the connector's offset, proven by reading it back.
+    """Write W as the connector's offset, proven by reading it back; or leave it, where only tables are wrong (INV 39).
 
     Safe to run again: the first backup stands, and a connector that already reads from this W (or past it) is
     left alone. Raises SourceError when W is gone, SchemaError when a table changed since W (INV 11).
     """
     open_doc = document.recovery(run)
     taken = document.watermark(open_doc, run)
+    if open_doc.get("offset_kept"):
+        return _kept(run, open_doc, taken)
     if open_doc.get("offset_written_at") and _already(run, taken):
         return {"offset_before": open_doc.get("offset_before"), "offset_after": open_doc["offset_after"], "kept": True}
     definitions = _unchanged(run, open_doc)
@@ -42,6 +45,43 @@ def reset_offset(run: Run) -> Facts:
     )
     document.patch(run, offset_after=written, offset_written_at=now_iso(), history_differences=differences)
     return {"offset_before": before, "offset_after": written, "history_differences": differences, "kept": False}
+
+
+def _kept(run: Run, open_doc: Facts, taken: Watermark) -> Facts:
+    """Leave the offset alone, for the tables that are not recovered (INV 39): proven to be held by W and by the source.
+
+    Changes of the recovered tables between the offset and W come once more, and are dropped as being in the snapshot.
+    """
+    if open_doc.get("offset_written_at"):
+        return {"offset_before": open_doc["offset_before"], "offset_after": open_doc["offset_after"], "kept": True}
+    definitions = _unchanged(run, open_doc)
+    run.clients.source.check_same_server(taken)
+    backup(run, open_doc)
+    check_held(run, taken)
+    offset = stored_value(run) or {}  # as it stands: it is compared with what the connector commits next
+    check(run, offset)
+    differences = _history(run, definitions, offset)
+    if differences:
+        _others_unchanged(run, set(definitions), offset)
+    document.patch(run, offset_after=offset, offset_written_at=now_iso(), history_differences=differences)
+    return {"offset_before": offset, "offset_after": offset, "history_differences": differences, "kept": True}
+
+
+def _others_unchanged(run: Run, recovered: set[str], offset: Mapping[str, Any]) -> None:
+    """A rebuilt history holds the definitions of now: those of the other tables must be the ones the connector has.
+
+    Else it would decode events from before a change with the definition from after it (INV 11, 12).
+    """
+    others = [table for table in run.pipeline.source.tables if table not in recovered]
+    changed = _history(run, present(run, others), offset) if others else {}
+    if changed:
+        raise SchemaError(
+            f"{', '.join(sorted(changed))} changed behind the connector's position, and its schema history has to be rebuilt "
+            "for the tables of this recovery",
+            where=run.where,
+            todo="Give the recovery up (airflow cdc abandon), start the connector, and trigger cdc_recovery once it has "
+            "read that change.",
+        )
 
 
 def _already(run: Run, taken: Watermark) -> bool:

@@ -6,11 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_cdc.core.detour import POSITION_ONLY
+from airflow_cdc.core.epochs import EVERY, SOUND_POSITION
 from airflow_cdc.core.errors import ConfigError, LeaseHeldError, RecoveryOpenError
 from airflow_cdc.core.poll import NotYet, poll_until
 from airflow_cdc.flows import document
 from airflow_cdc.flows.captured import followed
+from airflow_cdc.flows.carried import refuse_uncarried
 from airflow_cdc.flows.detour import put_back
+from airflow_cdc.flows.lease import ended_by
+from airflow_cdc.flows.null_defaults import require_nulls
 from airflow_cdc.flows.run import LEASE_SECONDS, Facts, Run, step
 
 APPLY_ENDS_SECONDS = 300.0
@@ -22,11 +26,15 @@ def open_recovery(run: Run, decision: Mapping[str, Any]) -> Facts:
 
     Safe to run again: the epoch of a recovery rises once. A recovery left open by a dead run is taken over
     with its epoch, watermark and backups. Waits for an apply under way; raises LeaseHeldError
-    while another live recovery has the pipeline, SchemaError for a table that the connector filters or masks (INV 21).
+    while another live recovery has the pipeline, SchemaError for a table that the connector filters or masks (INV 21)
+    or whose values its events don't carry (INV 31), ConfigError where NULLs would arrive as defaults and the policy does
+    not let the recovery set the converter.
     """
     control, strategy = run.clients.control, decision["plan"]["strategy"]
     if strategy not in POSITION_ONLY:
-        followed(run, list(decision["tables"]))
+        definitions = followed(run, list(decision["tables"]))
+        require_nulls(run, definitions)
+        refuse_uncarried(run, definitions.values())
     poll_until(lambda: _leased(run), timeout=APPLY_ENDS_SECONDS, interval=2.0, what="the pipeline's lease to be free")
     _frozen(run, decision)
     try:
@@ -36,7 +44,9 @@ def open_recovery(run: Run, decision: Mapping[str, Any]) -> Facts:
             problem=decision["diagnosis"]["code"],
             strategy=strategy,
             pipeline_hash=run.pipeline.hash,
+            agreed=_agreed(decision),
             raises=strategy not in POSITION_ONLY,
+            moves=decision["diagnosis"]["code"] not in SOUND_POSITION,
         )
     except RecoveryOpenError:
         control.update(lambda state: _taken_over(state, run.run_id), f"takeover by {run.run_id}")
@@ -47,10 +57,16 @@ def open_recovery(run: Run, decision: Mapping[str, Any]) -> Facts:
     return {"epoch": opened["epoch"], "tables": opened["tables"], "taken_over_from": opened.get("taken_over_from")}
 
 
+def _agreed(decision: Mapping[str, Any]) -> dict[str, int]:
+    """Table → how many rows a person agreed to remove. To agree to an unknown number is to agree to none (INV 36)."""
+    known = decision.get("deletes") or {} if decision["plan"].get("needs_approval") else {}
+    return {table: int(rows) for table, rows in known.items() if rows is not None}
+
+
 def _leased(run: Run) -> bool | None:
     """The lease, or a wait for its holder: an apply under way lets it go in a moment."""
     try:
-        run.clients.control.acquire(run.run_id, LEASE_SECONDS)
+        run.clients.control.acquire(run.run_id, LEASE_SECONDS, dag_id=run.dag_id, ended=ended_by(run.lives))
     except LeaseHeldError as held:
         if run.clients.control.state()["recovery"] is not None:
             raise  # another recovery, and that one lives
@@ -89,10 +105,17 @@ def _superseded(state: dict[str, Any], decision: Mapping[str, Any]) -> dict[str,
         "tables": list(decision["tables"]),
         "problem": decision["diagnosis"]["code"],
         "strategy": decision["plan"]["strategy"],
+        "agreed": _agreed(decision),
     }
     run_id = found["run_id"]
     mine = {**state["ledger"].get(run_id, {}), "epoch": epoch}
-    return {**state, "epoch": epoch, "recovery": opened, "ledger": {**state["ledger"], run_id: mine}}
+    return {
+        **state,
+        "epoch": epoch,
+        "epochs": {EVERY: epoch},
+        "recovery": opened,
+        "ledger": {**state["ledger"], run_id: mine},
+    }
 
 
 def _frozen(run: Run, decision: Mapping[str, Any]) -> None:

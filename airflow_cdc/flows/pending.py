@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from airflow_cdc.core.apply_start import Applied
-from airflow_cdc.core.observation import TopicState
+from airflow_cdc.core.observation import ControlFacts, TopicState
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.flows.captured import settings, topic_names
 from airflow_cdc.flows.run import Facts, Run
@@ -11,22 +13,35 @@ from airflow_cdc.systems.letters import waiting
 
 
 def pending(run: Run) -> Facts:
-    """What waits: `{"recovery": run id or None, "tables": [behind…], "dead_letters": to be tried again}`.
+    """What waits: `{"recovery": run id if it leaves no table to apply, "tables": [behind…], "dead_letters": to be tried again}`.
 
     A table counts as behind unless its stamp proves that it is not: whatever is odd is for the apply itself to judge.
     """
     control = run.clients.control.facts()
-    topics, ddl = topic_names(run, run.pipeline.source.tables), settings(run).ddl_topic
+    tables = applicable(control, run.pipeline.source.tables)
+    topics, ddl = topic_names(run, tables), settings(run).ddl_topic
     states = run.clients.transport.topic_states([*topics.values(), ddl])
-    made = {} if settings(run).truncates_seen else run.clients.source.table_ids(topics)
+    made = run.clients.source.table_ids(topics)
     behind = [
         table
         for table, topic in topics.items()
-        if not _all_caught_up(_stamp(run, table), control.epoch, states.get(topic), states.get(ddl))
+        if not _all_caught_up(_stamp(run, table), control.required.of(table), states.get(topic), states.get(ddl))
         or _made_anew(run, table, made.get(table))
     ]
-    recovery = (control.recovery or {}).get("run_id")
+    recovery = (control.recovery or {}).get("run_id") if not tables else None
     return {"recovery": recovery, "tables": behind, "dead_letters": waiting(run.clients.lake, run.pipeline.name)}
+
+
+def applicable(control: ControlFacts, tables: Sequence[str]) -> list[str]:
+    """Those of the tables that may be applied now: not the abandoned ones, and not those of an open recovery.
+
+    None at all while that moves the connector's offset: it is read past only under a new epoch of all tables (INV 39).
+    """
+    recovery = control.recovery or {}
+    if recovery and not recovery.get("offset_kept"):
+        return []
+    held = {*control.abandoned, *(recovery.get("tables") or ())}
+    return [table for table in tables if table not in held]
 
 
 def _all_caught_up(stamp: Stamp | None, epoch: int, rows: TopicState | None, ddl: TopicState | None) -> bool:

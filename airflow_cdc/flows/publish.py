@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from airflow_cdc.core.errors import StaleHeadError, VerificationError
+from airflow_cdc.core.errors import NotAgreedError, StaleHeadError, VerificationError
+from airflow_cdc.core.removal import Removal, refusals
+from airflow_cdc.core.repair import NEVER
 from airflow_cdc.flows import document
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.systems.letters import resolve_before
@@ -15,22 +17,42 @@ from airflow_cdc.systems.letters import resolve_before
 def publish(run: Run) -> Facts:
     """Publish every verified table; nothing is published before all are verified (policy `publish: all`).
 
-    Safe to run again after a kill: what is already on main is seen there and passed over (INV 4).
+    Safe to run again after a kill: what is already on main is seen there and passed over (INV 4). Raises NotAgreedError
+    for a table that would lose more rows than the policy allows or a person agreed to (INV 36).
     """
     open_doc = document.recovery(run)
     verified = open_doc.get("verified") or {}
-    ready = _ready(run, open_doc["tables"], verified)
-    published = dict(open_doc.get("published") or {})
-    for table in ready:
-        published[table] = _publish_one(run, open_doc, table, int(verified[table]["snapshot_id"]))
-        document.patch(run, published=published)
+    ready = _ready(run, document.unpublished(open_doc), verified)
+    refused = _refused(run, open_doc, ready)
+    if refused and run.pipeline.policy.publish == "all":
+        raise not_agreed(run, refused)
+    published = _publish_all(run, open_doc, [table for table in ready if table not in refused])
     mirror(run, published)
     _resolve_letters(run, open_doc, published)
+    if refused:
+        raise not_agreed(run, refused)
     if left := sorted(set(open_doc["tables"]) - set(published)):
         raise VerificationError(
             f"not published, because not MATCH: {', '.join(left)}", where=run.where, todo=_READ_REPORT
         )
     return {"published": published}
+
+
+def _publish_all(run: Run, open_doc: Facts, tables: Sequence[str]) -> dict[str, int]:
+    """Publish the tables one after the other; returns table → snapshot, of those that were published before, too.
+
+    The recovery is told whenever their number has doubled: told of each, its document would be written as often as it has
+    tables, and 2,000 tables would take hours. A table that it does not know of yet is found on main by the next try.
+    """
+    published, noted = dict(open_doc.get("published") or {}), 0
+    for table in tables:
+        published[table] = _publish_one(run, open_doc, table, int(open_doc["verified"][table]["snapshot_id"]))
+        if len(published) >= 2 * noted:
+            document.patch(run, published=published)
+            noted = len(published)
+    if len(published) != noted:
+        document.patch(run, published=published)
+    return published
 
 
 _READ_REPORT = "Read the report for the keys that differ; main is as it was. Clear the task verify to verify again."
@@ -50,9 +72,42 @@ def _ready(run: Run, tables: list[str], verified: Mapping[str, Any]) -> list[str
     return good
 
 
+def _refused(run: Run, open_doc: Facts, ready: list[str]) -> dict[str, str]:
+    """Table → why it would lose too many rows, by the counts that the verification proved.
+
+    The plan knew less: what could not be counted in time, and what went since. Who triggered the run with `approved`, and
+    a policy that asks nobody, have agreed to any number.
+    """
+    policy = run.pipeline.policy
+    if policy.approval == NEVER or run.options.get("approved"):
+        return {}
+    lake, namespace, agreed = run.clients.lake, run.pipeline.sink.namespace, open_doc.get("agreed") or {}
+
+    def removal(table: str) -> Removal:
+        rows = lake.facts(namespace, run.pipeline.sink_table(table)).rows
+        proven = open_doc["verified"][table].get("source_rows")
+        return Removal(table, rows, None if proven is None else int(proven), int(agreed.get(table, 0)))
+
+    return refusals(policy.max_deletes, map(removal, ready))
+
+
+def not_agreed(run: Run, refused: Mapping[str, str]) -> NotAgreedError:
+    """The error about rows that nobody agreed to remove, and the two ways on."""
+    name = run.pipeline.name
+    return NotAgreedError(
+        f"not published: {'; '.join(refused.values())}",
+        where=run.where,
+        todo="Main is as it was. If the source is right, finish this recovery with your approval (airflow cdc recover "
+        f"{name} --yes, or trigger cdc_recovery with Approved ticked): nothing is read again. If it is not, give the "
+        f"recovery up: airflow cdc abandon {name}.",
+        tables=tuple(refused),
+    )
+
+
 def _publish_one(run: Run, open_doc: Facts, table: str, snapshot_id: int) -> int:
     lake, namespace, name = run.clients.lake, run.pipeline.sink.namespace, run.pipeline.sink_table(table)
-    stage = lake.open_stage(namespace, name, open_doc["stages"][table]["label"])
+    verified = open_doc["verified"][table]
+    stage = lake.open_stage(namespace, name, verified.get("stage") or open_doc["stages"][table]["label"])
     # if only compaction moved main in between, no row changed and the verified snapshot still says the truth
     try:
         lake.publish(stage, snapshot_id, stage.base_head, over_compaction=True)

@@ -7,12 +7,14 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Concatenate, ParamSpec, cast
 
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.flows.lease import Lives, kept
 from airflow_cdc.systems.clients import Clients, Endpoints, open_clients
 
 log = logging.getLogger("airflow_cdc.steps")
@@ -20,7 +22,7 @@ log = logging.getLogger("airflow_cdc.steps")
 P = ParamSpec("P")
 Facts = dict[str, Any]
 
-LEASE_SECONDS = 900.0  # renewed by every step; a dead run frees the pipeline after this long
+LEASE_SECONDS = 900.0  # renewed for as long as a step runs; a dead run frees the pipeline after this long
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,8 @@ class Run:
         run_id: names the run in the lease, the ledger and the report folder; a cleared task keeps it.
         report_dir: folder or object-storage URL under which `<pipeline>/<run_id>/report.json` is written.
         dag_id: the DAG whose run this is; empty for a command.
+        lives: asks Airflow whether a run (dag_id, run_id) still goes on; None from it: it could not be asked. None: there
+            is no way of asking, as in a Spark driver.
     """
 
     pipeline: Pipeline
@@ -39,6 +43,7 @@ class Run:
     report_dir: str
     options: Mapping[str, Any] = field(default_factory=dict)
     dag_id: str = ""
+    lives: Lives | None = field(default=None, compare=False, repr=False)
 
     @property
     def where(self) -> str:
@@ -53,9 +58,10 @@ def make_run(
     options: Mapping[str, Any] | None = None,
     *,
     dag_id: str = "",
+    lives: Lives | None = None,
 ) -> Run:
     """Open the clients of `pipeline` (lazily: nothing is connected yet) for the run `run_id`."""
-    return Run(pipeline, open_clients(pipeline, endpoints), run_id, report_dir, dict(options or {}), dag_id)
+    return Run(pipeline, open_clients(pipeline, endpoints), run_id, report_dir, dict(options or {}), dag_id, lives)
 
 
 def now_iso() -> str:
@@ -69,7 +75,8 @@ def step(
     """Time a step, log one structured line about it, and keep its time and state in the run's ledger.
 
     The ledger line is written whether the step fails or not, so that a report can be made of a failed run.
-    `leased`: the step changes the pipeline, so its run must hold the lease; it is renewed first, LeaseHeldError if lost.
+    `leased`: the step changes the pipeline, so its run must hold the lease; it is renewed first and for as long as the step
+    runs (INV 37), LeaseHeldError if lost.
     """
 
     def decorate(function: Callable[Concatenate[Run, P], Facts]) -> Callable[Concatenate[Run, P], Facts]:
@@ -78,12 +85,12 @@ def step(
             started, began = now_iso(), time.monotonic()
             state = "failed"
             try:
-                if leased:
-                    run.clients.control.renew(run.run_id, LEASE_SECONDS)
-                facts = function(run, *args, **kwargs)
+                with kept(run.clients.control, run.run_id, LEASE_SECONDS) if leased else nullcontext():
+                    facts = function(run, *args, **kwargs)
                 state = "done"
             except CdcError as error:
-                _note(run, name, {"started": started, "seconds": _since(began), "state": state, "error": str(error)})
+                told = {"error": str(error), "type": type(error).__name__}
+                _note(run, name, {"started": started, "seconds": _since(began), "state": state, **told})
                 raise
             except BaseException:
                 _note(run, name, {"started": started, "seconds": _since(began), "state": state})

@@ -1,88 +1,192 @@
-"""Watching a pipeline: which outage it is, and whether it was told of already.
+"""Watching a pipeline: one look at a time, and what people are to be told after it.
 
-An outage is a problem at a stored position in an epoch. What was told is kept in the control table, so that a watch that
-ends and begins again, as watches do, tells of it once and triggers one recovery for it.
+Which outages are open is kept in the control table, so that a watch that ends and begins again, as watches do, tells of
+each once and triggers one recovery for it. While the control table can't be read or written, the watch carries its own
+copy along (see OutageLog.version).
 """
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 from airflow_cdc.core.diagnosis import Diagnosis, diagnose
-from airflow_cdc.core.evidence import connector_of
+from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.observation import ControlFacts, Observation
+from airflow_cdc.core.outage import (
+    RECOVERY_OPEN,
+    Alert,
+    Outage,
+    OutageLog,
+    Progress,
+    Sighting,
+    Status,
+    advance,
+    notified,
+)
 from airflow_cdc.core.stored import LASTING
-from airflow_cdc.core.strategy import STRATEGIES, make_plan
+from airflow_cdc.core.strategy import STRATEGIES, Plan, make_plan
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.remember import remember
 from airflow_cdc.flows.run import Facts, Run, now_iso
+from airflow_cdc.systems.circuit import Circuits
+from airflow_cdc.systems.clients import CallLimits
+
+log = logging.getLogger("airflow_cdc.watch")
 
 LEDGER = f"{LASTING}watch"
-_OUTAGE = "outage"
-HEALTHY, UNKNOWN = "HEALTHY", "UNKNOWN"
+LOG_KEY = "log"
+# all reads of a look together; watching a connector that seems to stand still comes on top
+LOOK_SECONDS = 20.0
 # a recovery that is open belongs to the run that opened it, or to the person who clears that run
-_NOT_OURS = frozenset({"RECOVERY_OPEN"})
+_NOT_OURS = frozenset({RECOVERY_OPEN})
+# the one warning that runs out: the others stand until somebody changes a setting, and are not repeated
+_RUNS_OUT = frozenset({"AT_RISK"})
+_WARNING = ("none",)
+
+_circuits = Circuits()
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """One look: the diagnosis, the outage's name ("" when there is none), and whether that was told already."""
+class Look:
+    """One look: what was read, what it means, and what follows for the open outages.
+
+    Attributes:
+        outage: the open outage that this look belongs to; None for a healthy pipeline.
+        recover: a recovery may start by itself now: the policy says so, the plan is not refused, and none was
+            triggered for this outage.
+    """
 
     observation: Observation
     diagnosis: Diagnosis
-    outage: str
-    told: str
+    plan: Plan
+    progress: Progress
+    outage: Outage | None
+    recover: bool
 
     @property
-    def new(self) -> bool:
-        """Whether something is wrong that nobody was told of."""
-        return self.diagnosis.code not in (HEALTHY, UNKNOWN) and self.outage != self.told
+    def due(self) -> bool:
+        """Whether there is anything to tell or to trigger."""
+        return bool(self.progress.alerts) or self.recover
 
     @property
-    def over(self) -> bool:
-        """Whether an outage that was told of is over."""
-        return self.diagnosis.code == HEALTHY and bool(self.told)
+    def firing(self) -> bool:
+        """Whether something is wrong now that is to be told or recovered, rather than something over."""
+        return self.recover or any(alert.status is Status.FIRING for alert in self.progress.alerts)
 
 
-def look(run: Run) -> Seen:
-    """Observe and diagnose once, and keep it for the page. Raises nothing for what can't be read: that is UNKNOWN."""
-    seen = observe(run)
-    diagnosis = diagnose(seen)
-    remember(run, seen, diagnosis)
-    told = str(run.clients.control.ledger_get(LEDGER).get(_OUTAGE) or "")
-    return Seen(seen, diagnosis, outage_of(seen, diagnosis), told)
+def limited(run: Run) -> Run:
+    """The run with its calls bounded, and asked through the circuits that all watches of this process share."""
+    return replace(run, clients=run.clients.limited(CallLimits(), _circuits))
 
 
-def outage_of(seen: Observation, diagnosis: Diagnosis) -> str:
-    """The outage's name: the same for the same problem at the same position in the same epoch; "" for none."""
-    if diagnosis.code in (HEALTHY, UNKNOWN):
-        return ""
-    connector, control = connector_of(seen), seen.control
-    at = sorted((connector.offset or {}).items()) if connector else []
-    place = [entry for entry in at if entry[0] in ("file", "pos", "gtids")]
-    epoch = control.epoch if isinstance(control, ControlFacts) else 0
-    mark = hashlib.sha256(f"{epoch}|{place}".encode()).hexdigest()[:12]
-    return f"{diagnosis.code.lower()}_{mark}"
+def look(run: Run, carried: OutageLog | None = None, at: str = "") -> Look:
+    """Observe and diagnose once, and keep it for the page. Raises nothing for what can't be read: that is UNKNOWN.
 
-
-def tell(run: Run) -> Facts:
-    """Look again, keep what was told, and say what is to be done about it.
-
-    Returns `{"pipeline", "outage", "diagnosis", "plan", "recover"}`; `recover` is whether the policy lets a recovery
-    start by itself. An outage that passed since is told as what stands now.
+    `carried` is the log that the caller holds from earlier looks; the newer of it and the control table's counts. `at`
+    (ISO) is when this is; now if empty. A change that nobody has to be told of is stored at once.
     """
-    seen = look(run)
-    plan = make_plan(seen.diagnosis, run.pipeline.policy, seen.observation)
-    if seen.new or seen.over:
-        run.clients.control.ledger_set(LEDGER, _OUTAGE, seen.outage)
-        run.clients.control.ledger_set(LEDGER, "told_at", now_iso())
-    able = not plan.refused and STRATEGIES[plan.strategy].changes and seen.diagnosis.code not in _NOT_OURS
+    observation = observe(run, within=LOOK_SECONDS)
+    diagnosis = diagnose(observation)
+    remember(run, observation, diagnosis)
+    plan = make_plan(diagnosis, run.pipeline.policy, observation)
+    readable = isinstance(observation.control, ControlFacts)
+    before = load_log(run, carried or OutageLog(), readable)
+    sighting = sighting_of(observation, diagnosis, at or now_iso())
+    progress = advance(run.pipeline.name, before, sighting, run.pipeline.policy.alert)
+    outage = progress.log.of(sighting)
+    seen = Look(observation, diagnosis, plan, progress, outage, _may_recover(run, diagnosis, plan, outage))
+    if readable and progress.log is not before and not seen.due:
+        save_log(run, progress.log)
+    return seen
+
+
+def sighting_of(observation: Observation, diagnosis: Diagnosis, at: str) -> Sighting:
+    """What a look means for the outages."""
+    control = observation.control
+    known = control if isinstance(control, ControlFacts) else None
+    return Sighting(
+        code=diagnosis.code,
+        epoch=known.epoch if known else None,
+        at=at,
+        attended=diagnosis.code == RECOVERY_OPEN and known is not None and _at_work(known, at),
+        standing=diagnosis.strategies == _WARNING and diagnosis.code not in _RUNS_OUT,
+    )
+
+
+def _at_work(control: ControlFacts, at: str) -> bool:
+    """Whether the run that opened the recovery still holds the lease: it renews it for as long as it lives."""
+    lease, recovery = control.lease or {}, control.recovery or {}
+    if not lease or lease.get("owner") != recovery.get("run_id"):
+        return False
+    return datetime.fromisoformat(lease["expires_at"]) > datetime.fromisoformat(at)
+
+
+def _may_recover(run: Run, diagnosis: Diagnosis, plan: Plan, outage: Outage | None) -> bool:
+    if outage is None or outage.recovery or diagnosis.code in _NOT_OURS:
+        return False
+    return run.pipeline.policy.recover_automatically and not plan.refused and STRATEGIES[plan.strategy].changes
+
+
+def tell(run: Run, carried: OutageLog | None = None, at: str = "") -> Facts:
+    """Look again, store what is told now, and say what is to be done about it.
+
+    Returns `{"pipeline", "outage", "alerts", "diagnosis", "plan", "recover", "recovery_run_id", "outages"}`; `alerts` are the
+    messages due now, `recover` whether the recovery `recovery_run_id` is to be triggered. Stored before anybody is told:
+    a task that dies in between is silent until the alert is repeated, and never triggers a second recovery.
+    """
+    moment = at or now_iso()
+    seen = look(run, carried, moment)
+    outages, alerts, outage = seen.progress.log, seen.progress.alerts, seen.outage
+    if seen.recover and outage is not None:
+        outage = replace(outage, recovery=outage.run_id(run.pipeline.name))
+        outages, alerts = _with_recovery(run, outages, alerts, outage, moment)
+    if seen.due and isinstance(seen.observation.control, ControlFacts):
+        save_log(run, outages)
     return {
         "pipeline": run.pipeline.name,
-        "outage": seen.outage,
-        "new": seen.new,
+        "outage": outage.name if outage else "",
+        "alerts": [alert.to_json() for alert in alerts],
         "diagnosis": seen.diagnosis.to_json(),
-        "plan": plan.to_json(),
-        "recover": seen.new and able and run.pipeline.policy.recover_automatically,
+        "plan": seen.plan.to_json(),
+        "recover": seen.recover,
+        "recovery_run_id": outage.recovery if outage else "",
+        "outages": outages.to_json(),
     }
+
+
+def _with_recovery(
+    run: Run, outages: OutageLog, alerts: tuple[Alert, ...], outage: Outage, at: str
+) -> tuple[OutageLog, tuple[Alert, ...]]:
+    """The log and the alerts, now that the outage has a recovery: whoever was told already is told of that, too."""
+    resolved = tuple(alert for alert in alerts if alert.status is Status.RESOLVED)
+    changed = outage if len(resolved) < len(alerts) else notified(outage, at)
+    return outages.with_outage(changed), (*resolved, Alert(Status.FIRING, run.pipeline.name, changed, at))
+
+
+def load_log(run: Run, carried: OutageLog, readable: bool) -> OutageLog:
+    """The newer of the control table's log, if that is `readable`, and the one that is carried along."""
+    if not readable:
+        return carried
+    try:
+        stored = OutageLog.from_json(run.clients.control.ledger_get(LEDGER).get(LOG_KEY))
+    except CdcError as error:
+        log.warning("%s: the outages that were told are not known from the control table: %s", run.where, error)
+        return carried
+    return max(stored, carried, key=lambda one: one.version)
+
+
+def save_log(run: Run, outages: OutageLog) -> None:
+    """Store the log. Where that fails the watch goes on with its own copy, which Airflow keeps in XCom."""
+    try:
+        run.clients.control.ledger_set(LEDGER, LOG_KEY, outages.to_json())
+    except CdcError as error:
+        log.warning("%s: the open outages could not be stored in the control table: %s", run.where, error)
+
+
+def carried_log(facts: Mapping[str, object] | None) -> OutageLog:
+    """The log in the result of an earlier watch."""
+    value = (facts or {}).get("outages")
+    return OutageLog.from_json(value if isinstance(value, Mapping) else None)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_cdc.core.errors import ConnectorError, SourceError
-from airflow_cdc.core.offset import MySqlOffset
+from airflow_cdc.core.errors import ConnectorError, OffsetRejectedError, SourceError
+from airflow_cdc.core.offset import MySqlOffset, holds
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.strategy import NEXT_FILE
@@ -25,7 +25,9 @@ def fence_and_watermark(run: Run) -> Facts:
     """Record the topics' ends while the connector is stopped, then take W and wait until it is visible.
 
     A W that the recovery already has is kept while the server still has it and no definition changed: chunks
-    read under it stay good. Otherwise fence and W are taken anew, and with them the recovery's next try (INV 3).
+    read under it stay good. Otherwise fence and W are taken anew, and with them the recovery's next try (INV 3). Where the
+    connector's offset is left alone, W must hold all that it has read (INV 39); where it moves, tables that were published
+    under an older W are read again, under a new epoch.
     """
     open_doc = document.recovery(run)
     _stopped(run)
@@ -36,6 +38,10 @@ def fence_and_watermark(run: Run) -> Facts:
     fence = _fence(run, open_doc["tables"])
     _hold_answered(run)
     taken = _take(run, open_doc)
+    if open_doc.get("offset_kept"):
+        check_held(run, taken)
+    elif open_doc.get("published"):
+        run.clients.control.raise_epoch(run.run_id, published={})
     document.patch(
         run,
         fence=fence,
@@ -60,6 +66,21 @@ def still_there(run: Run, taken: Watermark, *, then: str) -> None:
             where=run.where,
             todo=f"Raise the binlog retention, then clear the task {then} and all after it.",
         )
+
+
+def check_held(run: Run, taken: Watermark) -> MySqlOffset:
+    """The offset that the connector keeps, once W is known to hold all that it has read. Raises OffsetRejectedError."""
+    value = stored_value(run)
+    offset = None if value is None else MySqlOffset.from_value(value)
+    if offset is not None and holds(taken, offset):
+        return offset
+    raise OffsetRejectedError(
+        f"the connector's offset is {value}, and it is not known that {taken} holds all that was read until there",
+        where=run.where,
+        todo="Its position is not what it was when this recovery was planned. Give the recovery up (airflow cdc abandon) "
+        "and trigger cdc_recovery again: it is planned anew.",
+        reasons=("offset is not held by W",),
+    )
 
 
 def _stopped(run: Run) -> None:

@@ -47,3 +47,6 @@ class IcebergCatalogHook(CdcHook[LakeEndpoint]):
 
         endpoint = self.endpoint()
         return Lake(endpoint.name, dict(endpoint.properties))
+
+    def test_connection(self) -> tuple[bool, str]:
+        return self.tested("reach")

@@ -37,3 +37,6 @@ class CdcKafkaHook(CdcHook[KafkaEndpoint]):
 
     def get_conn(self) -> KafkaTransport:
         return KafkaTransport(self.endpoint())
+
+    def test_connection(self) -> tuple[bool, str]:
+        return self.tested("reach")

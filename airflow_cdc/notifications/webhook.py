@@ -8,10 +8,14 @@ from typing import Any
 import httpx
 from airflow.sdk import BaseHook, BaseNotifier, Context
 from airflow.sdk.exceptions import AirflowNotFoundException
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
 
 from airflow_cdc.core.errors import CdcError
 
 TIMEOUT_SECONDS = 10.0
+ATTEMPTS = 3
+FIRST_WAIT_SECONDS = 1.0
+_BUSY = 429
 
 
 class WebhookNotifier(BaseNotifier):
@@ -29,19 +33,35 @@ class WebhookNotifier(BaseNotifier):
         self.text = text
 
     def notify(self, context: Context) -> None:  # noqa: ARG002 - Airflow calls it so
-        """Send it. Raises CdcError if the webhook does not take it."""
+        """Send it; a webhook that is busy or not there is asked three times. Raises CdcError if it does not take it."""
         conn = BaseHook.get_connection(self.conn_id)
-        headers = {"Authorization": f"Bearer {conn.password}"} if conn.password else {}
+        retrying = Retrying(
+            retry=retry_if_exception(may_pass),
+            stop=stop_after_attempt(ATTEMPTS),
+            wait=wait_exponential(FIRST_WAIT_SECONDS),
+            reraise=True,
+        )
         try:
-            httpx.post(
-                address(conn), json={"text": self.text}, headers=headers, timeout=TIMEOUT_SECONDS
-            ).raise_for_status()
+            retrying(self._post, conn)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise CdcError(
                 f"the notification was not taken: {type(error).__name__}",
                 where=f"connection {self.conn_id}",
                 todo="Check the connection's URL and token.",
             ) from None
+
+    def _post(self, conn: Any) -> None:
+        headers = {"Authorization": f"Bearer {conn.password}"} if conn.password else {}
+        answer = httpx.post(address(conn), json={"text": self.text}, headers=headers, timeout=TIMEOUT_SECONDS)
+        answer.raise_for_status()
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether the same message may be taken a moment later, and was certainly not taken now."""
+    if isinstance(error, httpx.HTTPStatusError):
+        status = error.response.status_code
+        return status == _BUSY or status >= 500
+    return isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
 
 
 class PolicyNotifier(BaseNotifier):

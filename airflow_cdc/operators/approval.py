@@ -13,6 +13,7 @@ from airflow.sdk.definitions.param import ParamsDict
 
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.core.strategy import STRATEGIES
+from airflow_cdc.links import runbook_url
 from airflow_cdc.operators.base import (
     AGAIN,
     DIAGNOSE_TASK,
@@ -202,5 +203,6 @@ def describe(decision: Mapping[str, Any]) -> str:
         f"Strategy **{plan['strategy']}** for {', '.join(decision['tables'])}. Loses: **{plan['data_loss']}**. "
         f"{plan['reason']}\n\n{steps}\n\n"
         "**Approve**: the pipeline is observed and planned again; if the plan has changed, a new run asks about the new one. "
-        "**Reject**, or no answer in time: everything stays as it is."
+        "**Reject**, or no answer in time: everything stays as it is.\n\n"
+        f"[Runbook of {diagnosis['code']}]({runbook_url(diagnosis['code'])})"
     )

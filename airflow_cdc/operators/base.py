@@ -7,25 +7,33 @@ where it is used, here and in the operators. The parse of 200 pipelines took hal
 from __future__ import annotations
 
 import json
+import logging
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator, BaseXCom, Context
+from airflow.sdk.exceptions import AirflowRuntimeError
 
 from airflow_cdc import metrics, settings
 from airflow_cdc.core.errors import CdcError, UnknownStateError, UsageError
 from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.links import runbook_url
 from airflow_cdc.registry import get_pipeline, load_registry
 
 if TYPE_CHECKING:
+    from airflow_cdc.flows.lease import Lives
     from airflow_cdc.flows.run import Facts, Run
+
+log = logging.getLogger("airflow_cdc.operators")
 
 DIAGNOSE_TASK = "diagnose"
 APPROVE_TASK = "approve"
 # the XCom of the task that asked: id and form of the run that asks again
 AGAIN = "asked_again"
 NONE = "none"
+LIVE = ("queued", "running")
 ASKED = ("strategy", "tables", "note", "approved", "replay", "dry_run")
 
 
@@ -42,17 +50,38 @@ def open_run(
     reports: str | None = None,
     *,
     dag_id: str = "",
+    lives: Lives | None = None,
+    answer_within: float | None = None,
 ) -> Run:
-    """The run `run_id` over `pipeline`, its connections resolved. Raises ConfigError for a connection that is missing."""
+    """The run `run_id` over `pipeline`, its connections resolved. Raises ConfigError for a connection that is missing.
+
+    `answer_within`: seconds that each system has to answer, where that is less than its connection allows.
+    """
     from airflow_cdc.flows.run import make_run
     from airflow_cdc.hooks.endpoints import resolve_endpoints
 
-    return make_run(pipeline, resolve_endpoints(pipeline), run_id, settings.report_dir(reports), options, dag_id=dag_id)
+    endpoints, folder = resolve_endpoints(pipeline), settings.report_dir(reports)
+    if answer_within is not None:
+        endpoints = endpoints.bounded(answer_within)
+    return make_run(pipeline, endpoints, run_id, folder, options, dag_id=dag_id, lives=lives)
 
 
 def open_run_of(context: Context, pipeline: Pipeline, reports: str | None = None) -> Run:
     """The run of this DAG run over `pipeline`. Raises ConfigError or UsageError."""
-    return open_run(pipeline, context["run_id"], asked_for(context, pipeline), reports, dag_id=context["ti"].dag_id)
+    asked = asked_for(context, pipeline)
+    return open_run(
+        pipeline, context["run_id"], asked, reports, dag_id=context["ti"].dag_id, lives=partial(lives, context)
+    )
+
+
+def lives(context: Context, dag_id: str, run_id: str) -> bool | None:
+    """Whether Airflow still carries out that run; None if it could not be asked. A run that was deleted has ended."""
+    ti: Any = context["ti"]
+    try:
+        return bool(ti.get_dr_count(dag_id=dag_id, run_ids=[run_id], states=list(LIVE)))
+    except AirflowRuntimeError as error:
+        log.warning("Airflow could not be asked about run %s of %s: %s", run_id, dag_id, error)
+        return None
 
 
 def asked_for(context: Context, pipeline: Pipeline) -> dict[str, Any]:
@@ -94,7 +123,7 @@ def refusal(decision: Mapping[str, Any]) -> CdcError:
     return kind(
         f"nothing was changed: {decision['plan']['reason']}",
         where=f"pipeline {decision['pipeline']}",
-        todo="Mend what is named, then trigger the run again.",
+        todo=f"Fix what is named, then trigger the run again. Runbook: {runbook_url(decision['diagnosis']['code'])}",
     )
 
 

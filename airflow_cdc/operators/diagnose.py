@@ -9,6 +9,7 @@ from airflow.sdk import BaseXCom, Context, SkipMixin
 
 from airflow_cdc import metrics
 from airflow_cdc.core.strategy import AUTO
+from airflow_cdc.links import runbook_url
 from airflow_cdc.operators.base import NONE, CdcOperator, end_and_skip, refusal
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class CdcDiagnoseOperator(CdcOperator, SkipMixin):
         return decision
 
     def execute(self, context: Context) -> Facts:
-        decision: Facts = super().execute(context)
+        decision = _linked(super().execute(context))
         code, plan = decision["diagnosis"]["code"], decision["plan"]
         self.log.info("%s: %s → %s", code, decision["diagnosis"]["description"], plan["strategy"])
         if plan["refused"]:
@@ -50,3 +51,9 @@ class CdcDiagnoseOperator(CdcOperator, SkipMixin):
             self.log.info("%s: there is nothing to do for pipeline %s, and nothing was changed", code, self.pipeline)
             return end_and_skip(self, context, decision, context["task"].get_flat_relatives(upstream=False))
         return decision
+
+
+def _linked(decision: Facts) -> Facts:
+    """The decision, with the runbook as an address that a browser opens."""
+    diagnosis = decision["diagnosis"]
+    return {**decision, "diagnosis": {**diagnosis, "runbook": runbook_url(diagnosis["code"])}}

@@ -43,5 +43,4 @@ class PolicyApprovalOperator(ApprovalOperator):  # type: ignore[misc]
         return super().execute(context)
 
     def _link(self, context: Context) -> str:
-        base = settings.airflow_url()
-        return str(self.generate_link_to_ui(task_instance=context["ti"], base_url=base)) if base else ""
+        return str(self.generate_link_to_ui(task_instance=context["ti"], base_url=settings.airflow_url()))

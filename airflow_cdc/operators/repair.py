@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
+from airflow_cdc import metrics
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.operators.base import CdcOperator, asked_for, decision_of
@@ -122,7 +123,10 @@ class ConcludeOperator(CdcOperator):
 
     def step(self, run: Run) -> Facts:
         from airflow_cdc.flows.checks import conclude
+        from airflow_cdc.systems.reports import ReportStore
 
+        if made := ReportStore(run.report_dir).report(run.pipeline.name, run.run_id):
+            metrics.of_report(made)
         return conclude(run)
 
 

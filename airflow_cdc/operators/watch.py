@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, AssetAlias, Context, SkipMixin
 
 from airflow_cdc import settings
+from airflow_cdc.core.alert_text import text_of
 from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.core.outage import Status
+from airflow_cdc.links import runbook_url
 from airflow_cdc.operators.base import CdcOperator, end_and_skip, find_pipeline, plain
 from airflow_cdc.triggers.base import State
 
@@ -26,10 +28,12 @@ def alias_of(pipeline: str) -> AssetAlias:
 
 
 class WatchPipelineOperator(CdcOperator, SkipMixin):
-    """Defer until something is wrong with the pipeline; then tell of it, and let the next task recover if the policy says so.
+    """Defer until there is something to tell of the pipeline, tell it, and let the next task recover if the policy says so.
 
-    An outage is told once: as an asset event (`cdc_problem__<pipeline>`, with the diagnosis) and by the task's
-    notifiers. Everything after this task is skipped unless a recovery may start by itself.
+    An outage is one problem code in one epoch. Those whom `policy.notify` names are told when it begins, again after each
+    `policy.alert.repeat_interval`, and when it is over; beginning and end are also asset events
+    (`cdc_problem__<pipeline>`, with the alert, the diagnosis and the plan). Everything after this task is skipped unless
+    a recovery may start by itself, which it may once per outage.
 
     :param poke_interval: seconds between two looks.
     :param watch: seconds after which the task ends without a problem, so that the next run watches on.
@@ -41,13 +45,21 @@ class WatchPipelineOperator(CdcOperator, SkipMixin):
         super().__init__(**kwargs)
         self.poke_interval = poke_interval
         self.watch = watch
+        self.outages: dict[str, Any] | None = None
 
     def step(self, run: Run) -> Facts:
+        from airflow_cdc.core.outage import OutageLog
         from airflow_cdc.flows.watch import tell
 
-        return tell(run)
+        return tell(run, OutageLog.from_json(self.outages))
 
-    def execute(self, context: Context) -> Any:  # noqa: ARG002 - Airflow calls it so
+    def open_run(self, context: Context) -> Run:
+        """The run of this task; its calls are bounded like those of the trigger."""
+        from airflow_cdc.flows.watch import limited
+
+        return limited(super().open_run(context))
+
+    def execute(self, context: Context) -> Any:
         from airflow_cdc.triggers.watch import PipelineTrigger
 
         trigger = PipelineTrigger(
@@ -56,40 +68,42 @@ class WatchPipelineOperator(CdcOperator, SkipMixin):
             report_dir=settings.report_dir(self.report_dir),
             poke_interval=self.poke_interval,
             timeout=self.watch,
+            outages=self._carried(context),
         )
         self.defer(trigger=trigger, method_name="told", timeout=timedelta(seconds=self.watch * 2 + 300))
 
+    def _carried(self, context: Context) -> dict[str, Any] | None:
+        """What the watch before this one knew of open outages: it counts where the control table is older or unreadable."""
+        ti = context["ti"]
+        # without the index the results of all earlier runs come, a list that grows for ever
+        result = ti.xcom_pull(task_ids=self.task_id, include_prior_dates=True, map_indexes=ti.map_index)
+        return result.get("outages") if isinstance(result, dict) else None
+
     def told(self, context: Context, event: dict[str, Any]) -> Facts:
-        """Resume after the trigger fired: look again on the worker, keep the outage, and say what follows."""
+        """Resume after the trigger fired: look again on the worker, store the outages, tell, and say what follows."""
         if event["state"] == State.ERROR:
             raise ConfigError(event["reason"], where=f"pipeline {self.pipeline}")
-        facts: Facts = {"recover": False, "new": False}
+        self.outages = event.get("outages")
+        facts: Facts = {"recover": False, "alerts": [], "outages": self.outages}
         if event["state"] in (State.PROBLEM, State.RECOVERED):
             facts = plain(self.step(self.open_run(context)))
         self.log.info("%s: %s", event["state"], event["reason"])
-        if facts["new"]:
-            asset = Asset(f"cdc://{self.pipeline}/problem")
-            context["outlet_events"][alias_of(self.pipeline)].add(asset, extra=facts)
-            self.notify(context, facts)
+        for alert in facts["alerts"]:
+            self.publish(context, facts, alert)
         after = [] if facts["recover"] else context["task"].get_flat_relatives(upstream=False)
         return end_and_skip(self, context, facts, after)
 
-    def notify(self, context: Context, facts: Facts) -> None:
+    def publish(self, context: Context, facts: Facts, alert: dict[str, Any]) -> None:
+        """An asset event for an outage's beginning and end, and a message to those that the policy names."""
+        if alert["notification"] == 1 or alert["status"] == Status.RESOLVED:
+            asset = Asset(f"cdc://{self.pipeline}/problem")
+            told = {key: facts[key] for key in ("pipeline", "diagnosis", "plan", "recover")}
+            context["outlet_events"][alias_of(self.pipeline)].add(asset, extra={**alert, **told})
+        self.notify(context, text_of(alert, facts, runbook_url(alert["code"])))
+
+    def notify(self, context: Context, text: str) -> None:
         """Tell those that the policy names. One who cannot be reached holds nothing up."""
         from airflow_cdc.notifications.webhook import PolicyNotifier
 
         named = find_pipeline(self.pipeline, self.registry).policy.notify
-        PolicyNotifier(conn_ids=named, text=text_of(facts)).notify(context)
-
-
-def text_of(facts: Mapping[str, Any]) -> str:
-    """One line: what is wrong, for how long the log is kept if that is known, what follows, where to read more."""
-    found, plan = facts["diagnosis"], facts["plan"]
-    left = found["evidence"].get("may be purged in", "")
-    does = "cdc_recovery is triggered" if facts["recover"] else "a person has to decide"
-    parts = (
-        f"{facts['pipeline']}: {found['code']}: {found['description']}",
-        f"The stored position may be purged in {left}." if left else "",
-        f"Plan: {'refused' if plan['refused'] else plan['strategy']}; {does}. See {found['runbook']}.",
-    )
-    return " ".join(part for part in parts if part)
+        PolicyNotifier(conn_ids=named, text=text).notify(context)

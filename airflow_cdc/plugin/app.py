@@ -28,7 +28,7 @@ from airflow_cdc.plugin import PREFIX, view
 from airflow_cdc.plugin.severity import VERDICTS
 from airflow_cdc.registry import load_unchanged
 from airflow_cdc.reporting import environment, report_values
-from airflow_cdc.runbook import runbook_html
+from airflow_cdc.runbook import runbook_codes, runbook_html
 from airflow_cdc.systems.reports import ReportStore, safe
 
 DATA_DOCS = ("data_docs", "index.html")
@@ -69,6 +69,7 @@ def page() -> FastAPI:
     app = FastAPI(title="CDC pipelines", docs_url=None, redoc_url=None, openapi_url=None)
     guarded = [Depends(may_open)]
     app.get("/", dependencies=guarded)(overview)
+    app.get("/runbook", dependencies=guarded)(runbook)
     app.get("/pipelines/{pipeline}", dependencies=guarded)(timeline)
     app.get("/pipelines/{pipeline}/runs/{run}", dependencies=guarded)(report)
     app.get("/pipelines/{pipeline}/runs/{run}/files/{path:path}", dependencies=guarded)(stored_file)
@@ -96,6 +97,11 @@ def timeline(request: Request, pipeline: PipelineDep) -> Response:
     )
 
 
+def runbook(request: Request) -> Response:
+    """What to do about each problem: commands, tasks and notifications link here, to the section of a code."""
+    return _html(request, "runbook.html.j2", sections={code: runbook_html(code) for code in runbook_codes()})
+
+
 def report(request: Request, pipeline: PipelineDep, run: str) -> Response:
     """One run's report; `run` is its id, or the name of its folder."""
     store, folder = _store(), safe(_plain(run))
@@ -120,7 +126,7 @@ def stored_file(pipeline: PipelineDep, run: str, path: str) -> Response:
 
 def _plain(part: str) -> str:
     """One name of a path. Raises 404 for what would lead elsewhere."""
-    if part in ("", ".", "..") or "/" in part or "\\" in part or part.startswith("."):
+    if part.startswith(".") or not part or "/" in part or "\\" in part or not part.isprintable():
         raise HTTPException(status.HTTP_404_NOT_FOUND, "There is no such run.")
     return part
 

@@ -39,6 +39,8 @@ CODES: Mapping[str, Severity] = {
     "CONNECTOR_STOPPED": Severity.AMBER,
     "NEW_PIPELINE": Severity.AMBER,
     "TABLE_ADDED": Severity.AMBER,
+    "SINK_BEHIND": Severity.AMBER,
+    "XA_ROLLED_BACK": Severity.AMBER,
 }
 VERDICTS: Mapping[Verdict, Severity] = {
     Verdict.MATCH: Severity.GREEN,

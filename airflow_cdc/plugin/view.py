@@ -9,8 +9,8 @@ from typing import Any
 
 from airflow_cdc.core.duration import span
 from airflow_cdc.core.errors import CdcError
-from airflow_cdc.core.stored import RECOVERY, RunSummary, StoredObservation, known_to_differ
-from airflow_cdc.names import RECOVERY_DAG_ID, REPAIR_DAG_ID
+from airflow_cdc.core.stored import RECOVERY, RunSummary, StoredObservation, known_to_differ, verified_through
+from airflow_cdc.names import ABANDON_DAG_ID, RECOVERY_DAG_ID, REPAIR_DAG_ID
 from airflow_cdc.plugin.severity import ORDER, SINK_DIFFERS, VERDICTS, Severity, present_code, severity
 from airflow_cdc.systems.reports import ReportStore
 
@@ -48,9 +48,19 @@ class Row:
         return next((run for run in self.runs if run.kind != RECOVERY), None)
 
     @property
+    def verified_through(self) -> Mapping[str, str]:
+        """Table → the source's time (ISO) up to which main was proven equal."""
+        return verified_through(self.runs)
+
+    @property
     def remedy(self) -> str:
         """The DAG whose form is the way out."""
         return REPAIR_DAG_ID if self.code == SINK_DIFFERS else RECOVERY_DAG_ID
+
+    @property
+    def way_out(self) -> str:
+        """The DAG whose form gives up what can't end; "" where nothing is open."""
+        return ABANDON_DAG_ID if self.code == "RECOVERY_OPEN" else ""
 
     @property
     def left(self) -> int | None:

@@ -8,8 +8,9 @@ from typing import Any, NoReturn
 
 from airflow.sdk import BaseSensorOperator, Context, PokeReturnValue
 from airflow.sdk.configuration import conf
+from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
 
-from airflow_cdc.core.errors import CdcError, DeadlineError, SourceError, UnknownStateError
+from airflow_cdc.core.errors import CdcError, SourceError, UnknownStateError
 from airflow_cdc.triggers.base import Answer, ProbeTrigger, State
 
 
@@ -59,9 +60,18 @@ class AvailabilitySensor(BaseSensorOperator):
         return PokeReturnValue(is_done=self.settled(event), xcom_value=event)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002 - Airflow calls it so
-        """Resume after the trigger fired. Raises what `settled` raises, DeadlineError for a timeout."""
-        if not self.settled(event):
-            raise DeadlineError(event["reason"], where=f"connection {self.conn_id}", timeout=self.timeout)
+        """Resume after the trigger fired; ends as a poke would. Raises what `settled` raises, AirflowSensorTimeout.
+
+        Airflow makes a skip of a timeout for `soft_fail`, and of its own errors alone for `never_fail`.
+        """
+        try:
+            available = self.settled(event)
+        except CdcError as error:
+            if self.never_fail:
+                raise AirflowSkipException(str(error)) from error
+            raise
+        if not available:
+            raise AirflowSensorTimeout(f"{event['reason']} (connection {self.conn_id})")
         return event
 
     def settled(self, event: dict[str, Any]) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.systems.circuit import Circuits, guard
 from airflow_cdc.systems.kafka import KafkaEndpoint, KafkaTransport
 from airflow_cdc.systems.kafka_connect import ConnectEndpoint, KafkaConnect
 from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
@@ -34,6 +35,19 @@ class Endpoints:
     lake: LakeEndpoint
     replicas: Mapping[str, MySqlEndpoint] = field(default_factory=dict)
 
+    def bounded(self, seconds: float) -> Endpoints:
+        """The same systems, each of which has so long to answer: for a command that a person waits for."""
+        return replace(
+            self,
+            mysql=replace(self.mysql, connect_timeout=min(seconds, self.mysql.connect_timeout)),
+            connect=replace(
+                self.connect,
+                timeout=min(seconds, self.connect.timeout),
+                retry_for=min(seconds, self.connect.retry_for),
+            ),
+            kafka=replace(self.kafka, timeout=min(seconds, self.kafka.timeout)),
+        )
+
     def to_json(self) -> dict[str, Any]:
         """A plain dict with the credentials in it: for the settings file of a Spark driver, never for a log."""
         value = {name: asdict(getattr(self, name)) for name in ("mysql", "connect", "kafka", "lake")}
@@ -51,6 +65,20 @@ class Endpoints:
 
 
 @dataclass(frozen=True, slots=True)
+class CallLimits:
+    """How long one call may take, in seconds, where it is soon made again by itself.
+
+    Measured against a worker that is gone, a look took 66 s: 60 s are Connect's own retries, for calls that nobody repeats.
+    Brokers get longer, because a call of theirs may read a whole topic of table definitions.
+    """
+
+    answer: float = 5.0
+    retry: float = 1.0
+    read: float = 10.0
+    topic: float = 15.0
+
+
+@dataclass(frozen=True, slots=True)
 class Clients:
     """One client per outside system of a pipeline, and one per named replica. Making them connects to nothing."""
 
@@ -60,6 +88,30 @@ class Clients:
     lake: Lake
     control: Control
     replicas: Mapping[str, MySqlSource] = field(default_factory=dict)
+
+    def limited(self, limits: CallLimits, circuits: Circuits) -> Clients:
+        """The same systems, each call bounded by `limits` and asked through the circuit of its endpoint."""
+        connect, kafka = self.connector.endpoint, self.transport.endpoint
+        connect = replace(connect, timeout=min(connect.timeout, limits.answer), retry_for=limits.retry)
+        kafka = replace(kafka, timeout=min(kafka.timeout, limits.topic))
+        catalog = f"catalog {self.lake.name}"
+        return Clients(
+            source=guard(_limited_source(self.source, limits), self.source.where, circuits),
+            connector=guard(KafkaConnect(connect), connect.where, circuits),
+            transport=guard(KafkaTransport(kafka), kafka.where, circuits),
+            lake=guard(self.lake, catalog, circuits),
+            control=guard(self.control, catalog, circuits),
+            replicas={
+                conn_id: guard(_limited_source(replica, limits), replica.where, circuits)
+                for conn_id, replica in self.replicas.items()
+            },
+        )
+
+
+def _limited_source(source: MySqlSource, limits: CallLimits) -> MySqlSource:
+    own = source.endpoint
+    connect, quick = min(own.connect_timeout, limits.answer), min(own.quick_read, limits.read)
+    return MySqlSource(replace(own, connect_timeout=connect, quick_read=quick))
 
 
 def open_clients(pipeline: Pipeline, endpoints: Endpoints) -> Clients:

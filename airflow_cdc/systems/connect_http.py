@@ -18,7 +18,7 @@ import httpx
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
 from airflow_cdc.core.errors import ConfigError, ConnectorError
-from airflow_cdc.systems.masking import mask_text
+from airflow_cdc.core.secrets import mask_text
 
 _TODO: Final[dict[int, str]] = {
     401: "Check login and password of the Connect connection.",

@@ -8,17 +8,36 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
+from airflow_cdc.core.abandon import Abandonment, abandoned_tables, recovered, without_tables
+from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import LeaseHeldError, RecoveryOpenError, UnknownStateError, UsageError
 from airflow_cdc.core.observation import ControlFacts
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.stored import LASTING
+from airflow_cdc.systems.control_document import (
+    EMPTY,
+    RECOVERED,
+    WRITES,
+    Document,
+    apply_error,
+    checked_xa,
+    copy,
+    dump,
+    noted,
+    only,
+    public,
+    read_before,
+    read_seconds,
+    verdicts,
+    written,
+)
 from airflow_cdc.systems.iceberg_catalog import Change, MissingTableError, commit
 from airflow_cdc.systems.lake import Lake, ident
 from airflow_cdc.systems.snapshots import delete_lists, empty_commit, head_of, last_sequence, lineage, summary_of
@@ -26,14 +45,11 @@ from airflow_cdc.systems.snapshots import delete_lists, empty_commit, head_of, l
 CONTROL_NAMESPACE = "cdc_control"
 STATE = "cdc.state"
 CLOSED = "closed"
-# Tokens of the newest writes: how a writer whose answer was lost finds out that its write stands.
-WRITES = "writes"
-KEEP_WRITES = 200
-KEEP_SNAPSHOTS = 5
-KEEP_RUNS = 20
+# The document stands in each of them, and all of them in each metadata file: the newest, and the one before it.
+KEEP_SNAPSHOTS = 2
 KEEP_AUDIT = 100
-RECOVERED = f"{LASTING}recovery"
 SERVERS = f"{LASTING}servers"
+REFUSED = f"{LASTING}refused"
 
 PROPERTIES = {
     # each attempt must see the state it changes: a retry inside the client would hide a lost race
@@ -44,17 +60,6 @@ PROPERTIES = {
     "gc.enabled": "false",
 }
 COLUMNS = (("note", "string"),)
-
-Document = dict[str, Any]
-EMPTY: Document = {
-    "epoch": 0,
-    "lease": None,
-    "recovery": None,
-    "ledger": {},
-    "stamps": {},
-    "checks": {},
-    "audit": [],
-}
 
 
 def utc_now() -> datetime:
@@ -83,8 +88,8 @@ class Control:
     def state(self) -> Document:
         """The document as it stands. Raises UnknownStateError if it cannot be read."""
         if not self._lake.exists(CONTROL_NAMESPACE, self.pipeline):
-            return _copy(EMPTY)
-        return _public(self._read(self._lake.table(CONTROL_NAMESPACE, self.pipeline)))
+            return copy(EMPTY)
+        return public(self._read(self._lake.table(CONTROL_NAMESPACE, self.pipeline)))
 
     def facts(self) -> ControlFacts:
         """What an observation keeps of the document."""
@@ -97,6 +102,11 @@ class Control:
             closed_at=last.get("closed_at", ""),
             read_seconds=last.get("read_seconds"),
             servers=tuple(state["ledger"].get(SERVERS) or ()),
+            abandoned=state["abandoned"],
+            refused=state["ledger"].get(REFUSED) or {},
+            epochs=state["epochs"],
+            apply_error=apply_error(state["ledger"]),
+            checked_xa=checked_xa(state["checks"], last.get("closed_at", "")),
         )
 
     def update(self, change: Callable[[Document], Document | None], what: str) -> Document:
@@ -112,14 +122,14 @@ class Control:
 
         def build(table: Table) -> Change | None:
             document = self._read(table)
-            wanted = None if token in document[WRITES] else change(_public(document))
+            wanted = None if token in document[WRITES] else change(public(document))
             result.clear()
-            if wanted is None or _copy(wanted) == _public(document):
+            if wanted is None or copy(wanted) == public(document):
                 result.update(document)
                 return None
             before[:] = table.metadata.snapshots
-            result.update(_written(wanted, document, token))
-            return empty_commit(table, {STATE: _dump(result)}, keep=KEEP_SNAPSHOTS)
+            result.update(written(wanted, document, token))
+            return empty_commit(table, {STATE: dump(result)}, keep=KEEP_SNAPSHOTS)
 
         try:
             table = self._commit(build, what)
@@ -127,7 +137,7 @@ class Control:
             self._lake.ensure_table(CONTROL_NAMESPACE, self.pipeline, COLUMNS, PROPERTIES, format_version=2)
             table = self._commit(build, what)
         delete_lists(table, before)
-        return _public(result)
+        return public(result)
 
     def _commit(self, build: Callable[[Table], Change | None], what: str) -> Table:
         return commit(self._lake.catalog, ident(CONTROL_NAMESPACE, self.pipeline), build, what=what)
@@ -139,7 +149,7 @@ class Control:
         if text is None and last_sequence(metadata) > 1:  # 1 is the empty snapshot of a new table
             raise self._unreadable("holds no state, though it was written to")
         try:
-            return {**_copy(EMPTY), WRITES: [], **json.loads(text or "{}")}
+            return {**copy(EMPTY), WRITES: [], **json.loads(text or "{}")}
         except (ValueError, TypeError):
             raise self._unreadable("holds a state that cannot be read") from None
 
@@ -150,29 +160,53 @@ class Control:
 
     # the lease
 
-    def acquire(self, owner: str, ttl: float) -> Document:
-        """Take the lease for `ttl` seconds, or renew one's own. Raises LeaseHeldError while another's is valid."""
-        return self._lease(owner, ttl, f"lease for {owner}", self._refuse_held)
+    def acquire(
+        self, owner: str, ttl: float, *, dag_id: str = "", ended: Callable[[Document], bool] = lambda _lease: True
+    ) -> Document:
+        """Take the lease for `ttl` seconds, or renew one's own; `dag_id` is that of the run `owner`, if it is one.
+
+        Raises LeaseHeldError while another's is valid, or has run out and `ended(lease)` does not say that its run has
+        ended (INV 37).
+        """
+
+        def refuse(lease: Document | None, owner: str) -> None:
+            self._refuse_held(lease, owner, ended)
+
+        return self._lease(owner, ttl, f"lease for {owner}", refuse, dag_id)
 
     def renew(self, owner: str, ttl: float) -> Document:
         """Prolong one's own lease, also one that has run out but was not taken. Raises LeaseHeldError if it is lost."""
         return self._lease(owner, ttl, f"renewal of the lease of {owner}", self._refuse_lost)
 
-    def _lease(self, owner: str, ttl: float, what: str, refuse: Callable[[Document | None, str], None]) -> Document:
+    def _lease(
+        self, owner: str, ttl: float, what: str, refuse: Callable[[Document | None, str], None], dag_id: str = ""
+    ) -> Document:
         def change(state: Document) -> Document:
             refuse(state["lease"], owner)
             expires = (self._clock() + timedelta(seconds=ttl)).isoformat(timespec="milliseconds")
-            return {**state, "lease": {"owner": owner, "expires_at": expires}}
+            known = dag_id or ((state["lease"] or {}).get("dag_id") if _is_own(state["lease"], owner) else "")
+            return {
+                **state,
+                "lease": {"owner": owner, "expires_at": expires, **({"dag_id": known} if known else {})},
+            }
 
         return dict(self.update(change, what)["lease"])
 
-    def _refuse_held(self, lease: Document | None, owner: str) -> None:
-        if lease is None or lease["owner"] == owner or datetime.fromisoformat(lease["expires_at"]) <= self._clock():
+    def _refuse_held(self, lease: Document | None, owner: str, ended: Callable[[Document], bool]) -> None:
+        if lease is None or lease["owner"] == owner:
             return
+        expired = datetime.fromisoformat(lease["expires_at"]) <= self._clock()
+        if expired and ended(lease):
+            return
+        what = (
+            f"the lease of {lease['owner']} ran out at {lease['expires_at']}, but Airflow does not say that it has ended"
+            if expired
+            else f"the pipeline is being changed by {lease['owner']} until {lease['expires_at']}"
+        )
         raise LeaseHeldError(
-            f"the pipeline is being changed by {lease['owner']} until {lease['expires_at']}",
+            what,
             where=self.where,
-            todo="Wait for that run, or end it; its lease then runs out by itself.",
+            todo="Wait for that run, or end it (mark it failed in Airflow); its lease then runs out by itself.",
             owner=lease["owner"],
             expires_at=lease["expires_at"],
         )
@@ -202,32 +236,59 @@ class Control:
 
     # the open recovery
 
-    def open_recovery(self, run_id: str, *, raises: bool = True, **fields: Any) -> int:
+    def open_recovery(self, run_id: str, *, raises: bool = True, moves: bool = True, **fields: Any) -> int:
         """Open a recovery and return its epoch, one above the last; the last itself unless it `raises` the epoch.
 
+        It is asked of all tables where the recovery `moves` the connector's offset, else of the field `tables` (INV 39).
         The same run gets the same epoch again, also after its recovery was closed: it never rises twice for one
         run. Raises RecoveryOpenError while another run's recovery is open.
         """
         state = self.update(
-            lambda state: self._opened(state, run_id, fields, raises), f"opening of the recovery {run_id}"
+            lambda state: self._opened(state, run_id, fields, raises=raises, moves=moves),
+            f"opening of the recovery {run_id}",
         )
         return int(state["ledger"][run_id]["epoch"])
 
-    def _opened(self, state: Document, run_id: str, fields: Mapping[str, Any], raises: bool) -> Document | None:
+    def _opened(
+        self, state: Document, run_id: str, fields: Mapping[str, Any], *, raises: bool, moves: bool
+    ) -> Document | None:
         if "epoch" in state["ledger"].get(run_id, {}):
             return None
         if (open_ := state["recovery"]) is not None:
             raise RecoveryOpenError(
                 f"the recovery {open_['run_id']} (epoch {open_['epoch']}) is open",
                 where=self.where,
-                todo="Finish it (clear its failed task), or abandon it by name.",
+                todo="Finish it (clear its failed task, or trigger cdc_recovery), or give it up: airflow cdc abandon.",
                 run_id=open_["run_id"],
                 epoch=open_["epoch"],
             )
         epoch, opened = state["epoch"] + int(raises), self._clock().isoformat(timespec="milliseconds")
-        recovery = {**fields, "run_id": run_id, "epoch": epoch, "opened_at": opened}
-        ledger = _noted(state["ledger"], run_id, {"epoch": epoch})
-        return {**state, "epoch": epoch, "recovery": recovery, "ledger": ledger}
+        offset = {} if moves else {"offset_kept": True}
+        recovery = {**fields, **offset, "run_id": run_id, "epoch": epoch, "opened_at": opened}
+        ledger = noted(state["ledger"], run_id, {"epoch": epoch})
+        required = Epochs(state["epoch"], state["epochs"])
+        if raises:
+            required = required.raised(epoch, None if moves else fields["tables"])
+        return {**state, "epoch": epoch, "epochs": required.tables, "recovery": recovery, "ledger": ledger}
+
+    def raise_epoch(self, run_id: str, **fields: Any) -> Document:
+        """Give the run's open recovery a new epoch, asked of all tables, and set `fields` of it; returns it.
+
+        For a new watermark after some tables were published under the old one: their stamps are no start any more.
+        Raises UsageError if the run has none open.
+        """
+
+        def change(state: Document) -> Document:
+            open_ = state["recovery"]
+            if open_ is None or open_["run_id"] != run_id:
+                raise self._not_open(run_id, open_)
+            epoch = state["epoch"] + 1
+            recovery = {**open_, **fields, "epoch": epoch}
+            required = Epochs(state["epoch"], state["epochs"]).raised(epoch, None)
+            ledger = noted(state["ledger"], run_id, {"epoch": epoch})
+            return {**state, "epoch": epoch, "epochs": required.tables, "recovery": recovery, "ledger": ledger}
+
+        return dict(self.update(change, f"new epoch for {run_id}")["recovery"])
 
     def patch_recovery(self, run_id: str, **fields: Any) -> Document:
         """Set fields of the run's open recovery and return it. Raises UsageError if the run has none open."""
@@ -253,19 +314,40 @@ class Control:
             open_ = document["recovery"]
             if open_ is not None and open_["run_id"] == run_id:
                 at = self._clock().isoformat(timespec="milliseconds")
-                ledger = _noted(document["ledger"], run_id, {"recovery": state, "closed_at": at})
+                ledger = noted(document["ledger"], run_id, {"recovery": state, "closed_at": at})
                 if state == CLOSED:
                     ledger[RECOVERED] = {
                         "run_id": run_id,
                         "closed_at": at,
-                        "read_seconds": _read_seconds(ledger[run_id]) or _read_before(ledger),
+                        "read_seconds": read_seconds(ledger[run_id]) or read_before(ledger),
                     }
-                return {**document, "recovery": None, "ledger": ledger}
+                published = recovered(document, open_.get("published") or ())
+                return {**published, "recovery": None, "ledger": ledger}
             if "epoch" in document["ledger"].get(run_id, {}):
                 return None
             raise self._not_open(run_id, open_)
 
         self.update(change, f"closing of the recovery {run_id}")
+
+    def abandon(self, tables: Sequence[str], who: str, reason: str) -> tuple[str, ...]:
+        """Give up tables of the open recovery (none named: all that are not published), with a line in the audit.
+
+        Returns the tables. Raises UsageError if no recovery is open, or as core.abandon.abandoned_tables does.
+        """
+        chosen: list[str] = []
+
+        def change(document: Document) -> Document:
+            open_ = document["recovery"]
+            if open_ is None:
+                raise UsageError("no recovery is open", where=self.where, todo="There is nothing to abandon.")
+            chosen[:] = abandoned_tables(open_, tables)
+            at = self._clock().isoformat(timespec="milliseconds")
+            line = {"at": at, "who": who, "what": f"abandon {open_['run_id']}", "from": open_["tables"], "to": reason}
+            given_up = without_tables(document, chosen, Abandonment(at, who, reason, open_["run_id"]))
+            return {**given_up, "audit": [*document["audit"], line][-KEEP_AUDIT:]}
+
+        self.update(change, f"abandonment by {who}")
+        return tuple(chosen)
 
     def _not_open(self, run_id: str, open_: Document | None) -> UsageError:
         other = f"; open is {open_['run_id']}" if open_ else ""
@@ -285,7 +367,7 @@ class Control:
         def change(state: Document) -> Document | None:
             if key in state["ledger"].get(run_id, {}):
                 return None
-            return {**state, "ledger": _noted(state["ledger"], run_id, {key: value})}
+            return {**state, "ledger": noted(state["ledger"], run_id, {key: value})}
 
         return self.update(change, f"note {key} of {run_id}")["ledger"][run_id][key]
 
@@ -293,7 +375,7 @@ class Control:
         """Note `value`, whatever stood there."""
 
         def change(state: Document) -> Document:
-            return {**state, "ledger": _noted(state["ledger"], run_id, {key: value})}
+            return {**state, "ledger": noted(state["ledger"], run_id, {key: value})}
 
         self.update(change, f"note {key} of {run_id}")
 
@@ -330,8 +412,8 @@ class Control:
 
         def change(state: Document) -> Document:
             done = {**state["ledger"].get(run_id, {}).get("check", {}), table: dict(result)}
-            others = {run: _verdicts(entry) for run, entry in state["ledger"].items() if run != run_id}
-            ledger = _noted({**others, **_only(state["ledger"], run_id)}, run_id, {"check": done})
+            others = {run: verdicts(entry) for run, entry in state["ledger"].items() if run != run_id}
+            ledger = noted({**others, **only(state["ledger"], run_id)}, run_id, {"check": done})
             return {**state, "checks": {**state["checks"], table: dict(kept)}, "ledger": ledger}
 
         self.update(change, f"check of {table} by {run_id}")
@@ -355,69 +437,9 @@ class Control:
         return None if found is None else Stamp.from_json(found)
 
 
+def _is_own(lease: Document | None, owner: str) -> bool:
+    return lease is not None and lease["owner"] == owner
+
+
 # what a recovery was opened with does not change
 FIXED = frozenset({"run_id", "epoch", "opened_at"})
-
-
-def _noted(ledger: Document, run_id: str, entries: Mapping[str, Any]) -> Document:
-    """The ledger with entries of a run; the run that was noted last comes last, so the oldest fall out first."""
-    rest = {key: value for key, value in ledger.items() if key != run_id}
-    return {**rest, run_id: {**ledger.get(run_id, {}), **entries}}
-
-
-def _only(ledger: Document, run_id: str) -> Document:
-    return {run_id: ledger[run_id]} if run_id in ledger else {}
-
-
-def _verdicts(entry: Document) -> Document:
-    """A finished check as it is kept beside later ones: its reports are files, and the document stays small."""
-    check = {table: {"verdict": result.get("verdict")} for table, result in entry.get("check", {}).items()}
-    return {**entry, "check": check} if check else entry
-
-
-# An entry that a run of one kind has, the most telling first. Each kind keeps KEEP_RUNS of its own: an apply runs every
-# minute, and would otherwise push out within the hour what a recovery or a nightly check did.
-KINDS = ("epoch", "decision", "check", "repair")
-
-
-def _kind(entry: Mapping[str, Any]) -> str:
-    return next((kind for kind in KINDS if kind in entry), "")
-
-
-def _read_seconds(entries: Document) -> float | None:
-    """How long a run's snapshot took, None if it took none."""
-    seconds = (entries.get("step:snapshot") or {}).get("seconds")
-    return None if seconds is None else float(seconds)
-
-
-def _read_before(ledger: Document) -> float | None:
-    """What the recovery before took: one that reads no table says nothing about how long that takes."""
-    seconds = (ledger.get(RECOVERED) or {}).get("read_seconds")
-    return None if seconds is None else float(seconds)
-
-
-def _written(wanted: Document, before: Document, token: str) -> Document:
-    open_ = (wanted.get("recovery") or {}).get("run_id")
-    newest: dict[str, list[str]] = {}
-    for run, entry in wanted["ledger"].items():
-        if run.startswith(LASTING):
-            continue
-        newest.setdefault(_kind(entry), []).append(run)
-    kept = {run for runs in newest.values() for run in runs[-KEEP_RUNS:]} | {open_}
-    ledger = {run: entry for run, entry in wanted["ledger"].items() if run in kept or run.startswith(LASTING)}
-    return {**_copy(wanted), "ledger": _copy(ledger), WRITES: [*before[WRITES], token][-KEEP_WRITES:]}
-
-
-def _public(document: Document) -> Document:
-    return _copy({key: value for key, value in document.items() if key != WRITES})
-
-
-def _copy(document: Document) -> Document:
-    """As JSON gives it back, so that what is returned now equals what is read later."""
-    copied: Document = json.loads(json.dumps(document))
-    return copied
-
-
-def _dump(document: Document) -> str:
-    # the order of the ledger is its age, so keys are not sorted
-    return json.dumps(document, separators=(",", ":"), ensure_ascii=False)

@@ -36,6 +36,11 @@ class KafkaTransport:
         """How messages name this cluster."""
         return self.endpoint.where
 
+    def reach(self) -> None:
+        """Ask the brokers which they are. Raises TransportError if none answers."""
+        with admin(self.endpoint) as client, explaining(self.where, "describe the cluster"):
+            client.describe_cluster()
+
     def topic_states(self, names: Iterable[str]) -> dict[str, TopicState]:
         """Id and, per partition, first and next offset of each topic; topics that do not exist are absent.
 
@@ -62,6 +67,23 @@ class KafkaTransport:
         """Topic → partition → next offset; topics that do not exist are absent. Raises TransportError."""
         states = self.topic_states(names)
         return {name: {p: end for p, (_, end) in state.partitions.items()} for name, state in states.items()}
+
+    def offsets_since(self, parts: Mapping[str, Iterable[int]], at_ms: int) -> dict[str, dict[int, int | None]]:
+        """Topic → partition → the first offset that is not older than `at_ms` (epoch); None: all records are older.
+
+        Raises TransportError.
+        """
+        from kafka import TopicPartition
+
+        wanted = {TopicPartition(topic, p): at_ms for topic, numbers in parts.items() for p in numbers}
+        if not wanted:
+            return {}
+        with admin(self.endpoint) as client, explaining(self.where, "read the age of the events that wait"):
+            answers = client.list_partition_offsets(wanted)
+        found: dict[str, dict[int, int | None]] = {}
+        for part, at in answers.items():
+            found.setdefault(part.topic, {})[part.partition] = None if at.offset < 0 else at.offset
+        return found
 
     def topic_configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
         """Topic → its settings, of topics that exist. Raises TransportError."""

@@ -11,8 +11,8 @@ from typing import Any, Final
 from airflow_cdc.core.errors import ConnectorError, OffsetRejectedError
 from airflow_cdc.core.observation import ConnectorFacts, TaskState
 from airflow_cdc.core.poll import NotYet, poll_until
+from airflow_cdc.core.secrets import mask_config, mask_text, secrets_of
 from airflow_cdc.systems.connect_http import ConnectEndpoint, ConnectHttp, ConnectorMissingError
-from airflow_cdc.systems.masking import mask_config, mask_text, secrets_of
 
 __all__ = ["ConnectEndpoint", "KafkaConnect"]
 

@@ -18,7 +18,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.update import AssertTableUUID, RemoveSnapshotRefUpdate
 
-from airflow_cdc.core.errors import SinkError, StaleHeadError
+from airflow_cdc.core.errors import SinkError, StaleHeadError, UnknownStateError
 from airflow_cdc.core.observation import SinkTableFacts
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.systems.iceberg_catalog import (
@@ -102,6 +102,15 @@ class Lake:
         if pid not in self._catalogs:
             self._catalogs = {pid: open_catalog(self.name, self._properties)}
         return self._catalogs[pid]
+
+    def reach(self) -> None:
+        """Ask the catalog for its namespaces. Raises UnknownStateError if it can't be asked, ConfigError for bad properties."""
+        catalog = self.catalog
+        try:
+            catalog.list_namespaces()
+        except Exception as error:
+            text, todo = f"the catalog cannot be read: {describe(error)}", "Check its address and credentials."
+            raise UnknownStateError(text, where=f"catalog {self.name}", todo=todo) from None
 
     def close(self) -> None:
         """Release the catalog's connections; the next call opens it again."""

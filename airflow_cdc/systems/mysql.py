@@ -7,6 +7,7 @@ errors are SourceErrors (mysql_errors.py) that say what, where and what to do.
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -21,6 +22,7 @@ from airflow_cdc.core.forecast import Forecast, forecast
 from airflow_cdc.core.gtid import GtidSet
 from airflow_cdc.core.observation import Retention, SourceFacts
 from airflow_cdc.core.position import BinlogPosition, Watermark
+from airflow_cdc.core.xa import XaState
 from airflow_cdc.systems.mysql_capabilities import Capability, ServerVersion
 from airflow_cdc.systems.mysql_cascades import unlogged_cascades
 from airflow_cdc.systems.mysql_domains import begins, domain_facts
@@ -39,12 +41,14 @@ from airflow_cdc.systems.mysql_position import (
     gtid_point,
     gtids_available,
     list_binlog_files,
+    log_filters,
     owned_gtids,
     parse_time,
     prepared_xa,
     read_identity,
     read_settings,
     read_status,
+    read_xa,
     reading_init_statement,
     require_identity,
     require_log,
@@ -73,12 +77,15 @@ class MySqlSource:
         """How messages name this server."""
         return self.endpoint.where
 
-    def connect(self, *, read_timeout: float | None = None) -> Connection[Any]:
-        """A new PyMySQL connection: utf8mb4, REPEATABLE READ, time zone UTC, autocommit. Raises SourceError."""
-        return open_connection(self.endpoint, read_timeout=read_timeout)
+    def connect(self, *, read_timeout: float | None = None, quick: bool = False) -> Connection[Any]:
+        """A new PyMySQL connection: utf8mb4, REPEATABLE READ, time zone UTC, autocommit. Raises SourceError.
+
+        `quick`: for statements that ask about the server and its tables; without it a read may take as long as a scan.
+        """
+        return open_connection(self.endpoint, read_timeout=self.endpoint.quick_read if quick else read_timeout)
 
     @contextmanager
-    def session(self, *, read_timeout: float = QUICK_READ_S) -> Iterator[Session]:
+    def session(self, *, read_timeout: float | None = None) -> Iterator[Session]:
         """A session whose errors are SourceErrors, closed at the end."""
         with open_session(self.endpoint, read_timeout=read_timeout) as session:
             yield session
@@ -114,6 +121,7 @@ class MySqlSource:
                 at_offset=None if position is None else look_at(session, position, files),
                 retention=retention(session, self.endpoint, position.file if position else "", files),
                 cascades=unlogged_cascades(session, tables),
+                xa=read_xa(session, read_identity(session)),
                 replicas_seen=seen_replicas(session),
                 missing_privileges=tuple(f"{need.privilege} on {need.on}" for need in needs if need.required),
             )
@@ -155,6 +163,7 @@ class MySqlSource:
             log_bin=log_bin,
             binlog_format=settings.get("binlog_format", "ROW"),
             row_image=settings.get("binlog_row_image", ""),
+            log_filters=log_filters(session) if log_bin else (),
             uptime_s=identity.uptime_s,
             address=f"{self.endpoint.host}:{self.endpoint.port}",
             gtid_owned=owned,
@@ -233,20 +242,40 @@ class MySqlSource:
             except SourceOutOfTimeError:
                 return None
 
+    def has_row(self, table: str, condition: str, seconds: float) -> bool | None:
+        """Whether `schema.table` holds a row of that condition; None if looking for one takes longer than `seconds`."""
+        schema, _, name = table.partition(".")
+        with self.session(read_timeout=seconds + QUICK_READ_S) as session:
+            before, hint = time_limit(session.version, seconds)
+            place = f"{quote_ident(schema)}.{quote_ident(name)}"
+            sql = f"{before}SELECT {hint} COUNT(*) AS n FROM (SELECT 1 FROM {place} WHERE {condition} LIMIT 1) AS one"
+            try:
+                return bool(session.row(sql, doing=f"look for rows of {table}")["n"])
+            except SourceOutOfTimeError:
+                return None
+
     def table_ids(self, tables: Iterable[str]) -> dict[str, str]:
         """`schema.table` → InnoDB's own numbers of it (one per partition), which TRUNCATE and a rebuild change.
 
-        A table is absent where they cannot be read: it is none of InnoDB's, has letters beyond ASCII in its name, the
-        user lacks PROCESS. Not to know is no change; the next look will tell.
+        A table is absent where they cannot be read: it is none of InnoDB's, or the user lacks PROCESS. Tables whose names
+        differ in letters beyond ASCII alone may share their numbers: a change of one is then a change of both.
         """
         names = {engine_name(table): table for table in tables}
-        marks = ", ".join(["%s"] * len(names))
-        sql = f"SELECT SUBSTRING_INDEX(NAME, '#', 1) AS plain, TABLE_ID AS id FROM information_schema.INNODB_TABLES WHERE SUBSTRING_INDEX(NAME, '#', 1) IN ({marks})"
+        doubtful = [name for name in names if "(" in name]
+        exact = [name for name in names if "(" not in name]
+        plain = "SUBSTRING_INDEX(NAME, '#', 1)"
+        sql = (
+            f"SELECT {plain} AS plain, TABLE_ID AS id FROM information_schema.INNODB_TABLES"
+            f" WHERE {plain} IN ({', '.join(['%s'] * len(exact)) or 'NULL'}) OR {plain} REGEXP %s"
+        )
         found: dict[str, list[str]] = {}
         with suppress(SourceError), self.session() as session:
-            for row in session.rows(sql, tuple(names), doing="read InnoDB's numbers of the tables") if names else ():
-                if row["plain"] in names:  # its collation knows no case
-                    found.setdefault(names[row["plain"]], []).append(str(row["id"]))
+            pattern = f"^({'|'.join(doubtful) or '#'})$"
+            for row in session.rows(sql, (*exact, pattern), doing="read InnoDB's numbers of the tables"):
+                # the server's collation knows no case
+                for name in [name for name in doubtful if re.fullmatch(name, row["plain"])] or [row["plain"]]:
+                    if name in names:
+                        found.setdefault(names[name], []).append(str(row["id"]))
         return {table: hashlib.sha256(",".join(sorted(ids)).encode()).hexdigest()[:16] for table, ids in found.items()}
 
     def cascade_targets(self, tables: Sequence[str]) -> frozenset[str]:
@@ -258,6 +287,11 @@ class MySqlSource:
         """The prepared XA transactions. Raises MissingPrivilegeError (XA_RECOVER_ADMIN)."""
         with self.session() as session:
             return sorted(prepared_xa(session), key=lambda xa: xa.data)
+
+    def xa(self) -> XaState | None:
+        """The server's XA counters and open XA transactions, to be compared with a later answer (INV 32)."""
+        with self.session() as session:
+            return read_xa(session, read_identity(session))
 
     def still_available(self, watermark: Watermark) -> Availability:
         """Whether a connector started from W would still find every change since.
@@ -322,9 +356,18 @@ def time_limit(version: ServerVersion, seconds: float) -> tuple[str, str]:
     return f"SET STATEMENT max_statement_time = {seconds:f} FOR ", ""
 
 
+# Letters that InnoDB writes as @ and two characters of a table of its own, if they are in it, and else by their code.
+_LETTERS: Final = ((0xC0, 0x5FF), (0x1E00, 0x1FFF), (0x2160, 0x217F), (0x24B0, 0x24EF), (0xFF20, 0xFF5F))
+
+
 def engine_name(table: str) -> str:
-    """`schema.table` as InnoDB writes it: characters outside of letters, digits and _ as @ and their code."""
+    """A regular expression for `schema.table` as InnoDB writes it: what is not a letter, digit or _ as @ and its code."""
     schema, _, name = table.partition(".")
-    return "/".join(
-        "".join(c if c.isalnum() or c == "_" else f"@{ord(c):04x}" for c in part) for part in (schema, name)
-    )
+    return "/".join("".join(map(_engine_char, part)) for part in (schema, name))
+
+
+def _engine_char(char: str) -> str:
+    if char.isascii() and (char.isalnum() or char == "_"):
+        return char
+    code = f"{ord(char):04x}"
+    return f"@({code}|..)" if any(low <= ord(char) <= high for low, high in _LETTERS) else f"@{code}"

@@ -15,12 +15,14 @@ from airflow_cdc.core.gtid import GtidSet
 from airflow_cdc.core.observation import BinlogFile
 from airflow_cdc.core.poll import NotYet, poll_until
 from airflow_cdc.core.position import BinlogPosition, Watermark
+from airflow_cdc.core.xa import XaState
 from airflow_cdc.systems.mysql_capabilities import Capability, ServerVersion
 from airflow_cdc.systems.mysql_errors import MissingPrivilegeError, SourceSettingError, WrongServerError
 from airflow_cdc.systems.mysql_session import QUICK_READ_S, Session, session_pins
 
 _OWNER: Final = re.compile(r"#\d+")
 START_OF_FILE: Final = 4
+_LOG_FILTERS: Final = ("Binlog_Do_DB", "Binlog_Ignore_DB")
 _HEADER_EVENTS: Final = frozenset({"format_desc", "previous_gtids"})
 NO_IDENTITY: Final = (
     "the server has no server_uuid (MariaDB has none), so what is read cannot be proven to come from one server:"
@@ -110,6 +112,17 @@ def read_status(session: Session) -> Status:
     return Status(
         BinlogPosition(str(row["File"]), int(row["Position"])), None if gtids is None else GtidSet.parse(gtids)
     )
+
+
+def log_filters(session: Session) -> tuple[str, ...]:
+    """What keeps changes of some databases, or parts of rows, out of this server's log: "name value" (INV 31).
+
+    A session may set binlog_row_value_options and sql_log_bin for itself: that cannot be seen from here.
+    """
+    rows = session.rows(log_status_statement(session), doing="read the binlog's filters")
+    filters = tuple(f"{name.lower()} {row[name]}" for row in rows for name in _LOG_FILTERS if row.get(name))
+    partial = session.rows("SHOW GLOBAL VARIABLES LIKE 'binlog_row_value_options'", doing="read what rows are logged")
+    return filters + tuple(f"{row['Variable_name']} {row['Value']}" for row in partial if row["Value"])
 
 
 def executed_and_purged(session: Session) -> tuple[GtidSet, GtidSet]:
@@ -208,6 +221,27 @@ def prepared_xa(session: Session) -> frozenset[XaTransaction]:
     rows = session.rows("XA RECOVER CONVERT XID", doing="list prepared XA transactions")
     return frozenset(
         XaTransaction(int(r["formatID"]), int(r["gtrid_length"]), int(r["bqual_length"]), str(r["data"])) for r in rows
+    )
+
+
+def read_xa(session: Session, identity: ServerIdentity) -> XaState | None:
+    """The server's XA counters and its open XA transactions; None on a server without a server_uuid."""
+    if not identity.server_uuid:
+        return None
+    names = "'Com_xa_prepare', 'Com_xa_rollback'"
+    rows = session.rows(f"SHOW GLOBAL STATUS WHERE Variable_name IN ({names})", doing="read the XA counters")
+    counts = {str(row["Variable_name"]).lower(): int(row["Value"]) for row in rows}
+    try:
+        prepared = tuple(sorted(xa.data for xa in prepared_xa(session)))
+    except MissingPrivilegeError:
+        prepared = ()
+    started_at = identity.now.timestamp() - identity.uptime_s
+    return XaState(
+        identity.server_uuid,
+        started_at,
+        counts.get("com_xa_prepare", 0),
+        counts.get("com_xa_rollback", 0),
+        prepared,
     )
 
 

@@ -18,7 +18,7 @@ from airflow_cdc.systems.mysql_position import (
     START_OF_FILE,
     executed_and_purged,
     list_binlog_files,
-    log_status_statement,
+    log_filters,
     owned_gtids,
     read_identity,
     read_settings,
@@ -30,12 +30,10 @@ from airflow_cdc.systems.mysql_session import Session
 LOOK_S: Final = 10.0
 ANOTHER_STRATEGY: Final = "Trigger cdc_recovery with the strategy diff_repair."
 _STATUS_FILTERS: Final = re.compile(r"replicate_(?:wild_)?(?:do|ignore|rewrite)_(?:db|table)")
-_LOG_FILTERS: Final = ("Binlog_Do_DB", "Binlog_Ignore_DB")
-# what lets a transaction pass without its rows, or rows pass in part; each is harmless at these values
+# what lets a transaction pass without its rows; each is harmless at these values
 _HARMLESS: Final[Mapping[str, tuple[str, ...]]] = {
     "slave_skip_errors": ("OFF", ""),
     "replica_skip_errors": ("OFF", ""),
-    "binlog_row_value_options": ("",),
 }
 
 
@@ -57,7 +55,7 @@ def read_replica(source: MySqlSource, conn_id: str) -> ReplicaFacts:
             binlog_format=settings.get("binlog_format", ""),
             row_image=settings.get("binlog_row_image", ""),
             sources=tuple(str(row.get("source_uuid") or row.get("master_uuid") or "") for row in status),
-            filters=(*_applier_filters(status), *_log_filters(session), *_skipped(session)),
+            filters=(*_applier_filters(status), *log_filters(session), *_skipped(session)),
         )
 
 
@@ -141,11 +139,6 @@ def _applier_filters(status: list[dict[str, Any]]) -> tuple[str, ...]:
     return tuple(
         f"{name} {value}" for row in status for name, value in row.items() if value and _STATUS_FILTERS.fullmatch(name)
     )
-
-
-def _log_filters(session: Session) -> tuple[str, ...]:
-    rows = session.rows(log_status_statement(session), doing="read the binlog's filters")
-    return tuple(f"{name} {row[name]}" for row in rows for name in _LOG_FILTERS if row.get(name))
 
 
 def _skipped(session: Session) -> tuple[str, ...]:

@@ -28,6 +28,12 @@ WHERE t.TABLE_TYPE = 'BASE TABLE' AND ({tables})
 ORDER BY c.TABLE_SCHEMA, c.TABLE_NAME, c.ORDINAL_POSITION
 """
 
+_DEFAULTS = """
+SELECT c.TABLE_SCHEMA AS `schema`, c.TABLE_NAME AS `table`, c.COLUMN_NAME AS name, c.COLUMN_DEFAULT AS value
+FROM information_schema.COLUMNS c WHERE {tables}
+"""
+_EACH = "(c.TABLE_SCHEMA = %s AND c.TABLE_NAME = %s)"
+
 _LABELLED = frozenset({"enum", "set"})
 _LABEL = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.DOTALL)
 _ESCAPE = re.compile(r"''|\\(.)", re.DOTALL)
@@ -55,6 +61,34 @@ def read_table_defs(conn: Connection[Any], tables: Iterable[str]) -> dict[str, T
         ) from error
 
 
+def read_defaults(conn: Connection[Any], tables: Iterable[str]) -> dict[str, dict[str, str | None]]:
+    """Table → column → its default as the server writes it, an expression as its text; None: it has none.
+
+    Raises SourceError if the server refuses.
+    """
+    wanted = [_split(name) for name in tables]
+    found: dict[str, dict[str, str | None]] = {}
+    if not wanted:
+        return found
+    try:
+        with conn.cursor(DictCursor) as cursor:
+            mariadb = _version(cursor).mariadb
+            cursor.execute(
+                _DEFAULTS.format(tables=" OR ".join([_EACH] * len(wanted))), [p for pair in wanted for p in pair]
+            )
+            for row in cursor.fetchall():
+                none = row["value"] is None or (mariadb and row["value"] == "NULL")  # there a text stands in quotes
+                found.setdefault(f"{row['schema']}.{row['table']}", {})[row["name"]] = (
+                    None if none else _text(row["value"])
+                )
+    except MySQLError as error:
+        text = str(error.args[-1]) if error.args else type(error).__name__
+        raise SourceError(
+            f"the columns' defaults cannot be read: {text}", todo="Grant SELECT on the tables."
+        ) from error
+    return found
+
+
 def parse_labels(column_type: str) -> tuple[str, ...]:
     r"""Labels of `enum('a','it''s','b\\c')`, in order."""
     inside = column_type[column_type.find("(") + 1 : column_type.rfind(")")]
@@ -72,11 +106,14 @@ def _split(name: str) -> tuple[str, str]:
     return schema, table
 
 
-def _columns(cursor: DictCursor, wanted: Sequence[tuple[str, str]]) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    each = " OR ".join(["(c.TABLE_SCHEMA = %s AND c.TABLE_NAME = %s)"] * len(wanted))
+def _version(cursor: DictCursor) -> ServerVersion:
     cursor.execute("SELECT @@version AS version")
-    version = ServerVersion.parse(str((cursor.fetchone() or {})["version"]))
-    srid = "c.SRS_ID" if version.can(Capability.SRS_ID_COLUMN) else "NULL"
+    return ServerVersion.parse(str((cursor.fetchone() or {})["version"]))
+
+
+def _columns(cursor: DictCursor, wanted: Sequence[tuple[str, str]]) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    each = " OR ".join([_EACH] * len(wanted))
+    srid = "c.SRS_ID" if _version(cursor).can(Capability.SRS_ID_COLUMN) else "NULL"
     cursor.execute(_COLUMNS.format(tables=each, srid=srid), [part for pair in wanted for part in pair])
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in cursor.fetchall():

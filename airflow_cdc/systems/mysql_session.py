@@ -53,7 +53,7 @@ class MySqlEndpoint:
 
     `ssl` is None (TLS if the server offers it, unverified) or a dict: mode (disabled, preferred,
     required, verify_ca, verify_identity; default verify_identity with a ca, else required), ca, cert,
-    key, key_password. Timeouts in seconds.
+    key, key_password. Timeouts in seconds; `quick_read` is that of statements that ask about the server and its tables.
     """
 
     host: str
@@ -63,6 +63,7 @@ class MySqlEndpoint:
     ssl: dict[str, Any] | None = field(default=None, repr=False)
     connect_timeout: float = 10.0
     read_timeout: float = 3600.0
+    quick_read: float = QUICK_READ_S
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "host", self.host.strip())
@@ -147,9 +148,10 @@ def open_connection(endpoint: MySqlEndpoint, *, read_timeout: float | None = Non
 
 
 @contextmanager
-def open_session(endpoint: MySqlEndpoint, *, read_timeout: float = QUICK_READ_S) -> Iterator[Session]:
-    """A session for one short task, closed at the end."""
-    session = Session(open_connection(endpoint, read_timeout=read_timeout), endpoint.where)
+def open_session(endpoint: MySqlEndpoint, *, read_timeout: float | None = None) -> Iterator[Session]:
+    """A session for one short task, closed at the end; its answers must come within the endpoint's `quick_read`."""
+    connection = open_connection(endpoint, read_timeout=read_timeout or endpoint.quick_read)
+    session = Session(connection, endpoint.where)
     try:
         yield session
     finally:

@@ -1,7 +1,9 @@
 """One base for every trigger: it serializes, polls and reports; a trigger only says what it asks.
 
-PyMySQL and kafka-python block. All triggers of a triggerer share one event loop, so every question is asked on a small
-thread pool, and given up after a time: a hung server costs a thread, never the loop.
+PyMySQL and kafka-python block. All triggers of a triggerer share one event loop, so every question is asked on a
+thread, and given up after a time: a hung server costs a thread, never the loop. A trigger whose last question was not
+answered asks the next one on threads of its own kind, so that servers that are down never use up the threads of those
+that answer.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import asyncio
 import time
 from abc import abstractmethod
 from collections.abc import AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 from inspect import signature
@@ -18,12 +20,17 @@ from typing import Any, ClassVar
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_cdc.core.errors import CdcError, ConfigError
+from airflow_cdc.core.errors import CdcError
 
-PROBE_THREADS = 8
-PROBE_TIMEOUT = 90.0
+# Threads that wait cost next to nothing; how many questions are worked on at once is bounded by the processor anyway.
+PROBE_THREADS = 48
+SILENT_THREADS = 16
+# a question that learned nothing and took longer than this was not answered
+SILENT_SECONDS = 1.0
+PROBE_TIMEOUT = 45.0
 
 _pool = ThreadPoolExecutor(max_workers=PROBE_THREADS, thread_name_prefix="cdc-probe")
+_silent_pool = ThreadPoolExecutor(max_workers=SILENT_THREADS, thread_name_prefix="cdc-probe-silent")
 
 
 class State(StrEnum):
@@ -74,6 +81,8 @@ class ProbeTrigger(BaseTrigger):
         super().__init__()  # type: ignore[no-untyped-call]
         self.poke_interval = poke_interval
         self.timeout = timeout
+        self._silent = False
+        self._asked: Future[Answer] | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -99,7 +108,7 @@ class ProbeTrigger(BaseTrigger):
         deadline = time.monotonic() + self.timeout
         try:
             prepared = await self.prepare()
-        except ConfigError as error:
+        except CdcError as error:
             yield self._event(Answer(State.ERROR, str(error)))
             return
         while True:
@@ -113,13 +122,17 @@ class ProbeTrigger(BaseTrigger):
         yield self._event(answer)
 
     async def _ask(self, prepared: Any) -> Answer:
-        asked = asyncio.get_running_loop().run_in_executor(_pool, self.probe, prepared)
+        began = time.monotonic()
+        if self._asked is None or self._asked.done():  # a question that hangs is waited for again, not asked twice
+            self._asked = (_silent_pool if self._silent else _pool).submit(self.probe, prepared)
         try:
-            return await asyncio.wait_for(asked, PROBE_TIMEOUT)
+            answer = await asyncio.wait_for(asyncio.wrap_future(self._asked), PROBE_TIMEOUT)
         except TimeoutError:
-            return Answer(State.UNKNOWN, f"no answer within {PROBE_TIMEOUT:g} s")
+            answer = Answer(State.UNKNOWN, f"no answer within {PROBE_TIMEOUT:g} s")
         except CdcError as error:
-            return Answer(State.UNKNOWN, str(error))
+            answer = Answer(State.UNKNOWN, str(error))
+        self._silent = answer.state is State.UNKNOWN and time.monotonic() - began >= SILENT_SECONDS
+        return answer
 
     def _event(self, answer: Answer) -> TriggerEvent:
         payload = answer.to_event(**{name: getattr(self, name) for name in self.fields})

@@ -1,41 +1,57 @@
-"""Watches one pipeline from the triggerer, and fires once per outage."""
+"""Watches one pipeline from the triggerer, and fires when there is something to tell."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from airflow_cdc.core.outage import UNKNOWN, OutageLog
 from airflow_cdc.flows.run import Run, make_run
-from airflow_cdc.flows.watch import UNKNOWN, look
+from airflow_cdc.flows.watch import limited, look
 from airflow_cdc.hooks.endpoints import aresolve_endpoints
-from airflow_cdc.registry import get_pipeline, load_registry
+from airflow_cdc.registry import get_pipeline, load_unchanged
 from airflow_cdc.triggers.base import Answer, ProbeTrigger, State
 
 
 class PipelineTrigger(ProbeTrigger):
-    """Fires when something is wrong with `pipeline` that nobody was told of yet, or when an outage is over.
+    """Fires when an outage of `pipeline` is to be told, to be told again, or over.
 
     `registry` is the path of pipelines.yaml and `report_dir` where the page reads what was seen, resolved by the task.
+    `outages` (JSON) is what the watch knows of open outages; it comes back in the event, for when the control table cannot be
+    read.
     """
 
-    fields = ("pipeline", "registry", "report_dir")
+    fields = ("pipeline", "registry", "report_dir", "outages")
 
-    def __init__(self, *, pipeline: str, registry: str, report_dir: str, poke_interval: float, timeout: float) -> None:
+    def __init__(
+        self,
+        *,
+        pipeline: str,
+        registry: str,
+        report_dir: str,
+        poke_interval: float,
+        timeout: float,
+        outages: Mapping[str, Any] | None = None,
+    ) -> None:
         super().__init__(poke_interval=poke_interval, timeout=timeout)
         self.pipeline = pipeline
         self.registry = registry
         self.report_dir = report_dir
+        self.outages = dict(outages) if outages else None
 
     async def prepare(self) -> Run:
-        declared = await asyncio.to_thread(load_registry, Path(self.registry))
+        declared = await asyncio.to_thread(load_unchanged, Path(self.registry))  # 200 triggers start at once
         pipeline = get_pipeline(declared, self.pipeline, where=self.registry)
-        return make_run(pipeline, await aresolve_endpoints(pipeline), f"watch of {self.pipeline}", self.report_dir)
+        endpoints = await aresolve_endpoints(pipeline)
+        return limited(make_run(pipeline, endpoints, f"watch of {self.pipeline}", self.report_dir))
 
     def probe(self, prepared: Run) -> Answer:
-        seen = look(prepared)
-        code, told = seen.diagnosis.code, seen.diagnosis.description
-        if code == UNKNOWN:
-            return Answer(State.UNKNOWN, told)
-        if seen.new:
-            return Answer(State.PROBLEM, f"{code}: {told}")
-        return Answer(State.RECOVERED if seen.over else State.WAITING, f"{code}: {told}")
+        carried = OutageLog.from_json(self.outages)
+        seen = look(prepared, carried)
+        code, reason = seen.diagnosis.code, f"{seen.diagnosis.code}: {seen.diagnosis.description}"
+        if seen.due:  # the task looks again, and tells from the state before this look
+            return Answer(State.PROBLEM if seen.firing else State.RECOVERED, reason)
+        self.outages = seen.progress.log.to_json()
+        return Answer(State.UNKNOWN if code == UNKNOWN else State.WAITING, reason)

@@ -1,0 +1,135 @@
+"""What the doctor asks of this Airflow: DAGs that run, slots, a report folder for all, links, and the jars for Spark."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from airflow_cdc import settings
+from airflow_cdc.cli import trigger
+from airflow_cdc.cli.jars import jar_checks
+from airflow_cdc.core.errors import CdcError, ConfigError
+from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.core.spark_jars import NEEDS, catalog_needs
+from airflow_cdc.flows.doctor import Check
+from airflow_cdc.hooks.iceberg import IcebergCatalogHook
+from airflow_cdc.names import RECOVERY_DAG_ID, REPAIR_DAG_ID, apply_dag_id, nightly_dag_id
+from airflow_cdc.systems.reports import ReportStore
+
+AIRFLOW = "installation"
+# hold_binlog runs beside the chain of the other tasks
+SLOTS = 2
+PROBE = ".doctor"
+LOCAL_EXECUTOR = "LocalExecutor"
+TEMPORARY = (tempfile.gettempdir(), "/tmp", "/var/tmp")  # noqa: S108 - to advise against them
+
+
+def airflow_checks() -> list[Check]:
+    """What every recovery needs of this installation, whichever the pipeline."""
+    dags = (_dag(AIRFLOW, RECOVERY_DAG_ID, "bad"), _dag(AIRFLOW, REPAIR_DAG_ID, "warn"))
+    return [*dags, *_slots(), _report_dir(settings.report_dir()), _links(), *jar_checks(AIRFLOW, NEEDS)]
+
+
+def pipeline_airflow_checks(pipeline: Pipeline) -> list[Check]:
+    """What one pipeline needs of this installation: its DAGs, and the jars of its catalog."""
+    name = pipeline.name
+    dags = [_dag(name, dag_id(name), "warn") for dag_id in (apply_dag_id, nightly_dag_id)]
+    try:
+        needs = catalog_needs(IcebergCatalogHook(pipeline.sink.catalog).endpoint().properties)
+    except ConfigError:
+        return dags  # the check of the connections says it
+    return [*dags, *(jar_checks(name, needs) if needs else ())]
+
+
+# ---- DAGs, slots ------------------------------------------------------------------------------------
+
+
+def _dag(subject: str, dag_id: str, state: str) -> Check:
+    """Whether Airflow knows a DAG, and runs it: a triggered run of a paused one waits for ever."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        paused = trigger.paused(dag_id)
+    except SQLAlchemyError as error:
+        return Check(subject, dag_id, "unknown", f"Airflow's database can't be read: {type(error).__name__}")
+    return dag_check(subject, dag_id, state, paused=paused)
+
+
+def dag_check(subject: str, dag_id: str, state: str, *, paused: bool | None) -> Check:
+    """`paused`: None for a DAG that Airflow does not know. `state` is what to call one that does not run."""
+    if paused is None:
+        todo = "Show Airflow the DAG files (`airflow cdc init` says how), then run: airflow dags reserialize"
+        return Check(subject, dag_id, state, "Airflow does not know this DAG", todo)
+    if paused:
+        return Check(subject, dag_id, state, "paused: its runs wait", f"Run: airflow dags unpause {dag_id}")
+    return Check(subject, dag_id, "ok", "runs")
+
+
+def _slots() -> Iterator[Check]:
+    """Wherever there is one slot only, the task that holds the log takes it, and the recovery waits for itself."""
+    from airflow.models.pool import Pool
+    from airflow.sdk.configuration import conf
+    from sqlalchemy.exc import SQLAlchemyError
+
+    for key in ("parallelism", "max_active_tasks_per_dag"):
+        yield slot_check(f"[core] {key}", conf.getint("core", key))
+    try:
+        pool = Pool.get_default_pool()
+    except SQLAlchemyError as error:
+        yield Check(
+            AIRFLOW, Pool.DEFAULT_POOL_NAME, "unknown", f"Airflow's database can't be read: {type(error).__name__}"
+        )
+        return
+    yield slot_check(Pool.DEFAULT_POOL_NAME, pool.slots if pool else 0)
+
+
+def slot_check(name: str, slots: int) -> Check:
+    """Whether a recovery fits; a pool of -1 slots, and a limit of 0, have no limit."""
+    if slots >= SLOTS or slots < 0 or (slots == 0 and name.startswith("[core]")):
+        return Check(AIRFLOW, name, "ok", f"{slots} slots")
+    todo = (
+        f"Make it {SLOTS} or more: the task that holds the log runs beside the others, which would wait for its slot."
+    )
+    return Check(AIRFLOW, name, "bad", f"{slots} slots", todo)
+
+
+# ---- reports and links ------------------------------------------------------------------------------
+
+
+def _report_dir(location: str) -> Check:
+    from airflow.sdk.configuration import conf
+
+    placed = report_dir_check(location, str(conf.get("core", "executor", fallback=LOCAL_EXECUTOR)))
+    if placed.state == "bad":
+        return placed
+    try:
+        ReportStore(location).write("airflow cdc doctor may write here\n", PROBE)
+    except (CdcError, ImportError) as error:
+        return Check(AIRFLOW, "report_dir", "bad", str(error), "Check [cdc] report_dir and the rights to it.")
+    return placed
+
+
+def report_dir_check(location: str, executor: str) -> Check:
+    """By the name alone: whether every component of Airflow finds the reports there, and later, too."""
+    remote = "://" in location and not location.startswith("file://")
+    path = Path(location.removeprefix("file://"))
+    if not remote and not path.is_absolute():
+        todo = "Write an absolute path or a URL: each component takes a relative one from its own working folder."
+        return Check(AIRFLOW, "report_dir", "bad", f"{location} is relative", todo)
+    if not remote and any(path.is_relative_to(folder) for folder in TEMPORARY):
+        todo = "Set [cdc] report_dir to a folder that stays: the page and `airflow cdc verify` read old reports."
+        return Check(AIRFLOW, "report_dir", "warn", f"{location} is a temporary folder", todo)
+    if not remote and LOCAL_EXECUTOR not in executor:
+        todo = "See that workers, API server and triggerer mount the same folder there, or set a URL such as s3://…"
+        return Check(AIRFLOW, "report_dir", "warn", f"{location} is a folder, with {executor}", todo)
+    return Check(AIRFLOW, "report_dir", "ok", location)
+
+
+def _links() -> Check:
+    from airflow.sdk.configuration import conf
+
+    if conf.get("api", "base_url", fallback=""):
+        return Check(AIRFLOW, "links", "ok", settings.airflow_url())
+    todo = "Set [api] base_url to the address at which people open Airflow."
+    return Check(AIRFLOW, "links", "warn", f"notifications lead to {settings.airflow_url()}", todo)

@@ -1,0 +1,92 @@
+"""Whether Spark will find the jars that it needs: what spark-submit will be given, looked at before a recovery needs it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from airflow_cdc import settings
+from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.core.spark_jars import GivenJars, Need, SparkVersion, misfits, missing
+from airflow_cdc.flows.doctor import Check
+
+
+def jar_checks(subject: str, needs: Sequence[Need]) -> list[Check]:
+    """Whether what spark-submit will be given, with Spark's own jars, holds `needs`."""
+    try:
+        given = given_jars(settings.spark_conf(), needs)
+    except ConfigError as error:
+        return [Check(subject, "jars", "bad", str(error), error.todo)]
+    spark = SparkVersion(importlib.metadata.version("pyspark"))
+    absent = [f"{jar} does not exist here" for jar in given.jars if "://" not in jar and not Path(jar).exists()]
+    if wrong := [*absent, *misfits(given, spark, needs)]:
+        here = f"Spark {spark.minor}, Scala {spark.scala}"
+        return [Check(subject, "jars", "bad", fault, f"Give jars for {here}: see [cdc] spark_jars.") for fault in wrong]
+    lacking = missing(given, needs)
+    if not lacking:
+        return [Check(subject, "jars", "ok", ", ".join(need.artifact for need in needs))]
+    return [_lacking(subject, need, spark) for need in lacking]
+
+
+def _lacking(subject: str, need: Need, spark: SparkVersion) -> Check:
+    todo = f"Add the jar to [cdc] spark_jars, or {spark.package(need)} to [cdc] spark_packages."
+    return Check(subject, "jars", "bad", f"no {need.artifact}, which {need.why}", todo)
+
+
+def given_jars(conf: Mapping[str, str], needs: Iterable[Need]) -> GivenJars:
+    """All that [cdc], spark-defaults.conf and Spark's own folder of jars put on the class path."""
+    conf = {**_spark_defaults(), **conf}
+    named = _listed(settings.spark_jars(), conf.get("spark.jars"))
+    on_path = [
+        jar for part in conf.get("spark.driver.extraClassPath", "").split(":") if part for jar in _expanded(part)
+    ]
+    own = _jars_in(Path(_spark_home()) / "jars")
+    packages = _listed(settings.spark_packages(), conf.get("spark.jars.packages"))
+    jars = tuple(jar.removeprefix("file://") for jar in (*named, *on_path))
+    return GivenJars((*jars, *own), packages, _classes(jars, {need.entry for need in needs}))
+
+
+def _listed(*values: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for value in values if value for part in value.split(",") if part.strip())
+
+
+def _expanded(part: str) -> list[str]:
+    return _jars_in(Path(part).parent) if part.endswith("/*") else [part]
+
+
+def _jars_in(folder: Path) -> list[str]:
+    return sorted(map(str, folder.glob("*.jar")))
+
+
+def _spark_home() -> str:
+    """Where the Spark that spark-submit starts is: SPARK_HOME, else the installed pyspark."""
+    package = importlib.util.find_spec("pyspark")
+    installed = str(Path(package.origin).parent) if package and package.origin else ""
+    return os.environ.get("SPARK_HOME") or installed
+
+
+def _spark_defaults() -> dict[str, str]:
+    """The settings of spark-defaults.conf, which spark-submit reads by itself."""
+    path = Path(os.environ.get("SPARK_CONF_DIR") or f"{_spark_home()}/conf") / "spark-defaults.conf"
+    lines = path.read_text().splitlines() if path.is_file() else []
+    pairs = [
+        line.replace("=", " ", 1).split(None, 1) for line in lines if line.strip() and not line.lstrip().startswith("#")
+    ]
+    return {pair[0]: pair[1].strip() for pair in pairs if len(pair) > 1}
+
+
+def _classes(jars: Iterable[str], entries: set[str]) -> frozenset[str]:
+    """Those of `entries` that a local jar holds, whatever its name."""
+    return frozenset(entry for jar in jars if jar.endswith(".jar") for entry in entries & _names(jar))
+
+
+def _names(jar: str) -> set[str]:
+    try:
+        with zipfile.ZipFile(jar) as opened:
+            return set(opened.namelist())
+    except (OSError, zipfile.BadZipFile):
+        return set()

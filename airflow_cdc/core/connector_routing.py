@@ -1,0 +1,201 @@
+"""Where a connector's routers send the events of a table, and what they add to its keys.
+
+A transform that is neither a router nor harmless is refused by name: what it does to events cannot be followed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from airflow_cdc.core.errors import ConfigError
+
+_BY_LOGICAL_TABLE = "io.debezium.transforms.ByLogicalTableRouter"
+_TO_LOGICAL_TOPIC = "io.debezium.transforms.ToLogicalTopicRouter"
+_REGEX_ROUTER = "org.apache.kafka.connect.transforms.RegexRouter"
+_TOPIC_PREDICATE = "org.apache.kafka.connect.transforms.predicates.TopicNameMatches"
+
+# Transforms that touch headers or other topics only: every change event passes unchanged.
+_HARMLESS_TRANSFORMS = frozenset(
+    {
+        "io.debezium.transforms.ExtractChangedRecordState",
+        "org.apache.kafka.connect.transforms.DropHeaders",
+        "org.apache.kafka.connect.transforms.InsertHeader",
+    }
+)
+
+_TRANSFORM_REASONS = {
+    "io.debezium.transforms.ExtractNewRecordState": "it strips the source position from every event",
+    "io.debezium.transforms.Filter": "it leaves out events that we cannot know of",
+    "io.debezium.transforms.ContentBasedRouter": "it routes by a script over the content",
+    "io.debezium.transforms.SchemaChangeEventFilter": "it keeps DDL that changes rows out of the topic that tells of it",
+    "io.debezium.transforms.partitions.PartitionRouting": "it lets changes of one key land in several partitions",
+    "org.apache.kafka.connect.transforms.Filter": "it leaves out events that we cannot know of",
+    "org.apache.kafka.connect.transforms.TimestampRouter": "it routes one table to a topic per day",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KeyMark:
+    """A field that a router adds to the message key, and its value for one table."""
+
+    field: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One routing transform: topics that `pattern` matches wholly are renamed, and their keys marked."""
+
+    name: str
+    pattern: str
+    replacement: str
+    only: tuple[str, bool] | None = None  # (topic pattern, negated) of its predicate
+    mark_field: str = ""
+    mark_pattern: str = ""
+    mark_replacement: str = ""
+
+    def applies(self, topic: str) -> bool:
+        if self.only is not None and (full_match(self.only[0], topic) is None) != self.only[1]:
+            return False
+        return full_match(self.pattern, topic) is not None
+
+    def renamed(self, topic: str) -> str:
+        return _replace_first(self.pattern, self.replacement, topic) or topic
+
+    def mark(self, topic: str) -> KeyMark | None:
+        if not self.mark_field:
+            return None
+        value = topic
+        if self.mark_pattern and full_match(self.mark_pattern, topic):
+            value = _replace_first(self.mark_pattern, self.mark_replacement, topic)
+        return KeyMark(self.mark_field, value)
+
+
+def read_routes(cfg: Mapping[str, str]) -> tuple[Route, ...]:
+    """The routing transforms in order. Any transform that is neither a router nor harmless is refused."""
+    routes = []
+    for name in split_list(cfg.get("transforms", "")):
+        kind = cfg.get(f"transforms.{name}.type", "").strip()
+        if kind in _ROUTERS:
+            routes.append(_ROUTERS[kind](cfg, name))
+        elif kind not in _HARMLESS_TRANSFORMS:
+            short = kind.partition("$")[0]
+            why = _TRANSFORM_REASONS.get(short, "what it does to events cannot be followed")
+            refuse(f"transforms.{name}.type", kind or "nothing", why)
+    return tuple(routes)
+
+
+def _regex_router(cfg: Mapping[str, str], name: str) -> Route:
+    option = _options(cfg, name)
+    return _route(name, option("regex"), option("replacement"), _predicate(cfg, name))
+
+
+def _by_logical_table(cfg: Mapping[str, str], name: str) -> Route:
+    return _logical(cfg, name, "__dbz__physicalTableIdentifier")
+
+
+def _to_logical_topic(cfg: Mapping[str, str], name: str) -> Route:
+    return _logical(cfg, name, "__dbz__sourceIdentifier")
+
+
+def _logical(cfg: Mapping[str, str], name: str, default_field: str) -> Route:
+    option = _options(cfg, name)
+    unique = not is_false(option("key.enforce.uniqueness") or "true")
+    return _route(
+        name,
+        option("topic.regex"),
+        option("topic.replacement"),
+        _predicate(cfg, name),
+        mark=(
+            option("key.field.name") or default_field if unique else "",
+            option("key.field.regex"),
+            option("key.field.replacement"),
+        ),
+    )
+
+
+_ROUTERS: dict[str, Callable[[Mapping[str, str], str], Route]] = {
+    _REGEX_ROUTER: _regex_router,
+    _BY_LOGICAL_TABLE: _by_logical_table,
+    _TO_LOGICAL_TOPIC: _to_logical_topic,
+}
+
+
+def _route(
+    name: str, pattern: str, replacement: str, only: tuple[str, bool] | None, mark: tuple[str, str, str] = ("", "", "")
+) -> Route:
+    if not pattern or not replacement:
+        refuse(f"transforms.{name}", "no regex or no replacement", "where it routes to cannot be derived")
+    return Route(name, _python_regex(pattern), replacement, only, mark[0], _python_regex(mark[1]), mark[2])
+
+
+def _options(cfg: Mapping[str, str], name: str) -> Callable[[str], str]:
+    return lambda option: cfg.get(f"transforms.{name}.{option}", "").strip()
+
+
+def _predicate(cfg: Mapping[str, str], name: str) -> tuple[str, bool] | None:
+    predicate = cfg.get(f"transforms.{name}.predicate", "").strip()
+    if not predicate:
+        return None
+    kind = cfg.get(f"predicates.{predicate}.type", "")
+    if kind != _TOPIC_PREDICATE:
+        refuse(f"predicates.{predicate}.type", kind or "nothing", f"which events {name} routes cannot be derived")
+    negated = cfg.get(f"transforms.{name}.negate", "false").strip().lower() == "true"
+    return _python_regex(cfg.get(f"predicates.{predicate}.pattern", "")), negated
+
+
+def split_list(value: str) -> Sequence[str]:
+    """A comma-separated list; a comma inside a regular expression is written with a backslash before it."""
+    return [part.replace("\\,", ",").strip() for part in re.split(r"(?<!\\),", value) if part.strip()]
+
+
+def is_false(value: str) -> bool:
+    return value.strip().lower() == "false"
+
+
+def full_match(pattern: str, text: str, *, ignore_case: bool = False) -> re.Match[str] | None:
+    try:
+        return re.fullmatch(_python_regex(pattern), text, re.IGNORECASE if ignore_case else 0)
+    except re.error as error:
+        refuse("a regular expression", pattern, f"it cannot be followed here: {error}")
+
+
+def _python_regex(pattern: str) -> str:
+    """Java writes a named group as (?<name>…); the rest that these settings use is common to both."""
+    return re.sub(r"\(\?<(?![=!])", "(?P<", pattern)
+
+
+def _replace_first(pattern: str, replacement: str, text: str) -> str:
+    return re.sub(pattern, lambda match: _expand(replacement, match), text, count=1)
+
+
+def _expand(replacement: str, match: re.Match[str]) -> str:
+    """Java's replacement text: $1, ${name}, and a backslash before a literal character."""
+
+    def piece(token: re.Match[str]) -> str:
+        if token["literal"]:
+            return token["literal"]
+        group = token["name"] or token["number"]
+        # "$12" is group 12 only if the pattern has that many groups; otherwise group 1 and a "2"
+        digits = len(group)
+        while group.isdigit() and digits > 1 and int(group[:digits]) > (match.re.groups or 0):
+            digits -= 1
+        tail = group[digits:]
+        head = group[:digits]
+        return (match[int(head)] if head.isdigit() else match[head] or "") + tail
+
+    try:
+        return re.sub(r"\\(?P<literal>.)|\$\{(?P<name>\w+)\}|\$(?P<number>\d+)", piece, replacement)
+    except (IndexError, TypeError) as error:
+        refuse("a replacement", replacement, f"it names a group that its pattern does not have: {error}")
+
+
+def refuse(setting: str, value: str, why: str) -> NoReturn:
+    raise ConfigError(
+        f"{setting} is {value}: {why}",
+        where="the connector's configuration",
+        todo="Change the setting, or keep these tables out of the pipeline.",
+    )

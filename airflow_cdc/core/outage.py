@@ -1,0 +1,244 @@
+"""Which outages of a pipeline are open, and what people are to be told of them.
+
+An outage is a problem code in an epoch, named `<pipeline>:<code>:<epoch>`, whatever else about the pipeline moves: a
+connector that runs has another offset at each look. It is over when a look proves that its problem does not hold any
+more: the diagnosis is HEALTHY, or a problem that is judged after it (the rows of PROBLEMS are judged in order, so every
+earlier row was looked at and did not hold). A look that could not read the pipeline, or that ended at an earlier row,
+says nothing about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from airflow_cdc.core.diagnosis import PROBLEMS
+from airflow_cdc.core.errors import MALFORMED
+from airflow_cdc.core.pipeline import AlertPolicy
+
+HEALTHY, UNKNOWN, RECOVERY_OPEN = "HEALTHY", "UNKNOWN", "RECOVERY_OPEN"
+
+
+class Status(StrEnum):
+    """The state of an alert, by the names that Alertmanager and its receivers use."""
+
+    FIRING = "firing"
+    RESOLVED = "resolved"
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """What one look found, as far as outages are concerned.
+
+    Attributes:
+        epoch: None where the control table could not be read.
+        at: when, ISO time.
+        attended: a run that holds the lease is at work on the open recovery: nobody has to be told of that.
+        standing: the problem only warns of how something is set, and stays until that is changed: never repeated.
+    """
+
+    code: str
+    epoch: int | None
+    at: str
+    attended: bool = False
+    standing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """One problem code in one epoch, from the first look that found it to the look that finds it resolved.
+
+    Attributes:
+        epoch: at its first look; 0 where the control table could not be read.
+        notified_at: when people were last told; "" if never (an UNKNOWN that may pass).
+        notifications: how often they were told.
+        clear_since: the first look that proved it over, while it may still come back; "" while it holds.
+        recovery: the id of the recovery that was triggered for it; "" if none was.
+    """
+
+    code: str
+    epoch: int
+    since: str
+    notified_at: str = ""
+    notifications: int = 0
+    clear_since: str = ""
+    recovery: str = ""
+
+    @property
+    def name(self) -> str:
+        """As part of a run id: "gtid_purged_e3"."""
+        return f"{self.code.lower()}_e{self.epoch}"
+
+    def key(self, pipeline: str) -> str:
+        """What receivers group by: one incident per key, opened by firing and closed by resolved."""
+        return f"{pipeline}:{self.code}:{self.epoch}"
+
+    def run_id(self, pipeline: str) -> str:
+        """The id of its recovery. It holds `since`: the same problem may return in an epoch after it was resolved."""
+        began = datetime.fromisoformat(self.since).strftime("%Y%m%dT%H%M%S")
+        return f"watch__{pipeline}__{self.name}__{began}"
+
+
+@dataclass(frozen=True, slots=True)
+class OutageLog:
+    """The open outages of a pipeline. `version` rises with each change: of two copies the higher one is the newer."""
+
+    version: int = 0
+    outages: tuple[Outage, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {"version": self.version, "outages": [asdict(outage) for outage in self.outages]}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any] | None) -> OutageLog:
+        """The inverse of to_json(); an empty log for what this version does not understand."""
+        try:
+            stored = value or {}
+            outages = tuple(Outage(**outage) for outage in stored.get("outages") or ())
+            return cls(int(stored.get("version") or 0), outages)
+        except MALFORMED:
+            return cls()
+
+    def of(self, sighting: Sighting) -> Outage | None:
+        """The outage that the sighting belongs to."""
+        return next((outage for outage in self.outages if _same(outage, sighting)), None)
+
+    def with_outage(self, changed: Outage) -> OutageLog:
+        """This log with the outage of the same name replaced."""
+        outages = tuple(changed if one.name == changed.name else one for one in self.outages)
+        return OutageLog(self.version + 1, outages)
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One message to people. It carries no severity: who is told, and how loudly, is the receiver's decision by code."""
+
+    status: Status
+    pipeline: str
+    outage: Outage
+    at: str
+
+    @property
+    def key(self) -> str:
+        """The deduplication key."""
+        return self.outage.key(self.pipeline)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON, for asset events and XCom."""
+        outage = self.outage
+        return {
+            "status": str(self.status),
+            "dedup_key": self.key,
+            "pipeline": self.pipeline,
+            "code": outage.code,
+            "epoch": outage.epoch,
+            "since": outage.since,
+            "at": self.at,
+            "over_since": outage.clear_since,
+            "notification": outage.notifications,
+            "recovery_run_id": outage.recovery,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The log after a look, and the alerts that are due now."""
+
+    log: OutageLog
+    alerts: tuple[Alert, ...] = ()
+
+
+def advance(pipeline: str, log: OutageLog, sighting: Sighting, policy: AlertPolicy) -> Progress:
+    """Carry the open outages on by one look.
+
+    Told at once, or after `policy.unknown_for` for UNKNOWN; again after each `repeat_interval` in which the problem
+    stands; resolved once it is `keep_firing_for` seconds over. A problem that comes back before that is the same
+    outage: nothing is told and no second recovery follows.
+    """
+    aged = [_aged(outage, sighting) for outage in log.outages]
+    gone = [outage for outage in aged if _ended(outage, sighting, policy)]
+    resolved = [Alert(Status.RESOLVED, pipeline, outage, sighting.at) for outage in gone if outage.notified_at]
+    open_now = [outage for outage in aged if outage not in gone]
+    current = next((outage for outage in open_now if _same(outage, sighting)), None) or _begun(sighting, gone)
+    others = [outage for outage in open_now if not _same(outage, sighting)]
+    firing = []
+    if current is not None and _due(current, sighting, policy):
+        current = notified(current, sighting.at)
+        firing = [Alert(Status.FIRING, pipeline, current, sighting.at)]
+    outages = (*others, *([current] if current else []))
+    changed = set(outages) != set(log.outages)
+    return Progress(OutageLog(log.version + 1, outages) if changed else log, (*resolved, *firing))
+
+
+def notified(outage: Outage, at: str) -> Outage:
+    """The outage after people were told of it once more."""
+    return replace(outage, notified_at=at, notifications=outage.notifications + 1)
+
+
+def seconds_between(earlier: str, later: str) -> float:
+    """Seconds from one ISO time to another."""
+    return (datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds()
+
+
+def proves_over(code: str, current: str) -> bool:
+    """Whether a look whose diagnosis is `current` proves that the problem `code` does not hold.
+
+    A code may have several rows: all of them must be judged before the first row of `current`. Every look that is not
+    UNKNOWN ends an UNKNOWN.
+    """
+    if UNKNOWN in (code, current):
+        return code != current and code == UNKNOWN
+    rows = {name: [row.priority for row in PROBLEMS if row.code == name] for name in (code, current)}
+    return bool(rows[current]) and max(rows[code], default=0) < min(rows[current])
+
+
+def _same(outage: Outage, sighting: Sighting) -> bool:
+    """An epoch that rises while nothing can be read does not make another UNKNOWN."""
+    return outage.code == sighting.code and (outage.code == UNKNOWN or outage.epoch == sighting.epoch)
+
+
+def _superseded(outage: Outage, sighting: Sighting) -> bool:
+    return outage.code == sighting.code and not _same(outage, sighting)
+
+
+def _aged(outage: Outage, sighting: Sighting) -> Outage:
+    if _same(outage, sighting):
+        return replace(outage, clear_since="")
+    if _superseded(outage, sighting) or proves_over(outage.code, sighting.code):
+        return replace(outage, clear_since=outage.clear_since or sighting.at)
+    return outage
+
+
+def _ended(outage: Outage, sighting: Sighting, policy: AlertPolicy) -> bool:
+    if not outage.clear_since:
+        return False
+    if not outage.notified_at or _superseded(outage, sighting):
+        return True
+    over = _superseded(outage, sighting) or proves_over(outage.code, sighting.code)
+    return over and seconds_between(outage.clear_since, sighting.at) >= policy.keep_firing_for
+
+
+def _begun(sighting: Sighting, gone: list[Outage]) -> Outage | None:
+    """A new outage, if the sighting is of a problem.
+
+    The same problem in a new epoch, with no look between that proved it over, has had its recovery: that raised the
+    epoch and did not help, and another one would be a loop.
+    """
+    if sighting.code == HEALTHY or sighting.attended:
+        return None
+    tried = next((outage.recovery for outage in gone if _superseded(outage, sighting)), "")
+    return Outage(sighting.code, sighting.epoch or 0, since=sighting.at, recovery=tried)
+
+
+def _due(outage: Outage, sighting: Sighting, policy: AlertPolicy) -> bool:
+    if sighting.attended:
+        return False
+    if not outage.notified_at:
+        return outage.code != UNKNOWN or seconds_between(outage.since, sighting.at) >= policy.unknown_for
+    if not policy.repeat_interval or sighting.standing:
+        return False
+    return seconds_between(outage.notified_at, sighting.at) >= policy.repeat_interval

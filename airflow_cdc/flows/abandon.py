@@ -1,0 +1,88 @@
+"""Give up an open recovery, or some of its tables: main is not touched, and the connector is left as it is."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from airflow_cdc.core.errors import CdcError, UsageError
+from airflow_cdc.flows.close import close, drop_stages
+from airflow_cdc.flows.lease import ended_by
+from airflow_cdc.flows.run import Facts, Run, now_iso
+
+log = logging.getLogger("airflow_cdc.abandon")
+
+LEASE_SECONDS = 300
+
+
+def abandon(run: Run, tables: Sequence[str] = (), *, who: str, reason: str) -> Facts:
+    """Give up `tables` of the open recovery (none: all that are not published), by `who` and for `reason`.
+
+    The abandoned tables stay refused by apply, and named by the diagnosis, until a recovery publishes them. What is left
+    of the recovery goes on; if all of it is published already, it is closed here. Returns `{"abandoned", "left",
+    "recovery", "connector", "todo"}`. Raises LeaseHeldError while the recovery's run lives, UsageError where nothing is
+    open or no reason is given.
+    """
+    if not reason.strip():
+        raise UsageError("no reason is given", where=run.where, todo="Say why, for those who find the table later.")
+    control, owner = run.clients.control, f"abandon {now_iso()}"
+    control.acquire(owner, LEASE_SECONDS, ended=ended_by(run.lives))
+    try:
+        before = control.state()["recovery"] or {}
+        abandoned = control.abandon(tables, who, reason)
+        after = control.state()["recovery"]
+        _forget_stages(run, abandoned)
+    finally:
+        control.release(owner)
+    left = list(after["tables"]) if after else []
+    state = "open" if after else "abandoned"
+    if after and not set(left) - set(after.get("published") or {}):
+        _close(run, after["run_id"])
+        state, before = "closed", {**before, "config_changed": {}}  # as at the end of any recovery
+    return {
+        "abandoned": list(abandoned),
+        "left": left,
+        "recovery": state,
+        "connector": connector_text(run, before),
+        "todo": _TODO[state].format(pipeline=run.pipeline.name),
+    }
+
+
+_TODO = {
+    "open": "The other tables go on: clear the failed task of their run, or trigger cdc_recovery, which takes it over.",
+    "closed": "The other tables are published, and apply goes on with them. `airflow cdc diagnose {pipeline}` names the "
+    "abandoned ones; recover them with diff_repair, or take them out of pipelines.yaml.",
+    "abandoned": "Apply goes on with the tables of other recoveries only. `airflow cdc diagnose {pipeline}` says what is "
+    "wrong now; recover the abandoned tables with diff_repair, or take them out of pipelines.yaml.",
+}
+
+
+def _forget_stages(run: Run, tables: Sequence[str]) -> None:
+    """What was staged of the abandoned tables goes; a lake that can't be reached must not keep the recovery open."""
+    try:
+        drop_stages(run, tables)
+    except CdcError as error:
+        log.warning("stages of %s were not all dropped: %s", ", ".join(tables), error)
+
+
+def _close(run: Run, run_id: str) -> None:
+    """Close the rest of the recovery in the name of its own run, which no longer lives."""
+    theirs = replace(run, run_id=run_id)
+    run.clients.control.acquire(run_id, LEASE_SECONDS)
+    close(theirs)
+
+
+def connector_text(run: Run, recovery: Mapping[str, Any]) -> str:
+    """The state in which the recovery left the connector: running or not, its offset, and settings not put back."""
+    name = run.pipeline.connector.name
+    try:
+        state = str(run.clients.connector.status(name)["connector"]["state"])
+    except CdcError as error:
+        state = f"in a state that could not be read ({error})"
+    written = None if recovery.get("offset_kept") else recovery.get("offset_written_at")
+    offset = f"its offset is the watermark's, written at {written}" if written else "its offset was not changed"
+    changed = recovery.get("config_changed") or {}
+    before = ", ".join(f"{key} (before: {value if value is not None else 'not set'})" for key, value in changed.items())
+    return f"connector {name} is {state}; {offset}" + (f"; still set for the recovery: {before}" if before else "")

@@ -1,0 +1,47 @@
+"""Whether the connector's events carry what the tables hold, as far as a short look at the rows can tell (INV 31)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+
+from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.uncarried import Look, looks
+from airflow_cdc.flows.captured import settings
+from airflow_cdc.flows.run import Run
+
+LOOK_SECONDS = 20.0
+TABLE_SECONDS = 5.0
+
+
+def refuse_uncarried(run: Run, tables: Iterable[TableDef]) -> None:
+    """Raise SchemaError for a table with a value that events don't carry; a table that takes too long passes."""
+    for _, look in look_through(run, tables):
+        if look is not None:
+            raise look.error
+
+
+def look_through(run: Run, tables: Iterable[TableDef]) -> Iterator[tuple[str, Look | None]]:
+    """Each table that could be looked through, with a kind of value in it that events don't carry (None: there is none).
+
+    A table whose scan takes longer than TABLE_SECONDS, or that is left after LOOK_SECONDS, is left out.
+    """
+    adjusted, ends = settings(run).years_adjusted, time.monotonic() + LOOK_SECONDS
+    for table in tables:
+        wanted = list(looks(table, years_adjusted=adjusted))
+        seconds = min(ends - time.monotonic(), TABLE_SECONDS)
+        if not wanted:
+            yield table.full_name, None
+        elif seconds > 0 and (is_there := _has_any(run, wanted, seconds)) is not None:
+            yield table.full_name, _which(run, wanted, seconds) if is_there else None
+
+
+def _has_any(run: Run, wanted: Sequence[Look], seconds: float) -> bool | None:
+    """One scan for all kinds."""
+    condition = " OR ".join(f"({look.condition})" for look in wanted)
+    return run.clients.source.has_row(wanted[0].table, condition, seconds)
+
+
+def _which(run: Run, wanted: Sequence[Look], seconds: float) -> Look:
+    """The look that finds a row; the first one if none does so in time."""
+    return next((one for one in wanted if run.clients.source.has_row(one.table, one.condition, seconds)), wanted[0])

@@ -1,0 +1,45 @@
+"""Whether the connector carries a NULL as NULL, and setting its converter so that it does, before rows are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+
+from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.core.null_defaults import NullFault, null_fault, replaces_nulls
+from airflow_cdc.core.table import TableDef
+from airflow_cdc.flows.captured import captured
+from airflow_cdc.flows.run import Run
+from airflow_cdc.systems.mysql_schema import read_defaults
+
+
+def fault_of(run: Run, definitions: Mapping[str, TableDef]) -> NullFault | None:
+    """What the connector's converter does to the NULLs of these tables now; None if nothing."""
+    with closing(run.clients.source.connect()) as connection:
+        defaults = read_defaults(connection, definitions)
+    return null_fault(run.clients.connector.raw_config(run.pipeline.connector.name), definitions, defaults)
+
+
+def require_nulls(run: Run, definitions: Mapping[str, TableDef]) -> None:
+    """Raise ConfigError where NULLs would arrive as defaults and this run may not set the converter."""
+    fault = fault_of(run, definitions)
+    if fault is not None and not (fault.settings and run.pipeline.policy.set_converter):
+        raise ConfigError(fault.what, where=run.where, todo=fault.todo)
+
+
+def set_converter(run: Run) -> Sequence[str]:
+    """Have the stopped connector carry NULL as NULL from now on; the settings that were set.
+
+    They stay when the recovery ends: without them the next apply would refuse the tables.
+    """
+    name = run.pipeline.connector.name
+    config = run.clients.connector.raw_config(name)
+    if not replaces_nulls(config):
+        return ()
+    definitions = captured(run)
+    fault = fault_of(run, definitions)
+    if fault is None:
+        return ()
+    require_nulls(run, definitions)
+    run.clients.connector.change_config(name, config, {**config, **fault.settings})
+    return tuple(fault.settings)

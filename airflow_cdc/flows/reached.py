@@ -1,0 +1,141 @@
+"""Waiting until the connector has read past a position: for as long as it moves, and no longer."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow_cdc.core.catchup import Reading, progress_text
+from airflow_cdc.core.errors import ConnectorError
+from airflow_cdc.core.offset import MySqlOffset, past
+from airflow_cdc.core.poll import NotYet, poll_while_moving
+from airflow_cdc.core.position import Watermark
+from airflow_cdc.flows.captured import settings
+from airflow_cdc.flows.run import Run
+from airflow_cdc.flows.stored_offset import committed, stored_value
+from airflow_cdc.systems.kafka_connect import root_cause
+
+log = logging.getLogger("airflow_cdc.reached")
+
+# How often the log says how far it is. Records in topics are no progress: a connector that fails and begins again at the
+# same offset sends the same ones for ever.
+TELL_SECONDS = 30.0
+
+
+def wait_past(
+    run: Run, position: Watermark, standstill: float | None = None, note: Callable[[str], None] | None = None
+) -> MySqlOffset:
+    """Wait until the connector's committed offset covers `position` (INV 6): an event proves nothing, this does.
+
+    However long that takes while the offset moves; DeadlineError once it has not for `standstill` seconds (default: the
+    policy's; Connect commits one a minute). The log says when it is expected to be there, and so is `note` told.
+    """
+    progress = _Progress(run, position, note or (lambda _text: None))
+
+    def probe() -> MySqlOffset | None:
+        offset = committed(run)
+        if offset is not None and (past(offset, position) or _at_rest(run, offset, position)):
+            return offset
+        not_failed(run)
+        raise NotYet(progress.seen(offset))
+
+    return poll_while_moving(
+        probe,
+        standstill=run.pipeline.policy.standstill if standstill is None else standstill,
+        interval=0.3,
+        what=f"the connector to read past {position}",
+    )
+
+
+def wait_reading(run: Run, written: Mapping[str, Any]) -> str:
+    """Wait until the connector shows that it reads on from the offset that was `written` for it; returns how it did.
+
+    That offset proves nothing, being our own (INV 38): a connector shows by another one, or by a heartbeat that came
+    since it ran. Raises DeadlineError once it has shown neither for the policy's standstill.
+    """
+    began = _heartbeats(run)
+
+    def probe() -> str | None:
+        if stored_value(run) != dict(written):
+            return "offset"
+        if _heartbeats(run) > began:
+            return "heartbeat"
+        not_failed(run)
+        return None
+
+    return poll_while_moving(
+        probe,
+        standstill=run.pipeline.policy.standstill,
+        interval=0.3,
+        what="a heartbeat of the connector, or an offset beyond the one written for it",
+    )
+
+
+def _heartbeats(run: Run) -> int:
+    ends = run.clients.transport.end_offsets([settings(run).heartbeat_topic])
+    return sum(end for partitions in ends.values() for end in partitions.values())
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What is seen of the connector while it is waited for."""
+
+    run: Run
+    position: Watermark
+    note: Callable[[str], None]
+    first: Reading | None = None
+    last_line: float = field(default_factory=time.monotonic)
+
+    def seen(self, offset: MySqlOffset | None) -> str:
+        """The state by which it moves or stands still: the offset without its time, which heartbeats move as well."""
+        now = time.monotonic()
+        reading = None if offset is None or offset.ts_sec is None else Reading(now, offset.ts_sec)
+        self.first = self.first or reading
+        if now - self.last_line >= TELL_SECONDS and self.first is not None and reading is not None:
+            self.last_line = now
+            self._tell(self.first, reading)
+        return f"offset {offset and replace(offset, ts_sec=None).to_value()}"
+
+    def _tell(self, first: Reading, last: Reading) -> None:
+        target = datetime.fromisoformat(self.position.taken_at).timestamp()
+        text = progress_text(first, last, target, datetime.now(UTC))
+        log.info("%s: %s", self.run.pipeline.name, text)
+        self.note(text)
+
+
+def _at_rest(run: Run, offset: MySqlOffset, position: Watermark) -> bool:
+    """Whether a quiet server stands exactly at `position` and the connector has read its log to the end.
+
+    Needed after a DDL: its GTID enters the committed set only with the next transaction, while file and position move
+    at once, so on a server that rests the set alone would never cover the position.
+    """
+    if (
+        position.gtids is None
+        or not offset.position.comparable(position.position)
+        or offset.position < position.position
+    ):
+        return False
+    now = run.clients.source.position()
+    same = (now.server_uuid, now.gtids) == (position.server_uuid, position.gtids)
+    return same and offset.may_be_on(now.server_id) and now.position <= offset.position
+
+
+def not_failed(run: Run, task: str = "resume_connector") -> None:
+    """Raise ConnectorError as soon as the connector or a task has failed, with the cause it gives."""
+    if failed := failures(run):
+        cause = root_cause(failed[0].get("trace", ""))[:500]
+        raise ConnectorError(
+            f"connector {run.pipeline.connector.name} failed after the restart: {cause}",
+            where=run.where,
+            todo=f"Mend what the connector says, then clear the task {task}.",
+        )
+
+
+def failures(run: Run) -> list[dict[str, Any]]:
+    """The parts of the connector that are FAILED: itself, or tasks."""
+    status = run.clients.connector.status(run.pipeline.connector.name)
+    return [part for part in (status["connector"], *status["tasks"]) if part["state"] == "FAILED"]

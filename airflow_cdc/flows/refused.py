@@ -1,0 +1,45 @@
+"""Tables that apply has stopped because of DDL, kept in the control table for the diagnosis."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow_cdc.flows.run import Run, now_iso
+from airflow_cdc.systems.control import REFUSED
+
+# After so long without a try, what stopped a re-read may have passed.
+FORGOTTEN = timedelta(hours=1)
+
+
+def note_refused(run: Run, table: str, why: str, *, tried: bool) -> None:
+    """Note that a table waits to be read again, for as long as its stamp is the one that it has now.
+
+    `tried`: a re-read was begun and failed. Otherwise what was noted before stands.
+    """
+    noted = _noted(run, table)
+    if noted and not tried:
+        return
+    tries = failed_tries(run, table) + int(tried)
+    entry = {"why": why, "at": now_iso(), "tries": tries, "stamp": _stamp(run, table)}
+    run.clients.control.ledger_set(REFUSED, table, entry)
+
+
+def failed_tries(run: Run, table: str) -> int:
+    """How often a re-read of the table failed lately, since it was last published."""
+    noted = _noted(run, table)
+    if not noted:
+        return 0
+    age = datetime.now(UTC) - datetime.fromisoformat(noted["at"])
+    return int(noted["tries"]) if age < FORGOTTEN else 0
+
+
+def _noted(run: Run, table: str) -> dict[str, Any]:
+    noted: dict[str, Any] = run.clients.control.ledger_get(REFUSED).get(table) or {}
+    return noted if noted.get("stamp") == _stamp(run, table) else {}
+
+
+def _stamp(run: Run, table: str) -> object:
+    place = run.pipeline.sink.namespace, run.pipeline.sink_table(table)
+    found = run.clients.lake.stamp_or_mirror(*place, run.clients.control.mirrored_stamp(table))
+    return None if found is None else found.to_json()

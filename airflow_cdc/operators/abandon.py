@@ -1,0 +1,51 @@
+"""Give up an open recovery by Airflow's form: what the page's button leads to."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Context
+
+from airflow_cdc.operators.base import CdcOperator, find_pipeline, lives, open_run
+
+if TYPE_CHECKING:
+    from airflow_cdc.flows.run import Facts, Run
+
+
+class AbandonRecoveryOperator(CdcOperator):
+    """Give up the open recovery of `pipeline`, or those of its tables that the run's form names.
+
+    The form's `tables` and `reason` say what and why; who triggered the run stands in the audit. The connector is left
+    as it is, and the result says how that is.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._who = ""
+        self._reason = ""
+        self._tables: tuple[str, ...] = ()
+
+    def execute(self, context: Context) -> Any:
+        params = context.get("params") or {}
+        self._reason, self._tables = str(params.get("reason") or ""), tuple(params.get("tables") or ())
+        self._who = str(getattr(context.get("dag_run"), "triggering_user_name", None) or "unknown")
+        facts = super().execute(context)
+        self.log.info("%s. %s", facts["connector"], facts["todo"])
+        return facts
+
+    def step(self, run: Run) -> Facts:
+        from airflow_cdc.flows.abandon import abandon
+
+        return abandon(run, self._tables, who=self._who, reason=self._reason)
+
+    def open_run(self, context: Context) -> Run:
+        """A run without options: a table that pipelines.yaml no longer names can be given up, too."""
+        pipeline = find_pipeline(self.pipeline, self.registry)
+        return open_run(
+            pipeline,
+            context["run_id"],
+            reports=self.report_dir,
+            dag_id=context["ti"].dag_id,
+            lives=partial(lives, context),
+        )

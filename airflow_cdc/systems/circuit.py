@@ -1,0 +1,124 @@
+"""Circuit breakers: who asks an endpoint that does not answer, and what the others are told meanwhile.
+
+Many pipelines share a Connect cluster, a broker or a server. If that is dead, each of them would wait for it in a thread
+of its own. Here at most `AT_ONCE` calls wait for an endpoint. Once one of them failed after a while, and nobody else had
+an answer meanwhile, the circuit is open: one call at a time asks, and those that come while it waits share what it
+finds. Nobody is refused on old news. An endpoint that refuses at once (a wrong password, an unknown connector) answers.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, Final, TypeVar, cast
+
+from airflow_cdc.core.errors import CdcError
+
+T = TypeVar("T")
+
+AT_ONCE: Final = 8
+# a call that failed later than this was not answered, whatever its error says
+SLOW_SECONDS: Final = 1.0
+QUEUE_SECONDS: Final = 15.0
+
+
+class SilentEndpointError(CdcError):
+    """Another call has just waited for this endpoint in vain, so it was not asked again."""
+
+
+@dataclass(slots=True)
+class _Circuit:
+    """`answers` and `failures` only ever rise: they show what happened while a call waited."""
+
+    asking: int = 0
+    answers: int = 0
+    failures: int = 0
+    open_since: float | None = None
+    reason: str = ""
+
+    @property
+    def has_room(self) -> bool:
+        return self.asking < (AT_ONCE if self.open_since is None else 1)
+
+
+class Circuits:
+    """The circuits of all endpoints of a process. Threads share it."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, queue_seconds: float = QUEUE_SECONDS) -> None:
+        self._clock = clock
+        self._queue_seconds = queue_seconds
+        self._changed = threading.Condition()
+        self._circuits: defaultdict[str, _Circuit] = defaultdict(_Circuit)
+
+    def call(self, endpoint: str, read: Callable[[], T]) -> T:
+        """What `read` returns. Raises what it raises, or SilentEndpointError where it was not asked."""
+        circuit = self._enter(endpoint)
+        began, answers, failure = self._clock(), circuit.answers, ""
+        try:
+            return read()
+        except CdcError as error:
+            failure = error.what
+            raise
+        finally:
+            silent = bool(failure) and self._clock() - began >= SLOW_SECONDS
+            self._leave(circuit, answers, failure if silent else "")
+
+    def _enter(self, endpoint: str) -> _Circuit:
+        with self._changed:
+            circuit = self._circuits[endpoint]
+            failures = circuit.failures
+
+            def settled() -> bool:
+                return circuit.has_room or (circuit.open_since is not None and circuit.failures > failures)
+
+            in_time = self._changed.wait_for(settled, self._queue_seconds)
+            shared = circuit.open_since is not None and circuit.failures > failures
+            if shared or not in_time:
+                raise SilentEndpointError(self._told(circuit), where=endpoint, todo="It is asked again by itself.")
+            circuit.asking += 1
+            return circuit
+
+    def _told(self, circuit: _Circuit) -> str:
+        if circuit.open_since is None:
+            return f"{circuit.asking} calls wait for its answer already"
+        silent = self._clock() - circuit.open_since
+        return f"no answer for {silent:.0f} s; another call has just asked: {circuit.reason}"
+
+    def _leave(self, circuit: _Circuit, answers: int, failure: str) -> None:
+        with self._changed:
+            circuit.asking -= 1
+            if not failure:
+                circuit.answers += 1
+                circuit.open_since = None
+            elif circuit.answers == answers:
+                circuit.failures += 1
+                circuit.reason = failure
+                circuit.open_since = self._clock() if circuit.open_since is None else circuit.open_since
+            self._changed.notify_all()
+
+
+class _Guard:
+    """A client whose every method goes through its endpoint's circuit."""
+
+    def __init__(self, client: object, endpoint: str, circuits: Circuits) -> None:
+        self._client, self._endpoint, self._circuits = client, endpoint, circuits
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._client, name)
+        if not callable(value):
+            return value
+
+        @wraps(value)
+        def guarded(*args: Any, **kwargs: Any) -> Any:
+            return self._circuits.call(self._endpoint, lambda: value(*args, **kwargs))
+
+        return guarded
+
+
+def guard(client: T, endpoint: str, circuits: Circuits) -> T:
+    """`client`, asked through the circuit of `endpoint`."""
+    return cast("T", _Guard(client, endpoint, circuits))

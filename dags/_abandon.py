@@ -1,0 +1,44 @@
+"""Builds the DAG `cdc_abandon`: the form by which a person gives up an open recovery."""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG, Param
+
+from airflow_cdc.dags._factory import START, registered_names, tables_param
+from airflow_cdc.names import ABANDON_DAG_ID
+from airflow_cdc.operators.abandon import AbandonRecoveryOperator
+
+ABANDON_DOC = """
+### Give up an open recovery, or some of its tables
+
+For a recovery that can't end: a table was dropped at the source, or can't be made equal. The abandoned tables are left
+as they were before the recovery, apply refuses them, and the diagnosis names them until another recovery publishes
+them. The others go on. **The connector is left as it is**; the task's log says how that is.
+"""
+
+
+def abandon_dag() -> DAG:
+    """`cdc_abandon`: one DAG for all pipelines, triggered with a form."""
+    with DAG(
+        ABANDON_DAG_ID,
+        schedule=None,
+        start_date=START,
+        catchup=False,
+        is_paused_upon_creation=False,
+        default_args={"retries": 0},
+        params={
+            "pipeline": Param(
+                title="Pipeline",
+                type="string",
+                minLength=1,
+                examples=registered_names(),
+                description="A name from pipelines.yaml.",
+            ),
+            "tables": tables_param("Only these (schema.table, one per line); empty: all that are not published yet."),
+            "reason": Param(title="Reason", type="string", minLength=1, description="Why; kept in the audit."),
+        },
+        tags=["cdc"],
+        doc_md=ABANDON_DOC,
+    ) as dag:
+        AbandonRecoveryOperator(task_id="abandon", pipeline="{{ params.pipeline }}")
+    return dag
