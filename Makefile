@@ -30,8 +30,10 @@ lint: setup ## ruff, mypy --strict, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit: setup ## fast tests, no servers
-	$(BIN)/pytest tests/unit tests/contract
+check: lint unit ## what to run while working: lint, types, and the fast tests in parallel (under two minutes)
+
+unit: setup ## fast tests, no servers, in parallel
+	$(BIN)/pytest tests/unit tests/contract -n auto --durations=10
 
 integration: setup ## tests on the real servers
 	$(BIN)/pytest tests/integration
@@ -54,21 +56,30 @@ faults: setup ## the kill matrix: every fault at every moment of a recovery (hou
 faults-diagnosis: setup ## make every fault on real servers and compare what the diagnosis says (CASES="gtid_purged …", STACK_MYSQL=9.7|mariadb)
 	$(BIN)/python -m tests.faults_diagnosis $(CASES)
 
+adversary: setup ## random schemas, DML, DDL, gaps and steps through a real pipeline, every row compared (SEED=1 SEEDS=200 MINUTES=30 WITHOUT=ddl,json)
+	$(BIN)/python -m tests.adversary --seed $(or $(SEED),1) --seeds $(or $(SEEDS),1000) --minutes $(or $(MINUTES),30) --without "$(WITHOUT)" $(if $(KNOWN),--known)
+
 soak-diagnosis: setup ## half an hour of a healthy pipeline under load: no false alarm (MINUTES=30)
 	$(BIN)/python -m tests.faults_diagnosis.soak --minutes $(or $(MINUTES),30)
 
 test: lint docs ## everything that .ci/run runs
-	$(BIN)/pytest tests/unit tests/contract tests/integration tests/faults -m 'not slow'
+	$(BIN)/pytest tests/unit tests/contract -n auto -m 'not slow' --durations=10
+	$(BIN)/pytest tests/integration tests/faults -m 'not slow' --durations=30
+	$(BIN)/pytest tests/adversary -m 'not slow'  # apart: a process has one Spark session, and the one above has another lake
 
 load: setup ## recoveries while the source takes thousands of changes a second, and over a backlog of 5 M events → build/load.json
 	$(BIN)/python -m tests.load
 
-bench: setup ## how long the commands, the DAG parse and the page take → build/bench/*.json
+bench: setup ## how long the commands, the DAG parse and the page take, how late an alarm is → build/bench/*.json
 	$(BIN)/python -m tests.bench.front_door
+	$(BIN)/python -m tests.bench.watch
 
 docs: setup ## build the documentation into build/site; a warning is an error
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
 	$(BIN)/mkdocs build --strict --clean
+
+reference: setup ## write the configuration reference from the code
+	$(BIN)/python -m airflow_cdc.reference > docs/reference/configuration.md
 
 wheel: setup ## build the wheel
 	$(BIN)/python -m build --wheel --no-isolation --outdir build/dist .
@@ -76,4 +87,4 @@ wheel: setup ## build the wheel
 clean: ## remove what builds and runs left in build/
 	rm -rf build dist
 
-.PHONY: help setup jars demo lint unit integration slow e2e browser browser-packages faults faults-diagnosis soak-diagnosis load bench docs test wheel clean
+.PHONY: $(shell grep -oE "^[a-z0-9-]+:" $(firstword $(MAKEFILE_LIST)) | tr -d :)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from airflow_cdc.core.errors import LeaseHeldError
 from airflow_cdc.core.poll import poll_until
-from airflow_cdc.systems.control import Control, Document
+from airflow_cdc.systems.control import Control
+from airflow_cdc.systems.control_document import Document
 from tests.contract.lakes import lake_in
 
 

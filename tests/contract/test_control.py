@@ -19,6 +19,7 @@ from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.stored import LASTING
 from airflow_cdc.systems import control as module
 from airflow_cdc.systems.control import Control
+from airflow_cdc.systems.control_document import KEEP_RUNS
 from airflow_cdc.systems.lake import Lake
 from tests.contract.control_worker import add_one
 from tests.contract.lakes import lake_in
@@ -60,11 +61,13 @@ def files_of(control: Control, pattern: str) -> list[Path]:
 def test_reading_creates_nothing(control: Control, lake: Lake) -> None:
     empty: dict[str, Any] = {
         "epoch": 0,
+        "epochs": {},
         "lease": None,
         "recovery": None,
         "ledger": {},
         "stamps": {},
         "checks": {},
+        "abandoned": {},
         "audit": [],
     }
     assert control.state() == empty
@@ -369,7 +372,7 @@ def test_what_must_last_does_not_fall_out_with_the_runs(control: Control) -> Non
     control.open_recovery("first")
     control.ledger_set("first", "step:snapshot", {"seconds": 12.5})
     control.close_recovery("first")
-    for n in range(module.KEEP_RUNS + 5):
+    for n in range(KEEP_RUNS + 5):
         control.ledger_set(f"apply-{n}", "step:apply_changes", {"seconds": 1})
     assert control.ledger_get(f"{LASTING}watch") == {"outage": "gtid_purged_1"}
     facts = control.facts()

@@ -106,7 +106,7 @@ def test_publishing_a_recovery_resolves_what_lies_before_its_fence(shop: Lake, t
         "run-1",
         fence=SINCE,
         stages={"shop.orders": {"label": stage.label}},
-        verified={"shop.orders": {"verdict": "MATCH", "snapshot_id": head}},
+        verified={"shop.orders": {"verdict": "MATCH", "snapshot_id": head, "source_rows": 1}},
     )
     fill(shop, letter("shop.orders", 0, 9), letter("shop.orders", 0, 10), letter("shop.items", 0, 9))
     assert publish(run)["published"] == {"shop.orders": head}

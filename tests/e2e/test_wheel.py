@@ -93,7 +93,7 @@ def test_the_page_comes_with_the_wheel(installed: Installed) -> None:
     assert "/cdc" in str(mine["fastapi_apps"])
     script = (
         "from airflow_cdc.reporting import environment;"
-        "[environment().get_template(n) for n in ('overview.html.j2', 'pipeline.html.j2', 'run.html.j2', 'error.html.j2')];"
+        "[environment().get_template(n) for n in ('overview.html.j2', 'pipeline.html.j2', 'run.html.j2', 'runbook.html.j2', 'error.html.j2')];"
         "from airflow_cdc.runbook import runbook_html;"
         "print('whole' if runbook_html('GTID_PURGED') else 'without the runbook')"
     )

@@ -51,11 +51,14 @@ def _stage_commits(recovery: Recovery) -> int:
 
 
 def _caught_up(recovery: Recovery) -> bool:
-    """A stage has a commit beyond those that `recover` left."""
+    """A stage of a verify's own has a commit beyond those that `recover` left."""
     lake, read = recovery.world.lake, recovery.document().get("stages") or {}
-    opened = [lake.open_stage(NAMESPACE, name.split(".")[1], said["label"]) for name, said in read.items()]
-    heads = {stage.table: lake.stage_head(stage) for stage in opened}
-    return any(heads[name.split(".")[1]] != said["snapshot_id"] for name, said in read.items())
+    return any(
+        lake.stage_head(stage) != filled["snapshot_id"]
+        for name, filled in read.items()
+        for stage in lake.stages(NAMESPACE, name.split(".")[1])
+        if stage.label.startswith(f"{filled['label']}_v")
+    )
 
 
 # step → moment → how it is seen. Several steps have more than one.

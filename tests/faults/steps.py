@@ -23,7 +23,8 @@ from airflow_cdc.flows import close, connector, decide, hold, offset, publish, w
 from airflow_cdc.flows import open as opening
 from airflow_cdc.flows.run import Facts, Run
 from airflow_cdc.spark_apps.app import read_run
-from airflow_cdc.systems.control import Control, Document
+from airflow_cdc.systems.control import Control
+from airflow_cdc.systems.control_document import Document
 
 Settings = Mapping[str, Any]
 

@@ -126,6 +126,13 @@ def heals_itself(subject: Subject) -> None:
     subject.wait_running()
 
 
+def default_added(subject: Subject) -> None:
+    """An ordinary column: nullable, with a default; the converter is as Connect ships it."""
+    table = f"{subject.name}.{TABLES[0]}"
+    subject.sql(f"ALTER TABLE {table} ALTER COLUMN v SET DEFAULT 'new'", f"INSERT INTO {table} VALUES (70, NULL)")
+    subject.catch_up()
+
+
 def _set_password(subject: Subject, password: str) -> None:
     subject.sql(subject.dialect.password.format(plugin=subject.mysql.auth_plugin, password=password))
 
@@ -163,6 +170,42 @@ CASES = (
         "gtid",
         lambda _s: None,
         config={"snapshot.mode": "when_needed"},
+    ),
+    Case(
+        "ddl_filtered",
+        "schema.history.internal.ddl.filter",
+        "CONNECTOR_MISCONFIGURED",
+        "gtid",
+        lambda _s: None,
+        config={"schema.history.internal.ddl.filter": "ALTER TABLE .* ADD .*"},
+    ),
+    Case(
+        "ddl_skipped",
+        "schema.history.internal.skip.unparseable.ddl=true",
+        "CONNECTOR_MISCONFIGURED",
+        "gtid",
+        lambda _s: None,
+        config={"schema.history.internal.skip.unparseable.ddl": "true"},
+    ),
+    Case(
+        "ddl_events_dropped",
+        "SchemaChangeEventFilter",
+        "CONNECTOR_MISCONFIGURED",
+        "gtid",
+        lambda _s: None,
+        config={
+            "transforms": "ddl",
+            "transforms.ddl.type": "io.debezium.transforms.SchemaChangeEventFilter",
+            "transforms.ddl.schema.change.event.exclude.list": "ALTER",
+        },
+    ),
+    Case(
+        "null_default",
+        "NULL arrives as the column's default",
+        "CONNECTOR_MISCONFIGURED",
+        "gtid",
+        default_added,
+        not_on_mariadb="its connector's events are not decoded",
     ),
     Case(
         "heals_itself",

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
+from airflow_cdc.systems.control import REFUSED
 from tests.faults_diagnosis.case import Case
 from tests.faults_diagnosis.subject import TABLES, Subject
+
+# longer than the policy of the case allows
+LATE_S = 3.0
 
 
 def events_eaten(subject: Subject) -> None:
@@ -76,6 +81,28 @@ def table_gone(subject: Subject) -> None:
     subject.world.lake.catalog.drop_table((subject.name, TABLES[0]))
 
 
+def stopped_by_ddl(subject: Subject) -> None:
+    """A column was made narrower, and apply, which is told not to read tables again by itself, has stopped the table."""
+    table = f"{subject.name}.{TABLES[0]}"
+    statement = f"ALTER TABLE {table} MODIFY v VARCHAR(100)"
+    subject.sql(statement)
+    subject.catch_up()
+    stamp = subject.world.lake.stamp(subject.name, TABLES[0])
+    why = {"why": statement, "at": "2026-11-21T10:00:00+00:00", "tries": 1, "stamp": stamp and stamp.to_json()}
+    subject.control.ledger_set(REFUSED, table, why)
+
+
+def apply_paused(subject: Subject) -> None:
+    """Nobody applies for longer than the policy allows."""
+    subject.world.register(
+        subject.name, subject.server, [f"{subject.name}.{table}" for table in TABLES], {"max_lag": "1s"}
+    )
+    subject.write(20)
+    subject.catch_up()
+    written = time.monotonic()
+    subject.wait(lambda: time.monotonic() - written > LATE_S, "the events have waited for too long")
+
+
 def nothing_copied(subject: Subject) -> None:
     """A pipeline that was declared, and a connector that was made but never ran."""
     subject.world.register(subject.name, subject.server, [f"{subject.name}.{table}" for table in TABLES])
@@ -119,8 +146,10 @@ CASES = (
         compacted,
         keyless=True,
     ),
+    Case("apply_paused", "nobody applies", "SINK_BEHIND", "gtid", apply_paused),
     Case("put_back", "the sink is of an older epoch", "EPOCH_BEHIND", "gtid", put_back),
     Case("died_half_way", "a recovery died half way", "RECOVERY_OPEN", "gtid", died_half_way),
     Case("stamp_gone", "the sink lost its stamp", "STAMP_LOST", "gtid", stamp_gone),
+    Case("stopped_by_ddl", "apply stopped a table because of DDL", "TABLE_NEEDS_REREAD", "gtid", stopped_by_ddl),
     Case("table_gone", "a declared table has no sink yet", "TABLE_ADDED", "gtid", table_gone),
 )

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 
+from airflow_cdc.core.digest import IntegerLeaves
 from airflow_cdc.core.gtid import GtidSet
+from airflow_cdc.core.nightly import Checked
+from airflow_cdc.flows.run import now_iso
+from airflow_cdc.systems.mysql import MySqlSource
 from airflow_cdc.systems.mysql_capabilities import Capability
 from stack.process import end
 from tests.faults_diagnosis.case import Case
@@ -132,6 +136,51 @@ def whole_rows(subject: Subject) -> None:
     subject.sql("SET GLOBAL binlog_row_image = 'FULL'")
 
 
+def partial_json(subject: Subject) -> None:
+    subject.sql("SET GLOBAL binlog_row_value_options = 'PARTIAL_JSON'")
+
+
+def whole_json(subject: Subject) -> None:
+    subject.sql("SET GLOBAL binlog_row_value_options = ''")
+
+
+def database_ignored(subject: Subject) -> None:
+    """The server logs nothing of the pipeline's database; the connector sees an empty log and runs."""
+    end(subject.mysql.child)
+    subject.restart_server(f"--binlog-ignore-db={subject.name}")
+    subject.call("POST", "/restart?includeTasks=true&onlyFailed=false")
+    subject.wait_running()
+
+
+def rolled_back(subject: Subject) -> None:
+    """A table is checked; then an XA transaction writes into it, whose rows are sent at PREPARE, and is rolled back.
+
+    The row is written again, so that the suite's last comparison finds both sides equal: what the night does about a ghost
+    is tested beside the night.
+    """
+    table, end = f"{subject.name}.{TABLES[0]}", subject.stamp().offsets[subject.topic()]
+    source = MySqlSource(subject.world.endpoints(subject.server).mysql)
+    checked = Checked(
+        IntegerLeaves("id", 100),
+        0,
+        0,
+        3,
+        {},
+        end["id"],
+        end["partitions"],
+        "",
+        "MATCH",
+        now_iso(),
+        "night",
+        source.xa(),
+    )
+    subject.control.check_done("night", table, checked.to_json(), {"verdict": "MATCH"})
+    subject.sql("XA START 'x'", f"INSERT INTO {table} VALUES (90, 'ghost')", "XA END 'x'", "XA PREPARE 'x'")
+    subject.sql("XA ROLLBACK 'x'", f"INSERT INTO {table} VALUES (90, 'written after all')")
+    subject.write(91, 1)
+    subject.catch_up()
+
+
 def short_retention(subject: Subject) -> None:
     subject.catch_up()
     subject.stop()
@@ -223,6 +272,24 @@ CASES = (
     Case("gtids_forgotten", "offset with file and position only", "GTID_MISSING_IN_OFFSET", "gtid", gtids_forgotten),
     Case("ddl_passed", "position moved past a purged DDL", "DDL_IN_GAP", "gtid", ddl_passed),
     Case("half_rows", "binlog_row_image=MINIMAL", "SOURCE_MISCONFIGURED", "gtid", half_rows, whole_rows),
+    Case(
+        "partial_json",
+        "binlog_row_value_options=PARTIAL_JSON",
+        "SOURCE_MISCONFIGURED",
+        "gtid",
+        partial_json,
+        whole_json,
+        not_on_mariadb="MariaDB has no binlog_row_value_options",
+    ),
+    Case("database_ignored", "binlog_ignore_db", "SOURCE_MISCONFIGURED", "files", database_ignored, up),
+    Case(
+        "rolled_back",
+        "XA ROLLBACK after XA PREPARE",
+        "XA_ROLLED_BACK",
+        "gtid",
+        rolled_back,
+        not_on_mariadb="it has no server_uuid, and is diagnosed only",
+    ),
     Case("short_retention", "stopped, two hours of log left", "AT_RISK", "gtid", short_retention, long_retention),
     Case("cascade", "ON DELETE CASCADE", cascades, "gtid", cascade),
     Case("lagging_replica", "a lagging copy was promoted", "GTID_NOT_CONTAINED", "gtid", lagging_replica),

@@ -116,8 +116,8 @@ class Subject:
         self.sql(f"PURGE BINARY LOGS TO '{self.files()[-1]}'")
         return len(self.files()) == 1
 
-    def restart_server(self) -> None:
-        self.world.servers.restart_mysql(self.server)
+    def restart_server(self, *more: str) -> None:
+        self.world.servers.restart_mysql(self.server, more)
 
     def restart_source(self) -> None:
         """The server goes and comes back, and with it the connector: Debezium's task fails with its server."""

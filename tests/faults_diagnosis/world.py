@@ -68,13 +68,14 @@ class World:
         self.paths.append(blackhole.Path(found.host, found.port))
         return self.paths[-1]
 
-    def register(self, name: str, server: str, tables: list[str]) -> None:
+    def register(self, name: str, server: str, tables: list[str], policy: dict[str, Any] | None = None) -> None:
         """Add a pipeline to the registry, which the diagnosis reads anew each time."""
         self.pipelines[name] = {
             "source": {"kind": "mysql", "conn_id": f"mysql_{server}", "tables": tables},
             "connector": {"kind": "debezium", "conn_id": "connect", "name": name},
             "transport": {"kind": "kafka", "conn_id": "kafka"},
             "sink": {"kind": "iceberg", "catalog": CATALOG, "namespace": name},
+            "policy": policy or {},
         }
         self.registry.write_text(yaml.safe_dump({"pipelines": self.pipelines}))
 

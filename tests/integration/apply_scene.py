@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,9 +76,28 @@ class Scene:
                 client.send(topic.name, key=key, value=value, partition=partition)
             client.flush(30)
 
+    def alter(self, table: str, statement: str) -> None:
+        """DDL at the source, reported as a connector does; for integers and texts."""
+        self.rig.run(statement)
+        made = self.rig.table(table)
+        columns = [
+            {"name": c.name, "typeName": c.data_type.upper(), "length": c.char_length, "charsetName": c.charset}
+            | {"position": c.ordinal, "optional": c.nullable}
+            for c in made.columns
+        ]
+        after = {"primaryKeyColumnNames": list(made.key), "columns": columns}
+        changes = [{"type": "ALTER", "id": f'"{made.schema}"."{made.name}"', "table": after}]
+        source = {"snapshot": "false", "table": table, "server_id": 1, "file": "mysql-bin.000009"}
+        body = {"source": source, "databaseName": made.schema, "ddl": statement, "tableChanges": changes}
+        with producer(self.transport.endpoint) as client:
+            client.send(CONFIG["topic.prefix"], value=json.dumps(body).encode(), partition=0)
+            client.flush(30)
+
     def run(self, *tables: str, run_id: str = "run-1", **options: Any) -> Run:
         made = self.rig.recovery_run(tables or tuple(self.topics), self.folder, self.connector, self.transport)
-        return replace(made, run_id=run_id, options=options)
+        # the connector is not there to be waited for, so no table could be read again
+        stopping = replace(made.pipeline, policy=replace(made.pipeline.policy, schema_change="stop"))
+        return replace(made, pipeline=stopping, run_id=run_id, options=options)
 
     def apply(self, *tables: str, **options: Any) -> dict[str, Any]:
         """One run of the application; table (without schema) → result."""

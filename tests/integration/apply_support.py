@@ -10,6 +10,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.connector_config import ConnectorSettings
+from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.observation import TopicState
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.table import ColumnDef, TableDef
@@ -100,7 +101,7 @@ class Topic:
         self.pos += 100
         place = {"file": self.file, "pos": self.pos, "row": 0, "server_id": self.server_id, "ts_ms": self.ts_ms}
         gtid = f"{UUID}:{self.gno}" if self.gtids else None
-        named = {"db": self.table.schema, "table": self.table.name, "gtid": gtid, "snapshot": "false"}
+        named = {"db": self.table.schema, "table": self.table.name, "gtid": gtid, "snapshot": None}
         return {"version": "3.6.1.Final", "connector": "mysql", **place, **named, **changes}
 
     def event(
@@ -199,7 +200,7 @@ class Bench:
             self.spark,
             self.lake,
             self.pipeline,
-            epoch,
+            Epochs(epoch),
             made or settings(),
             states,
             read,

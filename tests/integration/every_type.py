@@ -66,6 +66,11 @@ _TEXTS = (
     "'Straße'",
     "'STRASSE'",
 )
+_JSON_DECIMALS = (
+    "JSON_ARRAY(CAST('12345678901234567890.12345678901234567890123456789' AS DECIMAL(65,30)),"
+    " CAST('0.12345678901234567' AS DECIMAL(30,20)), CAST('100.00' AS DECIMAL(5,2)),"
+    " CAST('99999999999999999999999999999999999' AS DECIMAL(65,30)))"
+)
 
 CASES: tuple[Case, ...] = (
     Case("ti", "tinyint", ("-128", "127", "0"), "1"),
@@ -139,7 +144,10 @@ CASES: tuple[Case, ...] = (
     Case("e", "enum('a','it''s','b\\\\c','x,y','','é|1','q\"t\tb','n\nl','a\\\\,%')", ("1", "2", "3", "4", "5", "6", "''", "7", "8", "9"), "'x,y'"),
     Case("en", "enum('one','two') CHARACTER SET latin1 NOT NULL", ("'one'", "'two'", "0"), "'two'"),
     Case("s", "set('p','q''r','ü|','b\\\\c')", ("''", "'p'", "'p,ü|'", "7", "8", "15"), "'q''r'"),
-    Case("j", "json", ("'null'", "'{\"b\": 1.0, \"a\": [1, 2e3, \"ü😀|\"]}'", "'\"x\"'", "JSON_OBJECT('d', CAST(1.10 AS DECIMAL(5,2)))"), "'[]'"),
+    Case("j", "json", ("'null'", "'{\"b\": 1.0, \"a\": [1, 2e3, \"ü😀|\"]}'", "'\"x\"'", "JSON_OBJECT('d', CAST(1.10 AS DECIMAL(5,2)))",
+                       "'[1e7, 1e15, 1e16, 1e20, 1.23456789e21, 1e300, 5e-324, 0.00001, 12345678.9, -2.5e-7, 4.35]'",
+                       "'[18446744073709551615, -9223372036854775808, 9223372036854774784, 12345678901234567.0, 18446744073709551616]'",
+                       _JSON_DECIMALS), "'[]'"),
     Case("g", "geometry", (_wkt("POINT(1 2)"), _wkt("POINT(50 8)", 4326), _wkt("LINESTRING(0 0,1 1)"), _wkt("GEOMETRYCOLLECTION EMPTY")), _wkt("POINT(9 9)")),
     Case("p", "point", (_wkt("POINT(-1.5 2e10)"),), _wkt("POINT(9 9)")),
     Case("pg", "polygon", (_wkt("POLYGON((0 0,0 1,1 1,0 0))"),), _wkt("POLYGON((0 0,0 2,2 2,0 0))")),

@@ -39,6 +39,7 @@ class Followed:
         self.base = rig.recovery_run(self.tables, folder, self.connector, transport)
 
     def follow(self, settings: Mapping[str, str]) -> None:
+        """Start the connector with these settings beside its own; "" leaves one of its own out."""
         server, name = self.rig.server, self.base.pipeline.connector.name
         config = {
             "connector.class": "io.debezium.connector.mysql.MySqlConnector",
@@ -62,6 +63,7 @@ class Followed:
             "enable.time.adjuster": "false",
             **settings,
         }
+        config = {name: value for name, value in config.items() if value}
         self.worker.call("PUT", f"/connectors/{name}/config", config)
         poll_until(self._streams, timeout=120, what=f"{name} to have a position")
 

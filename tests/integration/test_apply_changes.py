@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import create_autospec
 
 import pytest
 
-from airflow_cdc.core.errors import LeaseHeldError, SchemaError, SinkError, TransportError
+from airflow_cdc.core.errors import LeaseHeldError, SchemaError, SinkError, SourceError, TransportError
 from airflow_cdc.core.schema_change import DEFINITION
+from airflow_cdc.flows.abandon import abandon
 from airflow_cdc.spark_apps import apply_changes as application
 from airflow_cdc.spark_apps import dead_letters
 from airflow_cdc.spark_apps.apply import apply_table
 from airflow_cdc.spark_apps.io import kafka_options, read_topics
+from airflow_cdc.spark_apps.merge import append_nothing
 from airflow_cdc.systems.kafka import KafkaEndpoint
+from airflow_cdc.systems.kafka_connect import KafkaConnect
 from tests.integration.apply_scene import Scene, delete_before
 from tests.integration.rig import Rig
 
@@ -31,7 +36,8 @@ EVENTS = "CREATE TABLE events (kind VARCHAR(20), n INT)"
 
 
 @pytest.fixture
-def scene(rig: Rig, kafka: str, tmp_path: Path) -> Scene:
+def scene(rig: Rig, kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    monkeypatch.setattr(application, "wait_past", lambda *_: None)  # topics made by hand hold all that will come
     return Scene(rig, kafka, tmp_path)
 
 
@@ -126,21 +132,63 @@ def test_a_stopped_table_is_named_and_the_others_are_published(scene: Scene) -> 
     assert scene.stages() == []
 
 
+def test_a_table_dropped_at_the_source_stops_no_other_table(scene: Scene) -> None:
+    """Before, during and after a recovery of it: which is given up, and says so."""
+    orders, names = scene.table(ORDERS), scene.table(NAMES)
+    scene.rig.run("DROP TABLE orders")
+    names.create(code="x", n=1)
+    scene.send(names)
+    with pytest.raises(SourceError, match=r"the source has no table \S+orders.*airflow cdc abandon"):
+        scene.apply()
+    assert scene.rows("names") == [("x", 1)]
+
+    run, dropped = scene.run(), f"{scene.rig.schema}.{orders.table.name}"
+    run.clients.control.open_recovery("recovery", tables=[dropped, f"{scene.rig.schema}.names"])
+    with pytest.raises(SinkError, match="airflow cdc abandon"):
+        scene.apply(run_id="run-2")
+    run.clients.control.patch_recovery("recovery", published={f"{scene.rig.schema}.names": 1})
+    connector = create_autospec(KafkaConnect, instance=True)
+    connector.status.return_value = {"connector": {"state": "RUNNING"}}
+    abandon(replace(run, clients=replace(run.clients, connector=connector)), who="ada", reason="it was dropped")
+
+    # as the recovery left it
+    stamp = scene.rig.lake.stamp(scene.rig.schema, "names")
+    assert stamp is not None
+    append_nothing(scene.rig.spark, scene.name(names.table), replace(stamp, epoch=1).to_summary())
+    names.create(code="y", n=2)
+    scene.send(names)
+    assert list(scene.apply(run_id="run-3")) == ["names"]
+    assert scene.rows("names") == [("x", 1), ("y", 2)]
+
+
 def test_inv_13_a_column_added_at_the_source_reaches_readers_with_its_rows(scene: Scene) -> None:
     orders = scene.table(ORDERS, (1, "a", 1))
     orders.update({"id": 1}, id=1, name="a2", qty=1)
     scene.send(orders)
     scene.apply()
-    scene.rig.run("ALTER TABLE orders ADD COLUMN note VARCHAR(20)")
+    scene.alter("orders", "ALTER TABLE orders ADD COLUMN note VARCHAR(20)")
     orders.create(id=2, name="b", qty=2, note="new")
     scene.send(orders)
     assert scene.apply(run_id="run-2")["orders"]["added"] == ["note"]
     assert scene.rows("orders") == [(1, "a2", 1, None), (2, "b", 2, "new")]
-    scene.rig.run("ALTER TABLE orders ADD COLUMN level INT DEFAULT 5")
+    scene.alter("orders", "ALTER TABLE orders ADD COLUMN level INT DEFAULT 5")
     orders.create(id=3, name="c", qty=3, note=None, level=5)
     scene.send(orders)
     with pytest.raises(SchemaError, match="level was added with a default"):
         scene.apply(run_id="run-3")
+
+
+def test_inv_30_a_column_renamed_behind_a_connector_that_reports_no_ddl(scene: Scene) -> None:
+    orders = scene.table(ORDERS)
+    orders.create(id=1, name="a", qty=1)
+    scene.send(orders)
+    scene.apply()
+    scene.rig.run("ALTER TABLE orders RENAME COLUMN name TO title")
+    orders.create(id=2, title="b", qty=2)
+    scene.send(orders)
+    with pytest.raises(SchemaError, match=r"column title: varchar.*policy says schema_change: stop"):
+        scene.apply(run_id="run-2")
+    assert scene.rows("orders") == [(1, "a", 1)]
 
 
 def test_inv_01_nothing_is_applied_while_a_recovery_is_open(scene: Scene) -> None:

@@ -175,7 +175,7 @@ def test_thirty_days_interrupted_half_way_and_repeated_end_equal_to_the_source(
         "INSERT INTO {} SELECT 100000 + id, name, qty, created_at, stamped, day FROM {} WHERE id % 53 = 0",
     )
     killed = threading.Event()
-    real, calls = repairing._publish, []
+    real, calls = repairing.publish_stage, []
 
     def publish(*args: Any) -> None:
         calls.append(1)
@@ -190,12 +190,12 @@ def test_thirty_days_interrupted_half_way_and_repeated_end_equal_to_the_source(
         except (CdcError, RuntimeError) as error:
             return type(error).__name__
 
-    monkeypatch.setattr(repairing, "_publish", publish)
+    monkeypatch.setattr(repairing, "publish_stage", publish)
     with ThreadPoolExecutor(2) as pool:
         first = list(pool.map(lambda day: "never" if killed.is_set() else one(day), range(DAYS)))
     assert "never" in first
     assert first.count("MATCH") >= DAYS // 2
-    monkeypatch.setattr(repairing, "_publish", real)
+    monkeypatch.setattr(repairing, "publish_stage", real)
     with ThreadPoolExecutor(2) as pool:
         again = list(pool.map(lambda day: one(day, "__2"), range(DAYS)))
     assert again == ["MATCH"] * DAYS

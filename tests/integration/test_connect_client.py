@@ -5,11 +5,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
 from airflow_cdc.core.errors import ConnectorError, OffsetRejectedError
+from airflow_cdc.core.gtid import GtidSet
 from airflow_cdc.core.history import compare_history, fold_history
 from airflow_cdc.core.offset import MySqlOffset, offset_for, past
 from airflow_cdc.core.poll import poll_until
@@ -328,5 +329,61 @@ def test_the_history_of_a_snapshot_equals_the_definition_too(
         client.wait_running(other.name)
         poll_until(other.committed, timeout=60, what="the snapshot's offset")
         assert history_differs(other, "every") == ()
+    finally:
+        client.delete(other.name)
+
+
+LARGE = 20_000
+ROUNDS = 6  # whether the reader waits for long enough depends on the machine
+# a queue that is often full, a producer that is slow, and a keep-alive that takes the waiting reader for a lost connection
+SLOW = {
+    "connect.keep.alive.interval.ms": "100",
+    "max.queue.size": "128",
+    "max.batch.size": "64",
+    "producer.override.linger.ms": "0",
+    "producer.override.batch.size": "1",
+    "producer.override.max.in.flight.requests.per.connection": "1",
+}
+
+
+def claims_until_past(shop: Shop, mark: Watermark) -> int:
+    """Wait until the connector has read past `mark`; how often its offset named all of that, and was inside a transaction."""
+    claims = 0
+
+    def read() -> bool | None:
+        nonlocal claims
+        offset = shop.committed()
+        if offset is not None and mark.gtids is not None and mark.gtids.issubset(offset.gtids or GtidSet()):
+            claims += offset.in_transaction
+        return True if offset and past(offset, mark) else None
+
+    poll_until(read, timeout=240, interval=0.05, what="the connector reads past the large transaction")
+    return claims
+
+
+def test_inv_38_a_transaction_counts_as_read_when_its_last_event_is_in_the_topic(
+    shop: Shop, client: KafkaConnect, kafka: str
+) -> None:
+    """A reader that lost its connection names the transaction as done that it reads again from its begin."""
+    other = replace(shop, name=f"{shop.name}5", history=f"{shop.history}-s")
+    shop.execute(
+        "CREATE TABLE large (id INT PRIMARY KEY, v VARCHAR(200))",
+        f"SET SESSION cte_max_recursion_depth = {LARGE}",
+        f"INSERT INTO large WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < {LARGE})"
+        " SELECT i, REPEAT('x', 100) FROM n",
+    )
+    server_id = {"database.server.id": str(int(shop.name[3:9], 16) % 10**8 + 2000), "snapshot.mode": "no_data"}
+    client.create(other.name, {**config(shop.server, kafka, other), **server_id, **SLOW})
+    try:
+        poll_until(other.committed, timeout=60, what="the first offset")
+        topic, claims = f"{other.name}.{shop.database}.large", 0
+        for round_ in range(1, ROUNDS + 1):
+            shop.execute(f"UPDATE large SET v = REPEAT('{round_}', 100)")
+            claims += claims_until_past(other, shop.source.position())
+            ends = shop.transport.end_offsets([topic])[topic]
+            assert sum(ends.values()) >= round_ * LARGE
+            if claims:
+                break
+        assert claims, f"in {ROUNDS} rounds the connection was never taken for lost"
     finally:
         client.delete(other.name)

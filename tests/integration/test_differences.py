@@ -103,3 +103,16 @@ def test_where_most_differs_all_is_read(mirror: Mirror, monkeypatch: pytest.Monk
     told = recover(recovery(mirror, orders), mirror.rig.spark)["stages"][orders.full_name]
     assert staged(mirror, told, orders) == in_source(mirror)
     assert reads == [1]
+
+
+def test_a_column_that_was_added_in_the_gap_differs_in_the_rows_that_have_a_value(mirror: Mirror) -> None:
+    """The stage has the column, and its newest snapshot does not: a read pinned to that one did not find it."""
+    orders = mirror.table("orders", ORDERS, FILL)
+    mirror.rig.run(*GAP, "ALTER TABLE orders ADD COLUMN c DOUBLE", "UPDATE orders SET c = id / 4 WHERE id < 5")
+    altered = mirror.rig.table("orders")
+    told = recover(recovery(mirror, altered), mirror.rig.spark)["stages"]
+    stage = mirror.rig.lake.open_stage(mirror.rig.schema, "orders", told[orders.full_name]["label"])
+    wanted = mirror.rig.run("SELECT id, name, c FROM orders")
+    assert mirror.rig.staged(stage, "id, name, c") == sorted((tuple(row) for row in wanted), key=repr)
+    # of the rows with a value, one is also changed in the gap
+    assert mirror.rig.lake.stage_chain(stage)[-1].summary["added-records"] == "8"

@@ -7,7 +7,8 @@ without any error.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from airflow_cdc.spark_apps import apply, counts, replay
 from airflow_cdc.spark_apps import apply_changes as application
 from airflow_cdc.spark_apps.merge import append_nothing
 from airflow_cdc.systems import lake as lake_module
+from airflow_cdc.systems.kafka import KafkaTransport
 from airflow_cdc.systems.kafka_clients import admin, read_all
 from tests.integration.apply_scene import Scene
 from tests.integration.apply_support import Topic
@@ -178,6 +180,27 @@ def test_inv_16_a_recreated_topic_that_is_longer_already(scene: Scene, take_out:
     assert scene.apply(run_id="run-3")["orders"]["published"]
     missing = set(source_rows(scene, "orders")) - set(scene.rows("orders"))
     assert {row[0] for row in missing} == {3, 4}  # the first two of the new topic were never read
+
+
+def test_inv_16_a_topic_without_an_id_is_known_by_its_records(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As brokers before 2.8 have them."""
+    topic = scene.table(ORDERS)
+    named = KafkaTransport.topic_states
+
+    def nameless(self: KafkaTransport, names: Sequence[str]) -> dict[str, TopicState]:
+        return {name: replace(state, id="") for name, state in named(self, names).items()}
+
+    with monkeypatch.context() as old_brokers:
+        old_brokers.setattr(KafkaTransport, "topic_states", nameless)
+        for number in (1, 2, 3):
+            put_in(scene, topic, order(number))
+            assert scene.apply(run_id=f"run-{number}")["orders"]["published"]
+    recreate(scene, topic)
+    monkeypatch.setattr(KafkaTransport, "topic_states", nameless)
+    put_in(scene, topic, *(order(number) for number in (4, 5, 6, 7)))
+    with pytest.raises(TransportError, match="its brokers give topics no id"):
+        scene.apply(run_id="run-4")
+    assert [row[0] for row in scene.rows("orders")] == [1, 2, 3]
 
 
 def recreate(scene: Scene, topic: Topic) -> None:

@@ -62,9 +62,8 @@ def items(rig: Rig) -> list[int]:
 def verified(rig: Rig, run: Run, facts: dict[str, Any]) -> None:
     """What `verify` writes for a table that matches."""
     told = facts["stages"][f"{rig.schema}.items"]
-    run.clients.control.patch_recovery(
-        run.run_id, verified={f"{rig.schema}.items": {"verdict": "MATCH", "snapshot_id": told["snapshot_id"]}}
-    )
+    proven = {"verdict": "MATCH", "snapshot_id": told["snapshot_id"], "source_rows": told["rows"]}
+    run.clients.control.patch_recovery(run.run_id, verified={f"{rig.schema}.items": proven})
 
 
 # --- INV 20: a redo reads the source again ---------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from airflow_cdc.core.pipeline import HoldPolicy
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.flows import connector, offset, pending, watermark
 from airflow_cdc.flows.captured import captured, settings
+from airflow_cdc.flows.reached import wait_past
 from airflow_cdc.flows.run import Run
 from airflow_cdc.spark_apps import apply
 from airflow_cdc.systems.kafka_clients import read_all
@@ -53,6 +54,10 @@ TakeOut = Callable[[Any, str, Any], None]
 @pytest.fixture
 def followed(rig: Rig, connect_worker: ConnectWorker, kafka: str, tmp_path: Path) -> Iterator[Followed]:
     made = Followed(rig, connect_worker, kafka, tmp_path, TABLES)
+    # what stops a table is looked at here, and not mended by reading it again
+    pipeline = made.base.pipeline
+    stopping = replace(pipeline, policy=replace(pipeline.policy, schema_change="stop"))
+    made.base = replace(made.base, pipeline=stopping)
     made.follow({})
     made.stamp()
     rig.run(*ROWS)
@@ -82,16 +87,16 @@ SILENT = {
             "INSERT INTO _renamed_gho VALUES (1, 'a1', 'other')",
             "RENAME TABLE renamed TO _renamed_del, _renamed_gho TO renamed",
         ],
-        "RENAME TABLE _renamed_gho TO renamed",
+        "RENAME TABLE renamed TO _renamed_del",
     ),
-    "again": (["ALTER TABLE again DROP COLUMN b, ADD COLUMN b VARCHAR(9)"], "DROP COLUMN b, ADD COLUMN b"),
+    "again": (["ALTER TABLE again DROP COLUMN b, ADD COLUMN b VARCHAR(9)"], "column b was dropped and added again"),
     "cut": (
         [
             "SET SESSION sql_mode = ''",
             "ALTER TABLE cut MODIFY b VARCHAR(1)",
             "ALTER TABLE cut MODIFY b VARCHAR(9)",
         ],
-        "MODIFY b VARCHAR",
+        "column b .* not a lossless widening",
     ),
     "emptied": (["TRUNCATE TABLE emptied"], "was truncated or rebuilt"),
 }
@@ -176,7 +181,7 @@ def test_inv_12_an_enum_label_added_in_front_while_the_connector_was_stopped(
     differences = offset.reset_offset(run)["history_differences"]
     connector.resume(run)
     followed.rig.run("INSERT INTO kinds VALUES (77, 'red')")
-    connector.wait_past(run, run.clients.source.position(), 60)
+    wait_past(run, run.clients.source.position(), 60)
     assert bool(differences) is ruled
     assert last_image(followed, "kinds", 77)["kind"] == ("red" if ruled else "blue")
     assert streamed_ddl(run) == []  # what rebuilding the history writes is no DDL to apply
@@ -194,7 +199,7 @@ def test_inv_12_a_schema_history_whose_topic_is_gone_is_written_anew(followed: F
     assert set(differences) == set(run.pipeline.source.tables)
     assert connector.resume(run)["history_rebuilt"]
     followed.rig.run("INSERT INTO kinds VALUES (77, 'red')")
-    connector.wait_past(run, run.clients.source.position(), 60)
+    wait_past(run, run.clients.source.position(), 60)
     assert last_image(followed, "kinds", 77)["kind"] == "red"
 
 

@@ -60,6 +60,13 @@ def send(kafka: str, topic: str, *records: tuple[bytes | None, Any], partition: 
     producer.close()
 
 
+def test_brokers_are_reached_or_not(transport: KafkaTransport) -> None:
+    """What the Test button of a connection asks."""
+    transport.reach()
+    with pytest.raises(TransportError, match=r"127\.0\.0\.1:1\b"):
+        KafkaTransport(KafkaEndpoint("127.0.0.1:1", timeout=2)).reach()
+
+
 def test_states_hold_id_and_both_ends_of_every_partition(transport: KafkaTransport, kafka: str, topics: Topics) -> None:
     topic = topics(partitions=3)
     send(kafka, topic, *[(None, {"n": n}) for n in range(5)], partition=1)
@@ -102,6 +109,22 @@ def test_first_offsets_follow_deleted_records(transport: KafkaTransport, kafka: 
     admin.delete_records({TopicPartition(topic, 0): 4})
     admin.close()
     assert transport.topic_states([topic])[topic].partitions == {0: (4, 10)}
+
+
+def test_inv_35_the_first_record_that_is_not_older_than_a_time(
+    transport: KafkaTransport, kafka: str, topics: Topics
+) -> None:
+    """By it what waits in a topic is told to be late or not."""
+    topic = topics(partitions=3)
+    send(kafka, topic, (None, {"n": 1}), (None, {"n": 2}), partition=1)
+    between = time.time() + 0.01
+    poll_until(lambda: True if time.time() > between else None, timeout=5, interval=0.01, what="a later millisecond")
+    send(kafka, topic, (None, {"n": 3}), partition=1)
+    send(kafka, topic, (None, {"n": 4}), partition=2)
+    young = transport.offsets_since({topic: (0, 1, 2)}, int(between * 1000))
+    assert young == {topic: {0: None, 1: 2, 2: 0}}
+    assert transport.offsets_since({topic: (0, 1)}, 0) == {topic: {0: None, 1: 0}}
+    assert transport.offsets_since({}, 0) == {}
 
 
 def test_raw_offsets_last_value_per_key_wins(transport: KafkaTransport, kafka: str, topics: Topics) -> None:

@@ -16,6 +16,7 @@ from airflow_cdc.core import verdict
 from airflow_cdc.core.chunk import quote_ident
 from airflow_cdc.core.errors import VerificationError
 from airflow_cdc.core.pipeline import Limit, Policy
+from airflow_cdc.core.report import RecoveryReport, TableReport
 from airflow_cdc.core.row_pair import rows_file
 from airflow_cdc.core.table import TableDef
 from airflow_cdc.flows.checks import conclude
@@ -173,6 +174,48 @@ def test_every_row_is_compared_within_a_week_and_what_was_touched_at_once(mirror
     assert "1 touched leaves" in compared(run)["orders"]
     assert facts["plans"][orders.full_name]["first"] == ["different: 703"]
     assert facts["tables"][items.full_name] == "MATCH"
+
+
+@pytest.mark.slow
+def test_inv_35_a_match_says_up_to_when_main_is_equal(mirrors: Callable[[], Mirror]) -> None:
+    """While main is at its topic's end: the time of the night. With events that wait: the time of the first of them."""
+    mirror = mirrors()
+    orders = mirror.table("orders", ORDERS, FILL)
+    spark = mirror.rig.spark
+
+    def night(number: int) -> TableReport:
+        run, began = mirror.run(f"night-{number}"), datetime.now(UTC)
+        assert nightly(run, spark, SMALL, NIGHT + timedelta(days=number))["verdict"] == "MATCH"
+        (table,) = RecoveryReport.from_json(report(run)).tables
+        assert datetime.fromisoformat(table.verified_through) < datetime.now(UTC)
+        if number == 0:
+            assert datetime.fromisoformat(table.verified_through) > began - timedelta(seconds=5)
+        return table
+
+    night(0)
+    mirror.rig.run("UPDATE orders SET qty = 8 WHERE id = 702")
+    mirror.topic(orders).ts_ms = 1_700_000_000_000  # the source's time of what waits
+    mirror.topic(orders).update({"id": 702, "name": "n702", "qty": 0}, id=702, name="n702", qty=8)
+    waiting = night(1)
+    assert datetime.fromisoformat(waiting.verified_through) == datetime.fromtimestamp(1_700_000_000, UTC)
+
+
+@pytest.mark.slow
+def test_inv_32_a_row_of_a_rolled_back_transaction_is_found_the_next_night(mirrors: Callable[[], Mirror]) -> None:
+    """Its event was applied before, so no leaf is touched; that the server counted a rollback makes it all rows."""
+    mirror = mirrors()
+    orders = mirror.table("orders", ORDERS, FILL)
+    spark = mirror.rig.spark
+    nightly(mirror.run("night-0"), spark, SMALL, NIGHT)
+    change = "UPDATE orders SET qty = 99 WHERE id = 1300"
+    mirror.rig.run("XA START 'ghost'", change, "XA END 'ghost'", "XA PREPARE 'ghost'", "XA ROLLBACK 'ghost'")
+    mirror.applied(orders, "UPDATE {} SET qty = 99 WHERE id = 1300")
+    run = mirror.run("night-1")
+    facts = nightly(run, spark, SMALL, NIGHT + timedelta(days=1))
+    assert compared(run)["orders"] == "all rows: 1 XA ROLLBACK since then"
+    assert facts["plans"][orders.full_name]["first"] == ["different: 1300"]
+    repair(mirror.run("mend", policy=ALL), spark)
+    assert nightly(mirror.run("night-2"), spark, SMALL, NIGHT + timedelta(days=2))["verdict"] == "MATCH"
 
 
 @pytest.mark.slow

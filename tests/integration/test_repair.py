@@ -273,3 +273,20 @@ def test_stages_of_killed_repairs_are_forgotten_after_a_day(
     monkeypatch.setattr(application, "ORPHAN_SECONDS", 0.0)
     repair(mirror.run("run-2"), mirror.rig.spark)
     assert mirror.stages() == []
+
+
+def test_inv_34_rows_of_the_source_with_one_key_in_the_sink_are_named(mirror: Mirror) -> None:
+    """An event about one of them replaced both in the sink. A repair reads both again."""
+    table = mirror.table(
+        "days",
+        "CREATE TABLE days (day DATE NOT NULL PRIMARY KEY, n INT)",
+        "INSERT INTO days VALUES ('0000-00-00', 1), ('1970-01-01', 2)",
+    )
+    mirror.meddle(table, "DELETE FROM {} WHERE n = 1")
+    run = mirror.run("run-1", dry_run=True)
+    assert repair(run, mirror.rig.spark)["verdict"] == "MISMATCH"
+    (report,) = stored(run, "report.json")["tables"]
+    assert (report["source_rows"], report["sink_rows"], report["missing"]) == (2, 1, 1)
+    assert any("2 rows of the source have the same key in the sink" in sample for sample in report["samples"])
+    assert repair(mirror.run("run-2", policy=ALL), mirror.rig.spark)["verdict"] == "MATCH"
+    assert sorted(row[1] for row in mirror.rows(table)) == [1, 2]

@@ -12,7 +12,9 @@ import pytest
 
 from airflow_cdc.core.errors import VerificationError
 from airflow_cdc.core.observation import TopicState
+from airflow_cdc.flows.publish import publish
 from airflow_cdc.spark_apps import verify as application
+from airflow_cdc.spark_apps.recover import recover
 from airflow_cdc.systems.kafka import KafkaEndpoint
 from tests.integration import apply_support
 from tests.integration.rig import Rig
@@ -82,7 +84,7 @@ def recovered(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call
             resumed_at="2026-11-21T10:00:00+00:00",
         )
         monkeypatch.setattr(application, "read_topics", lambda spark, _endpoint, ranges: reader(topic)(spark, ranges))
-        return run, Scene(rig, table, reading.stage, head, topic)
+        return run, Scene(rig, table, reading.stage, head, topic, taken)
 
     return make
 
@@ -103,7 +105,8 @@ def test_the_application_catches_up_compares_and_says_what_may_be_published(
     assert facts["verdict"] == "MATCH"
     told = run.clients.control.state()["recovery"]["verified"][made.table.full_name]
     assert told["verdict"] == "MATCH"
-    assert told["snapshot_id"] == told["compared_at"]["snapshot_id"] == made.rig.lake.stage_head(made.stage)
+    stage = made.rig.lake.open_stage(made.rig.schema, "orders", told["stage"])
+    assert told["snapshot_id"] == told["compared_at"]["snapshot_id"] == made.rig.lake.stage_head(stage)
     assert (told["source_rows"], told["sink_rows"]) == (1000, 1000)
     assert Path(facts["data_docs"]).exists()
     assert json.loads((Path(facts["data_docs"]).parent.parent / "verify.json").read_text())["verdict"] == "MATCH"
@@ -129,3 +132,50 @@ def test_verify_waits_for_the_connector_and_no_longer(recovered: Callable[[], tu
         application.verify(run, made.rig.spark, {"resume_seconds": 1})
     run.clients.control.patch_recovery(run.run_id, resumed_at="2026-11-21T10:00:00+00:00")
     application.wait_resumed(run, 1)
+
+
+def test_inv_38_what_an_orphan_of_verify_appends_is_never_published(
+    recovered: Callable[[], tuple[Any, Scene]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The task was killed and its driver lives: what that one applies comes between the catch-up and the comparison of
+    the next try.
+    """
+    run, made = recovered()
+    five_changes(made)
+    application.verify(run, made.rig.spark, {})
+    first = told_of(run, made)
+    orphan = made.rig.lake.open_stage(made.rig.schema, "orders", first["stage"])
+    real = application.catch_up
+
+    def beside(*args: Any, **kwargs: Any) -> Any:
+        caught = real(*args, **kwargs)
+        made.rig.spark.sql(f"INSERT INTO {orphan.spark_name(made.rig.lake.name)} VALUES (9999, 'ghost', 1, NULL)")
+        return caught
+
+    monkeypatch.setattr(application, "catch_up", beside)
+    assert application.verify(run, made.rig.spark, {})["verdict"] == "MATCH"
+    second = told_of(run, made)
+    publish(run)
+    assert second["stage"] != first["stage"]
+    assert 9999 not in made.rig.lake.read_arrow(made.rig.schema, "orders").column("id").to_pylist()
+    stamped = made.rig.lake.head(made.rig.schema, "orders")
+    assert stamped == second["snapshot_id"]
+
+
+def test_once_all_tables_are_published_nothing_is_left_to_verify(
+    recovered: Callable[[], tuple[Any, Scene]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A finished publish whose close failed is taken up by another run: nothing is read or compared again."""
+    run, made = recovered()
+    application.verify(run, made.rig.spark, {})
+    publish(run)
+    monkeypatch.setattr(application, "compare_passes", None)
+    done = application.verify(run, made.rig.spark, {})
+    assert (done["verdict"], done["tables"]) == ("MATCH", {made.table.full_name: "MATCH"})
+    assert recover(run, made.rig.spark) == {"stages": {}, "rows": 0}
+
+
+def told_of(run: Any, made: Scene) -> dict[str, Any]:
+    """What verify wrote of the table."""
+    told: dict[str, Any] = run.clients.control.state()["recovery"]["verified"][made.table.full_name]
+    return told

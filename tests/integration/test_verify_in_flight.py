@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
@@ -231,3 +232,42 @@ def test_inv_24_a_wrong_count_in_flight_is_found(scene: Callable[..., Scene]) ->
     assert found is Verdict.MISMATCH
     assert counts(outcome) == (0, 2, 0, 0)
     assert outcome.source_rows == 300
+
+
+def test_inv_24_transaction_numbers_that_do_not_rise_are_changes(scene: Callable[..., Scene]) -> None:
+    """A number below the last one is no repeat: a group gives its members blocks, and gtid_next fills from below."""
+    made = scene("orders", ORDERS, FILL)
+    group = str(uuid.uuid4())
+
+    def numbered(number: int, before: int, qty: int) -> None:
+        gtid = f"{group}:{number}"
+        made.source(
+            f"SET @@SESSION.gtid_next = '{gtid}'",
+            f"UPDATE orders SET qty = {qty} WHERE id = 10",
+            "SET @@SESSION.gtid_next = 'AUTOMATIC'",
+        )
+        place = made.events.source(gtid=gtid)
+        made.events.event("u", order(10, qty=before), order(10, qty=qty), source=place)
+
+    numbered(1_000_007, 1, 50)
+    made.sink("UPDATE {} SET qty = 50 WHERE id = 10")
+    found, outcome = made.verdict(lambda number: numbered(8, 50, 60) if number == 0 else None)
+    assert found is Verdict.MATCH, outcome.tally
+    assert outcome.in_flight == 1
+
+
+@pytest.mark.parametrize("again", [1, 300])
+def test_inv_24_repeats_are_known_however_far_back_they_came_first(scene: Callable[..., Scene], again: int) -> None:
+    """The connector goes back by many transactions after a restart; their first copies are far behind the ends."""
+    made = scene("orders", ORDERS, FILL)
+    first = made.events.update(order(10), **order(10, qty=50))
+    for number in range(again):
+        made.events.update(order(11, qty=number), **order(11, qty=number + 1))
+    made.sink("UPDATE {} SET qty = 50 WHERE id = 10")
+    made.sink(f"UPDATE {{}} SET qty = {again} WHERE id = 11")
+    made.source("UPDATE orders SET qty = 51 WHERE id = 10", f"UPDATE orders SET qty = {again} WHERE id = 11")
+    made.start = len(made.events.records)
+    made.events.event("u", order(10), order(10, qty=50), source=first)
+    made.events.update(order(10, qty=50), **order(10, qty=51))
+    found, outcome = made.verdict()
+    assert found is Verdict.MATCH, (outcome.tally, outcome.doubts)

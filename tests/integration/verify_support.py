@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.table import TableDef
-from airflow_cdc.core.verdict import table_verdict
 from airflow_cdc.spark_apps.envelope import RAW_SCHEMA
 from airflow_cdc.spark_apps.settle import judge
 from airflow_cdc.spark_apps.sides import SinkView
@@ -38,20 +38,24 @@ GTID_UUID = apply_support.UUID
 
 @dataclass(slots=True)
 class Scene:
-    """One table read into a stage, and a topic in memory for what happens afterwards."""
+    """One table read into a stage, and a topic in memory for what happens afterwards.
+
+    `start`: the end of the topic that the stage holds, if it is not the present one; `begun` lies before it.
+    """
 
     rig: Rig
     table: TableDef
     stage: Stage
     head: int
     events: apply_support.Topic
+    begun: Watermark
     lock: threading.Lock = field(default_factory=threading.Lock)
     start: int | None = None
     reached: int = 0
 
-    def source(self, statement: str) -> None:
-        """A change of the source alone."""
-        self.rig.run(statement)
+    def source(self, *statements: str) -> None:
+        """A change of the source alone, in one session."""
+        self.rig.run(*statements)
 
     def sink(self, statement: str) -> None:
         """A change of the stage alone; what is compared is the stage after it."""
@@ -79,7 +83,7 @@ class Scene:
             SinkView(self.rig.spark, self.stage.spark_name(self.rig.lake.name), self.head),
             Topic(self.table, self.events.name, {0: 0}, settings_for(self.table), reader(self.events)),
             ends,
-            begun.position,
+            begun.position if self.start is None else self.begun,
             1000,
         )
         watermark = self.rig.source.watermark()
@@ -90,7 +94,7 @@ class Scene:
 
     def verdict(self, hook: Callable[[int], None] = lambda _: None) -> tuple[Verdict, Outcome]:
         outcome = self.compare(hook)
-        return table_verdict(outcome.tally, outcome.doubts), outcome
+        return outcome.verdict, outcome
 
 
 def settings_for(table: TableDef) -> Any:
@@ -119,7 +123,7 @@ def make_scene(rig: Rig, name: str, *statements: str) -> Scene:
     stage, head = rig.snapshot(table)
     # named as Debezium names it: characters that no topic may have become underscores
     topic = apply_support.Topic(table, settings_for(table).topic_of(table.full_name))
-    return Scene(rig, table, stage, head, topic)
+    return Scene(rig, table, stage, head, topic, rig.source.position())
 
 
 def counts(outcome: Outcome) -> tuple[int, int, int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import create_autospec
@@ -13,6 +13,8 @@ from unittest.mock import create_autospec
 import pytest
 
 if TYPE_CHECKING:
+    from fastapi.testclient import TestClient
+
     from .operator_support import Ledger, Submitted
 
 HOME = tempfile.TemporaryDirectory(prefix="cdc-unit-airflow-")
@@ -168,3 +170,32 @@ def spec(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
         return made
 
     return patched
+
+
+@pytest.fixture
+def web(
+    airflow_db: Path, registry: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[str | None], TestClient]]:
+    """A browser signed in with a role of the simple auth manager; None: not signed in; "": signed in without a right."""
+    from airflow.api_fastapi import app as airflow_app
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+    from fastapi import FastAPI
+    from fastapi.testclient import TestClient
+
+    from airflow_cdc.plugin import PREFIX, CdcPlugin
+
+    monkeypatch.setenv("AIRFLOW__API_AUTH__JWT_SECRET", "0123456789abcdef" * 4)
+    monkeypatch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE", str(registry.parent / "passwords.json"))
+    root = FastAPI()
+    root.mount(PREFIX, CdcPlugin.fastapi_apps[0]["app"])
+    manager = airflow_app.init_auth_manager(root)
+
+    def signed_in(role: str | None) -> TestClient:
+        client = TestClient(root, base_url="http://airflow.example", follow_redirects=False)
+        if role is not None:
+            token = manager.generate_jwt(SimpleAuthManagerUser(username="u", role=role or None))
+            client.cookies.set("_token", token)
+        return client
+
+    yield signed_in
+    airflow_app.purge_cached_app()

@@ -22,7 +22,8 @@ from airflow_cdc.core.observation import (
     Unknown,
 )
 from airflow_cdc.core.stamp import Stamp
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import ColumnDef, TableDef
+from airflow_cdc.core.xa import XaState
 from tests.unit.builders import (
     CONNECTOR,
     FAILED,
@@ -39,6 +40,7 @@ from tests.unit.builders import (
     with_source,
 )
 
+NULLABLE = TableDef("shop", "orders", (ColumnDef("note", 1, "text", "text", nullable=True),), ("note",))
 NO_STAMPS = SinkFacts({name: SinkTableFacts(exists=True) for name in PIPELINE.source.tables})
 PURGED = replace(SOURCE, gtid_purged=GtidSet.parse(f"{UUID}:1-90"))
 AHEAD = {**GTID_OFFSET, "gtids": f"{UUID}:1-80,{OTHER}:1-5"}
@@ -72,6 +74,12 @@ def by_file(file: str, pos: int = 500, **source: Any) -> Observation:
 
 def stamped(stamp: Stamp) -> SinkFacts:
     return SinkFacts({name: SinkTableFacts(True, 7, stamp, 10) for name in PIPELINE.source.tables})
+
+
+def waits() -> Observation:
+    """Six events of one table wait in its topic."""
+    transport = TransportFacts({"shop.shop.orders": TOPIC}, {"shop.orders": "shop.shop.orders"})
+    return seen(transport=transport, sink=applied("id1", 4))
 
 
 def applied(topic_id: str, at: int, **partitions: int) -> SinkFacts:
@@ -196,6 +204,15 @@ ROWS: list[tuple[str, Observation, str, str]] = [
     ),
     ("table added", seen(sink=epochs(customers=3)), "TABLE_ADDED", "does not exist"),
     (
+        "stopped by DDL",
+        seen(
+            sink=epochs(customers=3, orders=3),
+            control=ControlFacts(3, refused={"shop.orders": {"why": "CHANGE a b", "stamp": Stamp(3).to_json()}}),
+        ),
+        "TABLE_NEEDS_REREAD",
+        "CHANGE a b",
+    ),
+    (
         "about to be purged",
         with_source(retention=Retention(86400, now=100_000.0, written_until=20_000.0)),
         "AT_RISK",
@@ -207,6 +224,33 @@ ROWS: list[tuple[str, Observation, str, str]] = [
         "CONNECTOR_MISCONFIGURED",
         "snapshot.mode=when_needed",
     ),
+    (
+        "a transform that cannot be followed",
+        with_connector(config={**CONNECTOR.config, "schema.history.internal.skip.unparseable.ddl": "true"}),
+        "CONNECTOR_MISCONFIGURED",
+        "passed over unseen",
+    ),
+    (
+        "a masked column",
+        seen(
+            connector=replace(CONNECTOR, config={**CONNECTOR.config, "column.mask.with.5.chars": "shop.orders.note"}),
+            schema=SchemaFacts({"shop.orders": NULLABLE}),
+        ),
+        "CONNECTOR_MISCONFIGURED",
+        "hides or changes note",
+    ),
+    (
+        "NULL arrives as the default",
+        seen(schema=SchemaFacts({"shop.orders": NULLABLE}, defaults={"shop.orders": {"note": "new"}})),
+        "CONNECTOR_MISCONFIGURED",
+        "shop.orders.note",
+    ),
+    (
+        "partial JSON",
+        with_source(log_filters=("binlog_row_value_options PARTIAL_JSON",)),
+        "SOURCE_MISCONFIGURED",
+        "PARTIAL",
+    ),
     ("right missing", with_source(missing_privileges=("RELOAD on *.*",)), "SOURCE_MISCONFIGURED", "RELOAD on *.*"),
     (
         "history retained for a week",
@@ -215,5 +259,26 @@ ROWS: list[tuple[str, Observation, str, str]] = [
         "604800000, must be -1",
     ),
     ("cascade", with_source(cascades=("shop.items (shop.orders, DELETE CASCADE)",)), "LOG_INCOMPLETE", "shop.items"),
+    (
+        "apply paused",
+        replace(waits(), sink=replace(applied("id1", 4), late={"shop.orders": 5})),
+        "SINK_BEHIND",
+        "6 events, 5 of them for longer than policy.max_lag of 3600 s",
+    ),
+    (
+        "apply refused by DDL",
+        replace(waits(), control=ControlFacts(3, apply_error="column a was dropped")),
+        "SINK_BEHIND",
+        "column a was dropped",
+    ),
+    (
+        "XA rolled back",
+        replace(
+            with_source(xa=XaState(UUID, 1000.0, 5, 2)),
+            control=ControlFacts(3, checked_xa={"shop.orders": XaState(UUID, 1000.0, 4, 1)}),
+        ),
+        "XA_ROLLED_BACK",
+        "1 XA ROLLBACK since then",
+    ),
     ("healthy", HEALTHY, "HEALTHY", f"{UUID}:1-80"),
 ]

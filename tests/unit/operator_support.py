@@ -30,7 +30,7 @@ DECISION: dict[str, Any] = {
         "description": "The binlog was purged.",
         "evidence": {"oldest file": "binlog.000009"},
         "strategies": ["full_snapshot"],
-        "runbook": "docs/problems.md#binlog_purged",
+        "runbook": "http://localhost:8080/cdc/runbook#binlog_purged",
     },
     "plan": {
         "strategy": "full_snapshot",
@@ -56,6 +56,9 @@ class TaskInstance:
         self.xcom = xcom or {}
         self.try_number = 1
         self.dag_id = "cdc_recovery"
+        self.run_id = "r"
+        self.task_id = "approve"
+        self.map_index = -1
         self.pushed: dict[str, Any] = {}
 
     def xcom_pull(self, task_ids: str, key: str = "return_value") -> Any:

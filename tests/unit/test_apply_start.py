@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,13 +16,23 @@ from airflow_cdc.core.apply_start import (
     DdlLog,
     Start,
     check_ddl,
+    check_made_anew,
+    check_same_ddl,
+    check_same_topic,
     is_behind,
     plan_ddl,
     plan_start,
 )
 from airflow_cdc.core.ddl import Ddl
-from airflow_cdc.core.errors import SchemaError, SinkError, TransportError, UnknownStateError
+from airflow_cdc.core.errors import (
+    RereadNeededError,
+    SinkError,
+    TransportError,
+    UnknownStateError,
+    UnreportedChangeError,
+)
 from airflow_cdc.core.observation import Compaction, TopicState
+from airflow_cdc.core.schema_change import SchemaChange
 from airflow_cdc.core.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.table import ColumnDef, TableDef
 
@@ -185,6 +196,51 @@ def test_inv_18_behind_is_older_in_every_respect(change: dict[str, Any], behind:
     assert not is_behind({}, {"0": {**LAST, **change}})
 
 
+# --- topics without ids ----------------------------------------------------------------------------------------------
+
+CHANGE = {"server_id": 1, "file": "bin.000003", "pos": 900, "row": 0, "gtid": "u:60"}
+NEWEST = Applied(last={"0": {**CHANGE, "ts_ms": 5}}).to_text()
+
+
+@pytest.mark.parametrize(("stamped_id", "now"), [("", ""), ("", "id-1"), ("id-1", "")])
+def test_inv_16_an_id_that_is_not_known_equals_nothing(stamped_id: str, now: str) -> None:
+    state = TopicState("t", now, {0: (5, 20), 1: (0, 8)})
+    start = plan(stamp=stamp({"0": 10, "1": 0}, topic_id=stamped_id), state=state, summary={APPLIED: NEWEST})
+    assert start.unproven
+    check_same_topic(start, {0: [{**CHANGE, "pos": 1, "covered": False}, {**CHANGE, "covered": False}]})
+    others: list[dict[int, list[dict[str, Any]]]] = [{}, {0: []}, {0: [{**CHANGE, "gtid": "u:61", "covered": True}]}]
+    for earlier in others:
+        with pytest.raises(TransportError, match="give topics no id"):
+            check_same_topic(start, earlier)
+
+
+def test_inv_16_where_nothing_was_applied_yet_all_before_the_stamp_is_before_the_watermark() -> None:
+    start = plan(stamp=stamp({"0": 10, "1": 0}, topic_id=""), summary={})
+    check_same_topic(start, {0: [{**CHANGE, "covered": True}]})
+    with pytest.raises(TransportError, match="give topics no id"):
+        check_same_topic(start, {0: [{**CHANGE, "covered": True}, {**CHANGE, "covered": False}]})
+    # nothing is kept before the stamp: a topic made anew would begin at 0
+    check_same_topic(plan(stamp=stamp({"0": 5, "1": 0}, topic_id="")), {})
+
+
+def test_a_topic_of_which_nothing_was_read_needs_no_proof() -> None:
+    state = TopicState("t", "", {0: (0, 20), 1: (0, 8)})
+    assert not plan(stamp=stamp({"0": 0, "1": 0}, topic_id=""), state=state).unproven
+    assert not plan(stamp=stamp(None), state=state).unproven
+    assert not plan().unproven
+
+
+def test_inv_16_ddl_of_a_topic_without_an_id_is_known_by_the_last_statement() -> None:
+    stamped = Stamp(3, W, {"p": {"id": "", "partitions": {"0": 4}}})
+    log = plan_ddl(stamped, "p", replace(DDL_STATE, id=""), {0: 7})
+    assert log.before == {0: (0, 4)}
+    start = plan(ddl=log, summary={APPLIED: Applied(ddl=["a", "b"]).to_text()})
+    check_same_ddl(start, [statement("DROP TABLE x", at="b")])
+    with pytest.raises(TransportError, match="the DDL that was judged last is not in it"):
+        check_same_ddl(start, [statement("DROP TABLE x", at="c")])
+    assert plan_ddl(Stamp(3, W, {}), "p", DDL_STATE, {0: 7}).before == {}
+
+
 # --- DDL since the stamp ---------------------------------------------------------------------------------------------
 
 DDL_STATE = TopicState("p", "id-p", {0: (0, 9)})
@@ -209,7 +265,7 @@ def test_the_log_of_schema_changes_is_read_from_the_stamp_and_from_its_beginning
 def test_the_next_stamp_knows_which_ddl_was_judged() -> None:
     start = plan(ddl=DdlLog("p", "id-p", {0: (4, 7)}), upto={0: 10, 1: 8})
     assert (start.empty, start.current) == (True, False)
-    judged = check_ddl(start, [statement("ALTER TABLE t ADD KEY (a)")], "number 7", truncates_seen=False)
+    judged = check_ddl(start, [statement("ALTER TABLE t ADD KEY (a)")], "number 7", KEYED, truncates_seen=False)
     summary = judged.summary(judged.applied)
     again = Stamp.from_summary(summary)
     assert again is not None
@@ -220,45 +276,79 @@ def test_the_next_stamp_knows_which_ddl_was_judged() -> None:
 
 
 @pytest.mark.parametrize("fingerprint", [None, KEYED.fingerprint])
-def test_inv_13_what_does_not_show_in_the_definition_is_refused(fingerprint: str | None) -> None:
+@pytest.mark.parametrize("stored", [None, KEYED])
+def test_inv_13_what_does_not_show_in_the_definition_is_refused(
+    fingerprint: str | None, stored: TableDef | None
+) -> None:
     summary = {} if fingerprint is None else {FINGERPRINT: fingerprint}
-    with pytest.raises(SchemaError, match="without events by ALTER TABLE t MODIFY a INT"):
-        check_ddl(plan(summary=summary), [statement("ALTER TABLE t MODIFY a INT")], None, truncates_seen=True)
+    for text in ("ALTER TABLE t MODIFY a INT", "TRUNCATE t"):
+        with pytest.raises(RereadNeededError, match=text):
+            check_ddl(plan(summary=summary), [statement(text)], None, stored, truncates_seen=True)
 
 
-def test_inv_13_what_shows_is_left_to_the_definition_and_what_was_hidden_is_not() -> None:
-    start = plan(summary={FINGERPRINT: "older"})
-    added = statement("ALTER TABLE t ADD a INT")
-    assert check_ddl(start, [added], None, truncates_seen=True).applied.ddl == ["x"]
-    with pytest.raises(SchemaError, match="TRUNCATE PARTITION"):
-        check_ddl(start, [added, statement("ALTER TABLE t TRUNCATE PARTITION p")], None, truncates_seen=True)
+def test_inv_30_the_first_statement_that_is_not_carried_is_named() -> None:
+    start = plan(summary={FINGERPRINT: KEYED.fingerprint})
+    harmless, hidden = statement("ALTER TABLE t ADD KEY (a)"), statement("ALTER TABLE t TRUNCATE PARTITION p")
+    assert check_ddl(start, [harmless], None, KEYED, truncates_seen=True).applied.ddl == ["x"]
+    with pytest.raises(RereadNeededError, match="TRUNCATE PARTITION"):
+        check_ddl(start, [harmless, hidden], None, KEYED, truncates_seen=True)
+
+
+def test_inv_30_rows_written_by_a_definition_that_is_not_known_are_not_followed() -> None:
+    with pytest.raises(RereadNeededError, match="that one is not known"):
+        check_ddl(plan(summary={FINGERPRINT: "older"}), [], None, None, truncates_seen=True)
+    started = check_ddl(plan(), [], None, None, truncates_seen=True)
+    assert started.change is None
+
+
+def test_inv_30_a_definition_ahead_of_its_statement_waits() -> None:
+    narrower = replace(KEYED, columns=(replace(KEYED.columns[0], data_type="int", column_type="int"),))
+    start = plan(summary={FINGERPRINT: narrower.fingerprint}, upto={0: 10, 1: 8})
+    assert start.empty
+    assert not start.current
+    with pytest.raises(UnreportedChangeError, match="column id: bigint in the source"):
+        check_ddl(start, [], None, narrower, truncates_seen=True)
 
 
 def test_a_repeat_and_another_tables_ddl_mean_nothing() -> None:
     applied = Applied(ddl=["x"])
     start = plan(summary={APPLIED: applied.to_text(), FINGERPRINT: KEYED.fingerprint})
-    check_ddl(start, [statement("ALTER TABLE t DROP a")], None, truncates_seen=True)
-    check_ddl(start, [statement("DROP TABLE t", "shop.other", "y")], None, truncates_seen=True)
+    before_w = Ddl(frozenset({"shop.orders"}), "TRUNCATE t", "z", place={"gtid": f"{W['server_uuid']}:50"})
+    for one in (statement("ALTER TABLE t DROP a"), statement("DROP TABLE t", "shop.other", "y"), before_w):
+        assert check_ddl(start, [one], None, KEYED, truncates_seen=True).change == SchemaChange()
 
 
 @pytest.mark.parametrize(
-    ("table_id", "seen", "own", "passes"),
+    ("table_id", "seen", "own", "anew"),
     [
-        ("number 7", False, False, True),
-        ("number 8", False, False, False),
-        ("number 8", True, False, True),  # truncates come as events
-        ("number 8", False, True, True),  # a statement explains it
-        (None, False, False, True),
+        ("number 7", False, False, False),
+        ("number 8", True, False, True),  # unless a truncate among the events says why
+        ("number 8", False, True, False),  # a statement explains it
+        (None, False, False, False),
     ],
 )
-def test_inv_13_a_table_that_was_made_anew(table_id: str | None, seen: bool, own: bool, passes: bool) -> None:
+def test_inv_13_a_table_that_was_made_anew(table_id: str | None, seen: bool, own: bool, anew: bool) -> None:
     start = plan(summary={APPLIED: Applied(table_id="number 7").to_text()})
     statements = [statement("ALTER TABLE t ADD KEY (a)")] if own else []
-    if passes:
-        assert check_ddl(start, statements, table_id, truncates_seen=seen).applied.table_id == (table_id or "number 7")
-        return
-    with pytest.raises(SchemaError, match="truncated or rebuilt"):
-        check_ddl(start, statements, table_id, truncates_seen=seen)
+    judged = check_ddl(start, statements, table_id, KEYED, truncates_seen=seen)
+    assert (judged.applied.table_id, judged.made_anew) == (table_id or "number 7", anew)
+    check_made_anew(judged, 1)
+    if anew:
+        with pytest.raises(UnreportedChangeError, match="made anew"):
+            check_made_anew(judged, 0)
+
+
+def test_inv_13_a_table_made_anew_behind_a_connector_that_leaves_truncates_out() -> None:
+    start = plan(summary={APPLIED: Applied(table_id="number 7").to_text()})
+    with pytest.raises(RereadNeededError, match="truncated or rebuilt"):
+        check_ddl(start, [], "number 8", KEYED, truncates_seen=False)
+
+
+def test_null_is_decoded_where_ddl_forbade_it_only_later() -> None:
+    loose = replace(KEYED, columns=(*KEYED.columns, ColumnDef("n", 2, "int", "int", nullable=False)))
+    start = replace(plan(loose), change=SchemaChange(never_null=("n",)))
+    assert [column.nullable for column in start.decoded_as.columns] == [False, True]
+    assert plan(loose).decoded_as is loose
 
 
 @pytest.mark.parametrize(

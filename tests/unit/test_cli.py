@@ -18,6 +18,7 @@ from airflow_cdc.core.forecast import Forecast
 from airflow_cdc.core.observation import Unknown
 from airflow_cdc.core.report import RecoveryReport
 from airflow_cdc.core.stored import CHECK, REPAIR, RunSummary
+from airflow_cdc.core.strategy import STRATEGIES
 from airflow_cdc.flows.doctor import Check
 from airflow_cdc.flows.foresee import Foreseen
 from airflow_cdc.systems.mysql_hold import HoldState, HoldStatus
@@ -99,6 +100,8 @@ def test_a_strategy_that_does_not_exist(cdc: Callable[..., Answer], spec: Any) -
 @pytest.mark.parametrize(("states", "status"), [(("ok", "warn"), 0), (("ok", "unknown"), 3), (("unknown", "bad"), 1)])
 def test_status_of_the_doctor(states: tuple[str, ...], status: int, cdc: Callable[..., Answer], spec: Any) -> None:
     spec(commands, "doctor_installation", [Check("installation", "java", "ok", "17")])
+    spec(commands, "airflow_checks", [])
+    spec(commands, "pipeline_airflow_checks", [])
     spec(commands, "doctor_pipeline", [Check("shop", f"c{n}", state, "found") for n, state in enumerate(states)])
     answer = cdc("doctor", "-o", "json")
     assert answer.status == status
@@ -110,6 +113,8 @@ def test_the_doctor_names_missing_connections(
     cdc: Callable[..., Answer], spec: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec(commands, "doctor_installation", [])
+    spec(commands, "airflow_checks", [])
+    spec(commands, "pipeline_airflow_checks", [])
     monkeypatch.delenv("AIRFLOW_CONN_SHOP_MYSQL")
     monkeypatch.delenv("AIRFLOW_CONN_SHOP_SPARK")
     answer = cdc("doctor", "shop", "-o", "json")
@@ -121,6 +126,8 @@ def test_the_doctor_names_missing_connections(
 
 def test_the_doctor_names_a_bad_registry(cdc: Callable[..., Answer], spec: Any, registry: Path) -> None:
     spec(commands, "doctor_installation", [])
+    spec(commands, "airflow_checks", [])
+    spec(commands, "pipeline_airflow_checks", [])
     registry.unlink()
     answer = cdc("doctor", "-o", "json")
     assert (answer.status, answer.data[0]["name"], answer.data[0]["state"]) == (1, "pipelines.yaml", "bad")
@@ -197,6 +204,16 @@ def test_recover_refuses_a_table_of_another_pipeline(cdc: Callable[..., Answer],
     answer = cdc("recover", "shop", "--table", "shop.order")
     assert (answer.status, start.call_count) == (2, 0)
     assert "has no table shop.order. Choose from: shop.customers, shop.orders." in answer.err
+
+
+def test_recover_names_the_strategies_that_there_are(cdc: Callable[..., Answer], spec: Any) -> None:
+    start = spec(trigger, "start", "manual__1")
+    answer = cdc("recover", "shop", "--strategy", "nope")
+    assert (answer.status, answer.err.count("\n"), start.call_count) == (2, 1, 0)
+    assert "there is no strategy 'nope'" in answer.err
+    assert all(name in answer.err for name in ("auto", *STRATEGIES))
+    assert "Did you mean 'full_snapshot'?" in cdc("recover", "shop", "--strategy", "full_snapshit").err
+    assert cdc("recover", "shop", "--strategy", "full_snapshot").status == 0
 
 
 @pytest.mark.parametrize(
@@ -344,6 +361,8 @@ def test_init_writes_a_first_registry_that_is_valid(cdc: Callable[..., Answer], 
 def test_no_command_shows_a_secret(cdc: Callable[..., Answer], spec: Any) -> None:
     spec(commands, "observe", replace(HEALTHY, source=Unknown(str(SourceError("refused", where="db")))))
     spec(commands, "doctor_installation", [])
+    spec(commands, "airflow_checks", [])
+    spec(commands, "pipeline_airflow_checks", [])
     spec(commands, "doctor_pipeline", [])
     for words in (("pipelines",), ("diagnose", "shop"), ("plan", "shop"), ("doctor",)):
         answer = cdc(*words, "-o", "json")
@@ -366,7 +385,7 @@ def test_explain_says_that_it_has_only_the_text(
     monkeypatch.setattr("sys.stdin", io.StringIO(f"INFO before\n{text}\nINFO after\n"))
     answer = cdc("explain", "-o", "json")
     assert (answer.status, answer.data["code"], answer.data["from_text_only"]) == (status, code, True)
-    assert answer.data["runbook"] == f"docs/problems.md#{code.lower()}"
+    assert answer.data["runbook"] == f"http://localhost:8080/cdc/runbook#{code.lower()}"
 
 
 SEEN = Foreseen(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_cdc.core.connector_config import ConnectorSettings, KeyMark
+from airflow_cdc.core.connector_config import ConnectorSettings
+from airflow_cdc.core.connector_routing import KeyMark
 from airflow_cdc.core.errors import ConfigError, SchemaError
 from airflow_cdc.core.table import ColumnDef, TableDef
 
@@ -66,6 +67,7 @@ def test_settings_that_change_what_events_say() -> None:
         topic__heartbeat__prefix="hb",
         skipped__operations="none",
         include__schema__changes="false",
+        value__converter="org.apache.kafka.connect.json.JsonConverter",
         value__converter__replace__null__with__default="false",
         schema__history__internal__kafka__topic="h",
         decimal__handling__mode="string",
@@ -78,6 +80,11 @@ def test_settings_that_change_what_events_say() -> None:
     assert not made.null_becomes_default
     assert made.history_topic == "h"
     assert made.modes.decimal == "string"
+
+
+def test_what_is_said_of_a_converter_that_is_the_workers_counts_for_nothing() -> None:
+    """Seen on Connect 4.3.1: without value.converter, value.converter.* of the connector is not read at all."""
+    assert read(value__converter__replace__null__with__default="false").null_becomes_default
 
 
 def test_characters_that_topics_cannot_have_are_replaced() -> None:
@@ -184,8 +191,30 @@ def test_inv_21_what_cannot_be_followed_exactly_is_refused(config: dict[str, str
         with_config(config)
 
 
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (transform("io.debezium.transforms.SchemaChangeEventFilter"), "out of the topic that tells of it"),
+        ({"schema.history.internal.skip.unparseable.ddl": "true"}, "passed over unseen"),
+        ({"schema.history.internal.ddl.filter": "DROP TEMPORARY TABLE.*"}, "passed over unseen"),
+    ],
+)
+def test_inv_31_a_setting_that_keeps_ddl_out_of_sight_is_refused(config: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        with_config(config)
+
+
+def test_inv_31_a_router_over_the_topic_of_schema_changes_hides_them() -> None:
+    router = transform("org.apache.kafka.connect.transforms.RegexRouter", regex="shop1(.*)", replacement="cdc$1")
+    history = {"schema.history.internal.kafka.topic": "h"}
+    assert with_config(history).ddl_topic == "shop1"
+    assert with_config({**router, **history}).ddl_topic == "h"
+    with pytest.raises(ConfigError, match="would not be seen"):
+        _ = with_config(router).ddl_topic
+
+
 def test_harmless_transforms_pass() -> None:
-    made = with_config(transform("io.debezium.transforms.SchemaChangeEventFilter"))
+    made = with_config(transform("io.debezium.transforms.ExtractChangedRecordState"))
     assert made.topic_of("shop.orders") == "shop1.shop.orders"
 
 

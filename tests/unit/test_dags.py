@@ -30,7 +30,8 @@ from .conftest import REGISTRY
 from .operator_support import decided
 
 FOLDER = Path(_factory.__file__).parent
-DAGS = {"cdc_recovery", "cdc_repair", "cdc_apply__shop", "cdc_nightly_consistency__shop", "cdc_watch__shop"}
+ALWAYS = {"cdc_recovery", "cdc_abandon", "cdc_repair"}
+DAGS = {*ALWAYS, "cdc_apply__shop", "cdc_nightly_consistency__shop", "cdc_watch__shop"}
 
 EDGES = {
     "diagnose": {"approve"},
@@ -80,13 +81,13 @@ def test_without_a_registry_there_is_nothing_to_apply_and_no_error(
     monkeypatch.setenv("AIRFLOW__CDC__REGISTRY", str(tmp_path / "none.yaml"))
     bag = loaded()
     assert bag.import_errors == {}
-    assert set(bag.dags) == {"cdc_recovery", "cdc_repair"}
+    assert set(bag.dags) == ALWAYS
 
 
 def test_a_bad_registry_is_one_import_error_that_names_it(airflow_db: Path, registry: Path) -> None:
     registry.write_text(REGISTRY.replace("namespace:", "name_space:"))
     bag = loaded()
-    assert set(bag.dags) == {"cdc_recovery", "cdc_repair"}
+    assert set(bag.dags) == ALWAYS
     assert len(bag.import_errors) == 3
     assert all("pipelines.yaml, pipeline 'shop'" in error for error in bag.import_errors.values())
     with pytest.raises(ConfigError, match="namespace"):
@@ -153,7 +154,7 @@ def test_watching_is_one_deferred_task_before_one_recovery(registry: Path, conne
     assert isinstance(recover, TriggerDagRunOperator)
     assert recover.trigger_dag_id == "cdc_recovery"
     assert recover.skip_when_already_exists
-    assert "['outage']" in recover.trigger_run_id
+    assert "['recovery_run_id']" in recover.trigger_run_id
 
 
 MEND = {"compare": {"approve"}, "approve": {"repair"}, "repair": {"verdict"}, "verdict": set()}

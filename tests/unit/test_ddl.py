@@ -1,72 +1,14 @@
-"""What a statement may have done to rows without a row event, and which table it was done to."""
+"""Which tables a statement was done to, where it stands, and what the connector reported of it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from airflow_cdc.core.ddl import Ddl, Effect, clauses, effect_of, read_ddl, worst
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "ALTER TABLE t TRUNCATE PARTITION p0",
-        "ALTER TABLE `shop`.`t` DROP PARTITION p1",
-        "alter table t exchange partition p0 with table other",
-        "ALTER TABLE t DROP COLUMN a, ADD COLUMN a INT",
-        "ALTER TABLE t ADD COLUMN b INT, DROP a",
-        "ALTER TABLE t RENAME TO t9",
-        "ALTER TABLE t RENAME COLUMN a TO b",
-        "RENAME TABLE _t_gho TO t",
-        "TRUNCATE TABLE t",
-        "DROP TABLE `shop`.`t`",
-        "CREATE TABLE t (id INT PRIMARY KEY)",
-        "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (b)",
-        "ALTER TABLE t DISCARD TABLESPACE",
-        "ALTER TABLE t COMMENT 'ADD INDEX, ' , DROP a",
-        "something nobody knows",
-        "",
-    ],
-)
-def test_inv_13_statements_that_may_change_rows_in_silence(statement: str) -> None:
-    assert effect_of(statement) is Effect.HIDDEN
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "ALTER TABLE t ADD COLUMN note VARCHAR(20)",
-        "ALTER TABLE t ADD (z INT, zz DECIMAL(4, 2))",
-        "ALTER TABLE t MODIFY b VARCHAR(20), ADD INDEX ib (b)",
-        "ALTER TABLE t CHANGE b b VARCHAR(20)",
-        "/* online */ ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4;",
-    ],
-)
-def test_inv_13_statements_that_the_definition_shows(statement: str) -> None:
-    assert effect_of(statement) is Effect.SHOWN
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "ALTER TABLE t ADD INDEX ib (a, b), ALGORITHM=INPLACE, LOCK=NONE",
-        "ALTER TABLE t ADD PARTITION (PARTITION p2 VALUES LESS THAN (1000))",
-        "ALTER TABLE t COMMENT 'DROP COLUMN a, really'",
-        "ALTER TABLE t ADD CONSTRAINT fk FOREIGN KEY (a) REFERENCES u (id), AUTO_INCREMENT = 7",
-        "ALTER TABLE t ALTER COLUMN a SET DEFAULT 5",
-        "CREATE UNIQUE INDEX ib ON t (b)",
-        "ALTER TABLE t",
-    ],
-)
-def test_statements_that_change_no_row(statement: str) -> None:
-    assert effect_of(statement) is Effect.NONE
-
-
-def test_clauses_are_split_outside_of_quotes_and_parentheses() -> None:
-    text = r"ADD a ENUM('x,y', 'it''s', 'a\',b'), COMMENT \"c,d\", DROP `b,c`".replace('\\"', '"')
-    assert list(clauses(text)) == [r"ADD a ENUM('x,y', 'it''s', 'a\',b')", 'COMMENT "c,d"', "DROP `b,c`"]
+from airflow_cdc.core.ddl import Ddl, read_ddl
+from airflow_cdc.core.position import Watermark
 
 
 def record(ddl: str = "ALTER TABLE t DROP a", **changes: Any) -> dict[str, Any]:
@@ -122,8 +64,43 @@ def test_a_record_of_another_shape_is_an_error(broken: dict[str, Any]) -> None:
         read_ddl(record(**broken))
 
 
-def test_the_worst_and_latest_counts() -> None:
-    made = [Ddl(frozenset({"s.t"}), text) for text in ("TRUNCATE t", "ALTER TABLE t ADD a INT", "DROP TABLE t")]
-    assert worst(made) is made[2]
-    assert worst(made[1:2]) is made[1]
-    assert worst([]) is None
+def test_inv_30_the_text_names_tables_that_the_record_does_not() -> None:
+    swapped = read_ddl(record("ALTER TABLE t EXCHANGE PARTITION p0 WITH TABLE `other`.`t_in`"))
+    assert swapped is not None
+    assert swapped.tables == {"shop.t", "other.t_in"}
+    indexed = read_ddl(record("CREATE UNIQUE INDEX i ON t (a)", source={"table": ""}, tableChanges=[]))
+    assert indexed is not None
+    assert indexed.tables == {"shop.t"}
+
+
+W = Watermark.from_json(
+    {
+        "server_uuid": "75ac0c48-0000-11f0-8000-000000000001",
+        "file": "bin.000003",
+        "pos": 500,
+        "gtids": "75ac0c48-0000-11f0-8000-000000000001:1-50",
+        "taken_at": "2026-11-21T10:00:00+00:00",
+        "server_id": 1,
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("watermark", "place", "covered"),
+    [
+        (W, {"gtid": "75ac0c48-0000-11f0-8000-000000000001:50"}, True),
+        (W, {"gtid": "75ac0c48-0000-11f0-8000-000000000001:51"}, False),
+        (W, {"gtid": None, "server_id": 1, "file": "bin.000001", "pos": 4}, False),
+        (W, {"gtid": "?"}, False),
+        (None, {"gtid": "75ac0c48-0000-11f0-8000-000000000001:50"}, False),
+        (replace(W, gtids=None), {"server_id": 1, "file": "bin.000003", "pos": 499}, True),
+        (replace(W, gtids=None), {"server_id": 1, "file": "bin.000003", "pos": 500}, False),
+        (replace(W, gtids=None), {"server_id": 2, "file": "bin.000003", "pos": 4}, False),
+        (replace(W, gtids=None), {"server_id": 1, "file": "other.000003", "pos": 4}, False),
+        (replace(W, gtids=None), {"server_id": 1}, False),
+    ],
+)
+def test_a_statement_before_the_watermark_is_in_the_rows(
+    watermark: Watermark | None, place: dict[str, Any], covered: bool
+) -> None:
+    assert Ddl(frozenset({"shop.t"}), "TRUNCATE t", place=place).covered(watermark) is covered

@@ -25,9 +25,9 @@ from airflow_cdc.core.diagnosis import diagnose
 from airflow_cdc.core.gtid import GtidSet
 from airflow_cdc.core.observation import ControlFacts, Observation, ReplicaFacts, SchemaFacts, Unknown
 from airflow_cdc.core.pipeline import Policy
+from airflow_cdc.core.secrets import mask_config
 from airflow_cdc.core.strategy import Plan, make_plan
 from airflow_cdc.core.table import ColumnDef, TableDef
-from airflow_cdc.systems.masking import mask_config
 
 from .builders import GTID_OFFSET, HEALTHY, OTHER, PIPELINE, SOURCE, UUID, seen
 from .builders import REPLICA as GOOD

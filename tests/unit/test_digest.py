@@ -67,7 +67,7 @@ def test_neighbouring_leaves_are_one_range() -> None:
 
 def test_mysql_computes_the_hash_of_a_row_once() -> None:
     assert digest.mysql_digest_sql(ORDERS, IntegerLeaves("id", 10), "id > 5").count("SHA2(") == 1
-    assert " WHERE id > 5 GROUP BY leaf" in digest.mysql_digest_sql(ORDERS, IntegerLeaves("id", 10), "id > 5")
+    assert " WHERE id > 5 GROUP BY 1" in digest.mysql_digest_sql(ORDERS, IntegerLeaves("id", 10), "id > 5")
     assert digest.spark_digest_sql(ORDERS, IntegerLeaves("id", 10), "lake.s.t").count("sha2(") == 1
 
 
@@ -134,6 +134,12 @@ def test_a_key_that_stands_twice_in_the_sink_is_a_ghost() -> None:
     diff = digest.compare_rows([("1", "h")], [("1", "h"), ("1", "h")])
     assert diff == RowDiff((), ("1",), ())
     assert diff.keys == ("1",)
+
+
+def test_inv_34_a_key_that_stands_twice_in_the_source_is_missing_once() -> None:
+    assert digest.compare_rows([("0", "a"), ("0", "b")], [("0", "b")]) == RowDiff(("0",), (), ())
+    assert digest.compare_rows([("0", "a"), ("0", "b")], [("0", "b"), ("0", "a")]) == RowDiff((), (), ())
+    assert digest.compare_rows([("0", "a"), ("0", "b")], [("0", "b"), ("0", "c")]) == RowDiff((), (), ("0",))
 
 
 def test_multisets_count_copies() -> None:

@@ -37,14 +37,19 @@ def test_padding_of_numbers_is_left_out(column_type: str) -> None:
     assert "(_binary'|', `c` + 0)" in encoding.mysql_row_hash(padded)
 
 
-def test_inv_25_each_column_is_hashed_or_named_as_fetched_or_generated() -> None:
+def test_inv_25_each_column_is_hashed_or_fetched_or_named_with_the_reason() -> None:
     mixed = table(
-        column("id", "int", nullable=False), column("j", "json"), column("g", "int", generated=True), key=("id",)
+        column("id", "int", nullable=False),
+        column("j", "json"),
+        column("g", "int", generated=True, expression="(`id` + 1)"),
+        column("t", "timestamp"),
+        column("day", "date", generated=True, expression="cast(`t` as date)"),
+        key=("id",),
     )
     hashed = {c.name for c in encoding.pushed(mixed)}
     fetched = {name for name, _ in encoding.not_pushed(mixed)}
     left = {name for name, _ in encoding.not_compared(mixed)}
-    assert (hashed, fetched, left) == ({"id"}, {"j"}, {"g"})
+    assert (hashed, fetched, left) == ({"id", "g", "t"}, {"j"}, {"day"})
 
 
 def test_a_table_of_json_only_has_no_hash() -> None:

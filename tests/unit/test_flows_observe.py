@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from contextlib import closing
 from dataclasses import replace
 from typing import Any, cast
@@ -10,7 +12,7 @@ from unittest.mock import create_autospec
 import pytest
 
 from airflow_cdc.core.diagnosis import diagnose
-from airflow_cdc.core.errors import SourceError, TransportError, UnknownStateError
+from airflow_cdc.core.errors import ConnectorError, SourceError, TransportError, UnknownStateError
 from airflow_cdc.core.forecast import forecast
 from airflow_cdc.core.observation import (
     ConnectorFacts,
@@ -25,7 +27,7 @@ from airflow_cdc.core.observation import (
     Unknown,
 )
 from airflow_cdc.core.table import ColumnDef, TableDef
-from airflow_cdc.flows import decide, doctor, hold, observe
+from airflow_cdc.flows import decide, doctor, hold, null_defaults, observe
 from airflow_cdc.flows.foresee import foresee
 from airflow_cdc.flows.run import Run
 from airflow_cdc.systems.clients import Clients
@@ -73,6 +75,8 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
     c.lake.facts.side_effect = lambda _ns, table: SINK.tables[f"shop.{table}"]
     c.control.facts.return_value = HEALTHY.control
     monkeypatch.setattr(observe, "read_table_defs", lambda _conn, _tables: DEFINITIONS)
+    for module in (observe, null_defaults):
+        monkeypatch.setattr(module, "read_defaults", lambda _conn, _tables: {})
     return made
 
 
@@ -127,6 +131,26 @@ def test_the_source_is_asked_about_the_stored_position(run: Run, clients: Any) -
     assert (tables, str(position)) == (PIPELINE.source.tables, "mysql-bin.000009:500")
 
 
+def test_what_is_late_is_unknown_and_the_rest_counts(run: Run, clients: Any) -> None:
+    """A catalog that hangs: nothing is waited for beyond the deadline that all parts share."""
+    ended = threading.Event()
+    clients.lake.facts.side_effect = lambda *_: ended.wait(30)
+    began = time.monotonic()
+    seen = observe.observe(run, within=4.0)
+    ended.set()
+    assert time.monotonic() - began < 10
+    assert seen.unknowns == {"sink": "no answer within the 2 s that this part of a look may take"}
+    assert diagnose(seen).code == "UNKNOWN"
+
+
+def test_a_connector_that_cannot_be_read_while_it_is_watched_is_unknown(run: Run, clients: Any) -> None:
+    clients.source.facts_for.return_value = STUCK
+    clients.connector.facts.side_effect = [replace(CONNECTOR, config=CONFIG), ConnectorError("the worker is gone")]
+    seen = observe.observe(run, watch=2.0)
+    assert seen.unknowns == {"connector": "the worker is gone"}
+    assert diagnose(seen).code == "UNKNOWN"
+
+
 STUCK = replace(SOURCE, at_offset=LogLook(Place.BOUNDARY, ("Gtid",)), retention=Retention(0, now=100_000.0))
 
 
@@ -151,14 +175,29 @@ def sink_of(rows: dict[str, int]) -> Observation:
     )
 
 
-def test_a_table_that_cannot_be_counted_is_left_out(run: Run, clients: Any) -> None:
-    def count(table: str, _seconds: float) -> int:
-        if table == "shop.gone":
+def test_inv_36_a_table_that_cannot_be_counted_may_lose_any_number_of_rows(run: Run, clients: Any) -> None:
+    """Not readable, not counted in time, or unknown at the sink: none of these is nothing."""
+    counts: dict[str, int | None] = {"shop.slow": None, "shop.orders": 7, "shop.same": 5, "shop.unknown": 5}
+
+    def count(table: str, _seconds: float) -> int | None:
+        if table not in counts:
             raise SourceError("the table does not exist")
-        return 7
+        return counts[table]
 
     clients.source.count_rows.side_effect = count
-    assert decide.fewer_rows(run, sink_of({"shop.gone": 5, "shop.orders": 10})) == {"shop.orders": 3}
+    names = ("shop.gone", "shop.orders", "shop.slow", "shop.same", "shop.empty", "shop.unknown")
+    asked = replace(run, options={"tables": list(names)})
+    sink = sink_of(
+        {"shop.gone": 5, "shop.orders": 10, "shop.slow": 9, "shop.same": 5, "shop.empty": 0, "shop.other": 9}
+    )
+    unknown = SinkTableFacts(True, 7, None, None)
+    seen = replace(sink, sink=SinkFacts({**sink.sink.tables, "shop.unknown": unknown}))  # type: ignore[union-attr]
+    assert decide.fewer_rows(asked, seen) == {
+        "shop.gone": None,
+        "shop.orders": 3,
+        "shop.slow": None,
+        "shop.unknown": None,
+    }
 
 
 @pytest.mark.parametrize(("value", "state"), [("true", "warn"), ("false", "ok")])

@@ -65,6 +65,17 @@ def test_a_pipeline_is_added_beside_another(cdc: Callable[..., Answer], registry
     assert answer.data["checks"][0]["state"] == "ok"
 
 
+def test_the_dag_files_are_written_too(cdc: Callable[..., Answer], registry: Path, tmp_path: Path) -> None:
+    before = registry.read_text()
+    nowhere = cdc(*FLAGS, "--stub", str(tmp_path / "nowhere"))
+    assert (nowhere.status, registry.read_text(), stored()) == (2, before, {})
+    (tmp_path / "dags").mkdir()
+    answer = cdc(*FLAGS, "--stub", str(tmp_path / "dags"), "-o", "json")
+    assert answer.status == 0, answer.err
+    assert "cdc_recovery.py" in answer.data["stubs"]
+    assert (tmp_path / "dags" / "cdc_recovery.py").exists()
+
+
 def test_the_first_pipeline_begins_the_registry(cdc: Callable[..., Answer], registry: Path) -> None:
     registry.unlink()
     assert cdc(*FLAGS).status == 0

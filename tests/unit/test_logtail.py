@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from airflow_cdc.core.gtid import GtidSet
 from airflow_cdc.core.logtail import NO_BEFORE, UNREADABLE, Event, Tail
 from airflow_cdc.core.position import Watermark
-from airflow_cdc.core.verdict import FirstEvent
+from airflow_cdc.core.verdict import Image, KeyLog
 
 UUID = "75ac0c48-0000-11f0-8000-000000000001"
 BASE = Event(0, 0, "u", UUID, (1, 100, 0), f"{UUID}:1", 1, "mysql-bin.000003", 100, "k", ("old",), ("new",))
@@ -30,9 +30,26 @@ def watermark(gtids: str | None, pos: int = 0, server_id: int = 1) -> Watermark:
     return Watermark(UUID, "mysql-bin.000003", pos, found, "2026-11-21T10:00:00+00:00", server_id)
 
 
+def befores(tail: Tail) -> dict[str, Image | None]:
+    """What each key's first change found."""
+    return {key: log.before for key, log in tail.key_logs().items()}
+
+
 def test_the_first_change_of_a_key_says_what_was_there() -> None:
     tail = Tail.of([event(6, 6, before=("b",)), event(5, 5, before=("a",)), event(7, 7, "c", key="x")], {0: 5})
-    assert tail.first_events() == {"k": FirstEvent(("a",)), "x": FirstEvent(None)}
+    assert befores(tail) == {"k": ("a",), "x": None}
+
+
+def test_inv_28_every_image_that_a_key_passes_through_is_kept() -> None:
+    records = [event(5, 5, before=("a",), after=("b",)), event(6, 6, "d", before=("b",), after=None)]
+    assert Tail.of(records, {0: 5}).key_logs() == {"k": KeyLog(("a",), frozenset({("a",), ("b",), None}))}
+    created = event(7, 7, "c", before=None, after=("c",), key="x")
+    assert Tail.of([created], {0: 5}).key_logs() == {"x": KeyLog(None, frozenset({None, ("c",)}))}
+
+
+def test_inv_28_records_that_may_hide_an_image_show_none() -> None:
+    records = [event(5, 5, before=("a",), after=("b",)), event(6, 6, bad=True)]
+    assert Tail.of(records, {0: 5}).key_logs() == {"k": KeyLog(("a",), None)}
 
 
 def test_records_before_the_ends_only_tell_repeats() -> None:
@@ -40,7 +57,7 @@ def test_records_before_the_ends_only_tell_repeats() -> None:
     repeats = [event(5, 3, before=("v1",)), event(6, 4, before=("v2",))]
     assert Tail.of([*records, *repeats], {0: 5}).events == ()
     later = event(7, 5, before=("v3",))
-    assert Tail.of([*records, *repeats, later], {0: 5}).first_events() == {"k": FirstEvent(("v3",))}
+    assert Tail.of([*records, *repeats, later], {0: 5}).key_logs()["k"].before == ("v3",)
 
 
 def test_another_partition_or_server_has_an_order_of_its_own() -> None:
@@ -68,8 +85,7 @@ def test_a_restart_never_changes_the_evidence(lengths: list[int], data: st.DataO
     ends = cut
     tail = Tail.of([replace(e, offset=at) for at, e in enumerate(sent)], {0: ends})
     new = [e for e in sent[cut:] if e.place > log[cut - 1].place]
-    expected = {"k": FirstEvent(new[0].before)} if new else {}
-    assert tail.first_events() == expected
+    assert befores(tail) == ({"k": new[0].before} if new else {})
 
 
 @pytest.mark.parametrize(
@@ -102,3 +118,40 @@ def test_a_change_is_before_a_position_only_for_certain() -> None:
     assert event(1, 5, gtid=None).is_before(watermark(None, pos=501))
     assert not event(1, 5, gtid=None).is_before(watermark(None, pos=500))
     assert not event(1, 5, gtid=None).is_before(watermark(None, pos=900, server_id=2))
+
+
+def test_a_transaction_number_that_does_not_rise_is_no_repeat() -> None:
+    """Group Replication gives each member a block of numbers; gtid_next set by hand fills from below."""
+    high, low = event(4, 1_000_007, pos=400), event(5, 8, pos=500, before=("b",))
+    assert Tail.of([high, low], {0: 5}).events == (low,)
+    again = replace(high, offset=6)
+    assert Tail.of([high, low, again], {0: 5}).events == (low,)
+
+
+def test_a_transaction_is_a_repeat_if_its_position_was_reached_before_the_ends() -> None:
+    """Also when its first copy is further back than the records that were looked at."""
+    at = watermark(f"{UUID}:1-3")
+    repeat, new = event(5, 3, before=("old",)), event(6, 9, before=("b",))
+    assert Tail.of([repeat, new], {0: 5}, at).events == (new,)
+
+
+@pytest.mark.parametrize(("oldest", "complete"), [(event(2, 3), True), (event(2, 4), False)])
+def test_it_is_said_whether_the_records_reach_back_far_enough(oldest: Event, complete: bool) -> None:
+    tail = Tail.of([oldest, event(3, 5), event(5, 6)], {0: 5}, watermark(f"{UUID}:1-3"))
+    assert tail.complete is complete
+
+
+def test_the_rest_of_a_transaction_may_come_after_the_ends() -> None:
+    """Its rows up to the ends are repeats when they come again; those after them are changes."""
+    first = event(3, 9, place=(9, 900, 0), pos=900)
+    second = replace(first, offset=4, place=(9, 900, 1), key="l")
+    third = replace(first, offset=5, place=(9, 900, 2), key="m")
+    again = [replace(one, offset=6 + at) for at, one in enumerate((first, second))]
+    assert Tail.of([first, second, third, *again], {0: 5}).events == (third,)
+
+
+def test_without_gtids_the_place_in_the_log_tells() -> None:
+    before = event(4, 9, gtid=None, origin="1/mysql-bin", place=(3, 900, 0))
+    repeat = event(5, 8, gtid=None, origin="1/mysql-bin", place=(3, 800, 0))
+    new = event(6, 10, gtid=None, origin="1/mysql-bin", place=(4, 4, 0))
+    assert Tail.of([before, repeat, new], {0: 5}).events == (new,)

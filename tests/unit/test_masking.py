@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_cdc.systems.masking import MASK, mask_config, mask_text, secrets_of
+from airflow_cdc.core.evidence import trace_excerpt
+from airflow_cdc.core.secrets import MASK, mask_config, mask_text, secrets_of
 
 SECRET = [
     "database.password",
@@ -68,12 +69,31 @@ def test_passwords_inside_values_are_masked() -> None:
         "sasl.jaas.config=... required username=\"u\" password='hunter22';",
         "http://ops:hunter22@connect:8083/",
         "plain hunter22 without a name",
+        "jdbc:mysql://db/shop?user=app&pwd=hunter22&useSSL=true",
+        "credential=hunter22",
+        "ssl.key.passphrase: hunter22",
+        "x-api_key=hunter22",
+        "api-key: 'hunter22'",
+        "Authorization: Bearer hunter22",
+        "basic.auth.user.info=app:hunter22",
+        "SharedAccessKey=hunter22;EntityPath=x",
     ],
 )
 def test_text_about_secrets_is_masked(text: str) -> None:
     masked = mask_text(text, ["hunter22"])
     assert "hunter22" not in masked
     assert MASK in masked
+
+
+@pytest.mark.parametrize(
+    "name", ["password", "passwd", "pwd", "credential", "passphrase", "secret", "api_key", "token"]
+)
+@pytest.mark.parametrize("shape", ["{}=hunter(2)2 next", '"{}": "hunter(2)2"', "db.{}: hunter(2)2"])
+def test_a_secret_that_is_only_named_is_masked_in_every_text(name: str, shape: str) -> None:
+    """Evidence, explained logs and error texts go through the same masker."""
+    line = "io.debezium.DebeziumException: " + shape.format(name)
+    assert "2)2" not in mask_text(line)
+    assert "2)2" not in trace_excerpt(f"{line}\nCaused by: x: {line}")
 
 
 def test_text_without_secrets_is_left_alone() -> None:

@@ -61,6 +61,13 @@ def test_a_report(sent: list[Any]) -> None:
     assert len(sent) == 2
 
 
+def test_inv_35_up_to_when_main_is_equal_is_sent_for_each_table(sent: list[Any]) -> None:
+    known = replace(TABLE, verified_through="2026-11-21T02:00:00.500+00:00")
+    metrics.of_report(replace(REPORT, tables=(known, BAD), verdict=None))
+    told = [(value, tags["table"]) for name, value, tags in sent if name == "cdc.verified_through"]
+    assert told == [(1795226400.5, TABLE.table)]
+
+
 def test_a_step_is_timed_however_it_ends(sent: list[Any]) -> None:
     with metrics.timed_step("shop", "publish"):
         pass

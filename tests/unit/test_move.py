@@ -48,7 +48,7 @@ class World:
         }
         c.source.facts_for.return_value = SOURCE
         c.control.state.return_value = {"recovery": None}
-        c.control.acquire.side_effect = lambda *_a: self.leases.append("acquired")
+        c.control.acquire.side_effect = lambda *_a, **_k: self.leases.append("acquired")
         c.control.release.side_effect = lambda *_a: self.leases.append("released")
         c.control.ledger_get.side_effect = lambda _r: dict(self.ledger)
         c.control.ledger_set.side_effect = lambda _r, key, value: self.ledger.__setitem__(key, value)

@@ -130,6 +130,12 @@ def test_what_is_written_is_valid_and_starts_at_w(gtids: GtidSet | None, ts: int
     [
         (WATERMARK, MySqlOffset(FILE, 4, GtidSet.parse(f"{UUID}:1-80")), True),
         (WATERMARK, MySqlOffset(FILE, 4, GtidSet.parse(f"{UUID}:1-79:81-90")), False),
+        # inside a transaction, which may be the last one of W, read again after a lost connection
+        (WATERMARK, MySqlOffset(FILE, 4, GtidSet.parse(f"{UUID}:1-80"), event=34, row=31), False),
+        (WATERMARK, MySqlOffset(FILE, 4, GtidSet.parse(f"{UUID}:1-80"), row=1), False),
+        (WATERMARK, MySqlOffset(FILE, 4, GtidSet.parse(f"{UUID}:1-81"), event=34), True),
+        (NO_GTID, MySqlOffset(FILE, 500, event=2), False),
+        (NO_GTID, MySqlOffset(FILE, 501, event=2), True),
         (WATERMARK, MySqlOffset("mysql-bin.000099", 4, GtidSet.parse(f"{UUID}:1-79")), False),  # the set alone counts
         (WATERMARK, MySqlOffset(FILE, 4, GtidSet()), False),
         (WATERMARK, MySqlOffset("mysql-bin.000099", 4), None),
@@ -143,5 +149,5 @@ def test_what_is_written_is_valid_and_starts_at_w(gtids: GtidSet | None, ts: int
         (NO_GTID, MySqlOffset(FILE, 900, extra=(("snapshot", "INITIAL"), ("snapshot_completed", True))), True),
     ],
 )
-def test_past(watermark: Watermark, offset: MySqlOffset, expected: bool | None) -> None:
+def test_inv_38_what_is_past_a_position(watermark: Watermark, offset: MySqlOffset, expected: bool | None) -> None:
     assert past(offset, watermark) is expected

@@ -255,4 +255,4 @@ def test_the_report_is_linked_from_the_task_that_wrote_it(step: Any, ledger: Led
     operator = report.ReportOperator(task_id="t", pipeline="shop")
     assert shown(operator) == {"Recovery report": ""}
     operator.execute(context({"diagnose": DECISION}))
-    assert shown(operator) == {"Recovery report": "/cdc/pipelines/shop/runs/1"}
+    assert shown(operator) == {"Recovery report": "http://localhost:8080/cdc/pipelines/shop/runs/1"}

@@ -5,22 +5,19 @@ from __future__ import annotations
 import json
 import re
 import socket
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi import FastAPI
-from fastapi.testclient import TestClient
 
 from airflow_cdc.core.diagnosis import PROBLEMS, diagnose
-from airflow_cdc.core.observation import Observation, Retention, Unknown
+from airflow_cdc.core.observation import ControlFacts, Observation, Retention, Unknown
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.row_pair import rows_file
 from airflow_cdc.core.stored import CHECK, RunSummary, StoredObservation
-from airflow_cdc.plugin import PREFIX, CdcPlugin, view
+from airflow_cdc.plugin import PREFIX, view
 from airflow_cdc.plugin.severity import CODES, NOT_OBSERVED, RECOVERED, Severity, present_code, severity
 from airflow_cdc.runbook import runbook_html
 from airflow_cdc.systems.reports import ReportStore, safe
@@ -61,31 +58,6 @@ def checked(minutes: float, *differs: str) -> RunSummary:
 @pytest.fixture
 def store(registry: Path) -> ReportStore:
     return ReportStore(str(registry.parent / "reports"))
-
-
-@pytest.fixture
-def web(
-    airflow_db: Path, registry: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[[str | None], TestClient]]:
-    """A browser signed in with a role of the simple auth manager; None: not signed in; "": signed in without a right."""
-    from airflow.api_fastapi import app as airflow_app
-    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
-
-    monkeypatch.setenv("AIRFLOW__API_AUTH__JWT_SECRET", "0123456789abcdef" * 4)
-    monkeypatch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE", str(registry.parent / "passwords.json"))
-    root = FastAPI()
-    root.mount(PREFIX, CdcPlugin.fastapi_apps[0]["app"])
-    manager = airflow_app.init_auth_manager(root)
-
-    def signed_in(role: str | None) -> TestClient:
-        client = TestClient(root, base_url="http://airflow.example", follow_redirects=False)
-        if role is not None:
-            token = manager.generate_jwt(SimpleAuthManagerUser(username="u", role=role or None))
-            client.cookies.set("_token", token)
-        return client
-
-    yield signed_in
-    airflow_app.purge_cached_app()
 
 
 @pytest.fixture
@@ -165,6 +137,11 @@ def test_nothing_can_be_changed_by_a_cookie_alone(method: str, path: str, web: A
         "/pipelines/shop/runs/manual__1/files/secret.txt",
         "/pipelines/nowhere",
         "/pipelines/shop/runs/nothing",
+        "/pipelines/shop/runs/manual%00",
+        "/pipelines/shop/runs/%0a",
+        "/pipelines/shop/runs/manual__1/files/report%00.json",
+        "/pipelines/shop/runs/manual%00/files/report.json",
+        "/pipelines/shop%00",
     ],
 )
 def test_nothing_outside_the_reports_is_served(path: str, web: Any, filled: ReportStore, registry: Path) -> None:
@@ -234,6 +211,14 @@ def test_a_pipeline_has_a_timeline_with_evidence(web: Any, filled: ReportStore) 
     assert 'href="/dags/cdc_recovery"' in text
 
 
+def test_inv_35_the_page_says_up_to_when_main_is_equal(web: Any, store: ReportStore) -> None:
+    through = {"shop.orders": "2026-11-20T02:00:00.000+00:00"}
+    store.keep_run("shop", ended(30, verified_through=through))
+    store.keep_run("shop", checked(5, "shop.orders"))  # a later run that proves nothing takes nothing back
+    text = web("VIEWER").get(f"{PREFIX}/pipelines/shop").text
+    assert re.search(r"Main is proven equal up to.*shop\.orders</dt><dd>2026-11-20 02:00", text, re.DOTALL)
+
+
 def test_a_report_shows_positions_counts_leaves_keys_and_steps(web: Any, store: ReportStore) -> None:
     made = replace(REPORT, tables=(replace(BAD, leaf_map="==~="),), verdict=None)
     store.keep_report(made)
@@ -291,6 +276,13 @@ def test_the_page_says_what_to_do(web: Any, filled: ReportStore) -> None:
     assert "how-to/replicas.md" not in text
     keep(filled, at(HEALTHY, 1))
     assert "What to do" not in web("VIEWER").get(f"{PREFIX}/pipelines/shop").text
+
+
+def test_an_open_recovery_can_be_given_up_by_a_button(web: Any, store: ReportStore) -> None:
+    keep(store, at(replace(HEALTHY, control=ControlFacts(4, {"run_id": "manual__1", "tables": ["shop.orders"]})), 1))
+    assert 'href="/dags/cdc_abandon"' in web("VIEWER").get(f"{PREFIX}/pipelines/shop").text
+    keep(store, at(PURGED, 0))
+    assert "cdc_abandon" not in web("VIEWER").get(f"{PREFIX}/pipelines/shop").text
 
 
 def test_every_code_has_a_runbook() -> None:

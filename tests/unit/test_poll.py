@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_cdc.core.errors import CdcError, DeadlineError
-from airflow_cdc.core.poll import NotYet, poll_until
+from airflow_cdc.core.poll import NotYet, poll_until, poll_while_moving
 
 
 class Clock:
@@ -61,3 +61,38 @@ def test_other_errors_of_the_probe_are_not_swallowed() -> None:
 
     with pytest.raises(KeyError):
         poll_until(probe, timeout=1, what="x")
+
+
+def moving(until: float, clock: Clock) -> None:
+    """A probe's answer: another state each time before `until`, the same one after."""
+    raise NotYet(f"offset {min(clock.now, until):g}")
+
+
+def test_inv_37_a_wait_goes_on_for_as_long_as_what_is_waited_for_moves() -> None:
+    clock = Clock()
+
+    def probe() -> str | None:
+        if clock.now >= 3600:
+            return "past"
+        moving(3600, clock)
+        return None
+
+    answer = poll_while_moving(probe, standstill=300, interval=10, what="x", clock=clock, sleep=clock.sleep)
+    assert (answer, clock.now) == ("past", 3600)
+
+
+def test_inv_37_a_wait_ends_by_standstill_and_names_the_last_state() -> None:
+    clock = Clock()
+    with pytest.raises(DeadlineError) as caught:
+        poll_while_moving(
+            lambda: moving(50, clock), standstill=300, interval=7, what="the end", clock=clock, sleep=clock.sleep
+        )
+    assert str(caught.value) == "the end: nothing has moved for 300 s; last seen: offset 50"
+    assert 350 <= clock.now < 364
+
+
+def test_a_probe_that_says_nothing_stands_still_from_the_beginning() -> None:
+    clock = Clock()
+    with pytest.raises(DeadlineError, match=r"^x: nothing has moved for 5 s$"):
+        poll_while_moving(lambda: None, standstill=5, interval=2, what="x", clock=clock, sleep=clock.sleep)
+    assert clock.now == 5

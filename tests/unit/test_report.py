@@ -150,7 +150,8 @@ STEPS = [{"name": "open_recovery", "started": "t", "seconds": 1.5, "state": "don
 
 def test_assembled_report_of_a_finished_run() -> None:
     report = RecoveryReport.assemble("shop", "r1", DECISION, DOCUMENT, STEPS)
-    assert report.tables == (TABLE,)
+    # W is before all that was compared, so main is equal at least up to it
+    assert report.tables == (replace(TABLE, verified_through=WATERMARK.taken_at),)
     assert report.steps == (StepReport("open_recovery", 1.5, "done", "t"),)
     assert (report.problem, report.strategy, report.epoch, report.verdict) == (
         "GTID_PURGED",
@@ -158,6 +159,20 @@ def test_assembled_report_of_a_finished_run() -> None:
         4,
         "MATCH",
     )
+
+
+@pytest.mark.parametrize(
+    "decision",
+    [
+        {},  # the diagnosis itself failed
+        {**DECISION, "diagnosis": {"code": "UNKNOWN"}},
+        {"diagnosis": {"code": "GTID_PURGED"}},
+    ],
+)
+def test_a_loss_that_nobody_could_tell_is_unknown_and_not_nothing(decision: dict[str, Any]) -> None:
+    report = RecoveryReport.assemble("shop", "r1", decision, {}, [])
+    assert report.data_loss == "unknown: nothing could be concluded"
+    assert RecoveryReport.assemble("shop", "r1", DECISION, DOCUMENT, STEPS).data_loss == "nothing"
 
 
 @pytest.mark.parametrize(
@@ -281,3 +296,26 @@ def test_the_heat_map_of_many_leaves_has_few_squares(leaves: int, squares: int) 
     assert len(made) == squares
     assert sum(last - first + 1 for first, last, _ in made) == leaves
     assert [open_ for *_, open_ in made] == [False] * (squares - 1) + [True] * bool(squares)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sink_rows": 199_999},
+        {"verdict": Verdict.MISMATCH},
+    ],
+)
+def test_inv_34_no_report_says_match_of_unequal_counts_or_mismatch_without_a_reason(changes: dict[str, Any]) -> None:
+    with pytest.raises(VerificationError):
+        replace(TABLE, **changes)
+
+
+def test_inv_34_counts_of_the_whole_table_say_nothing_of_a_part() -> None:
+    part = replace(TABLE, sink_rows=199_999, part="2026-11-01")
+    assert TableReport.from_json(part.to_json()) == part
+    assert TableReport.of_verified(part.table, part.to_json()) == part
+    assert "part" not in TABLE.to_json()
+
+
+def test_inv_34_a_mismatch_without_rows_names_its_reason() -> None:
+    assert replace(TABLE, verdict=Verdict.MISMATCH, samples=("a suite failed",)).unequal_rows == 0

@@ -50,6 +50,7 @@ def test_the_last_line_alone_names_it_too(line: str, code: str) -> None:
         ("Slave has more GTIDs than the master has, using the master's SERVER_UUID", "GTID_NOT_CONTAINED"),
         ("java.sql.SQLException: Access denied for user 'debezium'@'10.0.0.9'", "CONNECTOR_FAILED"),
         ("Tolerance exceeded in error handler", "CONNECTOR_FAILED"),
+        ("Error while deserializing binlog data of date: Invalid date 'FEBRUARY 31'", "CONNECTOR_FAILED"),
         ("Caused by: java.net.ConnectException: Connection refused", "CONNECTOR_FAILED_TRANSIENT"),
         (
             "com.mysql.cj.jdbc.exceptions.CommunicationsException: Communications link failure",

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 from unittest.mock import create_autospec
 
 import pytest
 from airflow.sdk import Context, PokeReturnValue
-from airflow.sdk.exceptions import TaskDeferred
+from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException, TaskDeferred
 
-from airflow_cdc.core.errors import ConfigError, DeadlineError, SourceError, UnknownStateError
+from airflow_cdc.core.errors import ConfigError, SourceError, UnknownStateError
 from airflow_cdc.sensors.base import AvailabilitySensor
 from airflow_cdc.sensors.binlog import BinlogAvailableSensor
 from airflow_cdc.sensors.gtid import GtidSetAvailableSensor
@@ -88,7 +89,7 @@ def test_deferred_it_hands_over_the_same_question() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "error"), [("lost", SourceError), ("timeout", DeadlineError), ("error", UnknownStateError)]
+    ("state", "error"), [("lost", SourceError), ("timeout", AirflowSensorTimeout), ("error", UnknownStateError)]
 )
 def test_resumed_it_fails_for_what_the_trigger_found(state: str, error: type[Exception]) -> None:
     with pytest.raises(error, match="why"):
@@ -110,3 +111,45 @@ def test_a_missing_connection_fails_the_poke() -> None:
 def test_a_server_without_gtids_is_never_taken_for_available(source: Any) -> None:
     source.return_value.facts.return_value = replace(SOURCE, gtid_executed=None, gtid_purged=None, gtid_mode="OFF")
     assert not poked(gtid()).is_done
+
+
+# ---- soft_fail and never_fail: the same end, on the worker and in the triggerer -----------------------------
+
+
+def poking(state: str, source: Any, **kwargs: Any) -> str:
+    """How a sensor ends that pokes on the worker."""
+    file = {"lost": "mysql-bin.000007", "timeout": "mysql-bin.000011"}[state]
+    return ended(lambda: binlog(file=file, timeout=0, **kwargs).execute(CONTEXT))
+
+
+def deferred(state: str, **kwargs: Any) -> str:
+    """How one ends that a trigger woke up."""
+    event = {"state": state, "reason": "r", "conn_id": "c"}
+    sensor = binlog(deferrable=True, **kwargs)
+    return ended(lambda: sensor.resume_execution("execute_complete", {"event": event}, CONTEXT))
+
+
+def ended(run: Callable[[], object]) -> str:
+    try:
+        run()
+    except AirflowSkipException:
+        return "skipped"
+    except AirflowSensorTimeout:
+        return "timed out"
+    except SourceError:
+        return "failed"
+    return "succeeded"
+
+
+@pytest.mark.parametrize(
+    ("state", "option", "end"),
+    [
+        ("lost", {}, "failed"),
+        ("lost", {"soft_fail": True}, "failed"),
+        ("lost", {"never_fail": True}, "skipped"),
+        ("timeout", {}, "timed out"),
+        ("timeout", {"soft_fail": True}, "skipped"),
+    ],
+)
+def test_a_deferred_sensor_ends_as_one_that_pokes(state: str, option: dict[str, bool], end: str, source: Any) -> None:
+    assert (poking(state, source, **option), deferred(state, **option)) == (end, end)

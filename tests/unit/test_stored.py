@@ -12,7 +12,16 @@ import pytest
 from airflow_cdc.core.diagnosis import diagnose
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.observation import Unknown
-from airflow_cdc.core.stored import KEPT_CHANGES, KEPT_RUNS, RunSummary, StoredObservation, with_run
+from airflow_cdc.core.report import Verdict
+from airflow_cdc.core.stored import (
+    CHECK,
+    KEPT_CHANGES,
+    KEPT_RUNS,
+    RunSummary,
+    StoredObservation,
+    verified_through,
+    with_run,
+)
 from airflow_cdc.systems import reports
 from airflow_cdc.systems.reports import ReportStore
 
@@ -192,3 +201,22 @@ def test_a_reader_never_sees_half_a_file(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_run_id_is_a_folder() -> None:
     assert reports.safe("manual__2026-11-21T09:00:00+00:00/x") == "manual__2026-11-21T09_00_00_00_00_x"
+
+
+def test_inv_35_a_proof_never_goes_back_and_stays_through_other_runs() -> None:
+    """Of each table the latest time is kept, whatever later runs say of it or of others."""
+
+    def listed(run_id: str, **through: str) -> RunSummary:
+        ended = f"2026-11-2{run_id}T09:00:00+00:00"
+        verdict = Verdict.MATCH if through else Verdict.INCONCLUSIVE
+        return RunSummary(run_id, run_id, CHECK, "HEALTHY", "none", verdict, ended, 1.0, verified_through=through)
+
+    runs = with_run([], listed("1", orders="2026-11-21T02:00:00.000+00:00", items="2026-11-21T02:00:00.000+00:00"))
+    runs = with_run(runs, listed("2", orders="2026-11-22T02:00:00+00:00"))
+    runs = with_run(runs, listed("3"))
+    runs = with_run(runs, listed("4", orders="2026-11-20T02:00:00+00:00"))
+    assert dict(verified_through(runs)) == {
+        "items": "2026-11-21T02:00:00.000+00:00",
+        "orders": "2026-11-22T02:00:00+00:00",
+    }
+    assert RunSummary.from_json(runs[0].to_json()) == runs[0]

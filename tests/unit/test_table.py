@@ -68,9 +68,21 @@ def test_unsigned_is_read_from_the_type_and_not_from_labels(
     assert column("c", column_type, labels=labels).unsigned is unsigned
 
 
-def test_generated_columns_are_mirrored_but_not_compared() -> None:
+def test_inv_25_generated_columns_are_mirrored_and_compared() -> None:
     assert [c.name for c in ORDERS.mirrored] == ["id", "status", "total", "double_total"]
-    assert [c.name for c in ORDERS.compared] == ["id", "status", "total"]
+    assert ORDERS.compared == ORDERS.mirrored
+
+
+def test_a_column_generated_from_a_timestamp_has_a_value_per_time_zone() -> None:
+    made = (
+        column("at", "timestamp", fsp=0),
+        column("at2", "datetime", fsp=0),
+        column("day", "date", generated=True, expression="cast(`at` as date)"),
+        column("next_day", "date", generated=True, expression="(`day` + interval 1 day)"),
+        column("day2", "date", generated=True, expression="cast(`at2` as date)"),
+    )
+    zoned = TableDef("shop", "t", tuple(replace(c, ordinal=at) for at, c in enumerate(made)))
+    assert [c.name for c in zoned.compared] == ["at", "at2", "day2"]
 
 
 def test_key_columns_follow_the_key_and_keyless_has_none() -> None:

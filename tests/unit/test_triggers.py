@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -119,6 +122,57 @@ def test_two_hundred_triggers_do_not_wait_for_one_black_hole() -> None:
     assert len(asked) == 199
     assert min(asked.values()) > 1
     assert asked.total() >= 199 * 5
+
+
+def test_servers_that_are_down_never_use_up_the_threads_of_those_that_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixty that are not answered, and as many threads for answers as there are for one of them at a time."""
+    monkeypatch.setattr(base, "SILENT_SECONDS", 0.01)
+    monkeypatch.setattr(base, "_pool", ThreadPoolExecutor(4, thread_name_prefix="cdc-probe"))
+    monkeypatch.setattr(base, "_silent_pool", ThreadPoolExecutor(2, thread_name_prefix="cdc-probe-silent"))
+    ended = threading.Event()
+    late: list[float] = []
+
+    class Server(Scripted):
+        def probe(self, prepared: str) -> Answer:
+            self.threads.add(threading.current_thread().name.rpartition("_")[0])
+            if prepared.startswith("dead"):
+                ended.wait(0.1)
+                raise SourceError("no answer")
+            late.append(time.monotonic())
+            return Answer(State.WAITING, "nothing")
+
+    dead = [Server(name=f"dead{n}", timeout=60.0) for n in range(60)]
+    live = Server(name="live", poke_interval=0.05, timeout=60.0)
+
+    async def run_all() -> None:
+        running = [asyncio.ensure_future(anext(each.run())) for each in (*dead, live)]
+        while len(late) < 40:  # noqa: ASYNC110 - the threads set no asyncio event
+            await asyncio.sleep(0.05)
+        for one in running:
+            one.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    asyncio.run(run_all())
+    ended.set()
+    assert live.threads == {"cdc-probe"}
+    assert all("cdc-probe-silent" in each.threads for each in dead[:4])
+    first, *rest = late[10:]
+    assert max(after - before for before, after in pairwise((first, *rest))) < 1.0
+
+
+def test_a_question_that_hangs_is_not_asked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "PROBE_TIMEOUT", 0.02)
+    ended, asked = threading.Event(), Counter[str]()
+
+    class Hanging(Scripted):
+        def probe(self, prepared: str) -> Answer:
+            asked[prepared] += 1
+            ended.wait(20)
+            return Answer(State.WAITING, "late")
+
+    fired(Hanging(name="db", poke_interval=0.02, timeout=0.5))
+    ended.set()
+    assert asked["db"] == 1
 
 
 @pytest.mark.parametrize(

@@ -82,11 +82,12 @@ def test_zero_dates_are_null_or_the_epoch() -> None:
         ("decimal(9,2)", NUMBERS, {"decimal_format": "numeric"}, "value.converter.decimal.format=NUMERIC"),
         ("time(6)", {"fsp": 6}, {"time": "connect"}, "time.precision.mode=connect"),
         ("time", {"fsp": 0}, {"time": "isostring"}, "time.precision.mode=isostring"),
+        ("time(3)", {"fsp": 3}, {"time": "connect"}, "time.precision.mode=connect"),
         ("datetime(4)", {"fsp": 4}, {"time": "connect"}, "time.precision.mode=connect"),
         ("datetime", {"fsp": 0}, {"time": "nanoseconds"}, "time.precision.mode=nanoseconds"),
     ],
 )
-def test_modes_that_lose_precision_are_refused_with_column_and_setting(
+def test_inv_31_modes_that_lose_precision_are_refused_with_column_and_setting(
     column_type: str, more: dict[str, int], modes: dict[str, str], setting: str
 ) -> None:
     with pytest.raises(SchemaError, match=re.escape(setting)):
@@ -96,7 +97,6 @@ def test_modes_that_lose_precision_are_refused_with_column_and_setting(
 @pytest.mark.parametrize(
     ("column_type", "more", "modes"),
     [
-        ("time(3)", {"fsp": 3}, {"time": "connect"}),
         ("datetime(3)", {"fsp": 3}, {"time": "connect"}),
         ("date", {}, {"time": "nanoseconds"}),
         ("timestamp(6)", {"fsp": 6}, {"time": "connect"}),

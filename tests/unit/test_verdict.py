@@ -14,16 +14,19 @@ from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.table import ColumnDef, TableDef
 from airflow_cdc.core.verdict import (
     SAMPLE_KEYS,
-    FirstEvent,
     Image,
     ImageCount,
     KeyEvidence,
+    KeyLog,
     KeyVerdict,
+    RowCounts,
     Tally,
     classify_count,
     classify_key,
     compare_images,
+    count_doubt,
     leaf_of,
+    rows_held,
     table_verdict,
     without,
 )
@@ -51,13 +54,13 @@ def test_two_images_are_told_apart(source: Image | None, sink: Image | None, ver
     ("evidence", "verdict"),
     [
         # in flight: the source has moved on, and the log says what it held at the compared ends
-        (KeyEvidence(A, (B,), FirstEvent(A)), KeyVerdict.EQUAL),
-        (KeyEvidence(None, (B,), FirstEvent(None)), KeyVerdict.EQUAL),
-        (KeyEvidence(A, (None,), FirstEvent(A)), KeyVerdict.EQUAL),
+        (KeyEvidence(A, (B,), KeyLog(A)), KeyVerdict.EQUAL),
+        (KeyEvidence(None, (B,), KeyLog(None)), KeyVerdict.EQUAL),
+        (KeyEvidence(A, (None,), KeyLog(A)), KeyVerdict.EQUAL),
         # in flight, and the sink was wrong before that: a value that came back must not hide it
-        (KeyEvidence(A, (A,), FirstEvent(B)), KeyVerdict.DIFFERENT),
-        (KeyEvidence(None, (B,), FirstEvent(B)), KeyVerdict.MISSING),
-        (KeyEvidence(A, (B,), FirstEvent(None)), KeyVerdict.GHOST),
+        (KeyEvidence(A, (A,), KeyLog(B)), KeyVerdict.DIFFERENT),
+        (KeyEvidence(None, (B,), KeyLog(B)), KeyVerdict.MISSING),
+        (KeyEvidence(A, (B,), KeyLog(None)), KeyVerdict.GHOST),
         # no event: one read is not enough, since a change is logged before it is visible
         (KeyEvidence(A, (B,)), KeyVerdict.UNSETTLED),
         (KeyEvidence(A, (B, A)), KeyVerdict.EQUAL),
@@ -73,6 +76,34 @@ def test_inv_24_one_key_is_classified_by_its_evidence(evidence: KeyEvidence, ver
     assert classify_key(evidence) is verdict
 
 
+STRANGE_LOG = KeyLog(A, frozenset({A, B}))
+C: Image = ("c",)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "verdict"),
+    [
+        # the source's own row is one of those that the events pass through
+        (KeyEvidence(A, (A,), STRANGE_LOG), KeyVerdict.EQUAL),
+        (KeyEvidence(A, (B,), STRANGE_LOG), KeyVerdict.EQUAL),
+        # it is none of them: read again, as the first view may be older than the compared ends
+        (KeyEvidence(A, (C,), STRANGE_LOG), KeyVerdict.UNSETTLED),
+        (KeyEvidence(A, (C, B), STRANGE_LOG), KeyVerdict.EQUAL),
+        (KeyEvidence(A, (B, C), STRANGE_LOG), KeyVerdict.UNSETTLED),
+        (KeyEvidence(A, (C, C), STRANGE_LOG), KeyVerdict.DIFFERENT),
+        (KeyEvidence(A, (None, C), STRANGE_LOG), KeyVerdict.DIFFERENT),
+        (KeyEvidence(A, (None, None), STRANGE_LOG), KeyVerdict.DIFFERENT),
+        (KeyEvidence(None, (None,), KeyLog(None, frozenset({None, A}))), KeyVerdict.EQUAL),
+        # the events alone say that it differs
+        (KeyEvidence(B, (C,), STRANGE_LOG), KeyVerdict.DIFFERENT),
+        # records that may hide an image prove nothing
+        (KeyEvidence(A, (C, C), KeyLog(A, None)), KeyVerdict.EQUAL),
+    ],
+)
+def test_inv_28_the_sources_own_row_is_a_witness(evidence: KeyEvidence, verdict: KeyVerdict) -> None:
+    assert classify_key(evidence) is verdict
+
+
 values = st.one_of(st.none(), st.sampled_from([("x",), ("y",), ("z",)]))
 
 
@@ -82,7 +113,7 @@ def test_inv_24_a_key_is_judged_by_what_the_source_held_at_the_compared_ends(
 ) -> None:
     """`history[0]` is the source at the ends; the reads may come anywhere later, and the verdict must not depend on it."""
     changes = [(old, new) for old, new in itertools.pairwise(history) if old != new]
-    event = FirstEvent(changes[0][0]) if changes else None
+    event = KeyLog(changes[0][0], frozenset(history)) if changes else None
     read = history[min(seen, len(history) - 1)]
     found = classify_key(KeyEvidence(sink, (read, history[-1], history[-1]), event))
     assert found is compare_images(history[0], sink)
@@ -145,7 +176,44 @@ def test_a_table_matches_only_without_difference_and_doubt(
     tally = Tally()
     for number, kind in enumerate(found):
         tally.add(kind, str(number))
-    assert table_verdict(tally, doubts) is verdict
+    assert table_verdict(tally, doubts, RowCounts(7, 7)) is verdict
+
+
+def test_inv_34_unequal_counts_are_never_a_match() -> None:
+    assert table_verdict(Tally(), (), RowCounts(2, 1)) is Verdict.INCONCLUSIVE
+    assert table_verdict(Tally(equal=9), (), RowCounts(1, 2)) is Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(
+    ("tally", "rows", "doubted"),
+    [
+        (Tally(), RowCounts(2, 2), False),
+        (Tally(), RowCounts(2, 1), True),
+        (Tally(missing=1), RowCounts(2, 1), False),
+        (Tally(missing=1, ghosts=3), RowCounts(5, 7), False),
+        (Tally(ghosts=1), RowCounts(2, 1), True),
+        (Tally(unsettled=1), RowCounts(2, 1), False),
+    ],
+)
+def test_inv_34_a_count_that_no_row_explains_is_a_doubt(tally: Tally, rows: RowCounts, doubted: bool) -> None:
+    assert bool(count_doubt(tally, rows)) is doubted
+
+
+@pytest.mark.parametrize(
+    ("verdict", "evidence", "rows"),
+    [
+        (KeyVerdict.EQUAL, KeyEvidence(A, (None,)), 1),
+        (KeyVerdict.EQUAL, KeyEvidence(None, (A,)), 0),
+        (KeyVerdict.MISSING, KeyEvidence(None, (A, A)), 1),
+        (KeyVerdict.DIFFERENT, KeyEvidence(B, (A, A)), 1),
+        (KeyVerdict.GHOST, KeyEvidence(A, (None, None)), 0),
+        (KeyVerdict.UNSETTLED, KeyEvidence(A, (A, None)), 0),
+        (KeyVerdict.UNSETTLED, KeyEvidence(None, (None,), KeyLog(A)), 1),
+        (KeyVerdict.UNSETTLED, KeyEvidence(A), 0),
+    ],
+)
+def test_what_the_source_held_follows_from_the_verdict(verdict: KeyVerdict, evidence: KeyEvidence, rows: int) -> None:
+    assert rows_held(verdict, evidence) == rows
 
 
 def leaves_of(rows: dict[int, list[str]]) -> dict[int, Leaf]:

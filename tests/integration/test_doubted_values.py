@@ -1,0 +1,157 @@
+"""Values that events don't carry as they are: what is refused, and what becomes a dead letter instead of a wrong row."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_cdc.core.charsets import CHARSETS, Carriage
+from airflow_cdc.core.errors import ConnectorError, SchemaError, TransportError
+from airflow_cdc.spark_apps import dead_letters
+from airflow_cdc.spark_apps.apply import apply_batch
+from airflow_cdc.systems.lake import Lake
+from tests.integration.apply_support import ITEMS, Bench, Topic, column, settings, stamp_at, table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SIGN = "\N{REPLACEMENT CHARACTER}"
+NOTES = table(
+    "notes", [column("id", "int", nullable=False), column("note", charset="latin1"), column("n", "int")], ("id",)
+)
+DOCS = table("docs", [column("id", "int", nullable=False), column("j", "json")], ("id",))
+WORDS = table("words", [column("word", charset="latin1", nullable=False), column("n", "int")], ("word",))
+WRAPS = table("wraps", [column("schema", nullable=False), column("payload", nullable=False), column("n", "int")],
+              ("schema", "payload"))  # fmt: skip
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+
+
+@pytest.fixture
+def bench(spark: SparkSession, lake_properties: dict[str, str]) -> Bench:
+    return Bench(spark, Lake("lake", lake_properties))
+
+
+def test_inv_31_a_character_that_debezium_cannot_read_is_a_dead_letter_and_never_written(bench: Bench) -> None:
+    topic = Topic(NOTES)
+    topic.create(id=1, note="café", n=1)
+    topic.update({"id": 2, "note": "old", "n": 2}, id=2, note=f"a{SIGN}b", n=3)
+    target = bench.target(NOTES, stamp_at(topic), [(2, "old", 2)])
+    apply_batch(bench.context([topic]), [target], topic.upto)
+    assert bench.rows(target.stage) == [(1, "café", 1), (2, "old", 2)]
+    (letter,) = dead_letters.unresolved(bench.lake, bench.pipeline)
+    assert letter.reason.startswith("the row's column note (latin1 text with a character")
+
+
+def test_inv_31_such_a_key_is_a_dead_letter_and_no_row_of_another_key(bench: Bench) -> None:
+    topic = Topic(WORDS)
+    for number in range(3):  # bytes 81, 8D and 8F: three rows at the source
+        topic.create(word=SIGN, n=number)
+    target = bench.target(WORDS, stamp_at(topic))
+    apply_batch(bench.context([topic]), [target], topic.upto)
+    assert bench.rows(target.stage) == []
+    letters = dead_letters.unresolved(bench.lake, bench.pipeline)
+    assert [one.reason.partition(" (")[0] for one in letters] == ["the key's column word"] * 3
+
+
+def test_the_very_character_is_text_where_the_column_can_hold_it(bench: Bench) -> None:
+    topic = Topic(ITEMS)
+    topic.create(id=1, name=f"a{SIGN}b", qty=1)
+    target = bench.target(ITEMS, stamp_at(topic))
+    apply_batch(bench.context([topic]), [target], topic.upto)
+    assert bench.rows(target.stage) == [(1, f"a{SIGN}b", 1)]
+
+
+@pytest.mark.parametrize("garbled", ['["11:0-30:00"]', '{"a":"479:0-60:0-59"}', '"01:0-1:0-1.00000-5"'])
+def test_inv_31_a_garbled_time_in_json_is_a_dead_letter(bench: Bench, garbled: str) -> None:
+    topic = Topic(DOCS)
+    topic.create(id=1, j=garbled)
+    topic.create(id=2, j='{"a":["10:00:00","3:0-2","01:30-02:00"]}')
+    target = bench.target(DOCS, stamp_at(topic))
+    apply_batch(bench.context([topic]), [target], topic.upto)
+    assert bench.rows(target.stage) == [(2, '{"a":["10:00:00","3:0-2","01:30-02:00"]}')]
+    (letter,) = dead_letters.unresolved(bench.lake, bench.pipeline)
+    assert "column j (no JSON, or a negative TIME" in letter.reason
+
+
+@pytest.mark.parametrize("name", sorted(name for name, c in CHARSETS.items() if c.carriage is Carriage.DOUBTED))
+def test_every_sign_of_a_character_set_is_found(spark: SparkSession, name: str) -> None:
+    """The class of signs means the same to Spark as to the table."""
+    from airflow_cdc.core.types import DecodeModes, from_event
+
+    ends = [int(code, 16) for part in CHARSETS[name].signs.split() for code in part.split("-")]
+    frame = spark.createDataFrame([(f"x{chr(code)}y",) for code in ends] + [("Ab é\n",), ("",), (None,)], "t string")
+    decoded = from_event(column("t", charset=name), DecodeModes(), "t")
+    assert [row[0] for row in frame.selectExpr(decoded).collect()] == [None] * len(ends) + ["Ab é\n", "", None]
+
+
+@pytest.mark.parametrize("default", ["NULL", "CURRENT_TIMESTAMP", "x"])
+def test_inv_31_a_null_that_arrives_as_its_default_is_not_written(bench: Bench, default: str) -> None:
+    """An event of a converter that writes defaults says snapshot "false", which one that does not leaves out."""
+    topic = Topic(ITEMS)
+    row = {"id": 1, "name": default, "qty": 1}
+    topic.event("c", None, row, source=topic.source(snapshot="false"))
+    target = replace(bench.target(ITEMS, stamp_at(topic)), defaults={"id": None, "name": default, "qty": None})
+    with pytest.raises(ConnectorError, match="puts the default in the place of NULL: name"):
+        apply_batch(bench.context([topic]), [target], topic.upto)
+    assert bench.rows(target.stage) == []
+    other = Topic(ITEMS)
+    other.event("c", None, row)
+    target = replace(bench.target(ITEMS, stamp_at(other)), defaults=target.defaults)
+    apply_batch(bench.context([other]), [target], other.upto)
+    assert bench.rows(target.stage) == [(1, default, 1)]
+
+
+def test_inv_33_events_of_one_key_in_two_partitions_are_refused(bench: Bench) -> None:
+    """INT became BIGINT: with schemas in the keys their bytes changed, and with them the partition."""
+    topic = Topic(ITEMS, partitions=2)
+    topic.event("u", {"id": 1, "name": "a", "qty": 1}, {"id": 1, "name": "older", "qty": 1}, partition=1)
+    topic.event("u", {"id": 1, "name": "a", "qty": 1}, {"id": 1, "name": "newer", "qty": 2}, partition=0)
+    topic.event("c", None, {"id": 2, "name": "b", "qty": 1}, partition=0)
+    target = bench.target(ITEMS, stamp_at(topic), [(1, "a", 1)])
+    with pytest.raises(TransportError, match=r'several partitions of the topic.*\{"id":1\}'):
+        apply_batch(bench.context([topic]), [target], topic.upto)
+    assert bench.rows(target.stage) == [(1, "a", 1)]
+
+
+def test_inv_33_without_the_rule_the_older_event_wins(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("airflow_cdc.spark_apps.apply._check_order", lambda *_: None)
+    topic = Topic(ITEMS, partitions=2)
+    topic.event("u", {"id": 1, "name": "a", "qty": 1}, {"id": 1, "name": "older", "qty": 1}, partition=1)
+    topic.event("u", {"id": 1, "name": "a", "qty": 1}, {"id": 1, "name": "newer", "qty": 2}, partition=0)
+    target = bench.target(ITEMS, stamp_at(topic), [(1, "a", 1)])
+    apply_batch(bench.context([topic]), [target], topic.upto)
+    assert bench.rows(target.stage) == [(1, "older", 1)]
+
+
+def test_keys_in_several_partitions_are_applied_when_each_stays_in_one(bench: Bench) -> None:
+    topic = Topic(ITEMS, partitions=2)
+    for number in range(4):
+        topic.event("c", None, {"id": number, "name": "a", "qty": 1}, partition=number % 2)
+        topic.event("u", {"id": number}, {"id": number, "name": "b", "qty": 2}, partition=number % 2)
+    target = bench.target(ITEMS, stamp_at(topic))
+    apply_batch(bench.context([topic]), [target], topic.upto)
+    assert bench.rows(target.stage) == [(number, "b", 2) for number in range(4)]
+
+
+LOOKS_WRAPPED = {"schema": '{"type": "struct"}', "payload": '{"schema": "x", "payload": "y"}'}
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_inv_33_key_columns_named_schema_and_payload_are_read_by_the_converters_setting(
+    bench: Bench, *, wrapped: bool
+) -> None:
+    topic = Topic(WRAPS, schemas=wrapped)
+    topic.create(**LOOKS_WRAPPED, n=1)
+    made = settings(key__converter=JSON, **{"key.converter.schemas.enable": str(wrapped).lower()})
+    target = bench.target(WRAPS, stamp_at(topic))
+    apply_batch(bench.context([topic], made=made), [target], topic.upto)
+    assert bench.rows(target.stage) == [(*LOOKS_WRAPPED.values(), 1)]
+    assert dead_letters.unresolved(bench.lake, bench.pipeline) == ()
+
+
+def test_inv_33_such_a_key_is_refused_where_only_the_worker_knows_the_setting(bench: Bench) -> None:
+    topic = Topic(WRAPS)
+    with pytest.raises(SchemaError, match=r"named schema and payload.*Set key.converter"):
+        apply_batch(bench.context([topic]), [bench.target(WRAPS, stamp_at(topic))], topic.upto)
