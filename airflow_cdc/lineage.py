@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from airflow_cdc.core.pipeline import Pipeline
 
 if TYPE_CHECKING:
-    from airflow_cdc.systems.clients import Endpoints, LakeEndpoint
+    from airflow_cdc.clients import Endpoints, LakeEndpoint
 
 Side: TypeAlias = Literal["source", "sink"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_cdc.settings import OPTIONS
+from airflow_cdc.config.settings import OPTIONS
 
 NAME = "CDC"
 PACKAGE = "airflow-provider-cdc"

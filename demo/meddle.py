@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pymysql
 
-from airflow_cdc.systems.mysql_capabilities import Capability, ServerVersion
+from airflow_cdc.sources.mysql.capabilities import Capability, ServerVersion
 from demo.dataset import SCHEMA
 from demo.gap import binlog_files
 

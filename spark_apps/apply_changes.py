@@ -14,7 +14,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.apply_start import Start
+from airflow_cdc.connectors.debezium.null_defaults import null_fault, nulls_at_risk
+from airflow_cdc.core.apply.schema_change import DEFINITION, dump_definition
+from airflow_cdc.core.apply.start import Start
+from airflow_cdc.core.diagnosis.observation import TopicState
 from airflow_cdc.core.errors import (
     CdcError,
     ConfigError,
@@ -24,26 +27,23 @@ from airflow_cdc.core.errors import (
     StaleHeadError,
     UnreportedChangeError,
 )
-from airflow_cdc.core.null_defaults import null_fault, nulls_at_risk
-from airflow_cdc.core.observation import TopicState
-from airflow_cdc.core.schema_change import DEFINITION, dump_definition
 from airflow_cdc.core.table import TableDef
-from airflow_cdc.flows.captured import captured, missing_error, present
-from airflow_cdc.flows.captured import settings as connector_settings
-from airflow_cdc.flows.pending import applicable
+from airflow_cdc.flows.backlog import applicable
+from airflow_cdc.flows.capture import captured, missing_error, present
+from airflow_cdc.flows.capture import settings as connector_settings
 from airflow_cdc.flows.reached import wait_past
 from airflow_cdc.flows.refused import failed_tries, note_refused
 from airflow_cdc.flows.run import Facts, Run, step
-from airflow_cdc.spark_apps import dead_letters
-from airflow_cdc.spark_apps.app import explained, open_app
-from airflow_cdc.spark_apps.apply import ApplyContext, ApplyTarget, Result, apply_table, start_of
-from airflow_cdc.spark_apps.dead_letters import DeadLetter
-from airflow_cdc.spark_apps.io import read_topics, source_defaults
-from airflow_cdc.spark_apps.lease import leased
-from airflow_cdc.spark_apps.replay import KeyReader, replay, source_reader
-from airflow_cdc.spark_apps.reread import reread
-from airflow_cdc.systems.letters import MAX_ATTEMPTS
-from airflow_cdc.systems.mysql_errors import MissingPrivilegeError
+from airflow_cdc.sinks.iceberg.dead_letters import MAX_ATTEMPTS
+from airflow_cdc.sources.mysql.errors import MissingPrivilegeError
+from airflow_cdc.spark_apps.adapters.kafka import read_topics, source_defaults
+from airflow_cdc.spark_apps.apply import dead_letters
+from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget, Result, apply_table, start_of
+from airflow_cdc.spark_apps.apply.dead_letters import DeadLetter
+from airflow_cdc.spark_apps.apply.replay import KeyReader, replay, source_reader
+from airflow_cdc.spark_apps.apply.reread import reread
+from airflow_cdc.spark_apps.driver.app import explained, open_app
+from airflow_cdc.spark_apps.driver.lease import leased
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from airflow_cdc.core.compare.part import interval_part
 from airflow_cdc.core.errors import ConfigError, UsageError
-from airflow_cdc.core.part import interval_part
 from airflow_cdc.core.report import Verdict, overall
-from airflow_cdc.core.stored import BACKFILL
-from airflow_cdc.flows.captured import captured
+from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.run import Facts, Run, step
-from airflow_cdc.spark_apps.app import open_app
+from airflow_cdc.reports.stored import BACKFILL
+from airflow_cdc.spark_apps.driver.app import open_app
 from airflow_cdc.spark_apps.repair import Mended, mended, not_matching, open_job, tell
 
 if TYPE_CHECKING:

@@ -15,28 +15,31 @@ from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.digest import LEAF_ROWS
+from airflow_cdc.core.apply.stamp import EPOCH, Stamp
+from airflow_cdc.core.compare.digest import LEAF_ROWS
+from airflow_cdc.core.compare.nightly import WHOLE_NIGHT, Checked, Seen, Tonight, first_check, plan_night
+from airflow_cdc.core.compare.part import WHOLE
+from airflow_cdc.core.compare.repair import RepairPlan, needs_approval
+from airflow_cdc.core.diagnosis.observation import TopicState
 from airflow_cdc.core.errors import CdcError, ConfigError, SinkError, UsageError
-from airflow_cdc.core.nightly import WHOLE_NIGHT, Checked, Seen, Tonight, first_check, plan_night
-from airflow_cdc.core.observation import TopicState
-from airflow_cdc.core.part import WHOLE
-from airflow_cdc.core.repair import RepairPlan, needs_approval
 from airflow_cdc.core.report import TableReport, Verdict, overall
-from airflow_cdc.core.stamp import EPOCH, Stamp
 from airflow_cdc.core.table import TableDef
-from airflow_cdc.core.xa import XaState, rollback_doubt
-from airflow_cdc.flows.captured import captured
+from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.checks import report_check, store_json, store_text
 from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.run import Facts, Run, step
-from airflow_cdc.spark_apps.app import explained, open_app
-from airflow_cdc.spark_apps.both_rows import keep_rows
-from airflow_cdc.spark_apps.envelope import decode
-from airflow_cdc.spark_apps.expectations import DATA_DOCS
+from airflow_cdc.sinks.iceberg.snapshots import head_of, lineage, operation_of, row_count, summary_of
+from airflow_cdc.sinks.iceberg.stage import Stage
+from airflow_cdc.sources.mysql.xa import XaState, rollback_doubt
+from airflow_cdc.spark_apps.adapters.debezium import decode
+from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
+from airflow_cdc.spark_apps.compare.expectations import DATA_DOCS
+from airflow_cdc.spark_apps.compare.scan import Outcome, Subject
+from airflow_cdc.spark_apps.compare.tail import touched_leaves
+from airflow_cdc.spark_apps.compare.views import SourceView
+from airflow_cdc.spark_apps.driver.app import explained, open_app
+from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
 from airflow_cdc.spark_apps.repair import Job, inconclusive, open_job, staged
-from airflow_cdc.spark_apps.session import SMALL_BATCH, sibling
-from airflow_cdc.spark_apps.sides import SourceView
-from airflow_cdc.spark_apps.tail import touched_leaves
 from airflow_cdc.spark_apps.verify import (
     apply_context,
     check_expectations,
@@ -44,15 +47,12 @@ from airflow_cdc.spark_apps.verify import (
     letter_doubts,
     make_report,
 )
-from airflow_cdc.spark_apps.verify_core import Outcome, Subject
-from airflow_cdc.systems.snapshots import head_of, lineage, operation_of, row_count, summary_of
-from airflow_cdc.systems.stage import Stage
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyspark.sql import SparkSession
 
-    from airflow_cdc.spark_apps.io import Ranges
+    from airflow_cdc.spark_apps.adapters.kafka import Ranges
 
 log = logging.getLogger("airflow_cdc.nightly")
 

@@ -10,23 +10,23 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
+from airflow_cdc.core.diagnosis.strategy import COMPARING
 from airflow_cdc.core.errors import SchemaError, SourceError
-from airflow_cdc.core.position import Watermark
-from airflow_cdc.core.stamp import ChunkLedger, Stamp
-from airflow_cdc.core.strategy import COMPARING
 from airflow_cdc.core.table import TableDef
 from airflow_cdc.core.types import sink_type
-from airflow_cdc.flows import document
-from airflow_cdc.flows.captured import followed
+from airflow_cdc.flows import recovery as document
+from airflow_cdc.flows.capture import followed
 from airflow_cdc.flows.run import Facts, Run, step
-from airflow_cdc.spark_apps.app import explained, open_app
-from airflow_cdc.spark_apps.differences import read_differences
-from airflow_cdc.spark_apps.progress import Progress
-from airflow_cdc.spark_apps.session import sibling
-from airflow_cdc.spark_apps.snapshot import Reading, Tools, estimated_rows, read_table, staged_rows
-from airflow_cdc.spark_apps.stage_schema import fit_columns, set_definition
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.stage import Stage
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.stage import Stage
+from airflow_cdc.sources.mysql.position import Watermark
+from airflow_cdc.spark_apps.apply.stage_schema import fit_columns, set_definition
+from airflow_cdc.spark_apps.driver.app import explained, open_app
+from airflow_cdc.spark_apps.driver.progress import Progress
+from airflow_cdc.spark_apps.driver.session import sibling
+from airflow_cdc.spark_apps.snapshot.differences import read_differences
+from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, estimated_rows, read_table, staged_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.connector_config import ConnectorSettings
+from airflow_cdc.connectors.debezium.config import ConnectorSettings
+from airflow_cdc.core.apply.schema_change import DEFINITION, dump_definition
+from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
+from airflow_cdc.core.compare.part import WHOLE, Part
+from airflow_cdc.core.compare.repair import RepairPlan, needs_approval, refusal
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import (
     CdcError,
@@ -27,31 +31,27 @@ from airflow_cdc.core.errors import (
     UsageError,
     VerificationError,
 )
-from airflow_cdc.core.part import WHOLE, Part
-from airflow_cdc.core.repair import RepairPlan, needs_approval, refusal
 from airflow_cdc.core.report import ComparedAt, TableReport, Verdict, overall
-from airflow_cdc.core.schema_change import DEFINITION, dump_definition
-from airflow_cdc.core.stamp import ChunkLedger, Stamp
-from airflow_cdc.core.stored import CHECK, REPAIR
 from airflow_cdc.core.table import TableDef
-from airflow_cdc.flows.captured import captured
-from airflow_cdc.flows.captured import settings as connector_settings
+from airflow_cdc.flows.capture import captured
+from airflow_cdc.flows.capture import settings as connector_settings
 from airflow_cdc.flows.checks import report_check, store_json
 from airflow_cdc.flows.publish import mirror
 from airflow_cdc.flows.run import Facts, Run, step
-from airflow_cdc.spark_apps.app import explained, open_app
-from airflow_cdc.spark_apps.apply import start_of
-from airflow_cdc.spark_apps.both_rows import keep_rows
-from airflow_cdc.spark_apps.differences import Wanted, rewrite_keys
-from airflow_cdc.spark_apps.expectations import SuiteResult
-from airflow_cdc.spark_apps.lease import leased
-from airflow_cdc.spark_apps.progress import Progress
-from airflow_cdc.spark_apps.snapshot import Reading, Tools, read_table
-from airflow_cdc.spark_apps.stage_schema import set_definition
+from airflow_cdc.reports.stored import CHECK, REPAIR
+from airflow_cdc.sinks.iceberg.dead_letters import resolve_before
+from airflow_cdc.sinks.iceberg.stage import Stage, only_compacted
+from airflow_cdc.spark_apps.apply.batch import start_of
+from airflow_cdc.spark_apps.apply.stage_schema import set_definition
+from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
+from airflow_cdc.spark_apps.compare.expectations import SuiteResult
+from airflow_cdc.spark_apps.compare.scan import VISIBLE_SECONDS, Outcome
+from airflow_cdc.spark_apps.driver.app import explained, open_app
+from airflow_cdc.spark_apps.driver.lease import leased
+from airflow_cdc.spark_apps.driver.progress import Progress
+from airflow_cdc.spark_apps.snapshot.differences import Wanted, rewrite_keys
+from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, read_table
 from airflow_cdc.spark_apps.verify import Task, apply_context, compare_passes, make_report, xa_open
-from airflow_cdc.spark_apps.verify_core import VISIBLE_SECONDS, Outcome
-from airflow_cdc.systems.letters import resolve_before
-from airflow_cdc.systems.stage import Stage, only_compacted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,38 +20,38 @@ from typing import TYPE_CHECKING, Any
 
 import fsspec
 
-from airflow_cdc.core.connector_config import ConnectorSettings
+from airflow_cdc.connectors.debezium.config import ConnectorSettings
+from airflow_cdc.core.compare.part import WHOLE, Part
+from airflow_cdc.core.compare.verdict import Tally
+from airflow_cdc.core.diagnosis.observation import TopicState
 from airflow_cdc.core.encoding import not_compared
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import CdcError, DeadlineError, SinkError, VerificationError
-from airflow_cdc.core.observation import TopicState
-from airflow_cdc.core.part import WHOLE, Part
 from airflow_cdc.core.poll import NotYet, poll_while_moving
-from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.report import ComparedAt, NotCompared, TableReport, Verdict, overall
 from airflow_cdc.core.table import TableDef
 from airflow_cdc.core.types import sink_type
-from airflow_cdc.core.verdict import Tally
-from airflow_cdc.flows import document
-from airflow_cdc.flows.captured import captured
-from airflow_cdc.flows.captured import settings as connector_settings
+from airflow_cdc.flows import recovery as document
+from airflow_cdc.flows.capture import captured
+from airflow_cdc.flows.capture import settings as connector_settings
 from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.reached import wait_past
 from airflow_cdc.flows.run import Facts, Run, step
-from airflow_cdc.spark_apps import dead_letters
-from airflow_cdc.spark_apps.app import explained, open_app
-from airflow_cdc.spark_apps.apply import ApplyContext, ApplyTarget, apply_batch
-from airflow_cdc.spark_apps.both_rows import keep_rows
-from airflow_cdc.spark_apps.expectations import DATA_DOCS, Expected, SuiteResult, run_suites
-from airflow_cdc.spark_apps.io import read_topics, source_defaults
-from airflow_cdc.spark_apps.settle import judge
-from airflow_cdc.spark_apps.sides import SinkView
-from airflow_cdc.spark_apps.snapshot import staged_rows
-from airflow_cdc.spark_apps.tail import Topic
-from airflow_cdc.spark_apps.verify_core import Outcome, Reached, Subject, compare_tables
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.letters import is_before
-from airflow_cdc.systems.stage import Stage
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.dead_letters import is_before
+from airflow_cdc.sinks.iceberg.stage import Stage
+from airflow_cdc.sources.mysql.position import Watermark
+from airflow_cdc.spark_apps.adapters.kafka import read_topics, source_defaults
+from airflow_cdc.spark_apps.apply import dead_letters
+from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget, apply_batch
+from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
+from airflow_cdc.spark_apps.compare.expectations import DATA_DOCS, Expected, SuiteResult, run_suites
+from airflow_cdc.spark_apps.compare.judge import judge
+from airflow_cdc.spark_apps.compare.scan import Outcome, Reached, Subject, compare_tables
+from airflow_cdc.spark_apps.compare.tail import Topic
+from airflow_cdc.spark_apps.compare.views import SinkView
+from airflow_cdc.spark_apps.driver.app import explained, open_app
+from airflow_cdc.spark_apps.snapshot.read import staged_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,25 +12,26 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 import airflow_cdc
-from airflow_cdc import settings
-from airflow_cdc.cli import added, reports, trigger
+from airflow_cdc.cli import add_pipeline as added
+from airflow_cdc.cli import reports, trigger
 from airflow_cdc.cli.checks import airflow_checks, pipeline_airflow_checks
 from airflow_cdc.cli.progress import telling
 from airflow_cdc.cli.run import command, emit, pairs, pipeline_of, run_of, tables_of
-from airflow_cdc.core.diagnosis import Diagnosis
-from airflow_cdc.core.diagnosis import diagnose as diagnosis_of
+from airflow_cdc.config import settings
+from airflow_cdc.config.registry import get_pipeline, load_registry
+from airflow_cdc.core.diagnosis.diagnose import Diagnosis
+from airflow_cdc.core.diagnosis.diagnose import diagnose as diagnosis_of
+from airflow_cdc.core.diagnosis.observation import Observation
+from airflow_cdc.core.diagnosis.strategy import AUTO, Plan, check_strategy, make_plan
 from airflow_cdc.core.errors import CdcError, UnknownStateError, UsageError
-from airflow_cdc.core.observation import Observation
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.report import RecoveryReport, Verdict
-from airflow_cdc.core.strategy import AUTO, Plan, check_strategy, make_plan
 from airflow_cdc.flows.doctor import Check, doctor_installation, doctor_pipeline
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.remember import remember
 from airflow_cdc.links import runbook_url
 from airflow_cdc.names import RECOVERY_DAG_ID
 from airflow_cdc.operators.base import open_run
-from airflow_cdc.registry import get_pipeline, load_registry
 
 PACKAGE = Path(airflow_cdc.__file__).parent
 TEMPLATE = "templates/pipelines.yaml"

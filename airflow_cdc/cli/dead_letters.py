@@ -14,7 +14,7 @@ SHOWN = ("table", "topic", "partition", "offset", "attempts", "reason")
 @command
 def list_letters(args: Namespace) -> int:
     """0 when there are none, 1 when there are: a table with unresolved dead letters can't be MATCH."""
-    from airflow_cdc.spark_apps.dead_letters import unresolved
+    from airflow_cdc.spark_apps.apply.dead_letters import unresolved
 
     run = run_of(args)
     wanted = tables_of(args, run.pipeline)

@@ -228,7 +228,7 @@ _TABLE: tuple[Pieces, ...] = (
 
 _PIECES: dict[str, Pieces] = {name: row for row in _TABLE for name in row.names}
 
-# In a key the value itself has to be there, so that the row can be found by it (core/keytext.py).
+# In a key the value itself has to be there, so that the row can be found by it (sources/mysql/key_text.py).
 _KEY_TABLE: tuple[Pieces, ...] = (
     Pieces(("mediumtext", "longtext"), _mysql_text_pieces, _spark_text_pieces),
     Pieces(("tinyblob", "blob", "mediumblob", "longblob"), _one("HEX({c})"), _one("hex({c})")),

@@ -15,7 +15,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from airflow_cdc.core.diagnosis import PROBLEMS
+from airflow_cdc.core.diagnosis.diagnose import PROBLEMS
 from airflow_cdc.core.errors import MALFORMED
 from airflow_cdc.core.pipeline import AlertPolicy
 

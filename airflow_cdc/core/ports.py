@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from airflow_cdc.core.observation import ConnectorFacts, SourceFacts, TopicState
-from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.diagnosis.observation import ConnectorFacts, SourceFacts, TopicState
+from airflow_cdc.sources.mysql.position import Watermark
 
 
 @runtime_checkable

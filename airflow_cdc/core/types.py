@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_cdc.core.charsets import signs_of
 from airflow_cdc.core.chunk import quote_ident
 from airflow_cdc.core.errors import SchemaError
+from airflow_cdc.sources.mysql.charsets import signs_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -336,7 +336,7 @@ def _read_label(column: ColumnDef, c: str) -> str:
 
 
 def _event_text(column: ColumnDef, modes: DecodeModes, v: str) -> str:
-    """NULL for text that may stand for other characters of the server's (core/charsets.py)."""
+    """NULL for text that may stand for other characters of the server's (sources/mysql/charsets.py)."""
     del modes
     signs = signs_of(column)
     return f"IF({v} RLIKE r'[{signs}]', NULL, {v})" if signs else v

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
+from airflow_cdc.connectors.debezium.uncarried import Look, looks
 from airflow_cdc.core.table import TableDef
-from airflow_cdc.core.uncarried import Look, looks
-from airflow_cdc.flows.captured import settings
+from airflow_cdc.flows.capture import settings
 from airflow_cdc.flows.run import Run
 
 LOOK_SECONDS = 20.0

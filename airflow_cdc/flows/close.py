@@ -8,17 +8,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from airflow_cdc.core.detour import POSITION_ONLY
 from airflow_cdc.core.errors import CdcError, VerificationError
+from airflow_cdc.core.replica import POSITION_ONLY
 from airflow_cdc.core.report import RecoveryReport, Verdict
-from airflow_cdc.core.stored import RECOVERY, RunSummary, tables_of
-from airflow_cdc.flows import connector, document
+from airflow_cdc.flows import connector
+from airflow_cdc.flows import recovery as document
 from airflow_cdc.flows.decide import UNCHANGED
 from airflow_cdc.flows.lease import kept
 from airflow_cdc.flows.run import LEASE_SECONDS, Facts, Run, now_iso, step
 from airflow_cdc.names import REPORT_PAGE
-from airflow_cdc.reporting import render_html
-from airflow_cdc.systems.reports import ReportStore, safe
+from airflow_cdc.reports.page import render_html
+from airflow_cdc.reports.store import ReportStore, safe
+from airflow_cdc.reports.stored import RECOVERY, RunSummary, tables_of
 
 log = logging.getLogger("airflow_cdc.close")
 

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from airflow_cdc.connectors.debezium.history import compare_history, fold_history, newest_snapshot_ms
+from airflow_cdc.connectors.debezium.offsets.mysql import past
 from airflow_cdc.core.errors import ConnectorError
-from airflow_cdc.core.history import compare_history, fold_history, newest_snapshot_ms
-from airflow_cdc.core.offset import past
 from airflow_cdc.core.poll import NotYet, poll_until, poll_while_moving
-from airflow_cdc.core.position import Watermark
-from airflow_cdc.flows import document
-from airflow_cdc.flows.captured import captured, settings
+from airflow_cdc.flows import recovery as document
+from airflow_cdc.flows.capture import captured, settings
 from airflow_cdc.flows.null_defaults import set_converter
+from airflow_cdc.flows.offsets import committed, write
 from airflow_cdc.flows.reached import failures, not_failed, wait_past, wait_reading
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
-from airflow_cdc.flows.stored_offset import committed, write
 from airflow_cdc.flows.watermark import still_there
+from airflow_cdc.sources.mysql.position import Watermark
 
 STOP_SECONDS = 60.0
 RUNNING_SECONDS = 120.0

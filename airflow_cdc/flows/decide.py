@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from airflow_cdc.core.detour import POSITION_ONLY
-from airflow_cdc.core.diagnosis import Diagnosis, diagnose
+from airflow_cdc.core.diagnosis.diagnose import Diagnosis, diagnose
+from airflow_cdc.core.diagnosis.observation import Observation, SinkFacts, SinkTableFacts
+from airflow_cdc.core.diagnosis.strategy import AUTO, STRATEGIES, make_plan, refused_plan
 from airflow_cdc.core.errors import ConfigError, SchemaError, SourceError
-from airflow_cdc.core.observation import Observation, SinkFacts, SinkTableFacts
-from airflow_cdc.core.problems_sink import tables_behind, tables_stopped, tables_without_stamp
-from airflow_cdc.core.strategy import AUTO, STRATEGIES, make_plan, refused_plan
-from airflow_cdc.flows.captured import followed
+from airflow_cdc.core.replica import POSITION_ONLY
+from airflow_cdc.flows.capture import followed
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.remember import remember
 from airflow_cdc.flows.run import Facts, Run, step
+from airflow_cdc.sinks.iceberg.problems import tables_behind, tables_stopped, tables_without_stamp
 
 COUNT_SECONDS = 30.0
 UNCHANGED = "unchanged"

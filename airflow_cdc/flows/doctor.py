@@ -11,17 +11,17 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from airflow_cdc.core.charsets import doubt
-from airflow_cdc.core.detour import standing_faults
+from airflow_cdc.core.diagnosis.observation import SourceFacts
 from airflow_cdc.core.errors import CdcError
-from airflow_cdc.core.observation import SourceFacts
-from airflow_cdc.flows.captured import captured, settings, topic_names
+from airflow_cdc.core.replica import standing_faults
+from airflow_cdc.flows.capture import captured, settings, topic_names
 from airflow_cdc.flows.carried import look_through
 from airflow_cdc.flows.null_defaults import fault_of
 from airflow_cdc.flows.run import Run
-from airflow_cdc.systems.mysql_capabilities import ServerVersion
-from airflow_cdc.systems.mysql_replica import read_replica
-from airflow_cdc.systems.mysql_schema import read_table_defs
+from airflow_cdc.sources.mysql.capabilities import ServerVersion
+from airflow_cdc.sources.mysql.charsets import doubt
+from airflow_cdc.sources.mysql.replica import read_replica
+from airflow_cdc.sources.mysql.schema import read_table_defs
 
 JAVA_FLOOR = 17
 KEEP_ALIVE_FLOOR_MS = 30_000

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from time import sleep as pause
 
 from airflow_cdc.core.errors import CdcError
-from airflow_cdc.flows import document
+from airflow_cdc.flows import recovery as document
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
-from airflow_cdc.systems.mysql_hold import HoldLimits, HoldState
+from airflow_cdc.sources.mysql.hold import HoldLimits, HoldState
 
 DONE_FIELDS = ("resumed_at",)
 TICK_SECONDS = 1.0  # between two looks: the poll of a condition, see Hold.tick

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 
+from airflow_cdc.connectors.debezium.null_defaults import NullFault, null_fault, replaces_nulls
 from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.core.null_defaults import NullFault, null_fault, replaces_nulls
 from airflow_cdc.core.table import TableDef
-from airflow_cdc.flows.captured import captured
+from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.run import Run
-from airflow_cdc.systems.mysql_schema import read_defaults
+from airflow_cdc.sources.mysql.schema import read_defaults
 
 
 def fault_of(run: Run, definitions: Mapping[str, TableDef]) -> NullFault | None:

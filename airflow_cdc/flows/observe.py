@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Self, TypeVar
 
-from airflow_cdc.core.errors import CdcError, DeadlineError
-from airflow_cdc.core.evidence import offset_of
-from airflow_cdc.core.history import compare_history, fold_history, newest_snapshot_ms
-from airflow_cdc.core.observation import (
+from airflow_cdc.connectors.debezium.history import compare_history, fold_history, newest_snapshot_ms
+from airflow_cdc.core.diagnosis.evidence import offset_of
+from airflow_cdc.core.diagnosis.lag import late_events, waiting_of
+from airflow_cdc.core.diagnosis.observation import (
     ConnectorFacts,
     HistoryFacts,
     Observation,
@@ -26,14 +26,14 @@ from airflow_cdc.core.observation import (
     TransportFacts,
     Unknown,
 )
+from airflow_cdc.core.errors import CdcError, DeadlineError
 from airflow_cdc.core.poll import poll_until
-from airflow_cdc.core.problems_lag import late_events, waiting_of
-from airflow_cdc.core.problems_source import gtid_purged, seems_stuck
 from airflow_cdc.core.table import TableDef
-from airflow_cdc.flows.captured import settings, topic_names
+from airflow_cdc.flows.capture import settings, topic_names
 from airflow_cdc.flows.run import Run, now_iso
-from airflow_cdc.systems.mysql_replica import read_replica
-from airflow_cdc.systems.mysql_schema import read_defaults, read_table_defs
+from airflow_cdc.sources.mysql.problems import gtid_purged, seems_stuck
+from airflow_cdc.sources.mysql.replica import read_replica
+from airflow_cdc.sources.mysql.schema import read_defaults, read_table_defs
 
 T = TypeVar("T")
 

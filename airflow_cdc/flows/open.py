@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_cdc.core.detour import POSITION_ONLY
 from airflow_cdc.core.epochs import EVERY, SOUND_POSITION
 from airflow_cdc.core.errors import ConfigError, LeaseHeldError, RecoveryOpenError
 from airflow_cdc.core.poll import NotYet, poll_until
-from airflow_cdc.flows import document
-from airflow_cdc.flows.captured import followed
+from airflow_cdc.core.replica import POSITION_ONLY
+from airflow_cdc.flows import recovery as document
+from airflow_cdc.flows.capture import followed
 from airflow_cdc.flows.carried import refuse_uncarried
-from airflow_cdc.flows.detour import put_back
 from airflow_cdc.flows.lease import ended_by
 from airflow_cdc.flows.null_defaults import require_nulls
+from airflow_cdc.flows.replica import put_back
 from airflow_cdc.flows.run import LEASE_SECONDS, Facts, Run, step
 
 APPLY_ENDS_SECONDS = 300.0

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from airflow_cdc.core.compare.repair import NEVER
 from airflow_cdc.core.errors import NotAgreedError, StaleHeadError, VerificationError
 from airflow_cdc.core.removal import Removal, refusals
-from airflow_cdc.core.repair import NEVER
-from airflow_cdc.flows import document
+from airflow_cdc.flows import recovery as document
 from airflow_cdc.flows.run import Facts, Run, step
-from airflow_cdc.systems.letters import resolve_before
+from airflow_cdc.sinks.iceberg.dead_letters import resolve_before
 
 
 @step("publish", leased=True)

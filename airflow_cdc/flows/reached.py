@@ -9,15 +9,15 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from airflow_cdc.core.catchup import Reading, progress_text
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset, past
+from airflow_cdc.connectors.kafka_connect.client import root_cause
+from airflow_cdc.core.diagnosis.catchup import Reading, progress_text
 from airflow_cdc.core.errors import ConnectorError
-from airflow_cdc.core.offset import MySqlOffset, past
 from airflow_cdc.core.poll import NotYet, poll_while_moving
-from airflow_cdc.core.position import Watermark
-from airflow_cdc.flows.captured import settings
+from airflow_cdc.flows.capture import settings
+from airflow_cdc.flows.offsets import committed, stored_value
 from airflow_cdc.flows.run import Run
-from airflow_cdc.flows.stored_offset import committed, stored_value
-from airflow_cdc.systems.kafka_connect import root_cause
+from airflow_cdc.sources.mysql.position import Watermark
 
 log = logging.getLogger("airflow_cdc.reached")
 

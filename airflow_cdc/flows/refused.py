@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from airflow_cdc.control.control import REFUSED
 from airflow_cdc.flows.run import Run, now_iso
-from airflow_cdc.systems.control import REFUSED
 
 # After so long without a try, what stopped a re-read may have passed.
 FORGOTTEN = timedelta(hours=1)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 
-from airflow_cdc.core.diagnosis import Diagnosis
+from airflow_cdc.core.diagnosis.diagnose import Diagnosis
+from airflow_cdc.core.diagnosis.observation import Observation
 from airflow_cdc.core.errors import CdcError
-from airflow_cdc.core.observation import Observation
-from airflow_cdc.core.stored import StoredObservation
 from airflow_cdc.flows.run import Run
-from airflow_cdc.systems.reports import ReportStore
+from airflow_cdc.reports.store import ReportStore
+from airflow_cdc.reports.stored import StoredObservation
 
 log = logging.getLogger("airflow_cdc.remember")
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Concatenate, ParamSpec, cast
 
+from airflow_cdc.clients import Clients, Endpoints, open_clients
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.flows.lease import Lives, kept
-from airflow_cdc.systems.clients import Clients, Endpoints, open_clients
 
 log = logging.getLogger("airflow_cdc.steps")
 

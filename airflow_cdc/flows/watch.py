@@ -12,9 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from airflow_cdc.core.diagnosis import Diagnosis, diagnose
+from airflow_cdc.clients import CallLimits
+from airflow_cdc.core.circuit import Circuits
+from airflow_cdc.core.diagnosis.diagnose import Diagnosis, diagnose
+from airflow_cdc.core.diagnosis.observation import ControlFacts, Observation
+from airflow_cdc.core.diagnosis.strategy import STRATEGIES, Plan, make_plan
 from airflow_cdc.core.errors import CdcError
-from airflow_cdc.core.observation import ControlFacts, Observation
 from airflow_cdc.core.outage import (
     RECOVERY_OPEN,
     Alert,
@@ -26,13 +29,10 @@ from airflow_cdc.core.outage import (
     advance,
     notified,
 )
-from airflow_cdc.core.stored import LASTING
-from airflow_cdc.core.strategy import STRATEGIES, Plan, make_plan
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.remember import remember
 from airflow_cdc.flows.run import Facts, Run, now_iso
-from airflow_cdc.systems.circuit import Circuits
-from airflow_cdc.systems.clients import CallLimits
+from airflow_cdc.reports.stored import LASTING
 
 log = logging.getLogger("airflow_cdc.watch")
 

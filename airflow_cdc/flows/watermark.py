@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset, holds
+from airflow_cdc.core.diagnosis.strategy import NEXT_FILE
 from airflow_cdc.core.errors import ConnectorError, OffsetRejectedError, SourceError
-from airflow_cdc.core.offset import MySqlOffset, holds
 from airflow_cdc.core.poll import poll_until
-from airflow_cdc.core.position import Watermark
-from airflow_cdc.core.strategy import NEXT_FILE
-from airflow_cdc.flows import document
-from airflow_cdc.flows.captured import captured, settings, topic_names
+from airflow_cdc.flows import recovery as document
+from airflow_cdc.flows.capture import captured, settings, topic_names
+from airflow_cdc.flows.offsets import stored_value
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
-from airflow_cdc.flows.stored_offset import stored_value
-from airflow_cdc.systems.mysql_replica import start_of_file_after
+from airflow_cdc.sources.mysql.position import Watermark
+from airflow_cdc.sources.mysql.replica import start_of_file_after
 
 HOLD_ANSWER_SECONDS = 30.0
 VISIBLE_SECONDS = 60.0

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from airflow.sdk import Connection
 
+from airflow_cdc.clients import LakeEndpoint
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.hooks.base import CdcHook
-from airflow_cdc.systems.clients import LakeEndpoint
 
 if TYPE_CHECKING:
-    from airflow_cdc.systems.lake import Lake
+    from airflow_cdc.sinks.iceberg.client import Lake
 
 
 class IcebergCatalogHook(CdcHook[LakeEndpoint]):
@@ -43,7 +43,9 @@ class IcebergCatalogHook(CdcHook[LakeEndpoint]):
         return LakeEndpoint(self.conn_id, properties)
 
     def get_conn(self) -> Lake:
-        from airflow_cdc.systems.lake import Lake  # PyIceberg is slow to import, and every provider look-up comes here
+        from airflow_cdc.sinks.iceberg.client import (
+            Lake,  # PyIceberg is slow to import, and every provider look-up comes here
+        )
 
         endpoint = self.endpoint()
         return Lake(endpoint.name, dict(endpoint.properties))

@@ -10,7 +10,7 @@ from airflow.sdk import Connection
 
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.hooks.base import CdcHook
-from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
+from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
 
 SSL_MODES = ("disabled", "preferred", "required", "verify_ca", "verify_identity")
 SSL_TODO = 'Write it like {"ca": "/path/ca.pem"}.'

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator, BaseXCom, Context
 from airflow.sdk.exceptions import AirflowRuntimeError
 
-from airflow_cdc import metrics, settings
+from airflow_cdc import metrics
+from airflow_cdc.config import settings
+from airflow_cdc.config.registry import get_pipeline, load_registry
 from airflow_cdc.core.errors import CdcError, UnknownStateError, UsageError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.links import runbook_url
-from airflow_cdc.registry import get_pipeline, load_registry
 
 if TYPE_CHECKING:
     from airflow_cdc.flows.lease import Lives

@@ -9,7 +9,7 @@ from typing import Any
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import BaseNotifier, Context
 
-from airflow_cdc import settings
+from airflow_cdc.config import settings
 from airflow_cdc.operators.base import find_pipeline
 
 

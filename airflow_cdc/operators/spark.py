@@ -18,13 +18,14 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import BaseHook, Context
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException, AirflowSkipException
 
-from airflow_cdc import lineage, metrics, settings, spark_main
+from airflow_cdc import lineage, metrics, spark_main
+from airflow_cdc.config import settings
 from airflow_cdc.core import errors
 from airflow_cdc.core.errors import CdcError, ConfigError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.links import DataDocsLink, ReportLink
 from airflow_cdc.operators.base import asked_for, find_pipeline, open_run_of
-from airflow_cdc.operators.private import private_settings
+from airflow_cdc.operators.driver_settings import private_settings
 
 if TYPE_CHECKING:
     from airflow_cdc.flows.run import Facts
@@ -198,7 +199,7 @@ class ApplyChangesOperator(CdcSparkOperator):
     app = "apply_changes"
 
     def execute(self, context: Context) -> Facts:
-        from airflow_cdc.flows.pending import pending
+        from airflow_cdc.flows.backlog import pending
 
         pipeline = find_pipeline(self.pipeline, self.registry)
         asked = asked_for(context, pipeline)
@@ -222,7 +223,7 @@ class ApplyChangesOperator(CdcSparkOperator):
 
 def _tuning(master: str) -> dict[str, str]:
     """Settings for a driver that brings its own executors; a cluster knows its own."""
-    from airflow_cdc.spark_apps.session import LOCAL
+    from airflow_cdc.spark_apps.driver.session import LOCAL
 
     return {key: value for key, value in LOCAL.items() if key != "spark.master"} if master.startswith("local") else {}
 

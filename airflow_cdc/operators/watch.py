@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, AssetAlias, Context, SkipMixin
 
-from airflow_cdc import settings
+from airflow_cdc.config import settings
 from airflow_cdc.core.alert_text import text_of
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.outage import Status

@@ -20,16 +20,16 @@ from fastapi import Depends, FastAPI, HTTPException, Request, Response, status
 from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException as AnyHTTPException
 
-from airflow_cdc import settings
+from airflow_cdc.config import settings
+from airflow_cdc.config.registry import load_unchanged
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.names import RECOVERY_DAG_ID, apply_dag_id
 from airflow_cdc.plugin import PREFIX, view
 from airflow_cdc.plugin.severity import VERDICTS
-from airflow_cdc.registry import load_unchanged
-from airflow_cdc.reporting import environment, report_values
-from airflow_cdc.runbook import runbook_codes, runbook_html
-from airflow_cdc.systems.reports import ReportStore, safe
+from airflow_cdc.reports.page import environment, report_values
+from airflow_cdc.reports.runbook import runbook_codes, runbook_html
+from airflow_cdc.reports.store import ReportStore, safe
 
 DATA_DOCS = ("data_docs", "index.html")
 HEADERS = {

@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from airflow_cdc.core.report import Verdict
-from airflow_cdc.core.stored import RECOVERY, RunSummary, StoredObservation, known_to_differ
+from airflow_cdc.reports.stored import RECOVERY, RunSummary, StoredObservation, known_to_differ
 
 
 class Severity(StrEnum):

@@ -9,10 +9,10 @@ from typing import Any
 
 from airflow_cdc.core.duration import span
 from airflow_cdc.core.errors import CdcError
-from airflow_cdc.core.stored import RECOVERY, RunSummary, StoredObservation, known_to_differ, verified_through
 from airflow_cdc.names import ABANDON_DAG_ID, RECOVERY_DAG_ID, REPAIR_DAG_ID
 from airflow_cdc.plugin.severity import ORDER, SINK_DIFFERS, VERDICTS, Severity, present_code, severity
-from airflow_cdc.systems.reports import ReportStore
+from airflow_cdc.reports.store import ReportStore
+from airflow_cdc.reports.stored import RECOVERY, RunSummary, StoredObservation, known_to_differ, verified_through
 
 STALE_SECONDS = 3600.0
 _MEANINGS = {

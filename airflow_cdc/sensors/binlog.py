@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow_cdc.hooks.mysql import CdcMySqlHook
 from airflow_cdc.sensors.base import AvailabilitySensor
-from airflow_cdc.systems.mysql import MySqlEndpoint
+from airflow_cdc.sources.mysql.client import MySqlEndpoint
 from airflow_cdc.triggers.availability import BinlogTrigger
 
 

@@ -5,11 +5,11 @@ The two `*_answer` functions decide in values; sensors and triggers ask them in 
 
 from __future__ import annotations
 
-from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.observation import SourceFacts, Unknown
-from airflow_cdc.core.position import BinlogPosition
+from airflow_cdc.core.diagnosis.observation import SourceFacts, Unknown
 from airflow_cdc.hooks.mysql import CdcMySqlHook
-from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
+from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.position import BinlogPosition
 from airflow_cdc.triggers.base import Answer, ProbeTrigger, State
 
 

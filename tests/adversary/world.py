@@ -18,23 +18,24 @@ import pymysql
 from pyiceberg.catalog import Catalog, load_catalog
 
 import stack
-from airflow_cdc.core.diagnosis import diagnose
+from airflow_cdc.clients import Endpoints, LakeEndpoint
+from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
+from airflow_cdc.core.diagnosis.diagnose import diagnose
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.pipeline import Pipeline
-from airflow_cdc.flows import close, connector, decide, hold, observe, offset, publish, watermark
+from airflow_cdc.flows import close, connector, decide, hold, observe, publish, watermark
+from airflow_cdc.flows import reset_offset as offset
 from airflow_cdc.flows.open import open_recovery
 from airflow_cdc.flows.run import Run, make_run
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sources.mysql.client import MySqlEndpoint
 from airflow_cdc.spark_apps.apply_changes import apply_changes
+from airflow_cdc.spark_apps.driver.session import build_session
 from airflow_cdc.spark_apps.recover import recover
 from airflow_cdc.spark_apps.repair import repair
-from airflow_cdc.spark_apps.session import build_session
 from airflow_cdc.spark_apps.verify import verify
-from airflow_cdc.systems.clients import Endpoints, LakeEndpoint
-from airflow_cdc.systems.kafka import KafkaEndpoint
-from airflow_cdc.systems.kafka_clients import admin
-from airflow_cdc.systems.kafka_connect import ConnectEndpoint
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.mysql import MySqlEndpoint
+from airflow_cdc.transports.kafka.client import KafkaEndpoint
+from airflow_cdc.transports.kafka.wire import admin
 from stack import fetch
 from stack.connect import ConnectWorker
 from stack.mysql import MySqlServer

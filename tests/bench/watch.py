@@ -31,9 +31,9 @@ import pyarrow as pa
 import yaml
 
 import stack
-from airflow_cdc.core.stamp import Stamp
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
+from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
 from airflow_cdc.triggers.base import Answer, State
 from airflow_cdc.triggers.watch import PipelineTrigger
 from stack import connections

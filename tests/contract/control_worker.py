@@ -6,10 +6,10 @@ import sys
 import time
 from pathlib import Path
 
+from airflow_cdc.control.control import Control
+from airflow_cdc.control.document import Document
 from airflow_cdc.core.errors import LeaseHeldError
 from airflow_cdc.core.poll import poll_until
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.control_document import Document
 from tests.contract.lakes import lake_in
 
 

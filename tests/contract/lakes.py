@@ -9,15 +9,15 @@ import pyarrow as pa
 from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update import AddSnapshotUpdate
 
+from airflow_cdc.clients import Clients
+from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
+from airflow_cdc.control.control import Control
 from airflow_cdc.core.pipeline import ConnectorSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec
 from airflow_cdc.flows.run import Run
-from airflow_cdc.systems.clients import Clients
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.kafka_connect import KafkaConnect
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.mysql import MySqlSource
-from airflow_cdc.systems.snapshots import empty_commit, make, summary_of
-from airflow_cdc.systems.stage import Stage
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.snapshots import empty_commit, make, summary_of
+from airflow_cdc.sinks.iceberg.stage import Stage
+from airflow_cdc.sources.mysql.client import MySqlSource
 
 NOBODY = cast("Any", None)
 COLUMNS = (("id", "bigint"), ("a", "string"), ("b", "int"))

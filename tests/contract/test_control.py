@@ -14,13 +14,13 @@ from urllib.parse import urlparse
 import pytest
 from pyiceberg.exceptions import CommitStateUnknownException
 
+from airflow_cdc.control import control as module
+from airflow_cdc.control.control import Control
+from airflow_cdc.control.document import KEEP_RUNS
+from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.errors import LeaseHeldError, RecoveryOpenError, UnknownStateError, UsageError
-from airflow_cdc.core.stamp import Stamp
-from airflow_cdc.core.stored import LASTING
-from airflow_cdc.systems import control as module
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.control_document import KEEP_RUNS
-from airflow_cdc.systems.lake import Lake
+from airflow_cdc.reports.stored import LASTING
+from airflow_cdc.sinks.iceberg.client import Lake
 from tests.contract.control_worker import add_one
 from tests.contract.lakes import lake_in
 

@@ -14,13 +14,13 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.types import LongType
 
+from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.errors import ConfigError, SchemaError, SinkError, UnknownStateError
-from airflow_cdc.core.stamp import ChunkLedger, Stamp
-from airflow_cdc.systems import iceberg_catalog
-from airflow_cdc.systems.iceberg_catalog import MissingTableError, spark_conf
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.snapshots import empty_commit
-from airflow_cdc.systems.stage import Stage
+from airflow_cdc.sinks.iceberg import catalog as iceberg_catalog
+from airflow_cdc.sinks.iceberg.catalog import MissingTableError, spark_conf
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.snapshots import empty_commit
+from airflow_cdc.sinks.iceberg.stage import Stage
 from tests.contract.lakes import COLUMNS, append, append_staged, compact, ids, lake_in, rows
 
 STAMP = Stamp(1, {"file": "mysql-bin.000007"}, {"shop.orders": {"id": "T1", "partitions": {"0": 5}}})

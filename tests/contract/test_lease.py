@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
+from airflow_cdc.control.control import Control
 from airflow_cdc.core.errors import LeaseHeldError, SinkError
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.flows.lease import Lives, ended_by, kept
 from airflow_cdc.flows.open import open_recovery
-from airflow_cdc.spark_apps.lease import leased
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.lake import Lake
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.spark_apps.driver.lease import leased
 from tests.contract.lakes import run_on
 
 ROOT = Path(__file__).parents[2]

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
 
-from airflow_cdc.core.stamp import Stamp
+from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.flows.publish import publish
-from airflow_cdc.spark_apps.dead_letters import COLUMNS
-from airflow_cdc.systems import letters
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.letters import NAMESPACE, is_before, resolve_before, table_name, waiting
+from airflow_cdc.sinks.iceberg import dead_letters as letters
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.dead_letters import NAMESPACE, is_before, resolve_before, table_name, waiting
+from airflow_cdc.spark_apps.apply.dead_letters import COLUMNS
 from tests.contract.lakes import append_staged, run_on
 
 SINCE = {"t": {"id": "id1", "partitions": {"0": 10, "1": 5}}}

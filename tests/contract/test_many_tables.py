@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from airflow_cdc.control.control import Control
 from airflow_cdc.core.errors import SinkError
 from airflow_cdc.flows import close as closing
 from airflow_cdc.flows import publish as publishing
 from airflow_cdc.flows.run import Run
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.reports import ReportStore
+from airflow_cdc.reports.store import ReportStore
+from airflow_cdc.sinks.iceberg.client import Lake
 from tests.contract.lakes import run_on
 
 TABLES = [f"shop.table_{number:03}" for number in range(200)]

@@ -14,7 +14,7 @@ from airflow_cdc.core.removal import Removal
 from airflow_cdc.flows.open import _agreed
 from airflow_cdc.flows.publish import publish
 from airflow_cdc.flows.run import Run
-from airflow_cdc.systems.lake import Lake
+from airflow_cdc.sinks.iceberg.client import Lake
 from tests.contract.lakes import COLUMNS, append, append_staged, ids, run_on
 
 TABLES = ("shop.orders", "shop.customers")

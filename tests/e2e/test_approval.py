@@ -18,9 +18,9 @@ import httpx
 import pytest
 import yaml
 
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.reports import ReportStore
+from airflow_cdc.control.control import Control
+from airflow_cdc.reports.store import ReportStore
+from airflow_cdc.sinks.iceberg.client import Lake
 from demo import connectors
 from demo.gap import binlog_files
 from demo.world import CATALOG, PIPELINE

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 import pyarrow as pa
 from pyiceberg.catalog import load_catalog
 
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.lake import Lake
+from airflow_cdc.control.control import Control
+from airflow_cdc.sinks.iceberg.client import Lake
 from demo import connectors, dataset
 from demo.check import check
 from demo.gap import make_gap

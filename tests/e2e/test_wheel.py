@@ -92,9 +92,9 @@ def test_the_page_comes_with_the_wheel(installed: Installed) -> None:
     mine = next(one for one in answer(got.stdout) if one["name"] == "airflow_cdc")
     assert "/cdc" in str(mine["fastapi_apps"])
     script = (
-        "from airflow_cdc.reporting import environment;"
+        "from airflow_cdc.reports.page import environment;"
         "[environment().get_template(n) for n in ('overview.html.j2', 'pipeline.html.j2', 'run.html.j2', 'runbook.html.j2', 'error.html.j2')];"
-        "from airflow_cdc.runbook import runbook_html;"
+        "from airflow_cdc.reports.runbook import runbook_html;"
         "print('whole' if runbook_html('GTID_PURGED') else 'without the runbook')"
     )
     assert installed.run("python", "-c", script).stdout.strip() == "whole"

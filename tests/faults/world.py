@@ -12,13 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from airflow_cdc.clients import Endpoints, LakeEndpoint
+from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.flows.run import Run, make_run
-from airflow_cdc.systems.clients import Endpoints, LakeEndpoint
-from airflow_cdc.systems.kafka import KafkaEndpoint
-from airflow_cdc.systems.kafka_connect import ConnectEndpoint
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.mysql import MySqlEndpoint
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sources.mysql.client import MySqlEndpoint
+from airflow_cdc.transports.kafka.client import KafkaEndpoint
 from demo import connectors, dataset
 from demo.check import TableCheck, check
 from demo.gap import binlog_files

@@ -15,16 +15,17 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.errors import CdcError
-from airflow_cdc.flows import close, connector, decide, hold, offset, publish, watermark
+from airflow_cdc.flows import close, connector, decide, hold, publish, watermark
+from airflow_cdc.flows import reset_offset as offset
 from airflow_cdc.flows.checks import conclude
-from airflow_cdc.flows.detour import go_on
 from airflow_cdc.flows.open import open_recovery
+from airflow_cdc.flows.replica import go_on
 from airflow_cdc.flows.run import Run
-from airflow_cdc.spark_apps.app import log_to_stderr, read_run
 from airflow_cdc.spark_apps.apply_changes import apply_changes
+from airflow_cdc.spark_apps.driver.app import log_to_stderr, read_run
+from airflow_cdc.spark_apps.driver.session import build_session
 from airflow_cdc.spark_apps.recover import recover
 from airflow_cdc.spark_apps.repair import repair
-from airflow_cdc.spark_apps.session import build_session
 from airflow_cdc.spark_apps.verify import verify
 from stack import fetch
 

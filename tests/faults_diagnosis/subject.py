@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_cdc.core.stamp import Stamp
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.kafka import KafkaEndpoint, KafkaTransport
-from airflow_cdc.systems.kafka_connect import root_cause
-from airflow_cdc.systems.mysql import MySqlSource
-from airflow_cdc.systems.mysql_capabilities import ServerVersion
+from airflow_cdc.connectors.kafka_connect.client import root_cause
+from airflow_cdc.control.control import Control
+from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.sources.mysql.capabilities import ServerVersion
+from airflow_cdc.sources.mysql.client import MySqlSource
+from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from stack.errors import StackError
 from stack.mysql import MySqlServer
 from stack.process import wait_until

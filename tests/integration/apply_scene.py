@@ -7,15 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.poll import poll_until
-from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.table import TableDef
 from airflow_cdc.core.types import sink_type
 from airflow_cdc.flows.run import Run
+from airflow_cdc.spark_apps.apply.merge import append_nothing
 from airflow_cdc.spark_apps.apply_changes import apply_changes
-from airflow_cdc.spark_apps.merge import append_nothing
-from airflow_cdc.systems.kafka import KafkaEndpoint, KafkaTransport
-from airflow_cdc.systems.kafka_clients import admin, producer
+from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
+from airflow_cdc.transports.kafka.wire import admin, producer
 from tests.integration.apply_support import CONFIG, Topic
 from tests.integration.rig import Rig
 

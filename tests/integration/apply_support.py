@@ -9,19 +9,19 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.connector_config import ConnectorSettings
+from airflow_cdc.connectors.debezium.config import ConnectorSettings
+from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.core.diagnosis.observation import TopicState
 from airflow_cdc.core.epochs import Epochs
-from airflow_cdc.core.observation import TopicState
-from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.table import ColumnDef, TableDef
 from airflow_cdc.core.types import sink_type
-from airflow_cdc.spark_apps.apply import ApplyContext, ApplyTarget
-from airflow_cdc.spark_apps.envelope import RAW_SCHEMA
-from airflow_cdc.spark_apps.io import Ranges, nonempty
-from airflow_cdc.spark_apps.merge import append_nothing
-from airflow_cdc.spark_apps.stage_fit import fit_stage
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.stage import Stage
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.stage import Stage
+from airflow_cdc.spark_apps.adapters.debezium import RAW_SCHEMA
+from airflow_cdc.spark_apps.adapters.kafka import Ranges, nonempty
+from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget
+from airflow_cdc.spark_apps.apply.merge import append_nothing
+from airflow_cdc.spark_apps.apply.stage_fit import fit_stage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

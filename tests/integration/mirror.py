@@ -9,16 +9,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.ddl import Ddl
-from airflow_cdc.core.observation import TopicState
+from airflow_cdc.connectors.debezium.schema_changes import Ddl
+from airflow_cdc.core.diagnosis.observation import TopicState
 from airflow_cdc.core.table import TableDef
 from airflow_cdc.flows.run import Run
 from airflow_cdc.spark_apps import verify
-from airflow_cdc.spark_apps.envelope import RAW_SCHEMA
-from airflow_cdc.spark_apps.merge import append_nothing
-from airflow_cdc.spark_apps.progress import Progress
-from airflow_cdc.spark_apps.snapshot import read_table
-from airflow_cdc.systems.kafka import KafkaEndpoint
+from airflow_cdc.spark_apps.adapters.debezium import RAW_SCHEMA
+from airflow_cdc.spark_apps.apply.merge import append_nothing
+from airflow_cdc.spark_apps.driver.progress import Progress
+from airflow_cdc.spark_apps.snapshot.read import read_table
+from airflow_cdc.transports.kafka.client import KafkaEndpoint
 from tests.integration import apply_support
 from tests.integration.rig import Rig
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pytest
     from pyspark.sql import DataFrame, SparkSession
 
-    from airflow_cdc.spark_apps.io import Ranges
+    from airflow_cdc.spark_apps.adapters.kafka import Ranges
 
 DDL = TopicState("p", "ddl-id", {0: (0, 0)})  # where the connector tells of every DDL: there was none
 NUMBERS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})"

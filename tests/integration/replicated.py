@@ -9,23 +9,23 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from airflow_cdc.clients import Clients
+from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint, KafkaConnect
+from airflow_cdc.control.control import Control
+from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.errors import CdcError
-from airflow_cdc.core.gtid import GtidSet
 from airflow_cdc.core.pipeline import ConnectorSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec
-from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.types import sink_type
 from airflow_cdc.flows.checks import conclude
 from airflow_cdc.flows.run import Facts, Run
-from airflow_cdc.spark_apps.functions import register_functions
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.schema import read_table_defs
+from airflow_cdc.spark_apps.driver.functions import register_functions
 from airflow_cdc.spark_apps.repair import repair
-from airflow_cdc.systems.clients import Clients
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.kafka import KafkaEndpoint, KafkaTransport
-from airflow_cdc.systems.kafka_clients import read_all
-from airflow_cdc.systems.kafka_connect import ConnectEndpoint, KafkaConnect
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
-from airflow_cdc.systems.mysql_schema import read_table_defs
+from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
+from airflow_cdc.transports.kafka.wire import read_all
 from stack.connect import DEBEZIUM_CLASS, ConnectWorker
 from stack.mysql import MySqlServer, User
 from stack.process import wait_until

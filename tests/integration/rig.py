@@ -7,22 +7,22 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
+from airflow_cdc.clients import Clients
+from airflow_cdc.control.control import Control
+from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.pipeline import ConnectorSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec, sink_name
-from airflow_cdc.core.position import Watermark
-from airflow_cdc.core.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.table import TableDef
 from airflow_cdc.core.types import sink_type
 from airflow_cdc.flows.run import Run
-from airflow_cdc.spark_apps.functions import register_functions
-from airflow_cdc.spark_apps.progress import Progress
-from airflow_cdc.spark_apps.snapshot import Reading, Tools, read_table
-from airflow_cdc.spark_apps.stage_schema import fit_columns
-from airflow_cdc.systems.clients import Clients
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
-from airflow_cdc.systems.mysql_schema import read_table_defs
-from airflow_cdc.systems.stage import Stage
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.stage import Stage
+from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
+from airflow_cdc.sources.mysql.position import Watermark
+from airflow_cdc.sources.mysql.schema import read_table_defs
+from airflow_cdc.spark_apps.apply.stage_schema import fit_columns
+from airflow_cdc.spark_apps.driver.functions import register_functions
+from airflow_cdc.spark_apps.driver.progress import Progress
+from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, read_table
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_cdc.core.apply_start import Applied
-from airflow_cdc.core.connector_config import ConnectorSettings
+from airflow_cdc.connectors.debezium.config import ConnectorSettings
+from airflow_cdc.core.apply.start import Applied
 from airflow_cdc.core.errors import SchemaError, SinkError, SourceError, TransportError, UnknownStateError
-from airflow_cdc.spark_apps import dead_letters
-from airflow_cdc.spark_apps.apply import apply_batch, apply_each
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.snapshots import snapshot_at, summary_of
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.snapshots import snapshot_at, summary_of
+from airflow_cdc.spark_apps.apply import dead_letters
+from airflow_cdc.spark_apps.apply.batch import apply_batch, apply_each
 from tests.integration.apply_support import (
     CONFIG,
     ITEMS,

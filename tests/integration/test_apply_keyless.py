@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_cdc.core.apply_start import SNAPSHOT_AT
+from airflow_cdc.core.apply.start import SNAPSHOT_AT
 from airflow_cdc.core.errors import ConnectorError, SinkError, SourceError, TransportError
-from airflow_cdc.spark_apps.apply import apply_batch
-from airflow_cdc.spark_apps.merge import append_nothing
-from airflow_cdc.systems.lake import Lake
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.spark_apps.apply.batch import apply_batch
+from airflow_cdc.spark_apps.apply.merge import append_nothing
 from tests.integration.apply_support import EVENTS, Bench, Topic, column, stamp_at, table, watermark
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from airflow_cdc.core.table import TableDef
 from airflow_cdc.flows.run import Run
 from airflow_cdc.spark_apps import repair as repairing
 from airflow_cdc.spark_apps.backfill import backfill
-from airflow_cdc.spark_apps.session import sibling
+from airflow_cdc.spark_apps.driver.session import sibling
 from tests.integration.mirror import NUMBERS, Mirror
 from tests.integration.rig import Rig
 

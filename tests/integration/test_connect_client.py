@@ -9,17 +9,17 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from airflow_cdc.connectors.debezium.history import compare_history, fold_history
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset, offset_for, past
+from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint, KafkaConnect
+from airflow_cdc.connectors.kafka_connect.http import ConnectorMissingError
 from airflow_cdc.core.errors import ConnectorError, OffsetRejectedError
-from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.history import compare_history, fold_history
-from airflow_cdc.core.offset import MySqlOffset, offset_for, past
 from airflow_cdc.core.poll import poll_until
-from airflow_cdc.core.position import Watermark
-from airflow_cdc.systems.connect_http import ConnectorMissingError
-from airflow_cdc.systems.kafka import KafkaEndpoint, KafkaTransport
-from airflow_cdc.systems.kafka_connect import ConnectEndpoint, KafkaConnect
-from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
-from airflow_cdc.systems.mysql_schema import read_table_defs
+from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.position import Watermark
+from airflow_cdc.sources.mysql.schema import read_table_defs
+from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from stack.connect import SETTINGS
 from stack.mysql import MySqlServer
 

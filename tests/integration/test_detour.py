@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import stack
-from airflow_cdc.core.diagnosis import diagnose
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset
+from airflow_cdc.core.diagnosis.diagnose import diagnose
 from airflow_cdc.core.errors import VerificationError
-from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.offset import MySqlOffset
-from airflow_cdc.flows import detour as flow
+from airflow_cdc.flows import replica as flow
 from airflow_cdc.flows.decide import decide
-from airflow_cdc.flows.detour import detour, go_on
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.open import open_recovery
+from airflow_cdc.flows.replica import detour, go_on
 from airflow_cdc.flows.run import Run
-from airflow_cdc.systems.mysql_replica import read_replica
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.replica import read_replica
 from stack.connect import ConnectWorker
 from stack.mysql import MySqlServer, MySqlSettings
 from stack.process import wait_until

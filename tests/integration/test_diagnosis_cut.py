@@ -12,16 +12,16 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 import pytest
 
-from airflow_cdc.core.diagnosis import diagnose
-from airflow_cdc.core.stamp import Stamp
-from airflow_cdc.core.strategy import make_plan
-from airflow_cdc.flows.move import stored
+from airflow_cdc.clients import Clients
+from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
+from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.core.diagnosis.diagnose import diagnose
+from airflow_cdc.core.diagnosis.strategy import make_plan
+from airflow_cdc.flows.move_offset import stored
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.run import Run
-from airflow_cdc.systems.clients import Clients
-from airflow_cdc.systems.kafka import KafkaTransport
-from airflow_cdc.systems.kafka_connect import KafkaConnect
-from airflow_cdc.systems.mysql import MySqlSource
+from airflow_cdc.sources.mysql.client import MySqlSource
+from airflow_cdc.transports.kafka.client import KafkaTransport
 from tests.faults.proxy import CHUNK, HOST, Proxy
 from tests.integration.test_offset_move import run
 

@@ -9,8 +9,8 @@ import pytest
 
 from airflow_cdc.core.table import TableDef
 from airflow_cdc.flows.run import Run
-from airflow_cdc.spark_apps import snapshot
 from airflow_cdc.spark_apps.recover import recover
+from airflow_cdc.spark_apps.snapshot import read as snapshot
 from tests.integration.mirror import NUMBERS, Mirror
 from tests.integration.rig import Rig
 

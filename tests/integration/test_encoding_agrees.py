@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 import pymysql
 import pytest
 
-from airflow_cdc.core import digest
 from airflow_cdc.core.chunk import Chunk, boundary_sql, quote_ident, quote_table
+from airflow_cdc.core.compare import digest
 from airflow_cdc.core.encoding import mysql_row_hash, not_pushed, spark_row_hash
-from airflow_cdc.core.keytext import key_predicate, parse_key_text
 from airflow_cdc.core.table import TableDef
 from airflow_cdc.core.types import from_read, read_sql, sink_type
-from airflow_cdc.spark_apps.functions import register_functions
-from airflow_cdc.systems.mysql_schema import read_table_defs
+from airflow_cdc.sources.mysql.key_text import key_predicate, parse_key_text
+from airflow_cdc.sources.mysql.schema import read_table_defs
+from airflow_cdc.spark_apps.driver.functions import register_functions
 from stack import fetch
 from tests.integration.every_type import CASES, LOAD_MODE, create_sql, insert_sql, row_count, row_id, update_sql
 

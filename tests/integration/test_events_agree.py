@@ -15,9 +15,9 @@ from airflow_cdc.core.encoding import mysql_row_hash, spark_row_hash
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.table import TableDef
 from airflow_cdc.core.types import DecodeModes, from_event
-from airflow_cdc.spark_apps.functions import json_canonical, register_functions
-from airflow_cdc.systems.kafka import KafkaEndpoint, KafkaTransport
-from airflow_cdc.systems.mysql_schema import read_table_defs
+from airflow_cdc.sources.mysql.schema import read_table_defs
+from airflow_cdc.spark_apps.driver.functions import json_canonical, register_functions
+from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from stack.rest import RestError
 from tests.integration.every_type import LOAD_MODE, create_sql, insert_sql, row_count, row_id
 from tests.integration.test_encoding_agrees import NUMBERS

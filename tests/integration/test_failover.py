@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 import stack
-from airflow_cdc.core.diagnosis import Diagnosis, diagnose
-from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.strategy import make_plan
+from airflow_cdc.core.diagnosis.diagnose import Diagnosis, diagnose
+from airflow_cdc.core.diagnosis.strategy import make_plan
 from airflow_cdc.flows.decide import decide
-from airflow_cdc.flows.detour import go_on
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.open import open_recovery
+from airflow_cdc.flows.replica import go_on
+from airflow_cdc.sources.mysql.gtid import GtidSet
 from stack.connect import ConnectWorker
 from stack.mysql import CDC_PRIVILEGES, MySqlServer, MySqlSettings, User
 from stack.process import end, wait_until

@@ -14,17 +14,18 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core import apply_start
+from airflow_cdc.core.apply import start as apply_start
+from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.core.diagnosis.observation import TopicState
 from airflow_cdc.core.errors import SinkError, SourceError, TransportError, UnknownStateError
-from airflow_cdc.core.observation import TopicState
 from airflow_cdc.core.poll import poll_until
-from airflow_cdc.core.stamp import Stamp
-from airflow_cdc.spark_apps import apply, counts, replay
+from airflow_cdc.sinks.iceberg import client as lake_module
 from airflow_cdc.spark_apps import apply_changes as application
-from airflow_cdc.spark_apps.merge import append_nothing
-from airflow_cdc.systems import lake as lake_module
-from airflow_cdc.systems.kafka import KafkaTransport
-from airflow_cdc.systems.kafka_clients import admin, read_all
+from airflow_cdc.spark_apps.apply import batch as apply
+from airflow_cdc.spark_apps.apply import counts, replay
+from airflow_cdc.spark_apps.apply.merge import append_nothing
+from airflow_cdc.transports.kafka.client import KafkaTransport
+from airflow_cdc.transports.kafka.wire import admin, read_all
 from tests.integration.apply_scene import Scene
 from tests.integration.apply_support import Topic
 from tests.integration.rig import Rig

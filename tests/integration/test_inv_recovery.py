@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.connector_config import ConnectorSettings
+from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.core.errors import SchemaError, StaleHeadError
 from airflow_cdc.flows import open as opening
 from airflow_cdc.flows.publish import publish
 from airflow_cdc.flows.run import Run
+from airflow_cdc.sinks.iceberg import client as lake_module
+from airflow_cdc.sinks.iceberg.snapshots import head_of
 from airflow_cdc.spark_apps.recover import recover
-from airflow_cdc.systems import lake as lake_module
-from airflow_cdc.systems.snapshots import head_of
 from tests.integration.apply_scene import Connector
 from tests.integration.rig import Rig
 

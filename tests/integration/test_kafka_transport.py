@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from airflow_cdc.connectors.debezium.history import fold_history
 from airflow_cdc.core.errors import TransportError
-from airflow_cdc.core.history import fold_history
 from airflow_cdc.core.poll import poll_until
-from airflow_cdc.systems.kafka import KafkaEndpoint, KafkaTransport
+from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 
 # kafka-python reads its own message schemas with a deprecated call
 pytestmark = pytest.mark.filterwarnings("ignore:(read_text|open_text) is deprecated:DeprecationWarning")

@@ -12,11 +12,11 @@ from urllib.parse import urlparse
 
 import pytest
 
+from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.errors import StaleHeadError
 from airflow_cdc.core.poll import poll_until
-from airflow_cdc.core.stamp import ChunkLedger, Stamp
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.stage import Stage
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.stage import Stage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

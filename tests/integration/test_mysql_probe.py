@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import stack
+from airflow_cdc.core.diagnosis.observation import LogLook, Place, SourceFacts
 from airflow_cdc.core.errors import SourceError
-from airflow_cdc.core.observation import LogLook, Place, SourceFacts
 from airflow_cdc.core.poll import NotYet, poll_until
-from airflow_cdc.core.position import BinlogPosition
-from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
-from airflow_cdc.systems.mysql_position import list_binlog_files
-from airflow_cdc.systems.mysql_probe import began, look_at
+from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
+from airflow_cdc.sources.mysql.position import BinlogPosition
+from airflow_cdc.sources.mysql.probe import began, look_at
+from airflow_cdc.sources.mysql.server_log import list_binlog_files
 from stack.mysql import MySqlServer, MySqlSettings
 
 BASE = "mysql-bin-changelog"  # as managed servers name their files

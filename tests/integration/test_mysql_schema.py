@@ -10,7 +10,7 @@ import pytest
 
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.table import TableDef
-from airflow_cdc.systems.mysql_schema import read_table_defs
+from airflow_cdc.sources.mysql.schema import read_table_defs
 from tests.integration.every_type import CASES, create_sql
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ import pymysql
 import pytest
 
 from airflow_cdc.core.errors import ConfigError, DeadlineError, SourceError
-from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
-from airflow_cdc.systems.mysql_errors import (
+from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
+from airflow_cdc.sources.mysql.errors import (
     MissingPrivilegeError,
     ServerRestartedError,
     SourceAccessError,
@@ -24,8 +23,9 @@ from airflow_cdc.systems.mysql_errors import (
     SourceUnreachableError,
     WrongServerError,
 )
-from airflow_cdc.systems.mysql_position import parse_time
-from airflow_cdc.systems.mysql_replica import start_of_file_after
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.replica import start_of_file_after
+from airflow_cdc.sources.mysql.server_log import parse_time
 from stack.mysql import MySqlServer
 
 OTHER = "00000000-0000-0000-0000-000000000001"
@@ -358,8 +358,8 @@ def test_inv_09_the_init_statement_fails_on_another_server_or_a_lagging_one(
 
 
 def test_the_init_statement_of_older_servers_fails_too(source: MySqlSource, mysql: MySqlServer) -> None:
-    from airflow_cdc.systems.mysql_capabilities import ServerVersion
-    from airflow_cdc.systems.mysql_position import reading_init_statement
+    from airflow_cdc.sources.mysql.capabilities import ServerVersion
+    from airflow_cdc.sources.mysql.server_log import reading_init_statement
 
     mark = source.watermark()
     old = ServerVersion.parse("5.7.44")

@@ -14,16 +14,16 @@ import yaml
 
 import stack
 from airflow_cdc.cli.permission import TOKEN
+from airflow_cdc.clients import Clients
+from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint, KafkaConnect
+from airflow_cdc.control.control import Control
 from airflow_cdc.core.errors import OffsetRejectedError
 from airflow_cdc.core.pipeline import ConnectorSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec
-from airflow_cdc.flows.move import last_before, move, stored
+from airflow_cdc.flows.move_offset import last_before, move, stored
 from airflow_cdc.flows.run import Run
-from airflow_cdc.systems.clients import Clients
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.kafka import KafkaEndpoint, KafkaTransport
-from airflow_cdc.systems.kafka_connect import ConnectEndpoint, KafkaConnect
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
+from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from stack import connections
 from stack.airflow import AirflowServer, AirflowSettings
 from stack.connect import DEBEZIUM_CLASS, ConnectWorker

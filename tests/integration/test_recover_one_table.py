@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_cdc.core.diagnosis import diagnose
+from airflow_cdc.core.diagnosis.diagnose import diagnose
+from airflow_cdc.core.diagnosis.strategy import make_plan
 from airflow_cdc.core.pipeline import HoldPolicy
-from airflow_cdc.core.strategy import make_plan
-from airflow_cdc.flows import connector, offset, pending, watermark
+from airflow_cdc.flows import backlog as pending
+from airflow_cdc.flows import connector, watermark
+from airflow_cdc.flows import reset_offset as offset
 from airflow_cdc.flows.close import close
 from airflow_cdc.flows.decide import decide
 from airflow_cdc.flows.observe import observe
+from airflow_cdc.flows.offsets import stored_value
 from airflow_cdc.flows.open import open_recovery
 from airflow_cdc.flows.publish import publish
 from airflow_cdc.flows.run import Run
-from airflow_cdc.flows.stored_offset import stored_value
 from airflow_cdc.spark_apps.recover import recover
 from airflow_cdc.spark_apps.verify import verify
 from tests.integration.followed import Followed

@@ -11,16 +11,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_cdc.core.compare.row_diff import RowPair, rows_file
 from airflow_cdc.core.errors import SinkError, VerificationError
 from airflow_cdc.core.pipeline import Limit, Policy
-from airflow_cdc.core.row_pair import RowPair, rows_file
 from airflow_cdc.core.table import TableDef
 from airflow_cdc.flows.close import report_folder
+from airflow_cdc.sinks.iceberg.dead_letters import table_name
 from airflow_cdc.spark_apps import repair as application
-from airflow_cdc.spark_apps.dead_letters import COLUMNS as LETTERS
-from airflow_cdc.spark_apps.dead_letters import unresolved
+from airflow_cdc.spark_apps.apply.dead_letters import COLUMNS as LETTERS
+from airflow_cdc.spark_apps.apply.dead_letters import unresolved
 from airflow_cdc.spark_apps.repair import repair
-from airflow_cdc.systems.letters import table_name
 from tests.integration.mirror import NUMBERS, Mirror
 from tests.integration.rig import Rig
 

@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.apply_start import SNAPSHOT_AT
+from airflow_cdc.core.apply.schema_change import load_definition
+from airflow_cdc.core.apply.stamp import ChunkLedger
+from airflow_cdc.core.apply.start import SNAPSHOT_AT
 from airflow_cdc.core.errors import SchemaError, SourceError
-from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.position import Watermark
-from airflow_cdc.core.schema_change import load_definition
-from airflow_cdc.core.stamp import ChunkLedger
 from airflow_cdc.flows.run import Run
-from airflow_cdc.spark_apps import snapshot
-from airflow_cdc.spark_apps.jdbc import jdbc_options, rows_frame
-from airflow_cdc.spark_apps.progress import Progress
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.position import Watermark
+from airflow_cdc.spark_apps.adapters.mysql import jdbc_options, rows_frame
+from airflow_cdc.spark_apps.apply.stage_schema import fit_columns
+from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.recover import find_earlier, next_label, recover
-from airflow_cdc.spark_apps.snapshot import chunk_groups, exact_view, read_table
-from airflow_cdc.spark_apps.stage_schema import fit_columns
+from airflow_cdc.spark_apps.snapshot import read as snapshot
+from airflow_cdc.spark_apps.snapshot.read import chunk_groups, exact_view, read_table
 from tests.integration.apply_scene import Connector
 from tests.integration.rig import Rig
 

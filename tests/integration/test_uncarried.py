@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_cdc.connectors.debezium.uncarried import looks
+from airflow_cdc.core.diagnosis.strategy import Plan
 from airflow_cdc.core.errors import SchemaError
-from airflow_cdc.core.strategy import Plan
-from airflow_cdc.core.uncarried import looks
 from airflow_cdc.flows import decide as decide_flow
 from airflow_cdc.flows import doctor
 from airflow_cdc.flows import open as opening
 from airflow_cdc.flows.carried import look_through
 from airflow_cdc.flows.run import Run
-from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
-from airflow_cdc.systems.mysql_schema import read_table_defs
+from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
+from airflow_cdc.sources.mysql.schema import read_table_defs
 from tests.integration.apply_scene import Connector
 
 if TYPE_CHECKING:

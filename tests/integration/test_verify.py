@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_cdc.core import verdict
 from airflow_cdc.core.chunk import quote_ident
-from airflow_cdc.core.digest import HashLeaves, IntegerLeaves, Leaf
+from airflow_cdc.core.compare import verdict
+from airflow_cdc.core.compare.digest import HashLeaves, IntegerLeaves, Leaf
+from airflow_cdc.core.compare.verdict import leaf_of
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.table import TableDef
 from airflow_cdc.core.types import sink_type
-from airflow_cdc.core.verdict import leaf_of
-from airflow_cdc.spark_apps.differences import read_differences
-from airflow_cdc.spark_apps.progress import Progress
-from airflow_cdc.spark_apps.sides import SinkView, source_view
+from airflow_cdc.spark_apps.compare.views import SinkView, source_view
+from airflow_cdc.spark_apps.driver.progress import Progress
+from airflow_cdc.spark_apps.snapshot.differences import read_differences
 from tests.integration.every_type import CASES, create_sql, insert_sql, row_id
 from tests.integration.rig import Rig
 from tests.integration.verify_support import (
@@ -154,7 +154,7 @@ def test_inv_09_the_comparison_reads_no_other_server(scene: Callable[..., Scene]
 
 def test_many_differences_are_counted_exactly(scene: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch) -> None:
     """More suspects than are settled one by one."""
-    monkeypatch.setattr("airflow_cdc.spark_apps.settle.MAX_SUSPECTS", 50)
+    monkeypatch.setattr("airflow_cdc.spark_apps.compare.judge.MAX_SUSPECTS", 50)
     made = scene("orders", ORDERS, FILL)
     made.source("DELETE FROM orders WHERE id <= 300")
     made.source("UPDATE orders SET qty = 77 WHERE id > 700")
@@ -224,7 +224,7 @@ def test_inv_34_counts_that_no_row_explains_are_a_doubt(
 ) -> None:
     made = scene("orders", ORDERS, FILL)
     one_side = iter((1000, 999))
-    monkeypatch.setattr("airflow_cdc.spark_apps.settle.rows_in", lambda _: next(one_side))
+    monkeypatch.setattr("airflow_cdc.spark_apps.compare.judge.rows_in", lambda _: next(one_side))
     found, outcome = made.verdict()
     assert found is Verdict.INCONCLUSIVE
     assert "the rows that differ do not explain it" in " ".join(outcome.reasons)

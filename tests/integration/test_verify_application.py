@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_cdc.core.diagnosis.observation import TopicState
 from airflow_cdc.core.errors import VerificationError
-from airflow_cdc.core.observation import TopicState
 from airflow_cdc.flows.publish import publish
 from airflow_cdc.spark_apps import verify as application
 from airflow_cdc.spark_apps.recover import recover
-from airflow_cdc.systems.kafka import KafkaEndpoint
+from airflow_cdc.transports.kafka.client import KafkaEndpoint
 from tests.integration import apply_support
 from tests.integration.rig import Rig
 from tests.integration.verify_support import (
@@ -90,8 +90,8 @@ def recovered(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call
 
 
 def application_read(rig: Rig, reading: Any) -> int:
-    from airflow_cdc.spark_apps.progress import Progress
-    from airflow_cdc.spark_apps.snapshot import read_table
+    from airflow_cdc.spark_apps.driver.progress import Progress
+    from airflow_cdc.spark_apps.snapshot.read import read_table
 
     return read_table(rig.tools(), reading, Progress({reading.table.full_name: 0}))
 

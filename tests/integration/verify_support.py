@@ -7,22 +7,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.table import TableDef
-from airflow_cdc.spark_apps.envelope import RAW_SCHEMA
-from airflow_cdc.spark_apps.settle import judge
-from airflow_cdc.spark_apps.sides import SinkView
-from airflow_cdc.spark_apps.tail import Topic
-from airflow_cdc.spark_apps.verify_core import Outcome, Reached, Subject, compare_tables
-from airflow_cdc.systems.stage import Stage
+from airflow_cdc.sinks.iceberg.stage import Stage
+from airflow_cdc.sources.mysql.position import Watermark
+from airflow_cdc.spark_apps.adapters.debezium import RAW_SCHEMA
+from airflow_cdc.spark_apps.compare.judge import judge
+from airflow_cdc.spark_apps.compare.scan import Outcome, Reached, Subject, compare_tables
+from airflow_cdc.spark_apps.compare.tail import Topic
+from airflow_cdc.spark_apps.compare.views import SinkView
 from tests.integration import apply_support
 from tests.integration.rig import Rig
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from airflow_cdc.spark_apps.io import Ranges
+    from airflow_cdc.spark_apps.adapters.kafka import Ranges
 
 NUMBERS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})"
 ORDERS = "CREATE TABLE orders (id BIGINT PRIMARY KEY, name VARCHAR(40), qty INT, doc JSON)"

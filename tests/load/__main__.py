@@ -19,8 +19,8 @@ from typing import Any
 
 from rich.console import Console
 
-from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.flows.captured import topic_names
+from airflow_cdc.flows.capture import topic_names
+from airflow_cdc.sources.mysql.gtid import GtidSet
 from demo import connectors
 from demo.dataset import SCHEMA
 from demo.world import NAMESPACE, changes_between, writer

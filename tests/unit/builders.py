@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.observation import (
+from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.core.diagnosis.observation import (
     BinlogFile,
     ConnectorFacts,
     ControlFacts,
@@ -20,8 +20,8 @@ from airflow_cdc.core.observation import (
     TransportFacts,
 )
 from airflow_cdc.core.pipeline import ConnectorSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec
-from airflow_cdc.core.position import BinlogPosition, Watermark
-from airflow_cdc.core.stamp import Stamp
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.position import BinlogPosition, Watermark
 
 UUID = "75ac0c48-7f6b-11f0-9c3a-0242ac110002"
 OTHER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"

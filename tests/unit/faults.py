@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.observation import (
+from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.core.diagnosis.observation import (
     ControlFacts,
     HistoryFacts,
     LogLook,
@@ -21,9 +21,9 @@ from airflow_cdc.core.observation import (
     TransportFacts,
     Unknown,
 )
-from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.table import ColumnDef, TableDef
-from airflow_cdc.core.xa import XaState
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.xa import XaState
 from tests.unit.builders import (
     CONNECTOR,
     FAILED,

@@ -10,11 +10,11 @@ from unittest.mock import create_autospec
 import pytest
 
 from airflow_cdc.cli import run as running
+from airflow_cdc.clients import Clients
 from airflow_cdc.core.errors import LeaseHeldError
 from airflow_cdc.flows import abandon as abandoning
 from airflow_cdc.flows.run import Run
 from airflow_cdc.operators import abandon as operators
-from airflow_cdc.systems.clients import Clients
 
 from .builders import HEALTHY
 from .conftest import Answer

@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.apply_start import (
+from airflow_cdc.connectors.debezium.schema_changes import Ddl
+from airflow_cdc.core.apply.schema_change import SchemaChange
+from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
+from airflow_cdc.core.apply.start import (
     APPLIED,
     FINGERPRINT,
     SNAPSHOT_AT,
@@ -23,7 +26,7 @@ from airflow_cdc.core.apply_start import (
     plan_ddl,
     plan_start,
 )
-from airflow_cdc.core.ddl import Ddl
+from airflow_cdc.core.diagnosis.observation import Compaction, TopicState
 from airflow_cdc.core.errors import (
     RereadNeededError,
     SinkError,
@@ -31,9 +34,6 @@ from airflow_cdc.core.errors import (
     UnknownStateError,
     UnreportedChangeError,
 )
-from airflow_cdc.core.observation import Compaction, TopicState
-from airflow_cdc.core.schema_change import SchemaChange
-from airflow_cdc.core.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.table import ColumnDef, TableDef
 
 KEYED = TableDef("shop", "orders", (ColumnDef("id", 1, "bigint", "bigint", nullable=False),), ("id",))

@@ -12,15 +12,15 @@ from unittest.mock import create_autospec
 
 import pytest
 
+from airflow_cdc.clients import CallLimits, Clients
+from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint, KafkaConnect
+from airflow_cdc.control.control import Control
+from airflow_cdc.core.circuit import AT_ONCE, Circuits, SilentEndpointError
 from airflow_cdc.core.errors import ConnectorError
 from airflow_cdc.core.poll import poll_until
-from airflow_cdc.systems.circuit import AT_ONCE, Circuits, SilentEndpointError
-from airflow_cdc.systems.clients import CallLimits, Clients
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.kafka import KafkaEndpoint, KafkaTransport
-from airflow_cdc.systems.kafka_connect import ConnectEndpoint, KafkaConnect
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
+from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 
 OTHERS: dict[str, Any] = {"source": MySqlSource, "transport": KafkaTransport, "lake": Lake, "control": Control}
 DEAD = "Kafka Connect http://dead:8083"

@@ -16,24 +16,26 @@ import yaml
 from airflow.cli.cli_config import ActionCommand, GroupCommand
 from rich.console import Console
 
-from airflow_cdc.cli import added, commands, offsets, outlook, trigger
+from airflow_cdc.cli import add_pipeline as added
+from airflow_cdc.cli import commands, offsets, trigger
+from airflow_cdc.cli import forecast as outlook
 from airflow_cdc.cli import run as running
 from airflow_cdc.cli.definition import get_cdc_cli_commands
 from airflow_cdc.cli.progress import telling
-from airflow_cdc.core.diagnosis import Diagnosis
-from airflow_cdc.core.forecast import Forecast
+from airflow_cdc.clients import Clients
+from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
+from airflow_cdc.core.diagnosis.diagnose import Diagnosis
+from airflow_cdc.core.diagnosis.forecast import Forecast
+from airflow_cdc.core.diagnosis.strategy import Plan
 from airflow_cdc.core.report import RecoveryReport
-from airflow_cdc.core.stored import RunSummary
-from airflow_cdc.core.strategy import Plan
 from airflow_cdc.flows import abandon as abandoning
 from airflow_cdc.flows.doctor import Check
-from airflow_cdc.flows.foresee import Foreseen
+from airflow_cdc.flows.forecast import Foreseen
 from airflow_cdc.flows.run import Run
-from airflow_cdc.spark_apps import dead_letters
-from airflow_cdc.systems.clients import Clients
-from airflow_cdc.systems.kafka_connect import KafkaConnect
-from airflow_cdc.systems.mysql_hold import HoldState, HoldStatus
-from airflow_cdc.systems.reports import ReportStore, safe
+from airflow_cdc.reports.store import ReportStore, safe
+from airflow_cdc.reports.stored import RunSummary
+from airflow_cdc.sources.mysql.hold import HoldState, HoldStatus
+from airflow_cdc.spark_apps.apply import dead_letters
 from demo.show import Show
 
 from .builders import HEALTHY

@@ -12,10 +12,10 @@ import pytest
 
 from airflow_cdc.cli import offsets
 from airflow_cdc.cli import run as running
+from airflow_cdc.clients import Clients
+from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
 from airflow_cdc.core.errors import OffsetRejectedError
 from airflow_cdc.flows.run import Run
-from airflow_cdc.systems.clients import Clients
-from airflow_cdc.systems.kafka_connect import KafkaConnect
 
 from .builders import HEALTHY
 from .conftest import Answer

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_cdc.core.connector_config import ConnectorSettings
-from airflow_cdc.core.connector_routing import KeyMark
+from airflow_cdc.connectors.debezium.config import ConnectorSettings
+from airflow_cdc.connectors.debezium.routing import KeyMark
 from airflow_cdc.core.errors import ConfigError, SchemaError
 from airflow_cdc.core.table import ColumnDef, TableDef
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.ddl import Ddl, read_ddl
-from airflow_cdc.core.position import Watermark
+from airflow_cdc.connectors.debezium.schema_changes import Ddl, read_ddl
+from airflow_cdc.sources.mysql.position import Watermark
 
 
 def record(ddl: str = "ALTER TABLE t DROP a", **changes: Any) -> dict[str, Any]:

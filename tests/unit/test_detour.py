@@ -9,7 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_cdc.core.detour import (
+from airflow_cdc.core.diagnosis.diagnose import diagnose
+from airflow_cdc.core.diagnosis.observation import ControlFacts, Observation, ReplicaFacts, SchemaFacts, Unknown
+from airflow_cdc.core.diagnosis.strategy import Plan, make_plan
+from airflow_cdc.core.pipeline import Policy
+from airflow_cdc.core.replica import (
     WAS,
     chosen_replica,
     come_back,
@@ -21,13 +25,9 @@ from airflow_cdc.core.detour import (
     pointed_back,
     start_there,
 )
-from airflow_cdc.core.diagnosis import diagnose
-from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.observation import ControlFacts, Observation, ReplicaFacts, SchemaFacts, Unknown
-from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.secrets import mask_config
-from airflow_cdc.core.strategy import Plan, make_plan
 from airflow_cdc.core.table import ColumnDef, TableDef
+from airflow_cdc.sources.mysql.gtid import GtidSet
 
 from .builders import GTID_OFFSET, HEALTHY, OTHER, PIPELINE, SOURCE, UUID, seen
 from .builders import REPLICA as GOOD

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_cdc.core.diagnosis import PROBLEMS, Diagnosis, diagnose, trace_excerpt
-from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.observation import (
+from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.core.diagnosis.diagnose import PROBLEMS, Diagnosis, diagnose, trace_excerpt
+from airflow_cdc.core.diagnosis.observation import (
     BinlogFile,
     ControlFacts,
     LogLook,
@@ -29,12 +29,12 @@ from airflow_cdc.core.observation import (
     TransportFacts,
     Unknown,
 )
+from airflow_cdc.core.diagnosis.strategy import make_plan
 from airflow_cdc.core.pipeline import Policy
-from airflow_cdc.core.position import BinlogPosition
-from airflow_cdc.core.problems_source import seems_stuck
-from airflow_cdc.core.stamp import Stamp
-from airflow_cdc.core.strategy import make_plan
 from airflow_cdc.flows import checks
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.position import BinlogPosition
+from airflow_cdc.sources.mysql.problems import seems_stuck
 from tests.unit.builders import (
     CONNECTOR,
     FAILED,

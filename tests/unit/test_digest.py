@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_cdc.core import digest
-from airflow_cdc.core.digest import HashLeaves, IntegerLeaves, Leaf, RowDiff
+from airflow_cdc.core.compare import digest
+from airflow_cdc.core.compare.digest import HashLeaves, IntegerLeaves, Leaf, RowDiff
 from airflow_cdc.core.errors import SchemaError
 from tests.unit.tables import column, table
 

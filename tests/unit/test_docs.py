@@ -15,8 +15,9 @@ import yaml
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import BaseHook, BaseOperator, BaseSensorOperator
 
-from airflow_cdc.core.connector_config import ConnectorSettings
-from airflow_cdc.core.diagnosis import PROBLEMS
+from airflow_cdc.config.registry import load_registry
+from airflow_cdc.connectors.debezium.config import ConnectorSettings
+from airflow_cdc.core.diagnosis.diagnose import PROBLEMS
 from airflow_cdc.dags._recovery import recovery_dag
 from airflow_cdc.hooks.iceberg import IcebergCatalogHook
 from airflow_cdc.hooks.kafka import CdcKafkaHook
@@ -24,8 +25,7 @@ from airflow_cdc.hooks.kafka_connect import KafkaConnectHook
 from airflow_cdc.hooks.mysql import CdcMySqlHook
 from airflow_cdc.notifications.webhook import address
 from airflow_cdc.provider_info import get_provider_info
-from airflow_cdc.registry import load_registry
-from airflow_cdc.systems.mysql_grants import MARIADB_NEEDS, MYSQL_NEEDS, Need
+from airflow_cdc.sources.mysql.grants import MARIADB_NEEDS, MYSQL_NEEDS, Need
 
 from .conftest import REGISTRY
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from airflow_cdc.core import encoding
 from airflow_cdc.core.errors import SchemaError
-from airflow_cdc.core.keytext import key_predicate, parse_key_text
 from airflow_cdc.core.types import TYPES
+from airflow_cdc.sources.mysql.key_text import key_predicate, parse_key_text
 from tests.unit.tables import column, table
 
 

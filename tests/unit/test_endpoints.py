@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from airflow_cdc.clients import Endpoints
+from airflow_cdc.config.registry import load_registry
 from airflow_cdc.core.errors import (
     ConfigError,
 )
@@ -16,8 +18,6 @@ from airflow_cdc.hooks.iceberg import IcebergCatalogHook
 from airflow_cdc.hooks.kafka import CdcKafkaHook
 from airflow_cdc.hooks.kafka_connect import KafkaConnectHook
 from airflow_cdc.hooks.mysql import CdcMySqlHook
-from airflow_cdc.registry import load_registry
-from airflow_cdc.systems.clients import Endpoints
 
 from .conftest import SECRETS
 

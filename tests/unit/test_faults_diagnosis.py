@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_cdc.core.diagnosis import PROBLEMS
+from airflow_cdc.core.diagnosis.diagnose import PROBLEMS
 from tests.faults_diagnosis.__main__ import ALL, existing
 from tests.faults_diagnosis.cases_source import UNLOGGED_CASCADE
 

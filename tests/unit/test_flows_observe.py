@@ -11,10 +11,12 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from airflow_cdc.core.diagnosis import diagnose
-from airflow_cdc.core.errors import ConnectorError, SourceError, TransportError, UnknownStateError
-from airflow_cdc.core.forecast import forecast
-from airflow_cdc.core.observation import (
+from airflow_cdc.clients import Clients
+from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
+from airflow_cdc.control.control import Control
+from airflow_cdc.core.diagnosis.diagnose import diagnose
+from airflow_cdc.core.diagnosis.forecast import forecast
+from airflow_cdc.core.diagnosis.observation import (
     ConnectorFacts,
     LogLook,
     Observation,
@@ -26,17 +28,15 @@ from airflow_cdc.core.observation import (
     SourceFacts,
     Unknown,
 )
+from airflow_cdc.core.errors import ConnectorError, SourceError, TransportError, UnknownStateError
 from airflow_cdc.core.table import ColumnDef, TableDef
 from airflow_cdc.flows import decide, doctor, hold, null_defaults, observe
-from airflow_cdc.flows.foresee import foresee
+from airflow_cdc.flows.forecast import foresee
 from airflow_cdc.flows.run import Run
-from airflow_cdc.systems.clients import Clients
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.kafka import KafkaTransport
-from airflow_cdc.systems.kafka_connect import KafkaConnect
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.mysql import MySqlSource
-from airflow_cdc.systems.mysql_hold import HoldState, HoldStatus
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sources.mysql.client import MySqlSource
+from airflow_cdc.sources.mysql.hold import HoldState, HoldStatus
+from airflow_cdc.transports.kafka.client import KafkaTransport
 
 from .builders import CONNECTOR, CONTROL, GTID_OFFSET, HEALTHY, PIPELINE, REPLICA, SINK, SOURCE
 from .faults import PURGED

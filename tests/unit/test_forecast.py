@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_cdc.core.forecast import LogFile, forecast, outlook, snapshot_fits
-from airflow_cdc.core.observation import Retention
+from airflow_cdc.core.diagnosis.forecast import LogFile, forecast, outlook, snapshot_fits
+from airflow_cdc.core.diagnosis.observation import Retention
 
 DAY = 86400.0
 FILE = 1_000_000

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint, KafkaConnect
+from airflow_cdc.connectors.kafka_connect.http import RebalancingError
 from airflow_cdc.core.errors import ConnectorError
-from airflow_cdc.systems.connect_http import RebalancingError
-from airflow_cdc.systems.kafka_connect import ConnectEndpoint, KafkaConnect
 
 from .fuzzing import made_by, many, some_json, value_or_typed_error
 from .http_server import Answer, Scripted, serving

@@ -16,21 +16,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_cdc.cli import reports
-from airflow_cdc.core.apply_start import APPLIED, Applied
-from airflow_cdc.core.connector_config import ConnectorSettings
-from airflow_cdc.core.ddl import read_ddl
-from airflow_cdc.core.ddl_clauses import read_statement
+from airflow_cdc.config.registry import load_registry
+from airflow_cdc.connectors.debezium.config import ConnectorSettings
+from airflow_cdc.connectors.debezium.history import compare_history, fold_history
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset, validate
+from airflow_cdc.connectors.debezium.schema_changes import read_ddl
+from airflow_cdc.core.apply.schema_change import load_definition
+from airflow_cdc.core.apply.stamp import EPOCH, LEDGER, OFFSETS, WATERMARK, ChunkLedger, Stamp
+from airflow_cdc.core.apply.start import APPLIED, Applied
 from airflow_cdc.core.errors import OffsetRejectedError, PositionError
-from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.history import compare_history, fold_history
-from airflow_cdc.core.offset import MySqlOffset, validate
-from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.report import RecoveryReport
-from airflow_cdc.core.schema_change import load_definition
-from airflow_cdc.core.stamp import EPOCH, LEDGER, OFFSETS, WATERMARK, ChunkLedger, Stamp
 from airflow_cdc.core.table import ColumnDef, TableDef
-from airflow_cdc.registry import load_registry
-from airflow_cdc.systems.reports import REPORT as REPORT_FILE
+from airflow_cdc.reports.store import REPORT as REPORT_FILE
+from airflow_cdc.sources.mysql.ddl_clauses import read_statement
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.position import Watermark
 
 from .conftest import REGISTRY
 from .fuzzing import damaged, joined, made_by, many, value_or_typed_error

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.history import compare_history, fold_history, read_at
-from airflow_cdc.core.offset import MySqlOffset
+from airflow_cdc.connectors.debezium.history import compare_history, fold_history, read_at
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset
 from airflow_cdc.core.table import ColumnDef, TableDef
 
 

@@ -13,9 +13,10 @@ from airflow.models.connection import Connection
 from airflow.utils.session import create_session
 from sqlalchemy import delete, select
 
-from airflow_cdc.cli import added, commands, definition
+from airflow_cdc.cli import add_pipeline as added
+from airflow_cdc.cli import commands, definition
+from airflow_cdc.config.registry import load_registry
 from airflow_cdc.flows.doctor import Check
-from airflow_cdc.registry import load_registry
 
 from .conftest import Answer
 

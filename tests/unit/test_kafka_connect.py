@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.errors import ConfigError, ConnectorError, DeadlineError, OffsetRejectedError
-from airflow_cdc.systems.connect_http import (
+from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint, KafkaConnect, root_cause
+from airflow_cdc.connectors.kafka_connect.http import (
     ConnectorMissingError,
     ConnectStartingError,
     ConnectTooOldError,
     ConnectUnreachableError,
     RebalancingError,
 )
-from airflow_cdc.systems.kafka_connect import ConnectEndpoint, KafkaConnect, root_cause
+from airflow_cdc.core.errors import ConfigError, ConnectorError, DeadlineError, OffsetRejectedError
 from tests.unit.http_server import Answer, Scripted, serving
 
 OK = Answer(200, {})

@@ -8,13 +8,13 @@ import pytest
 from airflow.providers.openlineage.extractors.base import DefaultExtractor
 
 from airflow_cdc import spark_main
+from airflow_cdc.clients import Endpoints, LakeEndpoint
+from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
 from airflow_cdc.lineage import FLOWS, datasets
 from airflow_cdc.operators.publish import PublishOperator
 from airflow_cdc.operators.spark import CdcSparkOperator
-from airflow_cdc.systems.clients import Endpoints, LakeEndpoint
-from airflow_cdc.systems.kafka import KafkaEndpoint
-from airflow_cdc.systems.kafka_connect import ConnectEndpoint
-from airflow_cdc.systems.mysql import MySqlEndpoint
+from airflow_cdc.sources.mysql.client import MySqlEndpoint
+from airflow_cdc.transports.kafka.client import KafkaEndpoint
 
 from .builders import PIPELINE
 from .conftest import SECRETS

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.logtail import NO_BEFORE, UNREADABLE, Event, Tail
-from airflow_cdc.core.position import Watermark
-from airflow_cdc.core.verdict import Image, KeyLog
+from airflow_cdc.core.compare.changelog import NO_BEFORE, UNREADABLE, Event, Tail
+from airflow_cdc.core.compare.verdict import Image, KeyLog
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.position import Watermark
 
 UUID = "75ac0c48-0000-11f0-8000-000000000001"
 BASE = Event(0, 0, "u", UUID, (1, 100, 0), f"{UUID}:1", 1, "mysql-bin.000003", 100, "k", ("old",), ("new",))

@@ -8,20 +8,20 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from airflow_cdc.core.connector_config import ConnectorSettings
-from airflow_cdc.core.diagnosis import diagnose
+from airflow_cdc.connectors.debezium.config import ConnectorSettings
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset, moved, validate
+from airflow_cdc.core.diagnosis.diagnose import diagnose
+from airflow_cdc.core.diagnosis.observation import DomainFacts, LogLook, Observation, Place, Retention, SourceFacts
+from airflow_cdc.core.diagnosis.strategy import make_plan
 from airflow_cdc.core.errors import ConfigError, OffsetRejectedError
-from airflow_cdc.core.mariadb_gtid import MariaDbPosition, MariaDbState
-from airflow_cdc.core.observation import DomainFacts, LogLook, Observation, Place, Retention, SourceFacts
-from airflow_cdc.core.offset import MySqlOffset, moved, validate
-from airflow_cdc.core.position import BinlogPosition
-from airflow_cdc.core.stored import Margin
-from airflow_cdc.core.strategy import make_plan
 from airflow_cdc.core.table import TableDef
-from airflow_cdc.systems.mysql_cascades import keys_in
-from airflow_cdc.systems.mysql_grants import MARIADB_NEEDS, parse_grants
-from airflow_cdc.systems.mysql_probe import retention
-from airflow_cdc.systems.mysql_session import MySqlEndpoint, Session
+from airflow_cdc.reports.stored import Margin
+from airflow_cdc.sources.mariadb.gtid import MariaDbPosition, MariaDbState
+from airflow_cdc.sources.mysql.cascades import keys_in
+from airflow_cdc.sources.mysql.grants import MARIADB_NEEDS, parse_grants
+from airflow_cdc.sources.mysql.position import BinlogPosition
+from airflow_cdc.sources.mysql.probe import retention
+from airflow_cdc.sources.mysql.session import MySqlEndpoint, Session
 from tests.unit.builders import CONNECTOR, PIPELINE, SOURCE, seen
 
 DOMAINS = DomainFacts(

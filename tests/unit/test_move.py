@@ -8,17 +8,17 @@ from unittest.mock import create_autospec
 
 import pytest
 
+from airflow_cdc.clients import Clients
+from airflow_cdc.connectors.debezium.offsets.mysql import moved
+from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
+from airflow_cdc.control.control import Control
+from airflow_cdc.core.diagnosis.observation import Observation, Unknown
 from airflow_cdc.core.errors import OffsetRejectedError, UnknownStateError, UsageError
-from airflow_cdc.core.observation import Observation, Unknown
-from airflow_cdc.core.offset import moved
-from airflow_cdc.flows import move
+from airflow_cdc.flows import move_offset as move
 from airflow_cdc.flows.run import Run
-from airflow_cdc.systems.clients import Clients
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.kafka import KafkaTransport
-from airflow_cdc.systems.kafka_connect import KafkaConnect
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.mysql import MySqlSource
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sources.mysql.client import MySqlSource
+from airflow_cdc.transports.kafka.client import KafkaTransport
 
 from .builders import GTID_OFFSET, HEALTHY, OTHER, PIPELINE, SOURCE, UUID, file_offset
 

@@ -9,11 +9,9 @@ import pymysql
 import pytest
 
 from airflow_cdc.core.errors import ConfigError, SourceError
-from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.position import Watermark
-from airflow_cdc.systems.mysql import MySqlEndpoint, engine_name
-from airflow_cdc.systems.mysql_capabilities import Capability, ServerVersion
-from airflow_cdc.systems.mysql_errors import (
+from airflow_cdc.sources.mysql.capabilities import Capability, ServerVersion
+from airflow_cdc.sources.mysql.client import MySqlEndpoint, engine_name
+from airflow_cdc.sources.mysql.errors import (
     MissingPrivilegeError,
     SourceAccessError,
     SourceSettingError,
@@ -21,8 +19,10 @@ from airflow_cdc.systems.mysql_errors import (
     SourceUnreachableError,
     explain,
 )
-from airflow_cdc.systems.mysql_grants import parse_grants
-from airflow_cdc.systems.mysql_position import reading_init_statement
+from airflow_cdc.sources.mysql.grants import parse_grants
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.position import Watermark
+from airflow_cdc.sources.mysql.server_log import reading_init_statement
 
 UUID = "75ac0c48-0000-11f1-ae7d-02fc00000001"
 

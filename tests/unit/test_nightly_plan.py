@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_cdc.core.digest import HashLeaves, IntegerLeaves
-from airflow_cdc.core.nightly import SHARES, WHOLE_NIGHT, Checked, Seen, first_check, plan_night
-from airflow_cdc.core.observation import TopicState
+from airflow_cdc.core.compare.digest import HashLeaves, IntegerLeaves
+from airflow_cdc.core.compare.nightly import SHARES, WHOLE_NIGHT, Checked, Seen, first_check, plan_night
+from airflow_cdc.core.diagnosis.observation import TopicState
 from airflow_cdc.core.table import ColumnDef, TableDef
 
 NIGHT = datetime(2026, 11, 21, 2, 0, tzinfo=UTC)

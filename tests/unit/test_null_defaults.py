@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_cdc.core.diagnosis import diagnose
-from airflow_cdc.core.null_defaults import null_fault, nulls_at_risk
-from airflow_cdc.core.observation import Observation, SchemaFacts
+from airflow_cdc.connectors.debezium.null_defaults import null_fault, nulls_at_risk
+from airflow_cdc.core.diagnosis.diagnose import diagnose
+from airflow_cdc.core.diagnosis.observation import Observation, SchemaFacts
+from airflow_cdc.core.diagnosis.strategy import make_plan
 from airflow_cdc.core.pipeline import Policy
-from airflow_cdc.core.strategy import make_plan
 from airflow_cdc.core.table import ColumnDef, TableDef
 
 from .builders import CONNECTOR, HEALTHY, PIPELINE, seen

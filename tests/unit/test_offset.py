@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset, offset_for, past, validate
 from airflow_cdc.core.errors import OffsetRejectedError
-from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.offset import MySqlOffset, offset_for, past, validate
-from airflow_cdc.core.position import Watermark
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.position import Watermark
 from tests.unit.builders import UUID, WATERMARK
 
 FILE, OTHER_SERIES = "mysql-bin.000009", "binlog.000009"

@@ -13,20 +13,17 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from airflow_cdc import spark_main
+from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.core.diagnosis.observation import TopicState
 from airflow_cdc.core.errors import (
     CdcError,
     ConfigError,
     SourceError,
     VerificationError,
 )
-from airflow_cdc.core.observation import TopicState
-from airflow_cdc.core.stamp import Stamp
-from airflow_cdc.flows import pending
-from airflow_cdc.operators import (
-    private,
-    repair,
-    spark,
-)
+from airflow_cdc.flows import backlog as pending
+from airflow_cdc.operators import driver_settings as private
+from airflow_cdc.operators import repair, spark
 
 from .conftest import SECRETS
 from .operator_support import Submitted, context, shown

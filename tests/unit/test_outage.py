@@ -8,7 +8,7 @@ from itertools import chain
 
 import pytest
 
-from airflow_cdc.core.diagnosis import PROBLEMS
+from airflow_cdc.core.diagnosis.diagnose import PROBLEMS
 from airflow_cdc.core.outage import (
     Alert,
     Outage,

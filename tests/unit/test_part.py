@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from airflow_cdc.core.digest import HashLeaves, IntegerLeaves
+from airflow_cdc.core.compare.digest import HashLeaves, IntegerLeaves
+from airflow_cdc.core.compare.part import WHOLE, interval_part, leaves_part
 from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.core.part import WHOLE, interval_part, leaves_part
 from airflow_cdc.core.pipeline import BackfillSpec
 from airflow_cdc.core.table import ColumnDef, TableDef
 

@@ -10,10 +10,10 @@ import pytest
 from airflow_cdc.core import ports
 
 IMPLEMENTATIONS = [
-    (ports.SourcePort, "airflow_cdc.systems.mysql", "MySqlSource"),
-    (ports.ConnectorPort, "airflow_cdc.systems.kafka_connect", "KafkaConnect"),
-    (ports.TransportPort, "airflow_cdc.systems.kafka", "KafkaTransport"),
-    (ports.ControlPort, "airflow_cdc.systems.control", "Control"),
+    (ports.SourcePort, "airflow_cdc.sources.mysql.client", "MySqlSource"),
+    (ports.ConnectorPort, "airflow_cdc.connectors.kafka_connect.client", "KafkaConnect"),
+    (ports.TransportPort, "airflow_cdc.transports.kafka.client", "KafkaTransport"),
+    (ports.ControlPort, "airflow_cdc.control.control", "Control"),
 ]
 METHODS = [
     (port, module, cls, name)

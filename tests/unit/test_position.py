@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_cdc.core.errors import PositionError
-from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.position import BinlogPosition, Watermark, file_after
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.position import BinlogPosition, Watermark, file_after
 from tests.unit.builders import OTHER, UUID, WATERMARK
 
 positions = st.builds(

@@ -11,15 +11,15 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from airflow_cdc.core.catchup import Reading, progress_text, seconds_left
+from airflow_cdc.clients import Clients
+from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
+from airflow_cdc.core.diagnosis.catchup import Reading, progress_text, seconds_left
 from airflow_cdc.core.errors import ConnectorError, DeadlineError
-from airflow_cdc.core.gtid import GtidSet
 from airflow_cdc.flows import reached
 from airflow_cdc.flows.run import Run
-from airflow_cdc.systems.clients import Clients
-from airflow_cdc.systems.kafka import KafkaTransport
-from airflow_cdc.systems.kafka_connect import KafkaConnect
-from airflow_cdc.systems.mysql import MySqlSource
+from airflow_cdc.sources.mysql.client import MySqlSource
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.transports.kafka.client import KafkaTransport
 
 from .builders import PIPELINE, TAKEN_AT, UUID, WATERMARK
 

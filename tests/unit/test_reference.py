@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from airflow_cdc import reference, registry, settings
+from airflow_cdc.config import reference, registry, settings
 from airflow_cdc.provider_info import get_provider_info
 
 ROOT = Path(__file__).parents[2]

@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 import airflow_cdc
+from airflow_cdc.config.registry import get_pipeline, load_registry
 from airflow_cdc.core.errors import ConfigError, UsageError
 from airflow_cdc.core.pipeline import BackfillSpec, HoldPolicy, Limit, Pipeline, Policy
-from airflow_cdc.registry import get_pipeline, load_registry
 
 EXAMPLE = Path(airflow_cdc.__file__).parent / "templates" / "pipelines.yaml"
 MINIMAL = """\

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_cdc.core.compare.repair import RepairPlan, needs_approval, refusal
+from airflow_cdc.core.compare.verdict import KeyVerdict, Tally
 from airflow_cdc.core.pipeline import Limit, Policy
-from airflow_cdc.core.repair import RepairPlan, needs_approval, refusal
 from airflow_cdc.core.table import ColumnDef, TableDef
-from airflow_cdc.core.verdict import KeyVerdict, Tally
 
 TABLE = TableDef(
     "shop",

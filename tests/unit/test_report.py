@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from airflow_cdc.core.compare.row_diff import RowPair
 from airflow_cdc.core.errors import VerificationError
 from airflow_cdc.core.report import (
     ComparedAt,
@@ -17,8 +18,7 @@ from airflow_cdc.core.report import (
     Verdict,
     overall,
 )
-from airflow_cdc.core.row_pair import RowPair
-from airflow_cdc.reporting import heat_map, render_html, time_bars
+from airflow_cdc.reports.page import heat_map, render_html, time_bars
 from tests.unit.builders import GTID_OFFSET, WATERMARK
 
 TABLE = TableReport(

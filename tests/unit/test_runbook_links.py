@@ -12,7 +12,7 @@ import pytest
 
 import airflow_cdc
 from airflow_cdc.cli import commands
-from airflow_cdc.core.diagnosis import PROBLEMS
+from airflow_cdc.core.diagnosis.diagnose import PROBLEMS
 from airflow_cdc.flows import decide
 from airflow_cdc.links import runbook_url
 from airflow_cdc.operators import approval, base, diagnose

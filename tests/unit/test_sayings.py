@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.diagnosis import PROBLEMS
-from airflow_cdc.core.sayings import SAYINGS, explain
+from airflow_cdc.core.diagnosis.diagnose import PROBLEMS
+from airflow_cdc.core.diagnosis.error_texts import SAYINGS, explain
 
 INCIDENTS: list[dict[str, Any]] = json.loads((Path(__file__).parents[1] / "data" / "field-logs.json").read_text())
 NOISE = "[2026-11-21 09:00:00,000] INFO [shop|task-0] WorkerSourceTask{id=shop-0} flushing 0 outstanding messages\n"

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.errors import RereadNeededError, SchemaError
-from airflow_cdc.core.schema_change import (
+from airflow_cdc.core.apply.schema_change import (
     DEFINITION,
     check_added,
     check_column,
@@ -17,6 +16,7 @@ from airflow_cdc.core.schema_change import (
     load_definition,
     stored_definition,
 )
+from airflow_cdc.core.errors import RereadNeededError, SchemaError
 from airflow_cdc.core.table import ColumnDef, TableDef
 
 ID = ColumnDef("id", 1, "bigint", "bigint", nullable=False)

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.ddl import Ddl, read_ddl
+from airflow_cdc.connectors.debezium.schema_changes import Ddl, read_ddl
+from airflow_cdc.core.apply.schema_change import SchemaChange
 from airflow_cdc.core.errors import RereadNeededError, UnreportedChangeError
-from airflow_cdc.core.schema_change import SchemaChange
-from airflow_cdc.core.schema_steps import constant_of, judge
 from airflow_cdc.core.table import ColumnDef, TableDef
+from airflow_cdc.sources.mysql.schema_steps import constant_of, judge
 from tests.unit.tables import column
 
 RECORDED = json.loads((Path(__file__).parents[1] / "data" / "schema-changes.json").read_text(encoding="utf-8"))

@@ -15,7 +15,7 @@ from airflow_cdc.core.errors import ConfigError, SourceError, UnknownStateError
 from airflow_cdc.sensors.base import AvailabilitySensor
 from airflow_cdc.sensors.binlog import BinlogAvailableSensor
 from airflow_cdc.sensors.gtid import GtidSetAvailableSensor
-from airflow_cdc.systems.mysql import MySqlSource
+from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.triggers import availability
 from airflow_cdc.triggers.availability import BinlogTrigger, GtidSetTrigger
 

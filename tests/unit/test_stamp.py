@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.errors import UnknownStateError
-from airflow_cdc.core.stamp import ChunkLedger, Stamp
 
 OFFSETS = {"shop.orders": {"id": "Qx1", "partitions": {10: 5, "2": "7"}}}
 

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.diagnosis import diagnose
+from airflow_cdc.core.diagnosis.diagnose import diagnose
+from airflow_cdc.core.diagnosis.observation import Unknown
 from airflow_cdc.core.errors import CdcError
-from airflow_cdc.core.observation import Unknown
 from airflow_cdc.core.report import Verdict
-from airflow_cdc.core.stored import (
+from airflow_cdc.reports import store as reports
+from airflow_cdc.reports.store import ReportStore
+from airflow_cdc.reports.stored import (
     CHECK,
     KEPT_CHANGES,
     KEPT_RUNS,
@@ -22,8 +24,6 @@ from airflow_cdc.core.stored import (
     verified_through,
     with_run,
 )
-from airflow_cdc.systems import reports
-from airflow_cdc.systems.reports import ReportStore
 
 from .builders import FAILED, GTID_OFFSET, HEALTHY, file_offset, seen, with_connector, with_source
 from .test_report import BAD, PAIR, REPORT, TABLE

@@ -7,15 +7,15 @@ from unittest.mock import call, create_autospec
 
 import pytest
 
+from airflow_cdc.clients import Clients
+from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
+from airflow_cdc.control.control import Control
 from airflow_cdc.core.errors import OffsetRejectedError
-from airflow_cdc.flows import stored_offset
+from airflow_cdc.flows import offsets as stored_offset
 from airflow_cdc.flows.run import Run
-from airflow_cdc.systems.clients import Clients
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.kafka import KafkaTransport
-from airflow_cdc.systems.kafka_connect import KafkaConnect
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.mysql import MySqlSource
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sources.mysql.client import MySqlSource
+from airflow_cdc.transports.kafka.client import KafkaTransport
 
 from .builders import GTID_OFFSET, PIPELINE
 

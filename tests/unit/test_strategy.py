@@ -5,10 +5,8 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.diagnosis import PROBLEMS, Diagnosis, diagnose
-from airflow_cdc.core.errors import UsageError
-from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.observation import (
+from airflow_cdc.core.diagnosis.diagnose import PROBLEMS, Diagnosis, diagnose
+from airflow_cdc.core.diagnosis.observation import (
     BinlogFile,
     ControlFacts,
     HistoryFacts,
@@ -20,8 +18,10 @@ from airflow_cdc.core.observation import (
     TaskState,
     Unknown,
 )
+from airflow_cdc.core.diagnosis.strategy import COMPARING, ON_REQUEST, STRATEGIES, Plan, make_plan
+from airflow_cdc.core.errors import UsageError
 from airflow_cdc.core.pipeline import Limit, Policy
-from airflow_cdc.core.strategy import COMPARING, ON_REQUEST, STRATEGIES, Plan, make_plan
+from airflow_cdc.sources.mysql.gtid import GtidSet
 from tests.unit.builders import FAILED, GTID_OFFSET, HEALTHY, SOURCE, UUID, seen, with_connector, with_source
 from tests.unit.faults import PURGED, RECOVERY, ROWS, by_file
 
@@ -232,7 +232,7 @@ def test_finishing_does_not_ask_again() -> None:
 
 def test_a_loss_makes_a_plan_destructive(monkeypatch: pytest.MonkeyPatch) -> None:
     lossy = replace(STRATEGIES["full_snapshot"], data_loss="100 rows")
-    monkeypatch.setattr("airflow_cdc.core.strategy.STRATEGIES", {**STRATEGIES, "full_snapshot": lossy})
+    monkeypatch.setattr("airflow_cdc.core.diagnosis.strategy.STRATEGIES", {**STRATEGIES, "full_snapshot": lossy})
     made = plan(LOST)
     assert (made.destructive, made.needs_approval, made.data_loss) == (True, True, "100 rows")
 

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from airflow.triggers.base import TriggerEvent
 
+from airflow_cdc.core.diagnosis.observation import Unknown
 from airflow_cdc.core.errors import ConfigError, SourceError
-from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.observation import Unknown
-from airflow_cdc.core.position import BinlogPosition
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.position import BinlogPosition
 from airflow_cdc.triggers import base
 from airflow_cdc.triggers.availability import BinlogTrigger, GtidSetTrigger, binlog_answer, gtid_answer
 from airflow_cdc.triggers.base import Answer, ProbeTrigger, State

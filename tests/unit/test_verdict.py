@@ -1,4 +1,4 @@
-"""What a comparison means: every rule of core/verdict.py, and against a brute-force model of a changing source."""
+"""What a comparison means: every rule of core/compare/verdict.py, and against a brute-force model of a changing source."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_cdc.core.digest import HashLeaves, IntegerLeaves, Leaf, merge_leaves, row_leaf
-from airflow_cdc.core.report import Verdict
-from airflow_cdc.core.table import ColumnDef, TableDef
-from airflow_cdc.core.verdict import (
+from airflow_cdc.core.compare.digest import HashLeaves, IntegerLeaves, Leaf, merge_leaves, row_leaf
+from airflow_cdc.core.compare.verdict import (
     SAMPLE_KEYS,
     Image,
     ImageCount,
@@ -30,6 +28,8 @@ from airflow_cdc.core.verdict import (
     table_verdict,
     without,
 )
+from airflow_cdc.core.report import Verdict
+from airflow_cdc.core.table import ColumnDef, TableDef
 
 A: Image = ("a",)
 B: Image = ("b",)

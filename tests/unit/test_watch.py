@@ -13,23 +13,23 @@ from unittest.mock import create_autospec
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
 
+from airflow_cdc.clients import Clients
+from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
+from airflow_cdc.control.control import Control
 from airflow_cdc.core.alert_text import text_of
+from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.core.diagnosis.observation import ControlFacts, Observation, SinkFacts, SinkTableFacts, Unknown
 from airflow_cdc.core.errors import UnknownStateError
-from airflow_cdc.core.observation import ControlFacts, Observation, SinkFacts, SinkTableFacts, Unknown
 from airflow_cdc.core.pipeline import AlertPolicy, Policy
-from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.flows import watch
 from airflow_cdc.flows.remember import recall
 from airflow_cdc.flows.run import Facts, Run
 from airflow_cdc.links import runbook_url
 from airflow_cdc.operators import watch as operator
 from airflow_cdc.operators.watch import WatchPipelineOperator
-from airflow_cdc.systems.clients import Clients
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.kafka import KafkaTransport
-from airflow_cdc.systems.kafka_connect import KafkaConnect
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.mysql import MySqlSource
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sources.mysql.client import MySqlSource
+from airflow_cdc.transports.kafka.client import KafkaTransport
 from airflow_cdc.triggers.base import State
 from airflow_cdc.triggers.watch import PipelineTrigger
 

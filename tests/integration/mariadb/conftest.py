@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import stack
-from airflow_cdc.systems.mysql import MySqlSource
+from airflow_cdc.sources.mysql.client import MySqlSource
 from stack.mysql import MySqlServer, MySqlSettings
 from stack.process import end
 from tests.integration.mariadb.support import endpoint

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_cdc.systems.mysql import MySqlEndpoint
+from airflow_cdc.sources.mysql.client import MySqlEndpoint
 from stack.mysql import MySqlServer
 from stack.process import wait_until
 

@@ -11,12 +11,12 @@ from typing import Any
 import pymysql
 import pytest
 
-from airflow_cdc.core.mariadb_gtid import MariaDbGtid
-from airflow_cdc.core.offset import MySqlOffset
-from airflow_cdc.core.sayings import explain
-from airflow_cdc.systems.mysql import MySqlSource
-from airflow_cdc.systems.mysql_errors import SourceSettingError
-from airflow_cdc.systems.mysql_hold import HoldStatus
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset
+from airflow_cdc.core.diagnosis.error_texts import explain
+from airflow_cdc.sources.mariadb.gtid import MariaDbGtid
+from airflow_cdc.sources.mysql.client import MySqlSource
+from airflow_cdc.sources.mysql.errors import SourceSettingError
+from airflow_cdc.sources.mysql.hold import HoldStatus
 from stack.mysql import MySqlServer
 from tests.integration.mariadb.support import endpoint, here, purge, purge_to, rotate
 

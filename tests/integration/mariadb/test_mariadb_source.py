@@ -13,10 +13,13 @@ import pymysql
 import pytest
 
 import stack
-from airflow_cdc.core.diagnosis import Diagnosis, diagnose
-from airflow_cdc.core.errors import SourceError
-from airflow_cdc.core.mariadb_gtid import MariaDbGtid
-from airflow_cdc.core.observation import (
+from airflow_cdc.clients import Clients
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset
+from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
+from airflow_cdc.control.control import Control
+from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.core.diagnosis.diagnose import Diagnosis, diagnose
+from airflow_cdc.core.diagnosis.observation import (
     ConnectorFacts,
     ControlFacts,
     Observation,
@@ -28,23 +31,20 @@ from airflow_cdc.core.observation import (
     TransportFacts,
     Unknown,
 )
-from airflow_cdc.core.offset import MySqlOffset
+from airflow_cdc.core.diagnosis.strategy import make_plan
+from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.pipeline import ConnectorSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec
-from airflow_cdc.core.position import BinlogPosition
-from airflow_cdc.core.stamp import Stamp
-from airflow_cdc.core.strategy import make_plan
 from airflow_cdc.flows import doctor
 from airflow_cdc.flows.run import Run
-from airflow_cdc.systems.clients import Clients
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.kafka import KafkaTransport
-from airflow_cdc.systems.kafka_connect import KafkaConnect
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
-from airflow_cdc.systems.mysql_errors import MissingPrivilegeError
-from airflow_cdc.systems.mysql_position import list_binlog_files
-from airflow_cdc.systems.mysql_probe import began, look_at
-from airflow_cdc.systems.mysql_schema import read_table_defs
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sources.mariadb.gtid import MariaDbGtid
+from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
+from airflow_cdc.sources.mysql.errors import MissingPrivilegeError
+from airflow_cdc.sources.mysql.position import BinlogPosition
+from airflow_cdc.sources.mysql.probe import began, look_at
+from airflow_cdc.sources.mysql.schema import read_table_defs
+from airflow_cdc.sources.mysql.server_log import list_binlog_files
+from airflow_cdc.transports.kafka.client import KafkaTransport
 from stack.mariadb import CDC_PRIVILEGES
 from stack.mysql import MySqlServer, MySqlSettings
 from stack.process import end

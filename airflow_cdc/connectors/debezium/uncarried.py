@@ -1,0 +1,93 @@
+"""Values that a table may hold and that the connector's events don't carry, with the SQL that finds a row of them.
+
+Column types, character sets and modes that are known to lose values are refused by core/types.py and sources/mysql/charsets.py.
+What stands here depends on the rows: a column is fine until somebody stores such a value in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_cdc.core.chunk import quote_ident
+from airflow_cdc.core.errors import SchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_cdc.core.table import ColumnDef, TableDef
+
+# bytes of MySQL's latin1 that have no character in Java's, so that all five arrive as one (sources/mysql/charsets.py)
+_LATIN1_BYTES = "81|8D|8F|90|9D"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One kind of value in one column.
+
+    Attributes:
+        condition: MySQL condition of the rows that hold one.
+        what: such a row, as a sentence.
+        todo: what a person can do about it.
+    """
+
+    table: str
+    column: str
+    condition: str
+    what: str
+    todo: str
+
+    @property
+    def error(self) -> SchemaError:
+        """The refusal of a table that has such a row."""
+        return SchemaError(self.what, where=f"column {self.column} of {self.table}", todo=self.todo)
+
+
+def looks(table: TableDef, *, years_adjusted: bool) -> Iterator[Look]:
+    """What to look for in the table's rows. `years_adjusted`: the connector's enable.time.adjuster."""
+    for column in table.mirrored:
+        if column.data_type == "json" and not column.generated:
+            yield _json(table, column)
+        if column.data_type in {"date", "datetime"} and years_adjusted:
+            yield _early_year(table, column)
+        if column.name in table.key and column.charset == "latin1" and not column.labels:
+            yield _latin1_key(table, column)
+
+
+def _json(table: TableDef, column: ColumnDef) -> Look:
+    # A value of MySQL's own is not equal to the string that it prints as. The patterns, which cost little, leave out
+    # nearly all other rows: a time prints six digits of a second, bytes print their type.
+    name = quote_ident(column.name)
+    text = f"CAST({name} AS CHAR CHARACTER SET utf8mb4)"
+    patterns = ("'%:__.______\"%'", "'%\"base64:type%'")
+    alike = " OR ".join(f"{text} LIKE {pattern}" for pattern in patterns)
+    return Look(
+        table.full_name,
+        column.name,
+        f"({alike}) AND {name} <> CAST({text} AS JSON)",
+        "JSON documents hold TIME, DATETIME or binary values of MySQL's own (as JSON_OBJECT makes of such columns),"
+        " which Debezium writes otherwise than the server: it drops zeros of the second and the type of bytes, and"
+        " garbles negative times",
+        "Store them as text (DATE_FORMAT, CAST(… AS CHAR), TO_BASE64), or exclude the column on the connector.",
+    )
+
+
+def _early_year(table: TableDef, column: ColumnDef) -> Look:
+    return Look(
+        table.full_name,
+        column.name,
+        f"{quote_ident(column.name)} BETWEEN '0001-01-01' AND '0099-12-31 23:59:59.999999'",
+        "dates lie before the year 100, which arrive as 1970 to 2069",
+        "Set enable.time.adjuster=false on the connector.",
+    )
+
+
+def _latin1_key(table: TableDef, column: ColumnDef) -> Look:
+    return Look(
+        table.full_name,
+        column.name,
+        f"HEX({quote_ident(column.name)}) REGEXP '^(..)*({_LATIN1_BYTES})'",
+        "keys hold the latin1 bytes 81, 8D, 8F, 90 or 9D, which Debezium makes one character (U+FFFD) of all: different"
+        " rows would have one key",
+        "Convert the column to utf8mb4, or take the table out of the pipeline.",
+    )

@@ -1,0 +1,360 @@
+"""From a diagnosis and the pipeline's policy to a plan: what to do, what it loses, who must agree.
+
+Each strategy is a row of STRATEGIES. The planner takes the first one the diagnosis allows whose
+preconditions hold, and otherwise refuses with the reason. UNKNOWN allows none.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from airflow_cdc.connectors.debezium.problems_events import converter_note, events_hindrance
+from airflow_cdc.core.diagnosis.diagnose import Diagnosis
+from airflow_cdc.core.diagnosis.evidence import offset_of, source_of
+from airflow_cdc.core.diagnosis.forecast import snapshot_fits
+from airflow_cdc.core.diagnosis.observation import ControlFacts, Observation, SinkFacts, SourceFacts, Unknown
+from airflow_cdc.core.errors import UsageError
+from airflow_cdc.core.pipeline import Policy
+from airflow_cdc.core.removal import over_limit
+from airflow_cdc.core.replica import (
+    DETOUR,
+    POSITION_ONLY,
+    TRANSLATE,
+    detour_hindrance,
+    failover_hindrance,
+    keyless_hindrance,
+    open_strategy,
+)
+from airflow_cdc.sources.mysql.position import file_after
+from airflow_cdc.transports.kafka.problems import changed_definitions
+
+Precondition: TypeAlias = Callable[[Observation], str]
+
+AUTO = "auto"  # asked for: the cheapest that is safe
+NOTHING = "nothing"
+_READS = "recover"  # the step that reads the source
+
+DIFF_REPAIR = "diff_repair"
+NEXT_FILE = "resume_next_file"
+COMPARING = (DIFF_REPAIR, NEXT_FILE)  # only the rows that differ are read, where that is less work
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """One row: when it is right, what it loses, its steps, and what must hold before it starts.
+
+    A precondition returns "" when it holds, else why not. `changes` is False if no row or offset moves.
+    """
+
+    code: str
+    when: str
+    data_loss: str
+    steps: tuple[str, ...]
+    preconditions: tuple[Precondition, ...]
+    changes: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What will be done, and why (`reason`). A refused plan does nothing: its strategy is "none".
+
+    Attributes:
+        seconds: how long the source will be read, by the last time it was; None if nothing is read, or nothing is known.
+        fits_retention: whether the source keeps its log for longer than that (or, if it is not known, than the policy's
+            max_duration); None where nothing is read or the retention could not be read.
+    """
+
+    strategy: str
+    steps: tuple[str, ...]
+    data_loss: str
+    destructive: bool
+    needs_approval: bool
+    reason: str
+    refused: bool = False
+    seconds: float | None = None
+    fits_retention: bool | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "steps", tuple(self.steps))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON, for XCom and reports."""
+        return {
+            "strategy": self.strategy,
+            "steps": list(self.steps),
+            "data_loss": self.data_loss,
+            "destructive": self.destructive,
+            "needs_approval": self.needs_approval,
+            "reason": self.reason,
+            "refused": self.refused,
+            "seconds": self.seconds,
+            "fits_retention": self.fits_retention,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Plan:
+        """The inverse of to_json()."""
+        return cls(**value)
+
+
+def make_plan(
+    diagnosis: Diagnosis,
+    policy: Policy,
+    obs: Observation,
+    *,
+    asked: str | None = None,
+    deletes: Mapping[str, int | None] | None = None,
+) -> Plan:
+    """Choose a strategy, or refuse with the reason.
+
+    `asked` is a strategy named by a person; it must be one the diagnosis allows. `deletes` is how many sink rows of each
+    table are expected to go, None where that could not be found out (INV 36). Raises UsageError for a strategy that
+    does not exist.
+    """
+    if asked is not None:
+        check_strategy(asked, where=obs.pipeline.name)
+    candidates = _candidates(diagnosis, asked)
+    if not candidates:
+        return refused_plan(_why_none(diagnosis, asked))
+    hindrances = {code: _hindrances(STRATEGIES[code], obs) for code in candidates}
+    chosen = next((code for code in candidates if not hindrances[code]), None)
+    if chosen is None:
+        return refused_plan(
+            f"{diagnosis.code}: " + " ".join(f"{code}: {'; '.join(h)}." for code, h in hindrances.items())
+        )
+    passed = " ".join(f"Not {code}: {'; '.join(hindrances[code])}." for code in candidates if hindrances[code])
+    plan = _plan(STRATEGIES[chosen], diagnosis, policy, _over_limit(policy, obs, deletes or {}), passed)
+    return _timed(_noted(plan, obs), policy, obs) if _READS in plan.steps else plan
+
+
+def _plan(strategy: Strategy, diagnosis: Diagnosis, policy: Policy, over_limit: str, passed: str) -> Plan:
+    """`passed` says why cheaper strategies were passed over."""
+    lossy = strategy.data_loss != NOTHING
+    destructive = strategy.changes and (lossy or bool(over_limit))
+    # an open recovery was agreed to when it was opened, and stays open until it is finished
+    goes_on = diagnosis.code == "RECOVERY_OPEN" and strategy.code in diagnosis.strategies
+    asks = strategy.changes and not goes_on
+    reason = f"{diagnosis.code}: {strategy.when}"
+    return Plan(
+        strategy=strategy.code,
+        steps=strategy.steps,
+        data_loss=strategy.data_loss,
+        destructive=destructive,
+        needs_approval=asks and _APPROVAL[policy.approval](destructive),
+        reason=" ".join(part for part in (reason, over_limit, passed) if part),
+    )
+
+
+def _timed(plan: Plan, policy: Policy, obs: Observation) -> Plan:
+    """The plan with what is known of its duration, and whether the log is kept that long."""
+    seconds = obs.control.read_seconds if isinstance(obs.control, ControlFacts) else None
+    kept = obs.source.retention if isinstance(obs.source, SourceFacts) else None
+    fits = None if kept is None else snapshot_fits(kept, policy.max_duration if seconds is None else seconds)
+    return replace(plan, seconds=seconds, fits_retention=fits)
+
+
+def check_strategy(asked: str, *, where: str) -> None:
+    """Raises UsageError for a strategy that does not exist, naming the nearest one and all."""
+    if asked in STRATEGIES:
+        return
+    close = difflib.get_close_matches(asked, STRATEGIES, n=1)
+    nearest = f"Did you mean {close[0]!r}? " if close else ""
+    raise UsageError(
+        f"there is no strategy {asked!r}", where=where, todo=f"{nearest}There are: {', '.join((AUTO, *STRATEGIES))}."
+    )
+
+
+def _noted(plan: Plan, obs: Observation) -> Plan:
+    """The plan with what it changes on the connector for good, said in its reason."""
+    return replace(plan, reason=" ".join(filter(None, (plan.reason, converter_note(obs)))))
+
+
+def refused_plan(reason: str) -> Plan:
+    """A plan that does nothing, and says why."""
+    return Plan("none", (), NOTHING, destructive=False, needs_approval=False, reason=reason, refused=True)
+
+
+def _candidates(diagnosis: Diagnosis, asked: str | None) -> tuple[str, ...]:
+    if asked is None:
+        return diagnosis.strategies
+    allowed = (*diagnosis.strategies, *ON_REQUEST.get(diagnosis.code, ()))
+    return (asked,) if asked in allowed else ()
+
+
+def _why_none(diagnosis: Diagnosis, asked: str | None) -> str:
+    able = (*diagnosis.strategies, *ON_REQUEST.get(diagnosis.code, ()))
+    on_request = f" On request: {', '.join(able)}." if able else ""
+    if asked is not None and able:
+        return f"{asked!r} is not for {diagnosis.code}.{on_request}"
+    told = "; ".join(f"{name}: {value}" for name, value in diagnosis.evidence.items())
+    return f"{diagnosis.code}: {diagnosis.description} {told}.{on_request}"
+
+
+def _hindrances(strategy: Strategy, obs: Observation) -> tuple[str, ...]:
+    return tuple(why for holds in strategy.preconditions if (why := holds(obs)))
+
+
+def _over_limit(policy: Policy, obs: Observation, deletes: Mapping[str, int | None]) -> str:
+    tables = obs.sink.tables if isinstance(obs.sink, SinkFacts) else {}
+    return over_limit(policy.max_deletes, deletes, {name: facts.rows for name, facts in tables.items()})
+
+
+# ---- preconditions -----------------------------------------------------------------------------
+
+
+def _all_known(obs: Observation) -> str:
+    unread = ", ".join(f"{part} ({why})" for part, why in obs.unknowns.items())
+    return f"could not read {unread}" if unread else ""
+
+
+def _connector_known(obs: Observation) -> str:
+    return f"connector: {obs.connector.reason}" if isinstance(obs.connector, Unknown) else ""
+
+
+def _recovery_is_open(obs: Observation) -> str:
+    found = open_strategy(obs)
+    if found in POSITION_ONLY:
+        return f"the open recovery is a {found}, which moves the position only"
+    return "" if found else "no recovery is open"
+
+
+def _source_logs_rows(obs: Observation) -> str:
+    source = obs.source
+    if not isinstance(source, SourceFacts):
+        return ""  # _all_known says it
+    wrong = [f"{name} is {fault}" for name, fault in source.log_faults.items()]
+    return "; ".join([*wrong, *filter(None, (source.no_recovery, _not_begun(source)))])
+
+
+def _not_begun(source: SourceFacts) -> str:
+    """After a RESET, until somebody writes: Debezium asks for the log by set, and its client fails on an empty one."""
+    if source.gtid_mode != "ON" or source.gtid_executed:
+        return ""
+    return "gtid_executed is empty, and Debezium starts at no empty set: one transaction must come first"
+
+
+def _next_file(obs: Observation) -> str:
+    """The events from the next file on are decoded with the definitions that the connector has."""
+    source, offset = source_of(obs), offset_of(obs)
+    if source is None or offset is None:
+        return ""  # _all_known says it
+    if file_after((file.name for file in source.binlog_files), offset.file) is None:
+        return f"no file follows {offset.file}"
+    if changed := changed_definitions(obs):
+        return f"definitions changed since the position: {', '.join(sorted(changed))}"
+    return ""
+
+
+def _by_hand(why: str) -> Precondition:
+    """For a strategy that is known to be right, and that no run carries out yet."""
+    return lambda _obs: f"no run carries it out: {why}"
+
+
+_APPROVAL: Mapping[str, Callable[[bool], bool]] = {
+    "always": lambda _destructive: True,
+    "when_destructive": lambda destructive: destructive,
+    "never": lambda _destructive: False,
+}
+
+_SNAPSHOT_STEPS = (
+    "open_recovery",
+    "stop_connector",
+    "hold_binlog",
+    "fence_and_watermark",
+    "recover",
+    "reset_offset",
+    "resume_connector",
+    "verify",
+    "publish",
+    "close",
+    "report",
+)
+
+_BACK_STEPS = ("return_connector", "compare", "verdict", "report")
+
+STRATEGIES: Mapping[str, Strategy] = {
+    row.code: row
+    for row in (
+        Strategy("none", "No recovery is needed.", NOTHING, ("report",), (), changes=False),
+        Strategy(
+            "restart",
+            "Only the connector failed; the source still has everything, so it is started again, once.",
+            NOTHING,
+            ("restart", "report"),
+            (_connector_known,),
+        ),
+        Strategy(
+            TRANSLATE,
+            "The server that took over holds every transaction of the stored set.",
+            NOTHING,
+            ("open_recovery", *_BACK_STEPS),
+            (failover_hindrance, keyless_hindrance, _all_known, _source_logs_rows),
+        ),
+        Strategy(
+            DETOUR,
+            "A replica still has every transaction that the source purged; the connector reads there and comes back.",
+            NOTHING,
+            ("open_recovery", "detour_connector", *_BACK_STEPS),
+            (detour_hindrance, keyless_hindrance, _all_known, _source_logs_rows),
+        ),
+        Strategy(
+            "skip",
+            "The connector goes on at the source's end, because a person asked for it by name.",
+            "every change between the stored position and the source's end",
+            (),
+            (_by_hand("move the position by `airflow cdc offset set`, which states what it skips"),),
+        ),
+        Strategy(
+            "finish",
+            "The open recovery is taken up where its ledger says it stopped.",
+            NOTHING,
+            _SNAPSHOT_STEPS,
+            (_recovery_is_open, _all_known),
+        ),
+        Strategy(
+            NEXT_FILE,
+            "The connector goes on at the next file of the log; all tables are compared, and what the cut lost is mended.",
+            NOTHING,
+            _SNAPSHOT_STEPS,
+            (_next_file, _all_known, _source_logs_rows, events_hindrance),
+        ),
+        Strategy(
+            DIFF_REPAIR,
+            "The tables are compared with the source, only the rows that differ are read, and all is published together.",
+            NOTHING,
+            _SNAPSHOT_STEPS,
+            (_all_known, _source_logs_rows, events_hindrance),
+        ),
+        Strategy(
+            "full_snapshot",
+            "All declared tables are read again, checked row by row and published together.",
+            NOTHING,
+            _SNAPSHOT_STEPS,
+            (_all_known, _source_logs_rows, events_hindrance),
+        ),
+    )
+}
+
+# What a person may ask for by name although the planner would not choose it.
+ON_REQUEST: Mapping[str, tuple[str, ...]] = {
+    "RECOVERY_OPEN": ("full_snapshot",),
+    "SOURCE_FAILED_OVER": ("restart", "full_snapshot", "diff_repair"),
+    "HEALTHY": ("full_snapshot", "diff_repair"),
+    "CONNECTOR_FAILED_TRANSIENT": ("full_snapshot", "diff_repair", "translate_gtid"),
+    "CONNECTOR_FAILED": ("restart", "full_snapshot", "diff_repair", "translate_gtid"),
+    "CONNECTOR_LOOPING": ("restart", "full_snapshot", "diff_repair"),
+    "CONNECTOR_STOPPED": ("restart", "full_snapshot", "diff_repair", "translate_gtid"),
+    "DUPLICATE_SERVER_ID": ("restart",),
+    "OFFSET_AMBIGUOUS": ("full_snapshot",),
+    "GTID_MODE_MISMATCH": ("full_snapshot",),
+    "LOG_INCOMPLETE": ("full_snapshot", "diff_repair"),
+    "SINK_BEHIND": ("full_snapshot", "diff_repair"),
+    "XA_ROLLED_BACK": ("full_snapshot", "diff_repair"),
+    "AT_RISK": ("full_snapshot", "diff_repair"),
+    "GTID_PURGED": ("diff_repair", "skip"),
+    "BINLOG_PURGED": ("diff_repair", "skip"),
+    **dict.fromkeys(("POSITION_AHEAD", "OFFSET_MISSING", "EPOCH_BEHIND", "SELF_HEALED"), ("diff_repair",)),
+}

@@ -1,0 +1,353 @@
+"""The strategies that move a position and no row: read on at a replica and come back, or go on at a promoted server.
+
+`detour` and `go_on` share the open recovery, so each may be killed anywhere and run again: what was changed is found in
+the connector's own configuration, what was written in the control table (INV 27).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from airflow_cdc.connectors.debezium.history import compare_history, fold_history
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset
+from airflow_cdc.core.diagnosis.evidence import shorten
+from airflow_cdc.core.errors import (
+    CdcError,
+    ConfigError,
+    OffsetRejectedError,
+    SchemaError,
+    SourceError,
+)
+from airflow_cdc.core.poll import NotYet, poll_until
+from airflow_cdc.core.replica import (
+    come_back,
+    faults,
+    is_away,
+    own_transactions,
+    pointed_at,
+    pointed_back,
+    start_there,
+)
+from airflow_cdc.flows import connector
+from airflow_cdc.flows import recovery as document
+from airflow_cdc.flows.capture import captured, settings
+from airflow_cdc.flows.close import CLOSED
+from airflow_cdc.flows.offsets import committed, stored_value, write
+from airflow_cdc.flows.reached import not_failed, wait_past
+from airflow_cdc.flows.reset_offset import backup
+from airflow_cdc.flows.run import LEASE_SECONDS, Facts, Run, now_iso, step
+from airflow_cdc.sources.mysql.client import MySqlSource
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.position import BinlogPosition
+from airflow_cdc.sources.mysql.replica import (
+    executed_now,
+    first_place,
+    log_end,
+    place_of,
+    purged_now,
+    read_replica,
+)
+
+SNAPSHOT_BY_NAME = "Or trigger cdc_recovery with the strategy full_snapshot, which puts the connector back first."
+
+
+@step("detour_connector", leased=True)
+def detour(run: Run) -> Facts:
+    """Let the connector read at a replica until it has what the replica has now and all that the source has purged.
+
+    Only the address changes, and the login where the replica's connection has another one than the source's. Safe to
+    run again: it goes on from the connector's own offset. Raises SourceError when no named replica can stand in.
+    """
+    if _is_back(run):
+        return {"kept": True}
+    if not _away(run) or not _runs(run):
+        _set_out(run)
+    conn_id, replica = _replica(run)
+    read = _read_all(run, replica)
+    return {"replica": conn_id, "server": replica.where, "read": shorten(str(read)), "kept": False}
+
+
+@step("return_connector")
+def go_on(run: Run) -> Facts:
+    """Let the connector go on at the source, from all that it has read of what the source has; then close the recovery.
+
+    Offset first, then the address, then the start: until the first is proven, the connector stays stopped. Raises
+    OffsetRejectedError when the source lacks what was read from it before, SourceError when it purged more meanwhile.
+    """
+    control = run.clients.control
+    if control.ledger_get(run.run_id).get("recovery") == CLOSED:  # killed after it was closed
+        control.release(run.run_id)
+        return {"closed": True}
+    control.renew(run.run_id, LEASE_SECONDS)
+    if not document.recovery(run).get("offset_written_at"):
+        _write_return(run)
+    _point_back(run)
+    _start(run)
+    reached = wait_past(run, run.clients.source.position())
+    return {**_close(run), "offset": reached.to_value()}
+
+
+def put_back(run: Run) -> None:
+    """Undo an open detour, before another strategy takes its place: stopped, the address and the first offset back."""
+    run.clients.connector.stop(run.pipeline.connector.name, timeout=connector.STOP_SECONDS)
+    open_doc = document.patch(run, history_doubted=_history_grew(run))
+    _point_back(run)
+    connector.restore(run)
+    before = open_doc.get("offset_before")
+    if before:
+        write(run, open_doc["offset_partition"], stored_value(run), before)
+
+
+# ---- on the way there --------------------------------------------------------------------------
+
+
+def _is_back(run: Run) -> bool:
+    """Whether the way back was begun, and still leads on: a source that purged more meanwhile means another round."""
+    if not document.recovery(run).get("offset_written_at"):
+        return False
+    if purged_now(run.clients.source).issubset(_read_set(run)):
+        return True
+    document.patch(run, offset_written_at=None)
+    return False
+
+
+def _set_out(run: Run) -> None:
+    """Stopped; offset and configuration for the replica written and read back; started there."""
+    name = run.pipeline.connector.name
+    run.clients.connector.stop(name, timeout=connector.STOP_SECONDS)
+    partition, _before = backup(run, document.recovery(run))
+    _conn_id, replica = _replica(run)
+    theirs = executed_now(replica)  # first: what the source executes in between is not the replica's own
+    own = own_transactions(theirs, executed_now(run.clients.source))
+    skipped = _own(run)  # of all rounds: what may not have been sent is sent again rather than never
+    start = start_there(_read_set(run), own, skipped)
+    noted = document.recovery(run).get("history_before")  # the first counts: a second round adds to the same doubt
+    size = _history_size(run) if noted is None else noted
+    document.patch(run, read=None, own=str(own | skipped), history_before=size)
+    _write_set(run, partition, first_place(replica), start)
+    connector.change(run, {connector.HEARTBEAT: connector.heartbeat(run)})
+    _point_at(run, replica)
+    run.clients.connector.resume(name)
+    run.clients.connector.wait_running(name, timeout=connector.RUNNING_SECONDS)
+
+
+def _replica(run: Run) -> tuple[str, MySqlSource]:
+    """The replica of this detour: the one that it began at, else the first that can stand in for the source."""
+    kept = document.recovery(run).get("replica")
+    if kept is None:
+        kept = _choose(run)
+        document.patch(run, replica=kept)
+    if kept not in run.clients.replicas:
+        raise ConfigError(
+            f"the detour reads at {kept}, which source.replicas no longer names",
+            where=run.where,
+            todo=f"Name it again, then clear the task detour_connector. {SNAPSHOT_BY_NAME}",
+        )
+    return str(kept), run.clients.replicas[kept]
+
+
+def _choose(run: Run) -> str:
+    """Looked at again with the connector stopped: between plan and start the replica may have purged, too."""
+    stored, source = _read_set(run), run.clients.source.facts()
+    said = {}
+    for conn_id, replica in run.clients.replicas.items():
+        try:
+            found = faults(read_replica(replica, conn_id), source, stored)
+        except CdcError as error:
+            found = (str(error),)
+        if not found:
+            return conn_id
+        said[conn_id] = ", ".join(found)
+    raise SourceError(
+        f"no replica can stand in for the source: {'; '.join(f'{k}: {v}' for k, v in said.items()) or 'none is named'}",
+        where=run.where,
+        todo="Mend one of them, then clear the task detour_connector. " + SNAPSHOT_BY_NAME,
+    )
+
+
+def _read_all(run: Run, replica: MySqlSource) -> GtidSet:
+    """Wait until the connector has read what the replica has now, and what the source has purged by then."""
+    wanted = executed_now(replica)
+
+    def probe() -> GtidSet:
+        read = _covered(run, replica)
+        if (left := (wanted | purged_now(run.clients.source)) - read).is_empty:
+            return read
+        not_failed(run, "detour_connector")
+        raise NotYet(f"{left.count} transactions to read")
+
+    return poll_until(
+        probe, timeout=run.pipeline.policy.max_duration, interval=0.5, what="the connector to catch up at the replica"
+    )
+
+
+def _covered(run: Run, replica: MySqlSource) -> GtidSet:
+    """What the connector has read at the replica.
+
+    The GTID of a DDL enters the committed set only with the next transaction. On a replica at rest there is none; but
+    an offset at or past the end of its log, as it was before the offset was read, has all that stands before that end.
+    """
+    end, before_end = log_end(replica)
+    offset = committed(run)
+    if offset is None or offset.gtids is None:
+        raise NotYet("no offset with GTIDs yet")
+    at_end = offset.position.comparable(end) and end <= offset.position
+    return offset.gtids | before_end if at_end else offset.gtids
+
+
+# ---- on the way back ---------------------------------------------------------------------------
+
+
+def _write_return(run: Run) -> None:
+    """Stopped; what was read, without the replica's own, written as the offset at the source (INV 27)."""
+    run.clients.connector.stop(run.pipeline.connector.name, timeout=connector.STOP_SECONDS)
+    partition, before = backup(run, document.recovery(run))
+    read, source = _read_so_far(run), run.clients.source
+    executed = source.facts().gtid_executed or GtidSet()
+    back = come_back(read, executed, _own(run))
+    _check_return(run, back, GtidSet.parse((before or {}).get("gtids") or ""))
+    doubted = bool(read - back) and _history_grew(run)
+    value = _write_set(run, partition, place_of(source, back), back)
+    document.patch(
+        run,
+        offset_after=value,
+        offset_written_at=now_iso(),
+        left_out=str(read - back),
+        history_since=connector.newest_history(run) if doubted else None,
+    )
+
+
+def _own(run: Run) -> GtidSet:
+    """Transactions of the replica's own that counted as read when this detour set out, in any of its rounds."""
+    return GtidSet.parse(document.recovery(run).get("own") or "")
+
+
+def _read_so_far(run: Run) -> GtidSet:
+    """What the connector has read, kept before the offset is written: afterwards its position is of another server."""
+    kept = document.recovery(run).get("read")
+    if kept is None:
+        kept = str(_covered(run, _replica(run)[1]) if _away(run) else _read_set(run))
+        document.patch(run, read=kept)
+    return GtidSet.parse(kept)
+
+
+def _check_return(run: Run, back: GtidSet, before: GtidSet) -> None:
+    if gone := before - back:
+        raise OffsetRejectedError(
+            f"the source does not have {shorten(str(gone))}, which the connector had read before",
+            where=run.where,
+            todo="The source lost transactions, or is another server: trigger cdc_recovery with full_snapshot.",
+            reasons=("GTID_NOT_CONTAINED",),
+        )
+    if left := purged_now(run.clients.source) - back:
+        raise SourceError(
+            f"the source has purged {shorten(str(left))}, which the connector has not read yet",
+            where=run.where,
+            todo="Raise its binlog retention, then clear the task detour_connector and all after it.",
+        )
+
+
+def _write_set(run: Run, partition: dict[str, Any], place: BinlogPosition, gtids: GtidSet) -> dict[str, Any]:
+    """Write a set as the offset, proven by reading it back. A transaction that was read in part is read again whole."""
+    stored = stored_value(run)
+    now = MySqlOffset.from_value(stored) if stored else None
+    value = MySqlOffset(place.file, place.pos, gtids, now.ts_sec if now else None).to_value()
+    write(run, partition, stored, value)
+    return value
+
+
+def _start(run: Run) -> None:
+    """Start the connector at the source; with a schema history that is in doubt only after it was written anew."""
+    name, since = run.pipeline.connector.name, document.recovery(run).get("history_since")
+    if since is not None:
+        _doubt_history(run)
+    run.clients.connector.resume(name)
+    run.clients.connector.wait_running(name, timeout=connector.RUNNING_SECONDS)
+    if since is not None:
+        connector.history_rebuilt(run, since, list(run.pipeline.source.tables), "return_connector")
+        # the mode goes back, and what was sent meanwhile is sent again with the new definitions
+        connector.from_the_start_again(run, document.recovery(run))
+        document.patch(run, history_since=None)
+
+
+def _close(run: Run) -> Facts:
+    connector.settle(run)
+    control, open_doc = run.clients.control, document.recovery(run)
+    control.note_server(run.clients.source.identity().server_uuid)
+    control.ledger_set(run.run_id, "document", open_doc)
+    control.close_recovery(run.run_id, CLOSED)
+    control.release(run.run_id)
+    return {"closed": True, "left_out": open_doc.get("left_out") or ""}
+
+
+# ---- the connector -----------------------------------------------------------------------------
+
+
+def _away(run: Run) -> bool:
+    return is_away(run.clients.connector.raw_config(run.pipeline.connector.name))
+
+
+def _runs(run: Run) -> bool:
+    status = run.clients.connector.status(run.pipeline.connector.name)
+    states = {part["state"] for part in (status["connector"], *status["tasks"])}
+    return bool(status["tasks"]) and states == {"RUNNING"}
+
+
+def _read_set(run: Run) -> GtidSet:
+    offset = committed(run)
+    if offset is None or offset.gtids is None:
+        raise OffsetRejectedError(
+            "the connector has no stored GTID set to go on from",
+            where=run.where,
+            todo="Trigger cdc_recovery with the strategy full_snapshot.",
+        )
+    return offset.gtids
+
+
+def _point_at(run: Run, replica: MySqlSource) -> None:
+    """Change the address. Connect asks the connector to try the new one before it takes the configuration."""
+    there, home = replica.endpoint, run.clients.source.endpoint
+    at, other = (there.host, there.port), (there.user, there.password) != (home.user, home.password)
+    _change(run, lambda config: pointed_at(config, at, (there.user, there.password) if other else None))
+
+
+def _point_back(run: Run) -> None:
+    _change(run, lambda config: pointed_back(config) if is_away(config) else config)
+
+
+def _change(run: Run, by: Callable[[dict[str, str]], dict[str, str]]) -> None:
+    name, client = run.pipeline.connector.name, run.clients.connector
+    config = client.raw_config(name)
+    if (wanted := by(config)) != config:
+        client.change_config(name, config, wanted)
+
+
+# ---- the schema history ------------------------------------------------------------------------
+
+
+def _history_grew(run: Run) -> bool:
+    return document.recovery(run).get("history_before") not in (None, _history_size(run))
+
+
+def _history_size(run: Run) -> int:
+    topic = settings(run).history_topic
+    state = run.clients.transport.topic_states([topic]).get(topic) if topic else None
+    return sum(end for _begin, end in state.partitions.values()) if state else 0
+
+
+def _doubt_history(run: Run) -> None:
+    """Let the next start write the schema history anew, from the source as it is. The connector is stopped.
+
+    Definitions that the connector noted while transactions of the replica's own were in its offset carry those GTIDs.
+    At the source they are not at or before any offset, so a restart would pass them over and decode with older ones.
+    """
+    records = connector.history(run)
+    newest = fold_history(records, settings(run).prefix)
+    if stale := [name for name, made in captured(run).items() if compare_history(made, newest.get(name))]:
+        raise SchemaError(
+            f"{', '.join(stale)} changed at the source behind what the connector has read",
+            where=run.where,
+            todo="Trigger cdc_recovery with the strategy full_snapshot: it takes the detour's place.",
+        )
+    connector.change(run, {connector.SNAPSHOT_MODE: "recovery"})

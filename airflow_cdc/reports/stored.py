@@ -1,0 +1,291 @@
+"""What diagnoses and runs leave behind for pages and commands: plain JSON without secrets, with its time.
+
+A reader of it never has to ask a source, so it must say by itself how old it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset
+from airflow_cdc.core.diagnosis.diagnose import Diagnosis
+from airflow_cdc.core.diagnosis.observation import ConnectorFacts, Observation, SourceFacts
+from airflow_cdc.core.errors import CdcError
+from airflow_cdc.core.replica import POSITION_ONLY
+from airflow_cdc.core.report import RecoveryReport, Verdict
+from airflow_cdc.sources.mysql.problems import risk
+
+KEPT_CHANGES = 200
+KEPT_RUNS = 50
+# the kinds of runs
+RECOVERY, CHECK, REPAIR, BACKFILL = "recovery", "check", "repair", "backfill"
+# ledger entries that are of no single run: every apply is a run, so what must be remembered for longer stands under these
+LASTING = "lasting:"
+
+
+@dataclass(frozen=True, slots=True)
+class Margin:
+    """How much of the log that the server keeps lies before the stored position, in bytes.
+
+    So much can be purged before the position is lost. 0 of `log_bytes`: the next purge takes it, or one already has.
+    """
+
+    margin_bytes: int
+    log_bytes: int
+
+    @property
+    def left(self) -> float:
+        """The margin as a share of the kept log, 0 to 1."""
+        return self.margin_bytes / self.log_bytes if self.log_bytes else 0.0
+
+    def to_json(self) -> dict[str, int]:
+        """Plain JSON."""
+        return {"margin_bytes": self.margin_bytes, "log_bytes": self.log_bytes}
+
+    @classmethod
+    def of(cls, source: SourceFacts, offset: MySqlOffset) -> Margin | None:
+        """From the server's list of files; None where the position's file is not among them and is not older."""
+        sizes = {file.name: file.size for file in source.binlog_files}
+        if not sizes or source.current.base != offset.position.base:
+            return None
+        total = sum(sizes.values())
+        if _lacks_purged(source, offset):
+            return cls(0, total)  # file names say nothing once another server answers under one address
+        if offset.file not in sizes:
+            first = next(iter(source.binlog_files)).name
+            older = offset.position.file_number < int(first.rpartition(".")[2])
+            return cls(0, total) if older else None
+        before = sum(size for name, size in sizes.items() if int(name.rpartition(".")[2]) < offset.position.file_number)
+        return cls(min(before + offset.pos, total), total)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The problem became `code` at `at` (ISO time of the observation that first said so)."""
+
+    at: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObservation:
+    """The newest diagnosis of a pipeline and the positions it rests on.
+
+    `stored`, `oldest` and `newest` are positions as text, None where unknown. `position_ts` is the time of the event at
+    the stored position (unix seconds). `behind` is how many transactions the
+    server has executed beyond the stored set, None without GTID. `unknowns`: part → why it could not be read.
+    `changes` are the newest changes of the problem, oldest first. `forecast`: when the
+    stored position may be purged at the earliest, and why (an Outlook as JSON), None where that can't be told.
+    """
+
+    pipeline: str
+    taken_at: str
+    diagnosis: Diagnosis
+    connector: str | None
+    stored: str | None
+    position_ts: int | None
+    oldest: str | None
+    newest: str | None
+    behind: int | None
+    retention: Margin | None
+    unknowns: Mapping[str, str]
+    changes: tuple[Change, ...]
+    forecast: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "changes", tuple(self.changes)[-KEPT_CHANGES:])
+        object.__setattr__(self, "unknowns", dict(self.unknowns))
+
+    @property
+    def since(self) -> str:
+        """When the present problem was first seen (ISO)."""
+        return self.changes[-1].at if self.changes else self.taken_at
+
+    @classmethod
+    def of(
+        cls,
+        obs: Observation,
+        diagnosis: Diagnosis,
+        before: StoredObservation | None = None,
+    ) -> StoredObservation:
+        """What is kept of an observation; `before` is the one kept last, whose changes it continues."""
+        known = before.changes if before else ()
+        fresh = () if known and known[-1].code == diagnosis.code else (Change(obs.taken_at, diagnosis.code),)
+        source = obs.source if isinstance(obs.source, SourceFacts) else None
+        offset = _offset(obs)
+        return cls(
+            pipeline=obs.pipeline.name,
+            taken_at=obs.taken_at,
+            diagnosis=diagnosis,
+            connector=obs.connector.state if isinstance(obs.connector, ConnectorFacts) else None,
+            stored=str(offset.position) if offset else None,
+            position_ts=offset.ts_sec if offset else None,
+            oldest=f"{source.binlog_files[0].name}:4" if source and source.binlog_files else None,
+            newest=str(source.current) if source else None,
+            behind=_behind(source, offset),
+            retention=Margin.of(source, offset) if source and offset else None,
+            unknowns=obs.unknowns,
+            changes=(*known, *fresh),
+            forecast=_forecast(source, offset),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {
+            "pipeline": self.pipeline,
+            "taken_at": self.taken_at,
+            "diagnosis": self.diagnosis.to_json(),
+            "connector": self.connector,
+            "stored": self.stored,
+            "position_ts": self.position_ts,
+            "oldest": self.oldest,
+            "newest": self.newest,
+            "behind": self.behind,
+            "retention": self.retention.to_json() if self.retention else None,
+            "unknowns": dict(self.unknowns),
+            "changes": [{"at": change.at, "code": change.code} for change in self.changes],
+            "forecast": dict(self.forecast) if self.forecast else None,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> StoredObservation:
+        """The inverse of to_json(). Raises KeyError, TypeError or ValueError for anything else."""
+        nested = {
+            "diagnosis": Diagnosis.from_json(value["diagnosis"]),
+            "retention": Margin(**value["retention"]) if value["retention"] else None,
+            "changes": tuple(Change(**change) for change in value["changes"]),
+        }
+        return cls(**{**value, **nested})
+
+
+def _offset(obs: Observation) -> MySqlOffset | None:
+    if not isinstance(obs.connector, ConnectorFacts) or not obs.connector.offset:
+        return None
+    try:
+        return MySqlOffset.from_value(obs.connector.offset)
+    except CdcError:
+        return None  # the diagnosis says what is wrong with it
+
+
+def _behind(source: SourceFacts | None, offset: MySqlOffset | None) -> int | None:
+    if source is None or offset is None:
+        return None
+    if source.domains is not None and offset.domains is not None:
+        return (source.domains.logged.position - offset.domains).count
+    if source.gtid_executed is None or offset.gtids is None:
+        return None
+    return (source.gtid_executed - offset.gtids).count
+
+
+def _lacks_purged(source: SourceFacts, offset: MySqlOffset) -> bool:
+    if source.domains is not None and offset.domains is not None:
+        return bool(source.domains.purged - offset.domains)
+    return source.gtid_purged is not None and offset.gtids is not None and bool(source.gtid_purged - offset.gtids)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """One run in a pipeline's list.
+
+    `folder` is where its report stands below the pipeline's; `kind` says what it was; `dag_id` is the DAG whose run it was,
+    empty where that was not noted. `differs`: the tables that are known to differ from their source once this run has
+    ended, found by it or by an earlier one and not proven equal since. `verified_through`: table → the source's time (ISO) up
+    to which main itself was proven equal, by this run or an earlier one; it never goes back.
+    """
+
+    run_id: str
+    folder: str
+    kind: str
+    problem: str
+    strategy: str
+    verdict: Verdict
+    ended_at: str
+    seconds: float
+    dag_id: str = ""
+    differs: tuple[str, ...] = ()
+    verified_through: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "verdict", Verdict(self.verdict))
+        object.__setattr__(self, "verified_through", dict(self.verified_through))
+        object.__setattr__(self, "differs", tuple(self.differs))
+
+    @classmethod
+    def of(
+        cls, report: RecoveryReport, folder: str, ended_at: str, kind: str = RECOVERY, dag_id: str = ""
+    ) -> RunSummary:
+        """From a report that was written to `folder` at `ended_at` (ISO)."""
+        # a recovery compares stages, which no reader sees, unless it only moves the position
+        as_read = kind != RECOVERY or report.strategy in POSITION_ONLY
+        return cls(
+            run_id=report.run_id,
+            folder=folder,
+            kind=kind,
+            problem=report.problem,
+            strategy=report.strategy,
+            verdict=Verdict(report.verdict or Verdict.INCONCLUSIVE),
+            ended_at=ended_at,
+            seconds=round(sum(step.seconds for step in report.steps), 3),
+            dag_id=dag_id,
+            differs=tables_of(report, Verdict.MISMATCH) if as_read else (),
+            verified_through={
+                table.table: table.verified_through
+                for table in report.tables
+                if table.verified_through and table.verdict is Verdict.MATCH
+            },
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        plain = {name: getattr(self, name) for name in self.__slots__}
+        times = {"verified_through": dict(self.verified_through)}
+        return plain | {"verdict": str(self.verdict), "differs": list(self.differs)} | times
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> RunSummary:
+        """The inverse of to_json()."""
+        return cls(**value)
+
+
+def with_run(runs: list[RunSummary], run: RunSummary, equal: frozenset[str] = frozenset()) -> list[RunSummary]:
+    """`runs`, newest first, with `run` in its place; an earlier report of the same run gives way to it.
+
+    What the runs before it found to differ still does, unless this one has compared it whole, as readers see it, and found
+    it `equal`.
+    """
+    others = [other for other in runs if other.run_id != run.run_id]
+    told = replace(
+        run,
+        differs=tuple(sorted({*run.differs, *known_to_differ(others)} - equal)),
+        verified_through=_latest(verified_through(others), run.verified_through),
+    )
+    return sorted([told, *others], key=lambda one: one.ended_at, reverse=True)[:KEPT_RUNS]
+
+
+def known_to_differ(runs: Sequence[RunSummary]) -> tuple[str, ...]:
+    """The tables that a run found to differ from their source, and none has proven equal since; `runs`: newest first."""
+    return runs[0].differs if runs else ()
+
+
+def verified_through(runs: Sequence[RunSummary]) -> Mapping[str, str]:
+    """Table → the source's time (ISO) up to which main was proven equal; `runs`: newest first."""
+    return runs[0].verified_through if runs else {}
+
+
+def _latest(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
+    """Of both times of each table the later one: a proof is not undone by an older one."""
+    tables = sorted({*before, *now})
+    return {t: max((m[t] for m in (before, now) if t in m), key=datetime.fromisoformat) for t in tables}
+
+
+def tables_of(report: RecoveryReport, verdict: Verdict) -> tuple[str, ...]:
+    """The tables that have this verdict."""
+    return tuple(table.table for table in report.tables if table.verdict is verdict)
+
+
+def _forecast(source: SourceFacts | None, offset: MySqlOffset | None) -> dict[str, Any] | None:
+    seen = risk(source, offset) if source and offset else None
+    return asdict(seen) if seen else None

@@ -1,0 +1,1 @@
+"""MariaDB: what it answers otherwise than MySQL."""

@@ -1,0 +1,373 @@
+"""The MySQL source: facts, the watermark, its barriers, and whether it is still there.
+
+Every method opens a short connection of its own, so a MySqlSource may be shared by threads. All
+errors are SourceErrors (mysql_errors.py) that say what, where and what to do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any, Final
+
+from pymysql.connections import Connection
+
+from airflow_cdc.core.chunk import quote_ident
+from airflow_cdc.core.diagnosis.forecast import Forecast, forecast
+from airflow_cdc.core.diagnosis.observation import Retention, SourceFacts
+from airflow_cdc.core.errors import DeadlineError, SourceError
+from airflow_cdc.sources.mariadb.facts import begins, domain_facts
+from airflow_cdc.sources.mysql.capabilities import Capability, ServerVersion
+from airflow_cdc.sources.mysql.cascades import unlogged_cascades
+from airflow_cdc.sources.mysql.errors import ServerRestartedError, SourceOutOfTimeError
+from airflow_cdc.sources.mysql.grants import Grants, read_grants
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.hold import Hold, HoldLimits, hold_owner, run_hold
+from airflow_cdc.sources.mysql.position import BinlogPosition, Watermark
+from airflow_cdc.sources.mysql.probe import look_at, max_file_size, retention, seen_replicas, timed_files
+from airflow_cdc.sources.mysql.server_log import (
+    NO_IDENTITY,
+    Availability,
+    ServerIdentity,
+    Status,
+    XaTransaction,
+    as_watermark,
+    executed_and_purged,
+    file_available,
+    gtid_point,
+    gtids_available,
+    list_binlog_files,
+    log_filters,
+    owned_gtids,
+    parse_time,
+    prepared_xa,
+    read_identity,
+    read_settings,
+    read_status,
+    read_xa,
+    reading_init_statement,
+    require_identity,
+    require_log,
+    require_same,
+    rotated_point,
+    start_if_empty,
+    wait_for_xa,
+    wait_slice,
+)
+from airflow_cdc.sources.mysql.session import QUICK_READ_S, MySqlEndpoint, Session, open_connection, open_session
+from airflow_cdc.sources.mysql.xa import XaState
+
+__all__ = ["Availability", "MySqlEndpoint", "MySqlSource", "ServerIdentity", "XaTransaction"]
+
+FORECAST_FILES: Final = 8
+
+
+class MySqlSource:
+    """A MySQL server that a pipeline reads from."""
+
+    def __init__(self, endpoint: MySqlEndpoint) -> None:
+        self.endpoint = endpoint
+
+    @property
+    def where(self) -> str:
+        """How messages name this server."""
+        return self.endpoint.where
+
+    def connect(self, *, read_timeout: float | None = None, quick: bool = False) -> Connection[Any]:
+        """A new PyMySQL connection: utf8mb4, REPEATABLE READ, time zone UTC, autocommit. Raises SourceError.
+
+        `quick`: for statements that ask about the server and its tables; without it a read may take as long as a scan.
+        """
+        return open_connection(self.endpoint, read_timeout=self.endpoint.quick_read if quick else read_timeout)
+
+    @contextmanager
+    def session(self, *, read_timeout: float | None = None) -> Iterator[Session]:
+        """A session whose errors are SourceErrors, closed at the end."""
+        with open_session(self.endpoint, read_timeout=read_timeout) as session:
+            yield session
+
+    def version(self) -> ServerVersion:
+        """The server's version and, by it, its capabilities."""
+        with self.session() as session:
+            return session.version
+
+    def identity(self) -> ServerIdentity:
+        """Which server answers now."""
+        with self.session() as session:
+            return read_identity(session)
+
+    def facts(self) -> SourceFacts:
+        """What diagnosis needs to know of the server; a few cheap statements, nothing is changed.
+
+        What a make of server does not have is absent: without a server_uuid nothing tells whose data it is.
+        """
+        with self.session() as session:
+            return self._facts(session)
+
+    def facts_for(self, tables: Sequence[str], position: BinlogPosition | None) -> SourceFacts:
+        """The same, and what the server has at a stored `position`, keeps of it, and does not log of `tables`."""
+        with self.session() as session:
+            facts = self._facts(session)
+            files = facts.binlog_files
+            needs = read_grants(session).missing(tables, gtid=facts.gtid_mode == "ON", hold=False)
+            start = None if position is None or facts.domains is None else begins(session, position.file)
+            return replace(
+                facts,
+                domains=facts.domains and replace(facts.domains, begins=start),
+                at_offset=None if position is None else look_at(session, position, files),
+                retention=retention(session, self.endpoint, position.file if position else "", files),
+                cascades=unlogged_cascades(session, tables),
+                xa=read_xa(session, read_identity(session)),
+                replicas_seen=seen_replicas(session),
+                missing_privileges=tuple(f"{need.privilege} on {need.on}" for need in needs if need.required),
+            )
+
+    def forecast(self, position: BinlogPosition) -> tuple[Forecast, Retention]:
+        """How long the file of a stored position stays on the server. Raises SourceError, also where it is not there."""
+        with self.session() as session:
+            files = list_binlog_files(session)
+            kept = retention(session, self.endpoint, position.file, files)
+            size = max_file_size(session)
+        if position.file not in {file.name for file in files}:
+            raise SourceError(f"{position.file} is not on the server", where=self.where, todo="Ask `diagnose` why.")
+        if kept is None:
+            raise SourceError(
+                "the server removes log files by their total size, so no time says how long one stays",
+                where=self.where,
+                todo="Watch the margin in bytes instead: the metric cdc.retention_left.",
+            )
+        timed = timed_files(self.endpoint, files, FORECAST_FILES)
+        return forecast(kept, timed, in_newest_file=position.file == files[-1].name, max_size=size), kept
+
+    def _facts(self, session: Session) -> SourceFacts:
+        settings = read_settings(session)
+        log_bin = settings["log_bin"] == "ON"
+        identity = read_identity(session)
+        gtid = "gtid_mode" in settings
+        owned = owned_gtids(session) if gtid else None  # before the executed set: one that ends between is in both
+        executed, purged = executed_and_purged(session) if gtid else (None, None)
+        files = list_binlog_files(session) if log_bin else ()
+        return SourceFacts(
+            server_uuid=identity.server_uuid,
+            server_id=identity.server_id,
+            version=session.version.text,
+            gtid_mode=settings.get("gtid_mode"),
+            gtid_executed=executed,
+            gtid_purged=purged,
+            binlog_files=files,
+            current=read_status(session).position if log_bin else BinlogPosition("none.000000", 0),
+            log_bin=log_bin,
+            binlog_format=settings.get("binlog_format", "ROW"),
+            row_image=settings.get("binlog_row_image", ""),
+            log_filters=log_filters(session) if log_bin else (),
+            uptime_s=identity.uptime_s,
+            address=f"{self.endpoint.host}:{self.endpoint.port}",
+            gtid_owned=owned,
+            domains=domain_facts(session, files) if files and session.version.can(Capability.GTID_DOMAINS) else None,
+            no_recovery="" if session.version.can(Capability.SERVER_UUID) else NO_IDENTITY,
+        )
+
+    def watermark(self, *, xa_timeout: float = 60.0) -> Watermark:
+        """Take W, which every transaction is either at or after, before the first read (INV 7, 8).
+
+        With gtid_mode ON: the executed set of one status statement; file and position come with it
+        but run ahead of it on some servers, so they count for nothing. Otherwise the log is rotated,
+        which waits for commits under way, and W is the start of the new file.
+        Waits up to `xa_timeout` seconds for XA transactions prepared before W to end.
+        Raises SourceError: log off, a privilege missing, XA still open, server changed meanwhile.
+        """
+        with self.session(read_timeout=max(QUICK_READ_S, self.endpoint.connect_timeout)) as session:
+            require_identity(session)
+            settings = read_settings(session)
+            require_log(settings, self.where)
+            before = read_identity(session)
+            gtid = settings.get("gtid_mode") == "ON"
+            status = gtid_point(session) if gtid else rotated_point(session)
+            after = read_identity(session)
+            require_same(before, after.server_uuid, self.where)
+            wait_for_xa(session, xa_timeout)
+            return as_watermark(status, after)
+
+    def position(self) -> Watermark:
+        """The position now, such that everything any earlier read saw is at or before it.
+
+        Not W: W must be at or before what is visible, this must be at or after it. A transaction is
+        visible a moment before its GTID is in gtid_executed, so those under way (gtid_owned, read
+        first) are added. A file without any change yet counts as its start, where a connector stays on a
+        quiet server. Nothing is rotated and nothing waited for.
+        """
+        with self.session() as session:
+            require_identity(session)
+            settings = read_settings(session)
+            require_log(settings, self.where)
+            gtid = settings.get("gtid_mode") == "ON"
+            owned = owned_gtids(session) if gtid else GtidSet()
+            status = read_status(session)
+            gtids = None if not gtid or status.gtids is None else status.gtids | owned
+            place = start_if_empty(session, status.position)
+            return as_watermark(Status(place, gtids), read_identity(session))
+
+    def wait_visible(self, watermark: Watermark, timeout: float) -> None:
+        """Wait until every transaction up to W can be read here (INV 7). `timeout` in seconds.
+
+        Without GTID the rotation has already waited, so only the server is checked.
+        Raises DeadlineError, or WrongServerError when this is another server.
+        """
+        deadline = time.monotonic() + timeout
+        with self.session() as session:
+            require_same(read_identity(session), watermark.server_uuid, self.where)
+            if watermark.gtids is None:
+                return
+            while not wait_slice(session, watermark.gtids, deadline - time.monotonic()):
+                if time.monotonic() >= deadline:
+                    raise DeadlineError(
+                        "not every transaction up to the watermark is visible yet",
+                        where=self.where,
+                        todo="Try again; if it stays so, the server is a replica that lags or stopped.",
+                        timeout=timeout,
+                    )
+
+    def count_rows(self, table: str, seconds: float) -> int | None:
+        """How many rows `schema.table` holds now; None if counting them takes longer than `seconds`."""
+        schema, _, name = table.partition(".")
+        with self.session(read_timeout=seconds + QUICK_READ_S) as session:
+            before, hint = time_limit(session.version, seconds)
+            sql = f"{before}SELECT {hint} COUNT(*) AS n FROM {quote_ident(schema)}.{quote_ident(name)}"
+            try:
+                return int(session.row(sql, doing=f"count the rows of {table}")["n"])
+            except SourceOutOfTimeError:
+                return None
+
+    def has_row(self, table: str, condition: str, seconds: float) -> bool | None:
+        """Whether `schema.table` holds a row of that condition; None if looking for one takes longer than `seconds`."""
+        schema, _, name = table.partition(".")
+        with self.session(read_timeout=seconds + QUICK_READ_S) as session:
+            before, hint = time_limit(session.version, seconds)
+            place = f"{quote_ident(schema)}.{quote_ident(name)}"
+            sql = f"{before}SELECT {hint} COUNT(*) AS n FROM (SELECT 1 FROM {place} WHERE {condition} LIMIT 1) AS one"
+            try:
+                return bool(session.row(sql, doing=f"look for rows of {table}")["n"])
+            except SourceOutOfTimeError:
+                return None
+
+    def table_ids(self, tables: Iterable[str]) -> dict[str, str]:
+        """`schema.table` → InnoDB's own numbers of it (one per partition), which TRUNCATE and a rebuild change.
+
+        A table is absent where they cannot be read: it is none of InnoDB's, or the user lacks PROCESS. Tables whose names
+        differ in letters beyond ASCII alone may share their numbers: a change of one is then a change of both.
+        """
+        names = {engine_name(table): table for table in tables}
+        doubtful = [name for name in names if "(" in name]
+        exact = [name for name in names if "(" not in name]
+        plain = "SUBSTRING_INDEX(NAME, '#', 1)"
+        sql = (
+            f"SELECT {plain} AS plain, TABLE_ID AS id FROM information_schema.INNODB_TABLES"
+            f" WHERE {plain} IN ({', '.join(['%s'] * len(exact)) or 'NULL'}) OR {plain} REGEXP %s"
+        )
+        found: dict[str, list[str]] = {}
+        with suppress(SourceError), self.session() as session:
+            pattern = f"^({'|'.join(doubtful) or '#'})$"
+            for row in session.rows(sql, (*exact, pattern), doing="read InnoDB's numbers of the tables"):
+                # the server's collation knows no case
+                for name in [name for name in doubtful if re.fullmatch(name, row["plain"])] or [row["plain"]]:
+                    if name in names:
+                        found.setdefault(names[name], []).append(str(row["id"]))
+        return {table: hashlib.sha256(",".join(sorted(ids)).encode()).hexdigest()[:16] for table, ids in found.items()}
+
+    def cascade_targets(self, tables: Sequence[str]) -> frozenset[str]:
+        """Which of these tables foreign keys change without a row in this server's log (INV 14)."""
+        with self.session() as session:
+            return frozenset(text.partition(" (")[0] for text in unlogged_cascades(session, tables))
+
+    def xa_pending(self) -> list[XaTransaction]:
+        """The prepared XA transactions. Raises MissingPrivilegeError (XA_RECOVER_ADMIN)."""
+        with self.session() as session:
+            return sorted(prepared_xa(session), key=lambda xa: xa.data)
+
+    def xa(self) -> XaState | None:
+        """The server's XA counters and open XA transactions, to be compared with a later answer (INV 32)."""
+        with self.session() as session:
+            return read_xa(session, read_identity(session))
+
+    def still_available(self, watermark: Watermark) -> Availability:
+        """Whether a connector started from W would still find every change since.
+
+        Raises WrongServerError when the connection reaches another server.
+        """
+        with self.session() as session:
+            require_same(read_identity(session), watermark.server_uuid, self.where)
+            if watermark.gtids is not None:
+                return gtids_available(session, watermark.gtids)
+            return file_available(session, watermark.position)
+
+    def check_same_server(self, watermark: Watermark) -> None:
+        """Raise WrongServerError or ServerRestartedError unless this server has run since W (INV 9).
+
+        A restart after W can lose commits that snapshot reads already saw, so W must be taken anew.
+        """
+        with self.session() as session:
+            now = read_identity(session)
+        require_same(now, watermark.server_uuid, self.where)
+        elapsed = (now.now - parse_time(watermark.taken_at)).total_seconds()
+        if now.uptime_s <= elapsed - 1:  # Uptime is cut to whole seconds
+            raise ServerRestartedError(
+                f"the server was restarted {now.uptime_s} s ago, after the watermark of {watermark.taken_at}",
+                where=self.where,
+                todo="Clear the task fence_and_watermark and all after it: a new watermark is taken, and all is read again.",
+            )
+
+    def grants(self) -> Grants:
+        """The user's effective privileges, active roles included."""
+        with self.session() as session:
+            return read_grants(session)
+
+    def init_statement(self, watermark: Watermark) -> str:
+        """ONE SET statement for each reading connection (Spark's sessionInitStatement), INV 9.
+
+        It pins isolation, time zone and sql_mode, and it fails when the connection reaches another
+        server than W's, or one that does not show all of W yet.
+        """
+        return reading_init_statement(watermark, self.version())
+
+    def hold_owner(self, label: str) -> int | None:
+        """The connection id that holds `label` now, or None: how another process checks a hold."""
+        with self.session() as session:
+            return hold_owner(session, label)
+
+    def hold(self, label: str, limits: HoldLimits | None = None) -> Hold:
+        """A hold on binlog files and DDL for the owner to `acquire()`, `tick()` and `release()`."""
+        return Hold(self.endpoint, label, limits or HoldLimits())
+
+    @contextmanager
+    def held(self, label: str, limits: HoldLimits | None = None) -> Iterator[Hold]:
+        """A hold kept by a thread of this process until the block ends. Read its `state`: it never raises."""
+        with run_hold(self.hold(label, limits)) as hold:
+            yield hold
+
+
+def time_limit(version: ServerVersion, seconds: float) -> tuple[str, str]:
+    """What limits a SELECT's time, before the statement and as a hint in it."""
+    if version.can(Capability.TIME_LIMIT_HINT):
+        return "", f"/*+ MAX_EXECUTION_TIME({int(seconds * 1000)}) */"
+    return f"SET STATEMENT max_statement_time = {seconds:f} FOR ", ""
+
+
+# Letters that InnoDB writes as @ and two characters of a table of its own, if they are in it, and else by their code.
+_LETTERS: Final = ((0xC0, 0x5FF), (0x1E00, 0x1FFF), (0x2160, 0x217F), (0x24B0, 0x24EF), (0xFF20, 0xFF5F))
+
+
+def engine_name(table: str) -> str:
+    """A regular expression for `schema.table` as InnoDB writes it: what is not a letter, digit or _ as @ and its code."""
+    schema, _, name = table.partition(".")
+    return "/".join("".join(map(_engine_char, part)) for part in (schema, name))
+
+
+def _engine_char(char: str) -> str:
+    if char.isascii() and (char.isalnum() or char == "_"):
+        return char
+    code = f"{ord(char):04x}"
+    return f"@({code}|..)" if any(low <= ord(char) <= high for low, high in _LETTERS) else f"@{code}"

@@ -1,0 +1,133 @@
+"""Positions in a source's log: a binlog file with an offset, and the watermark W of a recovery."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import total_ordering
+from typing import Any
+
+from airflow_cdc.core.errors import MALFORMED, PositionError
+from airflow_cdc.sources.mysql.gtid import GtidSet
+
+
+@total_ordering
+@dataclass(frozen=True, slots=True)
+class BinlogPosition:
+    """A byte position in a binlog file, such as mysql-bin.000004:198.
+
+    Positions compare only within one base name, by the file's number (mysql-bin.9 < mysql-bin.10,
+    and .999999 < .1000000); comparing others raises PositionError, because it has no answer.
+    """
+
+    file: str
+    pos: int
+
+    def __post_init__(self) -> None:
+        base, _, number = self.file.strip().rpartition(".")
+        if not base or not number.isascii() or not number.isdigit():
+            raise PositionError(f"{self.file!r} is not a binlog file name", todo="Expected one like mysql-bin.000004.")
+        if isinstance(self.pos, bool) or not isinstance(self.pos, int) or self.pos < 0:
+            raise PositionError(f"binlog position {self.pos!r} is not a number of bytes", where=self.file)
+        object.__setattr__(self, "file", self.file.strip())
+
+    @classmethod
+    def parse(cls, text: str) -> BinlogPosition:
+        """Read `file:pos`, the form that str() prints."""
+        file, _, pos = text.strip().rpartition(":")
+        if not pos.isascii() or not pos.isdigit():
+            raise PositionError(f"{text!r} is not a binlog position", todo="Expected file:pos.")
+        return cls(file, int(pos))
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.pos}"
+
+    @property
+    def base(self) -> str:
+        """The file's name without its number: mysql-bin."""
+        return self.file.rpartition(".")[0]
+
+    @property
+    def file_number(self) -> int:
+        """The file's number: 4 for mysql-bin.000004."""
+        return int(self.file.rpartition(".")[2])
+
+    def comparable(self, other: BinlogPosition) -> bool:
+        """True when both are in one series of files, so that they can be ordered."""
+        return self.base == other.base
+
+    def __lt__(self, other: BinlogPosition) -> bool:
+        if not self.comparable(other):
+            raise PositionError(f"{self} and {other} are in different series of files and cannot be ordered")
+        return (self.file_number, self.pos) < (other.file_number, other.pos)
+
+
+def file_after(files: Iterable[str], file: str) -> str | None:
+    """The first of `files` that comes after `file` in its series; None if none does."""
+    here = BinlogPosition(file, 0)
+    later = [found for found in (BinlogPosition(name, 0) for name in files) if here.comparable(found) and here < found]
+    return min(later).file if later else None
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """The source position W taken before the first snapshot read (INV 7).
+
+    `gtids` is the full executed set on a GTID server and then it alone is W; otherwise None and
+    (file, pos) is W. `taken_at` is an ISO time.
+    """
+
+    server_uuid: str
+    file: str
+    pos: int
+    gtids: GtidSet | None
+    taken_at: str
+    server_id: int
+
+    def __post_init__(self) -> None:
+        position = BinlogPosition(self.file, self.pos)
+        object.__setattr__(self, "file", position.file)
+        object.__setattr__(self, "server_uuid", self.server_uuid.strip().lower())
+
+    def __str__(self) -> str:
+        return f"{self.position} {self.gtids}" if self.gtids is not None else str(self.position)
+
+    @property
+    def position(self) -> BinlogPosition:
+        """File and position of W."""
+        return BinlogPosition(self.file, self.pos)
+
+    @property
+    def hash(self) -> str:
+        """sha256 of everything in W: the key under which ledgers keep what was read (INV 3)."""
+        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON; `gtids` is text without newlines, or null."""
+        return {
+            "server_uuid": self.server_uuid,
+            "file": self.file,
+            "pos": self.pos,
+            "gtids": None if self.gtids is None else str(self.gtids),
+            "taken_at": self.taken_at,
+            "server_id": self.server_id,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any] | str) -> Watermark:
+        """The inverse of to_json(); accepts its JSON text too. Raises PositionError."""
+        try:
+            raw = json.loads(value) if isinstance(value, str) else value
+            return cls(
+                server_uuid=str(raw["server_uuid"]),
+                file=str(raw["file"]),
+                pos=int(raw["pos"]),
+                gtids=None if raw["gtids"] is None else GtidSet.parse(raw["gtids"]),
+                taken_at=str(raw["taken_at"]),
+                server_id=int(raw["server_id"]),
+            )
+        except MALFORMED as error:
+            raise PositionError(f"watermark cannot be read: {error!r}") from error

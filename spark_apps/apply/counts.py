@@ -1,0 +1,241 @@
+"""What a batch holds, counted in one job, and the reasons for which it must not be applied at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as fn
+
+from airflow_cdc.connectors.debezium.null_defaults import nulls_at_risk
+from airflow_cdc.core.errors import ConnectorError, SchemaError, SourceError, TransportError, UnreportedChangeError
+from airflow_cdc.spark_apps.adapters.debezium import CREATE, DELETE, READ, TOMBSTONE, TRUNCATE, UPDATE
+from airflow_cdc.spark_apps.apply.changes import Seen, is_contradictory, is_covered, meta, origin, rank
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from airflow_cdc.connectors.debezium.config import ConnectorSettings
+    from airflow_cdc.core.apply.start import Start
+    from airflow_cdc.core.table import TableDef
+    from airflow_cdc.sources.mysql.position import Watermark
+
+_OPS = {
+    "creates": CREATE,
+    "updates": UPDATE,
+    "deletes": DELETE,
+    "reads": READ,
+    "tombstones": TOMBSTONE,
+    "truncates": TRUNCATE,
+}
+_LAST = ("server_id", "file", "pos", "row", "ts_ms", "gtid")
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """A batch in numbers.
+
+    Attributes:
+        records: all records read; the ops count those that may change the table.
+        before_watermark: changes that the snapshot holds already, dropped.
+        strangers: changes of other tables in a shared topic.
+        bad: records that could not be decoded: the new dead letters.
+        reads: op r, snapshots of the connector's own; unrequested on a table that was read from a watermark (INV 5).
+        defaulted: changes written by a converter that puts a column's default in the place of NULL.
+        truncated_at: offset of the last truncate, or None.
+        last: partition → the last change in it, as core.apply_start.Applied keeps it.
+    """
+
+    records: int = 0
+    creates: int = 0
+    updates: int = 0
+    deletes: int = 0
+    reads: int = 0
+    tombstones: int = 0
+    truncates: int = 0
+    before_watermark: int = 0
+    contradictory: int = 0
+    strangers: int = 0
+    bad: int = 0
+    snapshots_begun: int = 0
+    defaulted: int = 0
+    truncated_at: int | None = None
+    unknown: tuple[str, ...] = ()
+    reason: str | None = None
+    last: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def logged(self) -> int:
+        """Changes from the source's log that may change the table; a tombstone is none."""
+        return self.creates + self.updates + self.deletes + self.truncates
+
+    def to_json(self) -> dict[str, Any]:
+        """The counts as a plain dict, for reports."""
+        left_out = {"last", "unknown", "reason", "truncated_at", "contradictory", "defaulted"}
+        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
+        return plain | {"dead_letters": self.bad}
+
+
+def count(decoded: DataFrame, watermark: Watermark | None) -> Counts:
+    """Count a decoded batch in one job."""
+    ops = {name: f"live AND cdc.op = '{op}'" for name, op in _OPS.items()}
+    wanted = {
+        "records": "true",
+        **ops,
+        "before_watermark": "covered",
+        "contradictory": "doubted",
+        "strangers": "NOT own",
+        "bad": "own AND cdc.bad IS NOT NULL",
+        "snapshots_begun": "live AND cdc.snapshot IN ('first', 'first_in_data_collection')",
+        # the field is absent in a streamed change, and has this default
+        "defaulted": "live AND cdc.snapshot = 'false'",
+    }
+    place = ", ".join(f"'{name}', cdc.`{name}`" for name in _LAST)
+    flagged = decoded.select(
+        "cdc",
+        fn.expr("cdc.stranger IS NULL AS own"),
+        fn.expr("cdc.stranger IS NULL AND cdc.bad IS NULL AS readable"),
+        is_covered(watermark).alias("in_w"),
+        is_contradictory(watermark).alias("moved"),
+    ).selectExpr(
+        "cdc",
+        "own",
+        "readable",
+        "readable AND in_w AS covered",
+        "readable AND NOT in_w AS live",
+        "readable AND moved AS doubted",
+    )
+    rows = flagged.groupBy("cdc.partition").agg(
+        *(fn.expr(f"count_if(coalesce({condition}, false)) AS {name}") for name, condition in wanted.items()),
+        fn.expr(f"max(IF(live AND cdc.op = '{TRUNCATE}', cdc.offset, NULL)) AS truncated_at"),
+        fn.expr("array_distinct(flatten(collect_set(cdc.unknown))) AS unknown"),
+        fn.expr("min(IF(own, cdc.bad, NULL)) AS reason"),
+        fn.expr(f"max_by(named_struct({place}), IF(readable AND cdc.file IS NOT NULL, cdc.offset, NULL)) AS last"),
+    )
+    return _summed([row.asDict(recursive=True) for row in rows.collect()], tuple(wanted))
+
+
+def _summed(rows: list[dict[str, Any]], names: tuple[str, ...]) -> Counts:
+    totals = {name: sum(row[name] for row in rows) for name in names}
+    truncates = [row["truncated_at"] for row in rows if row["truncated_at"] is not None]
+    reasons = [row["reason"] for row in rows if row["reason"]]
+    return Counts(
+        **totals,
+        truncated_at=max(truncates, default=None),
+        unknown=tuple(sorted({name for row in rows for name in row["unknown"]})),
+        reason=reasons[0] if reasons else None,
+        last={str(row["partition"]): row["last"] for row in rows if row["last"] and row["last"]["file"]},
+    )
+
+
+def check(counted: Counts, start: Start, settings: ConnectorSettings, max_bad: int) -> None:
+    """Raise for a batch that must not be applied. Nothing has been written yet."""
+    where = f"table {start.table.full_name}, topic {start.topic}"
+    gone = () if start.change is None else start.change.dropped
+    if unknown := [name for name in counted.unknown if name not in gone]:
+        raise UnreportedChangeError(
+            f"events have columns that the definition does not have: {', '.join(unknown)}",
+            where=where,
+            todo="The definition changed meanwhile: the next apply tries again; if it stays, recover the table.",
+        )
+    if counted.strangers and settings.key_mark(start.table.full_name) is None:
+        raise SchemaError(
+            f"{counted.strangers} events belong to other tables, and keys do not say which",
+            where=where,
+            todo="Set key.enforce.uniqueness=true on the router, or give each table a topic of its own.",
+        )
+    if counted.contradictory:
+        raise SourceError(
+            f"{counted.contradictory} events lie before the watermark by their position and after it by their time",
+            where=where,
+            todo="The source was reset or replaced behind the connector: diagnose the pipeline.",
+        )
+    if counted.bad > max_bad:
+        raise SchemaError(
+            f"{counted.bad} of {counted.records} records cannot be read ({counted.reason}): the fault is not in the records",
+            where=where,
+            todo="Compare the connector's converters and handling modes with its events. Nothing was applied.",
+        )
+    _check_truncate(counted, start, where)
+    _check_reads(counted, start, where)
+
+
+def check_nulls(counted: Counts, table: TableDef, defaults: Mapping[str, str | None] | None) -> None:
+    """Raise if events say a default where the row may hold NULL: whatever the converter is set to by now."""
+    columns = nulls_at_risk(table, defaults or {})
+    if columns and counted.defaulted:
+        raise ConnectorError(
+            f"{counted.defaulted} events were written by a converter that puts the default in the place of NULL:"
+            f" {', '.join(columns)}",
+            where=f"table {table.full_name}",
+            todo="Set value.converter.replace.null.with.default=false on the connector, then recover the table.",
+        )
+
+
+def _check_truncate(counted: Counts, start: Start, where: str) -> None:
+    if counted.truncates and len(start.ranges) > 1:
+        raise TransportError(
+            f"the table was truncated, and its topic's {len(start.ranges)} partitions do not say what came before that",
+            where=where,
+            todo="Recover the table.",
+        )
+
+
+def _check_reads(counted: Counts, start: Start, where: str) -> None:
+    begun = start.applied.snapshots + counted.snapshots_begun
+    if start.table.keyless and counted.reads and (start.watermark is not None or begun > 1):
+        raise ConnectorError(
+            f"the connector took a snapshot of its own: {counted.reads} rows came again, and nothing tells them from new ones",
+            where=where,
+            todo="Recover the table; set snapshot.mode so that the connector fails instead of healing itself.",
+        )
+
+
+def highest(events: DataFrame) -> tuple[dict[str, list[int]], int, int | None]:
+    """Per origin the highest change [n, pos, row, server_id]; how many changes; the offset of the last truncate."""
+    here = rank()
+    place = fn.struct(*(here[name].alias(name) for name in ("n", "pos", "row")), meta("server_id").alias("server_id"))
+    rows = (
+        events.groupBy(origin().alias("origin"))
+        .agg(
+            fn.max(place).alias("high"),
+            fn.count(fn.lit(1)).alias("rows"),
+            fn.max(fn.when(meta("op") == TRUNCATE, meta("offset"))).alias("truncated_at"),
+        )
+        .collect()
+    )
+    truncates = [row["truncated_at"] for row in rows if row["truncated_at"] is not None]
+    high = {row["origin"]: [int(value or 0) for value in row["high"]] for row in rows}
+    return high, sum(row["rows"] for row in rows), max(truncates, default=None)
+
+
+def check_origins(events: DataFrame, seen: Seen, start: Start) -> None:
+    """Without GTIDs another server id or series of files means that repeats cannot be told: raise SourceError (INV 19)."""
+    known = {name for name in seen.high if "/" in name}
+    if not known:
+        return
+    found = {
+        row["origin"]
+        for row in events.where(meta("gtid").isNull()).select(origin().alias("origin")).distinct().collect()
+    }
+    if found - known:
+        raise SourceError(
+            f"changes come from {', '.join(sorted(found - known))} now, and from {', '.join(sorted(known))} before",
+            where=f"table {start.table.full_name}",
+            todo="Recover the table: without GTIDs and without a key, repeats across servers cannot be told.",
+        )
+
+
+def check_servers(doubtful: DataFrame, known: DataFrame, start: Start) -> None:
+    """A transaction that came once from another server has other positions there: what of it came cannot be told."""
+    fresh = doubtful.select(meta("gtid").alias("g"), meta("server_id").alias("s")).distinct()
+    clash = fresh.join(
+        known, (fn.col("g") == fn.col("cdc_gtid")) & (fn.col("s") != fn.col("cdc_identity.server_id")), "left_semi"
+    )
+    if not clash.isEmpty():
+        raise SourceError(
+            "transactions are repeated from another server, where their positions are others",
+            where=f"table {start.table.full_name}",
+            todo="Recover the table: it has no key to tell its repeated rows by.",
+        )

@@ -1,0 +1,76 @@
+"""What DDL did to the rows that were there: the value of a column that was added, and NULLs that are forbidden now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as fn
+
+from airflow_cdc.core.apply.schema_change import SchemaChange, refused
+from airflow_cdc.core.chunk import quote_ident
+from airflow_cdc.core.types import sink_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from airflow_cdc.core.table import TableDef
+
+
+def _constant(table: TableDef, name: str, text: str) -> Column:
+    return fn.lit(text).cast(sink_type(table.column(name)))
+
+
+def fill(session: SparkSession, target: str, table: TableDef, change: SchemaChange) -> None:
+    """Give all rows of `target` the values that DDL gave to old rows. The columns never were nullable: a NULL is an old row."""
+    if not change.filled:
+        return
+    values = (
+        f"{quote_ident(name)} = coalesce({quote_ident(name)}, CAST({_literal(text)} AS {sink_type(table.column(name))}))"
+        for name, text in change.filled.items()
+    )
+    session.sql(f"UPDATE {target} SET {', '.join(values)}")
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def with_filled(net: DataFrame, table: TableDef, change: SchemaChange) -> DataFrame:
+    """Net changes (key, deleted, after) with these values where an event from before the DDL has none."""
+    after = fn.col("after")
+    for name, text in change.filled.items():
+        column = quote_ident(name)
+        after = after.withField(column, fn.coalesce(fn.col(f"after.{column}"), _constant(table, name, text)))
+    return net.withColumn("after", after) if change.filled else net
+
+
+def check_never_null(
+    session: SparkSession,
+    target: str,
+    table: TableDef,
+    change: SchemaChange,
+    net: DataFrame | None = None,
+    *,
+    emptied: bool = False,
+) -> None:
+    """Raise RereadNeededError if `target` after the net changes would hold NULL where the definition forbids it now.
+
+    The server put a value in the place of such a NULL, and no event says which.
+    """
+    for name in change.never_null:
+        column = quote_ident(name)
+        found = False if net is None else not net.where(f"NOT deleted AND after.{column} IS NULL").isEmpty()
+        if not found and not emptied:
+            found = not _left(session, target, table, net).where(f"{column} IS NULL").isEmpty()
+        if found:
+            raise refused(table, f"column {name}: NULL became forbidden, and what stood there was replaced")
+
+
+def _left(session: SparkSession, target: str, table: TableDef, net: DataFrame | None) -> DataFrame:
+    """The rows that the net changes do not touch."""
+    rows = session.table(target)
+    if net is None:
+        return rows
+    keys = net.select(*(fn.col(f"key.{quote_ident(name)}").alias(f"cdc_k{at}") for at, name in enumerate(table.key)))
+    same = [rows[quote_ident(name)] == keys[f"cdc_k{at}"] for at, name in enumerate(table.key)]
+    return rows.join(keys, same, "left_anti")

@@ -1,0 +1,127 @@
+"""Strategy diff_repair: only the rows that differ are read, and rewritten in a stage that holds all the others.
+
+A recovery after a gap takes the place of a full read with it: the stage is main as it was, both sides are digested,
+unequal leaves go down to keys, and these keys are read from the source. What is read may be newer than W, as after a
+full read; the replay from W repairs that. A row that is equal now is equal however often it changed in the gap.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as fn
+
+from airflow_cdc.core.chunk import own_name, quote_ident
+from airflow_cdc.core.compare.verdict import leaf_doubt
+from airflow_cdc.core.encoding import spark_key_text
+from airflow_cdc.core.table import TableDef
+from airflow_cdc.sinks.iceberg.stage import Stage
+from airflow_cdc.sources.mysql.key_text import key_predicate
+from airflow_cdc.sources.mysql.position import Watermark
+from airflow_cdc.spark_apps.adapters.mysql import jdbc_options, rows_frame
+from airflow_cdc.spark_apps.apply.merge import append_nothing, write_by_key
+from airflow_cdc.spark_apps.apply.stage_fit import delete_by_position
+from airflow_cdc.spark_apps.compare.judge import drill_keys
+from airflow_cdc.spark_apps.compare.scan import Subject, rows_in, scan
+from airflow_cdc.spark_apps.compare.views import KEYS_AT_ONCE, SinkView, batches, source_view
+from airflow_cdc.spark_apps.driver.progress import Progress
+from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
+from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, staged_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger("airflow_cdc.differences")
+
+# Beyond this share of its leaves, or of its rows, a table is read whole: that costs less than looking up keys.
+MOST = 0.5
+FEW_LEAVES = 4  # so many are gone through in any case
+_KEY = own_name("key_text")
+
+
+def read_differences(tools: Tools, reading: Reading, progress: Progress) -> int | None:
+    """Bring the reading's stage to the source by reading only the rows that differ, in one stamped commit.
+
+    Returns the stage's head; None, with the stage as it was, where all of the table has to be read: it has no key,
+    the stage holds no rows, or most of it differs.
+    """
+    table, lake = reading.table, tools.lake
+    held = staged_rows(lake, reading.stage, lake.stage_head(reading.stage))
+    if table.keyless or not held:
+        return None
+    init = tools.source.init_statement(reading.watermark)
+    sink = SinkView(tools.spark, reading.stage.spark_name(lake.name), _head_with_all_columns(tools, reading.stage))
+    with source_view(tools.source, init, table) as view:
+        scanned = scan(tools.source, init, Subject(table, sink, None, {}, reading.watermark, held), view)
+        leaves, unequal = len(scanned.source.keys() | scanned.sink.keys()), scanned.unequal
+        if len(unequal) > FEW_LEAVES and leaves * MOST < len(unequal):
+            log.info("%s: %d of %d leaves differ: all of it is read", table.full_name, len(unequal), leaves)
+            return None
+        drilled = drill_keys(scanned, scanned.source, scanned.sink)
+        keys = sorted(drilled.keys.keys() | scanned.others)
+    if drilled.unexplained:
+        log.info("%s: all of it is read: %s", table.full_name, leaf_doubt(drilled.unexplained))
+        return None
+    if len(keys) > held * MOST:
+        log.info("%s: %d of %d rows differ: all of it is read", table.full_name, len(keys), held)
+        return None
+    done = replace(reading.ledger, rows=rows_in(scanned.source), complete=True).to_summary()
+    wanted = Wanted(table, keys, reading.watermark)
+    rewrite_keys(tools, reading.stage, wanted, done | reading.stamp.to_summary())
+    log.info("%s: %d of %d leaves and %d rows differed", table.full_name, len(unequal), leaves, len(keys))
+    progress.done(table.full_name, rows_in(scanned.source))
+    return lake.stage_head(reading.stage)
+
+
+def _head_with_all_columns(tools: Tools, stage: Stage) -> int:
+    """The stage's head, after a commit that changes nothing where the head is older than a column of the stage.
+
+    A snapshot is read with the columns that the table had when it was made: one that was added since is not found.
+    """
+    metadata = tools.lake.table(*stage.identifier).metadata
+    head = metadata.snapshot_by_id(tools.lake.stage_head(stage))
+    if head is not None and head.schema_id != metadata.current_schema_id:
+        append_nothing(tools.spark, stage.spark_name(tools.lake.name), {})
+    return tools.lake.stage_head(stage)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Rows to read: key texts of a table, on connections that show all up to `position` on its server (INV 9)."""
+
+    table: TableDef
+    keys: Sequence[str]
+    position: Watermark
+
+
+def rewrite_keys(tools: Tools, stage: Stage, wanted: Wanted, summary: Mapping[str, str]) -> None:
+    """Bring these rows of the stage to what the source holds now; the commit carries `summary`."""
+    session, name = sibling(tools.spark, SMALL_BATCH), stage.spark_name(tools.lake.name)
+    delete_by_position(tools.lake, stage)
+    write_by_key(name, wanted.table, rows_now(tools, session, wanted, name), summary)
+
+
+def rows_now(tools: Tools, session: SparkSession, wanted: Wanted, stage: str) -> DataFrame:
+    """(key, deleted, after) of the wanted rows: those that the source has are upserts, those that only `stage` has go."""
+    table, keys = wanted.table, wanted.keys
+    options = jdbc_options(tools.source, tools.source.init_statement(wanted.position))
+    predicates = [key_predicate(table, some) for some in batches(sorted(keys), KEYS_AT_ONCE)] or ["FALSE"]
+    asked_for = session.createDataFrame([(key,) for key in keys], f"{quote_ident(_KEY)} string")
+    # a collation that ignores case finds rows of other keys too
+    found = _with_key(rows_frame(session, options, table, predicates), table).join(asked_for, _KEY, "left_semi")
+    found = found.localCheckpoint()
+    gone = asked_for.join(found.select(_KEY), _KEY, "left_anti")
+    left = _with_key(session.table(stage), table).join(fn.broadcast(gone), _KEY, "left_semi")
+    key = fn.struct(*(quote_ident(name) for name in table.key)).alias("key")
+    after = fn.struct(*(quote_ident(column.name) for column in table.mirrored)).alias("after")
+    upserts = found.select(key, fn.lit(False).alias("deleted"), after)
+    kind = upserts.schema["after"].dataType
+    removals = left.select(key, fn.lit(True).alias("deleted"), fn.lit(None).cast(kind).alias("after"))
+    return upserts.unionByName(removals.localCheckpoint())
+
+
+def _with_key(rows: DataFrame, table: TableDef) -> DataFrame:
+    return rows.withColumn(_KEY, fn.expr(spark_key_text(table)))
