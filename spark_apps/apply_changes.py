@@ -27,7 +27,7 @@ from airflow_cdc.core.errors import (
     StaleHeadError,
     UnreportedChangeError,
 )
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 from airflow_cdc.flows.backlog import applicable
 from airflow_cdc.flows.capture import captured, missing_error, present
 from airflow_cdc.flows.capture import settings as connector_settings
@@ -96,7 +96,7 @@ class _Job:
     every_letter: bool
     missing: tuple[str, ...] = ()
 
-    def place(self, table: TableDef) -> tuple[str, str]:
+    def place(self, table: Table) -> tuple[str, str]:
         """The sink table: namespace and name."""
         return self.run.pipeline.sink.namespace, self.run.pipeline.sink_table(table.full_name)
 
@@ -111,7 +111,7 @@ def _apply_all(run: Run, spark: SparkSession) -> dict[str, Result | CdcError]:
     return outcomes
 
 
-def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[TableDef]]:
+def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[Table]]:
     """Fix the ends first and read the definitions after: then none is older than an event of the batch."""
     clients, facts = run.clients, run.clients.control.facts()
     asked = list(run.options.get("tables") or run.pipeline.source.tables)
@@ -149,7 +149,7 @@ def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[TableDef]]:
     return job, tables
 
 
-def _try_table(job: _Job, table: TableDef) -> Result | CdcError:
+def _try_table(job: _Job, table: Table) -> Result | CdcError:
     """One table: nothing, or a stage, a batch, and a publish. Its error stops no other table."""
     try:
         with explained(SinkError, "apply the changes", where=f"table {table.full_name}", todo=RUN_AGAIN):
@@ -163,7 +163,7 @@ def _try_table(job: _Job, table: TableDef) -> Result | CdcError:
         return error
 
 
-def _later(job: _Job, table: TableDef) -> tuple[_Job, TableDef]:
+def _later(job: _Job, table: Table) -> tuple[_Job, Table]:
     """The job with the table's topics as they are once the connector has read past the table's definition of now."""
     clients = job.run.clients
     wait_past(job.run, clients.source.position(), REPORT_SECONDS)
@@ -177,7 +177,7 @@ def ends_of(topics: Mapping[str, TopicState]) -> dict[str, dict[int, int]]:
     return {name: {p: end for p, (_, end) in state.partitions.items()} for name, state in topics.items()}
 
 
-def _applied(job: _Job, table: TableDef) -> Result:
+def _applied(job: _Job, table: Table) -> Result:
     check_nulls(job, table)
     mirror = job.run.clients.control.mirrored_stamp(table.full_name)
     start = start_of(job.ctx, table, job.place(table), job.ends, mirror)
@@ -243,7 +243,7 @@ def xa_settled(run: Run) -> bool:
         return True
 
 
-def _drop_orphans(job: _Job, tables: Sequence[TableDef]) -> None:
+def _drop_orphans(job: _Job, tables: Sequence[Table]) -> None:
     """Forget stages of dead applies: we hold the lease, so none of them will ever be published."""
     ours = {job.place(table) for table in tables}
     try:
@@ -258,14 +258,14 @@ def _published(outcome: Result | CdcError) -> bool:
     return not isinstance(outcome, CdcError) and bool(outcome.get("published"))
 
 
-def _mirror(job: _Job, tables: Sequence[TableDef]) -> None:
+def _mirror(job: _Job, tables: Sequence[Table]) -> None:
     """Keep the new stamps in the control table too: expiry may take every stamped snapshot of a table."""
     stamps = {table.full_name: job.ctx.lake.stamp(*job.place(table)) for table in tables}
     if stamps:
         job.run.clients.control.mirror_stamps({name: stamp for name, stamp in stamps.items() if stamp})
 
 
-def check_truncates(truncates_seen: bool, table: TableDef, table_id: str | None) -> None:
+def check_truncates(truncates_seen: bool, table: Table, table_id: str | None) -> None:
     """Refuse a table whose TRUNCATE nothing would show: its connector leaves them out, and its engine has no number of it."""
     if not truncates_seen and table_id is None:
         raise ConfigError(
@@ -297,7 +297,7 @@ def _both(why: CdcError, error: CdcError) -> CdcError:
     return SchemaError(f"{why.what}; {error.what}", where=why.where, todo=error.todo)
 
 
-def check_nulls(job: _Job, table: TableDef) -> None:
+def check_nulls(job: _Job, table: Table) -> None:
     """Refuse a table while the converter writes a column's default in the place of NULL, also before an event comes."""
     if not job.ctx.settings.null_becomes_default or not nulls_at_risk(table, job.defaults[table.full_name]):
         return

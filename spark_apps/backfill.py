@@ -24,7 +24,7 @@ from airflow_cdc.spark_apps.repair import Mended, mended, not_matching, open_job
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from airflow_cdc.core.table import TableDef
+    from airflow_cdc.core.table import Table
 
 
 def main(settings: Mapping[str, Any]) -> Facts:
@@ -79,7 +79,7 @@ def backfill(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None =
     return {**told, "verdict": str(verdict), "tables": {one.table.full_name: one.to_json() for one in done}}
 
 
-def _with_key(table: TableDef) -> TableDef:
+def _with_key(table: Table) -> Table:
     if table.keyless:
         raise ConfigError(
             f"{table.full_name} has no key, so a part of it cannot be replaced",

@@ -23,7 +23,7 @@ from airflow_cdc.core.compare.repair import RepairPlan, needs_approval
 from airflow_cdc.core.diagnosis.observation import TopicState
 from airflow_cdc.core.errors import CdcError, ConfigError, SinkError, UsageError
 from airflow_cdc.core.report import TableReport, Verdict, overall
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.checks import report_check, store_json, store_text
 from airflow_cdc.flows.close import report_folder
@@ -137,7 +137,7 @@ def _cascades(run: Run) -> frozenset[str]:
     return run.clients.source.cascade_targets(run.pipeline.source.tables)
 
 
-def _checked(night: Night, table: TableDef) -> TableReport:
+def _checked(night: Night, table: Table) -> TableReport:
     """One table: compared, and its result kept; what stops the comparison makes it INCONCLUSIVE."""
     run = night.job.run
     try:
@@ -156,7 +156,7 @@ def _checked(night: Night, table: TableDef) -> TableReport:
         return inconclusive(table.full_name, error)
 
 
-def _base_stamp(job: Job, table: TableDef, stage: Stage) -> Stamp | None:
+def _base_stamp(job: Job, table: Table, stage: Stage) -> Stamp | None:
     """How far main had come when the stage was cut from it, before the comparison catches up."""
     mirror = job.run.clients.control.mirrored_stamp(table.full_name)
     return job.run.clients.lake.stamp_or_mirror(*stage.identifier, mirror)
@@ -188,7 +188,7 @@ def _first_change(night: Night, subject: Subject, waiting: Ranges) -> datetime |
     return None if row["first"] is None else datetime.fromtimestamp(row["first"] / 1000, UTC)
 
 
-def _compare(night: Night, stage: Stage, table: TableDef, plan: Tonight) -> tuple[Tonight, Outcome]:
+def _compare(night: Night, stage: Stage, table: Table, plan: Tonight) -> tuple[Tonight, Outcome]:
     """Compare what was planned; all of the table where its row counts say that there is more."""
     log.info("%s: %s: %s", table.full_name, plan.part.name, plan.why)
     job = night.job
@@ -203,13 +203,13 @@ def _doubts(run: Run, outcome: Outcome) -> tuple[str, ...]:
     return letter_doubts(run, outcome, {})
 
 
-def _topic_state(job: Job, table: TableDef) -> TopicState | None:
+def _topic_state(job: Job, table: Table) -> TopicState | None:
     """The table's topic before anything is compared: what comes later is looked at the next night."""
     name = job.settings.topic_of(table.full_name)
     return job.run.clients.transport.topic_states([name]).get(name)
 
 
-def _seen(night: Night, table: TableDef, stage: Stage, state: TopicState | None) -> Seen:
+def _seen(night: Night, table: Table, stage: Stage, state: TopicState | None) -> Seen:
     """What is known of the table before it is compared."""
     job, known = night.job, night.known.get(table.full_name)
     metadata = job.run.clients.lake.table(*night.job.place(table)).metadata
@@ -259,7 +259,7 @@ def _keep(night: Night, plan: Tonight, state: TopicState | None, outcome: Outcom
     return report
 
 
-def _bounds(job: Job, table: TableDef) -> tuple[int, int] | None:
+def _bounds(job: Job, table: Table) -> tuple[int, int] | None:
     with job.run.clients.source.session() as session:
         return SourceView(session).bounds(table)
 

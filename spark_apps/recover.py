@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.diagnosis.strategy import COMPARING
 from airflow_cdc.core.errors import SchemaError, SourceError
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 from airflow_cdc.core.types import sink_type
 from airflow_cdc.flows import recovery as document
 from airflow_cdc.flows.capture import followed
@@ -49,7 +49,7 @@ class Task:
     epoch: int
     watermark: Watermark
     stamp: Stamp
-    definitions: Mapping[str, TableDef]
+    definitions: Mapping[str, Table]
     strategy: str = ""
 
 
@@ -98,7 +98,7 @@ def load_task(run: Run) -> Task:
     return Task(epoch, taken, stamp, definitions, str(open_doc.get("strategy", "")))
 
 
-def prepare(run: Run, task: Task, table: TableDef, settings: Mapping[str, Any]) -> Reading:
+def prepare(run: Run, task: Task, table: Table, settings: Mapping[str, Any]) -> Reading:
     """A stage of this try's own, with the source's columns and what an earlier try of the same W has finished."""
     lake, namespace, name = run.clients.lake, run.pipeline.sink.namespace, run.pipeline.sink_table(table.full_name)
     columns = [(column.name, sink_type(column)) for column in table.mirrored]

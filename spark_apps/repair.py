@@ -32,7 +32,7 @@ from airflow_cdc.core.errors import (
     VerificationError,
 )
 from airflow_cdc.core.report import ComparedAt, TableReport, Verdict, overall
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.capture import settings as connector_settings
 from airflow_cdc.flows.checks import report_check, store_json
@@ -88,11 +88,11 @@ class Job:
     options: Mapping[str, Any]
     approved: Mapping[str, int]
 
-    def place(self, table: TableDef) -> tuple[str, str]:
+    def place(self, table: Table) -> tuple[str, str]:
         """The sink table: namespace and name."""
         return self.run.pipeline.sink.namespace, self.run.pipeline.sink_table(table.full_name)
 
-    def task(self, stage: Stage, table: TableDef, part: Part) -> Task:
+    def task(self, stage: Stage, table: Table, part: Part) -> Task:
         """The comparison of one stage with the server that is reached now."""
         here, name = self.run.clients.source.position(), table.full_name
         return Task(self.epochs.of(name), here, {name: stage}, {name: table}, self.settings, {name: part})
@@ -102,7 +102,7 @@ class Job:
 class Mended:
     """What became of one table: `plan` as found, `report` of the last comparison, `snapshot_id` if it was published."""
 
-    table: TableDef
+    table: Table
     plan: RepairPlan
     report: TableReport
     snapshot_id: int | None = None
@@ -203,7 +203,7 @@ def not_matching(run: Run, done: Sequence[Mended]) -> VerificationError:
     )
 
 
-def mended(job: Job, table: TableDef, part: Part = WHOLE, *, dry: bool = False) -> Mended:
+def mended(job: Job, table: Table, part: Part = WHOLE, *, dry: bool = False) -> Mended:
     """The same as `mend`; what stops it makes the table INCONCLUSIVE, and no other table."""
     try:
         return mend(job, table, part, dry=dry)
@@ -230,7 +230,7 @@ def inconclusive(table: str, error: CdcError) -> TableReport:
     )
 
 
-def mend(job: Job, table: TableDef, part: Part = WHOLE, *, dry: bool = False) -> Mended:
+def mend(job: Job, table: Table, part: Part = WHOLE, *, dry: bool = False) -> Mended:
     """Compare a table (or a part of it) with the source, and rewrite the rows that differ.
 
     A repair that deletes too much is not begun, and one whose rows are not equal afterwards is not published; the
@@ -252,7 +252,7 @@ def mend(job: Job, table: TableDef, part: Part = WHOLE, *, dry: bool = False) ->
     return _again(job, table, part, plan)
 
 
-def _again(job: Job, table: TableDef, part: Part, plan: RepairPlan) -> Mended:
+def _again(job: Job, table: Table, part: Part, plan: RepairPlan) -> Mended:
     """Main moved since: stage its new head, and read the source anew (INV 20). All writers of ours wait meanwhile."""
     with leased(job.run, LEASE_WAIT_SECONDS):
         for number in range(2, TRIES + 1):
@@ -267,7 +267,7 @@ def _again(job: Job, table: TableDef, part: Part, plan: RepairPlan) -> Mended:
 
 
 @contextmanager
-def staged(job: Job, table: TableDef) -> Iterator[Stage]:
+def staged(job: Job, table: Table) -> Iterator[Stage]:
     """A stage of the table's head as it is now, forgotten at the end."""
     lake = job.run.clients.lake
     stage = lake.stage(*job.place(table), f"{LABEL}{uuid.uuid4().hex[:12]}")
@@ -283,7 +283,7 @@ def _base_stands(job: Job, stage: Stage) -> bool:
     return only_compacted(metadata, stage.base_head)
 
 
-def compared(job: Job, stage: Stage, table: TableDef, part: Part) -> Outcome:
+def compared(job: Job, stage: Stage, table: Table, part: Part) -> Outcome:
     """The stage, caught up and compared. Dead letters are no doubt here: their rows are compared like all others."""
     task = job.task(stage, table, part)
     with explained(SinkError, "compare the table", where=job.run.where, todo="Run it again; main is as it was."):
@@ -291,7 +291,7 @@ def compared(job: Job, stage: Stage, table: TableDef, part: Part) -> Outcome:
     return outcome
 
 
-def _attempt(job: Job, stage: Stage, table: TableDef, part: Part, plan: RepairPlan) -> Mended | None:
+def _attempt(job: Job, stage: Stage, table: Table, part: Part, plan: RepairPlan) -> Mended | None:
     """Read the plan's rows into the stage, compare again, publish. None if main moved meanwhile."""
     with explained(SinkError, "write the rows", where=job.run.where, todo="Run it again; main is as it was."):
         read_again(job, stage, table, plan)
@@ -311,7 +311,7 @@ def _attempt(job: Job, stage: Stage, table: TableDef, part: Part, plan: RepairPl
     return Mended(table, plan, report, snapshot_id)
 
 
-def read_again(job: Job, stage: Stage, table: TableDef, plan: RepairPlan) -> None:
+def read_again(job: Job, stage: Stage, table: Table, plan: RepairPlan) -> None:
     """Bring the plan's rows in the stage to what the source holds now; the stage keeps its offsets.
 
     Raises VerificationError while a prepared XA transaction is open: its changes are in the log, and perhaps in the
@@ -333,7 +333,7 @@ def read_again(job: Job, stage: Stage, table: TableDef, plan: RepairPlan) -> Non
     rewrite_keys(tools, stage, Wanted(table, plan.keys, position), _stamp(job, stage, table))
 
 
-def _stamp(job: Job, stage: Stage, table: TableDef) -> dict[str, str]:
+def _stamp(job: Job, stage: Stage, table: Table) -> dict[str, str]:
     """The stage's newest stamp once more: reading rows applies no change, so no offset moves."""
     states = job.run.clients.transport.topic_states(job.settings.topics_about([table.full_name]))
     ctx = apply_context(job.run, job.spark, job.task(stage, table, WHOLE), states)
@@ -342,7 +342,7 @@ def _stamp(job: Job, stage: Stage, table: TableDef) -> dict[str, str]:
     return start.summary(start.applied)
 
 
-def replace_rows(job: Job, stage: Stage, table: TableDef) -> None:
+def replace_rows(job: Job, stage: Stage, table: Table) -> None:
     """A table without a key is read anew at one exact position and replaced in one commit (INV 19, ADR 0005)."""
     clients = job.run.clients
     stamp = clients.lake.stamp(*stage.identifier) or clients.control.mirrored_stamp(table.full_name)
@@ -358,7 +358,7 @@ def replace_rows(job: Job, stage: Stage, table: TableDef) -> None:
     read_table(Tools(job.spark, clients.source, clients.lake), reading, Progress({table.full_name: 0}))
 
 
-def publish_stage(job: Job, stage: Stage, table: TableDef, snapshot_id: int) -> None:
+def publish_stage(job: Job, stage: Stage, table: Table, snapshot_id: int) -> None:
     """Move main to the stage's snapshot, if only compactions moved it since the stage was made."""
     lake = job.run.clients.lake
     definition = dump_definition(table)
@@ -367,7 +367,7 @@ def publish_stage(job: Job, stage: Stage, table: TableDef, snapshot_id: int) -> 
     lake.publish(stage, snapshot_id, stage.base_head, properties, over_compaction=True)
 
 
-def note_published(job: Job, table: TableDef, part: Part) -> None:
+def note_published(job: Job, table: Table, part: Part) -> None:
     """Mirror the new stamp; events that were never applied are put right once every row was found equal."""
     run, name = job.run, table.full_name
     mirror(run, [name])

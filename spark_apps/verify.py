@@ -29,7 +29,7 @@ from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import CdcError, DeadlineError, SinkError, VerificationError
 from airflow_cdc.core.poll import NotYet, poll_while_moving
 from airflow_cdc.core.report import ComparedAt, NotCompared, TableReport, Verdict, overall
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 from airflow_cdc.core.types import sink_type
 from airflow_cdc.flows import recovery as document
 from airflow_cdc.flows.capture import captured
@@ -85,7 +85,7 @@ class Task:
     epoch: int
     watermark: Watermark
     stages: Mapping[str, Stage]
-    definitions: Mapping[str, TableDef]
+    definitions: Mapping[str, Table]
     settings: ConnectorSettings
     parts: Mapping[str, Part] = field(default_factory=dict)
 

@@ -13,7 +13,7 @@ from airflow_cdc.core.errors import SchemaError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from airflow_cdc.core.table import ColumnDef, TableDef
+    from airflow_cdc.core.table import Column, Table
 
 # What a key value may be. Temporal values are text (see `key_select`), so that JSON keeps them.
 KeyValue = int | str | bytes | float | Decimal
@@ -34,7 +34,7 @@ def own_name(name: str) -> str:
     return f"{name} "
 
 
-def quote_table(table: TableDef) -> str:
+def quote_table(table: Table) -> str:
     """The source table's full name, quoted."""
     return f"{quote_ident(table.schema)}.{quote_ident(table.name)}"
 
@@ -62,7 +62,7 @@ def sql_literal(value: KeyValue | None) -> str:
     return text if "e" in text else f"{text}e0"  # 1.5 alone would be a DECIMAL
 
 
-def key_select(column: ColumnDef) -> str:
+def key_select(column: Column) -> str:
     """How a key column is selected so that its value comes back as a `KeyValue` that sorts as the column does."""
     name = quote_ident(column.name)
     kind = column.data_type
@@ -79,13 +79,13 @@ def key_select(column: ColumnDef) -> str:
     return name
 
 
-def key_operand(column: ColumnDef) -> str:
+def key_operand(column: Column) -> str:
     """The left side of a comparison with such a value: plain, so that the index is used, wherever order allows it."""
     name = quote_ident(column.name)
     return f"({name} + 0)" if column.data_type in {"enum", "set"} else name
 
 
-def boundary_sql(table: TableDef, after: Key | None, k: int) -> str:
+def boundary_sql(table: Table, after: Key | None, k: int) -> str:
     """The key of the k-th row after `after` (exclusive; None = from the start): one row or none."""
     if table.keyless:
         raise SchemaError("a table without a key has no chunks", where=table.full_name)
@@ -97,7 +97,7 @@ def boundary_sql(table: TableDef, after: Key | None, k: int) -> str:
     return f"SELECT {columns} FROM {quote_table(table)}{where} ORDER BY {order} LIMIT 1 OFFSET {k - 1}"
 
 
-def chunk_predicate(table: TableDef, lo: Key | None, hi: Key | None) -> str:
+def chunk_predicate(table: Table, lo: Key | None, hi: Key | None) -> str:
     """`lo < key <= hi` over the whole key; None leaves that end open.
 
     Expanded to OR/AND, because MySQL does not use an index for row comparisons: (a, b) > (1, 2) becomes
@@ -111,7 +111,7 @@ def chunk_predicate(table: TableDef, lo: Key | None, hi: Key | None) -> str:
     return " AND ".join(parts) or "TRUE"
 
 
-def _beyond(table: TableDef, key: Key, sign: str, last: str) -> str:
+def _beyond(table: Table, key: Key, sign: str, last: str) -> str:
     columns = table.key_columns
     if len(key) != len(columns):
         raise SchemaError(f"a key of {len(key)} values for {len(columns)} columns", where=table.full_name)
@@ -140,7 +140,7 @@ class Chunk:
             value = getattr(self, end)
             object.__setattr__(self, end, None if value is None else tuple(value))
 
-    def predicate(self, table: TableDef) -> str:
+    def predicate(self, table: Table) -> str:
         """The chunk's WHERE condition on the source."""
         return chunk_predicate(table, self.lo, self.hi)
 

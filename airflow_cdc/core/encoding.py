@@ -20,7 +20,7 @@ from airflow_cdc.core.types import time_micros, type_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from airflow_cdc.core.table import ColumnDef, TableDef
+    from airflow_cdc.core.table import Column, Table
 
 _NULL = "'N'"
 _LONG_DIGITS = 18  # a number of so many digits fits a bigint
@@ -35,28 +35,28 @@ class Pieces:
     """
 
     names: tuple[str, ...]
-    mysql: Callable[[ColumnDef, str], tuple[str, ...]]
-    spark: Callable[[ColumnDef, str], tuple[str, ...]]
+    mysql: Callable[[Column, str], tuple[str, ...]]
+    spark: Callable[[Column, str], tuple[str, ...]]
 
 
-def mysql_row_hash(table: TableDef) -> str:
+def mysql_row_hash(table: Table) -> str:
     """MySQL expression: hexadecimal SHA-256 of the row's encoding."""
     return f"SHA2({_mysql_text(pushed(table), _row)}, 256)"
 
 
-def spark_row_hash(table: TableDef) -> str:
+def spark_row_hash(table: Table) -> str:
     """Spark expression over the sink's columns: the same text as `mysql_row_hash` for equal rows."""
     return f"sha2({_spark_text(pushed(table), _row)}, 256)"
 
 
-def mysql_key_text(table: TableDef) -> str:
+def mysql_key_text(table: Table) -> str:
     """MySQL expression: the key as unambiguous text (the row's hash where there is no key)."""
     if table.keyless:
         return mysql_row_hash(table)
     return f"CONVERT({_mysql_text(table.key_columns, _key_row)} USING utf8mb4)"
 
 
-def spark_key_text(table: TableDef) -> str:
+def spark_key_text(table: Table) -> str:
     """Spark expression: the same text as `mysql_key_text`."""
     if table.keyless:
         return spark_row_hash(table)
@@ -68,20 +68,20 @@ def spark_lanes(h: str) -> tuple[str, str]:
     return f"CAST(conv(substr({h}, 1, 8), 16, 10) AS bigint)", f"CAST(conv(substr({h}, 9, 8), 16, 10) AS bigint)"
 
 
-def not_pushed(table: TableDef) -> tuple[tuple[str, str], ...]:
+def not_pushed(table: Table) -> tuple[tuple[str, str], ...]:
     """(column, reason) of compared columns outside the row hash: fetched and compared for all rows instead."""
     reason = "MySQL and the sink write JSON differently: compared in canonical form"
     return tuple((c.name, reason) for c in table.compared if c.data_type == "json")
 
 
-def not_compared(table: TableDef) -> tuple[tuple[str, str], ...]:
+def not_compared(table: Table) -> tuple[tuple[str, str], ...]:
     """(column, reason) of mirrored columns that no comparison covers."""
     reason = "generated from a TIMESTAMP: its value depends on the time zone of the session that reads or writes it"
     zoned = table.zoned
     return tuple((c.name, reason) for c in table.mirrored if c.name in zoned)
 
 
-def pushed(table: TableDef) -> tuple[ColumnDef, ...]:
+def pushed(table: Table) -> tuple[Column, ...]:
     """The columns of the row hash, in order."""
     left_out = {name for name, _ in not_pushed(table)}
     columns = tuple(c for c in table.compared if c.name not in left_out)
@@ -90,7 +90,7 @@ def pushed(table: TableDef) -> tuple[ColumnDef, ...]:
     return columns
 
 
-def _mysql_text(columns: Sequence[ColumnDef], row: Callable[[ColumnDef], Pieces]) -> str:
+def _mysql_text(columns: Sequence[Column], row: Callable[[Column], Pieces]) -> str:
     pieces = []
     for column in columns:
         first, *rest = row(column).mysql(column, quote_ident(column.name))
@@ -99,7 +99,7 @@ def _mysql_text(columns: Sequence[ColumnDef], row: Callable[[ColumnDef], Pieces]
     return f"CONCAT_WS(_binary'|', {', '.join(pieces)})"
 
 
-def _spark_text(columns: Sequence[ColumnDef], row: Callable[[ColumnDef], Pieces]) -> str:
+def _spark_text(columns: Sequence[Column], row: Callable[[Column], Pieces]) -> str:
     pieces = []
     for column in columns:
         first, *rest = row(column).spark(column, quote_ident(column.name))
@@ -111,44 +111,44 @@ def _spark_text(columns: Sequence[ColumnDef], row: Callable[[ColumnDef], Pieces]
 # --- the pieces ------------------------------------------------------------------------------------------------------
 
 
-def _one(text: str) -> Callable[[ColumnDef, str], tuple[str, ...]]:
+def _one(text: str) -> Callable[[Column, str], tuple[str, ...]]:
     return lambda _column, c: (text.format(c=c),)
 
 
-def _mysql_integer(column: ColumnDef, c: str) -> tuple[str, ...]:
+def _mysql_integer(column: Column, c: str) -> tuple[str, ...]:
     # a YEAR of 0 prints as 0000, ZEROFILL pads
     padded = column.data_type == "year" or column.zerofill
     return (f"{c} + 0" if padded else c,)
 
 
-def _mysql_bits(_column: ColumnDef, c: str) -> tuple[str, ...]:
+def _mysql_bits(_column: Column, c: str) -> tuple[str, ...]:
     return (f"CAST({c} + 0 AS UNSIGNED)",)
 
 
-def _mysql_decimal(column: ColumnDef, c: str) -> tuple[str, ...]:
+def _mysql_decimal(column: Column, c: str) -> tuple[str, ...]:
     if _is_short(column):
         return (f"CAST({c} * {_unscaling(column)} AS SIGNED)",)
     return (f"{c} + 0" if column.zerofill else c,)
 
 
-def _spark_decimal(column: ColumnDef, c: str) -> tuple[str, ...]:
+def _spark_decimal(column: Column, c: str) -> tuple[str, ...]:
     # as a whole number where it fits: Spark's decimal to text is the dearest piece of a row
     if _is_short(column):
         return (f"CAST({c} * {_unscaling(column)} AS bigint)",)
     return (c,)
 
 
-def _mysql_real(_column: ColumnDef, c: str) -> tuple[str, ...]:
+def _mysql_real(_column: Column, c: str) -> tuple[str, ...]:
     # The 8 bytes of the number itself, out of a point's WKB, as 16 hexadecimal digits: how a DOUBLE is written as
     # text differs from one server series to the next. Adding 0 turns -0 into 0 and a FLOAT into its DOUBLE.
     return (f"HEX(REVERSE(SUBSTR(CAST(POINT({c} + 0e0, 0) AS BINARY), 10, 8)))",)
 
 
-def _is_short(column: ColumnDef) -> bool:
+def _is_short(column: Column) -> bool:
     return (column.precision or 10) <= _LONG_DIGITS
 
 
-def _unscaling(column: ColumnDef) -> int:
+def _unscaling(column: Column) -> int:
     return int(10 ** (column.scale or 0))
 
 
@@ -158,47 +158,47 @@ def _real_date(c: str, number: str, nullable: bool) -> tuple[str, ...]:
     return (f"IF({real}, {number}, {'NULL' if nullable else 0})",)
 
 
-def _mysql_date(column: ColumnDef, c: str) -> tuple[str, ...]:
+def _mysql_date(column: Column, c: str) -> tuple[str, ...]:
     return _real_date(c, f"TO_DAYS({c}) - 719528", column.nullable)
 
 
-def _mysql_datetime(column: ColumnDef, c: str) -> tuple[str, ...]:
+def _mysql_datetime(column: Column, c: str) -> tuple[str, ...]:
     return _real_date(c, f"TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {c})", column.nullable)
 
 
-def _mysql_timestamp(column: ColumnDef, c: str) -> tuple[str, ...]:
+def _mysql_timestamp(column: Column, c: str) -> tuple[str, ...]:
     value = f"CAST(UNIX_TIMESTAMP({c}) * 1000000 AS SIGNED)"
     return (f"NULLIF({value}, 0)" if column.nullable else value,)
 
 
-def _mysql_text_pieces(column: ColumnDef, c: str) -> tuple[str, ...]:
+def _mysql_text_pieces(column: Column, c: str) -> tuple[str, ...]:
     # the bytes of these character sets are UTF-8 already
     value = c if column.charset in {"utf8mb4", "utf8mb3", "utf8", "ascii"} else f"CONVERT({c} USING utf8mb4)"
     value = f"RTRIM({value})" if column.data_type == "char" else value
     return f"LENGTH({value})", value
 
 
-def _mysql_label(_column: ColumnDef, c: str) -> tuple[str, ...]:
+def _mysql_label(_column: Column, c: str) -> tuple[str, ...]:
     value = f"CONVERT({c} USING utf8mb4)"
     return f"LENGTH({value})", value
 
 
-def _mysql_long_text(_column: ColumnDef, c: str) -> tuple[str, ...]:
+def _mysql_long_text(_column: Column, c: str) -> tuple[str, ...]:
     return (f"SHA2(CONVERT({c} USING utf8mb4), 256)",)
 
 
 _SPARK_TEXT = ("octet_length({c})", "{c}")
 
 
-def _spark_text_pieces(_column: ColumnDef, c: str) -> tuple[str, ...]:
+def _spark_text_pieces(_column: Column, c: str) -> tuple[str, ...]:
     return tuple(part.format(c=c) for part in _SPARK_TEXT)
 
 
-def _mysql_spatial(_column: ColumnDef, c: str) -> tuple[str, ...]:
+def _mysql_spatial(_column: Column, c: str) -> tuple[str, ...]:
     return f"ST_SRID({c})", f"SHA2(SUBSTR(CAST({c} AS BINARY), 5), 256)"
 
 
-def _spark_spatial(_column: ColumnDef, c: str) -> tuple[str, ...]:
+def _spark_spatial(_column: Column, c: str) -> tuple[str, ...]:
     return f"{c}.srid", f"sha2({c}.wkb, 256)"
 
 
@@ -237,11 +237,11 @@ _KEY_TABLE: tuple[Pieces, ...] = (
 _KEY_PIECES: dict[str, Pieces] = {name: row for row in _KEY_TABLE for name in row.names}
 
 
-def _row(column: ColumnDef) -> Pieces:
+def _row(column: Column) -> Pieces:
     type_of(column)  # an unknown type is named by its own error
     return _PIECES[column.data_type]
 
 
-def _key_row(column: ColumnDef) -> Pieces:
+def _key_row(column: Column) -> Pieces:
     type_of(column)
     return _KEY_PIECES.get(column.data_type, _PIECES[column.data_type])

@@ -19,7 +19,7 @@ _PARENTHESES = re.compile(r"\([^)]*\)")
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnDef:
+class Column:
     """One column of a source table.
 
     Lengths are in characters (`char_length`) and bytes (`byte_length`), `fsp` in digits of a second.
@@ -68,12 +68,12 @@ class ColumnDef:
 
 
 @dataclass(frozen=True, slots=True)
-class TableDef:
+class Table:
     """A source table: columns in order, and the columns that tell rows apart (empty = keyless)."""
 
     schema: str
     name: str
-    columns: tuple[ColumnDef, ...]
+    columns: tuple[Column, ...]
     key: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -94,17 +94,17 @@ class TableDef:
         return not self.key
 
     @property
-    def key_columns(self) -> tuple[ColumnDef, ...]:
+    def key_columns(self) -> tuple[Column, ...]:
         """The key's columns in the key's own order."""
         return tuple(self.column(name) for name in self.key)
 
     @property
-    def mirrored(self) -> tuple[ColumnDef, ...]:
+    def mirrored(self) -> tuple[Column, ...]:
         """The columns that the sink has: all of them."""
         return self.columns
 
     @property
-    def compared(self) -> tuple[ColumnDef, ...]:
+    def compared(self) -> tuple[Column, ...]:
         """The mirrored columns that have one value, whoever reads them: generated ones too, but for those in `zoned`."""
         zoned = self.zoned
         return tuple(c for c in self.columns if c.name not in zoned)
@@ -125,7 +125,7 @@ class TableDef:
         text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(text.encode("ascii")).hexdigest()
 
-    def column(self, name: str) -> ColumnDef:
+    def column(self, name: str) -> Column:
         """The column of that name; SchemaError if there is none."""
         for column in self.columns:
             if column.name == name:
@@ -138,11 +138,11 @@ class TableDef:
         return {"schema": self.schema, "name": self.name, "columns": columns, "key": list(self.key)}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> TableDef:
+    def from_json(cls, data: Mapping[str, Any]) -> Table:
         """The inverse of `to_json`; SchemaError if a value is missing or unknown."""
-        known = {f.name for f in fields(ColumnDef)}
+        known = {f.name for f in fields(Column)}
         try:
-            columns = tuple(ColumnDef(**column) for column in data["columns"])
+            columns = tuple(Column(**column) for column in data["columns"])
             return cls(data["schema"], data["name"], columns, tuple(data["key"]))
         except MALFORMED as error:
             what = f"not a table definition: {error!r} (a column has {sorted(known)})"

@@ -19,7 +19,7 @@ from airflow_cdc.sources.mysql.charsets import signs_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from airflow_cdc.core.table import ColumnDef
+    from airflow_cdc.core.table import Column
 
 SPARK_DECIMAL_DIGITS = 38  # above it a DECIMAL is text in the sink
 _LONG_DIGITS = 18  # an unscaled value of so many digits fits 8 bytes
@@ -67,7 +67,7 @@ _MODES: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 
 
-def _refuse(column: ColumnDef, mode: str, value: str, instead: str) -> SchemaError:
+def _refuse(column: Column, mode: str, value: str, instead: str) -> SchemaError:
     setting = _MODES[mode][0]
     what = f"{setting}={value} cannot carry {column.column_type} exactly"
     return SchemaError(what, where=f"column {column.name}", todo=f"Set {setting}={instead} on the connector.")
@@ -82,28 +82,28 @@ class MySqlType:
     """
 
     names: tuple[str, ...]
-    sink: Callable[[ColumnDef], str]
-    read: Callable[[ColumnDef, str], str]
-    convert: Callable[[ColumnDef, str], str]
-    event: Callable[[ColumnDef, DecodeModes, str], str]
+    sink: Callable[[Column], str]
+    read: Callable[[Column, str], str]
+    convert: Callable[[Column, str], str]
+    event: Callable[[Column, DecodeModes, str], str]
 
 
-def sink_type(column: ColumnDef) -> str:
+def sink_type(column: Column) -> str:
     """The Spark SQL type of the sink's column."""
     return type_of(column).sink(column)
 
 
-def read_sql(column: ColumnDef) -> str:
+def read_sql(column: Column) -> str:
     """The MySQL select expression (without alias) whose value both JDBC drivers return unharmed."""
     return type_of(column).read(column, quote_ident(column.name))
 
 
-def from_read(column: ColumnDef, value: str | None = None) -> str:
+def from_read(column: Column, value: str | None = None) -> str:
     """Spark expression from what `read_sql` selected (default: the column of that name) to the sink type."""
     return type_of(column).convert(column, value or quote_ident(column.name))
 
 
-def from_event(column: ColumnDef, modes: DecodeModes, value: str | None = None) -> str:
+def from_event(column: Column, modes: DecodeModes, value: str | None = None) -> str:
     """Spark expression from the raw JSON text of an event's field (default: the column of that name) to the sink type.
 
     NULL for NULL and for text that is not a value of this type. SchemaError if the connector's modes lose precision.
@@ -111,7 +111,7 @@ def from_event(column: ColumnDef, modes: DecodeModes, value: str | None = None) 
     return type_of(column).event(column, modes, value or quote_ident(column.name))
 
 
-def type_of(column: ColumnDef) -> MySqlType:
+def type_of(column: Column) -> MySqlType:
     """The row for the column's type; SchemaError for a type that is not in the table."""
     found = _BY_NAME.get(column.data_type)
     if found is None:
@@ -123,22 +123,22 @@ def type_of(column: ColumnDef) -> MySqlType:
 # --- numbers ---------------------------------------------------------------------------------------------------------
 
 
-def _sink_integer(column: ColumnDef) -> str:
+def _sink_integer(column: Column) -> str:
     if column.data_type == "bigint":
         return _UNSIGNED if column.unsigned else "bigint"
     return "bigint" if column.data_type == "int" and column.unsigned else "int"
 
 
-def _is_bigint_unsigned(column: ColumnDef) -> bool:
+def _is_bigint_unsigned(column: Column) -> bool:
     return column.data_type == "bigint" and column.unsigned
 
 
-def _read_integer(column: ColumnDef, c: str) -> str:
+def _read_integer(column: Column, c: str) -> str:
     # TINYINT(1) arrives as a boolean and unsigned types overflow in some drivers: one wide type for all
     return f"CAST({c} AS DECIMAL(20,0))" if _is_bigint_unsigned(column) else f"CAST({c} AS SIGNED)"
 
 
-def _event_integer(column: ColumnDef, modes: DecodeModes, v: str) -> str:
+def _event_integer(column: Column, modes: DecodeModes, v: str) -> str:
     if not _is_bigint_unsigned(column):
         return f"try_cast({v} AS {_sink_integer(column)})"
     if modes.bigint_unsigned == "long":  # values from 2^63 on arrive as negative numbers
@@ -147,26 +147,26 @@ def _event_integer(column: ColumnDef, modes: DecodeModes, v: str) -> str:
     return _event_unscaled(v, 20, 0, modes)
 
 
-def _digits(column: ColumnDef) -> tuple[int, int]:
+def _digits(column: Column) -> tuple[int, int]:
     return column.precision or 10, column.scale or 0
 
 
-def _is_wide(column: ColumnDef) -> bool:
+def _is_wide(column: Column) -> bool:
     return _digits(column)[0] > SPARK_DECIMAL_DIGITS
 
 
-def _sink_decimal(column: ColumnDef) -> str:
+def _sink_decimal(column: Column) -> str:
     precision, scale = _digits(column)
     return "string" if _is_wide(column) else f"decimal({precision},{scale})"
 
 
-def _read_decimal(column: ColumnDef, c: str) -> str:
+def _read_decimal(column: Column, c: str) -> str:
     if not _is_wide(column):
         return c
     return f"CAST({c} + 0 AS {_UTF8})" if column.zerofill else f"CAST({c} AS {_UTF8})"
 
 
-def _event_decimal(column: ColumnDef, modes: DecodeModes, v: str) -> str:
+def _event_decimal(column: Column, modes: DecodeModes, v: str) -> str:
     precision, scale = _digits(column)
     if modes.decimal == "double":
         raise _refuse(column, "decimal", "double", "string")
@@ -198,27 +198,27 @@ def _unit(scale: int) -> str:
     return "0." + "0" * (scale - 1) + "1"
 
 
-def _read_real(column: ColumnDef, c: str) -> str:
+def _read_real(column: Column, c: str) -> str:
     # as text, FLOAT loses digits and DOUBLE(20,4) its last bits; a sum has neither a length nor decimals
     del column
     return f"{c} + 0e0"
 
 
-def _event_float(column: ColumnDef, modes: DecodeModes, v: str) -> str:
+def _event_float(column: Column, modes: DecodeModes, v: str) -> str:
     del column, modes
     return f"CAST(try_cast({v} AS float) AS double)"  # the sink holds the float's own value, not its decimal text
 
 
-def _sink_bits(column: ColumnDef) -> str:
+def _sink_bits(column: Column) -> str:
     return _UNSIGNED if (column.precision or 1) == 64 else "bigint"
 
 
-def _read_bits(column: ColumnDef, c: str) -> str:
+def _read_bits(column: Column, c: str) -> str:
     wide = _sink_bits(column) == _UNSIGNED
     return f"CAST({c} + 0 AS DECIMAL(20,0))" if wide else f"CAST({c} + 0 AS SIGNED)"
 
 
-def _event_bits(column: ColumnDef, modes: DecodeModes, v: str) -> str:
+def _event_bits(column: Column, modes: DecodeModes, v: str) -> str:
     del modes  # BIT ignores binary.handling.mode
     size = column.precision or 1
     if size == 1:
@@ -233,17 +233,17 @@ def _event_bits(column: ColumnDef, modes: DecodeModes, v: str) -> str:
 # --- dates and times -------------------------------------------------------------------------------------------------
 
 
-def _or_epoch(column: ColumnDef, value: str, epoch: str) -> str:
+def _or_epoch(column: Column, value: str, epoch: str) -> str:
     return value if column.nullable else f"coalesce({value}, {epoch})"
 
 
-def _convert_date(column: ColumnDef, v: str) -> str:
+def _convert_date(column: Column, v: str) -> str:
     value = f"IF({v} < '0001', NULL, try_cast({v} AS date))"
     kept = _or_epoch(column, value, "DATE'1970-01-01'")
     return f"IF({v} IS NULL, NULL, {kept})"
 
 
-def _event_date(column: ColumnDef, modes: DecodeModes, v: str) -> str:
+def _event_date(column: Column, modes: DecodeModes, v: str) -> str:
     del column
     if modes.time == "isostring":
         return f"try_cast(TRIM(TRAILING 'Z' FROM {v}) AS date)"
@@ -251,13 +251,13 @@ def _event_date(column: ColumnDef, modes: DecodeModes, v: str) -> str:
     return f"IF({days} BETWEEN -719162 AND 2932896, date_from_unix_date({days}), NULL)"
 
 
-def _convert_datetime(column: ColumnDef, v: str) -> str:
+def _convert_datetime(column: Column, v: str) -> str:
     value = f"IF({v} < '0001', NULL, try_cast({v} AS timestamp_ntz))"
     kept = _or_epoch(column, value, "TIMESTAMP_NTZ'1970-01-01 00:00:00'")
     return f"IF({v} IS NULL, NULL, {kept})"
 
 
-def _event_datetime(column: ColumnDef, modes: DecodeModes, v: str) -> str:
+def _event_datetime(column: Column, modes: DecodeModes, v: str) -> str:
     fsp = column.fsp or 0
     if modes.time == "nanoseconds":  # 64 bits of nanoseconds end in the year 2262
         raise _refuse(column, "time", modes.time, "adaptive_time_microseconds")
@@ -276,24 +276,24 @@ def _instant(v: str, micros_each: int) -> str:
     return f"IF({inside}, timestamp_micros({micros}), NULL)"
 
 
-def _read_timestamp(column: ColumnDef, c: str) -> str:
+def _read_timestamp(column: Column, c: str) -> str:
     # over a bare TIMESTAMP column this is the stored UTC value: no time zone, so no hour that comes twice
     del column
     return f"CAST(UNIX_TIMESTAMP({c}) * 1000000 AS SIGNED)"
 
 
-def _convert_timestamp(column: ColumnDef, v: str) -> str:
+def _convert_timestamp(column: Column, v: str) -> str:
     # 0 is no TIMESTAMP (they begin at 1970-01-01 00:00:01): only the zero date reads so
     return f"timestamp_micros({f'nullif({v}, 0L)' if column.nullable else v})"
 
 
-def _event_timestamp(column: ColumnDef, modes: DecodeModes, v: str) -> str:
+def _event_timestamp(column: Column, modes: DecodeModes, v: str) -> str:
     del modes  # always ISO-8601 with Z
     value = f"try_cast({v} AS timestamp)"
     return f"nullif({value}, timestamp_micros(0L))" if column.nullable else value
 
 
-def _read_time(column: ColumnDef, c: str) -> str:
+def _read_time(column: Column, c: str) -> str:
     del column
     return time_micros(c)
 
@@ -303,7 +303,7 @@ def time_micros(c: str) -> str:
     return f"(IF({c} < CAST('00:00:00' AS TIME), -1, 1) * (ABS(TIME_TO_SEC({c})) * 1000000 + MICROSECOND({c})))"
 
 
-def _event_time(column: ColumnDef, modes: DecodeModes, v: str) -> str:
+def _event_time(column: Column, modes: DecodeModes, v: str) -> str:
     fsp, number = column.fsp or 0, f"try_cast({v} AS bigint)"
     # Connect's own time is a time of day: -01:00:00 and 25:00:00 arrive as NULL
     if modes.time in {"isostring", "connect"}:
@@ -315,7 +315,7 @@ def _event_time(column: ColumnDef, modes: DecodeModes, v: str) -> str:
     return number
 
 
-def _event_year(column: ColumnDef, modes: DecodeModes, v: str) -> str:
+def _event_year(column: Column, modes: DecodeModes, v: str) -> str:
     del column, modes
     number = f"try_cast({v} AS int)"
     return f"IF({number} = 1900, 0, {number})"  # a stored 0 is decoded as 1900 + 0; a real YEAR begins at 1901
@@ -324,25 +324,25 @@ def _event_year(column: ColumnDef, modes: DecodeModes, v: str) -> str:
 # --- text and bytes --------------------------------------------------------------------------------------------------
 
 
-def _read_text(column: ColumnDef, c: str) -> str:
+def _read_text(column: Column, c: str) -> str:
     # CONVERT also keeps the driver from reporting CHAR(n), which Spark would pad
     text = f"CONVERT({c} USING utf8mb4)"
     return f"RTRIM({text})" if column.data_type == "char" else text
 
 
-def _read_label(column: ColumnDef, c: str) -> str:
+def _read_label(column: Column, c: str) -> str:
     del column
     return f"CAST({c} AS {_UTF8})"
 
 
-def _event_text(column: ColumnDef, modes: DecodeModes, v: str) -> str:
+def _event_text(column: Column, modes: DecodeModes, v: str) -> str:
     """NULL for text that may stand for other characters of the server's (sources/mysql/charsets.py)."""
     del modes
     signs = signs_of(column)
     return f"IF({v} RLIKE r'[{signs}]', NULL, {v})" if signs else v
 
 
-def _event_label(column: ColumnDef, modes: DecodeModes, v: str) -> str:
+def _event_label(column: Column, modes: DecodeModes, v: str) -> str:
     r"""A label as it stood between the quotes of the DDL, with commas escaped: `b\\c` and `x\,y` for b\c and x,y."""
     del modes
     if not any(_ESCAPABLE & {*label} for label in column.labels):
@@ -354,18 +354,18 @@ def _event_label(column: ColumnDef, modes: DecodeModes, v: str) -> str:
     return rf"array_join(transform(split({v}, r'\\\\'), x -> {part}), char(92))"
 
 
-def _convert_json(column: ColumnDef, v: str) -> str:
+def _convert_json(column: Column, v: str) -> str:
     del column
     return f"cdc_json_canonical({v})"
 
 
-def _event_json(column: ColumnDef, modes: DecodeModes, v: str) -> str:
+def _event_json(column: Column, modes: DecodeModes, v: str) -> str:
     """NULL for a document with what Debezium makes of MySQL's own negative TIME: "479:0-60:0-59"."""
     del column, modes
     return f"IF({v} RLIKE r'{_GARBLED_TIME}', NULL, cdc_json_canonical({v}))"
 
 
-def _event_bytes(column: ColumnDef, modes: DecodeModes, v: str) -> str:
+def _event_bytes(column: Column, modes: DecodeModes, v: str) -> str:
     text, form = v, "base64"
     if modes.binary == "base64-url-safe":
         text = f"translate({v}, '-_', '+/')"
@@ -378,12 +378,12 @@ def _event_bytes(column: ColumnDef, modes: DecodeModes, v: str) -> str:
     return f"IF(octet_length({value}) <= {size}, rpad({value}, {size}, X'00'), NULL)"
 
 
-def _read_spatial(column: ColumnDef, c: str) -> str:
+def _read_spatial(column: Column, c: str) -> str:
     del column
     return f"CAST({c} AS BINARY)"  # 4 bytes of SRID, then WKB as it is stored: no axis is swapped
 
 
-def _convert_spatial(column: ColumnDef, v: str) -> str:
+def _convert_spatial(column: Column, v: str) -> str:
     del column
     digits = f"hex(substr({v}, 1, 4))"
     pairs = ", ".join(f"substr({digits}, {at}, 2)" for at in (7, 5, 3, 1))
@@ -391,7 +391,7 @@ def _convert_spatial(column: ColumnDef, v: str) -> str:
     return f"IF({v} IS NULL, NULL, named_struct('srid', {srid}, 'wkb', substr({v}, 5)))"
 
 
-def _event_spatial(column: ColumnDef, modes: DecodeModes, v: str) -> str:
+def _event_spatial(column: Column, modes: DecodeModes, v: str) -> str:
     del column, modes
     wkb = f"try_to_binary(get_json_object({v}, '$.wkb'), 'base64')"
     srid = f"coalesce(try_cast(get_json_object({v}, '$.srid') AS int), 0)"
@@ -401,15 +401,15 @@ def _event_spatial(column: ColumnDef, modes: DecodeModes, v: str) -> str:
 # --- the table -------------------------------------------------------------------------------------------------------
 
 
-def _always(text: str) -> Callable[[ColumnDef], str]:
+def _always(text: str) -> Callable[[Column], str]:
     return lambda _column: text
 
 
-def _as_is(_column: ColumnDef, value: str) -> str:
+def _as_is(_column: Column, value: str) -> str:
     return value
 
 
-def _cast(column: ColumnDef, value: str) -> str:
+def _cast(column: Column, value: str) -> str:
     return f"CAST({value} AS {sink_type(column)})"
 
 

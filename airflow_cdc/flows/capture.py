@@ -7,12 +7,12 @@ from contextlib import closing
 
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.core.errors import SourceError
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 from airflow_cdc.flows.run import Run
 from airflow_cdc.sources.mysql.schema import read_table_defs
 
 
-def captured(run: Run, tables: Sequence[str] = ()) -> dict[str, TableDef]:
+def captured(run: Run, tables: Sequence[str] = ()) -> dict[str, Table]:
     """Definitions of the pipeline's tables as the source has them now. Raises SourceError for a missing one."""
     wanted = list(tables or run.pipeline.source.tables)
     definitions = present(run, wanted)
@@ -21,7 +21,7 @@ def captured(run: Run, tables: Sequence[str] = ()) -> dict[str, TableDef]:
     return definitions
 
 
-def present(run: Run, tables: Sequence[str]) -> dict[str, TableDef]:
+def present(run: Run, tables: Sequence[str]) -> dict[str, Table]:
     """Definitions of those of the tables that the source has now."""
     if not tables:
         return {}
@@ -44,7 +44,7 @@ def settings(run: Run) -> ConnectorSettings:
     return ConnectorSettings.from_config(run.clients.connector.raw_config(run.pipeline.connector.name))
 
 
-def followed(run: Run, tables: Sequence[str] = ()) -> dict[str, TableDef]:
+def followed(run: Run, tables: Sequence[str] = ()) -> dict[str, Table]:
     """The same definitions, once the connector is known to carry these tables' rows as they are (INV 21, 31).
 
     Called before a row is read past the connector: what it masks must never be written. Raises SchemaError or

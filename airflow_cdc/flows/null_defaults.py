@@ -7,20 +7,20 @@ from contextlib import closing
 
 from airflow_cdc.connectors.debezium.null_defaults import NullFault, null_fault, replaces_nulls
 from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.run import Run
 from airflow_cdc.sources.mysql.schema import read_defaults
 
 
-def fault_of(run: Run, definitions: Mapping[str, TableDef]) -> NullFault | None:
+def fault_of(run: Run, definitions: Mapping[str, Table]) -> NullFault | None:
     """What the connector's converter does to the NULLs of these tables now; None if nothing."""
     with closing(run.clients.source.connect()) as connection:
         defaults = read_defaults(connection, definitions)
     return null_fault(run.clients.connector.raw_config(run.pipeline.connector.name), definitions, defaults)
 
 
-def require_nulls(run: Run, definitions: Mapping[str, TableDef]) -> None:
+def require_nulls(run: Run, definitions: Mapping[str, Table]) -> None:
     """Raise ConfigError where NULLs would arrive as defaults and this run may not set the converter."""
     fault = fault_of(run, definitions)
     if fault is not None and not (fault.settings and run.pipeline.policy.set_converter):

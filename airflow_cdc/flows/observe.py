@@ -28,7 +28,7 @@ from airflow_cdc.core.diagnosis.observation import (
 )
 from airflow_cdc.core.errors import CdcError, DeadlineError
 from airflow_cdc.core.poll import poll_until
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 from airflow_cdc.flows.capture import settings, topic_names
 from airflow_cdc.flows.run import Run, now_iso
 from airflow_cdc.sources.mysql.problems import gtid_purged, seems_stuck
@@ -150,7 +150,7 @@ def _schema(run: Run) -> SchemaFacts:
     return SchemaFacts(definitions, None if topic is None else _history(run, topic, definitions), defaults)
 
 
-def _history(run: Run, topic: str, definitions: dict[str, TableDef]) -> HistoryFacts:
+def _history(run: Run, topic: str, definitions: dict[str, Table]) -> HistoryFacts:
     state = run.clients.transport.topic_states([topic]).get(topic)
     if state is None:
         return HistoryFacts(topic)

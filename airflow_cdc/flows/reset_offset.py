@@ -9,7 +9,7 @@ from typing import Any
 from airflow_cdc.connectors.debezium.history import compare_history, fold_history, read_at
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset, offset_for, past
 from airflow_cdc.core.errors import SchemaError
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 from airflow_cdc.flows import recovery as document
 from airflow_cdc.flows.capture import captured, present, settings
 from airflow_cdc.flows.connector import STOP_SECONDS, history
@@ -89,7 +89,7 @@ def _already(run: Run, taken: Watermark) -> bool:
     return offset is not None and past(offset, taken) is True
 
 
-def _unchanged(run: Run, open_doc: Facts) -> dict[str, TableDef]:
+def _unchanged(run: Run, open_doc: Facts) -> dict[str, Table]:
     now = captured(run, open_doc["tables"])
     changed = [name for name, made in now.items() if open_doc["definitions"].get(name) != made.fingerprint]
     if changed:
@@ -114,7 +114,7 @@ def backup(run: Run, open_doc: Facts) -> tuple[dict[str, Any], dict[str, Any] | 
     return partition, before
 
 
-def _history(run: Run, definitions: Mapping[str, TableDef], written: Mapping[str, Any]) -> dict[str, list[str]]:
+def _history(run: Run, definitions: Mapping[str, Table], written: Mapping[str, Any]) -> dict[str, list[str]]:
     """Table → what the schema history, as it is read from the offset `written` on, says differently from the source
     (INV 12); {} when all are equal.
     """
@@ -128,7 +128,7 @@ def _history(run: Run, definitions: Mapping[str, TableDef], written: Mapping[str
     return found
 
 
-def _doubts(definitions: Mapping[str, TableDef]) -> dict[str, list[str]]:
+def _doubts(definitions: Mapping[str, Table]) -> dict[str, list[str]]:
     """Every table's history, after a detour that was given up: it may hold places that the source will never reach."""
     return {name: ["it was noted beside transactions of a replica's own"] for name in definitions}
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from airflow_cdc.connectors.debezium.config import ConnectorSettings
-    from airflow_cdc.core.table import ColumnDef, TableDef
+    from airflow_cdc.core.table import Column, Table
     from airflow_cdc.core.types import DecodeModes
 
 RAW_SCHEMA = "topic string, partition int, offset bigint, key binary, value binary"
@@ -45,7 +45,7 @@ _READ_AS_NULL = {"timestamp": "1970-01-01T00:00:00"}
 _DOUBTS = {"json": "no JSON, or a negative TIME of MySQL's own, which Debezium garbles"}
 
 
-def decode(raw: DataFrame, table: TableDef, settings: ConnectorSettings, sides: Sequence[str] = SIDES) -> DataFrame:
+def decode(raw: DataFrame, table: Table, settings: ConnectorSettings, sides: Sequence[str] = SIDES) -> DataFrame:
     """Records (RAW_SCHEMA, any topics) → the records of `table`, one row each, in no particular order.
 
     Columns:
@@ -122,7 +122,7 @@ def _opened(raw: DataFrame, keys_wrapped: bool | None) -> DataFrame:
     )
 
 
-def _stranger(table: TableDef, settings: ConnectorSettings) -> str:
+def _stranger(table: Table, settings: ConnectorSettings) -> str:
     """In a shared topic a change names its table; a tombstone has only the router's mark in its key."""
     named = "concat(body.source.db, '.', body.source.`table`)"
     other = f"WHEN {named} <> {_literal(table.full_name)} THEN {named}"
@@ -133,17 +133,17 @@ def _stranger(table: TableDef, settings: ConnectorSettings) -> str:
     return f"CASE {other} END"
 
 
-def _texts(prefix: str, image: str, columns: Sequence[ColumnDef]) -> list[str]:
+def _texts(prefix: str, image: str, columns: Sequence[Column]) -> list[str]:
     # positional names: a source may have columns of any name
     return [f"{image}[{_literal(column.name)}] AS {prefix}{at}" for at, column in enumerate(columns)]
 
 
-def _values(prefix: str, image: str, columns: Sequence[ColumnDef], modes: DecodeModes) -> str:
+def _values(prefix: str, image: str, columns: Sequence[Column], modes: DecodeModes) -> str:
     pairs = (f"{_literal(c.name)}, {from_event(c, modes, f'{prefix}{at}')}" for at, c in enumerate(columns))
     return f"IF({image} IS NULL, NULL, named_struct({', '.join(pairs)}))"
 
 
-def _meta(table: TableDef, sides: Sequence[str]) -> str:
+def _meta(table: Table, sides: Sequence[str]) -> str:
     fields = {
         **{name: name for name in ("topic", "partition", "offset", "op")},
         **{name: f"body.source.`{name}`" for name in _POSITION},
@@ -155,7 +155,7 @@ def _meta(table: TableDef, sides: Sequence[str]) -> str:
     return f"named_struct({pairs}) AS cdc"
 
 
-def _bad(table: TableDef, sides: Sequence[str]) -> str:
+def _bad(table: Table, sides: Sequence[str]) -> str:
     """Why a record cannot be applied: the first reason that holds, or NULL."""
     has_after = f"op IN {WITH_AFTER}"
     reasons = [
@@ -185,7 +185,7 @@ def _bad(table: TableDef, sides: Sequence[str]) -> str:
     return f"CASE {' '.join(reasons)} END"
 
 
-def _wrong_columns(prefix: str, image: str, columns: Sequence[ColumnDef], *, in_key: bool) -> str:
+def _wrong_columns(prefix: str, image: str, columns: Sequence[Column], *, in_key: bool) -> str:
     """Names of columns whose text is no value of their type, or that must have a value and have none."""
     wrong = (
         _wrong(f"{prefix}{at}", f"{image}.{quote_ident(c.name)}", c, in_key=in_key) for at, c in enumerate(columns)
@@ -193,7 +193,7 @@ def _wrong_columns(prefix: str, image: str, columns: Sequence[ColumnDef], *, in_
     return f"array_compact(array({', '.join(wrong)}))"
 
 
-def _wrong(text: str, value: str, column: ColumnDef, *, in_key: bool) -> str:
+def _wrong(text: str, value: str, column: Column, *, in_key: bool) -> str:
     meant = "false" if in_key or not column.nullable else f"{text} IS NULL"
     if column.nullable and column.data_type in _READ_AS_NULL:
         meant += f" OR startswith({text}, '{_READ_AS_NULL[column.data_type]}')"
@@ -202,7 +202,7 @@ def _wrong(text: str, value: str, column: ColumnDef, *, in_key: bool) -> str:
     return f"IF({value} IS NULL AND NOT coalesce({meant}, false), {named}, NULL)"
 
 
-def _unknown(table: TableDef) -> str:
+def _unknown(table: Table) -> str:
     known = ", ".join(_literal(column.name) for column in table.mirrored)
     found = "map_keys(coalesce(after_map, before_map))" if table.keyless else "map_keys(after_map)"
     extra = f"array_except({found}, array({known}))"

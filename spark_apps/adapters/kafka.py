@@ -13,7 +13,7 @@ from airflow_cdc.spark_apps.adapters.debezium import RAW_SCHEMA
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from airflow_cdc.core.table import TableDef
+    from airflow_cdc.core.table import Table
     from airflow_cdc.sources.mysql.client import MySqlSource
     from airflow_cdc.transports.kafka.client import KafkaEndpoint
 
@@ -123,7 +123,7 @@ def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def source_defaults(source: MySqlSource, tables: Sequence[TableDef]) -> dict[str, dict[str, str | None]]:
+def source_defaults(source: MySqlSource, tables: Sequence[Table]) -> dict[str, dict[str, str | None]]:
     """Table → column → its default at the source (None: it has none, or NULL): a literal in quotes, else an expression.
 
     So the text 'NULL' or 'CURRENT_TIMESTAMP' is not taken for the word. MariaDB writes quotes itself.

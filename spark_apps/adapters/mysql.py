@@ -10,7 +10,7 @@ from pymysql.constants import CLIENT
 
 from airflow_cdc.core.chunk import quote_ident, quote_table
 from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 from airflow_cdc.core.types import from_read, read_sql
 from airflow_cdc.sources.mysql.client import MySqlSource
 
@@ -84,7 +84,7 @@ def _offers_tls(source: MySqlSource) -> bool:
 
 
 def rows_frame(
-    spark: SparkSession, options: Mapping[str, str], table: TableDef, predicates: Sequence[str] = ()
+    spark: SparkSession, options: Mapping[str, str], table: Table, predicates: Sequence[str] = ()
 ) -> DataFrame:
     """The table in its sink types, one partition per predicate (none: one partition with every row).
 
@@ -111,7 +111,7 @@ def query_frame(
     return spark.read.jdbc(options["url"], query, predicates=list(predicates), properties=rest)
 
 
-def _value_prefix(table: TableDef) -> str:
+def _value_prefix(table: Table) -> str:
     """A prefix for the value columns that no column of the table starts with."""
     prefix = "v"
     while any(c.name.lower().startswith(prefix) for c in table.columns):

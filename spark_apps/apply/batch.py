@@ -35,7 +35,7 @@ from airflow_cdc.core.apply.start import (
 from airflow_cdc.core.diagnosis.observation import TopicState
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import CdcError, SinkError, TransportError
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.stage import Stage
 from airflow_cdc.spark_apps.adapters.debezium import READ, SIDES, decode
@@ -96,7 +96,7 @@ class ApplyTarget:
         table_id: the source engine's own number of the table, None if it does not say.
     """
 
-    table: TableDef
+    table: Table
     stage: Stage
     stamp: Stamp | None = None
     defaults: Mapping[str, str | None] | None = None
@@ -151,7 +151,7 @@ def find_start(ctx: ApplyContext, target: ApplyTarget, upto: Mapping[str, Mappin
 
 def start_of(
     ctx: ApplyContext,
-    table: TableDef,
+    table: Table,
     identifier: tuple[str, str],
     upto: Mapping[str, Mapping[int, int]],
     mirror: Stamp | None = None,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from airflow_cdc.connectors.debezium.config import ConnectorSettings
     from airflow_cdc.core.apply.start import Start
-    from airflow_cdc.core.table import TableDef
+    from airflow_cdc.core.table import Table
     from airflow_cdc.sources.mysql.position import Watermark
 
 _OPS = {
@@ -161,7 +161,7 @@ def check(counted: Counts, start: Start, settings: ConnectorSettings, max_bad: i
     _check_reads(counted, start, where)
 
 
-def check_nulls(counted: Counts, table: TableDef, defaults: Mapping[str, str | None] | None) -> None:
+def check_nulls(counted: Counts, table: Table, defaults: Mapping[str, str | None] | None) -> None:
     """Raise if events say a default where the row may hold NULL: whatever the converter is set to by now."""
     columns = nulls_at_risk(table, defaults or {})
     if columns and counted.defaulted:

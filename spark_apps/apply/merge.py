@@ -19,7 +19,7 @@ from airflow_cdc.core.errors import SinkError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from airflow_cdc.core.table import TableDef
+    from airflow_cdc.core.table import Table
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def append_nothing(session: SparkSession, target: str, summary: Mapping[str, str
 
 def write_by_key(
     target: str,
-    table: TableDef,
+    table: Table,
     changes: DataFrame,
     summary: Mapping[str, str],
     *,
@@ -70,7 +70,7 @@ def write_by_key(
 
 
 def write_images(
-    target: str, table: TableDef, images: DataFrame, summary: Mapping[str, str], *, emptied: bool = False
+    target: str, table: Table, images: DataFrame, summary: Mapping[str, str], *, emptied: bool = False
 ) -> None:
     """Bring net copies (image, n) of whole rows to `target`; the last commit carries `summary`.
 
@@ -87,15 +87,15 @@ def write_images(
     append(target, copies.select("image.*"), summary)
 
 
-def _flat(table: TableDef) -> list[str]:
+def _flat(table: Table) -> list[str]:
     return [f"image.{quote_ident(c.name)} AS v{at}" for at, c in enumerate(table.mirrored)]
 
 
-def _same_image(table: TableDef) -> str:
+def _same_image(table: Table) -> str:
     return " AND ".join(f"t.{quote_ident(c.name)} <=> s.v{at}" for at, c in enumerate(table.mirrored))
 
 
-def _left_of(target: str, table: TableDef, losses: DataFrame, *, emptied: bool) -> DataFrame:
+def _left_of(target: str, table: Table, losses: DataFrame, *, emptied: bool) -> DataFrame:
     """(image, n): how many copies are left of each image that loses some. Read before anything is deleted."""
     session = losses.sparkSession
     held = losses.selectExpr("image", "0L AS n").limit(0)

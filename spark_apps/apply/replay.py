@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from airflow_cdc.core.apply.start import Start
-    from airflow_cdc.core.table import ColumnDef, TableDef
+    from airflow_cdc.core.table import Column, Table
     from airflow_cdc.sources.mysql.client import MySqlSource
     from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget
 
@@ -38,7 +38,7 @@ _TEMPORAL = frozenset({"date", "datetime", "timestamp"})
 
 # (session, table, keys as a DataFrame of the key's columns) → these keys' rows in the source now, in sink types. It may
 # return rows of other keys that the source takes for equal (a collation that ignores case).
-KeyReader = Callable[["SparkSession", "TableDef", "DataFrame"], "DataFrame"]
+KeyReader = Callable[["SparkSession", "Table", "DataFrame"], "DataFrame"]
 
 
 def replay(
@@ -66,7 +66,7 @@ def replay(
     return right
 
 
-def rows_as_changes(table: TableDef, keys: DataFrame, rows: DataFrame) -> DataFrame:
+def rows_as_changes(table: Table, keys: DataFrame, rows: DataFrame) -> DataFrame:
     """(key, deleted, after): each row found is an upsert, each key without a row of just that key a delete."""
     columns = [quote_ident(column.name) for column in table.mirrored]
     key = fn.struct(*(quote_ident(name) for name in table.key)).alias("key")
@@ -79,7 +79,7 @@ def rows_as_changes(table: TableDef, keys: DataFrame, rows: DataFrame) -> DataFr
 def source_reader(source: MySqlSource) -> KeyReader:
     """Read keys over JDBC from the source, by connections that prove to reach it and to show all of it (INV 9)."""
 
-    def read(session: SparkSession, table: TableDef, keys: DataFrame) -> DataFrame:
+    def read(session: SparkSession, table: Table, keys: DataFrame) -> DataFrame:
         position = source.position()
         source.wait_visible(position, VISIBLE_SECONDS)
         options = jdbc_options(source, source.init_statement(position))
@@ -88,7 +88,7 @@ def source_reader(source: MySqlSource) -> KeyReader:
     return read
 
 
-def key_predicates(table: TableDef, keys: DataFrame) -> Iterator[str]:
+def key_predicates(table: Table, keys: DataFrame) -> Iterator[str]:
     """MySQL conditions that find the keys, some hundred of them each."""
     values = [_as_text(column).alias(f"k{at}") for at, column in enumerate(table.key_columns)]
     found = [tuple(row) for row in keys.select(*values).collect()]
@@ -96,17 +96,17 @@ def key_predicates(table: TableDef, keys: DataFrame) -> Iterator[str]:
         yield " OR ".join(f"({_equals(table, key)})" for key in found[start : start + KEYS_PER_QUERY])
 
 
-def _as_text(column: ColumnDef) -> Any:
+def _as_text(column: Column) -> Any:
     # Python would shift a timestamp into its own time zone; the session's is UTC
     value = fn.col(quote_ident(column.name))
     return value.cast("string") if column.data_type in _TEMPORAL else value
 
 
-def _equals(table: TableDef, key: Sequence[Any]) -> str:
+def _equals(table: Table, key: Sequence[Any]) -> str:
     return " AND ".join(_equal(column, value) for column, value in zip(table.key_columns, key, strict=True))
 
 
-def _equal(column: ColumnDef, value: Any) -> str:
+def _equal(column: Column, value: Any) -> str:
     name = quote_ident(column.name)
     left = time_micros(name) if column.data_type == "time" else name
     return f"{left} = {sql_literal(bytes(value) if isinstance(value, bytearray) else value)}"

@@ -42,7 +42,7 @@ from airflow_cdc.spark_apps.verify import xa_open
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from airflow_cdc.core.table import TableDef
+    from airflow_cdc.core.table import Table
     from airflow_cdc.sinks.iceberg.stage import Stage
 
 log = logging.getLogger("airflow_cdc.reread")
@@ -106,7 +106,7 @@ def reread(run: Run, spark: SparkSession, name: str, tries: int) -> Reread:
 AGAIN = "Main is as it was; the next apply tries again."
 
 
-def read_anew(job: Job, stage: Stage, name: str) -> TableDef:
+def read_anew(job: Job, stage: Stage, name: str) -> Table:
     """Replace the stage's rows by what the source holds now; returns the definition that it was read by.
 
     The topics' ends are taken first. Whatever stands before them is visible to the read, and what comes after them and
@@ -137,7 +137,7 @@ def read_anew(job: Job, stage: Stage, name: str) -> TableDef:
     return table
 
 
-def _check_removed(job: Job, stage: Stage, table: TableDef, rows: int) -> None:
+def _check_removed(job: Job, stage: Stage, table: Table, rows: int) -> None:
     """Refuse to publish a table that would lose more rows than the policy lets go unasked; not to know is to lose (INV 36)."""
     metadata, policy = job.run.clients.lake.table(*stage.identifier).metadata, job.run.pipeline.policy
     before = 0 if stage.base_head is None else row_count(metadata, stage.base_head)

@@ -11,16 +11,17 @@ from airflow_cdc.core.chunk import quote_ident
 from airflow_cdc.core.types import sink_type
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column as Expression
+    from pyspark.sql import DataFrame, SparkSession
 
-    from airflow_cdc.core.table import TableDef
+    from airflow_cdc.core.table import Table
 
 
-def _constant(table: TableDef, name: str, text: str) -> Column:
+def _constant(table: Table, name: str, text: str) -> Expression:
     return fn.lit(text).cast(sink_type(table.column(name)))
 
 
-def fill(session: SparkSession, target: str, table: TableDef, change: SchemaChange) -> None:
+def fill(session: SparkSession, target: str, table: Table, change: SchemaChange) -> None:
     """Give all rows of `target` the values that DDL gave to old rows. The columns never were nullable: a NULL is an old row."""
     if not change.filled:
         return
@@ -35,7 +36,7 @@ def _literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def with_filled(net: DataFrame, table: TableDef, change: SchemaChange) -> DataFrame:
+def with_filled(net: DataFrame, table: Table, change: SchemaChange) -> DataFrame:
     """Net changes (key, deleted, after) with these values where an event from before the DDL has none."""
     after = fn.col("after")
     for name, text in change.filled.items():
@@ -47,7 +48,7 @@ def with_filled(net: DataFrame, table: TableDef, change: SchemaChange) -> DataFr
 def check_never_null(
     session: SparkSession,
     target: str,
-    table: TableDef,
+    table: Table,
     change: SchemaChange,
     net: DataFrame | None = None,
     *,
@@ -66,7 +67,7 @@ def check_never_null(
             raise refused(table, f"column {name}: NULL became forbidden, and what stood there was replaced")
 
 
-def _left(session: SparkSession, target: str, table: TableDef, net: DataFrame | None) -> DataFrame:
+def _left(session: SparkSession, target: str, table: Table, net: DataFrame | None) -> DataFrame:
     """The rows that the net changes do not touch."""
     rows = session.table(target)
     if net is None:

@@ -19,10 +19,10 @@ from airflow_cdc.spark_apps.apply.stage_schema import fit_columns, keep, set_def
 _DELETE_MODE, _BY_POSITION = "write.delete.mode", "merge-on-read"
 
 if TYPE_CHECKING:
-    from pyiceberg.table import Table
+    from pyiceberg.table import Table as IcebergTable
 
     from airflow_cdc.core.apply.start import Start
-    from airflow_cdc.core.table import TableDef
+    from airflow_cdc.core.table import Table
     from airflow_cdc.sinks.iceberg.client import Lake
     from airflow_cdc.sinks.iceberg.stage import Stage
 
@@ -40,13 +40,13 @@ def fit_stage(lake: Lake, stage: Stage, start: Start, defaults: Mapping[str, str
     return change
 
 
-def delete_by_position(lake: Lake, stage: Stage) -> Table:
+def delete_by_position(lake: Lake, stage: Stage) -> IcebergTable:
     """Let deletes in the stage name rows instead of writing their files anew; the target's own settings stay.
 
     A batch touches a few rows in nearly every file: rewriting these would cost the whole table each time.
     """
 
-    def build(staged: Table) -> Change | None:
+    def build(staged: IcebergTable) -> Change | None:
         if staged.properties.get(_DELETE_MODE) == _BY_POSITION:
             return None
         same = AssertTableUUID(uuid=staged.metadata.table_uuid)
@@ -55,7 +55,7 @@ def delete_by_position(lake: Lake, stage: Stage) -> Table:
     return commit(lake.catalog, stage.identifier, build, what="how the stage deletes")
 
 
-def _followed(staged: Table, table: TableDef, change: SchemaChange) -> SchemaChange:
+def _followed(staged: IcebergTable, table: Table, change: SchemaChange) -> SchemaChange:
     """The judged change, with what the sink's columns show: a type that they cannot take is refused."""
     wanted = {column.name for column in table.mirrored}
     strange = {field.name for field in staged.schema().fields} - wanted - set(change.dropped)
@@ -71,7 +71,7 @@ def _followed(staged: Table, table: TableDef, change: SchemaChange) -> SchemaCha
     return replace(change, widened=tuple(sorted({*change.widened, *_wider(staged, table)})))
 
 
-def _visible(staged: Table, table: TableDef, defaults: Mapping[str, str | None] | None) -> SchemaChange:
+def _visible(staged: IcebergTable, table: Table, defaults: Mapping[str, str | None] | None) -> SchemaChange:
     """The change as far as the sink's own columns show it: no commit says by which definition its rows were written."""
     fields, wanted = {field.name for field in staged.schema().fields}, {c.name: c for c in table.mirrored}
     for name in fields - wanted.keys():
@@ -82,7 +82,7 @@ def _visible(staged: Table, table: TableDef, defaults: Mapping[str, str | None] 
     return SchemaChange(tuple(added), tuple(_wider(staged, table)))
 
 
-def _wider(staged: Table, table: TableDef) -> Iterator[str]:
+def _wider(staged: IcebergTable, table: Table) -> Iterator[str]:
     """Columns whose sink type has to hold more. Raises RereadNeededError for one that cannot."""
     fields = {field.name: field for field in staged.schema().fields}
     for column in table.mirrored:

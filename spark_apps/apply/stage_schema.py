@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from pyiceberg.schema import Schema
-from pyiceberg.table import Table
+from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table.update import (
     AddSchemaUpdate,
     AssertCurrentSchemaId,
@@ -34,7 +34,7 @@ from pyiceberg.types import (
 
 from airflow_cdc.core.apply.schema_change import DEFINITION, dump_definition
 from airflow_cdc.core.errors import SinkError
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 from airflow_cdc.sinks.iceberg.catalog import Change, commit
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.snapshots import make
@@ -51,7 +51,7 @@ def fit_columns(lake: Lake, stage: Stage, columns: Sequence[tuple[str, str]]) ->
     """
     before = lake.table(*stage.identifier).metadata.current_schema_id
 
-    def build(table: Table) -> Change | None:
+    def build(table: IcebergTable) -> Change | None:
         fields = fitted_fields(table.schema(), columns, itertools.count(table.metadata.last_column_id + 1))
         if fields == table.schema().fields:
             return None
@@ -68,11 +68,11 @@ def fit_columns(lake: Lake, stage: Stage, columns: Sequence[tuple[str, str]]) ->
     return after.current_schema_id != before
 
 
-def set_definition(lake: Lake, stage: Stage, table: TableDef) -> None:
+def set_definition(lake: Lake, stage: Stage, table: Table) -> None:
     """Keep on the stage by which definition of the source its rows are written; later DDL is judged by it."""
     text = dump_definition(table)
 
-    def build(staged: Table) -> Change | None:
+    def build(staged: IcebergTable) -> Change | None:
         if staged.properties.get(DEFINITION) == text:
             return None
         same = AssertTableUUID(uuid=staged.metadata.table_uuid)
@@ -125,7 +125,7 @@ def _widens(old: IcebergType, wanted: IcebergType) -> bool:
     return (type(old), type(wanted)) in _WIDENED
 
 
-def _check_layout(table: Table, kept: set[int], stage: Stage) -> None:
+def _check_layout(table: IcebergTable, kept: set[int], stage: Stage) -> None:
     used = [(field.source_id, "partitioned") for field in table.spec().fields]
     used += [(field.source_id, "sorted") for field in table.sort_order().fields]
     for source_id, how in used:

@@ -12,7 +12,7 @@ from airflow_cdc.core.chunk import own_name, quote_ident
 from airflow_cdc.core.compare.row_diff import SHOWN, RowPair, rows_file
 from airflow_cdc.core.encoding import spark_key_text
 from airflow_cdc.core.errors import CdcError, SinkError
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 from airflow_cdc.flows.checks import store_json
 from airflow_cdc.flows.run import Run, now_iso
 from airflow_cdc.sources.mysql.key_text import key_predicate
@@ -70,7 +70,7 @@ def _shown(row: Texts | None) -> dict[str, str | None] | None:
     return None if row is None else {name: text for name, (text, _) in row.items()}
 
 
-def _texts(rows: DataFrame, table: TableDef, keys: Mapping[str, Any]) -> dict[str, Texts]:
+def _texts(rows: DataFrame, table: Table, keys: Mapping[str, Any]) -> dict[str, Texts]:
     """Key → each column's text, of the rows under these keys. A source that ignores case finds rows of other keys, too."""
     names = [column.name for column in table.mirrored]
     binary = {name.lower() for name, kind in rows.dtypes if kind == "binary"}

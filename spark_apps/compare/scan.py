@@ -22,7 +22,7 @@ from airflow_cdc.core.compare.digest import Leaf, LeafScheme, compare, mysql_unp
 from airflow_cdc.core.compare.part import WHOLE, Part
 from airflow_cdc.core.compare.verdict import RowCounts, Tally, count_doubt, leaf_of, table_verdict, without
 from airflow_cdc.core.report import Verdict
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 from airflow_cdc.core.types import from_read
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.sources.mysql.position import Watermark
@@ -54,7 +54,7 @@ class Subject:
     key is always compared whole.
     """
 
-    table: TableDef
+    table: Table
     sink: SinkView
     topic: Topic | None
     ends: Mapping[int, int]

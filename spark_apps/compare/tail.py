@@ -15,7 +15,7 @@ from airflow_cdc.core.compare.changelog import Event, Tail
 from airflow_cdc.core.compare.digest import LeafScheme, spark_leaf
 from airflow_cdc.core.compare.verdict import Image
 from airflow_cdc.core.encoding import spark_key_text, spark_row_hash
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 from airflow_cdc.sources.mysql.position import Watermark
 from airflow_cdc.spark_apps.adapters.debezium import SIDES, TOMBSTONE, decode
 from airflow_cdc.spark_apps.apply.batch import RangeReader
@@ -24,7 +24,8 @@ from airflow_cdc.spark_apps.compare.views import unpushed
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, Row, SparkSession
+    from pyspark.sql import Column as Expression
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 # Records before the ends that are looked at to learn which transactions came there: more, if these do not reach back
 # to the source's position from before the ends.
@@ -36,7 +37,7 @@ _FACTS, _KEY = own_name("facts"), own_name("key")
 class Topic:
     """Where one table's events are, from its first kept offset (`begins`) on."""
 
-    table: TableDef
+    table: Table
     name: str
     begins: Mapping[int, int]
     settings: ConnectorSettings
@@ -65,7 +66,7 @@ def _events(spark: SparkSession, topic: Topic, ranges: Bounds) -> Iterator[Event
     return (_event(topic.table, row) for row in rows if _is_own(row[_FACTS]["cdc"]))
 
 
-def touched_leaves(raw: DataFrame, table: TableDef, settings: ConnectorSettings, scheme: LeafScheme) -> frozenset[int]:
+def touched_leaves(raw: DataFrame, table: Table, settings: ConnectorSettings, scheme: LeafScheme) -> frozenset[int]:
     """The leaves of all keys that stand in raw records. A record whose key cannot be read names none."""
     leaves = decode(raw, table, settings, ()).select("key.*").selectExpr(f"{spark_leaf(scheme, table)} AS leaf")
     return frozenset(int(row["leaf"]) for row in leaves.distinct().collect() if row["leaf"] is not None)
@@ -76,7 +77,7 @@ def _is_own(cdc: Row) -> bool:
     return cdc["stranger"] is None and cdc["op"] != TOMBSTONE
 
 
-def images(table: TableDef, events: DataFrame) -> DataFrame:
+def images(table: Table, events: DataFrame) -> DataFrame:
     """Decoded records with the key's text and the row images in the comparison's own form, under names of ours."""
     facts = fn.struct(fn.col("cdc"), origin().alias("origin"), rank().alias("place")).alias(_FACTS)
     sides = (fn.col(side).alias(own_name(side)) for side in SIDES)
@@ -88,11 +89,11 @@ def images(table: TableDef, events: DataFrame) -> DataFrame:
     return texts
 
 
-def _columns(*names: str) -> list[Column]:
+def _columns(*names: str) -> list[Expression]:
     return [fn.col(quote_ident(name)) for name in names]
 
 
-def _with_image(frame: DataFrame, side: str, table: TableDef) -> DataFrame:
+def _with_image(frame: DataFrame, side: str, table: Table) -> DataFrame:
     """Replace the struct `side` by an array of its hash and the columns outside it, or NULL."""
     kept = _columns(*(name for name in frame.columns if name != side))
     there = own_name("there")
@@ -101,7 +102,7 @@ def _with_image(frame: DataFrame, side: str, table: TableDef) -> DataFrame:
     return opened.select(*kept, fn.when(fn.col(quote_ident(there)), parts).alias(side))
 
 
-def _event(table: TableDef, row: Row) -> Event:
+def _event(table: Table, row: Row) -> Event:
     cdc, place = row[_FACTS]["cdc"], row[_FACTS]["place"]
     return Event(
         partition=cdc["partition"],

@@ -28,7 +28,7 @@ from airflow_cdc.core.compare.digest import (
 from airflow_cdc.core.compare.part import WHOLE, Part
 from airflow_cdc.core.compare.verdict import Image
 from airflow_cdc.core.encoding import mysql_key_text, mysql_row_hash, not_pushed, spark_key_text, spark_row_hash
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 from airflow_cdc.core.types import read_sql
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.sources.mysql.errors import explain
@@ -50,7 +50,7 @@ VIEW_SECONDS = 7200.0
 Rows = dict[str, list[Image]]
 
 
-def unpushed(table: TableDef) -> tuple[str, ...]:
+def unpushed(table: Table) -> tuple[str, ...]:
     """Columns outside the row hash; an image has their canonical texts after the hash, in this order."""
     return tuple(name for name, _ in not_pushed(table))
 
@@ -65,20 +65,20 @@ class SourceView:
     session: Session
     position: Watermark | None = None
 
-    def leaves(self, table: TableDef, scheme: LeafScheme, part: Part = WHOLE) -> dict[int, Leaf]:
+    def leaves(self, table: Table, scheme: LeafScheme, part: Part = WHOLE) -> dict[int, Leaf]:
         """The digest of every leaf, in one scan."""
         return read_leaves(self._tuples(mysql_digest_sql(table, scheme, part.mysql), f"scan {table.full_name}"))
 
-    def count(self, table: TableDef) -> int:
+    def count(self, table: Table) -> int:
         """How many rows the table has."""
         ((rows,),) = self._tuples(f"SELECT COUNT(*) FROM {quote_table(table)}", f"count {table.full_name}")
         return int(rows)
 
-    def scheme(self, table: TableDef, rows: int) -> LeafScheme:
+    def scheme(self, table: Table, rows: int) -> LeafScheme:
         """A scheme with leaves of the usual size for about `rows` rows."""
         return choose_scheme(table, rows, self.bounds(table))
 
-    def bounds(self, table: TableDef) -> tuple[int, int] | None:
+    def bounds(self, table: Table) -> tuple[int, int] | None:
         """The smallest and greatest id, of a table whose key begins with one; None for any other, or an empty one."""
         if not leads_with_integer(table):
             return None
@@ -86,13 +86,13 @@ class SourceView:
         return None if low is None else (int(low), int(high))
 
     def hashes(
-        self, table: TableDef, scheme: LeafScheme, leaves: Sequence[int], part: Part = WHOLE
+        self, table: Table, scheme: LeafScheme, leaves: Sequence[int], part: Part = WHOLE
     ) -> list[tuple[str, str]]:
         """(key text, hash) of every row in these leaves."""
         found = self._tuples(mysql_rows_sql(table, scheme, leaves, part.mysql), f"read leaves of {table.full_name}")
         return [(_text(key), _text(h)) for key, h in found]
 
-    def images(self, table: TableDef, keys: Iterable[str], part: Part = WHOLE) -> Rows:
+    def images(self, table: Table, keys: Iterable[str], part: Part = WHOLE) -> Rows:
         """The rows under these key texts (of a table without a key: under these hashes)."""
         wanted, found = set(keys), defaultdict(list)
         columns = [mysql_key_text(table), mysql_row_hash(table), *(read_sql(table.column(c)) for c in unpushed(table))]
@@ -122,7 +122,7 @@ def _canonical(text: Any) -> str | None:
     return None if text is None else json_canonical(_text(text))
 
 
-def _where(table: TableDef, keys: Sequence[str]) -> str:
+def _where(table: Table, keys: Sequence[str]) -> str:
     if table.keyless:
         hashes = ", ".join(f"'{int(h, 16):064x}'" for h in keys)
         return f"{mysql_row_hash(table)} IN ({hashes})"
@@ -136,7 +136,7 @@ def batches(items: Sequence[str], size: int) -> Iterator[Sequence[str]]:
 
 
 @contextmanager
-def source_view(source: MySqlSource, init_statement: str, table: TableDef) -> Iterator[SourceView]:
+def source_view(source: MySqlSource, init_statement: str, table: Table) -> Iterator[SourceView]:
     """One read view on a connection that proved its server (INV 9); ends with the block.
 
     Of a table without a key the view's exact position is known: the table is locked for the moment in which the view
@@ -175,7 +175,7 @@ class SinkView:
         """All rows."""
         return self.spark.sql(f"SELECT * FROM {self.relation}")
 
-    def leaves(self, table: TableDef, scheme: LeafScheme, part: Part = WHOLE) -> dict[int, Leaf]:
+    def leaves(self, table: Table, scheme: LeafScheme, part: Part = WHOLE) -> dict[int, Leaf]:
         """The digest of every leaf, in one scan."""
         sql = spark_digest_sql(table, scheme, self.relation, part.spark)
         return read_leaves(tuple(row) for row in self.spark.sql(sql).collect())
@@ -185,13 +185,13 @@ class SinkView:
         return int(self.frame().count())
 
     def hashes(
-        self, table: TableDef, scheme: LeafScheme, leaves: Sequence[int], part: Part = WHOLE
+        self, table: Table, scheme: LeafScheme, leaves: Sequence[int], part: Part = WHOLE
     ) -> list[tuple[str, str]]:
         """(key text, hash) of every row in these leaves."""
         found = self.spark.sql(spark_rows_sql(table, scheme, leaves, self.relation, part.spark)).collect()
         return [(str(row[0]), str(row[1])) for row in found]
 
-    def images_frame(self, table: TableDef, part: Part = WHOLE) -> DataFrame:
+    def images_frame(self, table: Table, part: Part = WHOLE) -> DataFrame:
         """(key_text, h, x0, x1 …) of all rows; x are the columns outside the hash, canonical as they are stored."""
         others = "".join(f", {quote_ident(name)} AS x{at}" for at, name in enumerate(unpushed(table)))
         where = f" WHERE {part.spark}" if part.spark else ""
@@ -199,7 +199,7 @@ class SinkView:
             f"SELECT {spark_key_text(table)} AS key_text, {spark_row_hash(table)} AS h{others} FROM {self.relation}{where}"
         )
 
-    def images(self, table: TableDef, keys: Iterable[str], part: Part = WHOLE) -> Rows:
+    def images(self, table: Table, keys: Iterable[str], part: Part = WHOLE) -> Rows:
         """The rows under these key texts."""
         wanted, found = sorted(set(keys)), defaultdict(list)
         if not wanted:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as fn
 from airflow_cdc.core.chunk import own_name, quote_ident
 from airflow_cdc.core.compare.verdict import leaf_doubt
 from airflow_cdc.core.encoding import spark_key_text
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 from airflow_cdc.sinks.iceberg.stage import Stage
 from airflow_cdc.sources.mysql.key_text import key_predicate
 from airflow_cdc.sources.mysql.position import Watermark
@@ -92,7 +92,7 @@ def _head_with_all_columns(tools: Tools, stage: Stage) -> int:
 class Wanted:
     """Rows to read: key texts of a table, on connections that show all up to `position` on its server (INV 9)."""
 
-    table: TableDef
+    table: Table
     keys: Sequence[str]
     position: Watermark
 
@@ -123,5 +123,5 @@ def rows_now(tools: Tools, session: SparkSession, wanted: Wanted, stage: str) ->
     return upserts.unionByName(removals.localCheckpoint())
 
 
-def _with_key(rows: DataFrame, table: TableDef) -> DataFrame:
+def _with_key(rows: DataFrame, table: Table) -> DataFrame:
     return rows.withColumn(_KEY, fn.expr(spark_key_text(table)))

@@ -20,7 +20,7 @@ from airflow_cdc.core.apply.start import SNAPSHOT_AT
 from airflow_cdc.core.chunk import Chunk, Key, boundary_sql, key_from_json, key_to_json, quote_table
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.poll import poll_until
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.snapshots import row_count
 from airflow_cdc.sinks.iceberg.stage import Stage
@@ -52,7 +52,7 @@ class Reading:
         watermark: W; every connection proves that it reads W's server (INV 9).
     """
 
-    table: TableDef
+    table: Table
     stage: Stage
     ledger: ChunkLedger
     stamp: Stamp
@@ -173,7 +173,7 @@ def read_keyless(tools: Tools, reading: Reading) -> None:
     append_nothing(tools.spark, reading.stage.spark_name(tools.lake.name), done | at)
 
 
-def exact_view(source: MySqlSource, table: TableDef, token: str, read: Callable[[], None]) -> Watermark:
+def exact_view(source: MySqlSource, table: Table, token: str, read: Callable[[], None]) -> Watermark:
     """Run `read` in a thread; its connection opens its view, and takes the lock `token`, while `table` stands still.
 
     Returns the position of that view once `read` is through. Raises SourceError if the table lock cannot be had, and
@@ -202,7 +202,7 @@ def _view_open(session: Session, token: str, running: Future[None]) -> bool | No
 
 
 @contextmanager
-def locked(source: MySqlSource, table: TableDef) -> Iterator[Session]:
+def locked(source: MySqlSource, table: Table) -> Iterator[Session]:
     """The table locked against writes; a commit under way is through, and visible, once the lock is granted."""
     with source.session() as session:
         session.run(f"SET @@SESSION.lock_wait_timeout = {LOCK_WAIT_SECONDS}", doing="bound the wait for the lock")
@@ -220,14 +220,14 @@ def locked(source: MySqlSource, table: TableDef) -> Iterator[Session]:
             session.run("UNLOCK TABLES", doing="unlock the table")
 
 
-def estimated_rows(source: MySqlSource, tables: Sequence[TableDef]) -> dict[str, int]:
+def estimated_rows(source: MySqlSource, tables: Sequence[Table]) -> dict[str, int]:
     """The server's own estimate per table: for progress and order only."""
     with source.session() as session:
         session.run("SET @@SESSION.information_schema_stats_expiry = 0", doing="ask for fresh estimates")
         return {table.full_name: _estimate(session, table) for table in tables}
 
 
-def _estimate(session: Session, table: TableDef) -> int:
+def _estimate(session: Session, table: Table) -> int:
     query = "SELECT TABLE_ROWS AS n FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
     found: list[dict[str, Any]] = session.rows(query, (table.schema, table.name), doing="estimate the rows")
     return int(found[0]["n"] or 0) if found else 0

@@ -14,7 +14,7 @@ from airflow_cdc.core.apply.start import DdlLog, plan_start
 from airflow_cdc.core.diagnosis.diagnose import diagnose
 from airflow_cdc.core.errors import ConnectorError, LeaseHeldError, SinkError, UsageError
 from airflow_cdc.core.replica import DETOUR
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 from airflow_cdc.flows.abandon import abandon
 from airflow_cdc.flows.run import Run
 from airflow_cdc.sinks.iceberg.client import Lake
@@ -55,7 +55,7 @@ def test_inv_01_an_abandoned_recovery_is_closed_and_does_not_look_healthy(run: R
 
 def test_inv_02_the_stamp_of_an_abandoned_table_is_no_start_for_apply(run: Run) -> None:
     abandon(run, **BY)
-    table = TableDef("shop", "orders", (), ())
+    table = Table("shop", "orders", (), ())
     with pytest.raises(SinkError, match="epoch 0"):
         plan_start(
             table, run.clients.control.facts().epoch, Stamp(0), {}, topic="t", state=None, upto={}, ddl=DdlLog("ddl")

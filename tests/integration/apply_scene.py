@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.poll import poll_until
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 from airflow_cdc.core.types import sink_type
 from airflow_cdc.flows.run import Run
 from airflow_cdc.spark_apps.apply.merge import append_nothing
@@ -65,7 +65,7 @@ class Scene:
         state = self.transport.topic_states([name]).get(name)
         return state.id if state else None
 
-    def name(self, made: TableDef) -> str:
+    def name(self, made: Table) -> str:
         return f"`{self.rig.lake.name}`.`{self.rig.schema}`.`{made.name}`"
 
     def send(self, topic: Topic) -> None:

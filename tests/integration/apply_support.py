@@ -13,7 +13,7 @@ from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.diagnosis.observation import TopicState
 from airflow_cdc.core.epochs import Epochs
-from airflow_cdc.core.table import ColumnDef, TableDef
+from airflow_cdc.core.table import Column, Table
 from airflow_cdc.core.types import sink_type
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.stage import Stage
@@ -37,7 +37,7 @@ CONFIG = {
 }
 
 
-def column(name: str, kind: str = "varchar(40)", *, nullable: bool = True, **more: Any) -> ColumnDef:
+def column(name: str, kind: str = "varchar(40)", *, nullable: bool = True, **more: Any) -> Column:
     """A column of `kind` as MySQL writes it; the ordinal is set by `table`."""
     data_type = kind.partition("(")[0].split()[0]
     inside = kind.partition("(")[2].partition(")")[0]
@@ -49,14 +49,14 @@ def column(name: str, kind: str = "varchar(40)", *, nullable: bool = True, **mor
         sizes = {"char_length": int(inside), "charset": "utf8mb4"}
     elif data_type in {"datetime", "timestamp", "time"}:
         sizes = {"fsp": int(inside or 0)}
-    return ColumnDef(name, 1, data_type, kind, nullable=nullable, **{**sizes, **more})
+    return Column(name, 1, data_type, kind, nullable=nullable, **{**sizes, **more})
 
 
-def table(name: str, columns: Sequence[ColumnDef], key: tuple[str, ...] = ()) -> TableDef:
+def table(name: str, columns: Sequence[Column], key: tuple[str, ...] = ()) -> Table:
     """A table of the schema shop with its columns in this order."""
     from dataclasses import replace
 
-    return TableDef("shop", name, tuple(replace(c, ordinal=at) for at, c in enumerate(columns, 1)), key)
+    return Table("shop", name, tuple(replace(c, ordinal=at) for at, c in enumerate(columns, 1)), key)
 
 
 ITEMS = table("items", [column("id", "bigint", nullable=False), column("name"), column("qty", "int")], ("id",))
@@ -72,7 +72,7 @@ def settings(**changes: str) -> ConnectorSettings:
 class Topic:
     """A topic in memory; every event moves the source's position on."""
 
-    table: TableDef
+    table: Table
     name: str = ""
     id: str = "topic-id"
     partitions: int = 1
@@ -166,7 +166,7 @@ class Bench:
     reads: list[Ranges] = field(default_factory=list)
 
     def target(
-        self, made: TableDef, stamp: Stamp | None, rows: Sequence[tuple[Any, ...]] = (), label: str = "t_1"
+        self, made: Table, stamp: Stamp | None, rows: Sequence[tuple[Any, ...]] = (), label: str = "t_1"
     ) -> ApplyTarget:
         """A target with `rows`, its head stamped, and a fresh stage of it."""
         columns = [(c.name, sink_type(c)) for c in made.mirrored]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.connectors.debezium.schema_changes import Ddl
 from airflow_cdc.core.diagnosis.observation import TopicState
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 from airflow_cdc.flows.run import Run
 from airflow_cdc.spark_apps import verify
 from airflow_cdc.spark_apps.adapters.debezium import RAW_SCHEMA
@@ -46,7 +46,7 @@ class Mirror:
         monkeypatch.setattr(verify, "read_topics", lambda spark, _endpoint, ranges: self.read(spark, ranges))
         return self
 
-    def table(self, name: str, *statements: str) -> TableDef:
+    def table(self, name: str, *statements: str) -> Table:
         """A table made by the statements, copied into the sink and published, stamped at its topic's beginning."""
         self.rig.run(*statements)
         table = self.rig.table(name)
@@ -62,7 +62,7 @@ class Mirror:
         self.rig.lake.drop_stage(reading.stage)
         return table
 
-    def topic(self, table: TableDef) -> apply_support.Topic:
+    def topic(self, table: Table) -> apply_support.Topic:
         return self.topics[f"p.{table.full_name}"]
 
     def run(self, run_id: str = "run-1", tables: Sequence[str] = (), policy: Any = None, **options: Any) -> Run:
@@ -73,16 +73,16 @@ class Mirror:
         asked = {**options, **({"tables": [f"{self.rig.schema}.{t}" for t in tables]} if tables else {})}
         return replace(made, pipeline=pipeline, run_id=run_id, options=asked)
 
-    def main(self, table: TableDef) -> str:
+    def main(self, table: Table) -> str:
         """The sink table in Spark SQL."""
         return f"`{self.rig.lake.name}`.`{self.rig.schema}`.`{table.name}`"
 
-    def meddle(self, table: TableDef, *statements: str) -> None:
+    def meddle(self, table: Table, *statements: str) -> None:
         """Change main behind everybody's back; {} stands for it."""
         for statement in statements:
             self.rig.spark.sql(statement.replace("{}", self.main(table)))
 
-    def applied(self, table: TableDef, *statements: str) -> None:
+    def applied(self, table: Table, *statements: str) -> None:
         """As another writer: change main, and stamp it with the topic's present end."""
         self.meddle(table, *statements)
         stamp = self.rig.lake.stamp(self.rig.schema, table.name)
@@ -91,15 +91,15 @@ class Mirror:
         seen = {topic.name: {"id": topic.id, "partitions": {"0": topic.state.partitions[0][1]}}}
         append_nothing(self.rig.spark, self.main(table), replace(stamp, offsets={**stamp.offsets, **seen}).to_summary())
 
-    def head(self, table: TableDef) -> int | None:
+    def head(self, table: Table) -> int | None:
         return self.rig.lake.head(self.rig.schema, table.name)
 
-    def rows(self, table: TableDef) -> list[tuple[Any, ...]]:
+    def rows(self, table: Table) -> list[tuple[Any, ...]]:
         """Main's rows, read without Spark; moments are in UTC and have no zone."""
         found = self.rig.lake.read_arrow(self.rig.schema, table.name).to_pylist()
         return sorted((tuple(map(without_zone, row.values())) for row in found), key=repr)
 
-    def source_rows(self, table: TableDef) -> list[tuple[Any, ...]]:
+    def source_rows(self, table: Table) -> list[tuple[Any, ...]]:
         return sorted((tuple(row) for row in self.rig.run(f"SELECT * FROM {table.name}")), key=repr)
 
     def stages(self) -> list[str]:

@@ -11,7 +11,7 @@ from airflow_cdc.clients import Clients
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.pipeline import ConnectorSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec, sink_name
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 from airflow_cdc.core.types import sink_type
 from airflow_cdc.flows.run import Run
 from airflow_cdc.sinks.iceberg.client import Lake
@@ -59,7 +59,7 @@ class Rig:
                 cursor.execute(statement)
             return list(cursor.fetchall())
 
-    def table(self, name: str) -> TableDef:
+    def table(self, name: str) -> Table:
         """The definition as the server has it now."""
         full = f"{self.schema}.{name}"
         with closing(self.source.connect()) as connection:
@@ -68,14 +68,14 @@ class Rig:
     def tools(self) -> Tools:
         return Tools(self.spark, self.source, self.lake)
 
-    def reading(self, table: TableDef, watermark: Watermark, label: str = "recov_1_1", **sizes: int) -> Reading:
+    def reading(self, table: Table, watermark: Watermark, label: str = "recov_1_1", **sizes: int) -> Reading:
         """A fresh stage for the table, with its columns, and nothing read."""
         stage = self.stage(table, label)
         ledger = ChunkLedger(watermark.hash, watermark.server_uuid, table.fingerprint)
         stamp = Stamp(1, watermark.to_json(), {})
         return Reading(table, stage, ledger, stamp, watermark, **sizes)
 
-    def stage(self, table: TableDef, label: str = "recov_1_1") -> Stage:
+    def stage(self, table: Table, label: str = "recov_1_1") -> Stage:
         columns = [(column.name, sink_type(column)) for column in table.mirrored]
         name = sink_name(table.name)
         self.lake.ensure_table(self.schema, name, columns)
@@ -83,7 +83,7 @@ class Rig:
         fit_columns(self.lake, stage, columns)
         return stage
 
-    def snapshot(self, table: TableDef, label: str = "recov_1_1", **sizes: int) -> tuple[Stage, int]:
+    def snapshot(self, table: Table, label: str = "recov_1_1", **sizes: int) -> tuple[Stage, int]:
         """Read the table into a stage as it is now; (stage, snapshot id)."""
         reading = self.reading(table, self.source.watermark(), label, **sizes)
         return reading.stage, read_table(self.tools(), reading, Progress({table.full_name: 0}))

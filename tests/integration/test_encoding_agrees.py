@@ -19,7 +19,7 @@ import pytest
 from airflow_cdc.core.chunk import Chunk, boundary_sql, quote_ident, quote_table
 from airflow_cdc.core.compare import digest
 from airflow_cdc.core.encoding import mysql_row_hash, not_pushed, spark_row_hash
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 from airflow_cdc.core.types import from_read, read_sql, sink_type
 from airflow_cdc.sources.mysql.key_text import key_predicate, parse_key_text
 from airflow_cdc.sources.mysql.schema import read_table_defs
@@ -55,12 +55,12 @@ class Source:
                 rows = list(cursor.fetchall())
         return rows
 
-    def table(self, name: str) -> TableDef:
+    def table(self, name: str) -> Table:
         """The definition as the server has it now."""
         with closing(self._connect()) as connection:
             return read_table_defs(connection, [f"{self.schema}.{name}"])[f"{self.schema}.{name}"]
 
-    def frame(self, table: TableDef, driver: str = "mariadb") -> DataFrame:
+    def frame(self, table: Table, driver: str = "mariadb") -> DataFrame:
         """The table in its sink types, read over JDBC."""
         columns = ", ".join(f"{read_sql(c)} AS {quote_ident(f'c{i}')}" for i, c in enumerate(table.mirrored))
         raw = jdbc(self.spark, self.server, f"SELECT {columns} FROM {quote_table(table)}", driver)
@@ -109,14 +109,14 @@ def source(mysql: MySqlServer, spark: SparkSession) -> Iterator[Source]:
 
 
 @pytest.fixture(scope="module")
-def every(source: Source) -> TableDef:
+def every(source: Source) -> Table:
     """Every type at its edges, loaded once and left as it is."""
     source.run(create_sql("enc_agrees.every"), *insert_sql("enc_agrees.every"))
     return source.table("every")
 
 
 @pytest.fixture(scope="module", params=DRIVERS)
-def sink(request: pytest.FixtureRequest, source: Source, every: TableDef) -> str:
+def sink(request: pytest.FixtureRequest, source: Source, every: Table) -> str:
     """The sink's table: what the driver read, stored in Iceberg."""
     name = f"lake.encoding.{request.param.replace('-', '_')}"
     source.spark.sql(f"DROP TABLE IF EXISTS {name}")
@@ -124,7 +124,7 @@ def sink(request: pytest.FixtureRequest, source: Source, every: TableDef) -> str
     return name
 
 
-def test_rows_have_one_hash(source: Source, every: TableDef, sink: str) -> None:
+def test_rows_have_one_hash(source: Source, every: Table, sink: str) -> None:
     ours = pairs(source.spark.sql(f"SELECT id, {spark_row_hash(every)} FROM {sink}").collect())
     theirs = pairs(source.run(f"SELECT id, {mysql_row_hash(every)} FROM {quote_table(every)}"))
     assert len(theirs) == row_count()
@@ -132,13 +132,13 @@ def test_rows_have_one_hash(source: Source, every: TableDef, sink: str) -> None:
     assert ours == theirs, differing_columns(source, every, sink)
 
 
-def differing_columns(source: Source, table: TableDef, sink: str) -> list[str]:
+def differing_columns(source: Source, table: Table, sink: str) -> list[str]:
     """Which columns are to blame: each hashed alone."""
     found = []
     for column in table.compared:
         if column.data_type == "json":
             continue
-        alone = TableDef(table.schema, table.name, (column,))
+        alone = Table(table.schema, table.name, (column,))
         ours = pairs(source.spark.sql(f"SELECT id, {spark_row_hash(alone)} FROM {sink}").collect())
         theirs = pairs(source.run(f"SELECT id, {mysql_row_hash(alone)} FROM {quote_table(table)}"))
         if bad := [i for i in theirs if theirs[i] != ours[i]]:
@@ -148,7 +148,7 @@ def differing_columns(source: Source, table: TableDef, sink: str) -> list[str]:
     return found
 
 
-def test_hashes_do_not_depend_on_the_session(source: Source, every: TableDef) -> None:
+def test_hashes_do_not_depend_on_the_session(source: Source, every: Table) -> None:
     sql = f"SELECT id, {mysql_row_hash(every)} FROM {quote_table(every)}"
     plain = source.run(sql)
     default = "ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO"
@@ -164,7 +164,7 @@ def test_hashes_do_not_depend_on_the_session(source: Source, every: TableDef) ->
     assert source.run("SET SESSION time_zone = '+05:30'", sql) == plain
 
 
-def test_sink_types_are_the_declared_ones(source: Source, every: TableDef, sink: str) -> None:
+def test_sink_types_are_the_declared_ones(source: Source, every: Table, sink: str) -> None:
     declared = {c.name: sink_type(c) for c in every.mirrored}
     assert {f.name: f.dataType.simpleString() for f in source.spark.table(sink).schema} == declared
 
@@ -177,7 +177,7 @@ NUMBERS = [
 ]
 
 
-def test_inv_29_json_agrees_in_canonical_form(source: Source, every: TableDef, sink: str) -> None:
+def test_inv_29_json_agrees_in_canonical_form(source: Source, every: Table, sink: str) -> None:
     assert [name for name, _ in not_pushed(every)] == ["j"]
     stored = {row["id"]: row["j"] for row in source.spark.table(sink).select("id", "j").collect()}
     assert stored[row_id(1)] == '{"a":[1,2000,"ü😀|"],"b":1}'
@@ -190,7 +190,7 @@ def test_inv_29_json_agrees_in_canonical_form(source: Source, every: TableDef, s
     assert {int(row["key_text"]): row["j"] for row in canonical} == stored
 
 
-def test_dates_that_are_none_are_null_or_the_epoch(source: Source, every: TableDef, sink: str) -> None:
+def test_dates_that_are_none_are_null_or_the_epoch(source: Source, every: Table, sink: str) -> None:
     rows = {
         row["id"]: row for row in source.spark.table(sink).select("id", "da", "dan", "dt", "dtn", "tsn", "ts").collect()
     }
@@ -207,7 +207,7 @@ def test_dates_that_are_none_are_null_or_the_epoch(source: Source, every: TableD
     assert rows[row_id(zero)]["ts"] is None
 
 
-def test_instants_are_utc_around_a_change_of_clocks(source: Source, every: TableDef, sink: str) -> None:
+def test_instants_are_utc_around_a_change_of_clocks(source: Source, every: Table, sink: str) -> None:
     theirs = source.run(f"SELECT id, UNIX_TIMESTAMP(ts) FROM {quote_table(every)} WHERE ts > 0")
     ours = source.spark.sql(f"SELECT id, unix_seconds(ts) FROM {sink} WHERE ts IS NOT NULL").collect()
     assert pairs(ours) == pairs(theirs)
@@ -215,7 +215,7 @@ def test_instants_are_utc_around_a_change_of_clocks(source: Source, every: Table
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.changeable], ids=lambda c: c.name)
-def test_a_changed_value_changes_the_hash(source: Source, every: TableDef, case: Any) -> None:
+def test_a_changed_value_changes_the_hash(source: Source, every: Table, case: Any) -> None:
     number = 0
     text = str(row_id(number))
     before = source.run(digest.mysql_keys_sql(every, [text]))
@@ -231,7 +231,7 @@ def test_a_changed_value_changes_the_hash(source: Source, every: TableDef, case:
 
 
 @pytest.mark.parametrize("scheme", [digest.IntegerLeaves("id", 7), digest.HashLeaves(5)], ids=["ranges", "hashes"])
-def test_leaves_agree(source: Source, every: TableDef, sink: str, scheme: digest.LeafScheme) -> None:
+def test_leaves_agree(source: Source, every: Table, sink: str, scheme: digest.LeafScheme) -> None:
     theirs = digest.read_leaves(source.run(digest.mysql_digest_sql(every, scheme)))
     ours = digest.read_leaves(source.spark.sql(digest.spark_digest_sql(every, scheme, sink)).collect())
     assert digest.compare(theirs, ours) == digest.LeafDiff(len(theirs), ())
@@ -246,7 +246,7 @@ def test_leaves_agree(source: Source, every: TableDef, sink: str, scheme: digest
     assert summed[0] == digest.merge_leaves([{0: theirs[leaf]} for leaf in drilled])[0]
 
 
-def test_a_difference_is_found_from_leaf_to_key(source: Source, every: TableDef, sink: str) -> None:
+def test_a_difference_is_found_from_leaf_to_key(source: Source, every: Table, sink: str) -> None:
     scheme = digest.HashLeaves(4)
     wrong = (
         source.spark.table(sink)
@@ -406,7 +406,7 @@ def test_tables_without_a_key_are_compared_as_multisets(source: Source) -> None:
     assert (len(diff.missing), len(diff.ghosts)) == (1, 1)
 
 
-def hashes_before(source: Source, table: TableDef) -> list[str]:
+def hashes_before(source: Source, table: Table) -> list[str]:
     rows = [(1, "x"), (1, "x"), (None, ""), (None, None), (2, "0")]
     frame = source.spark.createDataFrame(rows, "a int, b string")
     return [row[0] for row in frame.selectExpr(f"{spark_row_hash(table)} AS h").collect()]

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_cdc.core.errors import SourceError
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 from airflow_cdc.sources.mysql.schema import read_table_defs
 from tests.integration.every_type import CASES, create_sql
 
 if TYPE_CHECKING:
     from stack.mysql import MySqlServer
 
-Reader = Callable[..., TableDef]
+Reader = Callable[..., Table]
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def define(mysql: MySqlServer, databases: Callable[..., str]) -> Reader:
     """`define(ddl)`: create table `t` with that body (or by that whole statement) and read its definition."""
     schema = databases(prefix="schema")
 
-    def made(body: str) -> TableDef:
+    def made(body: str) -> Table:
         statement = body if body.startswith("CREATE") else f"CREATE TABLE t ({body})"
         mysql.execute(f"USE {schema}", "SET sql_mode = ''", "DROP TABLE IF EXISTS t", statement)
         with closing(mysql.connect()) as connection:

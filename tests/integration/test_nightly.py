@@ -18,7 +18,7 @@ from airflow_cdc.core.compare.row_diff import rows_file
 from airflow_cdc.core.errors import VerificationError
 from airflow_cdc.core.pipeline import Limit, Policy
 from airflow_cdc.core.report import RecoveryReport, TableReport
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 from airflow_cdc.flows.checks import conclude
 from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.run import Run
@@ -55,7 +55,7 @@ def mirrors(
     return make
 
 
-def every_type(mirror: Mirror) -> tuple[TableDef, list[str]]:
+def every_type(mirror: Mirror) -> tuple[Table, list[str]]:
     """A table with one row for each type of column, each of which is then changed in a row of its own."""
     cases = [case for case in CASES if case.changeable]
     names = ", ".join(quote_ident(case.name) for case in cases)
@@ -262,11 +262,11 @@ def test_inv_03_an_interrupted_night_goes_on_with_what_is_left(
     seen: list[str] = []
     real = application._checked
 
-    def checked(night: Any, table: TableDef) -> Any:
+    def checked(night: Any, table: Table) -> Any:
         seen.append(table.name)
         return real(night, table)
 
-    def interrupted(night: Any, table: TableDef) -> Any:
+    def interrupted(night: Any, table: Table) -> Any:
         if seen:
             raise KeyboardInterrupt
         return checked(night, table)

@@ -14,7 +14,7 @@ import pytest
 from airflow_cdc.core.compare.row_diff import RowPair, rows_file
 from airflow_cdc.core.errors import SinkError, VerificationError
 from airflow_cdc.core.pipeline import Limit, Policy
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 from airflow_cdc.flows.close import report_folder
 from airflow_cdc.sinks.iceberg.dead_letters import table_name
 from airflow_cdc.spark_apps import repair as application
@@ -41,11 +41,11 @@ def mirror(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mirror:
 
 
 @pytest.fixture
-def orders(mirror: Mirror) -> TableDef:
+def orders(mirror: Mirror) -> Table:
     return mirror.table("orders", ORDERS, FILL)
 
 
-def spoil(mirror: Mirror, orders: TableDef) -> None:
+def spoil(mirror: Mirror, orders: Table) -> None:
     """One row changed, one gone, one too many, one twice."""
     mirror.meddle(
         orders,
@@ -67,7 +67,7 @@ def actions(mirror: Mirror, run: Any) -> dict[str, list[dict[str, Any]]]:
     return {table.partition(".")[2]: done for table, done in found.items()}
 
 
-def test_a_dry_run_names_the_keys_and_touches_nothing(mirror: Mirror, orders: TableDef) -> None:
+def test_a_dry_run_names_the_keys_and_touches_nothing(mirror: Mirror, orders: Table) -> None:
     people = mirror.table("people", PEOPLE, FILL_PEOPLE)
     spoil(mirror, orders)
     mirror.meddle(people, "UPDATE {} SET v = 0 WHERE n = 5")
@@ -106,7 +106,7 @@ def test_a_dry_run_names_the_keys_and_touches_nothing(mirror: Mirror, orders: Ta
     assert (report["verdict"], report["problem"], report["strategy"]) == ("MISMATCH", "SINK_DIFFERS", "none")
 
 
-def test_values_of_rows_stay_out_of_reports_where_the_policy_says_so(mirror: Mirror, orders: TableDef) -> None:
+def test_values_of_rows_stay_out_of_reports_where_the_policy_says_so(mirror: Mirror, orders: Table) -> None:
     spoil(mirror, orders)
     run = mirror.run(policy=Policy(report_rows=False), dry_run=True)
     assert repair(run, mirror.rig.spark)["verdict"] == "MISMATCH"
@@ -114,7 +114,7 @@ def test_values_of_rows_stay_out_of_reports_where_the_policy_says_so(mirror: Mir
     assert stored(run, rows_file(orders.full_name)) is None
 
 
-def test_only_what_differs_is_rewritten(mirror: Mirror, orders: TableDef) -> None:
+def test_only_what_differs_is_rewritten(mirror: Mirror, orders: Table) -> None:
     people = mirror.table("people", PEOPLE, FILL_PEOPLE)
     spoil(mirror, orders)
     mirror.meddle(people, "DELETE FROM {} WHERE n IN (5, 7)", "INSERT INTO {} VALUES ('X|8', 8, 9)")
@@ -143,7 +143,7 @@ def test_only_what_differs_is_rewritten(mirror: Mirror, orders: TableDef) -> Non
     assert mirror.head(orders) == head
 
 
-def test_more_deletes_than_allowed_are_refused_until_a_person_agrees(mirror: Mirror, orders: TableDef) -> None:
+def test_more_deletes_than_allowed_are_refused_until_a_person_agrees(mirror: Mirror, orders: Table) -> None:
     mirror.meddle(orders, "INSERT INTO {} SELECT id + 10000, name, qty FROM {} WHERE id <= 11")
     head = mirror.head(orders)
     with pytest.raises(VerificationError, match=r"delete 11 of 1011 rows, more than max_deletes 1%"):
@@ -156,7 +156,7 @@ def test_more_deletes_than_allowed_are_refused_until_a_person_agrees(mirror: Mir
 
 
 def test_inv_20_a_redo_reads_again_what_was_deleted_meanwhile(
-    mirror: Mirror, orders: TableDef, monkeypatch: pytest.MonkeyPatch
+    mirror: Mirror, orders: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Repair reads row 400; then it is deleted, and another writer applies that: the row must not come back."""
     spoil(mirror, orders)
@@ -179,7 +179,7 @@ def test_inv_20_a_redo_reads_again_what_was_deleted_meanwhile(
 
 
 def test_inv_20_a_change_after_the_read_is_applied_before_anybody_sees_the_row(
-    mirror: Mirror, orders: TableDef, monkeypatch: pytest.MonkeyPatch
+    mirror: Mirror, orders: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The row is read, then changed twice: what is published holds both changes, and the offsets say so."""
     spoil(mirror, orders)
@@ -218,7 +218,7 @@ def test_a_table_without_a_key_is_replaced_at_once(mirror: Mirror) -> None:
     assert mirror.rows(events) == mirror.source_rows(events)
 
 
-def test_dead_letters_are_put_right_by_a_repair(mirror: Mirror, orders: TableDef) -> None:
+def test_dead_letters_are_put_right_by_a_repair(mirror: Mirror, orders: Table) -> None:
     """Their rows were compared like all others; one that came after what was published still waits."""
     mirror.meddle(orders, "UPDATE {} SET qty = 77 WHERE id = 400")
     mirror.topic(orders).raw(b'{"id":400}', b"no json")
@@ -236,7 +236,7 @@ def test_dead_letters_are_put_right_by_a_repair(mirror: Mirror, orders: TableDef
     assert [name for name, _ in LETTERS][:2] == ["topic", "topic_id"]
 
 
-def test_nothing_is_read_while_an_xa_transaction_is_prepared(mirror: Mirror, orders: TableDef) -> None:
+def test_nothing_is_read_while_an_xa_transaction_is_prepared(mirror: Mirror, orders: Table) -> None:
     """Its change was applied, and is not in the source's row: written back, it would be lost for good."""
     with closing(mirror.rig.server.connect(database=mirror.rig.schema)) as connection, connection.cursor() as cursor:
         for statement in (
@@ -257,7 +257,7 @@ def test_nothing_is_read_while_an_xa_transaction_is_prepared(mirror: Mirror, ord
     assert repair(mirror.run("run-2"), mirror.rig.spark)["plans"] == {}
 
 
-def test_an_open_recovery_is_not_disturbed(mirror: Mirror, orders: TableDef) -> None:
+def test_an_open_recovery_is_not_disturbed(mirror: Mirror, orders: Table) -> None:
     run = mirror.run()
     run.clients.control.open_recovery("other", tables=[orders.full_name])
     with pytest.raises(SinkError, match="the recovery of run other is open"):
@@ -265,7 +265,7 @@ def test_an_open_recovery_is_not_disturbed(mirror: Mirror, orders: TableDef) -> 
 
 
 def test_stages_of_killed_repairs_are_forgotten_after_a_day(
-    mirror: Mirror, orders: TableDef, monkeypatch: pytest.MonkeyPatch
+    mirror: Mirror, orders: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mirror.rig.lake.stage(mirror.rig.schema, "orders", "repair_dead")
     repair(mirror.run(), mirror.rig.spark)

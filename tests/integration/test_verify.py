@@ -15,7 +15,7 @@ from airflow_cdc.core.compare.digest import HashLeaves, IntegerLeaves, Leaf
 from airflow_cdc.core.compare.verdict import leaf_of
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.report import Verdict
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 from airflow_cdc.core.types import sink_type
 from airflow_cdc.spark_apps.compare.views import SinkView, source_view
 from airflow_cdc.spark_apps.driver.progress import Progress
@@ -57,7 +57,7 @@ OTHER = {
 }
 
 
-def other(table: TableDef, name: str) -> str:
+def other(table: Table, name: str) -> str:
     kind = sink_type(table.column(name))
     text = OTHER.get(kind, "IF({c} <=> 5, 6, 5)")
     return f"CAST({text.replace('{c}', quote_ident(name))} AS {kind})"

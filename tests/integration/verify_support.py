@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.report import Verdict
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 from airflow_cdc.sinks.iceberg.stage import Stage
 from airflow_cdc.sources.mysql.position import Watermark
 from airflow_cdc.spark_apps.adapters.debezium import RAW_SCHEMA
@@ -44,7 +44,7 @@ class Scene:
     """
 
     rig: Rig
-    table: TableDef
+    table: Table
     stage: Stage
     head: int
     events: apply_support.Topic
@@ -97,7 +97,7 @@ class Scene:
         return outcome.verdict, outcome
 
 
-def settings_for(table: TableDef) -> Any:
+def settings_for(table: Table) -> Any:
     return apply_support.settings(database__include__list=table.schema)
 
 

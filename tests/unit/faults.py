@@ -21,7 +21,7 @@ from airflow_cdc.core.diagnosis.observation import (
     TransportFacts,
     Unknown,
 )
-from airflow_cdc.core.table import ColumnDef, TableDef
+from airflow_cdc.core.table import Column, Table
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.xa import XaState
 from tests.unit.builders import (
@@ -40,7 +40,7 @@ from tests.unit.builders import (
     with_source,
 )
 
-NULLABLE = TableDef("shop", "orders", (ColumnDef("note", 1, "text", "text", nullable=True),), ("note",))
+NULLABLE = Table("shop", "orders", (Column("note", 1, "text", "text", nullable=True),), ("note",))
 NO_STAMPS = SinkFacts({name: SinkTableFacts(exists=True) for name in PIPELINE.source.tables})
 PURGED = replace(SOURCE, gtid_purged=GtidSet.parse(f"{UUID}:1-90"))
 AHEAD = {**GTID_OFFSET, "gtids": f"{UUID}:1-80,{OTHER}:1-5"}
@@ -93,7 +93,7 @@ def history(**facts: Any) -> SchemaFacts:
 
 def keyless_topic(policy: str) -> Observation:
     made = TransportFacts({TOPIC.name: TOPIC}, {"shop.orders": TOPIC.name}, {TOPIC.name: {"cleanup.policy": policy}})
-    return seen(transport=made, schema=SchemaFacts({"shop.orders": TableDef("shop", "orders", (), ())}))
+    return seen(transport=made, schema=SchemaFacts({"shop.orders": Table("shop", "orders", (), ())}))
 
 
 # (name of the case, observation, code, text that stands in the evidence)

@@ -34,10 +34,10 @@ from airflow_cdc.core.errors import (
     UnknownStateError,
     UnreportedChangeError,
 )
-from airflow_cdc.core.table import ColumnDef, TableDef
+from airflow_cdc.core.table import Column, Table
 
-KEYED = TableDef("shop", "orders", (ColumnDef("id", 1, "bigint", "bigint", nullable=False),), ("id",))
-KEYLESS = TableDef("shop", "events", (ColumnDef("n", 1, "int", "int"),))
+KEYED = Table("shop", "orders", (Column("id", 1, "bigint", "bigint", nullable=False),), ("id",))
+KEYLESS = Table("shop", "events", (Column("n", 1, "int", "int"),))
 W: dict[str, Any] = {
     "server_uuid": "75ac0c48-0000-11f0-8000-000000000001",
     "file": "bin.000003",
@@ -54,7 +54,7 @@ def stamp(offsets: dict[str, int] | None = None, epoch: int = 3, topic_id: str =
     return Stamp(epoch, W, known, 77)
 
 
-def plan(table: TableDef = KEYED, **changes: Any) -> Start:
+def plan(table: Table = KEYED, **changes: Any) -> Start:
     given: dict[str, Any] = {
         "stamp": stamp({"0": 10, "1": 8}),
         "summary": {"x": "y"},
@@ -277,9 +277,7 @@ def test_the_next_stamp_knows_which_ddl_was_judged() -> None:
 
 @pytest.mark.parametrize("fingerprint", [None, KEYED.fingerprint])
 @pytest.mark.parametrize("stored", [None, KEYED])
-def test_inv_13_what_does_not_show_in_the_definition_is_refused(
-    fingerprint: str | None, stored: TableDef | None
-) -> None:
+def test_inv_13_what_does_not_show_in_the_definition_is_refused(fingerprint: str | None, stored: Table | None) -> None:
     summary = {} if fingerprint is None else {FINGERPRINT: fingerprint}
     for text in ("ALTER TABLE t MODIFY a INT", "TRUNCATE t"):
         with pytest.raises(RereadNeededError, match=text):
@@ -345,7 +343,7 @@ def test_inv_13_a_table_made_anew_behind_a_connector_that_leaves_truncates_out()
 
 
 def test_null_is_decoded_where_ddl_forbade_it_only_later() -> None:
-    loose = replace(KEYED, columns=(*KEYED.columns, ColumnDef("n", 2, "int", "int", nullable=False)))
+    loose = replace(KEYED, columns=(*KEYED.columns, Column("n", 2, "int", "int", nullable=False)))
     start = replace(plan(loose), change=SchemaChange(never_null=("n",)))
     assert [column.nullable for column in start.decoded_as.columns] == [False, True]
     assert plan(loose).decoded_as is loose

@@ -7,7 +7,7 @@ import pytest
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.uncarried import looks
 from airflow_cdc.core.errors import SchemaError
-from airflow_cdc.core.table import ColumnDef
+from airflow_cdc.core.table import Column
 from airflow_cdc.core.types import DecodeModes, from_event
 from airflow_cdc.sources.mysql.charsets import CHARSETS, Carriage, check_charset, doubt, signs_of
 from tests.unit.tables import column, table
@@ -16,7 +16,7 @@ CONFIG = {"connector.class": "io.debezium.connector.mysql.MySqlConnector", "topi
 ID = column("id", "int", nullable=False)
 
 
-def text(charset: str | None, kind: str = "varchar(9)") -> ColumnDef:
+def text(charset: str | None, kind: str = "varchar(9)") -> Column:
     return column("note", kind, charset=charset)
 
 

@@ -7,7 +7,7 @@ import pytest
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.routing import KeyMark
 from airflow_cdc.core.errors import ConfigError, SchemaError
-from airflow_cdc.core.table import ColumnDef, TableDef
+from airflow_cdc.core.table import Column, Table
 
 BASE = {
     "connector.class": "io.debezium.connector.mysql.MySqlConnector",
@@ -15,10 +15,10 @@ BASE = {
     "database.include.list": "shop",
     "database.password": "hunter2",
 }
-ORDERS = TableDef(
+ORDERS = Table(
     "shop",
     "orders",
-    (ColumnDef("id", 1, "bigint", "bigint", nullable=False), ColumnDef("note", 2, "text", "text")),
+    (Column("id", 1, "bigint", "bigint", nullable=False), Column("note", 2, "text", "text")),
     ("id",),
 )
 
@@ -265,7 +265,7 @@ def test_inv_21_settings_over_columns_are_refused_for_the_tables_they_touch(conf
     made = with_config(config)
     with pytest.raises(SchemaError, match=next(iter(config)).replace(".", r"\.")):
         made.check_table(ORDERS)
-    other = TableDef("shop", "others", (ColumnDef("id", 1, "int", "int"),))
+    other = Table("shop", "others", (Column("id", 1, "int", "int"),))
     if "include" not in next(iter(config)):
         made.check_table(other)
 

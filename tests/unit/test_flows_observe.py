@@ -29,7 +29,7 @@ from airflow_cdc.core.diagnosis.observation import (
     Unknown,
 )
 from airflow_cdc.core.errors import ConnectorError, SourceError, TransportError, UnknownStateError
-from airflow_cdc.core.table import ColumnDef, TableDef
+from airflow_cdc.core.table import Column, Table
 from airflow_cdc.flows import decide, doctor, hold, null_defaults, observe
 from airflow_cdc.flows.forecast import foresee
 from airflow_cdc.flows.run import Run
@@ -48,12 +48,12 @@ CONFIG = {
 }
 
 
-def column(name: str, data_type: str) -> ColumnDef:
-    return ColumnDef(name, 1, data_type, data_type, nullable=True)
+def column(name: str, data_type: str) -> Column:
+    return Column(name, 1, data_type, data_type, nullable=True)
 
 
 DEFINITIONS = {
-    name: TableDef("shop", name.partition(".")[2], (column("day", "date"),), ()) for name in PIPELINE.source.tables
+    name: Table("shop", name.partition(".")[2], (column("day", "date"),), ()) for name in PIPELINE.source.tables
 }
 
 
@@ -213,7 +213,7 @@ def test_doctor_warns_of_adjusted_years_where_there_are_dates(
 
 
 def test_doctor_says_nothing_of_years_where_there_are_none(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = {"shop.orders": TableDef("shop", "orders", (column("id", "int"),), ())}
+    plain = {"shop.orders": Table("shop", "orders", (column("id", "int"),), ())}
     monkeypatch.setattr(doctor, "captured", lambda _run: plain)
     monkeypatch.setattr(doctor, "_keyless", lambda _run: [])
     assert not [check for check in doctor.doctor_pipeline(run) if check.name == "years below 100"]

@@ -26,7 +26,7 @@ from airflow_cdc.core.apply.stamp import EPOCH, LEDGER, OFFSETS, WATERMARK, Chun
 from airflow_cdc.core.apply.start import APPLIED, Applied
 from airflow_cdc.core.errors import OffsetRejectedError, PositionError
 from airflow_cdc.core.report import RecoveryReport
-from airflow_cdc.core.table import ColumnDef, TableDef
+from airflow_cdc.core.table import Column, Table
 from airflow_cdc.reports.store import REPORT as REPORT_FILE
 from airflow_cdc.sources.mysql.ddl_clauses import read_statement
 from airflow_cdc.sources.mysql.gtid import GtidSet
@@ -164,10 +164,10 @@ def test_stamps(key: str, document: Any, cut: bool) -> None:
     value_or_typed_error(lambda: Applied.from_summary(summary))
 
 
-TABLE = TableDef(
+TABLE = Table(
     "shop",
     "t",
-    (ColumnDef("id", 1, "bigint", "bigint"), ColumnDef("e", 2, "enum", "enum('a')", labels=("a",))),
+    (Column("id", 1, "bigint", "bigint"), Column("e", 2, "enum", "enum('a')", labels=("a",))),
     ("id",),
 )
 

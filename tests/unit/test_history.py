@@ -12,7 +12,7 @@ import pytest
 
 from airflow_cdc.connectors.debezium.history import compare_history, fold_history, read_at
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset
-from airflow_cdc.core.table import ColumnDef, TableDef
+from airflow_cdc.core.table import Column, Table
 
 
 def column(name: str, position: int, kind: str, **more: Any) -> dict[str, Any]:
@@ -20,8 +20,8 @@ def column(name: str, position: int, kind: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "position": position, "typeName": kind, "typeExpression": kind, **base, **more}
 
 
-def definition(name: str, ordinal: int, data_type: str, column_type: str = "", **more: Any) -> ColumnDef:
-    return ColumnDef(name, ordinal, data_type, column_type or data_type, **more)
+def definition(name: str, ordinal: int, data_type: str, column_type: str = "", **more: Any) -> Column:
+    return Column(name, ordinal, data_type, column_type or data_type, **more)
 
 
 ID = definition("id", 1, "bigint", "bigint(20) unsigned", nullable=False, precision=20, scale=0)
@@ -30,7 +30,7 @@ STATUS = definition(
     labels=("new", "it's"),
 )  # fmt: skip
 NOTE = definition("note", 3, "varchar", "varchar(20)", charset="latin1", char_length=20, byte_length=20)
-DEFN = TableDef("shop", "orders", (ID, STATUS, NOTE), ("id",))
+DEFN = Table("shop", "orders", (ID, STATUS, NOTE), ("id",))
 HIST: dict[str, Any] = {
     "defaultCharsetName": "utf8mb4",
     "primaryKeyColumnNames": ["id"],
@@ -47,8 +47,8 @@ def changed(position: int, **more: Any) -> dict[str, Any]:
     return {**HIST, "columns": columns}
 
 
-def one(new: ColumnDef, old: dict[str, Any]) -> tuple[str, ...]:
-    table = TableDef("shop", "t", (replace(new, ordinal=1),))
+def one(new: Column, old: dict[str, Any]) -> tuple[str, ...]:
+    table = Table("shop", "t", (replace(new, ordinal=1),))
     return compare_history(table, {"primaryKeyColumnNames": [], "columns": [{**old, "position": 1}]})
 
 
@@ -112,12 +112,12 @@ def test_inv_12_each_difference_is_named(hist: dict[str, Any], said: str) -> Non
 def test_inv_12_two_swapped_columns_of_one_type_are_seen() -> None:
     a, b = (definition(n, o, "varchar", charset="utf8mb4", char_length=5) for n, o in (("a", 1), ("b", 2)))
     old = [column(n, p, "VARCHAR", length=5, charsetName="utf8mb4") for n, p in (("b", 1), ("a", 2))]
-    found = compare_history(TableDef("s", "t", (a, b)), {"primaryKeyColumnNames": [], "columns": old})
+    found = compare_history(Table("s", "t", (a, b)), {"primaryKeyColumnNames": [], "columns": old})
     assert found == ("order of columns: a, b in the source, b, a in the history",)
 
 
 def test_inv_12_drop_and_add_of_the_same_count_is_seen() -> None:
-    new = TableDef("s", "t", (definition("b", 1, "int"), definition("c", 2, "int")))
+    new = Table("s", "t", (definition("b", 1, "int"), definition("c", 2, "int")))
     old = {"primaryKeyColumnNames": [], "columns": [column("a", 1, "INT"), column("b", 2, "INT")]}
     assert compare_history(new, old) == ("column c: not in the history", "column a: only in the history")
 
@@ -178,7 +178,7 @@ SAME = [
 
 
 @pytest.mark.parametrize(("new", "old"), SAME, ids=[f"{old['typeName']}-{new.column_type}" for new, old in SAME])
-def test_a_streamed_ddl_in_other_words_is_the_same(new: ColumnDef, old: dict[str, Any]) -> None:
+def test_a_streamed_ddl_in_other_words_is_the_same(new: Column, old: dict[str, Any]) -> None:
     assert one(new, old) == ()
 
 
@@ -195,7 +195,7 @@ DIFFERENT = [
 
 
 @pytest.mark.parametrize(("new", "old", "what"), DIFFERENT)
-def test_what_decodes_differently_is_a_difference(new: ColumnDef, old: dict[str, Any], what: str) -> None:
+def test_what_decodes_differently_is_a_difference(new: Column, old: dict[str, Any], what: str) -> None:
     found = one(new, old)
     assert len(found) == 1
     assert what in found[0]

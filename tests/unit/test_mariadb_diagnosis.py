@@ -14,7 +14,7 @@ from airflow_cdc.core.diagnosis.diagnose import diagnose
 from airflow_cdc.core.diagnosis.observation import DomainFacts, LogLook, Observation, Place, Retention, SourceFacts
 from airflow_cdc.core.diagnosis.strategy import make_plan
 from airflow_cdc.core.errors import ConfigError, OffsetRejectedError
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 from airflow_cdc.reports.stored import Margin
 from airflow_cdc.sources.mariadb.gtid import MariaDbPosition, MariaDbState
 from airflow_cdc.sources.mysql.cascades import keys_in
@@ -182,7 +182,7 @@ def test_its_connector_is_read_and_its_events_are_not_decoded() -> None:
     made = ConnectorSettings.from_config({"connector.class": kind, "topic.prefix": "shop"})
     assert made.topic_of("shop.orders") == "shop.shop.orders"
     with pytest.raises(ConfigError, match="its events are not decoded"):
-        made.check_table(TableDef("shop", "orders", (), ()))
+        made.check_table(Table("shop", "orders", (), ()))
 
 
 def test_foreign_keys_are_read_from_a_definition() -> None:

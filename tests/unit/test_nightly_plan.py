@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from airflow_cdc.core.compare.digest import HashLeaves, IntegerLeaves
 from airflow_cdc.core.compare.nightly import SHARES, WHOLE_NIGHT, Checked, Seen, first_check, plan_night
 from airflow_cdc.core.diagnosis.observation import TopicState
-from airflow_cdc.core.table import ColumnDef, TableDef
+from airflow_cdc.core.table import Column, Table
 
 NIGHT = datetime(2026, 11, 21, 2, 0, tzinfo=UTC)
-COLUMNS = (ColumnDef("id", 1, "bigint", "bigint", nullable=False), ColumnDef("v", 2, "int", "int"))
-TABLE = TableDef("shop", "orders", COLUMNS, ("id",))
-KEYLESS = TableDef("shop", "orders", COLUMNS)
+COLUMNS = (Column("id", 1, "bigint", "bigint", nullable=False), Column("v", 2, "int", "int"))
+TABLE = Table("shop", "orders", COLUMNS, ("id",))
+KEYLESS = Table("shop", "orders", COLUMNS)
 KNOWN = Checked(
     scheme=IntegerLeaves("id", 10),
     low=0,
@@ -54,7 +54,7 @@ def test_survives_the_control_table() -> None:
         (KNOWN, replace(QUIET, rows=421), TABLE, "grown"),
     ],
 )
-def test_in_doubt_it_is_all_rows(known: Checked | None, seen: Seen, table: TableDef, why: str) -> None:
+def test_in_doubt_it_is_all_rows(known: Checked | None, seen: Seen, table: Table, why: str) -> None:
     plan = plan_night(table, known, seen, NIGHT + timedelta(days=1))
     assert (plan.whole, plan.shares) == (True, WHOLE_NIGHT)
     assert why in plan.why

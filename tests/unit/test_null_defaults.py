@@ -11,20 +11,20 @@ from airflow_cdc.core.diagnosis.diagnose import diagnose
 from airflow_cdc.core.diagnosis.observation import Observation, SchemaFacts
 from airflow_cdc.core.diagnosis.strategy import make_plan
 from airflow_cdc.core.pipeline import Policy
-from airflow_cdc.core.table import ColumnDef, TableDef
+from airflow_cdc.core.table import Column, Table
 
 from .builders import CONNECTOR, HEALTHY, PIPELINE, seen
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
-TABLE = TableDef(
+TABLE = Table(
     "shop",
     "orders",
     (
-        ColumnDef("id", 1, "bigint", "bigint", nullable=False),
-        ColumnDef("status", 2, "varchar", "varchar(9)", nullable=True),
-        ColumnDef("at", 3, "datetime", "datetime", nullable=True),
-        ColumnDef("must", 4, "int", "int", nullable=False),
-        ColumnDef("plain", 5, "int", "int", nullable=True),
+        Column("id", 1, "bigint", "bigint", nullable=False),
+        Column("status", 2, "varchar", "varchar(9)", nullable=True),
+        Column("at", 3, "datetime", "datetime", nullable=True),
+        Column("must", 4, "int", "int", nullable=False),
+        Column("plain", 5, "int", "int", nullable=True),
     ),
     ("id",),
 )

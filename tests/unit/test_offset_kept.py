@@ -12,7 +12,7 @@ from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset, holds
 from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.errors import OffsetRejectedError, SchemaError
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 from airflow_cdc.flows import reset_offset as offset
 from airflow_cdc.flows.run import Run
 from airflow_cdc.sinks.iceberg.client import Lake
@@ -22,7 +22,7 @@ from airflow_cdc.transports.kafka.client import KafkaTransport
 from .builders import OTHER, PIPELINE, UUID, WATERMARK
 
 MYSQL = "io.debezium.connector.mysql.MySqlConnector"
-TABLE = TableDef("shop", "orders", (), ())
+TABLE = Table("shop", "orders", (), ())
 OPEN = {
     "run_id": "r",
     "tables": ["shop.orders"],

@@ -10,19 +10,19 @@ from airflow_cdc.core.compare.digest import HashLeaves, IntegerLeaves
 from airflow_cdc.core.compare.part import WHOLE, interval_part, leaves_part
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import BackfillSpec
-from airflow_cdc.core.table import ColumnDef, TableDef
+from airflow_cdc.core.table import Column, Table
 
-TABLE = TableDef(
+TABLE = Table(
     "shop",
     "orders",
     (
-        ColumnDef("id", 1, "bigint", "bigint", nullable=False),
-        ColumnDef("at", 2, "datetime", "datetime(6)"),
-        ColumnDef("seen", 3, "timestamp", "timestamp"),
-        ColumnDef("on", 4, "date", "date"),
-        ColumnDef("day", 5, "char", "char(8)"),
-        ColumnDef("number", 6, "int", "int"),
-        ColumnDef("doc", 7, "json", "json"),
+        Column("id", 1, "bigint", "bigint", nullable=False),
+        Column("at", 2, "datetime", "datetime(6)"),
+        Column("seen", 3, "timestamp", "timestamp"),
+        Column("on", 4, "date", "date"),
+        Column("day", 5, "char", "char(8)"),
+        Column("number", 6, "int", "int"),
+        Column("doc", 7, "json", "json"),
     ),
     ("id",),
 )

@@ -7,12 +7,12 @@ import pytest
 from airflow_cdc.core.compare.repair import RepairPlan, needs_approval, refusal
 from airflow_cdc.core.compare.verdict import KeyVerdict, Tally
 from airflow_cdc.core.pipeline import Limit, Policy
-from airflow_cdc.core.table import ColumnDef, TableDef
+from airflow_cdc.core.table import Column, Table
 
-TABLE = TableDef(
+TABLE = Table(
     "shop",
     "names",
-    (ColumnDef("name", 1, "varchar", "varchar(9)", nullable=False), ColumnDef("n", 2, "int", "int", nullable=False)),
+    (Column("name", 1, "varchar", "varchar(9)", nullable=False), Column("n", 2, "int", "int", nullable=False)),
     ("name", "n"),
 )
 

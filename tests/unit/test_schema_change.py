@@ -17,32 +17,32 @@ from airflow_cdc.core.apply.schema_change import (
     stored_definition,
 )
 from airflow_cdc.core.errors import RereadNeededError, SchemaError
-from airflow_cdc.core.table import ColumnDef, TableDef
+from airflow_cdc.core.table import Column, Table
 
-ID = ColumnDef("id", 1, "bigint", "bigint", nullable=False)
-
-
-def col(data_type: str, column_type: str = "", **more: Any) -> ColumnDef:
-    return ColumnDef("c", 2, data_type, column_type or data_type, **more)
+ID = Column("id", 1, "bigint", "bigint", nullable=False)
 
 
-def table(*columns: ColumnDef, key: tuple[str, ...] = ("id",)) -> TableDef:
-    return TableDef("shop", "t", (ID, *columns), key)
+def col(data_type: str, column_type: str = "", **more: Any) -> Column:
+    return Column("c", 2, data_type, column_type or data_type, **more)
 
 
-def text(size: int, data_type: str = "varchar", charset: str = "utf8mb4", **more: Any) -> ColumnDef:
+def table(*columns: Column, key: tuple[str, ...] = ("id",)) -> Table:
+    return Table("shop", "t", (ID, *columns), key)
+
+
+def text(size: int, data_type: str = "varchar", charset: str = "utf8mb4", **more: Any) -> Column:
     return col(data_type, f"{data_type}({size})", char_length=size, byte_length=size * 4, charset=charset, **more)
 
 
-def dec(precision: int, scale: int) -> ColumnDef:
+def dec(precision: int, scale: int) -> Column:
     return col("decimal", f"decimal({precision},{scale})", precision=precision, scale=scale)
 
 
-def clock(data_type: str, fsp: int) -> ColumnDef:
+def clock(data_type: str, fsp: int) -> Column:
     return col(data_type, f"{data_type}({fsp})", fsp=fsp)
 
 
-def labels(*names: str, data_type: str = "enum") -> ColumnDef:
+def labels(*names: str, data_type: str = "enum") -> Column:
     return col(data_type, f"{data_type}({names})", labels=names)
 
 
@@ -86,12 +86,12 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("old", "new"), WIDENED)
-def test_a_lossless_widening_passes(old: ColumnDef, new: ColumnDef) -> None:
+def test_a_lossless_widening_passes(old: Column, new: Column) -> None:
     assert check_column(table(), old, new) is (old.column_type != new.column_type or old.charset != new.charset)
 
 
 @pytest.mark.parametrize(("old", "new", "message"), BROKEN)
-def test_inv_13_any_other_change_of_a_column_is_named(old: ColumnDef, new: ColumnDef, message: str) -> None:
+def test_inv_13_any_other_change_of_a_column_is_named(old: Column, new: Column, message: str) -> None:
     with pytest.raises(RereadNeededError, match=message) as caught:
         check_column(table(), old, new)
     assert "column c" in str(caught.value)
@@ -120,7 +120,7 @@ def test_a_nullable_column_without_a_default_may_be_added() -> None:
         (col("int", generated=True, expression="id"), {"c": None}, "generated column c"),
     ],
 )
-def test_inv_13_a_column_that_fills_old_rows_is_refused(column: ColumnDef, defaults: Any, message: str) -> None:
+def test_inv_13_a_column_that_fills_old_rows_is_refused(column: Column, defaults: Any, message: str) -> None:
     with pytest.raises(RereadNeededError, match=message):
         check_added(table(), column, defaults)
 

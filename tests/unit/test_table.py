@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_cdc.core.errors import SchemaError
-from airflow_cdc.core.table import ColumnDef, TableDef
+from airflow_cdc.core.table import Column, Table
 from tests.unit.tables import column, table
 
 ORDERS = table(
@@ -20,15 +20,15 @@ ORDERS = table(
 
 
 def test_columns_are_kept_in_the_order_of_the_source() -> None:
-    shuffled = TableDef("shop", "t", tuple(reversed(ORDERS.columns)), ("id",))
+    shuffled = Table("shop", "t", tuple(reversed(ORDERS.columns)), ("id",))
     assert [c.name for c in shuffled.columns] == ["id", "status", "total", "double_total"]
     assert shuffled == ORDERS
 
 
 def test_json_round_trip() -> None:
     data = json.loads(json.dumps(ORDERS.to_json()))
-    assert TableDef.from_json(data) == ORDERS
-    assert TableDef.from_json(data).fingerprint == ORDERS.fingerprint
+    assert Table.from_json(data) == ORDERS
+    assert Table.from_json(data).fingerprint == ORDERS.fingerprint
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_json_round_trip() -> None:
 )  # fmt: skip
 def test_inv_12_every_detail_of_a_column_is_in_the_fingerprint(field: str, value: Any) -> None:
     columns = [replace(c, **{field: value}) if c.name == "status" else c for c in ORDERS.columns]
-    assert TableDef("shop", "t", tuple(columns), ("id",)).fingerprint != ORDERS.fingerprint
+    assert Table("shop", "t", tuple(columns), ("id",)).fingerprint != ORDERS.fingerprint
 
 
 def test_inv_12_name_and_key_are_in_the_fingerprint() -> None:
@@ -81,7 +81,7 @@ def test_a_column_generated_from_a_timestamp_has_a_value_per_time_zone() -> None
         column("next_day", "date", generated=True, expression="(`day` + interval 1 day)"),
         column("day2", "date", generated=True, expression="cast(`at2` as date)"),
     )
-    zoned = TableDef("shop", "t", tuple(replace(c, ordinal=at) for at, c in enumerate(made)))
+    zoned = Table("shop", "t", tuple(replace(c, ordinal=at) for at, c in enumerate(made)))
     assert [c.name for c in zoned.compared] == ["at", "at2", "day2"]
 
 
@@ -102,10 +102,10 @@ def test_a_key_or_a_name_that_is_no_column_is_an_error() -> None:
 @pytest.mark.parametrize("data", [{}, {"schema": "s", "name": "t", "columns": [{"nme": "x"}], "key": []}])
 def test_text_that_is_no_definition_is_an_error(data: dict[str, object]) -> None:
     with pytest.raises(SchemaError, match="not a table definition"):
-        TableDef.from_json(data)
+        Table.from_json(data)
 
 
 def test_types_are_lower_case_and_labels_a_tuple() -> None:
-    made = ColumnDef("c", 1, "ENUM", "ENUM('a')", labels=["a"])  # type: ignore[arg-type]
+    made = Column("c", 1, "ENUM", "ENUM('a')", labels=["a"])  # type: ignore[arg-type]
     assert (made.data_type, made.labels) == ("enum", ("a",))
     assert hash(made) == hash(replace(made))

@@ -29,7 +29,7 @@ from airflow_cdc.core.compare.verdict import (
     without,
 )
 from airflow_cdc.core.report import Verdict
-from airflow_cdc.core.table import ColumnDef, TableDef
+from airflow_cdc.core.table import Column, Table
 
 A: Image = ("a",)
 B: Image = ("b",)
@@ -239,9 +239,9 @@ def test_rows_in_flight_are_taken_out_of_leaves_exactly(
     assert left == leaves_of(quiet)
 
 
-def orders(data_type: str = "bigint") -> TableDef:
-    columns = (ColumnDef("id", 1, data_type, data_type, nullable=False),)
-    return TableDef("shop", "orders", columns, ("id",))
+def orders(data_type: str = "bigint") -> Table:
+    columns = (Column("id", 1, data_type, data_type, nullable=False),)
+    return Table("shop", "orders", columns, ("id",))
 
 
 @pytest.mark.parametrize(("key", "leaf"), [("0", 0), ("9", 0), ("10", 1), ("-9", 0), ("-10", -1), ("-19", -1)])

@@ -23,7 +23,7 @@ from airflow_cdc.connectors.debezium.routing import (
     split_list,
 )
 from airflow_cdc.core.errors import ConfigError, SchemaError
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 from airflow_cdc.core.types import DecodeModes, from_event
 from airflow_cdc.sources.mysql.charsets import check_charset
 
@@ -225,7 +225,7 @@ class ConnectorSettings:
                 )
         return found
 
-    def check_table(self, table: TableDef) -> None:
+    def check_table(self, table: Table) -> None:
         """Refuse a table whose rows the connector filters, masks, cuts or keys in its own way (INV 21).
 
         Call it before rows are read past the connector and before its events are decoded. Raises ConfigError
@@ -292,7 +292,7 @@ def _check_refused(cfg: Mapping[str, str]) -> None:
                 refuse(key, value, refusal.why)
 
 
-def _column_rule_hits(setting: str, value: str, table: TableDef, column: str) -> bool:
+def _column_rule_hits(setting: str, value: str, table: Table, column: str) -> bool:
     full = f"{table.full_name}.{column}"
     if setting == "message.key.columns":
         return any(
@@ -304,7 +304,7 @@ def _column_rule_hits(setting: str, value: str, table: TableDef, column: str) ->
     return not listed if re.fullmatch(_COLUMN_INCLUDED, setting) else listed
 
 
-def _refuse_column(setting: str, table: TableDef, column: str) -> NoReturn:
+def _refuse_column(setting: str, table: Table, column: str) -> NoReturn:
     what = (
         "keys the table's messages in its own way" if setting == "message.key.columns" else f"hides or changes {column}"
     )

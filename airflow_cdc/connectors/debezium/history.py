@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset
 from airflow_cdc.core.errors import MALFORMED, PositionError, TransportError
-from airflow_cdc.core.table import ColumnDef, TableDef
+from airflow_cdc.core.table import Column, Table
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import BinlogPosition
 
@@ -101,7 +101,7 @@ class _Old:
 
 
 # Type → what of it decides how a value is decoded, from the definition and from the history.
-_SIZES: Final[dict[str, tuple[Callable[[ColumnDef], Any], Callable[[_Old], Any]]]] = {
+_SIZES: Final[dict[str, tuple[Callable[[Column], Any], Callable[[_Old], Any]]]] = {
     "char": (lambda c: c.char_length, lambda o: o.length or 1),
     "varchar": (lambda c: c.char_length, lambda o: o.length),
     "binary": (lambda c: c.byte_length, lambda o: o.length or 1),
@@ -115,7 +115,7 @@ _SIZES: Final[dict[str, tuple[Callable[[ColumnDef], Any], Callable[[_Old], Any]]
 _SIGNED: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double"})
 
 
-def compare_history(defn: TableDef, hist: Mapping[str, Any] | None) -> tuple[str, ...]:
+def compare_history(defn: Table, hist: Mapping[str, Any] | None) -> tuple[str, ...]:
     """How a table of the schema history differs from the source's definition; () when it does not.
 
     Compared: columns by name and order, type, length, unsigned, character set, labels of ENUM and SET
@@ -137,7 +137,7 @@ def compare_history(defn: TableDef, hist: Mapping[str, Any] | None) -> tuple[str
     return tuple(found)
 
 
-def column_defs(hist: Mapping[str, Any]) -> dict[str, ColumnDef]:
+def column_defs(hist: Mapping[str, Any]) -> dict[str, Column]:
     """The columns of a table of the schema history, as far as it says what decoding depends on.
 
     Sizes are given as a server gives them. A collation, an SRID and whether a column is generated are not in the
@@ -146,12 +146,12 @@ def column_defs(hist: Mapping[str, Any]) -> dict[str, ColumnDef]:
     return {column.name: _column_def(column) for column in map(_old_column, hist["columns"])}
 
 
-def _column_def(old: _Old) -> ColumnDef:
+def _column_def(old: _Old) -> Column:
     clock = old.data_type in {"datetime", "timestamp", "time"}
     sized = not clock and old.data_type not in {"enum", "set", *_INTEGERS}
     length = _FIXED_LENGTHS.get(old.data_type, old.length)
     number = old.data_type in {"decimal", "bit", "float", "double"}
-    return ColumnDef(
+    return Column(
         name=old.name,
         ordinal=old.ordinal,
         data_type=old.data_type,
@@ -238,7 +238,7 @@ def full_name(table_id: str) -> str:
     return ".".join(parts) if parts else table_id
 
 
-def _order(defn: TableDef, old: list[_Old]) -> list[str]:
+def _order(defn: Table, old: list[_Old]) -> list[str]:
     new_names = [column.name for column in defn.columns]
     old_names = [column.name for column in sorted(old, key=lambda column: column.ordinal)]
     if new_names == old_names:
@@ -250,7 +250,7 @@ def _order(defn: TableDef, old: list[_Old]) -> list[str]:
     return found or [f"order of columns: {', '.join(new_names)} in the source, {', '.join(old_names)} in the history"]
 
 
-def _column(new: ColumnDef, old: _Old) -> list[str]:
+def _column(new: Column, old: _Old) -> list[str]:
     kind = _SYNONYMS.get(new.data_type, new.data_type)
     if not _same_type(kind, old):
         return [_differs(new.name, "type", kind, old.data_type)]

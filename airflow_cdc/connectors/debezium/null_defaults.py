@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 
 _REPLACES = "replace.null.with.default"
 _SHOWN = 5
@@ -25,7 +25,7 @@ def replaces_nulls(config: Mapping[str, str], side: str = "value") -> bool:
     return not (named and config.get(f"{side}.converter.{_REPLACES}", "true").strip().lower() == "false")
 
 
-def nulls_at_risk(table: TableDef, defaults: Defaults) -> tuple[str, ...]:
+def nulls_at_risk(table: Table, defaults: Defaults) -> tuple[str, ...]:
     """Columns of the table whose NULL such a converter replaces.
 
     A default that is an expression counts too: CURRENT_TIMESTAMP arrives as 1970-01-01 (seen on Debezium 3.6.1), others
@@ -68,7 +68,7 @@ class NullFault:
 
 
 def null_fault(
-    config: Mapping[str, str], definitions: Mapping[str, TableDef], defaults: Mapping[str, Defaults]
+    config: Mapping[str, str], definitions: Mapping[str, Table], defaults: Mapping[str, Defaults]
 ) -> NullFault | None:
     """What the connector's converter does to these tables' NULLs; None if nothing.
 

@@ -15,7 +15,7 @@ from airflow_cdc.core.errors import SchemaError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from airflow_cdc.core.table import ColumnDef, TableDef
+    from airflow_cdc.core.table import Column, Table
 
 # bytes of MySQL's latin1 that have no character in Java's, so that all five arrive as one (sources/mysql/charsets.py)
 _LATIN1_BYTES = "81|8D|8F|90|9D"
@@ -43,7 +43,7 @@ class Look:
         return SchemaError(self.what, where=f"column {self.column} of {self.table}", todo=self.todo)
 
 
-def looks(table: TableDef, *, years_adjusted: bool) -> Iterator[Look]:
+def looks(table: Table, *, years_adjusted: bool) -> Iterator[Look]:
     """What to look for in the table's rows. `years_adjusted`: the connector's enable.time.adjuster."""
     for column in table.mirrored:
         if column.data_type == "json" and not column.generated:
@@ -54,7 +54,7 @@ def looks(table: TableDef, *, years_adjusted: bool) -> Iterator[Look]:
             yield _latin1_key(table, column)
 
 
-def _json(table: TableDef, column: ColumnDef) -> Look:
+def _json(table: Table, column: Column) -> Look:
     # A value of MySQL's own is not equal to the string that it prints as. The patterns, which cost little, leave out
     # nearly all other rows: a time prints six digits of a second, bytes print their type.
     name = quote_ident(column.name)
@@ -72,7 +72,7 @@ def _json(table: TableDef, column: ColumnDef) -> Look:
     )
 
 
-def _early_year(table: TableDef, column: ColumnDef) -> Look:
+def _early_year(table: Table, column: Column) -> Look:
     return Look(
         table.full_name,
         column.name,
@@ -82,7 +82,7 @@ def _early_year(table: TableDef, column: ColumnDef) -> Look:
     )
 
 
-def _latin1_key(table: TableDef, column: ColumnDef) -> Look:
+def _latin1_key(table: Table, column: Column) -> Look:
     return Look(
         table.full_name,
         column.name,

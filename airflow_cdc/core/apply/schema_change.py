@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from airflow_cdc.core.errors import MALFORMED, RereadNeededError, SchemaError
-from airflow_cdc.core.table import ColumnDef, TableDef
+from airflow_cdc.core.table import Column, Table
 
 # A sink table's property: the source definition its rows were written by, as JSON.
 DEFINITION = "cdc.definition"
@@ -47,21 +47,21 @@ class SchemaChange:
         return bool(self.added or self.widened or self.dropped)
 
 
-def dump_definition(table: TableDef) -> str:
+def dump_definition(table: Table) -> str:
     """The text for the property DEFINITION."""
     return json.dumps(table.to_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def load_definition(properties: Mapping[str, str]) -> TableDef | None:
+def load_definition(properties: Mapping[str, str]) -> Table | None:
     """The definition that a table's properties hold, or None. Raises SchemaError if it cannot be read."""
     text = properties.get(DEFINITION)
     try:
-        return None if text is None else TableDef.from_json(json.loads(text))
+        return None if text is None else Table.from_json(json.loads(text))
     except MALFORMED as error:
         raise SchemaError(f"the property {DEFINITION} cannot be read: {error}") from error
 
 
-def check_added(table: TableDef, column: ColumnDef, defaults: Mapping[str, str | None] | None) -> None:
+def check_added(table: Table, column: Column, defaults: Mapping[str, str | None] | None) -> None:
     """Raise SchemaError unless every row from before the column was added holds NULL in it."""
     if column.generated:
         raise refused(table, f"the generated column {column.name} was added: old rows have a value in it")
@@ -73,7 +73,7 @@ def check_added(table: TableDef, column: ColumnDef, defaults: Mapping[str, str |
         raise refused(table, f"column {column.name} was added with a default: old rows have that value in it")
 
 
-def stored_definition(properties: Mapping[str, str], fingerprint: str | None) -> TableDef | None:
+def stored_definition(properties: Mapping[str, str], fingerprint: str | None) -> Table | None:
     """The definition that a table's properties hold, if it is of that fingerprint (None: none is known).
 
     Compared as it was written: a newer version of this package may describe more of a column.
@@ -85,7 +85,7 @@ def stored_definition(properties: Mapping[str, str], fingerprint: str | None) ->
     return found if hashlib.sha256(text.encode("ascii")).hexdigest() == fingerprint else None
 
 
-def refused(table: TableDef, what: str) -> RereadNeededError:
+def refused(table: Table, what: str) -> RereadNeededError:
     """The error for a change that only reading the table again can follow."""
     return RereadNeededError(
         f"the source's definition changed in a way that events do not carry: {what}",
@@ -94,7 +94,7 @@ def refused(table: TableDef, what: str) -> RereadNeededError:
     )
 
 
-def check_column(table: TableDef, old: ColumnDef, new: ColumnDef) -> bool:
+def check_column(table: Table, old: Column, new: Column) -> bool:
     """Whether a column was widened. Raises RereadNeededError if it was changed otherwise; NULL is not looked at."""
     before, after = comparable(old), comparable(new)
     for broken in _BREAKS:
@@ -103,7 +103,7 @@ def check_column(table: TableDef, old: ColumnDef, new: ColumnDef) -> bool:
     return _plain(before) != _plain(after) or before.charset != after.charset
 
 
-def comparable(column: ColumnDef) -> ColumnDef:
+def comparable(column: Column) -> Column:
     """The column without what only a server says of it: a connector's own definitions do not have that."""
     labelled = column.data_type in {"enum", "set"}
     charset = "utf8mb3" if column.charset == "utf8" else column.charset
@@ -111,39 +111,39 @@ def comparable(column: ColumnDef) -> ColumnDef:
     return replace(column, charset=charset, collation=None, byte_length=None, char_length=length)
 
 
-def meaning(column: ColumnDef) -> tuple[object, ...]:
+def meaning(column: Column) -> tuple[object, ...]:
     """What of a column decides how its values are read; two that agree in it hold the same rows."""
     plain = comparable(column)
     return (*_plain(plain), plain.charset, plain.nullable, plain.generated, plain.expression)
 
 
-def _generation(old: ColumnDef, new: ColumnDef) -> str:
+def _generation(old: Column, new: Column) -> str:
     same = (old.generated, old.expression) == (new.generated, new.expression)
     return "" if same else "how it is generated changed"
 
 
-def _charset(old: ColumnDef, new: ColumnDef) -> str:
+def _charset(old: Column, new: Column) -> str:
     kept = new.charset in {old.charset, "utf8mb4"}  # utf8mb4 can hold whatever the old one could
     return "" if kept else "its characters were converted"
 
 
-def _type(old: ColumnDef, new: ColumnDef) -> str:
+def _type(old: Column, new: Column) -> str:
     if _plain(old) == _plain(new):
         return ""
     return "" if any(rule(old, new) for rule in _WIDENINGS) else "the change of type is not a lossless widening"
 
 
-_BREAKS: tuple[Callable[[ColumnDef, ColumnDef], str], ...] = (_generation, _charset, _type)
+_BREAKS: tuple[Callable[[Column, Column], str], ...] = (_generation, _charset, _type)
 
 
-def _plain(column: ColumnDef) -> tuple[object, ...]:
+def _plain(column: Column) -> tuple[object, ...]:
     """What decoding depends on. The display width of an integer does not count: `int(11)` is `int`."""
     size = (column.char_length, column.byte_length, column.precision, column.scale)
     kind = (column.data_type, column.unsigned, column.labels, column.fsp, column.srid)
     return kind if column.is_integer else (*kind, *size)
 
 
-def _integer(old: ColumnDef, new: ColumnDef) -> bool:
+def _integer(old: Column, new: Column) -> bool:
     bits, wider = _INTEGER_BITS.get(old.data_type), _INTEGER_BITS.get(new.data_type)
     if bits is None or wider is None:
         return False
@@ -152,26 +152,26 @@ def _integer(old: ColumnDef, new: ColumnDef) -> bool:
     return old.unsigned and wider > bits
 
 
-def _decimal(old: ColumnDef, new: ColumnDef) -> bool:
+def _decimal(old: Column, new: Column) -> bool:
     both = old.data_type == new.data_type == "decimal" and old.unsigned == new.unsigned
     return both and old.scale == new.scale and (old.precision or 0) <= (new.precision or 0)
 
 
-def _variable(old: ColumnDef, new: ColumnDef) -> bool:
+def _variable(old: Column, new: Column) -> bool:
     family = next((f for f in (_TEXTS, _BYTES) if old.data_type in f and new.data_type in f), None)
     return family is not None and (old.char_length or 0) <= (new.char_length or 0)
 
 
-def _char(old: ColumnDef, new: ColumnDef) -> bool:
+def _char(old: Column, new: Column) -> bool:
     return old.data_type == new.data_type == "char" and (old.char_length or 0) <= (new.char_length or 0)
 
 
-def _labels(old: ColumnDef, new: ColumnDef) -> bool:
+def _labels(old: Column, new: Column) -> bool:
     same = old.data_type == new.data_type and old.data_type in {"enum", "set"}
     return same and new.labels[: len(old.labels)] == old.labels  # appended only: the numbers of the old ones stand
 
 
-def _fraction(old: ColumnDef, new: ColumnDef) -> bool:
+def _fraction(old: Column, new: Column) -> bool:
     """More digits of a second, unless events then count in another unit (milliseconds up to 3 digits)."""
     if old.data_type != new.data_type or old.data_type not in {"datetime", "timestamp", "time"}:
         return False
@@ -179,12 +179,12 @@ def _fraction(old: ColumnDef, new: ColumnDef) -> bool:
     return before <= after and (old.data_type == "timestamp" or (before <= 3) == (after <= 3))
 
 
-def _bits(old: ColumnDef, new: ColumnDef) -> bool:
+def _bits(old: Column, new: Column) -> bool:
     # BIT(1) is true or false in events, BIT(2) is bytes
     return old.data_type == new.data_type == "bit" and 1 < (old.precision or 1) <= (new.precision or 1)
 
 
-_WIDENINGS: tuple[Callable[[ColumnDef, ColumnDef], bool], ...] = (
+_WIDENINGS: tuple[Callable[[Column, Column], bool], ...] = (
     _integer,
     _decimal,
     _variable,

@@ -17,7 +17,7 @@ from airflow_cdc.core.apply.schema_change import SchemaChange, refused
 from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.diagnosis.observation import TopicState
 from airflow_cdc.core.errors import MALFORMED, SinkError, TransportError, UnknownStateError, UnreportedChangeError
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 from airflow_cdc.sources.mysql.position import Watermark
 from airflow_cdc.sources.mysql.schema_steps import check_harmless, judge
 
@@ -121,7 +121,7 @@ class Start:
         unproven: no id says that the topic is the one that was stamped; `check_same_topic` can.
     """
 
-    table: TableDef
+    table: Table
     topic: str
     topic_id: str
     stamp: Stamp
@@ -146,7 +146,7 @@ class Start:
         return self.empty and self.ddl.empty and self.fingerprint in {None, self.table.fingerprint}
 
     @property
-    def decoded_as(self) -> TableDef:
+    def decoded_as(self) -> Table:
         """The definition to decode by: events from before the last DDL may hold NULL where it forbids that now."""
         change = self.change or SchemaChange()
         loose = {*change.filled, *change.never_null}
@@ -173,7 +173,7 @@ class Start:
 
 
 def plan_start(
-    table: TableDef,
+    table: Table,
     epoch: int,
     stamp: Stamp | None,
     summary: Mapping[str, str],
@@ -251,7 +251,7 @@ def plan_ddl(stamp: Stamp | None, topic: str, state: TopicState | None, upto: Ma
 
 
 def check_ddl(
-    start: Start, statements: Sequence[Ddl], table_id: str | None, stored: TableDef | None, *, truncates_seen: bool
+    start: Start, statements: Sequence[Ddl], table_id: str | None, stored: Table | None, *, truncates_seen: bool
 ) -> Start:
     """The start with the statements since the stamp and the engine's number of the table judged (INV 13, 30).
 
@@ -283,7 +283,7 @@ def check_made_anew(start: Start, truncates: int) -> None:
         )
 
 
-def _change(start: Start, own: Sequence[Ddl], stored: TableDef | None) -> SchemaChange | None:
+def _change(start: Start, own: Sequence[Ddl], stored: Table | None) -> SchemaChange | None:
     if stored is None and start.fingerprint not in {None, start.table.fingerprint}:
         raise refused(start.table, "it is not the one the rows were written by, and that one is not known")
     if stored is None:
@@ -398,13 +398,13 @@ def _gap(topic: str, partition: int, what: str, where: str) -> TransportError:
     )
 
 
-def _watermark(table: TableDef, stamp: Stamp, summary: Mapping[str, str]) -> Watermark | None:
+def _watermark(table: Table, stamp: Stamp, summary: Mapping[str, str]) -> Watermark | None:
     if table.keyless and SNAPSHOT_AT in summary:
         return Watermark.from_json(summary[SNAPSHOT_AT])
     return None if stamp.watermark is None else Watermark.from_json(stamp.watermark)
 
 
-def _applied(table: TableDef, summary: Mapping[str, str], starts: Mapping[int, int], where: str) -> Applied:
+def _applied(table: Table, summary: Mapping[str, str], starts: Mapping[int, int], where: str) -> Applied:
     found = Applied.from_summary(summary)
     if found is not None:
         return found

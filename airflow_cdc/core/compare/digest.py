@@ -27,7 +27,7 @@ from airflow_cdc.core.types import read_sql
 from airflow_cdc.sources.mysql.key_text import key_predicate
 
 if TYPE_CHECKING:
-    from airflow_cdc.core.table import TableDef
+    from airflow_cdc.core.table import Table
 
 LEAF_ROWS = 50_000
 LANE = 1 << 32
@@ -67,19 +67,19 @@ class HashLeaves:
 LeafScheme = IntegerLeaves | HashLeaves
 
 
-def leads_with_integer(table: TableDef) -> bool:
+def leads_with_integer(table: Table) -> bool:
     """Whether the table can have IntegerLeaves (over the first key column)."""
     return bool(table.key) and table.key_columns[0].is_integer
 
 
-def bounds_sql(table: TableDef) -> str:
+def bounds_sql(table: Table) -> str:
     """MySQL: (lo, hi) of the first key column from the ends of its index; NULLs for an empty table."""
     column = quote_ident(table.key_columns[0].name)
     return f"SELECT MIN({column}) AS lo, MAX({column}) AS hi FROM {quote_table(table)}"
 
 
 def choose_scheme(
-    table: TableDef, rows: int, bounds: tuple[int, int] | None = None, leaf_rows: int = LEAF_ROWS
+    table: Table, rows: int, bounds: tuple[int, int] | None = None, leaf_rows: int = LEAF_ROWS
 ) -> LeafScheme:
     """A scheme with about `rows / leaf_rows` leaves, never more, however the ids are spread.
 
@@ -105,21 +105,21 @@ def scheme_from_json(data: Mapping[str, Any]) -> LeafScheme:
     return IntegerLeaves(data["column"], int(data["width"])) if "column" in data else HashLeaves(int(data["n"]))
 
 
-def mysql_leaf(scheme: LeafScheme, table: TableDef) -> str:
+def mysql_leaf(scheme: LeafScheme, table: Table) -> str:
     """MySQL expression: the row's leaf."""
     if isinstance(scheme, IntegerLeaves):
         return f"CAST({quote_ident(scheme.column)} DIV {scheme.width} AS SIGNED)"
     return f"CAST(CRC32({mysql_key_text(table)}) % {scheme.n} AS SIGNED)"
 
 
-def spark_leaf(scheme: LeafScheme, table: TableDef) -> str:
+def spark_leaf(scheme: LeafScheme, table: Table) -> str:
     """Spark expression: the row's leaf (bigint), the same as MySQL's."""
     if isinstance(scheme, IntegerLeaves):
         return f"({quote_ident(scheme.column)} div {scheme.width})"
     return f"(crc32({spark_key_text(table)}) % {scheme.n})"
 
 
-def mysql_digest_sql(table: TableDef, scheme: LeafScheme, where: str = "") -> str:
+def mysql_digest_sql(table: Table, scheme: LeafScheme, where: str = "") -> str:
     """MySQL: one scan → rows (leaf, n, lane1, lane2)."""
     number = f"CAST(CONV(SUBSTR({mysql_row_hash(table)}, 1, 16), 16, 10) AS UNSIGNED)"
     # grouped by its place: a name would be taken for a column of the table that has it
@@ -132,7 +132,7 @@ def mysql_digest_sql(table: TableDef, scheme: LeafScheme, where: str = "") -> st
     )
 
 
-def spark_digest_sql(table: TableDef, scheme: LeafScheme, relation: str, where: str = "") -> str:
+def spark_digest_sql(table: Table, scheme: LeafScheme, relation: str, where: str = "") -> str:
     """Spark: the same over `relation` (a table, a view, or `t VERSION AS OF n`, already quoted)."""
     first, second = spark_lanes("h")
     rows = f"SELECT {spark_leaf(scheme, table)} AS leaf, {spark_row_hash(table)} AS h FROM {relation}{_where(where)}"
@@ -140,13 +140,13 @@ def spark_digest_sql(table: TableDef, scheme: LeafScheme, relation: str, where: 
     return f"SELECT leaf, n, hi + lo div {LANE}L AS lane1, lo % {LANE}L AS lane2 FROM ({sums})"
 
 
-def mysql_rows_sql(table: TableDef, scheme: LeafScheme, leaves: Sequence[int], where: str = "") -> str:
+def mysql_rows_sql(table: Table, scheme: LeafScheme, leaves: Sequence[int], where: str = "") -> str:
     """MySQL: (key_text, h) of every row in these leaves; a keyless row's key_text is its hash."""
     inside = both(mysql_leaves_where(table, scheme, leaves), where)
     return f"SELECT {_mysql_row(table)} FROM {quote_table(table)} WHERE {inside}"
 
 
-def spark_rows_sql(table: TableDef, scheme: LeafScheme, leaves: Sequence[int], relation: str, where: str = "") -> str:
+def spark_rows_sql(table: Table, scheme: LeafScheme, leaves: Sequence[int], relation: str, where: str = "") -> str:
     """Spark: the same over `relation`."""
     inside = both(spark_leaves_where(table, scheme, leaves), where)
     return f"SELECT {_spark_row(table)} FROM {relation} WHERE {inside}"
@@ -157,7 +157,7 @@ def both(condition: str, other: str) -> str:
     return f"({condition}) AND ({other})" if condition and other else condition or other
 
 
-def mysql_keys_sql(table: TableDef, keys: Iterable[str]) -> str:
+def mysql_keys_sql(table: Table, keys: Iterable[str]) -> str:
     """MySQL: (key_text, h) of the rows with these key texts, found by the key's index (keyless: by a scan).
 
     Under a case-insensitive collation it may return other keys too: look at key_text.
@@ -171,13 +171,13 @@ def mysql_keys_sql(table: TableDef, keys: Iterable[str]) -> str:
     return f"SELECT {row} FROM {quote_table(table)} WHERE {where}"
 
 
-def spark_keys_sql(table: TableDef, keys_relation: str, relation: str) -> str:
+def spark_keys_sql(table: Table, keys_relation: str, relation: str) -> str:
     """Spark: (key_text, h) of the rows of `relation` whose key text stands in `keys_relation` (column key_text)."""
     rows = f"SELECT {_spark_row(table)} FROM {relation}"
     return f"SELECT /*+ BROADCAST(k) */ r.key_text, r.h FROM ({rows}) r LEFT SEMI JOIN {keys_relation} k ON r.key_text = k.key_text"
 
 
-def mysql_unpushed_sql(table: TableDef, where: str = "") -> str:
+def mysql_unpushed_sql(table: Table, where: str = "") -> str:
     """MySQL: key_text and x0, x1 …: the read values of the columns outside the hash, for the comparison of all rows.
 
     Read it through JDBC and apply `types.from_read` to each column.
@@ -186,25 +186,25 @@ def mysql_unpushed_sql(table: TableDef, where: str = "") -> str:
     return f"SELECT {mysql_key_text(table)} AS key_text{columns} FROM {quote_table(table)}{_where(where)}"
 
 
-def mysql_leaves_where(table: TableDef, scheme: LeafScheme, leaves: Sequence[int]) -> str:
+def mysql_leaves_where(table: Table, scheme: LeafScheme, leaves: Sequence[int]) -> str:
     """MySQL condition: rows in these leaves; ranges of the key's index for integer leaves."""
     if isinstance(scheme, IntegerLeaves):
         return _ranges(scheme, leaves)
     return f"{mysql_leaf(scheme, table)} IN ({_numbers(leaves)})" if leaves else "FALSE"
 
 
-def spark_leaves_where(table: TableDef, scheme: LeafScheme, leaves: Sequence[int]) -> str:
+def spark_leaves_where(table: Table, scheme: LeafScheme, leaves: Sequence[int]) -> str:
     """Spark condition: rows in these leaves; ranges for integer leaves, so that files are pruned."""
     if isinstance(scheme, IntegerLeaves):
         return _ranges(scheme, leaves)
     return f"{spark_leaf(scheme, table)} IN ({_numbers(leaves)})" if leaves else "FALSE"
 
 
-def _mysql_row(table: TableDef) -> str:
+def _mysql_row(table: Table) -> str:
     return f"{mysql_key_text(table)} AS key_text, {mysql_row_hash(table)} AS h"
 
 
-def _spark_row(table: TableDef) -> str:
+def _spark_row(table: Table) -> str:
     return f"{spark_key_text(table)} AS key_text, {spark_row_hash(table)} AS h"
 
 

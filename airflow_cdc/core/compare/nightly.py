@@ -17,7 +17,7 @@ from airflow_cdc.sources.mysql.xa import XaState
 
 if TYPE_CHECKING:
     from airflow_cdc.core.diagnosis.observation import TopicState
-    from airflow_cdc.core.table import TableDef
+    from airflow_cdc.core.table import Table
 
 SHARES = 7
 # A night that begins a little earlier than that a week ago must not leave its share for the next one.
@@ -121,7 +121,7 @@ class Seen:
 WHOLE_NIGHT = tuple(range(SHARES))
 
 
-def plan_night(table: TableDef, known: Checked | None, seen: Seen, now: datetime) -> Tonight:
+def plan_night(table: Table, known: Checked | None, seen: Seen, now: datetime) -> Tonight:
     """Decide what of `table` is compared tonight."""
     if known is None:
         return Tonight(WHOLE, WHOLE_NIGHT, "it was never compared before")
@@ -137,7 +137,7 @@ def plan_night(table: TableDef, known: Checked | None, seen: Seen, now: datetime
     )
 
 
-def _why_whole(table: TableDef, known: Checked, seen: Seen) -> str:
+def _why_whole(table: Table, known: Checked, seen: Seen) -> str:
     reasons = (
         (bool(seen.odd), seen.odd),
         (table.keyless, "it has no key"),
@@ -150,9 +150,7 @@ def _why_whole(table: TableDef, known: Checked, seen: Seen) -> str:
     return next((why for holds, why in reasons if holds), "")
 
 
-def first_check(
-    table: TableDef, rows: int, bounds: tuple[int, int] | None, leaf_rows: int
-) -> tuple[LeafScheme, int, int]:
+def first_check(table: Table, rows: int, bounds: tuple[int, int] | None, leaf_rows: int) -> tuple[LeafScheme, int, int]:
     """The leaves that a table gets when it was compared whole: scheme, first and last leaf."""
     scheme = choose_scheme(table, rows, bounds, leaf_rows)
     if isinstance(scheme, IntegerLeaves):

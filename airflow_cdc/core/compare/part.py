@@ -22,7 +22,7 @@ from airflow_cdc.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from airflow_cdc.core.pipeline import BackfillSpec
-    from airflow_cdc.core.table import ColumnDef, TableDef
+    from airflow_cdc.core.table import Column, Table
 
 _TEXTS = frozenset({"char", "varchar"})
 _MOMENTS = frozenset({"datetime", "timestamp"})
@@ -54,7 +54,7 @@ WHOLE = Part()
 
 
 def leaves_part(
-    table: TableDef, scheme: LeafScheme, leaves: Iterable[int], *, below: int | None = None, above: int | None = None
+    table: Table, scheme: LeafScheme, leaves: Iterable[int], *, below: int | None = None, above: int | None = None
 ) -> Part:
     """The rows of some leaves. `below`, `above`: and those before the one leaf, and after the other.
 
@@ -77,7 +77,7 @@ def _beyond(scheme: LeafScheme, below: int | None, above: int | None) -> list[st
     return low + high
 
 
-def interval_part(table: TableDef, spec: BackfillSpec, start: dt.datetime, end: dt.datetime) -> Part:
+def interval_part(table: Table, spec: BackfillSpec, start: dt.datetime, end: dt.datetime) -> Part:
     """The rows of `table` that belong to the interval [start, end), UTC, as the registry says (`backfill`).
 
     By a time column: its value lies in the interval. With `format`: the column is the interval's day, written so.
@@ -93,7 +93,7 @@ def interval_part(table: TableDef, spec: BackfillSpec, start: dt.datetime, end: 
     return _moments(table, column, start, end, name)
 
 
-def _one_value(table: TableDef, column: ColumnDef, value: str, name: str) -> Part:
+def _one_value(table: Table, column: Column, value: str, name: str) -> Part:
     quoted = quote_ident(column.name)
     if column.is_integer and value.isdigit():
         return Part(f"{quoted} = {int(value)}", f"{quoted} = {int(value)}", name)
@@ -108,7 +108,7 @@ def _plain(value: str) -> str:
     return value
 
 
-def _keys(table: TableDef, column: ColumnDef, spec: BackfillSpec, start: dt.datetime, name: str) -> Part:
+def _keys(table: Table, column: Column, spec: BackfillSpec, start: dt.datetime, name: str) -> Part:
     if not column.is_integer:
         raise _unfit(table, column, "`step` needs a column of whole numbers")
     number = (start.date() - dt.date.fromisoformat(spec.origin)).days
@@ -117,7 +117,7 @@ def _keys(table: TableDef, column: ColumnDef, spec: BackfillSpec, start: dt.date
     return Part(condition, condition, f"{name}, {column.name} from {low} to {high - 1}")
 
 
-def _moments(table: TableDef, column: ColumnDef, start: dt.datetime, end: dt.datetime, name: str) -> Part:
+def _moments(table: Table, column: Column, start: dt.datetime, end: dt.datetime, name: str) -> Part:
     quoted = quote_ident(column.name)
     if column.data_type == "date":
         condition = f"{quoted} >= DATE'{start:%Y-%m-%d}' AND {quoted} < DATE'{end:%Y-%m-%d}'"
@@ -130,7 +130,7 @@ def _moments(table: TableDef, column: ColumnDef, start: dt.datetime, end: dt.dat
     return Part(mysql, f"{quoted} >= {kind}'{low}' AND {quoted} < {kind}'{high}'", name)
 
 
-def _unfit(table: TableDef, column: ColumnDef, why: str) -> ConfigError:
+def _unfit(table: Table, column: Column, why: str) -> ConfigError:
     return ConfigError(
         f"{column.name} is {column.column_type}: {why}",
         where=f"backfill of {table.full_name}",

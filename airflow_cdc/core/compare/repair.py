@@ -12,7 +12,7 @@ from airflow_cdc.sources.mysql.key_text import parse_key_text
 
 if TYPE_CHECKING:
     from airflow_cdc.core.pipeline import Policy
-    from airflow_cdc.core.table import TableDef
+    from airflow_cdc.core.table import Table
 
 AUTOMATIC = "automatic"
 NEVER = "never"
@@ -40,7 +40,7 @@ class RepairPlan:
     replaces: bool = False
 
     @classmethod
-    def of(cls, table: TableDef, tally: Tally, rows: int) -> RepairPlan:
+    def of(cls, table: Table, tally: Tally, rows: int) -> RepairPlan:
         """The plan that follows from a comparison; `rows` are those of the sink."""
 
         def having(verdict: KeyVerdict) -> tuple[str, ...]:
@@ -82,7 +82,7 @@ class RepairPlan:
         kinds = ("missing", "different", "ghosts", "unsettled")
         return [(kind, key) for kind in kinds for key in getattr(self, kind)]
 
-    def actions(self, table: TableDef) -> list[dict[str, Any]]:
+    def actions(self, table: Table) -> list[dict[str, Any]]:
         """Every key with what is done to it: `{"action": "write" | "delete", "why", "key": [values]}`."""
         return [
             {"action": "delete" if kind == "ghosts" else "write", "why": kind, "key": key_values(table, key)}
@@ -90,7 +90,7 @@ class RepairPlan:
         ]
 
 
-def key_values(table: TableDef, key: str) -> list[Any]:
+def key_values(table: Table, key: str) -> list[Any]:
     """A key's values as plain JSON; the row's hash where the table has no key."""
     return [key] if table.keyless else list(key_to_json(parse_key_text(table, key)) or ())
 

@@ -24,7 +24,7 @@ from airflow_cdc.core.report import Verdict
 from airflow_cdc.sources.mysql.key_text import parse_key_text
 
 if TYPE_CHECKING:
-    from airflow_cdc.core.table import TableDef
+    from airflow_cdc.core.table import Table
 
 # A row as both engines write it: its hash, then the canonical text of each column the hash does not hold (JSON).
 Image = tuple[str | None, ...]
@@ -224,7 +224,7 @@ def table_verdict(tally: Tally, doubts: Sequence[str], rows: RowCounts) -> Verdi
     return Verdict.INCONCLUSIVE if tally.unsettled or doubts or rows.source != rows.sink else Verdict.MATCH
 
 
-def leaf_of(table: TableDef, scheme: LeafScheme, key_text: str) -> int:
+def leaf_of(table: Table, scheme: LeafScheme, key_text: str) -> int:
     """The leaf of a row by its key's text (of a keyless row: its hash), as the SQL of both engines computes it."""
     if isinstance(scheme, HashLeaves):
         return zlib.crc32(key_text.encode()) % scheme.n

@@ -19,7 +19,7 @@ from airflow_cdc.sources.mysql.xa import XaState
 if TYPE_CHECKING:
     from airflow_cdc.core.apply.stamp import Stamp
     from airflow_cdc.core.pipeline import Pipeline
-    from airflow_cdc.core.table import TableDef
+    from airflow_cdc.core.table import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +286,7 @@ class SchemaFacts:
     `defaults`: table → column → its default at the source (None: none).
     """
 
-    definitions: Mapping[str, TableDef] = field(default_factory=dict)
+    definitions: Mapping[str, Table] = field(default_factory=dict)
     history: HistoryFacts | None = None
     defaults: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
 

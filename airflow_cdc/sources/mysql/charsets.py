@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from airflow_cdc.core.errors import SchemaError
 
 if TYPE_CHECKING:
-    from airflow_cdc.core.table import ColumnDef
+    from airflow_cdc.core.table import Column
 
 TEXT_TYPES = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
 
@@ -103,7 +103,7 @@ _CHARSETS = (
 CHARSETS: dict[str, Charset] = {charset.name: charset for charset in _CHARSETS}
 
 
-def charset_of(column: ColumnDef) -> Charset | None:
+def charset_of(column: Column) -> Charset | None:
     """How events carry the column's character set; None for a column without one. A set nobody measured is refused."""
     if column.data_type not in TEXT_TYPES or column.charset in {None, "", "binary"}:
         return None
@@ -111,7 +111,7 @@ def charset_of(column: ColumnDef) -> Charset | None:
     return CHARSETS.get(name, Charset(name, Carriage.REFUSED, 0))
 
 
-def check_charset(column: ColumnDef, table: str) -> None:
+def check_charset(column: Column, table: str) -> None:
     """Raises SchemaError for a column whose text events don't carry reliably."""
     charset = charset_of(column)
     if charset is None or charset.carriage is not Carriage.REFUSED:
@@ -128,13 +128,13 @@ def check_charset(column: ColumnDef, table: str) -> None:
     )
 
 
-def signs_of(column: ColumnDef) -> str:
+def signs_of(column: Column) -> str:
     """The inside of a regular expression's class: an event's text with one of these is doubtful; "" for none."""
     charset = charset_of(column)
     return charset.sign_class if charset is not None else ""
 
 
-def doubt(column: ColumnDef) -> str:
+def doubt(column: Column) -> str:
     """What makes text of this column doubtful in an event, for the reason of a dead letter; "" if nothing does."""
     charset = charset_of(column)
     if charset is None or not charset.signs:

@@ -15,7 +15,7 @@ from airflow_cdc.core.errors import SchemaError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from airflow_cdc.core.table import ColumnDef, TableDef
+    from airflow_cdc.core.table import Column, Table
 
 _TEXT = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
 _BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
@@ -24,7 +24,7 @@ _NUMBER = re.compile(rb"-?[0-9A-Fa-f.+-]*\Z")
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - DATETIME has no zone
 
 
-def parse_key_text(table: TableDef, text: str) -> Key:
+def parse_key_text(table: Table, text: str) -> Key:
     """The key's values, in the form that `sql_literal` writes and the columns compare with.
 
     SchemaError if the text is not one that `mysql_key_text(table)` writes.
@@ -39,7 +39,7 @@ def parse_key_text(table: TableDef, text: str) -> Key:
     return values
 
 
-def key_predicate(table: TableDef, keys: Iterable[str]) -> str:
+def key_predicate(table: Table, keys: Iterable[str]) -> str:
     """MySQL condition: the rows of these key texts (FALSE for none), in a form that uses the key's index.
 
     Under a case-insensitive collation it can find more (`a` also finds `A`): the rows' own key texts tell.
@@ -54,11 +54,11 @@ def key_predicate(table: TableDef, keys: Iterable[str]) -> str:
     return " OR ".join(f"({_equals(columns, values)})" for values in tuples)
 
 
-def _equals(columns: tuple[ColumnDef, ...], values: Key) -> str:
+def _equals(columns: tuple[Column, ...], values: Key) -> str:
     return " AND ".join(_equal(column, value) for column, value in zip(columns, values, strict=True))
 
 
-def _equal(column: ColumnDef, value: KeyValue) -> str:
+def _equal(column: Column, value: KeyValue) -> str:
     name = quote_ident(column.name)
     condition = f"{name} = {sql_literal(value)}"
     # a zero date in a NOT NULL column is written as the epoch
@@ -91,7 +91,7 @@ class _Reader:
         return piece.decode()
 
 
-def _value(column: ColumnDef, reader: _Reader) -> KeyValue:
+def _value(column: Column, reader: _Reader) -> KeyValue:
     if column.data_type in _TEXT:
         return reader.text()
     piece = reader.number()
@@ -101,32 +101,32 @@ def _value(column: ColumnDef, reader: _Reader) -> KeyValue:
     return int(piece) if read is None else read(column, piece.decode())
 
 
-def _decimal(column: ColumnDef, piece: str) -> KeyValue:
+def _decimal(column: Column, piece: str) -> KeyValue:
     short = "." not in piece and (column.precision or 10) <= 18
     return Decimal(piece).scaleb(-(column.scale or 0)) if short else Decimal(piece)
 
 
-def _float(_column: ColumnDef, piece: str) -> KeyValue:
+def _float(_column: Column, piece: str) -> KeyValue:
     (number,) = struct.unpack(">d", bytes.fromhex(piece))
     return float(number)
 
 
-def _date(_column: ColumnDef, piece: str) -> KeyValue:
+def _date(_column: Column, piece: str) -> KeyValue:
     return (_EPOCH + dt.timedelta(days=int(piece))).strftime("%04Y-%m-%d")
 
 
-def _datetime(_column: ColumnDef, piece: str) -> KeyValue:
+def _datetime(_column: Column, piece: str) -> KeyValue:
     return (_EPOCH + dt.timedelta(microseconds=int(piece))).isoformat(" ", "microseconds")
 
 
-def _time(_column: ColumnDef, piece: str) -> KeyValue:
+def _time(_column: Column, piece: str) -> KeyValue:
     micros = int(piece)
     seconds, fraction = divmod(abs(micros), 1_000_000)
     minutes, second = divmod(seconds, 60)
     return f"{'-' if micros < 0 else ''}{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}.{fraction:06d}"
 
 
-_NUMBERS: dict[str, Callable[[ColumnDef, str], KeyValue]] = {
+_NUMBERS: dict[str, Callable[[Column, str], KeyValue]] = {
     "decimal": _decimal,
     "float": _float,
     "double": _float,

@@ -12,7 +12,7 @@ from pymysql.cursors import DictCursor
 
 from airflow_cdc.core.chunk import quote_ident
 from airflow_cdc.core.errors import SourceError
-from airflow_cdc.core.table import ColumnDef, TableDef
+from airflow_cdc.core.table import Column, Table
 from airflow_cdc.sources.mysql.capabilities import Capability, ServerVersion
 
 # Named in upper case, because 8.0 and 9.x print the names of a SELECT * differently.
@@ -40,7 +40,7 @@ _ESCAPE = re.compile(r"''|\\(.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "r": "\r", "0": "\0", "Z": "\x1a", "t": "\t"}
 
 
-def read_table_defs(conn: Connection[Any], tables: Iterable[str]) -> dict[str, TableDef]:
+def read_table_defs(conn: Connection[Any], tables: Iterable[str]) -> dict[str, Table]:
     """Definitions of "schema.table" names as the server has them now; a name without a table is left out.
 
     The key is the PRIMARY KEY, else the first unique index over NOT NULL columns in the order of SHOW INDEX, which is
@@ -121,16 +121,16 @@ def _columns(cursor: DictCursor, wanted: Sequence[tuple[str, str]]) -> dict[tupl
     return found
 
 
-def _table(cursor: DictCursor, schema: str, name: str, rows: Sequence[Mapping[str, Any]]) -> TableDef:
+def _table(cursor: DictCursor, schema: str, name: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     cursor.execute(f"SHOW INDEX FROM {quote_ident(schema)}.{quote_ident(name)}")
-    return TableDef(schema, name, tuple(_column(row) for row in rows), _key(cursor.fetchall()))
+    return Table(schema, name, tuple(_column(row) for row in rows), _key(cursor.fetchall()))
 
 
-def _column(row: Mapping[str, Any]) -> ColumnDef:
+def _column(row: Mapping[str, Any]) -> Column:
     data_type, column_type = _text(row["data_type"]).lower(), _text(row["column_type"])
     # DEFAULT_GENERATED only says that the default is an expression
     generated = "GENERATED" in _text(row["extra"]).upper().replace("DEFAULT_GENERATED", "")
-    return ColumnDef(
+    return Column(
         name=row["name"],
         ordinal=int(row["ordinal"]),
         data_type=data_type,

@@ -15,7 +15,7 @@ from airflow_cdc.connectors.debezium.history import column_defs, compare_history
 from airflow_cdc.connectors.debezium.schema_changes import Ddl
 from airflow_cdc.core.apply.schema_change import SchemaChange, check_column, meaning, refused
 from airflow_cdc.core.errors import MALFORMED, UnreportedChangeError
-from airflow_cdc.core.table import ColumnDef, TableDef
+from airflow_cdc.core.table import Column, Table
 from airflow_cdc.sources.mysql.ddl_clauses import Clause, Kind
 
 _TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
@@ -23,7 +23,7 @@ _TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longte
 _NO_CLOCKS = frozenset({*_TEXTS, "tinyint", "smallint", "mediumint", "int", "bigint", "decimal"})
 
 
-def judge(stored: TableDef, statements: Sequence[Ddl], now: TableDef) -> SchemaChange:
+def judge(stored: Table, statements: Sequence[Ddl], now: Table) -> SchemaChange:
     """What carries a mirror from `stored`, the definition its rows were written by, to the source's `now`.
 
     `statements` are those that the connector reported of the table in between, oldest first. Raises RereadNeededError
@@ -44,7 +44,7 @@ def judge(stored: TableDef, statements: Sequence[Ddl], now: TableDef) -> SchemaC
     )
 
 
-def check_harmless(statements: Sequence[Ddl], now: TableDef) -> None:
+def check_harmless(statements: Sequence[Ddl], now: Table) -> None:
     """Raise RereadNeededError for a statement that is more than harmless: the definition before it is not known."""
     for one in statements:
         if any(clause.kind is not Kind.NOTHING for clause in one.clauses):
@@ -55,8 +55,8 @@ def check_harmless(statements: Sequence[Ddl], now: TableDef) -> None:
 class _Steps:
     """The definition as it was after the statements taken so far, and what became of its columns."""
 
-    now: TableDef
-    columns: dict[str, ColumnDef]
+    now: Table
+    columns: dict[str, Column]
     key: tuple[str, ...]
     widened: set[str] = field(default_factory=set)
     dropped: set[str] = field(default_factory=set)
@@ -81,13 +81,13 @@ class _Steps:
         self._check(reported, after, one)
         self.last = reported
 
-    def _read(self, reported: Mapping[str, Any], one: Ddl) -> dict[str, ColumnDef]:
+    def _read(self, reported: Mapping[str, Any], one: Ddl) -> dict[str, Column]:
         try:
             return column_defs(reported)
         except MALFORMED as error:
             raise refused(self.now, f"{one.short}, whose outcome cannot be read: {error!r}") from None
 
-    def _check(self, reported: Mapping[str, Any], after: Mapping[str, ColumnDef], one: Ddl) -> None:
+    def _check(self, reported: Mapping[str, Any], after: Mapping[str, Column], one: Ddl) -> None:
         """The connector's definition must be the one that we understood: then nothing was overlooked."""
         if self.columns.keys() != after.keys():
             raise refused(self.now, f"{one.short} left the columns {', '.join(after)}")
@@ -112,7 +112,7 @@ class _Steps:
                 " transforms and include.schema.changes.",
             )
 
-    def add(self, clause: Clause, after: Mapping[str, ColumnDef]) -> None:
+    def add(self, clause: Clause, after: Mapping[str, Column]) -> None:
         """A new column: of NULLs, or of one constant that was never NULL."""
         name, new = clause.column, after.get(clause.column)
         if new is None or name in self.columns:
@@ -126,7 +126,7 @@ class _Steps:
         self.columns[name] = new
         self.reported.add(name)
 
-    def _constant(self, column: ColumnDef, default: str | None) -> str:
+    def _constant(self, column: Column, default: str | None) -> str:
         if column.nullable:
             raise refused(self.now, f"column {column.name} was added with a default: old rows have that value in it")
         value = constant_of(column, default)
@@ -134,7 +134,7 @@ class _Steps:
             raise refused(self.now, f"column {column.name} was added as NOT NULL: old rows have a value in it")
         return value
 
-    def drop(self, clause: Clause, _after: Mapping[str, ColumnDef]) -> None:
+    def drop(self, clause: Clause, _after: Mapping[str, Column]) -> None:
         """A column that is gone."""
         if clause.column not in self.columns or clause.column in self.key:
             raise refused(self.now, f"column {clause.column} was dropped, and was part of the key or not known")
@@ -142,7 +142,7 @@ class _Steps:
         self.filled.pop(clause.column, None)
         self.dropped.add(clause.column)
 
-    def modify(self, clause: Clause, after: Mapping[str, ColumnDef]) -> None:
+    def modify(self, clause: Clause, after: Mapping[str, Column]) -> None:
         """A column under its old name: widened, or NULL allowed or forbidden."""
         old, new = self.columns.get(clause.column), after.get(clause.column)
         if old is None or new is None:
@@ -155,7 +155,7 @@ class _Steps:
         self.columns[old.name] = new
         self.reported.add(old.name)
 
-    def _nullable(self, old: ColumnDef, new: ColumnDef) -> None:
+    def _nullable(self, old: Column, new: Column) -> None:
         if new.nullable:
             if old.name in self.filled or old.name in self.never_null:
                 raise refused(
@@ -166,17 +166,17 @@ class _Steps:
             raise refused(self.now, f"column {new.name}: NULL became forbidden, and what stood there was replaced")
         self.never_null.add(new.name)
 
-    def convert(self, _clause: Clause, after: Mapping[str, ColumnDef]) -> None:
+    def convert(self, _clause: Clause, after: Mapping[str, Column]) -> None:
         """All text columns have another character set."""
         for name, column in list(self.columns.items()):
             if column.charset:
                 self.modify(Clause(Kind.MODIFY, name), after)
 
-    def nothing(self, _clause: Clause, _after: Mapping[str, ColumnDef]) -> None:
+    def nothing(self, _clause: Clause, _after: Mapping[str, Column]) -> None:
         """Rows stay as they are."""
 
 
-_TAKE: Mapping[Kind, Callable[[_Steps, Clause, Mapping[str, ColumnDef]], None]] = {
+_TAKE: Mapping[Kind, Callable[[_Steps, Clause, Mapping[str, Column]], None]] = {
     Kind.NOTHING: _Steps.nothing,
     Kind.ADD: _Steps.add,
     Kind.DROP: _Steps.drop,
@@ -185,7 +185,7 @@ _TAKE: Mapping[Kind, Callable[[_Steps, Clause, Mapping[str, ColumnDef]], None]] 
 }
 
 
-def _same(mine: ColumnDef, theirs: ColumnDef, *, reported: bool) -> bool:
+def _same(mine: Column, theirs: Column, *, reported: bool) -> bool:
     """Whether two descriptions of a column mean the same rows. Types as a connector reports them were compared before."""
     if reported:
         return (mine.nullable, mine.generated, mine.expression) == (
@@ -201,7 +201,7 @@ _DECIMAL = re.compile(r"-?\d{1,38}(?:\.(\d+))?")
 _DAY = re.compile(r"[1-9]\d{3}-\d\d-\d\d")
 
 
-def constant_of(column: ColumnDef, default: str | None) -> str | None:
+def constant_of(column: Column, default: str | None) -> str | None:
     """The one value that all old rows got in a NOT NULL column that was added, as text; None where that is not certain.
 
     `default` None: the column has none, and rows got the type's own zero.
@@ -210,33 +210,33 @@ def constant_of(column: ColumnDef, default: str | None) -> str | None:
     return None if rule is None else rule(column, default)
 
 
-def _integer(_column: ColumnDef, default: str | None) -> str | None:
+def _integer(_column: Column, default: str | None) -> str | None:
     text = {None: "0", "TRUE": "1", "FALSE": "0"}.get(default, default or "")
     return text if _NUMBER.fullmatch(text) else None
 
 
-def _decimal(column: ColumnDef, default: str | None) -> str | None:
+def _decimal(column: Column, default: str | None) -> str | None:
     match = _DECIMAL.fullmatch("0" if default is None else default)
     return match[0] if match and len(match[1] or "") <= (column.scale or 0) else None
 
 
-def _text(column: ColumnDef, default: str | None) -> str | None:
+def _text(column: Column, default: str | None) -> str | None:
     text = default or ""
     plain = "\\" not in text and text.isprintable() and text.isascii() and text not in {"TRUE", "FALSE"}
     return (text.rstrip(" ") if column.data_type == "char" else text) if plain else None
 
 
-def _label(column: ColumnDef, default: str | None) -> str | None:
+def _label(column: Column, default: str | None) -> str | None:
     if default is None:
         return column.labels[0] if column.labels else None
     return default if default in column.labels else None
 
 
-def _day(_column: ColumnDef, default: str | None) -> str | None:
+def _day(_column: Column, default: str | None) -> str | None:
     return default if default is not None and _DAY.fullmatch(default) else None
 
 
-_CONSTANTS: Sequence[tuple[frozenset[str], Callable[[ColumnDef, str | None], str | None]]] = (
+_CONSTANTS: Sequence[tuple[frozenset[str], Callable[[Column, str | None], str | None]]] = (
     (frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"}), _integer),
     (frozenset({"decimal"}), _decimal),
     (_TEXTS, _text),
