@@ -1,0 +1,122 @@
+"""What is known of a kind of system before it is used: names, settings, and where its code is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
+
+if TYPE_CHECKING:
+    from airflow_cdc.core.diagnosis.diagnose import Problem
+    from airflow_cdc.core.diagnosis.error_texts import Saying
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Lazy(Generic[T]):
+    """An object named by "module:name"; the module is imported by the first `load()`.
+
+    A module that begins with a dot is relative to `package`, usually the `__name__` of the file that writes it.
+    """
+
+    path: str
+    package: str = ""
+
+    def load(self) -> T:
+        """The object. Raises ImportError or AttributeError where it is not."""
+        module, _, name = self.path.partition(":")
+        return cast("T", getattr(import_module(module, self.package or None), name))
+
+
+Problems: TypeAlias = "Lazy[tuple[Problem, ...]]"
+Texts: TypeAlias = "Lazy[tuple[Saying, ...]]"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceKind:
+    """A kind of source database.
+
+    Attributes:
+        name: as `source.kind` says it.
+        title: as a person says it.
+        client: the class that reads such a server; called with its endpoint.
+        hook: the Airflow hook that makes an endpoint of a connection.
+        read_position: reads a position of such a server from JSON.
+        problems, texts: its rows of the diagnosis, and what its errors say.
+        reader: what Spark reads its rows with; None: nothing does, so the server is diagnosed and not recovered.
+    """
+
+    name: str
+    title: str
+    client: Lazy[Any]
+    hook: Lazy[Any]
+    read_position: Lazy[Any] | None = None
+    problems: Problems | None = None
+    texts: Texts | None = None
+    reader: Lazy[Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What a connector knows of one kind of source.
+
+    Attributes:
+        codec: reads and writes the offset that the connector stores for such a source.
+        decoder: makes rows of its events; None: such a pipeline is diagnosed, and not recovered.
+    """
+
+    codec: Lazy[Any] | None = None
+    decoder: Lazy[Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorKind:
+    """A kind of CDC engine.
+
+    Attributes:
+        reads: the kinds of source that it reads, by name.
+        through: the kinds of transport that it writes to, by name.
+    """
+
+    name: str
+    title: str
+    client: Lazy[Any]
+    hook: Lazy[Any]
+    reads: Mapping[str, Reads]
+    through: tuple[str, ...]
+    problems: Problems | None = None
+    texts: Texts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TransportKind:
+    """A kind of message system between connector and sink."""
+
+    name: str
+    title: str
+    client: Lazy[Any]
+    hook: Lazy[Any]
+    problems: Problems | None = None
+    texts: Texts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SinkKind:
+    """A kind of sink.
+
+    Attributes:
+        writers: who may write its tables, as `sink.writer` says it; the first is the default.
+    """
+
+    name: str
+    title: str
+    client: Lazy[Any]
+    hook: Lazy[Any]
+    writers: tuple[str, ...] = field(default=("cdc_apply",))
+    problems: Problems | None = None
+    texts: Texts | None = None
+
+
+AnyKind: TypeAlias = SourceKind | ConnectorKind | TransportKind | SinkKind

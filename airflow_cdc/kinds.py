@@ -1,0 +1,120 @@
+"""The systems that a pipeline may be made of, by the names that pipelines.yaml gives them.
+
+A system's package holds its KIND, and is imported when the name is first looked up. Other distributions add systems by
+an entry point in the group `airflow_cdc.sources`, `.connectors`, `.transports` or `.sinks` that leads to a KIND.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.core.kind import AnyKind, ConnectorKind, Reads, SinkKind, SourceKind, TransportKind
+from airflow_cdc.core.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from airflow_cdc.core.diagnosis.diagnose import Problem
+    from airflow_cdc.core.diagnosis.error_texts import Saying
+
+K = TypeVar("K", bound=AnyKind)
+
+
+class Kinds(Mapping[str, K]):
+    """The kinds of one part of a pipeline, by name. Names are known at once; a kind is loaded when it is looked up.
+
+    A name of this package cannot be taken by another distribution.
+    """
+
+    def __init__(self, wing: str, kind: type[K], *names: str) -> None:
+        self.wing = wing
+        self._kind: type[K] = kind
+        self._own = names
+
+    def __getitem__(self, name: str) -> K:
+        """The kind called `name`. Raises KeyError, and ConfigError for an entry point that leads to something else."""
+        if name in self._own:
+            return self._checked(name, import_module(f"airflow_cdc.{self.wing}.{name}").KIND)
+        point = _others(self.wing)[name]
+        try:
+            return self._checked(name, point.load())
+        except (ImportError, AttributeError) as error:
+            raise self._bad(name, f"cannot be imported: {error}") from error
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys((*self._own, *_others(self.wing))))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._own or name in _others(self.wing)
+
+    def _checked(self, name: str, loaded: object) -> K:
+        if not isinstance(loaded, self._kind):
+            raise self._bad(name, f"is no {self._kind.__name__}")
+        if loaded.name != name:
+            raise self._bad(name, f"calls itself {loaded.name!r}")
+        return loaded
+
+    def _bad(self, name: str, fault: str) -> ConfigError:
+        return ConfigError(
+            f"the kind {name!r} {fault}",
+            where=f"entry point group airflow_cdc.{self.wing}",
+            todo="Upgrade or remove the distribution that declares it.",
+        )
+
+
+@cache
+def _others(wing: str) -> Mapping[str, EntryPoint]:
+    """The entry points of other distributions, by name. Looking through all that is installed is slow: once."""
+    return {point.name: point for point in entry_points(group=f"airflow_cdc.{wing}")}
+
+
+SOURCES: Final = Kinds("sources", SourceKind, "mysql", "mariadb")
+CONNECTORS: Final = Kinds("connectors", ConnectorKind, "debezium")
+TRANSPORTS: Final = Kinds("transports", TransportKind, "kafka")
+SINKS: Final = Kinds("sinks", SinkKind, "iceberg")
+
+
+def kinds_of(pipeline: Pipeline) -> tuple[AnyKind, ...]:
+    """The kinds of the pipeline's parts, in the order source, connector, transport, sink."""
+    return (
+        SOURCES[pipeline.source.kind],
+        CONNECTORS[pipeline.connector.kind],
+        TRANSPORTS[pipeline.transport.kind],
+        SINKS[pipeline.sink.kind],
+    )
+
+
+def reads_of(pipeline: Pipeline) -> Reads:
+    """What the pipeline's connector knows of its source. Raises KeyError for a pair that the registry refuses."""
+    return CONNECTORS[pipeline.connector.kind].reads[pipeline.source.kind]
+
+
+def problems_for(pipeline: Pipeline) -> tuple[Problem, ...]:
+    """The rows of the diagnosis for this pipeline: those that name no system, and those of its parts."""
+    from airflow_cdc.core.diagnosis.diagnose import PROBLEMS
+
+    own = (row for kind in kinds_of(pipeline) if kind.problems is not None for row in kind.problems.load())
+    return (*PROBLEMS, *own)
+
+
+def texts_for(pipeline: Pipeline) -> tuple[Saying, ...]:
+    """What the errors of this pipeline's parts say, and which problem that names."""
+    return _texts(kinds_of(pipeline))
+
+
+def all_texts() -> tuple[Saying, ...]:
+    """The same of every system that is known, for a text of which nobody says where it is from."""
+    return _texts(kind for kinds in (SOURCES, CONNECTORS, TRANSPORTS, SINKS) for kind in kinds.values())
+
+
+def _texts(kinds: Iterator[AnyKind] | tuple[AnyKind, ...]) -> tuple[Saying, ...]:
+    from airflow_cdc.core.diagnosis.error_texts import SAYINGS
+
+    own = (row for kind in kinds if kind.texts is not None for row in kind.texts.load())
+    return (*SAYINGS, *own)
