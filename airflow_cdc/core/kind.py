@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 if TYPE_CHECKING:
     from airflow_cdc.core.diagnosis.diagnose import Problem
     from airflow_cdc.core.diagnosis.error_texts import Saying
+    from airflow_cdc.core.position import ReadPosition
 
 T = TypeVar("T")
 
@@ -52,7 +53,7 @@ class SourceKind:
     title: str
     client: Lazy[Any]
     hook: Lazy[Any]
-    read_position: Lazy[Any] | None = None
+    read_position: Lazy[ReadPosition] | None = None
     problems: Problems | None = None
     texts: Texts | None = None
     reader: Lazy[Any] | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from airflow_cdc.core.apply.stamp import Stamp
@@ -20,8 +21,9 @@ from airflow_cdc.core.diagnosis.observation import (
     TransportFacts,
 )
 from airflow_cdc.core.pipeline import ConnectorSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.sources.mysql.gtid import GtidSet
-from airflow_cdc.sources.mysql.position import BinlogPosition, Watermark
+from airflow_cdc.sources.mysql.position import BinlogPosition, MySqlPosition
 
 UUID = "75ac0c48-7f6b-11f0-9c3a-0242ac110002"
 OTHER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -74,7 +76,9 @@ TRANSPORT = TransportFacts({"shop.shop.orders": TopicState("shop.shop.orders", "
 SINK = SinkFacts({name: SinkTableFacts(True, 7, Stamp(3), 10) for name in PIPELINE.source.tables})
 CONTROL = ControlFacts(3)
 HEALTHY = Observation(PIPELINE, TAKEN_AT, SOURCE, CONNECTOR, TRANSPORT, SINK, CONTROL)
-WATERMARK = Watermark(UUID, "mysql-bin.000009", 500, GtidSet.parse(f"{UUID}:1-80"), TAKEN_AT, 1)
+WATERMARK = Watermark(
+    MySqlPosition("mysql-bin.000009", 500, GtidSet.parse(f"{UUID}:1-80"), 1), UUID, datetime.fromisoformat(TAKEN_AT)
+)
 
 
 def seen(**parts: Any) -> Observation:

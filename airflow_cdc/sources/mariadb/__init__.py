@@ -6,5 +6,6 @@ KIND = SourceKind(
     name="mariadb",
     title="MariaDB",
     client=Lazy("airflow_cdc.sources.mysql.client:MySqlSource"),
+    read_position=Lazy(".position:read_position", __name__),
     hook=Lazy("airflow_cdc.hooks.mysql:CdcMySqlHook"),
 )
