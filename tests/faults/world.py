@@ -16,6 +16,7 @@ from airflow_cdc.clients import Endpoints, LakeEndpoint
 from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.flows.run import Run, make_run
+from airflow_cdc.kinds import read_pipeline
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mysql.client import MySqlEndpoint
 from airflow_cdc.transports.kafka.client import KafkaEndpoint
@@ -66,7 +67,7 @@ class FaultWorld:
     @property
     def pipeline(self) -> Pipeline:
         """The pipeline as a registry would declare it; nobody is there to approve."""
-        return Pipeline.from_json(
+        return read_pipeline(
             {
                 "name": PIPELINE,
                 "source": {"kind": "mysql", "conn_id": "m", "tables": [f"{dataset.SCHEMA}.{t}" for t in TABLES]},

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from airflow_cdc.core.chunk import quote_ident
-from airflow_cdc.core.pipeline import Limit, Policy
+from airflow_cdc.core.limit import Limit
+from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.types import sink_type
 from airflow_cdc.spark_apps import verify as application

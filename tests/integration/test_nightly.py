@@ -16,7 +16,8 @@ from airflow_cdc.core.chunk import quote_ident
 from airflow_cdc.core.compare import verdict
 from airflow_cdc.core.compare.row_diff import rows_file
 from airflow_cdc.core.errors import VerificationError
-from airflow_cdc.core.pipeline import Limit, Policy
+from airflow_cdc.core.limit import Limit
+from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.report import RecoveryReport, TableReport
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows.checks import conclude
