@@ -182,7 +182,10 @@ class Policy:
         "Let a recovery set `replace.null.with.default=false` on the connector, for good, where a column needs it.",
         default=True,
     )
-    notify: tuple[str, ...] = key('Who is told: ids of connections (Slack, PagerDuty, SMTP, Apprise, or webhooks that take `{"text": …}`).', default=())
+    notify: tuple[str, ...] = key(
+        'Who is told: ids of connections (Slack, PagerDuty, SMTP, Apprise, or webhooks that take `{"text": …}`).',
+        default=(),
+    )
     alert: AlertPolicy = key(
         "When people are told of an outage again, and of what cannot be read.", default=AlertPolicy()
     )
