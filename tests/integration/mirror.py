@@ -78,14 +78,14 @@ class Mirror:
         """The sink table in Spark SQL."""
         return f"`{self.rig.lake.name}`.`{self.rig.schema}`.`{table.name}`"
 
-    def meddle(self, table: Table, *statements: str) -> None:
+    def interfere(self, table: Table, *statements: str) -> None:
         """Change main behind everybody's back; {} stands for it."""
         for statement in statements:
             self.rig.spark.sql(statement.replace("{}", self.main(table)))
 
     def applied(self, table: Table, *statements: str) -> None:
         """As another writer: change main, and stamp it with the topic's present end."""
-        self.meddle(table, *statements)
+        self.interfere(table, *statements)
         stamp = self.rig.lake.stamp(self.rig.schema, table.name)
         assert stamp is not None
         topic = self.topic(table)

@@ -22,10 +22,10 @@ from rich.console import Console
 from airflow_cdc.flows.capture import topic_names
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import mysql_position
-from demo import connectors
-from demo.dataset import SCHEMA
 from demo.world import NAMESPACE, changes_between, writer
 from stack.process import wait_until
+from stack.shop import connectors
+from stack.shop.dataset import SCHEMA
 from tests.e2e.conftest import again_and_again
 from tests.faults.runner import MATCH, Recovery, first_copy
 from tests.faults.world import PIPELINE, FaultWorld, world
