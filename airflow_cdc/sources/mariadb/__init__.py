@@ -8,5 +8,6 @@ KIND = SourceKind(
     title="MariaDB",
     settings=MariaDbSettings,
     client=Lazy("airflow_cdc.sources.mysql.client:MySqlSource"),
+    read_position=Lazy(".position:read_position", __name__),
     hook=Lazy("airflow_cdc.hooks.mysql:CdcMySqlHook"),
 )
