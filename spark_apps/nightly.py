@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.apply.stamp import EPOCH, Stamp
-from airflow_cdc.core.compare.digest import LEAF_ROWS
+from airflow_cdc.core.compare.leaves import LEAF_ROWS
 from airflow_cdc.core.compare.nightly import WHOLE_NIGHT, Checked, Seen, Tonight, first_check, plan_night
 from airflow_cdc.core.compare.part import WHOLE
 from airflow_cdc.core.compare.repair import RepairPlan, needs_approval

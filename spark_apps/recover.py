@@ -14,7 +14,6 @@ from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.diagnosis.strategy import COMPARING
 from airflow_cdc.core.errors import SchemaError, SourceError
 from airflow_cdc.core.table import Table
-from airflow_cdc.core.types import sink_type
 from airflow_cdc.flows import recovery as document
 from airflow_cdc.flows.capture import followed
 from airflow_cdc.flows.run import Facts, Run, step
@@ -27,6 +26,7 @@ from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.driver.session import sibling
 from airflow_cdc.spark_apps.snapshot.differences import read_differences
 from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, estimated_rows, read_table, staged_rows
+from airflow_cdc.spark_apps.types import sink_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

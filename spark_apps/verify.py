@@ -21,16 +21,15 @@ from typing import TYPE_CHECKING, Any
 import fsspec
 
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
+from airflow_cdc.core.compare.canonical import not_compared
 from airflow_cdc.core.compare.part import WHOLE, Part
 from airflow_cdc.core.compare.verdict import Tally
 from airflow_cdc.core.diagnosis.observation import TopicState
-from airflow_cdc.core.encoding import not_compared
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import CdcError, DeadlineError, SinkError, VerificationError
 from airflow_cdc.core.poll import NotYet, poll_while_moving
 from airflow_cdc.core.report import ComparedAt, NotCompared, TableReport, Verdict, overall
 from airflow_cdc.core.table import Table
-from airflow_cdc.core.types import sink_type
 from airflow_cdc.flows import recovery as document
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.capture import settings as connector_settings
@@ -52,6 +51,7 @@ from airflow_cdc.spark_apps.compare.tail import Topic
 from airflow_cdc.spark_apps.compare.views import SinkView
 from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.snapshot.read import staged_rows
+from airflow_cdc.spark_apps.types import sink_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

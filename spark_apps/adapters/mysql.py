@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from pymysql.constants import CLIENT
 
-from airflow_cdc.core.chunk import quote_ident, quote_table
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.table import Table
-from airflow_cdc.core.types import from_read, read_sql
 from airflow_cdc.sources.mysql.client import MySqlSource
+from airflow_cdc.sources.mysql.quoting import quote_ident, quote_table
+from airflow_cdc.sources.mysql.types import read_sql
+from airflow_cdc.spark_apps.adapters.mysql_values import from_read
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -17,7 +17,6 @@ from airflow_cdc.core.compare.part import WHOLE
 from airflow_cdc.core.errors import RereadNeededError, SinkError, UnknownStateError, VerificationError
 from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.report import Verdict
-from airflow_cdc.core.types import sink_type
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.run import Run
 from airflow_cdc.sinks.iceberg.snapshots import row_count
@@ -37,6 +36,7 @@ from airflow_cdc.spark_apps.repair import (
     staged,
 )
 from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, estimated_rows, read_table
+from airflow_cdc.spark_apps.types import sink_type
 from airflow_cdc.spark_apps.verify import xa_open
 
 if TYPE_CHECKING:

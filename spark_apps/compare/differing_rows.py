@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as fn
 
-from airflow_cdc.core.chunk import own_name, quote_ident
 from airflow_cdc.core.compare.row_diff import SHOWN, RowPair, rows_file
-from airflow_cdc.core.encoding import spark_key_text
 from airflow_cdc.core.errors import CdcError, SinkError
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows.checks import store_json
 from airflow_cdc.flows.run import Run, now_iso
-from airflow_cdc.sources.mysql.key_text import key_predicate
+from airflow_cdc.sources.mysql.sql import key_predicate
 from airflow_cdc.spark_apps.adapters.mysql import jdbc_options, rows_frame
+from airflow_cdc.spark_apps.compare.encoding import key_text
 from airflow_cdc.spark_apps.compare.scan import Outcome
 from airflow_cdc.spark_apps.compare.views import KEYS_AT_ONCE, batches
 from airflow_cdc.spark_apps.driver.app import explained
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
+from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -77,6 +77,6 @@ def _texts(rows: DataFrame, table: Table, keys: Mapping[str, Any]) -> dict[str, 
     whole = [f"{'hex' if n.lower() in binary else 'string'}({quote_ident(n)})" for n in names]
     parts = [part for text in whole for part in (f"substring({text}, 1, {SHOWN})", f"md5({text})")]
     key = quote_ident(own_name("key"))
-    found = rows.selectExpr(f"{spark_key_text(table)} AS {key}", *parts)
+    found = rows.selectExpr(f"{key_text(table)} AS {key}", *parts)
     taken = found.where(fn.col(key).isin(list(keys))).collect()
     return {row[0]: {name: (row[1 + 2 * n], row[2 + 2 * n]) for n, name in enumerate(names)} for row in taken}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from airflow_cdc.core.compare.changelog import Event, Tail
-from airflow_cdc.core.compare.digest import Leaf, compare, compare_multisets, compare_rows
+from airflow_cdc.core.compare.leaves import Leaf, compare, compare_multisets, compare_rows, leaf_of
 from airflow_cdc.core.compare.verdict import (
     STRANGE,
     Image,
@@ -19,7 +19,6 @@ from airflow_cdc.core.compare.verdict import (
     classify_count,
     classify_key,
     leaf_doubt,
-    leaf_of,
     rows_held,
     without,
 )

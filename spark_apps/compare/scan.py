@@ -18,17 +18,19 @@ from typing import Protocol
 
 from pyspark.sql import functions as fn
 
-from airflow_cdc.core.compare.digest import Leaf, LeafScheme, compare, mysql_unpushed_sql
+from airflow_cdc.core.compare.canonical import outside_hash
+from airflow_cdc.core.compare.leaves import Leaf, LeafScheme, compare, leaf_of
 from airflow_cdc.core.compare.part import WHOLE, Part
-from airflow_cdc.core.compare.verdict import RowCounts, Tally, count_doubt, leaf_of, table_verdict, without
+from airflow_cdc.core.compare.verdict import RowCounts, Tally, count_doubt, table_verdict, without
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.table import Table
-from airflow_cdc.core.types import from_read
 from airflow_cdc.sources.mysql.client import MySqlSource
+from airflow_cdc.sources.mysql.encoding import outside_sql
 from airflow_cdc.sources.mysql.position import Watermark
 from airflow_cdc.spark_apps.adapters.mysql import jdbc_options, query_frame
+from airflow_cdc.spark_apps.adapters.mysql_values import from_read
 from airflow_cdc.spark_apps.compare.tail import Topic
-from airflow_cdc.spark_apps.compare.views import Rows, SinkView, SourceView, source_view, unpushed
+from airflow_cdc.spark_apps.compare.views import Rows, SinkView, SourceView, source_view
 
 log = logging.getLogger("airflow_cdc.verify")
 
@@ -205,7 +207,7 @@ def scan(source: MySqlSource, init: str, subject: Subject, view: SourceView) -> 
     with ThreadPoolExecutor(1) as beside:
         digesting = beside.submit(view.leaves, table, scheme, part)
         sink = subject.sink.leaves(table, scheme, part)
-        others = other_columns(source, init, subject) if unpushed(table) else frozenset()
+        others = other_columns(source, init, subject) if outside_hash(table) else frozenset()
         ours = digesting.result()
         totals = (0, 0) if part.whole else (view.count(table), subject.sink.count())
         scanned = Scanned(subject, view, scheme, ours, sink, others, totals)
@@ -221,8 +223,8 @@ def scan(source: MySqlSource, init: str, subject: Subject, view: SourceView) -> 
 def other_columns(source: MySqlSource, init: str, subject: Subject) -> frozenset[str]:
     """Key texts of rows whose columns outside the digest are not alike, all rows compared."""
     table, spark, part = subject.table, subject.sink.spark, subject.part
-    names = unpushed(table)
-    raw = query_frame(spark, jdbc_options(source, init), f"({mysql_unpushed_sql(table, part.mysql)}) AS cdc_rest")
+    names = outside_hash(table)
+    raw = query_frame(spark, jdbc_options(source, init), f"({outside_sql(table, part)}) AS cdc_rest")
     values = (f"{from_read(table.column(name), f'x{at}')} AS x{at}" for at, name in enumerate(names))
     ours = raw.selectExpr("key_text", *values).withColumn("copies", fn.lit(1))
     theirs = subject.sink.images_frame(table, part).drop("h").withColumn("copies", fn.lit(-1))

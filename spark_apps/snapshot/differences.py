@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as fn
 
-from airflow_cdc.core.chunk import own_name, quote_ident
 from airflow_cdc.core.compare.verdict import leaf_doubt
-from airflow_cdc.core.encoding import spark_key_text
 from airflow_cdc.core.table import Table
 from airflow_cdc.sinks.iceberg.stage import Stage
-from airflow_cdc.sources.mysql.key_text import key_predicate
 from airflow_cdc.sources.mysql.position import Watermark
+from airflow_cdc.sources.mysql.sql import key_predicate
 from airflow_cdc.spark_apps.adapters.mysql import jdbc_options, rows_frame
 from airflow_cdc.spark_apps.apply.merge import append_nothing, write_by_key
 from airflow_cdc.spark_apps.apply.stage_fit import delete_by_position
+from airflow_cdc.spark_apps.compare.encoding import key_text
 from airflow_cdc.spark_apps.compare.judge import drill_keys
 from airflow_cdc.spark_apps.compare.scan import Subject, rows_in, scan
 from airflow_cdc.spark_apps.compare.views import KEYS_AT_ONCE, SinkView, batches, source_view
 from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
+from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
 from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, staged_rows
 
 if TYPE_CHECKING:
@@ -124,4 +124,4 @@ def rows_now(tools: Tools, session: SparkSession, wanted: Wanted, stage: str) ->
 
 
 def _with_key(rows: DataFrame, table: Table) -> DataFrame:
-    return rows.withColumn(_KEY, fn.expr(spark_key_text(table)))
+    return rows.withColumn(_KEY, fn.expr(key_text(table)))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.apply.start import SNAPSHOT_AT
-from airflow_cdc.core.chunk import Chunk, Key, boundary_sql, key_from_json, key_to_json, quote_table
+from airflow_cdc.core.compare.chunk import Chunk, Key, key_from_json, key_to_json
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.table import Table
@@ -26,7 +26,9 @@ from airflow_cdc.sinks.iceberg.snapshots import row_count
 from airflow_cdc.sinks.iceberg.stage import Stage
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.sources.mysql.position import Watermark
+from airflow_cdc.sources.mysql.quoting import quote_table
 from airflow_cdc.sources.mysql.session import Session
+from airflow_cdc.sources.mysql.sql import boundary_sql, chunk_predicate
 from airflow_cdc.spark_apps.adapters.mysql import jdbc_options, rows_frame
 from airflow_cdc.spark_apps.apply.merge import append_nothing
 from airflow_cdc.spark_apps.driver.progress import Progress
@@ -91,7 +93,9 @@ def read_keyed(tools: Tools, reading: Reading, progress: Progress) -> None:
     options = jdbc_options(tools.source, tools.source.init_statement(reading.watermark))
     ledger = reading.ledger
     for group in chunk_groups(tools.source, reading):
-        frame = rows_frame(tools.spark, options, reading.table, [chunk.predicate(reading.table) for chunk in group])
+        frame = rows_frame(
+            tools.spark, options, reading.table, [chunk_predicate(reading.table, chunk.lo, chunk.hi) for chunk in group]
+        )
         first = ledger.done_to is None and ledger.rows == 0
         ledger = after_group(ledger, group, reading.chunk_rows)
         write_group(frame, reading, ledger, overwrite=first, catalog=tools.lake.name)

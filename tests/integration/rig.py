@@ -12,7 +12,6 @@ from airflow_cdc.control.control import Control
 from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.pipeline import ConnectorSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec, sink_name
 from airflow_cdc.core.table import Table
-from airflow_cdc.core.types import sink_type
 from airflow_cdc.flows.run import Run
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.stage import Stage
@@ -23,6 +22,7 @@ from airflow_cdc.spark_apps.apply.stage_schema import fit_columns
 from airflow_cdc.spark_apps.driver.functions import register_functions
 from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, read_table
+from airflow_cdc.spark_apps.types import sink_type
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,6 +18,7 @@ from airflow_cdc.core.errors import SchemaError, SourceError
 from airflow_cdc.flows.run import Run
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import Watermark
+from airflow_cdc.sources.mysql.sql import chunk_predicate
 from airflow_cdc.spark_apps.adapters.mysql import jdbc_options, rows_frame
 from airflow_cdc.spark_apps.apply.stage_schema import fit_columns
 from airflow_cdc.spark_apps.driver.progress import Progress
@@ -80,7 +81,7 @@ def test_chunks_are_ranges_of_the_keys_index(rig: Rig) -> None:
     table = rig.table("items")
     reading = rig.reading(table, rig.source.watermark(), chunk_rows=300)
     groups = list(chunk_groups(rig.source, reading))
-    predicates = [chunk.predicate(table) for group in groups for chunk in group]
+    predicates = [chunk_predicate(table, chunk.lo, chunk.hi) for group in groups for chunk in group]
     frame = rows_frame(rig.spark, jdbc_options(rig.source, "SET @a := 1"), table, predicates)
     plan = frame._jdf.queryExecution().optimizedPlan().toString()
     relation = plan.split("JDBCRelation(")[1].split(") [numPartitions")[0]

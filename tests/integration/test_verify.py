@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_cdc.core.chunk import quote_ident
 from airflow_cdc.core.compare import verdict
-from airflow_cdc.core.compare.digest import HashLeaves, IntegerLeaves, Leaf
-from airflow_cdc.core.compare.verdict import leaf_of
+from airflow_cdc.core.compare.leaves import HashLeaves, IntegerLeaves, Leaf, leaf_of
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.table import Table
-from airflow_cdc.core.types import sink_type
 from airflow_cdc.spark_apps.compare.views import SinkView, source_view
 from airflow_cdc.spark_apps.driver.progress import Progress
+from airflow_cdc.spark_apps.driver.sql import quote_ident
 from airflow_cdc.spark_apps.snapshot.differences import read_differences
+from airflow_cdc.spark_apps.types import sink_type
 from tests.integration.every_type import CASES, create_sql, insert_sql, row_id
 from tests.integration.rig import Rig
 from tests.integration.verify_support import (
