@@ -22,11 +22,11 @@ from airflow_cdc.core.compare.canonical import outside_hash
 from airflow_cdc.core.compare.leaves import Leaf, LeafScheme, compare, leaf_of
 from airflow_cdc.core.compare.part import WHOLE, Part
 from airflow_cdc.core.compare.verdict import RowCounts, Tally, count_doubt, table_verdict, without
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.table import Table
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.sources.mysql.encoding import outside_sql
-from airflow_cdc.sources.mysql.position import Watermark
 from airflow_cdc.spark_apps.adapters.mysql import jdbc_options, query_frame
 from airflow_cdc.spark_apps.adapters.mysql_values import from_read
 from airflow_cdc.spark_apps.compare.tail import Topic

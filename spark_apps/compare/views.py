@@ -15,11 +15,11 @@ from airflow_cdc.core.compare.canonical import outside_hash
 from airflow_cdc.core.compare.leaves import Leaf, LeafScheme, choose_scheme, read_leaves
 from airflow_cdc.core.compare.part import WHOLE, Part
 from airflow_cdc.core.compare.verdict import Image
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.sources.mysql import encoding
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.sources.mysql.errors import explain
-from airflow_cdc.sources.mysql.position import Watermark
 from airflow_cdc.sources.mysql.quoting import quote_table
 from airflow_cdc.sources.mysql.session import Session
 from airflow_cdc.sources.mysql.sql import key_predicate

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as fn
 
 from airflow_cdc.core.compare.verdict import leaf_doubt
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.sinks.iceberg.stage import Stage
-from airflow_cdc.sources.mysql.position import Watermark
 from airflow_cdc.sources.mysql.sql import key_predicate
 from airflow_cdc.spark_apps.adapters.mysql import jdbc_options, rows_frame
 from airflow_cdc.spark_apps.apply.merge import append_nothing, write_by_key

@@ -28,6 +28,7 @@ from airflow_cdc.core.replica import (
 from airflow_cdc.core.secrets import mask_config
 from airflow_cdc.core.table import Table
 from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.settings import MySqlSettings
 from tests.unit.tables import col
 
 from .builders import GTID_OFFSET, HEALTHY, OTHER, PIPELINE, SOURCE, UUID, seen
@@ -35,7 +36,9 @@ from .builders import REPLICA as GOOD
 from .faults import PURGED, RECOVERY
 
 STORED = GtidSet.parse(GTID_OFFSET["gtids"])
-NAMED = replace(PIPELINE, source=replace(PIPELINE.source, replicas=("first", "second")))
+NAMED = replace(
+    PIPELINE, source=MySqlSettings("mysql", "shop_mysql", PIPELINE.source.tables, replicas=("first", "second"))
+)
 
 
 def lost(**replicas: ReplicaFacts | Unknown) -> Observation:

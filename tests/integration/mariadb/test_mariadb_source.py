@@ -15,6 +15,7 @@ import pytest
 import stack
 from airflow_cdc.clients import Clients
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset
+from airflow_cdc.connectors.debezium.settings import DebeziumSettings
 from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.apply.stamp import Stamp
@@ -33,11 +34,13 @@ from airflow_cdc.core.diagnosis.observation import (
 )
 from airflow_cdc.core.diagnosis.strategy import make_plan
 from airflow_cdc.core.errors import SourceError
-from airflow_cdc.core.pipeline import ConnectorSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec
+from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.flows import doctor
 from airflow_cdc.flows.run import Run
 from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.settings import IcebergSettings
 from airflow_cdc.sources.mariadb.gtid import MariaDbGtid
+from airflow_cdc.sources.mariadb.settings import MariaDbSettings
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
 from airflow_cdc.sources.mysql.errors import MissingPrivilegeError
 from airflow_cdc.sources.mysql.position import BinlogPosition
@@ -46,6 +49,7 @@ from airflow_cdc.sources.mysql.schema import read_table_defs
 from airflow_cdc.sources.mysql.server_log import list_binlog_files
 from airflow_cdc.sources.mysql.types import words_of
 from airflow_cdc.transports.kafka.client import KafkaTransport
+from airflow_cdc.transports.kafka.settings import KafkaSettings
 from stack.mariadb import CDC_PRIVILEGES
 from stack.mysql import MySqlServer, MySqlSettings
 from stack.process import end
@@ -67,10 +71,10 @@ def poor(server: MySqlServer) -> Iterator[MySqlSource]:
 def pipeline_of(tables: tuple[str, ...]) -> Pipeline:
     return Pipeline(
         name="shop",
-        source=SourceSpec("mysql", "maria", tables),
-        connector=ConnectorSpec("debezium", "connect", "shop"),
-        transport=TransportSpec("kafka", "kafka"),
-        sink=SinkSpec("iceberg", "lake", "shop"),
+        source=MariaDbSettings("mariadb", "maria", tables),
+        connector=DebeziumSettings("debezium", "connect", "shop"),
+        transport=KafkaSettings("kafka", "kafka"),
+        sink=IcebergSettings("iceberg", "shop", "lake"),
     )
 
 
