@@ -41,6 +41,7 @@ from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.dead_letters import is_before
 from airflow_cdc.sinks.iceberg.stage import Stage
 from airflow_cdc.spark_apps.adapters.kafka import read_topics, source_defaults
+from airflow_cdc.spark_apps.adapters.mysql import MySqlReader
 from airflow_cdc.spark_apps.apply import dead_letters
 from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget, apply_batch
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
@@ -118,7 +119,7 @@ def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
             verdict=str(Verdict.INCONCLUSIVE),
         ) from error
     for outcome in outcomes:
-        keep_rows(run, spark, outcome)
+        keep_rows(run, MySqlReader(run.clients.source), spark, outcome)
     suites = check_expectations(f"{report_folder(run)}/{DATA_DOCS}", outcomes)
     reports = [make_report(outcome, suites[outcome.subject.table.full_name]) for outcome in outcomes]
     labels = {table: stage.label for table, stage in task.stages.items()}
@@ -197,7 +198,7 @@ def compare_passes(
             outcome
             for at in range(0, len(subjects), TABLES_AT_ONCE)
             for outcome in compare_tables(
-                run.clients.source,
+                MySqlReader(run.clients.source),
                 subjects[at : at + TABLES_AT_ONCE],
                 judge,
                 lambda: reach(run, task, timeout)[0],

@@ -17,7 +17,7 @@ from airflow_cdc.core.types import Date, Instant, LocalDateTime, Time
 from airflow_cdc.sources.mysql.quoting import quote_ident, sql_literal
 from airflow_cdc.sources.mysql.types import time_micros
 from airflow_cdc.spark_apps.adapters.debezium import decode
-from airflow_cdc.spark_apps.adapters.mysql import jdbc_options, rows_frame
+from airflow_cdc.spark_apps.adapters.mysql_jdbc import jdbc_options, rows_frame
 from airflow_cdc.spark_apps.apply.changes import meta
 from airflow_cdc.spark_apps.apply.dead_letters import DeadLetter, as_records
 from airflow_cdc.spark_apps.apply.merge import write_by_key

@@ -21,6 +21,7 @@ from airflow_cdc.sinks.iceberg.stage import Stage
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
 from airflow_cdc.sources.mysql.schema import read_table_defs
 from airflow_cdc.sources.mysql.settings import MySqlSettings
+from airflow_cdc.spark_apps.adapters.mysql import MySqlReader
 from airflow_cdc.spark_apps.apply.stage_schema import fit_columns
 from airflow_cdc.spark_apps.driver.functions import register_functions
 from airflow_cdc.spark_apps.driver.progress import Progress
@@ -70,7 +71,7 @@ class Rig:
             return read_table_defs(connection, [full])[full]
 
     def tools(self) -> Tools:
-        return Tools(self.spark, self.source, self.lake)
+        return Tools(self.spark, MySqlReader(self.source), self.lake)
 
     def reading(self, table: Table, watermark: Watermark, label: str = "recov_1_1", **sizes: int) -> Reading:
         """A fresh stage for the table, with its columns, and nothing read."""

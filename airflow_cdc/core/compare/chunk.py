@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_cdc.core.errors import SchemaError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 # What a key value may be. Dates and times are text, so that JSON keeps them.
 KeyValue = int | str | bytes | float | Decimal
@@ -36,6 +36,12 @@ class Chunk:
     def from_json(cls, data: Mapping[str, Any]) -> Chunk:
         """The inverse of `to_json`."""
         return cls(key_from_json(data["lo"]), key_from_json(data["hi"]))
+
+
+def batches(items: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    """`items` in runs of at most `size`."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
 
 
 def key_to_json(key: Key | None) -> list[Any] | None:

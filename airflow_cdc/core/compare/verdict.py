@@ -23,6 +23,8 @@ from airflow_cdc.core.report import Verdict
 
 # A row as both engines write it: its hash, then the canonical text of each column the hash does not hold (JSON).
 Image = tuple[str | None, ...]
+# key text → every row image that stands under it; a table without a key has its row hash there
+Rows = dict[str, list[Image]]
 
 SAMPLE_KEYS = 20
 
