@@ -119,6 +119,7 @@ def open_clients(pipeline: Pipeline, endpoints: Endpoints) -> Clients:
     # PyIceberg costs a fifth of parsing all DAGs, and every DAG file imports this module
     from airflow_cdc.control.control import Control
     from airflow_cdc.sinks.iceberg.client import Lake
+    from airflow_cdc.sinks.iceberg.control import IcebergControlStore
 
     lake = Lake(endpoints.lake.name, dict(endpoints.lake.properties))
     return Clients(
@@ -126,6 +127,6 @@ def open_clients(pipeline: Pipeline, endpoints: Endpoints) -> Clients:
         connector=KafkaConnect(endpoints.connect),
         transport=KafkaTransport(endpoints.kafka),
         lake=lake,
-        control=Control(lake, pipeline.name),
+        control=Control(IcebergControlStore(lake), pipeline.name),
         replicas={conn_id: MySqlSource(endpoint) for conn_id, endpoint in endpoints.replicas.items()},
     )

@@ -16,6 +16,7 @@ from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows.run import Run
 from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.control import IcebergControlStore
 from airflow_cdc.sinks.iceberg.settings import IcebergSettings
 from airflow_cdc.sinks.iceberg.stage import Stage
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
@@ -109,7 +110,7 @@ class Rig:
             KafkaSettings("kafka", "k"),
             IcebergSettings("iceberg", self.schema, self.lake.name),
         )
-        control = Control(self.lake, pipeline.name)
+        control = Control(IcebergControlStore(self.lake), pipeline.name)
         clients = Clients(self.source, cast("Any", connector), cast("Any", transport), self.lake, control)
         return Run(pipeline, clients, "run-1", str(report_dir))
 
