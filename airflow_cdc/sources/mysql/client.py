@@ -16,7 +16,6 @@ from typing import Any, Final
 
 from pymysql.connections import Connection
 
-from airflow_cdc.core.chunk import quote_ident
 from airflow_cdc.core.diagnosis.forecast import Forecast, forecast
 from airflow_cdc.core.diagnosis.observation import Retention, SourceFacts
 from airflow_cdc.core.errors import DeadlineError, SourceError
@@ -31,6 +30,7 @@ from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.hold import Hold, HoldLimits, hold_owner, run_hold
 from airflow_cdc.sources.mysql.position import BinlogPosition, mysql_position
 from airflow_cdc.sources.mysql.probe import look_at, max_file_size, retention, seen_replicas, timed_files
+from airflow_cdc.sources.mysql.quoting import quote_ident
 from airflow_cdc.sources.mysql.server_log import (
     NO_IDENTITY,
     ServerIdentity,
