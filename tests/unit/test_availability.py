@@ -90,7 +90,7 @@ class Server(MySqlSource):
         return "db:3306"
 
     @contextmanager
-    def session(self, *, read_timeout: float | None = None) -> Iterator[MagicMock]:  # type: ignore[override]
+    def session(self, *, read_timeout: float | None = None) -> Iterator[MagicMock]:
         yield MagicMock()
 
     def _facts(self, session: object) -> SourceFacts:
