@@ -12,13 +12,14 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from pymysql.connections import Connection
 
 from airflow_cdc.core.chunk import quote_ident
 from airflow_cdc.core.diagnosis.forecast import Forecast, forecast
 from airflow_cdc.core.diagnosis.observation import Retention, SourceFacts
+from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import DeadlineError, SourceError
 from airflow_cdc.sources.mariadb.facts import begins, domain_facts
 from airflow_cdc.sources.mysql.capabilities import Capability, ServerVersion
@@ -76,6 +77,10 @@ class MySqlSource:
     def where(self) -> str:
         """How messages name this server."""
         return self.endpoint.where
+
+    def limited(self, limits: CallLimits) -> Self:
+        """The same system, each call bounded."""
+        return type(self)(self.endpoint.limited(limits))
 
     def connect(self, *, read_timeout: float | None = None, quick: bool = False) -> Connection[Any]:
         """A new PyMySQL connection: utf8mb4, REPEATABLE READ, time zone UTC, autocommit. Raises SourceError.
