@@ -12,9 +12,10 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.core.errors import ConfigError, PositionError
 from airflow_cdc.core.kind import AnyKind, ConnectorKind, Reads, SinkKind, SourceKind, TransportKind
 from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.core.position import JsonObject, Position
 
 if TYPE_CHECKING:
     from airflow_cdc.core.diagnosis.diagnose import Problem
@@ -126,3 +127,12 @@ def _texts(kinds: Iterator[AnyKind] | tuple[AnyKind, ...]) -> tuple[Saying, ...]
 
     own = (row for kind in kinds if kind.texts is not None for row in kind.texts.load())
     return (*SAYINGS, *own)
+
+
+def read_position(value: JsonObject) -> Position:
+    """A position from JSON, by the kind it carries. Raises PositionError, also for a kind that is not known."""
+    name = str(value.get("kind"))
+    reader = SOURCES[name].read_position if name in SOURCES else None
+    if reader is None:
+        raise PositionError(f"position of {name!r}, a kind of source that is not installed here, or keeps no positions")
+    return reader.load()(value)

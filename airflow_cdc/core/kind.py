@@ -12,6 +12,7 @@ from airflow_cdc.core.pipeline import ConnectorSpec, SinkSpec, SourceSpec, Trans
 if TYPE_CHECKING:
     from airflow_cdc.core.diagnosis.diagnose import Problem
     from airflow_cdc.core.diagnosis.error_texts import Saying
+    from airflow_cdc.core.position import ReadPosition
 
 T = TypeVar("T")
 
@@ -58,7 +59,7 @@ class SourceKind:
     endpoint: Lazy[Any]
     client: Lazy[Any]
     hook: Lazy[Any]
-    read_position: Lazy[Any] | None = None
+    read_position: Lazy[ReadPosition] | None = None
     problems: Problems | None = None
     texts: Texts | None = None
     reader: Lazy[Any] | None = None

@@ -11,6 +11,7 @@ from airflow_cdc.connectors.debezium.settings import DebeziumSettings
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.pipeline import Pipeline, sink_name
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.types import sink_type
 from airflow_cdc.flows.run import Run
@@ -19,7 +20,6 @@ from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.settings import IcebergSettings
 from airflow_cdc.sinks.iceberg.stage import Stage
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
-from airflow_cdc.sources.mysql.position import Watermark
 from airflow_cdc.sources.mysql.schema import read_table_defs
 from airflow_cdc.sources.mysql.settings import MySqlSettings
 from airflow_cdc.spark_apps.apply.stage_schema import fit_columns
@@ -75,7 +75,7 @@ class Rig:
     def reading(self, table: Table, watermark: Watermark, label: str = "recov_1_1", **sizes: int) -> Reading:
         """A fresh stage for the table, with its columns, and nothing read."""
         stage = self.stage(table, label)
-        ledger = ChunkLedger(watermark.hash, watermark.server_uuid, table.fingerprint)
+        ledger = ChunkLedger(watermark.hash, watermark.server, table.fingerprint)
         stamp = Stamp(1, watermark.to_json(), {})
         return Reading(table, stage, ledger, stamp, watermark, **sizes)
 

@@ -25,6 +25,7 @@ from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.settings import IcebergSettings
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
+from airflow_cdc.sources.mysql.position import mysql_position
 from airflow_cdc.sources.mysql.settings import MySqlSettings
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from airflow_cdc.transports.kafka.settings import KafkaSettings
@@ -98,7 +99,7 @@ def test_a_move_is_judged_written_and_undone(run: Run, mysql: MySqlServer) -> No
     run.clients.connector.stop(name)
     before = stored(run)["offset"]
     mysql.execute(f"INSERT INTO {name}.t VALUES (2)")
-    end = run.clients.source.position()
+    end = mysql_position(run.clients.source.position().position)
     value = {"file": end.file, "pos": end.pos, "gtids": str(end.gtids), "ts_sec": 1}
 
     for wrong, code in (
@@ -158,7 +159,7 @@ def test_only_an_airflow_user_who_may_recover_moves_an_offset_and_the_audit_name
 ) -> None:
     """Airflow's own tokens, given by its API server; the command as its user types it."""
     before = stored(run)["offset"]
-    end = run.clients.source.position()
+    end = mysql_position(run.clients.source.position().position)
     value = {"file": end.file, "pos": end.pos, "gtids": str(end.gtids), "ts_sec": 1}
 
     def command(token: str) -> subprocess.CompletedProcess[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from airflow_cdc.connectors.debezium.settings import DebeziumSettings
@@ -21,9 +22,10 @@ from airflow_cdc.core.diagnosis.observation import (
     TransportFacts,
 )
 from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.sinks.iceberg.settings import IcebergSettings
 from airflow_cdc.sources.mysql.gtid import GtidSet
-from airflow_cdc.sources.mysql.position import BinlogPosition, Watermark
+from airflow_cdc.sources.mysql.position import BinlogPosition, MySqlPosition
 from airflow_cdc.sources.mysql.settings import MySqlSettings
 from airflow_cdc.transports.kafka.settings import KafkaSettings
 
@@ -78,7 +80,9 @@ TRANSPORT = TransportFacts({"shop.shop.orders": TopicState("shop.shop.orders", "
 SINK = SinkFacts({name: SinkTableFacts(True, 7, Stamp(3), 10) for name in PIPELINE.source.tables})
 CONTROL = ControlFacts(3)
 HEALTHY = Observation(PIPELINE, TAKEN_AT, SOURCE, CONNECTOR, TRANSPORT, SINK, CONTROL)
-WATERMARK = Watermark(UUID, "mysql-bin.000009", 500, GtidSet.parse(f"{UUID}:1-80"), TAKEN_AT, 1)
+WATERMARK = Watermark(
+    MySqlPosition("mysql-bin.000009", 500, GtidSet.parse(f"{UUID}:1-80"), 1), UUID, datetime.fromisoformat(TAKEN_AT)
+)
 
 
 def seen(**parts: Any) -> Observation:
