@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.circuit import Circuits, guard
 from airflow_cdc.core.endpoint import CallLimits, DataEndpoint, Endpoint
+from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.kinds import CONNECTORS, SINKS, SOURCES, TRANSPORTS, WINGS
 
@@ -99,12 +100,17 @@ def open_parts(pipeline: Pipeline, endpoints: Endpoints) -> Parts:
     from airflow_cdc.control.control import Control
 
     source = SOURCES[pipeline.source.kind].client.load()
-    sink = SINKS[pipeline.sink.kind].client.load()(endpoints.sink)
+    sink_kind = SINKS[pipeline.sink.kind]
+    sink = sink_kind.client.load()(endpoints.sink)
+    if sink_kind.control is None:
+        raise ConfigError(
+            f"{sink_kind.title} keeps no control document", where=f"pipeline {pipeline.name}, key sink.kind"
+        )
     return Parts(
         source=source(endpoints.source),
         connector=CONNECTORS[pipeline.connector.kind].client.load()(endpoints.connector),
         transport=TRANSPORTS[pipeline.transport.kind].client.load()(endpoints.transport),
         sink=sink,
-        control=Control(sink, pipeline.name),
+        control=Control(sink_kind.control.load()(sink), pipeline.name),
         replicas={conn_id: source(endpoint) for conn_id, endpoint in endpoints.replicas.items()},
     )

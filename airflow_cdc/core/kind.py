@@ -115,7 +115,11 @@ class TransportKind:
 
 @dataclass(frozen=True, slots=True)
 class SinkKind:
-    """A kind of sink."""
+    """A kind of sink.
+
+    Attributes:
+        control: the control store in such a sink (core/ports.ControlStore); called with its client. None: it can keep none.
+    """
 
     name: str
     title: str
@@ -125,6 +129,7 @@ class SinkKind:
     hook: Lazy[Any]
     problems: Problems | None = None
     texts: Texts | None = None
+    control: Lazy[Any] | None = None
 
 
 AnyKind: TypeAlias = SourceKind | ConnectorKind | TransportKind | SinkKind

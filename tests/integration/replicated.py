@@ -20,6 +20,7 @@ from airflow_cdc.flows.checks import conclude
 from airflow_cdc.flows.run import Facts, Run
 from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.control import IcebergControlStore
 from airflow_cdc.sinks.iceberg.settings import IcebergSettings
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
 from airflow_cdc.sources.mysql.gtid import GtidSet
@@ -111,7 +112,7 @@ class Pair:
             KafkaConnect(ConnectEndpoint(self.worker.url)),
             KafkaTransport(KafkaEndpoint(self.kafka)),
             lake,
-            Control(lake, self.name),
+            Control(IcebergControlStore(lake), self.name),
             {REPLICA: client(self.replica)},
         )
         return Run(pipeline, clients, run_id, self.reports, options)

@@ -17,6 +17,7 @@ from airflow_cdc.core.types import sink_type
 from airflow_cdc.flows.run import Run
 from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.control import IcebergControlStore
 from airflow_cdc.sinks.iceberg.settings import IcebergSettings
 from airflow_cdc.sinks.iceberg.stage import Stage
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
@@ -108,7 +109,7 @@ class Rig:
             KafkaSettings("kafka", "k"),
             IcebergSettings("iceberg", self.schema, self.lake.name),
         )
-        control = Control(self.lake, pipeline.name)
+        control = Control(IcebergControlStore(self.lake), pipeline.name)
         clients = Parts(self.source, cast("Any", connector), cast("Any", transport), self.lake, control)
         return Run(pipeline, clients, "run-1", str(report_dir))
 

@@ -10,4 +10,5 @@ KIND = SinkKind(
     endpoint=Lazy(".endpoint:IcebergEndpoint", __name__),
     client=Lazy(".client:open_lake", __name__),
     hook=Lazy("airflow_cdc.hooks.iceberg:IcebergCatalogHook"),
+    control=Lazy(".control:IcebergControlStore", __name__),
 )
