@@ -6,9 +6,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint, KafkaConnect
+from airflow_cdc.connectors import debezium
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
 from airflow_cdc.core.circuit import Circuits, guard
+from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.core.offset import OffsetCodec
 from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.sources import mariadb, mysql
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 
@@ -83,7 +88,7 @@ class Clients:
     """One client per outside system of a pipeline, and one per named replica. Making them connects to nothing."""
 
     source: MySqlSource
-    connector: KafkaConnect
+    connector: DebeziumConnector
     transport: KafkaTransport
     lake: Lake
     control: Control
@@ -97,7 +102,7 @@ class Clients:
         catalog = f"catalog {self.lake.name}"
         return Clients(
             source=guard(_limited_source(self.source, limits), self.source.where, circuits),
-            connector=guard(KafkaConnect(connect), connect.where, circuits),
+            connector=guard(DebeziumConnector(connect, self.connector.codec), connect.where, circuits),
             transport=guard(KafkaTransport(kafka), kafka.where, circuits),
             lake=guard(self.lake, catalog, circuits),
             control=guard(self.control, catalog, circuits),
@@ -111,7 +116,18 @@ class Clients:
 def _limited_source(source: MySqlSource, limits: CallLimits) -> MySqlSource:
     own = source.endpoint
     connect, quick = min(own.connect_timeout, limits.answer), min(own.quick_read, limits.read)
-    return MySqlSource(replace(own, connect_timeout=connect, quick_read=quick))
+    return type(source)(replace(own, connect_timeout=connect, quick_read=quick))
+
+
+_SOURCES = {kind.name: kind for kind in (mysql.KIND, mariadb.KIND)}
+
+
+def _codec_of(pipeline: Pipeline) -> OffsetCodec:
+    reads = debezium.KIND.reads[pipeline.source.kind]
+    if reads.codec is None:
+        raise ConfigError(f"{pipeline.connector.kind} stores no offset of a {pipeline.source.kind} source")
+    codec: OffsetCodec = reads.codec.load()()
+    return codec
 
 
 def open_clients(pipeline: Pipeline, endpoints: Endpoints) -> Clients:
@@ -120,10 +136,12 @@ def open_clients(pipeline: Pipeline, endpoints: Endpoints) -> Clients:
     from airflow_cdc.control.control import Control
     from airflow_cdc.sinks.iceberg.client import Lake
 
+    source: type[MySqlSource] = _SOURCES[pipeline.source.kind].client.load()
+    codec = _codec_of(pipeline)
     lake = Lake(endpoints.lake.name, dict(endpoints.lake.properties))
     return Clients(
-        source=MySqlSource(endpoints.mysql),
-        connector=KafkaConnect(endpoints.connect),
+        source=source(endpoints.mysql),
+        connector=DebeziumConnector(endpoints.connect, codec),
         transport=KafkaTransport(endpoints.kafka),
         lake=lake,
         control=Control(lake, pipeline.name),

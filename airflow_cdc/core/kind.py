@@ -8,8 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
 if TYPE_CHECKING:
-    from airflow_cdc.core.diagnosis.diagnose import Problem
-    from airflow_cdc.core.diagnosis.error_texts import Saying
+    from airflow_cdc.core.diagnosis.problem import Rules
 
 T = TypeVar("T")
 
@@ -30,8 +29,7 @@ class Lazy(Generic[T]):
         return cast("T", getattr(import_module(module, self.package or None), name))
 
 
-Problems: TypeAlias = "Lazy[tuple[Problem, ...]]"
-Texts: TypeAlias = "Lazy[tuple[Saying, ...]]"
+LazyRules: TypeAlias = "Lazy[Rules]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +42,7 @@ class SourceKind:
         client: the class that reads such a server; called with its endpoint.
         hook: the Airflow hook that makes an endpoint of a connection.
         read_position: reads a position of such a server from JSON.
-        problems, texts: its rows of the diagnosis, and what its errors say.
+        rules: its rows of the diagnosis, what blocks a strategy there, and what its errors say.
         reader: what Spark reads its rows with; None: nothing does, so the server is diagnosed and not recovered.
     """
 
@@ -53,8 +51,7 @@ class SourceKind:
     client: Lazy[Any]
     hook: Lazy[Any]
     read_position: Lazy[Any] | None = None
-    problems: Problems | None = None
-    texts: Texts | None = None
+    rules: LazyRules | None = None
     reader: Lazy[Any] | None = None
 
 
@@ -86,8 +83,7 @@ class ConnectorKind:
     hook: Lazy[Any]
     reads: Mapping[str, Reads]
     through: tuple[str, ...]
-    problems: Problems | None = None
-    texts: Texts | None = None
+    rules: LazyRules | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +94,7 @@ class TransportKind:
     title: str
     client: Lazy[Any]
     hook: Lazy[Any]
-    problems: Problems | None = None
-    texts: Texts | None = None
+    rules: LazyRules | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +110,7 @@ class SinkKind:
     client: Lazy[Any]
     hook: Lazy[Any]
     writers: tuple[str, ...] = field(default=("cdc_apply",))
-    problems: Problems | None = None
-    texts: Texts | None = None
+    rules: LazyRules | None = None
 
 
 AnyKind: TypeAlias = SourceKind | ConnectorKind | TransportKind | SinkKind

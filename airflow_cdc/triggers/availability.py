@@ -5,15 +5,16 @@ The two `*_answer` functions decide in values; sensors and triggers ask them in 
 
 from __future__ import annotations
 
-from airflow_cdc.core.diagnosis.observation import SourceFacts, Unknown
+from airflow_cdc.core.diagnosis.observation import Unknown
 from airflow_cdc.hooks.mysql import CdcMySqlHook
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
+from airflow_cdc.sources.mysql.facts import BinlogFacts, MySqlFacts
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import BinlogPosition
 from airflow_cdc.triggers.base import Answer, ProbeTrigger, State
 
 
-def binlog_answer(facts: SourceFacts | Unknown, wanted: BinlogPosition) -> Answer:
+def binlog_answer(facts: BinlogFacts | Unknown, wanted: BinlogPosition) -> Answer:
     """AVAILABLE: the file is there and long enough. LOST: it was purged. WAITING: the source has not written it yet."""
     if isinstance(facts, Unknown):
         return Answer(State.UNKNOWN, facts.reason)
@@ -25,7 +26,7 @@ def binlog_answer(facts: SourceFacts | Unknown, wanted: BinlogPosition) -> Answe
     return _absent(facts, wanted)
 
 
-def _in_file(facts: SourceFacts, wanted: BinlogPosition, size: int) -> Answer:
+def _in_file(facts: BinlogFacts, wanted: BinlogPosition, size: int) -> Answer:
     if wanted.pos <= size:
         return Answer(State.AVAILABLE, f"{wanted.file} is there, {size} bytes")
     if facts.current.file == wanted.file:
@@ -35,7 +36,7 @@ def _in_file(facts: SourceFacts, wanted: BinlogPosition, size: int) -> Answer:
     )
 
 
-def _absent(facts: SourceFacts, wanted: BinlogPosition) -> Answer:
+def _absent(facts: BinlogFacts, wanted: BinlogPosition) -> Answer:
     if not facts.current.comparable(wanted):
         return Answer(State.LOST, f"the source now names its files like {facts.current.file}: another server or log")
     if facts.current < wanted:
@@ -44,7 +45,7 @@ def _absent(facts: SourceFacts, wanted: BinlogPosition) -> Answer:
     return Answer(State.LOST, f"{wanted.file} was purged; the oldest file is {oldest}")
 
 
-def gtid_answer(facts: SourceFacts | Unknown, stored: GtidSet) -> Answer:
+def gtid_answer(facts: MySqlFacts | Unknown, stored: GtidSet) -> Answer:
     """AVAILABLE: nothing that `stored` lacks was purged, and the server has all of `stored`.
 
     LOST: gtid_purged holds transactions that `stored` lacks. WAITING: the server has not executed all of `stored`.

@@ -10,7 +10,7 @@ from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update import AddSnapshotUpdate
 
 from airflow_cdc.clients import Clients
-from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.pipeline import ConnectorSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec
 from airflow_cdc.flows.run import Run
@@ -35,7 +35,7 @@ def run_on(
     *tables: str,
     run_id: str = "run:1",
     source: MySqlSource = NOBODY,
-    connector: KafkaConnect = NOBODY,
+    connector: DebeziumConnector = NOBODY,
 ) -> Run:
     """A run of pipeline "shop" over these tables of the source; a system that is not given is not there."""
     pipeline = Pipeline(

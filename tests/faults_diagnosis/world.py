@@ -19,6 +19,7 @@ from airflow_cdc.clients import Endpoints, LakeEndpoint
 from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sources.mysql.capabilities import ServerVersion
 from airflow_cdc.sources.mysql.client import MySqlEndpoint
 from airflow_cdc.transports.kafka.client import KafkaEndpoint
 from stack import connections
@@ -70,8 +71,9 @@ class World:
 
     def register(self, name: str, server: str, tables: list[str], policy: dict[str, Any] | None = None) -> None:
         """Add a pipeline to the registry, which the diagnosis reads anew each time."""
+        kind = "mariadb" if ServerVersion.parse(self.mysql(server).version).mariadb else "mysql"
         self.pipelines[name] = {
-            "source": {"kind": "mysql", "conn_id": f"mysql_{server}", "tables": tables},
+            "source": {"kind": kind, "conn_id": f"mysql_{server}", "tables": tables},
             "connector": {"kind": "debezium", "conn_id": "connect", "name": name},
             "transport": {"kind": "kafka", "conn_id": "kafka"},
             "sink": {"kind": "iceberg", "catalog": CATALOG, "namespace": name},

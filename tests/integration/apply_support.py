@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.core.apply.stamp import Stamp
-from airflow_cdc.core.diagnosis.observation import TopicState
+from airflow_cdc.core.diagnosis.observation import (
+    TopicState,
+)
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.table import Column, Table
 from airflow_cdc.core.types import sink_type

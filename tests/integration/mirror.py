@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.connectors.debezium.schema_changes import Ddl
-from airflow_cdc.core.diagnosis.observation import TopicState
+from airflow_cdc.core.diagnosis.observation import (
+    TopicState,
+)
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows.run import Run
 from airflow_cdc.spark_apps import verify

@@ -13,15 +13,15 @@ import pyarrow as pa
 import pytest
 
 from airflow_cdc.clients import Clients
-from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.core.apply.stamp import Stamp
-from airflow_cdc.core.diagnosis.diagnose import diagnose
-from airflow_cdc.core.diagnosis.strategy import make_plan
 from airflow_cdc.flows.move_offset import stored
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.run import Run
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.transports.kafka.client import KafkaTransport
+from tests.diagnosing import diagnose, make_plan
 from tests.faults.proxy import CHUNK, HOST, Proxy
 from tests.integration.test_offset_move import run
 
@@ -72,7 +72,9 @@ def through_mysql(clients: Clients, leash: Leash) -> Clients:
 
 def through_connect(clients: Clients, leash: Leash) -> Clients:
     url = f"http://{HOST}:{leash.port}"
-    return replace(clients, connector=KafkaConnect(replace(clients.connector.endpoint, url=url, retry_for=1)))
+    return replace(
+        clients, connector=DebeziumConnector(replace(clients.connector.endpoint, url=url, retry_for=1), MySqlCodec())
+    )
 
 
 def through_kafka(clients: Clients, leash: Leash) -> Clients:

@@ -16,7 +16,9 @@ import pytest
 
 from airflow_cdc.core.apply import start as apply_start
 from airflow_cdc.core.apply.stamp import Stamp
-from airflow_cdc.core.diagnosis.observation import TopicState
+from airflow_cdc.core.diagnosis.observation import (
+    TopicState,
+)
 from airflow_cdc.core.errors import SinkError, SourceError, TransportError, UnknownStateError
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.sinks.iceberg import client as lake_module

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_cdc.core.diagnosis.observation import TopicState
+from airflow_cdc.core.diagnosis.observation import (
+    TopicState,
+)
 from airflow_cdc.core.errors import VerificationError
 from airflow_cdc.flows.publish import publish
 from airflow_cdc.spark_apps import verify as application

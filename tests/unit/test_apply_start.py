@@ -26,7 +26,10 @@ from airflow_cdc.core.apply.start import (
     plan_ddl,
     plan_start,
 )
-from airflow_cdc.core.diagnosis.observation import Compaction, TopicState
+from airflow_cdc.core.diagnosis.observation import (
+    Compaction,
+    TopicState,
+)
 from airflow_cdc.core.errors import (
     RereadNeededError,
     SinkError,

@@ -13,7 +13,9 @@ from unittest.mock import create_autospec
 import pytest
 
 from airflow_cdc.clients import CallLimits, Clients
-from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint, KafkaConnect
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
+from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.circuit import AT_ONCE, Circuits, SilentEndpointError
 from airflow_cdc.core.errors import ConnectorError
@@ -169,7 +171,7 @@ def test_a_look_is_bounded_against_a_worker_that_is_gone(dead_url: str) -> None:
     for client in kinds.values():
         client.endpoint = MySqlEndpoint("db", 3306, "u", "p") if client is kinds["source"] else KafkaEndpoint("k:9092")
         client.name = client.where = "other"
-    clients = Clients(connector=KafkaConnect(ConnectEndpoint(dead_url)), **kinds)
+    clients = Clients(connector=DebeziumConnector(ConnectEndpoint(dead_url), MySqlCodec()), **kinds)
     limits = CallLimits(answer=0.5, retry=0.3)
     began = time.monotonic()
     with pytest.raises(ConnectorError, match="Connect"):

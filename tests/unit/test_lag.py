@@ -6,7 +6,11 @@ import pytest
 
 from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.diagnosis.lag import late_events, waiting_of
-from airflow_cdc.core.diagnosis.observation import SinkTableFacts, TopicState, TransportFacts
+from airflow_cdc.core.diagnosis.observation import (
+    SinkTableFacts,
+    TopicState,
+    TransportFacts,
+)
 
 TOPIC = TopicState("p.shop.orders", "id1", {0: (3, 10), 1: (0, 5)})
 TRANSPORT = TransportFacts({TOPIC.name: TOPIC}, {"shop.orders": TOPIC.name})

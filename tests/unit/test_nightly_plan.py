@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from airflow_cdc.core.compare.digest import HashLeaves, IntegerLeaves
 from airflow_cdc.core.compare.nightly import SHARES, WHOLE_NIGHT, Checked, Seen, first_check, plan_night
-from airflow_cdc.core.diagnosis.observation import TopicState
+from airflow_cdc.core.diagnosis.observation import (
+    TopicState,
+)
 from airflow_cdc.core.table import Column, Table
 
 NIGHT = datetime(2026, 11, 21, 2, 0, tzinfo=UTC)

@@ -14,7 +14,9 @@ from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from airflow_cdc import spark_main
 from airflow_cdc.core.apply.stamp import Stamp
-from airflow_cdc.core.diagnosis.observation import TopicState
+from airflow_cdc.core.diagnosis.observation import (
+    TopicState,
+)
 from airflow_cdc.core.errors import (
     CdcError,
     ConfigError,

@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 from airflow.triggers.base import TriggerEvent
 
-from airflow_cdc.core.diagnosis.observation import Unknown
+from airflow_cdc.core.diagnosis.observation import (
+    Unknown,
+)
 from airflow_cdc.core.errors import ConfigError, SourceError
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import BinlogPosition

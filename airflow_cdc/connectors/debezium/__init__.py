@@ -5,11 +5,17 @@ from airflow_cdc.core.kind import ConnectorKind, Lazy, Reads
 KIND = ConnectorKind(
     name="debezium",
     title="Debezium",
-    client=Lazy("airflow_cdc.connectors.kafka_connect.client:KafkaConnect"),
+    client=Lazy(".connector:DebeziumConnector", __name__),
+    rules=Lazy(".problems:RULES", __name__),
     hook=Lazy("airflow_cdc.hooks.kafka_connect:KafkaConnectHook"),
     reads={
-        "mysql": Reads(decoder=Lazy("airflow_cdc.spark_apps.adapters.debezium:decode")),
-        "mariadb": Reads(),  # its events are not decoded: diagnosed, not recovered
+        "mysql": Reads(
+            codec=Lazy(".offsets.mysql:MySqlCodec", __name__),
+            decoder=Lazy("airflow_cdc.spark_apps.adapters.debezium:decode"),
+        ),
+        "mariadb": Reads(
+            codec=Lazy(".offsets.mariadb:MariaDbCodec", __name__)
+        ),  # its events are not decoded: diagnosed, not recovered
     },
     through=("kafka",),
 )

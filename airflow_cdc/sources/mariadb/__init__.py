@@ -5,6 +5,7 @@ from airflow_cdc.core.kind import Lazy, SourceKind
 KIND = SourceKind(
     name="mariadb",
     title="MariaDB",
-    client=Lazy("airflow_cdc.sources.mysql.client:MySqlSource"),
+    client=Lazy(".client:MariaDbSource", __name__),
+    rules=Lazy(".problems:RULES", __name__),
     hook=Lazy("airflow_cdc.hooks.mysql:CdcMySqlHook"),
 )

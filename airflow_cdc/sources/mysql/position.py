@@ -7,9 +7,10 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import total_ordering
-from typing import Any
+from typing import Any, ClassVar
 
 from airflow_cdc.core.errors import MALFORMED, PositionError
+from airflow_cdc.core.position import JsonObject, Position
 from airflow_cdc.sources.mysql.gtid import GtidSet
 
 
@@ -131,3 +132,72 @@ class Watermark:
             )
         except MALFORMED as error:
             raise PositionError(f"watermark cannot be read: {error!r}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class MySqlPosition:
+    """Where a reader of a MySQL server's log stands.
+
+    `gtids` is the full set on a GTID server, and then it alone counts (INV 7); None elsewhere, and then file and position
+    count. `server_id` is the server whose files these are; None where it is not known, as right after a snapshot.
+    """
+
+    file: str
+    pos: int
+    gtids: GtidSet | None = None
+    server_id: int | None = None
+
+    kind: ClassVar[str] = "mysql"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "file", BinlogPosition(self.file, self.pos).file)
+
+    def __str__(self) -> str:
+        return f"{self.place} {self.gtids}" if self.gtids is not None else str(self.place)
+
+    @property
+    def place(self) -> BinlogPosition:
+        """File and position alone."""
+        return BinlogPosition(self.file, self.pos)
+
+    def covers(self, other: Position) -> bool | None:
+        """By GTID if both have a set; a set and none do not compare. Else by file, in one series of one server's files."""
+        if not isinstance(other, MySqlPosition):
+            return None
+        if self.gtids or other.gtids:
+            return None if self.gtids is None or other.gtids is None else other.gtids.issubset(self.gtids)
+        if not self.may_be_on(other.server_id) or not self.place.comparable(other.place):
+            return None
+        return other.place <= self.place
+
+    def may_be_on(self, server_id: int | None) -> bool:
+        """False when the position is known to be in another server's files."""
+        return self.server_id is None or server_id is None or self.server_id == server_id
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON; `gtids` is text without newlines, or null."""
+        gtids = None if self.gtids is None else str(self.gtids)
+        return {"kind": self.kind, "file": self.file, "pos": self.pos, "gtids": gtids, "server_id": self.server_id}
+
+    @classmethod
+    def from_json(cls, value: JsonObject) -> MySqlPosition:
+        """The inverse of to_json(). Raises PositionError."""
+        raw: Mapping[str, Any] = value
+        try:
+            gtids = None if raw["gtids"] is None else GtidSet.parse(raw["gtids"])
+            server_id = None if raw["server_id"] is None else int(raw["server_id"])
+            return cls(str(raw["file"]), int(raw["pos"]), gtids, server_id)
+        except MALFORMED as error:
+            raise PositionError(f"MySQL position cannot be read: {error!r}") from error
+
+
+def mysql_position(position: Position) -> MySqlPosition:
+    """The position as MySQL's. Raises PositionError for one of another kind of source."""
+    if not isinstance(position, MySqlPosition):
+        raise PositionError(f"{position} is a position of a {position.kind} source, not of MySQL")
+    return position
+
+
+def read_position(value: JsonObject) -> MySqlPosition:
+    """See MySqlPosition.from_json."""
+    return MySqlPosition.from_json(value)
