@@ -174,7 +174,7 @@ def verified_through(night: Night, base: Stamp | None, outcome: Outcome) -> str:
     ends = {p: ((base.next_offset(name, p) or 0), end) for p, end in subject.ends.items()}
     waiting = {p: span for p, span in ends.items() if span[0] < span[1]}
     # the position was taken a moment before its time was asked for
-    reached = datetime.fromisoformat(subject.position.taken_at) - CLOCK_SLACK
+    reached = subject.position.taken_at - CLOCK_SLACK
     first = _first_change(night, subject, {name: waiting}) if waiting else None
     return min(reached, first or reached).isoformat(timespec="milliseconds")
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.diagnosis.strategy import COMPARING
 from airflow_cdc.core.errors import SchemaError, SourceError
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.types import sink_type
 from airflow_cdc.flows import recovery as document
@@ -20,7 +21,6 @@ from airflow_cdc.flows.capture import followed
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.stage import Stage
-from airflow_cdc.sources.mysql.position import Watermark
 from airflow_cdc.spark_apps.apply.stage_schema import fit_columns, set_definition
 from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.progress import Progress
@@ -103,7 +103,7 @@ def prepare(run: Run, task: Task, table: Table, settings: Mapping[str, Any]) -> 
     lake, namespace, name = run.clients.lake, run.pipeline.sink.namespace, run.pipeline.sink_table(table.full_name)
     columns = [(column.name, sink_type(column)) for column in table.mirrored]
     lake.ensure_table(namespace, name, columns)
-    fresh = ChunkLedger(task.watermark.hash, task.watermark.server_uuid, table.fingerprint)
+    fresh = ChunkLedger(task.watermark.hash, task.watermark.server, table.fingerprint)
     earlier = find_earlier(lake, lake.stages(namespace, name), fresh, task.epoch)
     label = next_label(lake.stages(namespace, name), task.epoch)
     stage = lake.stage(namespace, name, label, from_stage=earlier[0] if earlier else None)

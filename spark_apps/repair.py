@@ -353,7 +353,7 @@ def replace_rows(job: Job, stage: Stage, table: Table) -> None:
     taken = clients.source.watermark()
     clients.source.wait_visible(taken, VISIBLE_SECONDS)
     set_definition(clients.lake, stage, table)
-    ledger = ChunkLedger(taken.hash, taken.server_uuid, table.fingerprint)
+    ledger = ChunkLedger(taken.hash, taken.server, table.fingerprint)
     reading = Reading(table, stage, ledger, Stamp(stamp.epoch, taken.to_json(), stamp.offsets), taken)
     read_table(Tools(job.spark, clients.source, clients.lake), reading, Progress({table.full_name: 0}))
 

@@ -28,6 +28,7 @@ from airflow_cdc.core.encoding import not_compared
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import CdcError, DeadlineError, SinkError, VerificationError
 from airflow_cdc.core.poll import NotYet, poll_while_moving
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.report import ComparedAt, NotCompared, TableReport, Verdict, overall
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.types import sink_type
@@ -40,7 +41,6 @@ from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.dead_letters import is_before
 from airflow_cdc.sinks.iceberg.stage import Stage
-from airflow_cdc.sources.mysql.position import Watermark
 from airflow_cdc.spark_apps.adapters.kafka import read_topics, source_defaults
 from airflow_cdc.spark_apps.apply import dead_letters
 from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget, apply_batch

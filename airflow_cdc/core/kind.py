@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
+from airflow_cdc.core.pipeline import ConnectorSpec, SinkSpec, SourceSpec, TransportSpec
+
 if TYPE_CHECKING:
     from airflow_cdc.core.diagnosis.problem import Rules
+    from airflow_cdc.core.position import ReadPosition
 
 T = TypeVar("T")
 
@@ -39,6 +42,7 @@ class SourceKind:
     Attributes:
         name: as `source.kind` says it.
         title: as a person says it.
+        settings: the frozen dataclass of the keys that may stand below `source`, each declared with its default.
         client: the class that reads such a server; called with its endpoint.
         hook: the Airflow hook that makes an endpoint of a connection.
         read_position: reads a position of such a server from JSON.
@@ -48,9 +52,10 @@ class SourceKind:
 
     name: str
     title: str
+    settings: type[SourceSpec]
     client: Lazy[Any]
     hook: Lazy[Any]
-    read_position: Lazy[Any] | None = None
+    read_position: Lazy[ReadPosition] | None = None
     rules: LazyRules | None = None
     reader: Lazy[Any] | None = None
 
@@ -79,6 +84,7 @@ class ConnectorKind:
 
     name: str
     title: str
+    settings: type[ConnectorSpec]
     client: Lazy[Any]
     hook: Lazy[Any]
     reads: Mapping[str, Reads]
@@ -92,6 +98,7 @@ class TransportKind:
 
     name: str
     title: str
+    settings: type[TransportSpec]
     client: Lazy[Any]
     hook: Lazy[Any]
     rules: LazyRules | None = None
@@ -99,17 +106,13 @@ class TransportKind:
 
 @dataclass(frozen=True, slots=True)
 class SinkKind:
-    """A kind of sink.
-
-    Attributes:
-        writers: who may write its tables, as `sink.writer` says it; the first is the default.
-    """
+    """A kind of sink."""
 
     name: str
     title: str
+    settings: type[SinkSpec]
     client: Lazy[Any]
     hook: Lazy[Any]
-    writers: tuple[str, ...] = field(default=("cdc_apply",))
     rules: LazyRules | None = None
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from airflow_cdc.core.errors import MALFORMED
 from airflow_cdc.core.pipeline import AlertPolicy
+from airflow_cdc.core.severity import Severity, severity_of
 
 # problem code → the ranks of its rows, in the order of judgement
 Ranks = Mapping[str, tuple[int, ...]]
@@ -59,6 +60,7 @@ class Outage:
         notifications: how often they were told.
         clear_since: the first look that proved it over, while it may still come back; "" while it holds.
         recovery: the id of the recovery that was triggered for it; "" if none was.
+        standing: it only warns of how something is set.
     """
 
     code: str
@@ -68,6 +70,12 @@ class Outage:
     notifications: int = 0
     clear_since: str = ""
     recovery: str = ""
+    standing: bool = False
+
+    @property
+    def severity(self) -> Severity:
+        """How urgent it is: a problem that only warns of a setting wakes nobody."""
+        return severity_of(self.code, ("none",) if self.standing else ())
 
     @property
     def name(self) -> str:
@@ -117,7 +125,7 @@ class OutageLog:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One message to people. It carries no severity: who is told, and how loudly, is the receiver's decision by code."""
+    """One message to people. Whom a severity wakes is the receiver's decision."""
 
     status: Status
     pipeline: str
@@ -137,6 +145,7 @@ class Alert:
             "dedup_key": self.key,
             "pipeline": self.pipeline,
             "code": outage.code,
+            "severity": str(outage.severity),
             "epoch": outage.epoch,
             "since": outage.since,
             "at": self.at,
@@ -232,7 +241,7 @@ def _begun(sighting: Sighting, gone: list[Outage]) -> Outage | None:
     if sighting.code == HEALTHY or sighting.attended:
         return None
     tried = next((outage.recovery for outage in gone if _superseded(outage, sighting)), "")
-    return Outage(sighting.code, sighting.epoch or 0, since=sighting.at, recovery=tried)
+    return Outage(sighting.code, sighting.epoch or 0, since=sighting.at, recovery=tried, standing=sighting.standing)
 
 
 def _due(outage: Outage, sighting: Sighting, policy: AlertPolicy) -> bool:

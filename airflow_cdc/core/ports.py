@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from airflow_cdc.core.diagnosis.observation import ConnectorFacts, SourceFacts, TopicState
-from airflow_cdc.sources.mysql.position import Watermark
+from airflow_cdc.core.position import Watermark
 
 
 @runtime_checkable

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from airflow_cdc.clients import Endpoints
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.core.settings import own_connection
 from airflow_cdc.hooks.iceberg import IcebergCatalogHook
 from airflow_cdc.hooks.kafka import CdcKafkaHook
 from airflow_cdc.hooks.kafka_connect import KafkaConnectHook
@@ -25,7 +26,7 @@ def resolve_endpoints(pipeline: Pipeline) -> Endpoints:
     mysql = _try(CdcMySqlHook(pipeline.source.conn_id).endpoint, errors)
     connect = _try(KafkaConnectHook(pipeline.connector.conn_id).endpoint, errors)
     kafka = _try(CdcKafkaHook(pipeline.transport.conn_id).endpoint, errors)
-    lake = _try(IcebergCatalogHook(pipeline.sink.catalog).endpoint, errors)
+    lake = _try(IcebergCatalogHook(own_connection(pipeline.sink)).endpoint, errors)
     named = {conn_id: _try(CdcMySqlHook(conn_id).endpoint, errors) for conn_id in pipeline.source.replicas}
     replicas = {conn_id: endpoint for conn_id, endpoint in named.items() if endpoint is not None}
     if errors or mysql is None or connect is None or kafka is None or lake is None:
@@ -39,7 +40,7 @@ async def aresolve_endpoints(pipeline: Pipeline) -> Endpoints:
         await CdcMySqlHook(pipeline.source.conn_id).aendpoint(),
         await KafkaConnectHook(pipeline.connector.conn_id).aendpoint(),
         await CdcKafkaHook(pipeline.transport.conn_id).aendpoint(),
-        await IcebergCatalogHook(pipeline.sink.catalog).aendpoint(),
+        await IcebergCatalogHook(own_connection(pipeline.sink)).aendpoint(),
         {conn_id: await CdcMySqlHook(conn_id).aendpoint() for conn_id in pipeline.source.replicas},
     )
 

@@ -26,7 +26,7 @@ from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.names import RECOVERY_DAG_ID, apply_dag_id
 from airflow_cdc.plugin import PREFIX, view
-from airflow_cdc.plugin.severity import VERDICTS
+from airflow_cdc.plugin.colour import VERDICTS
 from airflow_cdc.reports.page import environment, report_values
 from airflow_cdc.reports.runbook import runbook_codes, runbook_html
 from airflow_cdc.reports.store import ReportStore, safe

@@ -10,7 +10,7 @@ from typing import Any
 from airflow_cdc.core.duration import span
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.names import ABANDON_DAG_ID, RECOVERY_DAG_ID, REPAIR_DAG_ID
-from airflow_cdc.plugin.severity import ORDER, SINK_DIFFERS, VERDICTS, Severity, present_code, severity
+from airflow_cdc.plugin.colour import ORDER, SINK_DIFFERS, VERDICTS, Colour, colour_of, present_code
 from airflow_cdc.reports.store import ReportStore
 from airflow_cdc.reports.stored import RECOVERY, RunSummary, StoredObservation, known_to_differ, verified_through
 
@@ -29,7 +29,7 @@ class Row:
     name: str
     code: str
     meaning: str
-    severity: Severity
+    colour: Colour
     seen: StoredObservation | None
     age: str
     stale: bool
@@ -80,7 +80,7 @@ class Event:
     """One entry of a timeline: the problem changed, or a run ended."""
 
     at: str
-    severity: Severity
+    colour: Colour
     code: str
     run: RunSummary | None = None
 
@@ -88,7 +88,7 @@ class Event:
 def overview(store: ReportStore, names: Sequence[str], now: datetime) -> list[Row]:
     """One row per pipeline, the worst first."""
     rows = store.many(lambda name: row(store, name, now), names).values()
-    return sorted(rows, key=lambda one: (ORDER.index(one.severity), one.name))
+    return sorted(rows, key=lambda one: (ORDER.index(one.colour), one.name))
 
 
 def row(store: ReportStore, name: str, now: datetime) -> Row:
@@ -97,19 +97,19 @@ def row(store: ReportStore, name: str, now: datetime) -> Row:
         return _row(name, store.observation(name), store.runs(name), now)
     except CdcError as error:
         meaning = "What is stored of this pipeline can't be read."
-        return Row(name, "UNKNOWN", meaning, Severity.AMBER, None, "", stale=True, since="", runs=(), error=str(error))
+        return Row(name, "UNKNOWN", meaning, Colour.AMBER, None, "", stale=True, since="", runs=(), error=str(error))
 
 
 def _row(name: str, seen: StoredObservation | None, runs: Sequence[RunSummary], now: datetime) -> Row:
     code = present_code(seen, runs)
     stale = seen is None or seconds_since(seen.taken_at, now) > STALE_SECONDS
-    colour = severity(code)
+    colour = colour_of(code, seen.diagnosis.strategies if seen and code == seen.diagnosis.code else ())
     return Row(
         name=name,
         code=code,
         meaning=_meaning(code, seen, runs),
         # green is a claim about now, which an old observation can't make
-        severity=Severity.AMBER if stale and colour is Severity.GREEN else colour,
+        colour=Colour.AMBER if stale and colour is Colour.GREEN else colour,
         seen=seen,
         age=ago(seen.taken_at, now) if seen else "",
         stale=stale,
@@ -127,15 +127,15 @@ def _meaning(code: str, seen: StoredObservation | None, runs: Sequence[RunSummar
 def timeline(one: Row) -> list[Event]:
     """Changes of the problem and runs, newest first."""
     changes = [
-        Event(change.at, severity(change.code), change.code) for change in (one.seen.changes if one.seen else ())
+        Event(change.at, colour_of(change.code), change.code) for change in (one.seen.changes if one.seen else ())
     ]
     runs = [Event(run.ended_at, VERDICTS[run.verdict], str(run.verdict), run) for run in one.runs]
     return sorted((*changes, *runs), key=lambda event: datetime.fromisoformat(event.at), reverse=True)
 
 
-def counts(rows: Sequence[Row]) -> Mapping[Severity, int]:
+def counts(rows: Sequence[Row]) -> Mapping[Colour, int]:
     """How many pipelines are red, amber and green."""
-    return {colour: sum(one.severity is colour for one in rows) for colour in ORDER}
+    return {colour: sum(one.colour is colour for one in rows) for colour in ORDER}
 
 
 def seconds_since(at: str, now: datetime) -> float:

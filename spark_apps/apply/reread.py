@@ -131,7 +131,7 @@ def read_anew(job: Job, stage: Stage, name: str) -> Table:
     job.settings.check_table(table)
     fit_columns(clients.lake, stage, [(column.name, sink_type(column)) for column in table.mirrored])
     set_definition(clients.lake, stage, table)
-    ledger = ChunkLedger(taken.hash, taken.server_uuid, table.fingerprint)
+    ledger = ChunkLedger(taken.hash, taken.server, table.fingerprint)
     reading = Reading(table, stage, ledger, Stamp(job.epochs.of(name), taken.to_json(), ends), taken)
     read_table(Tools(job.spark, clients.source, clients.lake), reading, Progress({name: 0}))
     return table

@@ -24,7 +24,7 @@ from airflow_cdc.core.compare.verdict import (
     without,
 )
 from airflow_cdc.core.errors import VerificationError
-from airflow_cdc.sources.mysql.position import Watermark
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.spark_apps.compare.scan import Judgement, Outcome, Reached, Scanned, leaf_groups, rows_in, taken_out
 from airflow_cdc.spark_apps.compare.tail import read_tail
 from airflow_cdc.spark_apps.compare.views import Rows, SourceView

@@ -21,11 +21,11 @@ from pyspark.sql import functions as fn
 from airflow_cdc.core.compare.digest import Leaf, LeafScheme, compare, mysql_unpushed_sql
 from airflow_cdc.core.compare.part import WHOLE, Part
 from airflow_cdc.core.compare.verdict import RowCounts, Tally, count_doubt, leaf_of, table_verdict, without
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.types import from_read
 from airflow_cdc.sources.mysql.client import MySqlSource
-from airflow_cdc.sources.mysql.position import Watermark
 from airflow_cdc.spark_apps.adapters.mysql import jdbc_options, query_frame
 from airflow_cdc.spark_apps.compare.tail import Topic
 from airflow_cdc.spark_apps.compare.views import Rows, SinkView, SourceView, source_view, unpushed

@@ -15,8 +15,8 @@ from airflow_cdc.core.compare.changelog import Event, Tail
 from airflow_cdc.core.compare.digest import LeafScheme, spark_leaf
 from airflow_cdc.core.compare.verdict import Image
 from airflow_cdc.core.encoding import spark_key_text, spark_row_hash
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
-from airflow_cdc.sources.mysql.position import Watermark
 from airflow_cdc.spark_apps.adapters.debezium import SIDES, TOMBSTONE, decode
 from airflow_cdc.spark_apps.apply.batch import RangeReader
 from airflow_cdc.spark_apps.apply.changes import origin, rank

@@ -28,12 +28,12 @@ from airflow_cdc.core.compare.digest import (
 from airflow_cdc.core.compare.part import WHOLE, Part
 from airflow_cdc.core.compare.verdict import Image
 from airflow_cdc.core.encoding import mysql_key_text, mysql_row_hash, not_pushed, spark_key_text, spark_row_hash
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.types import read_sql
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.sources.mysql.errors import explain
 from airflow_cdc.sources.mysql.key_text import key_predicate
-from airflow_cdc.sources.mysql.position import Watermark
 from airflow_cdc.sources.mysql.session import Session
 from airflow_cdc.spark_apps.apply.merge import view_of
 from airflow_cdc.spark_apps.driver.functions import json_canonical

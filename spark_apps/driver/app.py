@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.clients import Endpoints
 from airflow_cdc.core.errors import CdcError, UsageError
-from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.secrets import mask_text
 from airflow_cdc.flows.run import Run, make_run
+from airflow_cdc.kinds import read_pipeline
 from airflow_cdc.spark_apps.driver.session import build_session
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def read_run(settings: Mapping[str, Any]) -> Run:
             f"the settings file lacks {', '.join(missing)}", where="--settings", todo="Let the operator write it."
         )
     return make_run(
-        Pipeline.from_json(settings["pipeline"]),
+        read_pipeline(settings["pipeline"]),
         Endpoints.from_json(settings["endpoints"]),
         str(settings["run_id"]),
         str(settings["report_dir"]),

@@ -17,10 +17,10 @@ from pyspark.sql import functions as fn
 from airflow_cdc.core.chunk import own_name, quote_ident
 from airflow_cdc.core.compare.verdict import leaf_doubt
 from airflow_cdc.core.encoding import spark_key_text
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.sinks.iceberg.stage import Stage
 from airflow_cdc.sources.mysql.key_text import key_predicate
-from airflow_cdc.sources.mysql.position import Watermark
 from airflow_cdc.spark_apps.adapters.mysql import jdbc_options, rows_frame
 from airflow_cdc.spark_apps.apply.merge import append_nothing, write_by_key
 from airflow_cdc.spark_apps.apply.stage_fit import delete_by_position

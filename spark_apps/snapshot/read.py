@@ -20,12 +20,12 @@ from airflow_cdc.core.apply.start import SNAPSHOT_AT
 from airflow_cdc.core.chunk import Chunk, Key, boundary_sql, key_from_json, key_to_json, quote_table
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.poll import poll_until
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.snapshots import row_count
 from airflow_cdc.sinks.iceberg.stage import Stage
 from airflow_cdc.sources.mysql.client import MySqlSource
-from airflow_cdc.sources.mysql.position import Watermark
 from airflow_cdc.sources.mysql.session import Session
 from airflow_cdc.spark_apps.adapters.mysql import jdbc_options, rows_frame
 from airflow_cdc.spark_apps.apply.merge import append_nothing

@@ -26,6 +26,7 @@ from airflow_cdc.flows import close, connector, decide, hold, observe, publish, 
 from airflow_cdc.flows import reset_offset as offset
 from airflow_cdc.flows.open import open_recovery
 from airflow_cdc.flows.run import Run, make_run
+from airflow_cdc.kinds import read_pipeline
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mysql.client import MySqlEndpoint
 from airflow_cdc.spark_apps.apply_changes import apply_changes
@@ -153,7 +154,7 @@ class Pipe:
     @property
     def pipeline(self) -> Pipeline:
         """As a registry would declare it; nobody is there to approve."""
-        return Pipeline.from_json(
+        return read_pipeline(
             {
                 "name": self.namespace,
                 "source": {"kind": "mysql", "conn_id": "m", "tables": [f"{self.database}.{t}" for t in self.tables]},

@@ -21,10 +21,11 @@ import yaml
 from airflow_cdc.control.control import Control
 from airflow_cdc.reports.store import ReportStore
 from airflow_cdc.sinks.iceberg.client import Lake
-from demo import connectors
-from demo.gap import binlog_files
-from demo.world import CATALOG, PIPELINE
+from demo.world import PIPELINE
 from stack.process import wait_until
+from stack.shop import connectors
+from stack.shop.dataset import CATALOG
+from stack.shop.gap import binlog_files
 from tests.e2e.conftest import Shop, parked
 from tests.unit.http_server import Answer, serving
 

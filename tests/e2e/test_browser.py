@@ -18,11 +18,11 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 
-from demo import connectors
-from demo.gap import make_gap
 from demo.world import PIPELINE
 from stack.browser import chromium
 from stack.process import wait_until
+from stack.shop import connectors
+from stack.shop.gap import make_gap
 from tests.e2e.conftest import RUN_SECONDS, Shop, parked
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"

@@ -16,15 +16,17 @@ from airflow_cdc.clients import Endpoints, LakeEndpoint
 from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.flows.run import Run, make_run
+from airflow_cdc.kinds import read_pipeline
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mysql.client import MySqlEndpoint
 from airflow_cdc.transports.kafka.client import KafkaEndpoint
-from demo import connectors, dataset
-from demo.check import TableCheck, check
-from demo.gap import binlog_files
-from demo.world import CATALOG, NAMESPACE, SPARK, World
+from demo.world import NAMESPACE, SPARK, World
 from stack import cluster, jvm
 from stack.process import wait_until
+from stack.shop import connectors, dataset
+from stack.shop.check import TableCheck, check
+from stack.shop.dataset import CATALOG
+from stack.shop.gap import binlog_files
 from tests.e2e.conftest import again_and_again
 from tests.faults.proxy import HOST, Proxy
 
@@ -65,7 +67,7 @@ class FaultWorld:
     @property
     def pipeline(self) -> Pipeline:
         """The pipeline as a registry would declare it; nobody is there to approve."""
-        return Pipeline.from_json(
+        return read_pipeline(
             {
                 "name": PIPELINE,
                 "source": {"kind": "mysql", "conn_id": "m", "tables": [f"{dataset.SCHEMA}.{t}" for t in TABLES]},

@@ -17,7 +17,7 @@ import yaml
 import stack
 from airflow_cdc.clients import Endpoints, LakeEndpoint
 from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
-from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.kinds import read_pipeline
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mysql.capabilities import ServerVersion
 from airflow_cdc.sources.mysql.client import MySqlEndpoint
@@ -116,7 +116,7 @@ class World:
     def settings(self, name: str, server: str, run_id: str) -> dict[str, Any]:
         """What a driver is given for a run of the pipeline `name`; it holds credentials."""
         return {
-            "pipeline": Pipeline.from_json({"name": name, **self.pipelines[name]}).to_json(),
+            "pipeline": read_pipeline({"name": name, **self.pipelines[name]}).to_json(),
             "endpoints": self.endpoints(server).to_json(),
             "run_id": run_id,
             "report_dir": str(self.folder / "reports"),

@@ -229,7 +229,8 @@ def stamp_at(topic: Topic, offset: int | None = 0, epoch: int = 1, watermark: Ma
 def watermark(gtids: str | None = f"{UUID}:1-50", file: str = "mysql-bin.000003", pos: int = 500) -> dict[str, Any]:
     """W as JSON."""
     taken = "2026-11-21T10:00:00.000+00:00"
-    return {"server_uuid": UUID, "file": file, "pos": pos, "gtids": gtids, "taken_at": taken, "server_id": 1}
+    position = {"kind": "mysql", "file": file, "pos": pos, "gtids": gtids, "server_id": 1}
+    return {"format": 2, "position": position, "server": UUID, "taken_at": taken}
 
 
 __all__ = [

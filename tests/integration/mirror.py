@@ -15,6 +15,7 @@ from airflow_cdc.core.diagnosis.observation import (
 )
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows.run import Run
+from airflow_cdc.sources.mysql.position import mysql_position
 from airflow_cdc.spark_apps import verify
 from airflow_cdc.spark_apps.adapters.debezium import RAW_SCHEMA
 from airflow_cdc.spark_apps.apply.merge import append_nothing
@@ -79,14 +80,14 @@ class Mirror:
         """The sink table in Spark SQL."""
         return f"`{self.rig.lake.name}`.`{self.rig.schema}`.`{table.name}`"
 
-    def meddle(self, table: Table, *statements: str) -> None:
+    def interfere(self, table: Table, *statements: str) -> None:
         """Change main behind everybody's back; {} stands for it."""
         for statement in statements:
             self.rig.spark.sql(statement.replace("{}", self.main(table)))
 
     def applied(self, table: Table, *statements: str) -> None:
         """As another writer: change main, and stamp it with the topic's present end."""
-        self.meddle(table, *statements)
+        self.interfere(table, *statements)
         stamp = self.rig.lake.stamp(self.rig.schema, table.name)
         assert stamp is not None
         topic = self.topic(table)
@@ -133,7 +134,7 @@ class FakeConnect:
 
     def committed_offset(self, _name: str, _server: str) -> dict[str, Any]:
         with self.mirror.lock:  # a change stands in source and topic, or in neither
-            at = self.mirror.rig.source.position()
+            at = mysql_position(self.mirror.rig.source.position().position)
         return {"file": at.file, "pos": at.pos, "gtids": str(at.gtids), "ts_sec": 1}
 
 

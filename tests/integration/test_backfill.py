@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from airflow_cdc.core.errors import CdcError, ConfigError
-from airflow_cdc.core.pipeline import BackfillSpec, Limit, Policy
+from airflow_cdc.core.limit import Limit
+from airflow_cdc.core.pipeline import BackfillSpec, Policy
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows.run import Run
 from airflow_cdc.spark_apps import repair as repairing
@@ -85,7 +86,7 @@ def test_a_day_is_brought_to_the_source_and_nothing_else_is(mirror: Mirror, orde
     )
     ids = [int(row[0]) for row in inside]
     assert len(ids) > 10
-    mirror.meddle(
+    mirror.interfere(
         orders,
         f"UPDATE {{}} SET qty = 77 WHERE id IN ({ids[0]}, {ids[-1]}, 900)",
         f"DELETE FROM {{}} WHERE id = {ids[3]}",
@@ -105,7 +106,7 @@ def test_a_day_is_brought_to_the_source_and_nothing_else_is(mirror: Mirror, orde
 
 
 def test_a_row_that_moved_to_another_day_is_right_from_either_side(mirror: Mirror, orders: Table) -> None:
-    mirror.meddle(orders, "UPDATE {} SET created_at = created_at - INTERVAL 5 DAYS WHERE id = 600")
+    mirror.interfere(orders, "UPDATE {} SET created_at = created_at - INTERVAL 5 DAYS WHERE id = 600")
     at = mirror.rig.run("SELECT DATEDIFF(created_at, '2026-10-01') FROM orders WHERE id = 600")
     assert backfill_day(mirror, int(at[0][0]) - 5)["writes"] == 1
     assert mirror.rows(orders) == mirror.source_rows(orders)
@@ -166,7 +167,7 @@ def test_thirty_days_interrupted_half_way_and_repeated_end_equal_to_the_source(
     mirror: Mirror, orders: Table, live: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every day has wrong rows; the source changes all the while; two days at a time; the first round is cut off."""
-    mirror.meddle(
+    mirror.interfere(
         orders,
         "UPDATE {} SET name = 'wrong' WHERE id % 31 = 0",
         "DELETE FROM {} WHERE id % 47 = 0",

@@ -51,7 +51,7 @@ def test_the_documented_query(rig: Rig, tmp_path: Path, monkeypatch: pytest.Monk
         assert at(mirror, orders, NOON + timedelta(hours=hour)) == rows
         assert at(mirror, orders, NOON + timedelta(hours=hour, minutes=59)) == rows
     # a repair mends the present, and keeps the times of the past
-    mirror.meddle(orders, "DELETE FROM {} WHERE id = 1")
+    mirror.interfere(orders, "DELETE FROM {} WHERE id = 1")
     repair(mirror.run("mend"), mirror.rig.spark)
     assert at(mirror, orders, NOON + timedelta(hours=2)) == states[2]
     assert at(mirror, orders, NOON + timedelta(hours=9)) == states[3]

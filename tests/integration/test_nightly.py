@@ -16,7 +16,8 @@ from airflow_cdc.core.chunk import quote_ident
 from airflow_cdc.core.compare import verdict
 from airflow_cdc.core.compare.row_diff import rows_file
 from airflow_cdc.core.errors import VerificationError
-from airflow_cdc.core.pipeline import Limit, Policy
+from airflow_cdc.core.limit import Limit
+from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.report import RecoveryReport, TableReport
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows.checks import conclude
@@ -66,7 +67,7 @@ def every_type(mirror: Mirror) -> tuple[Table, list[str]]:
         f"{quote_ident(case.name)} = IF(id = {1001 + at}, {other(table, case.name)}, {quote_ident(case.name)})"
         for at, case in enumerate(cases)
     ]
-    mirror.meddle(table, f"UPDATE {{}} SET {', '.join(changes)}")
+    mirror.interfere(table, f"UPDATE {{}} SET {', '.join(changes)}")
     return table, [str(1001 + at) for at in range(len(cases))]
 
 
@@ -239,7 +240,7 @@ def test_inv_14_cascades_and_commits_that_are_not_ours_make_it_all_rows(mirrors:
     mirror.table("lines", lines, f"INSERT INTO `lines` {NUMBERS.format(700)} SELECT i, i FROM n")
     spark = mirror.rig.spark
     nightly(mirror.run("night-0"), spark, SMALL, NIGHT)
-    mirror.meddle(orders, "UPDATE {} SET qty = 77 WHERE id = 1300")
+    mirror.interfere(orders, "UPDATE {} SET qty = 77 WHERE id = 1300")
     # the server removes the line too, and its log does not say so
     mirror.rig.run("DELETE FROM orders WHERE id = 5")
     mirror.topic(orders).delete(id=5, name="n5", qty=5)

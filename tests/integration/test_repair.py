@@ -13,10 +13,12 @@ import pytest
 
 from airflow_cdc.core.compare.row_diff import RowPair, rows_file
 from airflow_cdc.core.errors import SinkError, VerificationError
-from airflow_cdc.core.pipeline import Limit, Policy
+from airflow_cdc.core.limit import Limit
+from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows.close import report_folder
 from airflow_cdc.sinks.iceberg.dead_letters import table_name
+from airflow_cdc.sources.mysql.position import mysql_position
 from airflow_cdc.spark_apps import repair as application
 from airflow_cdc.spark_apps.apply.dead_letters import COLUMNS as LETTERS
 from airflow_cdc.spark_apps.apply.dead_letters import unresolved
@@ -47,7 +49,7 @@ def orders(mirror: Mirror) -> Table:
 
 def spoil(mirror: Mirror, orders: Table) -> None:
     """One row changed, one gone, one too many, one twice."""
-    mirror.meddle(
+    mirror.interfere(
         orders,
         "UPDATE {} SET qty = 77 WHERE id = 400",
         "DELETE FROM {} WHERE id = 500",
@@ -70,7 +72,7 @@ def actions(mirror: Mirror, run: Any) -> dict[str, list[dict[str, Any]]]:
 def test_a_dry_run_names_the_keys_and_touches_nothing(mirror: Mirror, orders: Table) -> None:
     people = mirror.table("people", PEOPLE, FILL_PEOPLE)
     spoil(mirror, orders)
-    mirror.meddle(people, "UPDATE {} SET v = 0 WHERE n = 5")
+    mirror.interfere(people, "UPDATE {} SET v = 0 WHERE n = 5")
     heads = [mirror.head(orders), mirror.head(people)]
     run = mirror.run(dry_run=True)
     facts = repair(run, mirror.rig.spark)
@@ -117,7 +119,7 @@ def test_values_of_rows_stay_out_of_reports_where_the_policy_says_so(mirror: Mir
 def test_only_what_differs_is_rewritten(mirror: Mirror, orders: Table) -> None:
     people = mirror.table("people", PEOPLE, FILL_PEOPLE)
     spoil(mirror, orders)
-    mirror.meddle(people, "DELETE FROM {} WHERE n IN (5, 7)", "INSERT INTO {} VALUES ('X|8', 8, 9)")
+    mirror.interfere(people, "DELETE FROM {} WHERE n IN (5, 7)", "INSERT INTO {} VALUES ('X|8', 8, 9)")
     equal = mirror.table("events", EVENTS, FILL_EVENTS)
     before = mirror.rig.lake.stamp(mirror.rig.schema, "orders")
     untouched = mirror.head(equal)
@@ -144,7 +146,7 @@ def test_only_what_differs_is_rewritten(mirror: Mirror, orders: Table) -> None:
 
 
 def test_more_deletes_than_allowed_are_refused_until_a_person_agrees(mirror: Mirror, orders: Table) -> None:
-    mirror.meddle(orders, "INSERT INTO {} SELECT id + 10000, name, qty FROM {} WHERE id <= 11")
+    mirror.interfere(orders, "INSERT INTO {} SELECT id + 10000, name, qty FROM {} WHERE id <= 11")
     head = mirror.head(orders)
     with pytest.raises(VerificationError, match=r"delete 11 of 1011 rows, more than max_deletes 1%"):
         repair(mirror.run(), mirror.rig.spark)
@@ -202,15 +204,14 @@ def test_inv_20_a_change_after_the_read_is_applied_before_anybody_sees_the_row(
 def test_a_table_without_a_key_is_replaced_at_once(mirror: Mirror) -> None:
     """Copies too few and too many, and a change that waits in the topic and is in the new snapshot already."""
     events = mirror.table("events", EVENTS, FILL_EVENTS)
-    mirror.meddle(events, "DELETE FROM {} WHERE kind = 'a' AND n = 3", "INSERT INTO {} VALUES ('z', 1)")
+    mirror.interfere(events, "DELETE FROM {} WHERE kind = 'a' AND n = 3", "INSERT INTO {} VALUES ('z', 1)")
     mirror.rig.run("INSERT INTO events VALUES ('late', 1)")
-    at = mirror.rig.source.position()
+    now = mirror.rig.source.position()
+    at = mysql_position(now.position)
     topic = mirror.topic(events)
     assert at.gtids is not None
-    ((_, _, spans),) = [item for item in at.gtids.items if item[0] == at.server_uuid]
-    place = topic.source(
-        file=at.file, pos=at.pos - 100, server_id=at.server_id, gtid=f"{at.server_uuid}:{spans[-1][1]}"
-    )
+    ((_, _, spans),) = [item for item in at.gtids.items if item[0] == now.server]
+    place = topic.source(file=at.file, pos=at.pos - 100, server_id=at.server_id, gtid=f"{now.server}:{spans[-1][1]}")
     topic.event("c", None, {"kind": "late", "n": 1}, source=place)
     facts = repair(mirror.run(policy=ALL), mirror.rig.spark)
     assert facts["verdict"] == "MATCH"
@@ -220,7 +221,7 @@ def test_a_table_without_a_key_is_replaced_at_once(mirror: Mirror) -> None:
 
 def test_dead_letters_are_put_right_by_a_repair(mirror: Mirror, orders: Table) -> None:
     """Their rows were compared like all others; one that came after what was published still waits."""
-    mirror.meddle(orders, "UPDATE {} SET qty = 77 WHERE id = 400")
+    mirror.interfere(orders, "UPDATE {} SET qty = 77 WHERE id = 400")
     mirror.topic(orders).raw(b'{"id":400}', b"no json")
     run = mirror.run(policy=ALL)
     assert repair(run, mirror.rig.spark)["verdict"] == "MATCH"
@@ -230,7 +231,7 @@ def test_dead_letters_are_put_right_by_a_repair(mirror: Mirror, orders: Table) -
     letters.append(
         pa.Table.from_pylist([{**row, "offset": 9, "resolved_at": None}], schema=letters.scan().to_arrow().schema)
     )
-    mirror.meddle(orders, "UPDATE {} SET qty = 78 WHERE id = 401")
+    mirror.interfere(orders, "UPDATE {} SET qty = 78 WHERE id = 401")
     assert repair(mirror.run("run-2", policy=ALL), mirror.rig.spark)["verdict"] == "MATCH"
     assert [letter.offset for letter in unresolved(mirror.rig.lake, run.pipeline.name)] == [9]
     assert [name for name, _ in LETTERS][:2] == ["topic", "topic_id"]
@@ -282,7 +283,7 @@ def test_inv_34_rows_of_the_source_with_one_key_in_the_sink_are_named(mirror: Mi
         "CREATE TABLE days (day DATE NOT NULL PRIMARY KEY, n INT)",
         "INSERT INTO days VALUES ('0000-00-00', 1), ('1970-01-01', 2)",
     )
-    mirror.meddle(table, "DELETE FROM {} WHERE n = 1")
+    mirror.interfere(table, "DELETE FROM {} WHERE n = 1")
     run = mirror.run("run-1", dry_run=True)
     assert repair(run, mirror.rig.spark)["verdict"] == "MISMATCH"
     (report,) = stored(run, "report.json")["tables"]

@@ -15,9 +15,11 @@ from airflow_cdc.core.apply.schema_change import load_definition
 from airflow_cdc.core.apply.stamp import ChunkLedger
 from airflow_cdc.core.apply.start import SNAPSHOT_AT
 from airflow_cdc.core.errors import SchemaError, SourceError
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.flows.run import Run
+from airflow_cdc.kinds import read_position
 from airflow_cdc.sources.mysql.gtid import GtidSet
-from airflow_cdc.sources.mysql.position import Watermark
+from airflow_cdc.sources.mysql.position import mysql_position
 from airflow_cdc.spark_apps.adapters.mysql import jdbc_options, rows_frame
 from airflow_cdc.spark_apps.apply.stage_schema import fit_columns
 from airflow_cdc.spark_apps.driver.progress import Progress
@@ -26,6 +28,7 @@ from airflow_cdc.spark_apps.snapshot import read as snapshot
 from airflow_cdc.spark_apps.snapshot.read import chunk_groups, exact_view, read_table
 from tests.integration.apply_scene import Connector
 from tests.integration.rig import Rig
+from tests.marks import gtids_of
 
 NUMBERS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})"
 ITEMS = "CREATE TABLE items (a INT NOT NULL, b VARCHAR(20) NOT NULL, v VARCHAR(40), PRIMARY KEY (a, b))"
@@ -119,7 +122,7 @@ def test_inv_03_a_killed_read_goes_on_where_its_last_commit_stands(
     with pytest.raises(RuntimeError, match="killed"):
         read_table(rig.tools(), reading, Progress({table.full_name: 0}))
     monkeypatch.undo()
-    fresh = ChunkLedger(taken.hash, taken.server_uuid, table.fingerprint)
+    fresh = ChunkLedger(taken.hash, taken.server, table.fingerprint)
     found = find_earlier(rig.lake, rig.lake.stages(rig.schema, "items"), fresh, 1)
     assert found is not None
     stage, ledger = found
@@ -158,7 +161,7 @@ def test_inv_03_chunks_of_another_watermark_server_or_definition_count_for_nothi
 def test_inv_09_another_server_is_not_read(rig: Rig) -> None:
     rig.run(ITEMS, FILL_ITEMS)
     table = rig.table("items")
-    foreign = replace(rig.source.watermark(), server_uuid="75ac0c48-0000-11f0-8000-000000000001")
+    foreign = replace(rig.source.watermark(), server="75ac0c48-0000-11f0-8000-000000000001")
     reading = rig.reading(table, foreign)
     with pytest.raises(SourceError):
         read_table(rig.tools(), reading, Progress({table.full_name: 0}))
@@ -173,7 +176,7 @@ def test_inv_09_another_server_is_not_read(rig: Rig) -> None:
 def writer(rig: Rig) -> Iterator[list[int]]:
     """Inserts 1, 2, 3 … into `events`, one transaction each, until the test ends: [rows, transactions before]."""
     rig.run(EVENTS)
-    stop, written = threading.Event(), [0, transactions(rig.source.watermark().gtids)]
+    stop, written = threading.Event(), [0, transactions(mysql_position(rig.source.watermark().position).gtids)]
 
     def write() -> None:
         with closing(rig.server.connect(database=rig.schema)) as connection, connection.cursor() as cursor:
@@ -199,12 +202,12 @@ def test_inv_19_a_table_without_a_key_is_read_at_exactly_its_stamped_position(ri
         threading.Event().wait(0.01)
     stage, _ = rig.snapshot(table)
     commits = rig.lake.stage_chain(stage)
-    position = Watermark.from_json(commits[-1].summary[SNAPSHOT_AT])
+    position = Watermark.from_json(commits[-1].summary[SNAPSHOT_AT], read_position)
     rows = [number for number, _ in rig.staged(stage)]
     held = len(rows)
     assert sorted(rows) == list(range(1, held + 1))
     assert writer[0] > held
-    assert transactions(position.gtids) == writer[1] + held
+    assert transactions(gtids_of(position)) == writer[1] + held
     assert commits[0].ledger is not None
     assert not commits[0].ledger.complete
 

@@ -144,7 +144,7 @@ def test_inv_04_what_is_committed_after_the_pinned_snapshot_is_not_what_is_compa
 
 def test_inv_09_the_comparison_reads_no_other_server(scene: Callable[..., Scene]) -> None:
     made = scene("orders", ORDERS, FILL)
-    foreign = replace(made.rig.source.watermark(), server_uuid=GTID_UUID)
+    foreign = replace(made.rig.source.watermark(), server=GTID_UUID)
     with (
         pytest.raises(SourceError),
         source_view(made.rig.source, made.rig.source.init_statement(foreign), made.table),

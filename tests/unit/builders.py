@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from airflow_cdc.connectors.debezium.connector import address_in, read_capture
+from airflow_cdc.connectors.debezium.settings import DebeziumSettings
 from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.diagnosis.observation import (
     ConnectorFacts,
@@ -18,11 +20,15 @@ from airflow_cdc.core.diagnosis.observation import (
     TopicState,
     TransportFacts,
 )
-from airflow_cdc.core.pipeline import ConnectorSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec
+from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.kinds import problems_for
+from airflow_cdc.sinks.iceberg.settings import IcebergSettings
 from airflow_cdc.sources.mysql.facts import BinlogFile, MySqlFacts, MySqlReplicaFacts
 from airflow_cdc.sources.mysql.gtid import GtidSet
-from airflow_cdc.sources.mysql.position import BinlogPosition, Watermark
+from airflow_cdc.sources.mysql.position import BinlogPosition, MySqlPosition
+from airflow_cdc.sources.mysql.settings import MySqlSettings
+from airflow_cdc.transports.kafka.settings import KafkaSettings
 from tests.diagnosing import stored
 
 UUID = "75ac0c48-7f6b-11f0-9c3a-0242ac110002"
@@ -31,10 +37,10 @@ TAKEN_AT = "2026-11-21T09:00:00.000+00:00"
 
 PIPELINE = Pipeline(
     name="shop",
-    source=SourceSpec("mysql", "shop_mysql", ("shop.customers", "shop.orders")),
-    connector=ConnectorSpec("debezium", "shop_connect", "shop"),
-    transport=TransportSpec("kafka", "shop_kafka"),
-    sink=SinkSpec("iceberg", "lake", "shop"),
+    source=MySqlSettings("mysql", "shop_mysql", ("shop.customers", "shop.orders")),
+    connector=DebeziumSettings("debezium", "shop_connect", "shop"),
+    transport=KafkaSettings("kafka", "shop_kafka"),
+    sink=IcebergSettings("iceberg", "shop", "lake"),
 )
 SOURCE = MySqlFacts(
     server_uuid=UUID,
@@ -92,7 +98,9 @@ TRANSPORT = TransportFacts({"shop.shop.orders": TopicState("shop.shop.orders", "
 SINK = SinkFacts({name: SinkTableFacts(True, 7, Stamp(3), 10) for name in PIPELINE.source.tables})
 CONTROL = ControlFacts(3)
 HEALTHY = Observation(PIPELINE, TAKEN_AT, SOURCE, CONNECTOR, TRANSPORT, SINK, CONTROL)
-WATERMARK = Watermark(UUID, "mysql-bin.000009", 500, GtidSet.parse(f"{UUID}:1-80"), TAKEN_AT, 1)
+WATERMARK = Watermark(
+    MySqlPosition("mysql-bin.000009", 500, GtidSet.parse(f"{UUID}:1-80"), 1), UUID, datetime.fromisoformat(TAKEN_AT)
+)
 
 
 def seen(**parts: Any) -> Observation:

@@ -57,8 +57,8 @@ TRANSIENT = "io.debezium.DebeziumException: x\nCaused by: java.net.ConnectExcept
 POISON = "org.apache.kafka.connect.errors.ConnectException: Tolerance exceeded in error handler"
 DUPLICATE = "A replica with the same server_uuid/server_id as this replica has connected to the source"
 HALF_WAY = {**GTID_OFFSET, "snapshot": "INITIAL", "snapshot_completed": False}
-KNOWN = Stamp(3, {"server_uuid": OTHER})
-HERE = Stamp(3, {"server_uuid": UUID})
+KNOWN = Stamp(3, {"server": OTHER})
+HERE = Stamp(3, {"server": UUID})
 BY_FILE: dict[str, Any] = {"gtid_mode": "OFF", "gtid_executed": GtidSet(), "gtid_purged": GtidSet()}
 
 

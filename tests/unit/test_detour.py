@@ -30,6 +30,7 @@ from airflow_cdc.sources.mysql.detour import (
     start_there,
 )
 from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.settings import MySqlSettings
 from tests.diagnosing import case_of, diagnose, make_plan
 
 from .builders import GTID_OFFSET, HEALTHY, OTHER, PIPELINE, SOURCE, UUID, seen
@@ -37,7 +38,9 @@ from .builders import REPLICA as GOOD
 from .faults import PURGED, RECOVERY
 
 STORED = GtidSet.parse(GTID_OFFSET["gtids"])
-NAMED = replace(PIPELINE, source=replace(PIPELINE.source, replicas=("first", "second")))
+NAMED = replace(
+    PIPELINE, source=MySqlSettings("mysql", "shop_mysql", PIPELINE.source.tables, replicas=("first", "second"))
+)
 
 
 def lost(**replicas: ReplicaFacts | Unknown) -> Observation:

@@ -21,7 +21,7 @@ from airflow_cdc.core.diagnosis.observation import (
 )
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.plugin import PREFIX, view
-from airflow_cdc.plugin.severity import CODES, NOT_OBSERVED, RECOVERED, Severity, present_code, severity
+from airflow_cdc.plugin.colour import CODES, NOT_OBSERVED, RECOVERED, SINK_DIFFERS, Colour, colour_of, present_code
 from airflow_cdc.reports.runbook import runbook_html
 from airflow_cdc.reports.store import ReportStore, safe
 from airflow_cdc.reports.stored import CHECK, RunSummary, StoredObservation
@@ -338,41 +338,41 @@ def test_without_a_registry_it_says_what_to_do(web: Any, registry: Path) -> None
 
 
 def test_every_code_has_a_colour_and_a_new_one_is_red() -> None:
-    assert severity("A_NEW_CODE") is Severity.RED
+    assert colour_of("A_NEW_CODE") is Colour.RED
     codes = {row.code for row in PROBLEMS}
-    assert set(CODES) - codes == {NOT_OBSERVED, RECOVERED}
-    assert {code for code in codes if severity(code) is Severity.GREEN} == {"HEALTHY"}
+    assert set(CODES) - codes == {NOT_OBSERVED, RECOVERED, SINK_DIFFERS}
+    assert {code for code in codes if colour_of(code) is Colour.GREEN} == {"HEALTHY"}
 
 
 @pytest.mark.parametrize(
     ("obs", "run", "code", "colour"),
     [
-        (None, None, NOT_OBSERVED, Severity.AMBER),
-        (at(HEALTHY, 1), None, "HEALTHY", Severity.GREEN),
-        (at(HEALTHY, 61), None, "HEALTHY", Severity.AMBER),
-        (at(replace(HEALTHY, source=Unknown("refused")), 1), None, "UNKNOWN", Severity.AMBER),
-        (at(PURGED, 5), None, "GTID_PURGED", Severity.RED),
-        (at(PURGED, 500), None, "GTID_PURGED", Severity.RED),
-        (at(PURGED, 5), ended(1), RECOVERED, Severity.AMBER),
-        (at(PURGED, 5), ended(9), "GTID_PURGED", Severity.RED),
-        (at(PURGED, 5), ended(1, "INCONCLUSIVE"), "GTID_PURGED", Severity.RED),
-        (at(HEALTHY, 5), ended(1), "HEALTHY", Severity.GREEN),
-        (at(HEALTHY, 1), checked(5), "HEALTHY", Severity.GREEN),
-        (at(HEALTHY, 1), checked(5, "shop.orders"), "SINK_DIFFERS", Severity.RED),
-        (None, checked(5, "shop.orders"), "SINK_DIFFERS", Severity.RED),
-        (at(PURGED, 1), checked(5, "shop.orders"), "GTID_PURGED", Severity.RED),
-        (at(PURGED, 5), checked(1), "GTID_PURGED", Severity.RED),
+        (None, None, NOT_OBSERVED, Colour.AMBER),
+        (at(HEALTHY, 1), None, "HEALTHY", Colour.GREEN),
+        (at(HEALTHY, 61), None, "HEALTHY", Colour.AMBER),
+        (at(replace(HEALTHY, source=Unknown("refused")), 1), None, "UNKNOWN", Colour.AMBER),
+        (at(PURGED, 5), None, "GTID_PURGED", Colour.RED),
+        (at(PURGED, 500), None, "GTID_PURGED", Colour.RED),
+        (at(PURGED, 5), ended(1), RECOVERED, Colour.AMBER),
+        (at(PURGED, 5), ended(9), "GTID_PURGED", Colour.RED),
+        (at(PURGED, 5), ended(1, "INCONCLUSIVE"), "GTID_PURGED", Colour.RED),
+        (at(HEALTHY, 5), ended(1), "HEALTHY", Colour.GREEN),
+        (at(HEALTHY, 1), checked(5), "HEALTHY", Colour.GREEN),
+        (at(HEALTHY, 1), checked(5, "shop.orders"), "SINK_DIFFERS", Colour.RED),
+        (None, checked(5, "shop.orders"), "SINK_DIFFERS", Colour.RED),
+        (at(PURGED, 1), checked(5, "shop.orders"), "GTID_PURGED", Colour.RED),
+        (at(PURGED, 5), checked(1), "GTID_PURGED", Colour.RED),
     ],
 )
 def test_green_is_only_what_was_seen_whole_lately(
-    obs: Observation | None, run: RunSummary | None, code: str, colour: Severity, store: ReportStore
+    obs: Observation | None, run: RunSummary | None, code: str, colour: Colour, store: ReportStore
 ) -> None:
     if obs:
         keep(store, obs)
     if run:
         store.keep_run("shop", run)
     row = view.row(store, "shop", NOW)
-    assert (row.code, row.severity) == (code, colour)
+    assert (row.code, row.colour) == (code, colour)
     assert present_code(row.seen, [run] if run else []) == code
     assert row.meaning
 
@@ -381,11 +381,11 @@ def test_the_worst_comes_first(store: ReportStore) -> None:
     for name, obs in (("a", at(HEALTHY, 1)), ("b", at(PURGED, 1)), ("c", at(with_connector(offset=None), 1))):
         store.keep_observation(replace(StoredObservation.of(obs, diagnose(obs)), pipeline=name))
     rows = view.overview(store, ["a", "b", "c", "d"], NOW)
-    assert [(row.name, row.severity) for row in rows] == [
-        ("b", Severity.RED),
-        ("c", Severity.RED),
-        ("d", Severity.AMBER),
-        ("a", Severity.GREEN),
+    assert [(row.name, row.colour) for row in rows] == [
+        ("b", Colour.RED),
+        ("c", Colour.RED),
+        ("d", Colour.AMBER),
+        ("a", Colour.GREEN),
     ]
 
 

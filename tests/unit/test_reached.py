@@ -20,6 +20,7 @@ from airflow_cdc.flows.run import Run
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.transports.kafka.client import KafkaTransport
+from tests.marks import moved
 
 from .builders import PIPELINE, TAKEN_AT, UUID, WATERMARK
 
@@ -43,7 +44,7 @@ def run() -> Run:
     clients.connector.status.return_value = {"connector": {"state": "RUNNING"}, "tasks": [{"state": "RUNNING"}]}
     clients.transport = create_autospec(KafkaTransport, instance=True)
     clients.source = create_autospec(MySqlSource, instance=True)
-    clients.source.position.return_value = replace(WATERMARK, gtids=GtidSet.parse(f"{UUID}:1-999"))
+    clients.source.position.return_value = moved(WATERMARK, gtids=GtidSet.parse(f"{UUID}:1-999"))
     policy = replace(PIPELINE.policy, standstill=1)
     return Run(replace(PIPELINE, policy=policy), clients, "run-1", "/reports")
 

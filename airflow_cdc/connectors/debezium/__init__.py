@@ -1,5 +1,6 @@
 """Debezium on Kafka Connect."""
 
+from airflow_cdc.connectors.debezium.settings import DebeziumSettings
 from airflow_cdc.core.kind import ConnectorKind, Lazy, Reads
 
 KIND = ConnectorKind(
@@ -7,6 +8,7 @@ KIND = ConnectorKind(
     title="Debezium",
     client=Lazy(".connector:DebeziumConnector", __name__),
     rules=Lazy(".problems:RULES", __name__),
+    settings=DebeziumSettings,
     hook=Lazy("airflow_cdc.hooks.kafka_connect:KafkaConnectHook"),
     reads={
         "mysql": Reads(

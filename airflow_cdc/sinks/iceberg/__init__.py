@@ -1,10 +1,12 @@
 """Iceberg."""
 
 from airflow_cdc.core.kind import Lazy, SinkKind
+from airflow_cdc.sinks.iceberg.settings import IcebergSettings
 
 KIND = SinkKind(
     name="iceberg",
     title="Apache Iceberg",
+    settings=IcebergSettings,
     client=Lazy(".client:Lake", __name__),
     hook=Lazy("airflow_cdc.hooks.iceberg:IcebergCatalogHook"),
 )

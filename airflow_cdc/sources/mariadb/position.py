@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from airflow_cdc.core.errors import MALFORMED, PositionError
@@ -19,7 +19,7 @@ class MariaDbPosition:
     file: str
     pos: int
     domains: Domains | None = None
-    server_id: int | None = None
+    server_id: int | None = field(default=None, compare=False)
 
     kind: ClassVar[str] = "mariadb"
 

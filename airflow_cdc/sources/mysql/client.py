@@ -19,7 +19,7 @@ from pymysql.connections import Connection
 from airflow_cdc.core.chunk import quote_ident
 from airflow_cdc.core.diagnosis.forecast import Forecast, Retention, forecast
 from airflow_cdc.core.errors import DeadlineError, SourceError
-from airflow_cdc.core.position import Position
+from airflow_cdc.core.position import Available, Position, Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.sources.mysql.capabilities import Capability, ServerVersion
 from airflow_cdc.sources.mysql.cascades import unlogged_cascades
@@ -28,12 +28,11 @@ from airflow_cdc.sources.mysql.facts import BinlogFacts, BinlogFile, MySqlFacts,
 from airflow_cdc.sources.mysql.grants import Grants, read_grants
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.hold import Hold, HoldLimits, hold_owner, run_hold
-from airflow_cdc.sources.mysql.position import BinlogPosition, Watermark
+from airflow_cdc.sources.mysql.position import BinlogPosition, mysql_position
 from airflow_cdc.sources.mysql.probe import inspect_position, max_file_size, retention, seen_replicas, timed_files
 from airflow_cdc.sources.mysql.replica import read_replica
 from airflow_cdc.sources.mysql.schema import read_defaults, read_table_defs
 from airflow_cdc.sources.mysql.server_log import (
-    Availability,
     ServerIdentity,
     Status,
     XaTransaction,
@@ -45,7 +44,6 @@ from airflow_cdc.sources.mysql.server_log import (
     list_binlog_files,
     log_filters,
     owned_gtids,
-    parse_time,
     prepared_xa,
     read_identity,
     read_settings,
@@ -63,7 +61,7 @@ from airflow_cdc.sources.mysql.server_log import (
 from airflow_cdc.sources.mysql.session import QUICK_READ_S, MySqlEndpoint, Session, open_connection, open_session
 from airflow_cdc.sources.mysql.xa import XaState
 
-__all__ = ["Availability", "MySqlEndpoint", "MySqlSource", "ServerIdentity", "XaTransaction"]
+__all__ = ["MySqlEndpoint", "MySqlSource", "ServerIdentity", "XaTransaction"]
 
 FORECAST_FILES: Final = 8
 
@@ -249,10 +247,11 @@ class BinlogSource(Generic[F]):
         """
         deadline = time.monotonic() + timeout
         with self.session() as session:
-            require_same(read_identity(session), watermark.server_uuid, self.where)
-            if watermark.gtids is None:
+            require_same(read_identity(session), watermark.server, self.where)
+            gtids = mysql_position(watermark.position).gtids
+            if gtids is None:
                 return
-            while not wait_slice(session, watermark.gtids, deadline - time.monotonic()):
+            while not wait_slice(session, gtids, deadline - time.monotonic()):
                 if time.monotonic() >= deadline:
                     raise DeadlineError(
                         "not every transaction up to the watermark is visible yet",
@@ -323,16 +322,17 @@ class BinlogSource(Generic[F]):
         with self.session() as session:
             return read_xa(session, read_identity(session))
 
-    def still_available(self, watermark: Watermark) -> Availability:
+    def still_available(self, watermark: Watermark) -> Available:
         """Whether a connector started from W would still find every change since.
 
         Raises WrongServerError when the connection reaches another server.
         """
         with self.session() as session:
-            require_same(read_identity(session), watermark.server_uuid, self.where)
-            if watermark.gtids is not None:
-                return gtids_available(session, watermark.gtids)
-            return file_available(session, watermark.position)
+            require_same(read_identity(session), watermark.server, self.where)
+            position = mysql_position(watermark.position)
+            if position.gtids is not None:
+                return gtids_available(session, position.gtids)
+            return file_available(session, position.place)
 
     def check_same_server(self, watermark: Watermark) -> None:
         """Raise WrongServerError or ServerRestartedError unless this server has run since W (INV 9).
@@ -341,8 +341,8 @@ class BinlogSource(Generic[F]):
         """
         with self.session() as session:
             now = read_identity(session)
-        require_same(now, watermark.server_uuid, self.where)
-        elapsed = (now.now - parse_time(watermark.taken_at)).total_seconds()
+        require_same(now, watermark.server, self.where)
+        elapsed = (now.now - watermark.taken_at).total_seconds()
         if now.uptime_s <= elapsed - 1:  # Uptime is cut to whole seconds
             raise ServerRestartedError(
                 f"the server was restarted {now.uptime_s} s ago, after the watermark of {watermark.taken_at}",

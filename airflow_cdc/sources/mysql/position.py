@@ -1,11 +1,9 @@
-"""Positions in a source's log: a binlog file with an offset, and the watermark W of a recovery."""
+"""Positions in a MySQL server's log: a place in a binlog file, and where a reader stands."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import total_ordering
 from typing import Any, ClassVar
 
@@ -73,68 +71,6 @@ def file_after(files: Iterable[str], file: str) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Watermark:
-    """The source position W taken before the first snapshot read (INV 7).
-
-    `gtids` is the full executed set on a GTID server and then it alone is W; otherwise None and
-    (file, pos) is W. `taken_at` is an ISO time.
-    """
-
-    server_uuid: str
-    file: str
-    pos: int
-    gtids: GtidSet | None
-    taken_at: str
-    server_id: int
-
-    def __post_init__(self) -> None:
-        position = BinlogPosition(self.file, self.pos)
-        object.__setattr__(self, "file", position.file)
-        object.__setattr__(self, "server_uuid", self.server_uuid.strip().lower())
-
-    def __str__(self) -> str:
-        return f"{self.position} {self.gtids}" if self.gtids is not None else str(self.position)
-
-    @property
-    def position(self) -> BinlogPosition:
-        """File and position of W."""
-        return BinlogPosition(self.file, self.pos)
-
-    @property
-    def hash(self) -> str:
-        """sha256 of everything in W: the key under which ledgers keep what was read (INV 3)."""
-        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON; `gtids` is text without newlines, or null."""
-        return {
-            "server_uuid": self.server_uuid,
-            "file": self.file,
-            "pos": self.pos,
-            "gtids": None if self.gtids is None else str(self.gtids),
-            "taken_at": self.taken_at,
-            "server_id": self.server_id,
-        }
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any] | str) -> Watermark:
-        """The inverse of to_json(); accepts its JSON text too. Raises PositionError."""
-        try:
-            raw = json.loads(value) if isinstance(value, str) else value
-            return cls(
-                server_uuid=str(raw["server_uuid"]),
-                file=str(raw["file"]),
-                pos=int(raw["pos"]),
-                gtids=None if raw["gtids"] is None else GtidSet.parse(raw["gtids"]),
-                taken_at=str(raw["taken_at"]),
-                server_id=int(raw["server_id"]),
-            )
-        except MALFORMED as error:
-            raise PositionError(f"watermark cannot be read: {error!r}") from error
-
-
-@dataclass(frozen=True, slots=True)
 class MySqlPosition:
     """Where a reader of a MySQL server's log stands.
 
@@ -145,7 +81,7 @@ class MySqlPosition:
     file: str
     pos: int
     gtids: GtidSet | None = None
-    server_id: int | None = None
+    server_id: int | None = field(default=None, compare=False)
 
     kind: ClassVar[str] = "mysql"
 

@@ -15,6 +15,7 @@ import pytest
 import stack
 from airflow_cdc.clients import Clients
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.settings import DebeziumSettings
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.diagnosis.diagnose import Diagnosis
@@ -30,13 +31,15 @@ from airflow_cdc.core.diagnosis.observation import (
     Unknown,
 )
 from airflow_cdc.core.errors import SourceError
-from airflow_cdc.core.pipeline import ConnectorSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec
+from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.flows import doctor
 from airflow_cdc.flows.run import Run
 from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.settings import IcebergSettings
 from airflow_cdc.sources.mariadb.client import MariaDbSource
 from airflow_cdc.sources.mariadb.gtid import MariaDbGtid
 from airflow_cdc.sources.mariadb.position import MariaDbPosition
+from airflow_cdc.sources.mariadb.settings import MariaDbSettings
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
 from airflow_cdc.sources.mysql.errors import MissingPrivilegeError, SourceSettingError
 from airflow_cdc.sources.mysql.facts import EventBoundary
@@ -45,6 +48,7 @@ from airflow_cdc.sources.mysql.probe import began, inspect_position
 from airflow_cdc.sources.mysql.schema import read_table_defs
 from airflow_cdc.sources.mysql.server_log import list_binlog_files
 from airflow_cdc.transports.kafka.client import KafkaTransport
+from airflow_cdc.transports.kafka.settings import KafkaSettings
 from stack.mariadb import CDC_PRIVILEGES
 from stack.mysql import MySqlServer, MySqlSettings
 from stack.process import end
@@ -67,10 +71,10 @@ def poor(server: MySqlServer) -> Iterator[MariaDbSource]:
 def pipeline_of(tables: tuple[str, ...]) -> Pipeline:
     return Pipeline(
         name="shop",
-        source=SourceSpec("mariadb", "maria", tables),
-        connector=ConnectorSpec("debezium", "connect", "shop"),
-        transport=TransportSpec("kafka", "kafka"),
-        sink=SinkSpec("iceberg", "lake", "shop"),
+        source=MariaDbSettings("mariadb", "maria", tables),
+        connector=DebeziumSettings("debezium", "connect", "shop"),
+        transport=KafkaSettings("kafka", "kafka"),
+        sink=IcebergSettings("iceberg", "shop", "lake"),
     )
 
 

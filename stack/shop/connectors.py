@@ -6,11 +6,11 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from demo.dataset import SCHEMA, TABLES
 from stack.connect import ConnectWorker
 from stack.mysql import MySqlServer
 from stack.process import wait_until
 from stack.rest import RestError
+from stack.shop.dataset import SCHEMA, TABLES
 
 # without the schema in every record, which makes it several times as large; a NULL stays NULL where a column has a default
 PLAIN = {

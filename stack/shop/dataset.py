@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pymysql
 
+CATALOG = "lake"  # the SQL catalog keeps the mirror under this name
 SCHEMA = "shop"
 TABLES = ("customers", "orders", "order_items", "events", "all_types")
 

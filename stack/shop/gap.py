@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pymysql
 
-from demo.dataset import SCHEMA
+from stack.shop.dataset import SCHEMA
 
 # deletes hit more than 1 % of every keyed table; updates and inserts beside them; two ALTERs in between
 _DELETES = (

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pymysql
 
 from airflow_cdc.sources.mysql.capabilities import Capability, ServerVersion
-from demo.dataset import SCHEMA
-from demo.gap import binlog_files
+from stack.shop.dataset import SCHEMA
+from stack.shop.gap import binlog_files
 
 if TYPE_CHECKING:
     from stack.mysql import MySqlServer
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _WAITED = 1205
 
 
-def disturb(server: MySqlServer) -> dict[str, str]:
+def interfere(server: MySqlServer) -> dict[str, str]:
     """Try an ALTER, and where the server can refuse it a PURGE; what became of each: done, refused or waited."""
     connection = server.connect()
     try:

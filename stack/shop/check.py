@@ -23,7 +23,7 @@ from pyiceberg.catalog import load_catalog
 from pymysql.constants import FIELD_TYPE
 from pymysql.converters import conversions
 
-from demo.world import CATALOG
+from stack.shop.dataset import CATALOG
 
 Row = tuple[Any, ...]
 UTC = dt.UTC

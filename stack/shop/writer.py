@@ -1,6 +1,6 @@
 """A writer that keeps changing the shop: at least 200 row changes a second over all tables, counted as it goes.
 
-Run as a process of its own: `python -m demo.writer SETTINGS.json COUNTS.jsonl`. It ends on SIGTERM. A line of
+Run as a process of its own: `python -m stack.shop.writer SETTINGS.json COUNTS.jsonl`. It ends on SIGTERM. A line of
 COUNTS.jsonl is `{"t": unix seconds, "changes": changes so far, "tables": {table: changes so far}}`, one a second.
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 
 import pymysql
 
-from demo.dataset import SCHEMA, insert_all_types
+from stack.shop.dataset import SCHEMA, insert_all_types
 
 RATE = 230  # changes a second aimed at, above the 200 that are asked for
 RETRIED = (1205, 1213)  # lock wait timeout, deadlock
