@@ -135,6 +135,7 @@ def open_clients(pipeline: Pipeline, endpoints: Endpoints) -> Clients:
     # PyIceberg costs a fifth of parsing all DAGs, and every DAG file imports this module
     from airflow_cdc.control.control import Control
     from airflow_cdc.sinks.iceberg.client import Lake
+    from airflow_cdc.sinks.iceberg.control import IcebergControlStore
 
     source: type[MySqlSource] = _SOURCES[pipeline.source.kind].client.load()
     codec = _codec_of(pipeline)
@@ -144,6 +145,6 @@ def open_clients(pipeline: Pipeline, endpoints: Endpoints) -> Clients:
         connector=DebeziumConnector(endpoints.connect, codec),
         transport=KafkaTransport(endpoints.kafka),
         lake=lake,
-        control=Control(lake, pipeline.name),
+        control=Control(IcebergControlStore(lake), pipeline.name),
         replicas={conn_id: MySqlSource(endpoint) for conn_id, endpoint in endpoints.replicas.items()},
     )

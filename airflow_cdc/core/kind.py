@@ -106,7 +106,11 @@ class TransportKind:
 
 @dataclass(frozen=True, slots=True)
 class SinkKind:
-    """A kind of sink."""
+    """A kind of sink.
+
+    Attributes:
+        control: the control store in such a sink (core/ports.ControlStore); called with its client. None: it can keep none.
+    """
 
     name: str
     title: str
@@ -114,6 +118,7 @@ class SinkKind:
     client: Lazy[Any]
     hook: Lazy[Any]
     rules: LazyRules | None = None
+    control: Lazy[Any] | None = None
 
 
 AnyKind: TypeAlias = SourceKind | ConnectorKind | TransportKind | SinkKind

@@ -10,6 +10,7 @@ import pyarrow as pa
 from airflow_cdc.connectors.kafka_connect.client import root_cause
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.sinks.iceberg.control import IcebergControlStore
 from airflow_cdc.sources.mysql.capabilities import ServerVersion
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
@@ -61,7 +62,7 @@ class Subject:
 
     @property
     def control(self) -> Control:
-        return Control(self.world.lake, self.name)
+        return Control(IcebergControlStore(self.world.lake), self.name)
 
     # the source
 

@@ -25,6 +25,7 @@ from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.flows.move_offset import last_before, move, stored
 from airflow_cdc.flows.run import Run
 from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.control import IcebergControlStore
 from airflow_cdc.sinks.iceberg.settings import IcebergSettings
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
 from airflow_cdc.sources.mysql.position import mysql_position
@@ -83,7 +84,7 @@ def run(
         DebeziumConnector(ConnectEndpoint(connect_worker.url), MySqlCodec()),
         KafkaTransport(KafkaEndpoint(kafka)),
         lake,
-        Control(lake, name),
+        Control(IcebergControlStore(lake), name),
     )
     made = Run(pipeline, clients, "cli", "/reports")
 

@@ -36,6 +36,7 @@ from airflow_cdc.sources.mysql.facts import EventAtPosition, EventBoundary
 from airflow_cdc.sources.mysql.hold import HoldState, HoldStatus
 from airflow_cdc.transports.kafka.client import KafkaTransport
 from tests.diagnosing import diagnose
+from tests.unit.tables import col
 
 from .builders import CONNECTOR, CONTROL, GTID_OFFSET, HEALTHY, PIPELINE, REPLICA, SINK, SOURCE, connector_with
 from .faults import PURGED
@@ -48,7 +49,7 @@ CONFIG = {
 
 
 def column(name: str, data_type: str) -> Column:
-    return Column(name, 1, data_type, data_type, nullable=True)
+    return col(name, 1, data_type, data_type, nullable=True)
 
 
 DEFINITIONS = {

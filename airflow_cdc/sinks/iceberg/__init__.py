@@ -9,4 +9,5 @@ KIND = SinkKind(
     settings=IcebergSettings,
     client=Lazy(".client:Lake", __name__),
     hook=Lazy("airflow_cdc.hooks.iceberg:IcebergCatalogHook"),
+    control=Lazy(".control:IcebergControlStore", __name__),
 )

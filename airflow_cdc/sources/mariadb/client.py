@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from airflow_cdc.core.position import Available, Position
+from airflow_cdc.sources.mariadb.availability import availability
 from airflow_cdc.sources.mariadb.facts import MariaDbFacts, begins, domain_facts
+from airflow_cdc.sources.mariadb.position import mariadb_position
 from airflow_cdc.sources.mysql.capabilities import Capability
 from airflow_cdc.sources.mysql.client import BinlogSource
 from airflow_cdc.sources.mysql.errors import SourceSettingError
@@ -16,13 +19,18 @@ from airflow_cdc.sources.mysql.session import Session
 class MariaDbSource(BinlogSource[MariaDbFacts]):
     """A MariaDB server that a pipeline reads from."""
 
-    def _facts(self, session: Session) -> MariaDbFacts:
+    def _available(self, facts: MariaDbFacts, position: Position) -> Available:
+        return availability(facts, mariadb_position(position))
+
+    def _check_make(self, session: Session) -> None:
         if not session.version.mariadb:
             raise SourceSettingError(
                 f"the server is {session.version.name}, and the pipeline says that it is MariaDB",
                 where=self.where,
                 todo="Write `kind: mysql` below `source:` in pipelines.yaml.",
             )
+
+    def _facts(self, session: Session) -> MariaDbFacts:
         common = self._common(session)
         files = common["binlog_files"]
         domains = domain_facts(session, files) if files and session.version.can(Capability.GTID_DOMAINS) else None

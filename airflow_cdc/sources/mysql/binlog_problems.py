@@ -20,6 +20,7 @@ from airflow_cdc.core.diagnosis.evidence import (
 from airflow_cdc.core.diagnosis.observation import ControlFacts, Observation
 from airflow_cdc.core.diagnosis.problem import FULL_SNAPSHOT, WARNING, AnyCase, Beside, Case, Evidence, Problem
 from airflow_cdc.core.position import Position
+from airflow_cdc.sources.mysql.availability import file_end
 from airflow_cdc.sources.mysql.facts import BinlogFacts, EventBoundary, InBinlog
 
 
@@ -158,11 +159,8 @@ def position_mid_event(case: BinlogCase) -> Evidence | None:
 
 def past_end(source: BinlogFacts, stored: BinlogPlace) -> bool:
     """Whether the position's file is there and ends before it."""
-    if stored.file not in source.sizes:
-        return False
-    # the size of the newest file is of an earlier moment than its current position
-    current = source.current
-    return stored.place.pos > max(source.sizes[stored.file], current.pos if current.file == stored.file else 0)
+    end = file_end(source, stored.file)
+    return end is not None and stored.place.pos > end
 
 
 def streams_elsewhere_by_file(case: BinlogCase) -> Evidence | None:

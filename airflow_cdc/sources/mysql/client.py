@@ -16,11 +16,11 @@ from typing import Any, Final, Generic, TypedDict, TypeVar
 
 from pymysql.connections import Connection
 
-from airflow_cdc.core.chunk import quote_ident
 from airflow_cdc.core.diagnosis.forecast import Forecast, Retention, forecast
 from airflow_cdc.core.errors import DeadlineError, SourceError
 from airflow_cdc.core.position import Available, Position, Watermark
 from airflow_cdc.core.table import Table
+from airflow_cdc.sources.mysql.availability import availability
 from airflow_cdc.sources.mysql.capabilities import Capability, ServerVersion
 from airflow_cdc.sources.mysql.cascades import unlogged_cascades
 from airflow_cdc.sources.mysql.errors import ServerRestartedError, SourceOutOfTimeError, SourceSettingError
@@ -30,6 +30,7 @@ from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.hold import Hold, HoldLimits, hold_owner, run_hold
 from airflow_cdc.sources.mysql.position import BinlogPosition, mysql_position
 from airflow_cdc.sources.mysql.probe import inspect_position, max_file_size, retention, seen_replicas, timed_files
+from airflow_cdc.sources.mysql.quoting import quote_ident
 from airflow_cdc.sources.mysql.replica import read_replica
 from airflow_cdc.sources.mysql.schema import read_defaults, read_table_defs
 from airflow_cdc.sources.mysql.server_log import (
@@ -38,9 +39,7 @@ from airflow_cdc.sources.mysql.server_log import (
     XaTransaction,
     as_watermark,
     executed_and_purged,
-    file_available,
     gtid_point,
-    gtids_available,
     list_binlog_files,
     log_filters,
     owned_gtids,
@@ -126,12 +125,19 @@ class BinlogSource(Generic[F]):
         Raises SourceSettingError, saying what to write, where another make of server answers than the pipeline names.
         """
         with self.session() as session:
+            self._check_make(session)
             return self._facts(session)
+
+    def log_facts(self) -> Common:
+        """Of these what every make of server has: for a connection of which nobody says what answers there."""
+        with self.session() as session:
+            return self._common(session)
 
     def facts_for(self, tables: Sequence[str], position: Position | None) -> F:
         """The same, and what the server has at a stored `position`, keeps of it, and does not log of `tables`."""
         place = place_in_binlog(position)
         with self.session() as session:
+            self._check_make(session)
             facts = self._facts_at(session, self._facts(session), place)
             files = facts.binlog_files
             needs = read_grants(session).missing(tables, gtid=facts.gtid_mode == "ON", hold=False)
@@ -144,8 +150,16 @@ class BinlogSource(Generic[F]):
                 missing_privileges=tuple(f"{need.privilege} on {need.on}" for need in needs if need.required),
             )
 
+    def _check_make(self, session: Session) -> None:
+        """Raise SourceSettingError where another make of server answers than this one."""
+        raise NotImplementedError
+
     def _facts(self, session: Session) -> F:
         """The facts of this make of server."""
+        raise NotImplementedError
+
+    def _available(self, facts: F, position: Position) -> Available:
+        """Whether everything after the position is still in the log of the server that said these facts."""
         raise NotImplementedError
 
     def _facts_at(self, session: Session, facts: F, place: BinlogPosition | None) -> F:  # noqa: ARG002 - for makes that do
@@ -322,17 +336,16 @@ class BinlogSource(Generic[F]):
         with self.session() as session:
             return read_xa(session, read_identity(session))
 
-    def still_available(self, watermark: Watermark) -> Available:
-        """Whether a connector started from W would still find every change since.
+    def availability(self, position: Position) -> Available:
+        """Whether a reader at `position` would still find every change since. Raises SourceError."""
+        with self.session() as session:
+            return self._available(self._facts(session), position)
 
-        Raises WrongServerError when the connection reaches another server.
-        """
+    def still_available(self, watermark: Watermark) -> Available:
+        """The same of W. Raises WrongServerError when the connection reaches another server."""
         with self.session() as session:
             require_same(read_identity(session), watermark.server, self.where)
-            position = mysql_position(watermark.position)
-            if position.gtids is not None:
-                return gtids_available(session, position.gtids)
-            return file_available(session, position.place)
+            return self._available(self._facts(session), watermark.position)
 
     def check_same_server(self, watermark: Watermark) -> None:
         """Raise WrongServerError or ServerRestartedError unless this server has run since W (INV 9).
@@ -386,13 +399,18 @@ class MySqlSource(BinlogSource[MySqlFacts]):
         """What decides whether a connector may read here in its source's place. Raises SourceError."""
         return read_replica(self, conn_id)
 
-    def _facts(self, session: Session) -> MySqlFacts:
+    def _available(self, facts: MySqlFacts, position: Position) -> Available:
+        return availability(facts, mysql_position(position))
+
+    def _check_make(self, session: Session) -> None:
         if session.version.mariadb:
             raise SourceSettingError(
                 f"the server is {session.version.name}, and the pipeline says that it is MySQL",
                 where=self.where,
                 todo="Write `kind: mariadb` below `source:` in pipelines.yaml.",
             )
+
+    def _facts(self, session: Session) -> MySqlFacts:
         gtid = "gtid_mode" in read_settings(session)
         owned = owned_gtids(session) if gtid else None  # before the executed set: one that ends between is in both
         executed, purged = executed_and_purged(session) if gtid else (None, None)
