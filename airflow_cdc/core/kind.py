@@ -43,6 +43,7 @@ class SourceKind:
         name: as `source.kind` says it.
         title: as a person says it.
         settings: the frozen dataclass of the keys that may stand below `source`, each declared with its default.
+        endpoint: the class of its address and credentials (core/endpoint.py).
         client: the class that reads such a server; called with its endpoint.
         hook: the Airflow hook that makes an endpoint of a connection.
         read_position: reads a position of such a server from JSON.
@@ -53,6 +54,7 @@ class SourceKind:
     name: str
     title: str
     settings: type[SourceSpec]
+    endpoint: Lazy[Any]
     client: Lazy[Any]
     hook: Lazy[Any]
     read_position: Lazy[ReadPosition] | None = None
@@ -78,6 +80,7 @@ class ConnectorKind:
     """A kind of CDC engine.
 
     Attributes:
+        client: the class that talks to it; called with its endpoint and the codec of the offsets that it stores.
         reads: the kinds of source that it reads, by name.
         through: the kinds of transport that it writes to, by name.
     """
@@ -85,6 +88,7 @@ class ConnectorKind:
     name: str
     title: str
     settings: type[ConnectorSpec]
+    endpoint: Lazy[Any]
     client: Lazy[Any]
     hook: Lazy[Any]
     reads: Mapping[str, Reads]
@@ -99,6 +103,7 @@ class TransportKind:
     name: str
     title: str
     settings: type[TransportSpec]
+    endpoint: Lazy[Any]
     client: Lazy[Any]
     hook: Lazy[Any]
     rules: LazyRules | None = None
@@ -115,6 +120,7 @@ class SinkKind:
     name: str
     title: str
     settings: type[SinkSpec]
+    endpoint: Lazy[Any]
     client: Lazy[Any]
     hook: Lazy[Any]
     rules: LazyRules | None = None

@@ -14,7 +14,6 @@ import yaml
 
 import stack
 from airflow_cdc.cli.permission import TOKEN
-from airflow_cdc.clients import Clients
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.connectors.debezium.settings import DebeziumSettings
@@ -24,6 +23,7 @@ from airflow_cdc.core.errors import OffsetRejectedError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.flows.move_offset import last_before, move, stored
 from airflow_cdc.flows.run import Run
+from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.control import IcebergControlStore
 from airflow_cdc.sinks.iceberg.settings import IcebergSettings
@@ -79,7 +79,7 @@ def run(
         KafkaSettings("kafka", "k"),
         IcebergSettings("iceberg", name, "lake"),
     )
-    clients = Clients(
+    clients = Parts(
         MySqlSource(MySqlEndpoint(mysql.host, mysql.port, login.user, login.password)),
         DebeziumConnector(ConnectEndpoint(connect_worker.url), MySqlCodec()),
         KafkaTransport(KafkaEndpoint(kafka)),

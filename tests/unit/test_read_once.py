@@ -9,7 +9,6 @@ from unittest.mock import Mock, create_autospec
 
 import pytest
 
-from airflow_cdc.clients import Clients
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.mariadb import MariaDbCodec
@@ -19,6 +18,7 @@ from airflow_cdc.control.control import Control
 from airflow_cdc.core.offset import Inside
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.run import Run
+from airflow_cdc.parts import Parts
 from airflow_cdc.reports.stored import StoredObservation
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mysql.client import MySqlSource
@@ -54,13 +54,13 @@ def connector(monkeypatch: pytest.MonkeyPatch) -> Any:
 def run(connector: Any) -> Run:
     """A healthy pipeline around it."""
     kinds = (MySqlSource, DebeziumConnector, KafkaTransport, Lake, Control)
-    made = Clients(*(create_autospec(kind, instance=True) for kind in kinds))
+    made = Parts(*(create_autospec(kind, instance=True) for kind in kinds))
     c = cast("Any", replace(made, connector=connector))
     c.source.facts_for.return_value = SOURCE
     c.source.definitions_and_defaults.return_value = ({}, {})
     c.transport.topic_states.return_value = {}
     c.transport.topic_configs.return_value = {}
-    c.lake.facts.side_effect = lambda _ns, table: SINK.tables[f"shop.{table}"]
+    c.sink.facts.side_effect = lambda _ns, table: SINK.tables[f"shop.{table}"]
     c.control.facts.return_value = HEALTHY.control
     return Run(PIPELINE, c, "r1", "/reports")
 

@@ -9,6 +9,7 @@ KIND = ConnectorKind(
     client=Lazy(".connector:DebeziumConnector", __name__),
     rules=Lazy(".problems:RULES", __name__),
     settings=DebeziumSettings,
+    endpoint=Lazy("airflow_cdc.connectors.kafka_connect.http:ConnectEndpoint"),
     hook=Lazy("airflow_cdc.hooks.kafka_connect:KafkaConnectHook"),
     reads={
         "mysql": Reads(

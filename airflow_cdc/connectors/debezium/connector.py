@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.history import compare_history, fold_history, newest_snapshot_ms
 from airflow_cdc.connectors.kafka_connect.client import KafkaConnect, entry_of, server_of
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
 from airflow_cdc.core.diagnosis.observation import Capture, ConnectorFacts, HistoryFacts, TaskState, TopicState
+from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.offset import OffsetCodec
 from airflow_cdc.core.position import JsonObject
@@ -38,6 +39,10 @@ class DebeziumConnector(KafkaConnect):
     def __init__(self, endpoint: ConnectEndpoint, codec: OffsetCodec) -> None:
         super().__init__(endpoint)
         self._codec = codec
+
+    def limited(self, limits: CallLimits) -> Self:
+        """The same system, each call bounded."""
+        return type(self)(self.endpoint.limited(limits), self._codec)
 
     @property
     def codec(self) -> OffsetCodec:

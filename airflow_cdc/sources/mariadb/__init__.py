@@ -9,6 +9,7 @@ KIND = SourceKind(
     client=Lazy(".client:MariaDbSource", __name__),
     rules=Lazy(".problems:RULES", __name__),
     settings=MariaDbSettings,
+    endpoint=Lazy("airflow_cdc.sources.mysql.session:MySqlEndpoint"),
     read_position=Lazy(".position:read_position", __name__),
     hook=Lazy("airflow_cdc.hooks.mysql:CdcMySqlHook"),
 )

@@ -12,11 +12,12 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
-from typing import Any, Final, Generic, TypedDict, TypeVar
+from typing import Any, Final, Generic, Self, TypedDict, TypeVar
 
 from pymysql.connections import Connection
 
 from airflow_cdc.core.diagnosis.forecast import Forecast, Retention, forecast
+from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import DeadlineError, SourceError
 from airflow_cdc.core.position import Available, Position, Watermark
 from airflow_cdc.core.table import Table
@@ -95,6 +96,10 @@ class BinlogSource(Generic[F]):
     def where(self) -> str:
         """How messages name this server."""
         return self.endpoint.where
+
+    def limited(self, limits: CallLimits) -> Self:
+        """The same system, each call bounded."""
+        return type(self)(self.endpoint.limited(limits))
 
     def connect(self, *, read_timeout: float | None = None, quick: bool = False) -> Connection[Any]:
         """A new PyMySQL connection: utf8mb4, REPEATABLE READ, time zone UTC, autocommit. Raises SourceError.
