@@ -15,6 +15,7 @@ import pytest
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.flows.move_offset import stored
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.run import Run
@@ -110,7 +111,7 @@ def healthy(run: Run) -> Run:
     clients.control.close_recovery("first")
     topic = f"{name}.{name}.t"
     state = clients.transport.topic_states([topic])[topic]
-    ends = {topic: {"id": state.id, "partitions": {str(p): end for p, (_, end) in state.partitions.items()}}}
+    ends = {topic: TopicOffsets(state.id, {p: end for p, (_, end) in state.partitions.items()})}
     stamp = Stamp(1, clients.source.position().to_json(), ends)
     clients.sink.ensure_table(name, "t", [("id", "int")])
     table = clients.sink.table(name, "t")

@@ -17,11 +17,11 @@ from airflow_cdc.core.diagnosis.observation import (
     SinkFacts,
     SinkTableFacts,
     TaskState,
-    TopicState,
     TransportFacts,
 )
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.topics import TopicState
 from airflow_cdc.kinds import problems_for
 from airflow_cdc.sinks.iceberg.settings import IcebergSettings
 from airflow_cdc.sources.mysql.facts import BinlogFile, MySqlFacts, MySqlReplicaFacts

@@ -11,13 +11,14 @@ from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.history import compare_history, fold_history, newest_snapshot_ms
 from airflow_cdc.connectors.kafka_connect.client import KafkaConnect, entry_of, server_of
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
-from airflow_cdc.core.diagnosis.observation import Capture, ConnectorFacts, HistoryFacts, TaskState, TopicState
+from airflow_cdc.core.diagnosis.observation import Capture, ConnectorFacts, HistoryFacts, TaskState
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.offset import OffsetCodec
 from airflow_cdc.core.position import JsonObject
 from airflow_cdc.core.secrets import mask_config
 from airflow_cdc.core.table import Table
+from airflow_cdc.core.topics import TopicState
 
 # what of a topic's settings a diagnosis looks at
 TOPIC_SETTINGS = ("cleanup.policy", "retention.ms", "retention.bytes", "delete.retention.ms")

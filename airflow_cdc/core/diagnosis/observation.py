@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_cdc.core.diagnosis.forecast import Margin, Outlook, Retention
 from airflow_cdc.core.epochs import Epochs
+from airflow_cdc.core.topics import TopicState
 
 if TYPE_CHECKING:
     from airflow_cdc.core.apply.stamp import Stamp
@@ -178,28 +179,6 @@ class ConnectorFacts:
         object.__setattr__(self, "config", dict(self.config))
         object.__setattr__(self, "other_keys", tuple(dict(one) for one in self.other_keys))
         object.__setattr__(self, "elsewhere", {topic: dict(value) for topic, value in self.elsewhere.items()})
-
-
-@dataclass(frozen=True, slots=True)
-class Compaction:
-    """What a compacted topic keeps of deletes: a tombstone from before `since_ms` may be gone (epoch, as `now_ms`).
-
-    `first`: partition → the first offset that is not older than that; the partition's end if none is.
-    """
-
-    now_ms: int
-    since_ms: int
-    first: Mapping[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class TopicState:
-    """One topic: its id and, per partition, (first offset, next offset); `compaction` if it is compacted."""
-
-    name: str
-    id: str
-    partitions: Mapping[int, tuple[int, int]]
-    compaction: Compaction | None = None
 
 
 @dataclass(frozen=True, slots=True)
