@@ -11,7 +11,7 @@ import pytest
 
 from airflow_cdc.core.endpoint import CallLimits, Endpoint
 from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.core.kind import AnyKind, Lazy
+from airflow_cdc.core.kind import AnyKind, ConnectorKind, Lazy
 from airflow_cdc.core.settings import Reader, declared, own_connection, plain
 from airflow_cdc.kinds import WINGS, Kinds
 
@@ -26,6 +26,12 @@ def lazies(value: object, path: str = "") -> Iterator[tuple[str, Lazy[Any]]]:
     elif isinstance(value, dict):
         for name, below in value.items():
             yield from lazies(below, f"{path}.{name}")
+
+
+def _codec(kind: AnyKind) -> list[Any]:
+    """What the client of a connector is given besides its endpoint: one of its codecs."""
+    known = kind.reads.values() if isinstance(kind, ConnectorKind) else ()
+    return [reads.codec.load()() for reads in known if reads.codec is not None][:1]
 
 
 class KindContract:
@@ -85,7 +91,7 @@ class KindContract:
         assert short.limited(CallLimits()) == short
 
     def test_making_a_client_connects_to_nothing(self, kind: AnyKind, endpoint: Endpoint) -> None:
-        client = kind.client.load()(endpoint)
+        client = kind.client.load()(endpoint, *_codec(kind))
         assert client.where == endpoint.where
         assert client.limited(CallLimits()).where == endpoint.where
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -49,7 +50,7 @@ class OffsetCodecContract:
     def test_a_later_offset_covers_an_earlier_one(self, codec: OffsetCodec, stored: Sequence[dict[str, Any]]) -> None:
         positions = [position for raw in stored if (position := codec.read(raw, {}).position) is not None]
         assert len(positions) > 1
-        for earlier, later in zip(positions, positions[1:], strict=False):
+        for earlier, later in pairwise(positions):
             assert later.covers(earlier) is True
             assert earlier.covers(later) is False
 

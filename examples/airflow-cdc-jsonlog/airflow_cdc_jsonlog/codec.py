@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from airflow_cdc.core.offset import StoredOffset
-
 from airflow_cdc.core.errors import OffsetRejectedError, PositionError
+from airflow_cdc.core.offset import StoredOffset
 from airflow_cdc.core.position import JsonObject
 from airflow_cdc_jsonlog.position import JsonLogPosition, read_position
 

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 from airflow_cdc_jsonlog.client import JsonLogEndpoint
+from airflow_cdc_jsonlog.codec import JsonLogCodec
 from airflow_cdc_jsonlog.position import JsonLogPosition
 
 from airflow_cdc.core.kind import SourceKind
 from airflow_cdc.core.position import Position
 from airflow_cdc.kinds import SOURCES
-from airflow_cdc.testing import KindContract, SourceBench, SourceContract
+from airflow_cdc.testing import KindContract, OffsetCodecContract, SourceBench, SourceContract
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,26 @@ def bench(tmp_path: Path) -> SourceBench:
 
 class TestSource(SourceContract):
     """The folder does what every source does."""
+
+
+class TestCodec(OffsetCodecContract):
+    """What Debezium stores for the folder is read and checked as every offset is."""
+
+    @pytest.fixture
+    def codec(self) -> JsonLogCodec:
+        return JsonLogCodec()
+
+    @pytest.fixture
+    def source(self) -> str:
+        return "jsonlog"
+
+    @pytest.fixture
+    def stored(self) -> list[dict[str, Any]]:
+        return [{"file": 1, "line": 9}, {"file": 1, "line": 10}, {"file": 2, "line": 0}]
+
+    @pytest.fixture
+    def malformed(self) -> list[dict[str, Any]]:
+        return [{}, {"file": 1}, {"file": "log.000001", "line": 1}]
 
 
 class TestKind(KindContract):
