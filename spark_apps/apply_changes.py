@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.connectors.debezium.null_defaults import null_fault, nulls_at_risk
+from airflow_cdc.connectors.debezium.null_defaults import null_fault
 from airflow_cdc.core.apply.schema_change import DEFINITION, dump_definition
 from airflow_cdc.core.apply.start import Start
 from airflow_cdc.core.diagnosis.observation import TopicState
@@ -30,20 +30,20 @@ from airflow_cdc.core.errors import (
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows.backlog import applicable
 from airflow_cdc.flows.capture import captured, missing_error, present
-from airflow_cdc.flows.capture import settings as connector_settings
 from airflow_cdc.flows.reached import wait_past
 from airflow_cdc.flows.refused import failed_tries, note_refused
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.sinks.iceberg.dead_letters import MAX_ATTEMPTS
 from airflow_cdc.sources.mysql.errors import MissingPrivilegeError
-from airflow_cdc.spark_apps.adapters.kafka import read_topics, source_defaults
 from airflow_cdc.spark_apps.apply import dead_letters
 from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget, Result, apply_table, start_of
 from airflow_cdc.spark_apps.apply.dead_letters import DeadLetter
-from airflow_cdc.spark_apps.apply.replay import KeyReader, replay, source_reader
+from airflow_cdc.spark_apps.apply.replay import replay
 from airflow_cdc.spark_apps.apply.reread import reread
 from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.lease import leased
+from airflow_cdc.spark_apps.driver.systems import ddl_reader, open_systems
+from airflow_cdc.spark_apps.ports import RowReader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -92,7 +92,7 @@ class _Job:
     table_ids: Mapping[str, str]
     letters: Mapping[str, Sequence[DeadLetter]]
     label: str
-    read_rows: KeyReader
+    reader: RowReader
     every_letter: bool
     missing: tuple[str, ...] = ()
 
@@ -118,31 +118,32 @@ def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[Table]]:
     wanted = applicable(facts, asked)
     if left_out := sorted(set(asked) - set(wanted)):
         log.warning("left out, as tables of an open or an abandoned recovery: %s", ", ".join(left_out))
-    made = connector_settings(run)
-    topics = clients.transport.topic_states([*made.topics(wanted), made.ddl_topic])
+    systems = open_systems(run)
+    routing = systems.events.routing
+    topics = clients.transport.topic_states([*routing.topics(wanted), routing.ddl_topic])
     definitions = present(run, wanted)
     tables = list(definitions.values())
-    endpoint = clients.transport.endpoint
     ctx = ApplyContext(
         spark,
         clients.lake,
         run.pipeline.name,
         facts.required,
-        made,
+        systems.reader,
+        systems.events,
         topics,
-        lambda own, ranges: read_topics(own, endpoint, ranges),
-        clients.transport.schema_changes,
+        systems.topics.read,
+        ddl_reader(run, systems.events),
     )
     found = dead_letters.unresolved(clients.lake, run.pipeline.name)
     job = _Job(
         run,
         ctx,
         ends_of(topics),
-        source_defaults(clients.source, tables),
+        systems.reader.defaults(tables),
         clients.source.table_ids(list(definitions)),
         {table.full_name: [one for one in found if one.table == table.full_name] for table in tables},
         f"{LABEL}{uuid.uuid4().hex[:12]}",
-        source_reader(clients.source),
+        systems.reader,
         bool(run.options.get("replay")),
         tuple(name for name in wanted if name not in definitions),
     )
@@ -167,7 +168,7 @@ def _later(job: _Job, table: Table) -> tuple[_Job, Table]:
     """The job with the table's topics as they are once the connector has read past the table's definition of now."""
     clients = job.run.clients
     wait_past(job.run, clients.source.position(), REPORT_SECONDS)
-    topics = clients.transport.topic_states(job.ctx.settings.topics_about([table.full_name]))
+    topics = clients.transport.topic_states(job.ctx.events.routing.topics_about([table.full_name]))
     (fresh,) = captured(job.run, [table.full_name]).values()
     return replace(job, ctx=replace(job.ctx, topics=topics), ends=ends_of(topics)), fresh
 
@@ -182,7 +183,7 @@ def _applied(job: _Job, table: Table) -> Result:
     mirror = job.run.clients.control.mirrored_stamp(table.full_name)
     start = start_of(job.ctx, table, job.place(table), job.ends, mirror)
     table_id = job.table_ids.get(table.full_name)
-    check_truncates(job.ctx.settings.truncates_seen, table, table_id)
+    check_truncates(job.ctx.events.routing.truncates_seen, table, table_id)
     unchanged = start.current and table_id in {None, start.applied.table_id}
     if unchanged and not _worth_a_try(job, job.letters[table.full_name]):
         return {"table": table.full_name, "records": 0, "published": False}
@@ -200,7 +201,7 @@ def _apply_and_publish(job: _Job, target: ApplyTarget, start: Start) -> Result:
     letters = dead_letters.unresolved(lake, job.ctx.pipeline, name) if result["dead_letters"] else job.letters[name]
     tried = _worth_a_try(job, letters) if xa_settled(job.run) else []
     after = start_of(job.ctx, target.table, target.stage.identifier, job.ends, start.stamp) if tried else start
-    right = replay(job.ctx, target, after, tried, job.read_rows)
+    right = replay(job.ctx, target, after, tried, job.reader)
     if result["behind"]:
         log.info("%s: the connector is repeating changes; published once it is past them", name)
         return {**result, "published": False}
@@ -299,7 +300,8 @@ def _both(why: CdcError, error: CdcError) -> CdcError:
 
 def check_nulls(job: _Job, table: Table) -> None:
     """Refuse a table while the converter writes a column's default in the place of NULL, also before an event comes."""
-    if not job.ctx.settings.null_becomes_default or not nulls_at_risk(table, job.defaults[table.full_name]):
+    events = job.ctx.events
+    if not events.routing.null_becomes_default or not events.nulls_at_risk(table, job.defaults[table.full_name]):
         return
     config = job.run.clients.connector.raw_config(job.run.pipeline.connector.name)
     fault = null_fault(config, {table.full_name: table}, job.defaults)

@@ -31,7 +31,6 @@ from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.sinks.iceberg.snapshots import head_of, lineage, operation_of, row_count, summary_of
 from airflow_cdc.sinks.iceberg.stage import Stage
 from airflow_cdc.sources.mysql.xa import XaState, rollback_doubt
-from airflow_cdc.spark_apps.adapters.debezium import decode
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
 from airflow_cdc.spark_apps.compare.expectations import DATA_DOCS
 from airflow_cdc.spark_apps.compare.scan import Outcome, Subject
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyspark.sql import SparkSession
 
-    from airflow_cdc.spark_apps.adapters.kafka import Ranges
+    from airflow_cdc.spark_apps.ports import Ranges
 
 log = logging.getLogger("airflow_cdc.nightly")
 
@@ -168,7 +167,7 @@ def verified_through(night: Night, base: Stamp | None, outcome: Outcome) -> str:
     What the comparison caught up is not on main yet: then it is the time of the first event that waits. While an XA
     transaction was open, its rows may not be what they will be.
     """
-    subject, name = outcome.subject, night.job.settings.topic_of(outcome.subject.table.full_name)
+    subject, name = outcome.subject, night.job.systems.events.routing.topic_of(outcome.subject.table.full_name)
     if base is None or (night.xa is not None and night.xa.open):
         return ""
     ends = {p: ((base.next_offset(name, p) or 0), end) for p, end in subject.ends.items()}
@@ -184,7 +183,8 @@ def _first_change(night: Night, subject: Subject, waiting: Ranges) -> datetime |
     if subject.topic is None:
         return None
     raw = subject.topic.read(sibling(night.job.spark, SMALL_BATCH), waiting)
-    (row,) = decode(raw, subject.table, night.job.settings, ()).selectExpr("min(cdc.ts_ms) AS first").collect()
+    decoded = night.job.systems.events.decode(raw, subject.table, ())
+    (row,) = decoded.selectExpr("min(cdc.ts_ms) AS first").collect()
     return None if row["first"] is None else datetime.fromtimestamp(row["first"] / 1000, UTC)
 
 
@@ -205,7 +205,7 @@ def _doubts(run: Run, outcome: Outcome) -> tuple[str, ...]:
 
 def _topic_state(job: Job, table: Table) -> TopicState | None:
     """The table's topic before anything is compared: what comes later is looked at the next night."""
-    name = job.settings.topic_of(table.full_name)
+    name = job.systems.events.routing.topic_of(table.full_name)
     return job.run.clients.transport.topic_states([name]).get(name)
 
 
@@ -225,7 +225,7 @@ def _seen(night: Night, table: Table, stage: Stage, state: TopicState | None) ->
     ranges = {p: (known.ends[str(p)], end) for p, (_, end) in state.partitions.items()}
     read = apply_context(job.run, job.spark, job.task(stage, table, WHOLE), {state.name: state}).read
     session = sibling(job.spark, SMALL_BATCH)
-    touched = touched_leaves(read(session, {state.name: ranges}), table, job.settings, known.scheme)
+    touched = touched_leaves(read(session, {state.name: ranges}), table, job.systems.events, known.scheme)
     return Seen(touched=touched, rows=rows)
 
 

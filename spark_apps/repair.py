@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.core.apply.schema_change import DEFINITION, dump_definition
 from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.compare.part import WHOLE, Part
@@ -34,7 +33,6 @@ from airflow_cdc.core.errors import (
 from airflow_cdc.core.report import ComparedAt, TableReport, Verdict, overall
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows.capture import captured
-from airflow_cdc.flows.capture import settings as connector_settings
 from airflow_cdc.flows.checks import report_check, store_json
 from airflow_cdc.flows.publish import mirror
 from airflow_cdc.flows.run import Facts, Run, step
@@ -49,6 +47,7 @@ from airflow_cdc.spark_apps.compare.scan import VISIBLE_SECONDS, Outcome
 from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.lease import leased
 from airflow_cdc.spark_apps.driver.progress import Progress
+from airflow_cdc.spark_apps.driver.systems import Systems, open_systems
 from airflow_cdc.spark_apps.snapshot.differences import Wanted, rewrite_keys
 from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, read_table
 from airflow_cdc.spark_apps.verify import Task, apply_context, compare_passes, make_report, xa_open
@@ -83,7 +82,7 @@ class Job:
 
     run: Run
     spark: SparkSession
-    settings: ConnectorSettings
+    systems: Systems
     epochs: Epochs
     options: Mapping[str, Any]
     approved: Mapping[str, int]
@@ -95,7 +94,7 @@ class Job:
     def task(self, stage: Stage, table: Table, part: Part) -> Task:
         """The comparison of one stage with the server that is reached now."""
         here, name = self.run.clients.source.position(), table.full_name
-        return Task(self.epochs.of(name), here, {name: stage}, {name: table}, self.settings, {name: part})
+        return Task(self.epochs.of(name), here, {name: stage}, {name: table}, self.systems, {name: part})
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +133,7 @@ def open_job(run: Run, spark: SparkSession, options: Mapping[str, Any] | None = 
     approved = {str(table): int(rows) for table, rows in (run.options.get("deletes") or {}).items()}
     # the settings hold credentials too: only what is meant for the comparison goes on
     known = {key: value for key, value in (options or {}).items() if key in OPTIONS}
-    return Job(run, spark, connector_settings(run), facts.required, known, approved)
+    return Job(run, spark, open_systems(run), facts.required, known, approved)
 
 
 def drop_orphans(run: Run) -> None:
@@ -335,7 +334,7 @@ def read_again(job: Job, stage: Stage, table: Table, plan: RepairPlan) -> None:
 
 def _stamp(job: Job, stage: Stage, table: Table) -> dict[str, str]:
     """The stage's newest stamp once more: reading rows applies no change, so no offset moves."""
-    states = job.run.clients.transport.topic_states(job.settings.topics_about([table.full_name]))
+    states = job.run.clients.transport.topic_states(job.systems.events.routing.topics_about([table.full_name]))
     ctx = apply_context(job.run, job.spark, job.task(stage, table, WHOLE), states)
     mirrored = job.run.clients.control.mirrored_stamp(table.full_name)
     start = start_of(ctx, table, stage.identifier, {}, mirrored)

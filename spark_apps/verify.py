@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 import fsspec
 
-from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.core.compare.part import WHOLE, Part
 from airflow_cdc.core.compare.verdict import Tally
 from airflow_cdc.core.diagnosis.observation import TopicState
@@ -34,14 +33,12 @@ from airflow_cdc.core.table import Table
 from airflow_cdc.core.types import sink_type
 from airflow_cdc.flows import recovery as document
 from airflow_cdc.flows.capture import captured
-from airflow_cdc.flows.capture import settings as connector_settings
 from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.reached import wait_past
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.dead_letters import is_before
 from airflow_cdc.sinks.iceberg.stage import Stage
-from airflow_cdc.spark_apps.adapters.kafka import read_topics, source_defaults
 from airflow_cdc.spark_apps.apply import dead_letters
 from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget, apply_batch
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
@@ -51,6 +48,7 @@ from airflow_cdc.spark_apps.compare.scan import Outcome, Reached, Subject, compa
 from airflow_cdc.spark_apps.compare.tail import Topic
 from airflow_cdc.spark_apps.compare.views import SinkView
 from airflow_cdc.spark_apps.driver.app import explained, open_app
+from airflow_cdc.spark_apps.driver.systems import Systems, ddl_reader, open_systems
 from airflow_cdc.spark_apps.snapshot.read import staged_rows
 
 if TYPE_CHECKING:
@@ -86,12 +84,12 @@ class Task:
     watermark: Watermark
     stages: Mapping[str, Stage]
     definitions: Mapping[str, Table]
-    settings: ConnectorSettings
+    systems: Systems
     parts: Mapping[str, Part] = field(default_factory=dict)
 
     def topic(self, table: str) -> str:
         """The topic of a table."""
-        return self.settings.topic_of(table)
+        return self.systems.events.routing.topic_of(table)
 
 
 @step("verify", leased=True)
@@ -166,7 +164,7 @@ def load_task(run: Run) -> Task:
     lake, namespace = run.clients.lake, run.pipeline.sink.namespace
     opened = {t: _own_stage(lake, namespace, run.pipeline.sink_table(t), stages[t]["label"]) for t in tables}
     taken = document.watermark(open_doc, run)
-    return Task(int(open_doc["epoch"]), taken, opened, captured(run, tables), connector_settings(run))
+    return Task(int(open_doc["epoch"]), taken, opened, captured(run, tables), open_systems(run))
 
 
 def _own_stage(lake: Lake, namespace: str, table: str, filled: str) -> Stage:
@@ -218,7 +216,7 @@ def reach(run: Run, task: Task, timeout: float) -> tuple[Reached, dict[str, Topi
     """The source's position now, once the connector has committed an offset past it; and the topics' ends then."""
     position = run.clients.source.position()
     wait_past(run, position, timeout)
-    states = run.clients.transport.topic_states(task.settings.topics_about(task.definitions))
+    states = run.clients.transport.topic_states(task.systems.events.routing.topics_about(task.definitions))
     ends = {name: {p: end for p, (_, end) in state.partitions.items()} for name, state in states.items()}
     return Reached(position, ends), states
 
@@ -251,7 +249,7 @@ def catch_up(
 
 
 def _targets(run: Run, task: Task) -> list[ApplyTarget]:
-    defaults = source_defaults(run.clients.source, list(task.definitions.values()))
+    defaults = task.systems.reader.defaults(list(task.definitions.values()))
     table_ids = run.clients.source.table_ids(list(task.definitions))
     return [
         ApplyTarget(table, task.stages[name], defaults=defaults[name], table_id=table_ids.get(name))
@@ -261,16 +259,17 @@ def _targets(run: Run, task: Task) -> list[ApplyTarget]:
 
 def apply_context(run: Run, spark: SparkSession, task: Task, states: Mapping[str, TopicState]) -> ApplyContext:
     """What an apply to the task's stages needs, with the topics as they were in `states`."""
-    endpoint = run.clients.transport.endpoint
+    systems = task.systems
     return ApplyContext(
         spark=spark,
         lake=run.clients.lake,
         pipeline=run.pipeline.name,
         epochs=Epochs(task.epoch),
-        settings=task.settings,
+        log=systems.reader,
+        events=systems.events,
         topics=states,
-        read=lambda session, ranges: read_topics(session, endpoint, ranges),
-        read_ddl=run.clients.transport.schema_changes,
+        read=systems.topics.read,
+        read_ddl=ddl_reader(run, systems.events),
     )
 
 
@@ -283,7 +282,7 @@ def _subject(
     return Subject(
         target.table,
         SinkView(context.spark, target.stage.spark_name(context.lake.name), int(result["snapshot_id"])),
-        Topic(target.table, name, begins, task.settings, context.read),
+        Topic(target.table, name, begins, context.log, context.events, context.read),
         {int(partition): int(offset) for partition, offset in result["offsets"].items()},
         reached.position,
         staged_rows(context.lake, target.stage, int(result["snapshot_id"])),

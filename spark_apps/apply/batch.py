@@ -9,20 +9,19 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as fn
 
-from airflow_cdc.connectors.debezium.config import ConnectorSettings
-from airflow_cdc.connectors.debezium.schema_changes import Ddl
+from airflow_cdc.core.apply.coverage import Covered
 from airflow_cdc.core.apply.schema_change import SchemaChange, stored_definition
 from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.apply.start import (
     Applied,
-    Bounds,
+    LastChange,
     Start,
     check_ddl,
     check_made_anew,
@@ -38,12 +37,12 @@ from airflow_cdc.core.errors import CdcError, SinkError, TransportError
 from airflow_cdc.core.table import Table
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.stage import Stage
-from airflow_cdc.spark_apps.adapters.debezium import READ, SIDES, decode
-from airflow_cdc.spark_apps.adapters.kafka import Ranges
 from airflow_cdc.spark_apps.apply import changes, counts, dead_letters, schema_values
 from airflow_cdc.spark_apps.apply.merge import append_nothing, write_by_key, write_images
+from airflow_cdc.spark_apps.apply.record import READ, SIDES, meta
 from airflow_cdc.spark_apps.apply.stage_fit import fit_stage
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
+from airflow_cdc.spark_apps.ports import EventDecoder, ReadDdl, ReadRanges, SourceLog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,10 +55,6 @@ BROADCAST_RECORDS = 500_000
 # So many records before the stamp are compared with what was applied where brokers give topics no id.
 LOOK_BACK = 2_000
 
-# (session, ranges) → raw records; read_topics with the endpoint bound, or rows that a test made.
-RangeReader = Callable[["SparkSession", Ranges], "DataFrame"]
-# (topic, partition → (first offset, end offset)) → the schema changes there, oldest first.
-DdlReader = Callable[[str, Bounds], Sequence[Ddl]]
 Result = dict[str, Any]
 
 
@@ -78,10 +73,11 @@ class ApplyContext:
     lake: Lake
     pipeline: str
     epochs: Epochs
-    settings: ConnectorSettings
+    log: SourceLog
+    events: EventDecoder
     topics: Mapping[str, TopicState]
-    read: RangeReader
-    read_ddl: DdlReader
+    read: ReadRanges
+    read_ddl: ReadDdl
     threads: int = 4
     max_dead_letters: int = 1_000
 
@@ -145,7 +141,7 @@ def apply_each(
 
 
 def find_start(ctx: ApplyContext, target: ApplyTarget, upto: Mapping[str, Mapping[int, int]]) -> Start:
-    """What there is to read for a target, from its stage's newest stamp. Raises as core.apply_start.plan_start."""
+    """What there is to read for a target, from its stage's newest stamp. Raises as core.apply.start.plan_start."""
     return start_of(ctx, target.table, target.stage.identifier, upto, target.stamp)
 
 
@@ -157,15 +153,24 @@ def start_of(
     mirror: Stamp | None = None,
 ) -> Start:
     """The same for any table of the lake (namespace, name), such as a target that has no stage yet."""
-    ctx.settings.check_table(table)
-    topic = ctx.settings.topic_of(table.full_name)
+    routing = ctx.events.routing
+    routing.check_table(table)
+    topic = routing.topic_of(table.full_name)
     found = ctx.lake.stamp_or_mirror(*identifier, mirror)
     summary = ctx.lake.stamped_summary(*identifier)
-    changes_of = ctx.settings.ddl_topic
+    changes_of = routing.ddl_topic
     ddl = plan_ddl(found, changes_of, ctx.topics.get(changes_of), upto.get(changes_of, {}))
     state, ends = ctx.topics.get(topic), upto.get(topic, {})
     return plan_start(
-        table, ctx.epochs.of(table.full_name), found, summary, topic=topic, state=state, upto=ends, ddl=ddl
+        table,
+        ctx.epochs.of(table.full_name),
+        found,
+        summary,
+        topic=topic,
+        state=state,
+        upto=ends,
+        ddl=ddl,
+        read_position=ctx.log.read_position,
     )
 
 
@@ -181,7 +186,15 @@ def apply_table(
     if statements and start.ddl.before:
         check_same_ddl(start, ctx.read_ddl(start.ddl.topic, start.ddl.before))
     stored = stored_definition(ctx.lake.table(*target.stage.identifier).properties, start.fingerprint)
-    start = check_ddl(start, statements, target.table_id, stored, truncates_seen=ctx.settings.truncates_seen)
+    start = check_ddl(
+        start,
+        statements,
+        target.table_id,
+        stored,
+        covered=ctx.log.covered(start.watermark),
+        judge=ctx.log.judge_ddl,
+        truncates_seen=ctx.events.routing.truncates_seen,
+    )
     session = sibling(ctx.spark, SMALL_BATCH)
     if start.empty:
         return _result(ctx, target, start, counts.Counts(), began, **_apply_nothing(ctx, session, target, start))
@@ -219,25 +232,26 @@ def _decoded(ctx: ApplyContext, session: SparkSession, start: Start) -> DataFram
     """
     raw = ctx.read(session, {start.topic: start.ranges})
     needed = SIDES if start.table.keyless else ("after",)
-    return decode(raw, start.decoded_as, ctx.settings, needed).localCheckpoint(eager=False)
+    return ctx.events.decode(raw, start.decoded_as, needed).localCheckpoint(eager=False)
 
 
-def _earlier(ctx: ApplyContext, session: SparkSession, start: Start) -> dict[int, list[dict[str, Any]]]:
-    """Partition → the newest records before the stamp, as `core.apply_start.check_same_topic` compares them."""
+def _earlier(ctx: ApplyContext, session: SparkSession, start: Start) -> dict[int, list[tuple[LastChange, bool]]]:
+    """Partition → the newest records before the stamp, as `core.apply.start.check_same_topic` compares them."""
     back = {p: (max(start.begins[p], at - LOOK_BACK), at) for p, (at, _) in start.ranges.items()}
-    own = decode(ctx.read(session, {start.topic: back}), start.decoded_as, ctx.settings, ())
-    places = [changes.meta(name).alias(name) for name in ("partition", "server_id", "file", "pos", "row", "gtid")]
-    rows = own.select(*places, changes.is_covered(start.watermark).alias("covered")).where("file IS NOT NULL").collect()
-    found: dict[int, list[dict[str, Any]]] = {}
-    for row in rows:
-        found.setdefault(row["partition"], []).append(row.asDict())
+    own = ctx.events.decode(ctx.read(session, {start.topic: back}), start.decoded_as, ())
+    covered = changes.is_covered(ctx.log.covered(start.watermark)).alias("covered")
+    rows = own.select(meta("partition").alias("p"), counts.last_change().alias("change"), covered)
+    found: dict[int, list[tuple[LastChange, bool]]] = {}
+    for row in rows.where("change.origin IS NOT NULL").collect():
+        found.setdefault(row["p"], []).append((counts.read_change(row["change"]), row["covered"]))
     return found
 
 
 def _apply_events(ctx: ApplyContext, target: ApplyTarget, start: Start, decoded: DataFrame) -> Result:
-    counted = counts.count(decoded, start.watermark)
-    counts.check(counted, start, ctx.settings, ctx.max_dead_letters)
-    counts.check_nulls(counted, start.table, target.defaults)
+    covered = ctx.log.covered(start.watermark)
+    counted = counts.count(decoded, covered)
+    counts.check(counted, start, ctx.events.routing, ctx.max_dead_letters)
+    counts.check_nulls(counted, start.table.full_name, ctx.events.nulls_at_risk(start.table, target.defaults or {}))
     check_made_anew(start, counted.truncates)
     fit = _fit(ctx, decoded.sparkSession, target, start)
     if counted.bad:
@@ -247,7 +261,7 @@ def _apply_events(ctx: ApplyContext, target: ApplyTarget, start: Start, decoded:
         last={**start.applied.last, **counted.last},
         snapshots=start.applied.snapshots + counted.snapshots_begun,
     )
-    batch = _Batch(target.stage.spark_name(ctx.lake.name), start, applied, counted, fit)
+    batch = _Batch(target.stage.spark_name(ctx.lake.name), start, covered, applied, counted, fit)
     repeats = _apply_images(ctx, batch, decoded) if start.table.keyless else _apply_keys(batch, decoded)
     return {"counted": counted, **_columns(fit), "repeats": repeats}
 
@@ -258,6 +272,7 @@ class _Batch:
 
     name: str
     start: Start
+    covered: Covered
     applied: Applied
     counted: counts.Counts
     fit: SchemaChange
@@ -271,8 +286,8 @@ class _Batch:
 def _apply_keys(batch: _Batch, decoded: DataFrame) -> int:
     start, truncated_at = batch.start, batch.counted.truncated_at
     if batch.counted.before_watermark:
-        decoded = changes.without_covered_tombstones(decoded, start.watermark)
-    events = changes.after_truncate(changes.applicable(decoded, start.watermark), truncated_at)
+        decoded = changes.without_covered_tombstones(decoded, batch.covered)
+    events = changes.after_truncate(changes.applicable(decoded, batch.covered), truncated_at)
     filled = schema_values.with_filled(changes.net_changes(events, len(start.ranges)), start.table, batch.fit)
     net = filled.coalesce(batch.files).localCheckpoint(eager=False)
     if len(start.ranges) > 1:
@@ -301,12 +316,12 @@ def _check_order(net: DataFrame, start: Start) -> None:
 
 
 def _apply_images(ctx: ApplyContext, batch: _Batch, decoded: DataFrame) -> int:
-    """A table without a key: repeats are settled first, because each would count once more. Returns how many."""
+    """A table without a key: repeats are taken out first, because each would count once more. Returns how many."""
     start, counted = batch.start, batch.counted
-    events = changes.applicable(decoded, start.watermark)
-    own = events.where(changes.meta("op") == READ)
-    logged = changes.without_repeats(events.where(changes.meta("op") != READ)).localCheckpoint(eager=False)
-    fresh = _without_applied(ctx, start, logged)
+    events = changes.applicable(decoded, batch.covered)
+    own = events.where(meta("op") == READ)
+    logged = changes.without_repeats(events.where(meta("op") != READ)).localCheckpoint(eager=False)
+    fresh = _without_applied(ctx, batch, logged)
     high, rows, truncated_at = counts.highest(fresh)
     rows_after = changes.after_truncate(fresh.unionByName(own) if counted.reads else fresh, truncated_at)
     net = changes.net_images(rows_after).coalesce(batch.files)
@@ -316,8 +331,9 @@ def _apply_images(ctx: ApplyContext, batch: _Batch, decoded: DataFrame) -> int:
     return counted.logged - rows
 
 
-def _without_applied(ctx: ApplyContext, start: Start, logged: DataFrame) -> DataFrame:
+def _without_applied(ctx: ApplyContext, batch: _Batch, logged: DataFrame) -> DataFrame:
     """Take out changes that an earlier batch of this epoch applied, by their exact identity in the topic itself."""
+    start = batch.start
     seen = changes.Seen(start.applied.high)
     counts.check_origins(logged, seen, start)
     doubtful = logged.where(seen.is_doubtful())
@@ -330,16 +346,16 @@ def _without_applied(ctx: ApplyContext, start: Start, logged: DataFrame) -> Data
             todo="Recover the table: it has no key to tell repeats by.",
         )
     raw = ctx.read(logged.sparkSession, {start.topic: start.past})
-    past = changes.applicable(decode(raw, start.table, ctx.settings), start.watermark)
+    past = changes.applicable(ctx.events.decode(raw, start.table), batch.covered)
     known = (
-        past.select(changes.identity().alias("cdc_identity"), changes.meta("gtid").alias("cdc_gtid"))
+        past.select(changes.identity().alias("cdc_identity"), meta("transaction").alias("cdc_transaction"))
         .distinct()
         .persist()
     )
     try:
         counts.check_servers(doubtful, known, start)
         marked = logged.withColumn("cdc_identity", changes.identity())
-        # settled before the merge reads it more than once
+        # decided before the merge reads it more than once
         return (
             marked.join(known.select("cdc_identity"), "cdc_identity", "left_anti")
             .drop("cdc_identity")
@@ -351,11 +367,11 @@ def _without_applied(ctx: ApplyContext, start: Start, logged: DataFrame) -> Data
 
 def _keep_bad(ctx: ApplyContext, start: Start, decoded: DataFrame) -> None:
     """Write the batch's bad records, as they came, before any offset past them is stamped."""
-    bad = decoded.where(changes.meta("bad").isNotNull() & changes.meta("stranger").isNull())
+    bad = decoded.where(meta("bad").isNotNull() & meta("other_table").isNull())
     which = bad.select(
-        changes.meta("partition").alias("partition"),
-        changes.meta("offset").alias("offset"),
-        changes.meta("bad").alias("reason"),
+        meta("partition").alias("partition"),
+        meta("offset").alias("offset"),
+        meta("bad").alias("reason"),
     )
     raw = ctx.read(decoded.sparkSession, {start.topic: start.ranges}).where(fn.col("topic") == start.topic)
     rows = raw.join(fn.broadcast(which), ["partition", "offset"]).select(

@@ -17,8 +17,8 @@ from pyspark.sql import functions as fn
 
 from airflow_cdc.core.errors import SinkError
 from airflow_cdc.sinks.iceberg.dead_letters import NAMESPACE, table_name
-from airflow_cdc.spark_apps.adapters.debezium import RAW_SCHEMA
 from airflow_cdc.spark_apps.apply.merge import view_of
+from airflow_cdc.spark_apps.apply.record import RAW_SCHEMA
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -119,7 +119,7 @@ def read_anew(job: Job, stage: Stage, name: str) -> Table:
             where=f"table {name}",
             todo="Wait until they end (XA RECOVER shows them).",
         )
-    states = clients.transport.topic_states(job.settings.topics_about([name]))
+    states = clients.transport.topic_states(job.systems.events.routing.topics_about([name]))
     ends = {
         topic: stamped_topic(state.id, {p: (end, end) for p, (_, end) in state.partitions.items()})
         for topic, state in states.items()
@@ -128,7 +128,7 @@ def read_anew(job: Job, stage: Stage, name: str) -> Table:
     taken = clients.source.watermark()
     clients.source.wait_visible(taken, VISIBLE_SECONDS)
     table = captured(job.run, [name])[name]
-    job.settings.check_table(table)
+    job.systems.events.routing.check_table(table)
     fit_columns(clients.lake, stage, [(column.name, sink_type(column)) for column in table.mirrored])
     set_definition(clients.lake, stage, table)
     ledger = ChunkLedger(taken.hash, taken.server, table.fingerprint)

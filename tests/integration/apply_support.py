@@ -17,11 +17,14 @@ from airflow_cdc.core.table import Column, Table
 from airflow_cdc.core.types import sink_type
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.stage import Stage
-from airflow_cdc.spark_apps.adapters.debezium import RAW_SCHEMA
-from airflow_cdc.spark_apps.adapters.kafka import Ranges, nonempty
+from airflow_cdc.spark_apps.adapters.debezium_mysql import Events
+from airflow_cdc.spark_apps.adapters.kafka import nonempty
+from airflow_cdc.spark_apps.adapters.mysql import MySqlLog
 from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget
 from airflow_cdc.spark_apps.apply.merge import append_nothing
+from airflow_cdc.spark_apps.apply.record import RAW_SCHEMA
 from airflow_cdc.spark_apps.apply.stage_fit import fit_stage
+from airflow_cdc.spark_apps.ports import Ranges
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -201,7 +204,8 @@ class Bench:
             self.lake,
             self.pipeline,
             Epochs(epoch),
-            made or settings(),
+            MySqlLog(),
+            Events(made or settings()),
             states,
             read,
             lambda _topic, _ranges: (),

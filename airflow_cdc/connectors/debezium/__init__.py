@@ -10,7 +10,7 @@ KIND = ConnectorKind(
     client=Lazy("airflow_cdc.connectors.kafka_connect.client:KafkaConnect"),
     hook=Lazy("airflow_cdc.hooks.kafka_connect:KafkaConnectHook"),
     reads={
-        "mysql": Reads(decoder=Lazy("airflow_cdc.spark_apps.adapters.debezium:decode")),
+        "mysql": Reads(decoder=Lazy("airflow_cdc.spark_apps.adapters.debezium_mysql:Events")),
         "mariadb": Reads(),  # its events are not decoded: diagnosed, not recovered
     },
     through=("kafka",),

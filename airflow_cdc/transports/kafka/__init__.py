@@ -9,4 +9,5 @@ KIND = TransportKind(
     settings=KafkaSettings,
     client=Lazy(".client:KafkaTransport", __name__),
     hook=Lazy("airflow_cdc.hooks.kafka:CdcKafkaHook"),
+    reader=Lazy("airflow_cdc.spark_apps.adapters.kafka:KafkaTopics"),
 )

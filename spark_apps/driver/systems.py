@@ -1,0 +1,55 @@
+"""The systems of a run's pipeline as Spark sees them, found by their kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_cdc.core.apply.ddl import Ddl
+from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.core.kind import Lazy
+from airflow_cdc.flows.capture import settings as connector_settings
+from airflow_cdc.flows.run import Run
+from airflow_cdc.kinds import SOURCES, TRANSPORTS, reads_of
+from airflow_cdc.spark_apps.ports import Bounds, EventDecoder, ReadDdl, RowReader, TopicReader
+
+
+@dataclass(frozen=True, slots=True)
+class Systems:
+    """What an application reads with: rows of the source, the connector's events, the topics that these are in."""
+
+    reader: RowReader
+    events: EventDecoder
+    topics: TopicReader
+
+
+def open_systems(run: Run) -> Systems:
+    """Those of the run's pipeline.
+
+    Raises ConfigError where a kind has nothing to read it with, or the connector's settings cannot be followed.
+    """
+    pipeline, clients = run.pipeline, run.clients
+    reader = _load(SOURCES[pipeline.source.kind].reader, f"rows of a {pipeline.source.kind} source", run)
+    decoder = _load(reads_of(pipeline).decoder, f"events of {pipeline.connector.kind} about such a source", run)
+    topics = _load(TRANSPORTS[pipeline.transport.kind].reader, f"events in {pipeline.transport.kind}", run)
+    return Systems(reader(clients.source), decoder(connector_settings(run)), topics(clients.transport))
+
+
+def ddl_reader(run: Run, events: EventDecoder) -> ReadDdl:
+    """What reads the statements of a schema-change topic."""
+
+    def read(topic: str, bounds: Bounds) -> Sequence[Ddl]:
+        transport = run.clients.transport
+        return events.statements(transport.records(topic, bounds), f"{transport.where}, topic {topic}")
+
+    return read
+
+
+def _load(found: Lazy[Any] | None, what: str, run: Run) -> Callable[..., Any]:
+    if found is None:
+        raise ConfigError(
+            f"nothing reads {what} with Spark", where=run.where, todo="Such a pipeline is only diagnosed."
+        )
+    made: Callable[..., Any] = found.load()
+    return made

@@ -1,0 +1,143 @@
+"""What the Spark applications ask of a pipeline's systems. An adapter satisfies its port by shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from airflow_cdc.core.apply.coverage import Covered
+    from airflow_cdc.core.apply.ddl import Ddl
+    from airflow_cdc.core.apply.schema_change import SchemaChange
+    from airflow_cdc.core.position import JsonObject, Position, Watermark
+    from airflow_cdc.core.table import Table
+
+# topic → partition → (first offset, end offset); the end is not read.
+Ranges: TypeAlias = Mapping[str, Mapping[int, tuple[int, int]]]
+# partition → (first offset, end offset)
+Bounds: TypeAlias = Mapping[int, tuple[int, int]]
+# (session, ranges) → raw records: TopicReader.read, or rows that a test made
+ReadRanges: TypeAlias = Callable[["SparkSession", Ranges], "DataFrame"]
+# (schema-change topic, its ranges) → the statements there, oldest first
+ReadDdl: TypeAlias = Callable[[str, Bounds], Sequence["Ddl"]]
+# column → its default at the source, as text; None: it has none
+Defaults: TypeAlias = Mapping[str, str | None]
+
+
+class SourceLog(Protocol):
+    """What the positions and the DDL in a source's log mean."""
+
+    def read_position(self, value: JsonObject) -> Position:
+        """The inverse of a position's `to_json`. Raises PositionError."""
+        ...
+
+    def covered(self, watermark: Watermark | None) -> Covered:
+        """Which changes are at or before W for certain; without a watermark none."""
+        ...
+
+    def judge_ddl(self, stored: Table | None, statements: Sequence[Ddl], now: Table) -> SchemaChange | None:
+        """How a mirror follows statements; see core.apply.ddl.JudgeDdl."""
+        ...
+
+
+class RowReader(SourceLog, Protocol):
+    """A source, for Spark."""
+
+    def rows_by_key(self, spark: SparkSession, table: Table, keys: DataFrame) -> DataFrame:
+        """The rows under these keys (the key's columns) as they are now, in sink types.
+
+        Rows of other keys that the source takes for equal (a collation that ignores case) may be among them. Every
+        connection proves that it reaches the pipeline's server, and sees all of it (INV 9).
+        """
+        ...
+
+    def defaults(self, tables: Sequence[Table]) -> Mapping[str, Defaults]:
+        """Table → column → its default: a literal in quotes, else an expression."""
+        ...
+
+
+class Routing(Protocol):
+    """Where a connector's events of a table are, and how they are written."""
+
+    @property
+    def ddl_topic(self) -> str:
+        """The topic of its schema changes."""
+        ...
+
+    @property
+    def null_becomes_default(self) -> bool:
+        """Whether the column's default is written where a row holds NULL."""
+        ...
+
+    @property
+    def truncates_seen(self) -> bool:
+        """Whether a TRUNCATE comes as an event."""
+        ...
+
+    def topic_of(self, table: str) -> str:
+        """The topic of a table, "schema.table"."""
+        ...
+
+    def topics_about(self, tables: Iterable[str]) -> list[str]:
+        """The topics that say anything of these tables, that of the schema changes among them."""
+        ...
+
+    def topics(self, tables: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
+        """Topic → the tables whose events it holds."""
+        ...
+
+    def key_mark(self, table: str) -> object | None:
+        """What in a key tells the tables of a shared topic apart; None: nothing does."""
+        ...
+
+    def check_table(self, table: Table) -> None:
+        """Raise SchemaError or ConfigError if the connector cannot carry the table exactly."""
+        ...
+
+
+class TopicRecord(Protocol):
+    """A record of a topic, as bytes."""
+
+    @property
+    def offset(self) -> int: ...
+
+    @property
+    def value(self) -> bytes | None: ...
+
+
+class EventDecoder(Protocol):
+    """A connector's events of one kind of source, made neutral."""
+
+    @property
+    def routing(self) -> Routing:
+        """Where the events are."""
+        ...
+
+    def decode(self, raw: DataFrame, table: Table, sides: Sequence[str] = ...) -> DataFrame:
+        """Records (record.RAW_SCHEMA, any topics) → those of `table` in the form of record.py, in no particular order.
+
+        Only the images in `sides` are decoded, and only in them a wrong value makes a record bad. Raises SchemaError if
+        the connector cannot carry a column exactly.
+        """
+        ...
+
+    def statements(self, records: Iterable[TopicRecord], where: str) -> Sequence[Ddl]:
+        """The DDL in records of the schema-change topic, in their order. Raises TransportError for one that is none."""
+        ...
+
+    def nulls_at_risk(self, table: Table, defaults: Defaults) -> tuple[str, ...]:
+        """Columns whose NULL a record that is `defaulted` shows as the column's default."""
+        ...
+
+
+class TopicReader(Protocol):
+    """A transport, for Spark."""
+
+    def read(self, spark: SparkSession, ranges: Ranges) -> DataFrame:
+        """The records in the ranges as record.RAW_SCHEMA, read as committed.
+
+        Offsets that are gone fail the job, they are not skipped. Ranges without a record cost nothing.
+        """
+        ...
