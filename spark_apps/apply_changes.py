@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_cdc.connectors.debezium.null_defaults import null_fault
 from airflow_cdc.core.apply.schema_change import DEFINITION, dump_definition
 from airflow_cdc.core.apply.start import Start
+from airflow_cdc.core.dead_letter import MAX_ATTEMPTS, DeadLetter
 from airflow_cdc.core.diagnosis.observation import TopicState
 from airflow_cdc.core.errors import (
     CdcError,
@@ -33,11 +34,9 @@ from airflow_cdc.flows.capture import captured, missing_error, present
 from airflow_cdc.flows.reached import wait_past
 from airflow_cdc.flows.refused import failed_tries, note_refused
 from airflow_cdc.flows.run import Facts, Run, step
-from airflow_cdc.sinks.iceberg.dead_letters import MAX_ATTEMPTS
+from airflow_cdc.sinks.iceberg.stage import Stage
 from airflow_cdc.sources.mysql.errors import MissingPrivilegeError
-from airflow_cdc.spark_apps.apply import dead_letters
 from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget, Result, apply_table, start_of
-from airflow_cdc.spark_apps.apply.dead_letters import DeadLetter
 from airflow_cdc.spark_apps.apply.replay import replay
 from airflow_cdc.spark_apps.apply.reread import reread
 from airflow_cdc.spark_apps.driver.app import explained, open_app
@@ -125,8 +124,8 @@ def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[Table]]:
     tables = list(definitions.values())
     ctx = ApplyContext(
         spark,
-        clients.lake,
-        run.pipeline.name,
+        systems.writer,
+        systems.letters,
         facts.required,
         systems.reader,
         systems.events,
@@ -134,7 +133,7 @@ def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[Table]]:
         systems.topics.read,
         ddl_reader(run, systems.events),
     )
-    found = dead_letters.unresolved(clients.lake, run.pipeline.name)
+    found = systems.letters.unresolved()
     job = _Job(
         run,
         ctx,
@@ -187,18 +186,18 @@ def _applied(job: _Job, table: Table) -> Result:
     unchanged = start.current and table_id in {None, start.applied.table_id}
     if unchanged and not _worth_a_try(job, job.letters[table.full_name]):
         return {"table": table.full_name, "records": 0, "published": False}
-    stage = job.ctx.lake.stage(*job.place(table), job.label)
+    stage = job.run.clients.lake.stage(*job.place(table), job.label)
     try:
         target = ApplyTarget(table, stage, start.stamp, job.defaults[table.full_name], table_id)
         return _apply_and_publish(job, target, start)
     finally:
-        job.ctx.lake.drop_stage(stage)
+        job.run.clients.lake.drop_stage(stage)
 
 
-def _apply_and_publish(job: _Job, target: ApplyTarget, start: Start) -> Result:
-    lake, name = job.ctx.lake, target.table.full_name
+def _apply_and_publish(job: _Job, target: ApplyTarget[Stage], start: Start) -> Result:
+    kept, name = job.ctx.letters, target.table.full_name
     result = apply_table(job.ctx, target, job.ends)
-    letters = dead_letters.unresolved(lake, job.ctx.pipeline, name) if result["dead_letters"] else job.letters[name]
+    letters = kept.unresolved(name) if result["dead_letters"] else job.letters[name]
     tried = _worth_a_try(job, letters) if xa_settled(job.run) else []
     after = start_of(job.ctx, target.table, target.stage.identifier, job.ends, start.stamp) if tried else start
     right = replay(job.ctx, target, after, tried, job.reader)
@@ -207,16 +206,16 @@ def _apply_and_publish(job: _Job, target: ApplyTarget, start: Start) -> Result:
         return {**result, "published": False}
     published, why = _publish(job, target)
     if published:
-        dead_letters.resolve(job.ctx.spark, lake, job.ctx.pipeline, right)
-        dead_letters.count_attempt(job.ctx.spark, lake, job.ctx.pipeline, [one for one in tried if one not in right])
+        kept.resolve(job.ctx.spark, right)
+        kept.count_attempt(job.ctx.spark, [one for one in tried if one not in right])
     log.info("%s: %d records, %s", name, result["records"], "published" if published else why)
     left = len(letters) - (len(right) if published else 0)
     return {**result, "published": published, "not_published": why, "replayed": len(right), "unresolved": left}
 
 
-def _publish(job: _Job, target: ApplyTarget) -> tuple[bool, str]:
+def _publish(job: _Job, target: ApplyTarget[Stage]) -> tuple[bool, str]:
     """Move main to the stage's head if it stands where the stage began; if not, say so: the next run does it again."""
-    lake, stage = job.ctx.lake, target.stage
+    lake, stage = job.run.clients.lake, target.stage
     definition = dump_definition(target.table)
     known = lake.table(stage.namespace, stage.table).properties.get(DEFINITION)
     properties = {} if known == definition else {DEFINITION: definition}
@@ -248,9 +247,9 @@ def _drop_orphans(job: _Job, tables: Sequence[Table]) -> None:
     """Forget stages of dead applies: we hold the lease, so none of them will ever be published."""
     ours = {job.place(table) for table in tables}
     try:
-        for stage in job.ctx.lake.stages(job.run.pipeline.sink.namespace):
+        for stage in job.run.clients.lake.stages(job.run.pipeline.sink.namespace):
             if stage.label.startswith(LABEL) and (stage.namespace, stage.table) in ours:
-                job.ctx.lake.drop_stage(stage)
+                job.run.clients.lake.drop_stage(stage)
     except CdcError as error:  # another pipeline may drop one of its own meanwhile; it is tidied up next time
         log.info("stages of dead applies were not all dropped: %s", error)
 
@@ -261,7 +260,7 @@ def _published(outcome: Result | CdcError) -> bool:
 
 def _mirror(job: _Job, tables: Sequence[Table]) -> None:
     """Keep the new stamps in the control table too: expiry may take every stamped snapshot of a table."""
-    stamps = {table.full_name: job.ctx.lake.stamp(*job.place(table)) for table in tables}
+    stamps = {table.full_name: job.run.clients.lake.stamp(*job.place(table)) for table in tables}
     if stamps:
         job.run.clients.control.mirror_stamps({name: stamp for name, stamp in stamps.items() if stamp})
 

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from airflow_cdc.core.apply.coverage import Covered
     from airflow_cdc.core.apply.ddl import Ddl
     from airflow_cdc.core.apply.schema_change import SchemaChange
+    from airflow_cdc.core.apply.stamp import Stamp
+    from airflow_cdc.core.apply.start import Start
+    from airflow_cdc.core.dead_letter import DeadLetter
     from airflow_cdc.core.position import JsonObject, Position, Watermark
     from airflow_cdc.core.table import Table
 
@@ -140,4 +143,122 @@ class TopicReader(Protocol):
 
         Offsets that are gone fail the job, they are not skipped. Ranges without a record cost nothing.
         """
+        ...
+
+
+class Stage(Protocol):
+    """Where the new rows of one table are written unseen, until they are published."""
+
+    @property
+    def identifier(self) -> tuple[str, str]:
+        """Where the sink keeps it."""
+        ...
+
+    @property
+    def target(self) -> str:
+        """The table that it is a stage of, for messages."""
+        ...
+
+    @property
+    def label(self) -> str:
+        """The try that writes it."""
+        ...
+
+    @property
+    def base_head(self) -> int:
+        """The target's version that it was made from."""
+        ...
+
+
+class StageWriter(Protocol):
+    """A sink, for Spark. Every write is one commit that carries its `summary`, which says how far the table has come."""
+
+    def stamped(self, identifier: tuple[str, str], mirror: Stamp | None) -> tuple[Stamp | None, Mapping[str, str]]:
+        """The newest stamp of a stage or a table, and the summary of the commit that carries it.
+
+        `mirror` is the control table's copy, for a table that has lost its stamped commits: then the summary is {}.
+        """
+        ...
+
+    def stamp(self, stage: Stage) -> Stamp | None:
+        """The stage's newest stamp."""
+        ...
+
+    def definition(self, stage: Stage, fingerprint: str | None) -> Table | None:
+        """The source's definition that the stage's rows were written by, if it is known to be of that fingerprint."""
+        ...
+
+    def rows(self, spark: SparkSession, stage: Stage) -> DataFrame:
+        """The stage's rows as they are now."""
+        ...
+
+    def fit(self, spark: SparkSession, stage: Stage, start: Start, defaults: Defaults | None) -> SchemaChange:
+        """Give the stage the columns of the start's table, and old rows what they hold in new ones. Returns what changed.
+
+        Raises RereadNeededError naming a change that the sink's own columns cannot follow.
+        """
+        ...
+
+    def define(self, stage: Stage, table: Table, columns: Sequence[tuple[str, str]]) -> bool:
+        """Give the stage exactly these (name, Spark SQL type) columns of that definition. Returns whether any changed."""
+        ...
+
+    def nothing(self, spark: SparkSession, stage: Stage, summary: Mapping[str, str]) -> None:
+        """A commit that changes no row."""
+        ...
+
+    def changes(
+        self,
+        stage: Stage,
+        table: Table,
+        net: DataFrame,
+        summary: Mapping[str, str],
+        *,
+        emptied: bool = False,
+        small: bool = True,
+    ) -> None:
+        """Write net changes (key, deleted, after). Done again from any point it ends the same.
+
+        `emptied`: the table was truncated before them. `small`: their keys may be held in memory by every task.
+        """
+        ...
+
+    def images(
+        self, stage: Stage, table: Table, net: DataFrame, summary: Mapping[str, str], *, emptied: bool = False
+    ) -> None:
+        """Write net copies (image, n) of whole rows, of a table without a key. Not to be done twice.
+
+        Raises SinkError if the table holds fewer copies than are to go.
+        """
+        ...
+
+    def version(self, stage: Stage) -> int:
+        """The stage's version now."""
+        ...
+
+    def row_count(self, stage: Stage, version: int) -> int | None:
+        """How many rows a version has; None where that cannot be told cheaply."""
+        ...
+
+
+class DeadLetters(Protocol):
+    """The records of one pipeline that could not be applied."""
+
+    def record(self, bad: DataFrame) -> None:
+        """Keep bad records: (topic, topic_id, partition, offset, key, value as bytes, table, reason).
+
+        A record that is kept already counts one more attempt, so that a batch done again adds nothing.
+        """
+        ...
+
+    def unresolved(self, table: str | None = None) -> tuple[DeadLetter, ...]:
+        """Those that nothing has put right yet, of one table or of all, oldest first."""
+        ...
+
+    def resolve(self, spark: SparkSession, some: Sequence[DeadLetter]) -> None:
+        """Mark letters as put right."""
+        ...
+
+    def count_attempt(self, spark: SparkSession, some: Sequence[DeadLetter]) -> None:
+        """Count a try that did not put the letters right."""
         ...

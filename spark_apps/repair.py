@@ -37,10 +37,9 @@ from airflow_cdc.flows.checks import report_check, store_json
 from airflow_cdc.flows.publish import mirror
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.reports.stored import CHECK, REPAIR
-from airflow_cdc.sinks.iceberg.dead_letters import resolve_before
 from airflow_cdc.sinks.iceberg.stage import Stage, only_compacted
+from airflow_cdc.spark_apps.adapters.iceberg_schema import set_definition
 from airflow_cdc.spark_apps.apply.batch import start_of
-from airflow_cdc.spark_apps.apply.stage_schema import set_definition
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
 from airflow_cdc.spark_apps.compare.expectations import SuiteResult
 from airflow_cdc.spark_apps.compare.scan import VISIBLE_SECONDS, Outcome
@@ -372,7 +371,7 @@ def note_published(job: Job, table: Table, part: Part) -> None:
     mirror(run, [name])
     stamp = run.clients.lake.stamp(*job.place(table))
     if part.whole and stamp is not None:
-        resolve_before(run.clients.lake, run.pipeline.name, {name: stamp.offsets})
+        run.clients.lake.resolve_letters_before(run.pipeline.name, {name: stamp.offsets})
 
 
 def report_of(outcome: Outcome, why: str = "") -> TableReport:

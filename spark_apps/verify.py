@@ -22,6 +22,7 @@ import fsspec
 
 from airflow_cdc.core.compare.part import WHOLE, Part
 from airflow_cdc.core.compare.verdict import Tally
+from airflow_cdc.core.dead_letter import is_before
 from airflow_cdc.core.diagnosis.observation import TopicState
 from airflow_cdc.core.encoding import not_compared
 from airflow_cdc.core.epochs import Epochs
@@ -37,9 +38,7 @@ from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.reached import wait_past
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.sinks.iceberg.client import Lake
-from airflow_cdc.sinks.iceberg.dead_letters import is_before
 from airflow_cdc.sinks.iceberg.stage import Stage
-from airflow_cdc.spark_apps.apply import dead_letters
 from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget, apply_batch
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
 from airflow_cdc.spark_apps.compare.expectations import DATA_DOCS, Expected, SuiteResult, run_suites
@@ -245,10 +244,13 @@ def catch_up(
         results = apply_batch(context, targets, reached.ends)
     for table, result in results.items():
         log.info("%s: caught up by %d records in %.1f s", table, result["records"], result["seconds"])
-    return [_subject(context, task, target, results[target.table.full_name], reached) for target in targets]
+    return [
+        _subject(run.clients.lake, context, task, target, result=results[target.table.full_name], reached=reached)
+        for target in targets
+    ]
 
 
-def _targets(run: Run, task: Task) -> list[ApplyTarget]:
+def _targets(run: Run, task: Task) -> list[ApplyTarget[Stage]]:
     defaults = task.systems.reader.defaults(list(task.definitions.values()))
     table_ids = run.clients.source.table_ids(list(task.definitions))
     return [
@@ -262,8 +264,8 @@ def apply_context(run: Run, spark: SparkSession, task: Task, states: Mapping[str
     systems = task.systems
     return ApplyContext(
         spark=spark,
-        lake=run.clients.lake,
-        pipeline=run.pipeline.name,
+        writer=systems.writer,
+        letters=systems.letters,
         epochs=Epochs(task.epoch),
         log=systems.reader,
         events=systems.events,
@@ -274,18 +276,24 @@ def apply_context(run: Run, spark: SparkSession, task: Task, states: Mapping[str
 
 
 def _subject(
-    context: ApplyContext, task: Task, target: ApplyTarget, result: Mapping[str, Any], reached: Reached
+    lake: Lake,
+    context: ApplyContext,
+    task: Task,
+    target: ApplyTarget[Stage],
+    *,
+    result: Mapping[str, Any],
+    reached: Reached,
 ) -> Subject:
     name = task.topic(target.table.full_name)
     state = context.topics.get(name)
     begins = {} if state is None else {p: begin for p, (begin, _) in state.partitions.items()}
     return Subject(
         target.table,
-        SinkView(context.spark, target.stage.spark_name(context.lake.name), int(result["snapshot_id"])),
+        SinkView(context.spark, target.stage.spark_name(lake.name), int(result["snapshot_id"])),
         Topic(target.table, name, begins, context.log, context.events, context.read),
         {int(partition): int(offset) for partition, offset in result["offsets"].items()},
         reached.position,
-        staged_rows(context.lake, target.stage, int(result["snapshot_id"])),
+        staged_rows(lake, target.stage, int(result["snapshot_id"])),
         task.parts.get(target.table.full_name, WHOLE),
     )
 
@@ -299,7 +307,7 @@ def _standing_doubts(run: Run, outcome: Outcome) -> tuple[str, ...]:
 def letter_doubts(run: Run, outcome: Outcome, since: Mapping[str, Any]) -> tuple[str, ...]:
     """Events of the table that were never applied, as doubts; `since` is topic → {id, partitions}, as in a fence."""
     name = outcome.subject.table.full_name
-    letters = dead_letters.unresolved(run.clients.lake, run.pipeline.name, name)
+    letters = run.clients.lake.unresolved_letters(run.pipeline.name, name)
     fresh = [letter for letter in letters if not is_before(letter.place, since)]
     return (f"{len(fresh)} records are in the dead-letter table",) if fresh else ()
 

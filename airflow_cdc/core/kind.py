@@ -125,6 +125,8 @@ class SinkKind:
     hook: Lazy[Any]
     problems: Problems | None = None
     texts: Texts | None = None
+    stages: Lazy[Any] | None = None
+    letters: Lazy[Any] | None = None
 
 
 AnyKind: TypeAlias = SourceKind | ConnectorKind | TransportKind | SinkKind

@@ -9,7 +9,6 @@ from airflow_cdc.core.apply.start import Applied
 from airflow_cdc.core.diagnosis.observation import ControlFacts, TopicState
 from airflow_cdc.flows.capture import settings, topic_names
 from airflow_cdc.flows.run import Facts, Run
-from airflow_cdc.sinks.iceberg.dead_letters import waiting
 
 
 def pending(run: Run) -> Facts:
@@ -29,7 +28,7 @@ def pending(run: Run) -> Facts:
         or _made_anew(run, table, made.get(table))
     ]
     recovery = (control.recovery or {}).get("run_id") if not tables else None
-    return {"recovery": recovery, "tables": behind, "dead_letters": waiting(run.clients.lake, run.pipeline.name)}
+    return {"recovery": recovery, "tables": behind, "dead_letters": run.clients.lake.waiting_letters(run.pipeline.name)}
 
 
 def applicable(control: ControlFacts, tables: Sequence[str]) -> list[str]:

@@ -12,12 +12,12 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pyspark.sql import functions as fn
 
 from airflow_cdc.core.apply.coverage import Covered
-from airflow_cdc.core.apply.schema_change import SchemaChange, stored_definition
+from airflow_cdc.core.apply.schema_change import SchemaChange
 from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.apply.start import (
     Applied,
@@ -35,14 +35,10 @@ from airflow_cdc.core.diagnosis.observation import TopicState
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import CdcError, SinkError, TransportError
 from airflow_cdc.core.table import Table
-from airflow_cdc.sinks.iceberg.client import Lake
-from airflow_cdc.sinks.iceberg.stage import Stage
-from airflow_cdc.spark_apps.apply import changes, counts, dead_letters, schema_values
-from airflow_cdc.spark_apps.apply.merge import append_nothing, write_by_key, write_images
+from airflow_cdc.spark_apps.apply import changes, counts, schema_values
 from airflow_cdc.spark_apps.apply.record import READ, SIDES, meta
-from airflow_cdc.spark_apps.apply.stage_fit import fit_stage
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
-from airflow_cdc.spark_apps.ports import EventDecoder, ReadDdl, ReadRanges, SourceLog
+from airflow_cdc.spark_apps.ports import DeadLetters, EventDecoder, ReadDdl, ReadRanges, SourceLog, Stage, StageWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,8 +66,8 @@ class ApplyContext:
     """
 
     spark: SparkSession
-    lake: Lake
-    pipeline: str
+    writer: StageWriter
+    letters: DeadLetters
     epochs: Epochs
     log: SourceLog
     events: EventDecoder
@@ -82,8 +78,11 @@ class ApplyContext:
     max_dead_letters: int = 1_000
 
 
+S_co = TypeVar("S_co", bound=Stage, covariant=True)
+
+
 @dataclass(frozen=True, slots=True)
-class ApplyTarget:
+class ApplyTarget(Generic[S_co]):
     """One table and the stage its changes go to.
 
     Attributes:
@@ -93,7 +92,7 @@ class ApplyTarget:
     """
 
     table: Table
-    stage: Stage
+    stage: S_co
     stamp: Stamp | None = None
     defaults: Mapping[str, str | None] | None = None
     table_id: str | None = None
@@ -101,7 +100,7 @@ class ApplyTarget:
 
 def apply_batch(
     ctx: ApplyContext,
-    targets: Sequence[ApplyTarget],
+    targets: Sequence[ApplyTarget[Stage]],
     upto: Mapping[str, Mapping[int, int]],
     *,
     always_stamp: bool = False,
@@ -122,14 +121,14 @@ def apply_batch(
 
 def apply_each(
     ctx: ApplyContext,
-    targets: Sequence[ApplyTarget],
+    targets: Sequence[ApplyTarget[Stage]],
     upto: Mapping[str, Mapping[int, int]],
     *,
     always_stamp: bool = False,
 ) -> dict[str, Result | CdcError]:
     """The same, with a table's error in the place of its result: one table that stops does not stop the others."""
 
-    def one(target: ApplyTarget) -> Result | CdcError:
+    def one(target: ApplyTarget[Stage]) -> Result | CdcError:
         try:
             return apply_table(ctx, target, upto, always_stamp=always_stamp)
         except CdcError as error:
@@ -140,7 +139,7 @@ def apply_each(
         return dict(zip((t.table.full_name for t in targets), pool.map(one, targets), strict=True))
 
 
-def find_start(ctx: ApplyContext, target: ApplyTarget, upto: Mapping[str, Mapping[int, int]]) -> Start:
+def find_start(ctx: ApplyContext, target: ApplyTarget[Stage], upto: Mapping[str, Mapping[int, int]]) -> Start:
     """What there is to read for a target, from its stage's newest stamp. Raises as core.apply.start.plan_start."""
     return start_of(ctx, target.table, target.stage.identifier, upto, target.stamp)
 
@@ -152,12 +151,11 @@ def start_of(
     upto: Mapping[str, Mapping[int, int]],
     mirror: Stamp | None = None,
 ) -> Start:
-    """The same for any table of the lake (namespace, name), such as a target that has no stage yet."""
+    """The same for any table of the sink, such as a target that has no stage yet."""
     routing = ctx.events.routing
     routing.check_table(table)
     topic = routing.topic_of(table.full_name)
-    found = ctx.lake.stamp_or_mirror(*identifier, mirror)
-    summary = ctx.lake.stamped_summary(*identifier)
+    found, summary = ctx.writer.stamped(identifier, mirror)
     changes_of = routing.ddl_topic
     ddl = plan_ddl(found, changes_of, ctx.topics.get(changes_of), upto.get(changes_of, {}))
     state, ends = ctx.topics.get(topic), upto.get(topic, {})
@@ -175,7 +173,7 @@ def start_of(
 
 
 def apply_table(
-    ctx: ApplyContext, target: ApplyTarget, upto: Mapping[str, Mapping[int, int]], *, always_stamp: bool = False
+    ctx: ApplyContext, target: ApplyTarget[Stage], upto: Mapping[str, Mapping[int, int]], *, always_stamp: bool = False
 ) -> Result:
     """Apply one table's batch to its stage in one commit."""
     began = time.monotonic()
@@ -185,7 +183,7 @@ def apply_table(
     statements = [] if start.ddl.empty else ctx.read_ddl(start.ddl.topic, start.ddl.ranges)
     if statements and start.ddl.before:
         check_same_ddl(start, ctx.read_ddl(start.ddl.topic, start.ddl.before))
-    stored = stored_definition(ctx.lake.table(*target.stage.identifier).properties, start.fingerprint)
+    stored = ctx.writer.definition(target.stage, start.fingerprint)
     start = check_ddl(
         start,
         statements,
@@ -204,21 +202,13 @@ def apply_table(
     return _result(ctx, target, start, began=began, **done)
 
 
-def _apply_nothing(ctx: ApplyContext, session: SparkSession, target: ApplyTarget, start: Start) -> Result:
+def _apply_nothing(ctx: ApplyContext, session: SparkSession, target: ApplyTarget[Stage], start: Start) -> Result:
     """A batch without events: the columns as they are now, and the stamp."""
     check_made_anew(start, 0)
-    name = target.stage.spark_name(ctx.lake.name)
-    fit = _fit(ctx, session, target, start)
-    schema_values.check_never_null(session, name, start.table, fit)
-    append_nothing(session, name, start.summary(start.applied))
+    fit = ctx.writer.fit(session, target.stage, start, target.defaults)
+    schema_values.check_never_null(ctx.writer.rows(session, target.stage), start.table, fit)
+    ctx.writer.nothing(session, target.stage, start.summary(start.applied))
     return _columns(fit)
-
-
-def _fit(ctx: ApplyContext, session: SparkSession, target: ApplyTarget, start: Start) -> SchemaChange:
-    """The stage with the columns of the definition, and old rows with what they hold in new ones."""
-    fit = fit_stage(ctx.lake, target.stage, start, target.defaults)
-    schema_values.fill(session, target.stage.spark_name(ctx.lake.name), start.table, fit)
-    return fit
 
 
 def _columns(fit: SchemaChange) -> Result:
@@ -247,13 +237,13 @@ def _earlier(ctx: ApplyContext, session: SparkSession, start: Start) -> dict[int
     return found
 
 
-def _apply_events(ctx: ApplyContext, target: ApplyTarget, start: Start, decoded: DataFrame) -> Result:
+def _apply_events(ctx: ApplyContext, target: ApplyTarget[Stage], start: Start, decoded: DataFrame) -> Result:
     covered = ctx.log.covered(start.watermark)
     counted = counts.count(decoded, covered)
     counts.check(counted, start, ctx.events.routing, ctx.max_dead_letters)
     counts.check_nulls(counted, start.table.full_name, ctx.events.nulls_at_risk(start.table, target.defaults or {}))
     check_made_anew(start, counted.truncates)
-    fit = _fit(ctx, decoded.sparkSession, target, start)
+    fit = ctx.writer.fit(decoded.sparkSession, target.stage, start, target.defaults)
     if counted.bad:
         _keep_bad(ctx, start, decoded)
     applied = replace(
@@ -261,16 +251,16 @@ def _apply_events(ctx: ApplyContext, target: ApplyTarget, start: Start, decoded:
         last={**start.applied.last, **counted.last},
         snapshots=start.applied.snapshots + counted.snapshots_begun,
     )
-    batch = _Batch(target.stage.spark_name(ctx.lake.name), start, covered, applied, counted, fit)
-    repeats = _apply_images(ctx, batch, decoded) if start.table.keyless else _apply_keys(batch, decoded)
+    batch = _Batch(target.stage, start, covered, applied, counted, fit)
+    repeats = _apply_images(ctx, batch, decoded) if start.table.keyless else _apply_keys(ctx, batch, decoded)
     return {"counted": counted, **_columns(fit), "repeats": repeats}
 
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """A counted batch on its way into the stage of the quoted `name`; `applied` is what its commit will remember."""
+    """A counted batch on its way into its stage; `applied` is what its commit will remember."""
 
-    name: str
+    stage: Stage
     start: Start
     covered: Covered
     applied: Applied
@@ -283,7 +273,7 @@ class _Batch:
         return 1 + self.counted.records // RECORDS_PER_FILE
 
 
-def _apply_keys(batch: _Batch, decoded: DataFrame) -> int:
+def _apply_keys(ctx: ApplyContext, batch: _Batch, decoded: DataFrame) -> int:
     start, truncated_at = batch.start, batch.counted.truncated_at
     if batch.counted.before_watermark:
         decoded = changes.without_covered_tombstones(decoded, batch.covered)
@@ -293,11 +283,15 @@ def _apply_keys(batch: _Batch, decoded: DataFrame) -> int:
     if len(start.ranges) > 1:
         _check_order(net, start)
     schema_values.check_never_null(
-        decoded.sparkSession, batch.name, start.table, batch.fit, net, emptied=truncated_at is not None
+        ctx.writer.rows(decoded.sparkSession, batch.stage),
+        start.table,
+        batch.fit,
+        net,
+        emptied=truncated_at is not None,
     )
     small = batch.counted.records <= BROADCAST_RECORDS
-    write_by_key(
-        batch.name, start.table, net, start.summary(batch.applied), emptied=truncated_at is not None, small=small
+    ctx.writer.changes(
+        batch.stage, start.table, net, start.summary(batch.applied), emptied=truncated_at is not None, small=small
     )
     return 0
 
@@ -327,7 +321,7 @@ def _apply_images(ctx: ApplyContext, batch: _Batch, decoded: DataFrame) -> int:
     net = changes.net_images(rows_after).coalesce(batch.files)
     raised = changes.Seen(batch.applied.high).raised(high).high
     summary = start.summary(replace(batch.applied, high=dict(raised)))
-    write_images(batch.name, start.table, net, summary, emptied=truncated_at is not None)
+    ctx.writer.images(batch.stage, start.table, net, summary, emptied=truncated_at is not None)
     return counted.logged - rows
 
 
@@ -384,12 +378,12 @@ def _keep_bad(ctx: ApplyContext, start: Start, decoded: DataFrame) -> None:
         fn.lit(start.table.full_name).alias("table"),
         "reason",
     )
-    dead_letters.record(ctx.lake, ctx.pipeline, rows)
+    ctx.letters.record(rows)
 
 
 def _result(
     ctx: ApplyContext,
-    target: ApplyTarget,
+    target: ApplyTarget[Stage],
     start: Start,
     counted: counts.Counts | None = None,
     began: float = 0.0,
@@ -397,7 +391,7 @@ def _result(
 ) -> Result:
     """What was done, checked: the stage's head must carry the stamp that this batch ends with."""
     known = counted or counts.Counts()
-    stamp = ctx.lake.stamp(*target.stage.identifier)
+    stamp = ctx.writer.stamp(target.stage)
     ends = {str(p): max(a, b) for p, (a, b) in start.ranges.items()}
     stamped = {} if stamp is None else stamp.offsets.get(start.topic, {}).get("partitions", {})
     if not start.empty and stamped != ends:
@@ -412,7 +406,7 @@ def _result(
         "table": start.table.full_name,
         "topic": start.topic,
         "offsets": ends,
-        "snapshot_id": ctx.lake.stage_head(target.stage),
+        "snapshot_id": ctx.writer.version(target.stage),
         "behind": is_behind(start.applied.last, known.last),
         "seconds": round(time.monotonic() - began, 3),
     }

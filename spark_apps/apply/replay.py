@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as fn
 
 from airflow_cdc.core.chunk import quote_ident
-from airflow_cdc.spark_apps.apply.dead_letters import DeadLetter, as_records
-from airflow_cdc.spark_apps.apply.merge import write_by_key
+from airflow_cdc.core.dead_letter import DeadLetter
+from airflow_cdc.spark_apps.apply.dead_letters import as_records
 from airflow_cdc.spark_apps.apply.record import meta
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from airflow_cdc.core.apply.start import Start
     from airflow_cdc.core.table import Table
     from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget
-    from airflow_cdc.spark_apps.ports import RowReader
+    from airflow_cdc.spark_apps.ports import RowReader, Stage
 
 log = logging.getLogger("airflow_cdc.replay")
 
 
 def replay(
-    ctx: ApplyContext, target: ApplyTarget, start: Start, letters: Sequence[DeadLetter], source: RowReader
+    ctx: ApplyContext, target: ApplyTarget[Stage], start: Start, letters: Sequence[DeadLetter], source: RowReader
 ) -> tuple[DeadLetter, ...]:
     """Merge what the source holds now under the letters' keys into the target's stage, stamped.
 
@@ -48,8 +48,7 @@ def replay(
         if right:
             keys = readable.select("key.*").distinct()
             changes = rows_as_changes(target.table, keys, source.rows_by_key(session, target.table, keys))
-            name = target.stage.spark_name(ctx.lake.name)
-            write_by_key(name, target.table, changes, start.summary(start.applied))
+            ctx.writer.changes(target.stage, target.table, changes, start.summary(start.applied))
     finally:
         readable.unpersist()
     return right

@@ -21,7 +21,7 @@ from airflow_cdc.core.types import sink_type
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.run import Run
 from airflow_cdc.sinks.iceberg.snapshots import row_count
-from airflow_cdc.spark_apps.apply.stage_schema import fit_columns, set_definition
+from airflow_cdc.spark_apps.adapters.iceberg_schema import fit_columns, set_definition
 from airflow_cdc.spark_apps.compare.scan import VISIBLE_SECONDS
 from airflow_cdc.spark_apps.driver.app import explained
 from airflow_cdc.spark_apps.driver.lease import leased

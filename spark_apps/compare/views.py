@@ -35,8 +35,8 @@ from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.sources.mysql.errors import explain
 from airflow_cdc.sources.mysql.key_text import key_predicate
 from airflow_cdc.sources.mysql.session import Session
-from airflow_cdc.spark_apps.apply.merge import view_of
 from airflow_cdc.spark_apps.driver.functions import json_canonical
+from airflow_cdc.spark_apps.driver.views import view_of
 from airflow_cdc.spark_apps.snapshot.read import locked
 
 if TYPE_CHECKING:

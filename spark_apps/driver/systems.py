@@ -11,17 +11,19 @@ from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.kind import Lazy
 from airflow_cdc.flows.capture import settings as connector_settings
 from airflow_cdc.flows.run import Run
-from airflow_cdc.kinds import SOURCES, TRANSPORTS, reads_of
-from airflow_cdc.spark_apps.ports import Bounds, EventDecoder, ReadDdl, RowReader, TopicReader
+from airflow_cdc.kinds import SINKS, SOURCES, TRANSPORTS, reads_of
+from airflow_cdc.spark_apps.ports import Bounds, DeadLetters, EventDecoder, ReadDdl, RowReader, StageWriter, TopicReader
 
 
 @dataclass(frozen=True, slots=True)
 class Systems:
-    """What an application reads with: rows of the source, the connector's events, the topics that these are in."""
+    """What an application works with: rows of the source, the connector's events, the topics that these are in, stages."""
 
     reader: RowReader
     events: EventDecoder
     topics: TopicReader
+    writer: StageWriter
+    letters: DeadLetters
 
 
 def open_systems(run: Run) -> Systems:
@@ -30,10 +32,19 @@ def open_systems(run: Run) -> Systems:
     Raises ConfigError where a kind has nothing to read it with, or the connector's settings cannot be followed.
     """
     pipeline, clients = run.pipeline, run.clients
-    reader = _load(SOURCES[pipeline.source.kind].reader, f"rows of a {pipeline.source.kind} source", run)
-    decoder = _load(reads_of(pipeline).decoder, f"events of {pipeline.connector.kind} about such a source", run)
-    topics = _load(TRANSPORTS[pipeline.transport.kind].reader, f"events in {pipeline.transport.kind}", run)
-    return Systems(reader(clients.source), decoder(connector_settings(run)), topics(clients.transport))
+    reader = _load(SOURCES[pipeline.source.kind].reader, f"reads rows of a {pipeline.source.kind} source", run)
+    decoder = _load(reads_of(pipeline).decoder, f"reads events of {pipeline.connector.kind} about such a source", run)
+    topics = _load(TRANSPORTS[pipeline.transport.kind].reader, f"reads events in {pipeline.transport.kind}", run)
+    sink = SINKS[pipeline.sink.kind]
+    writer = _load(sink.stages, f"writes stages in {sink.name}", run)
+    letters = _load(sink.letters, f"keeps dead letters in {sink.name}", run)
+    return Systems(
+        reader(clients.source),
+        decoder(connector_settings(run)),
+        topics(clients.transport),
+        writer(clients.lake),
+        letters(clients.lake, pipeline.name),
+    )
 
 
 def ddl_reader(run: Run, events: EventDecoder) -> ReadDdl:
@@ -48,8 +59,6 @@ def ddl_reader(run: Run, events: EventDecoder) -> ReadDdl:
 
 def _load(found: Lazy[Any] | None, what: str, run: Run) -> Callable[..., Any]:
     if found is None:
-        raise ConfigError(
-            f"nothing reads {what} with Spark", where=run.where, todo="Such a pipeline is only diagnosed."
-        )
+        raise ConfigError(f"nothing {what} with Spark", where=run.where, todo="Such a pipeline is only diagnosed.")
     made: Callable[..., Any] = found.load()
     return made

@@ -21,9 +21,9 @@ from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.sinks.iceberg.stage import Stage
 from airflow_cdc.sources.mysql.key_text import key_predicate
+from airflow_cdc.spark_apps.adapters.iceberg_fit import delete_by_position
+from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing, write_by_key
 from airflow_cdc.spark_apps.adapters.mysql import jdbc_options, rows_frame
-from airflow_cdc.spark_apps.apply.merge import append_nothing, write_by_key
-from airflow_cdc.spark_apps.apply.stage_fit import delete_by_position
 from airflow_cdc.spark_apps.compare.judge import drill_keys
 from airflow_cdc.spark_apps.compare.scan import Subject, rows_in, scan
 from airflow_cdc.spark_apps.compare.views import KEYS_AT_ONCE, SinkView, batches, source_view

@@ -27,8 +27,8 @@ from airflow_cdc.sinks.iceberg.snapshots import row_count
 from airflow_cdc.sinks.iceberg.stage import Stage
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.sources.mysql.session import Session
+from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
 from airflow_cdc.spark_apps.adapters.mysql import jdbc_options, rows_frame
-from airflow_cdc.spark_apps.apply.merge import append_nothing
 from airflow_cdc.spark_apps.driver.progress import Progress
 
 if TYPE_CHECKING:

@@ -18,12 +18,14 @@ from airflow_cdc.core.types import sink_type
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.stage import Stage
 from airflow_cdc.spark_apps.adapters.debezium_mysql import Events
+from airflow_cdc.spark_apps.adapters.iceberg import IcebergWriter
+from airflow_cdc.spark_apps.adapters.iceberg_fit import fit_stage
+from airflow_cdc.spark_apps.adapters.iceberg_letters import IcebergLetters
+from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
 from airflow_cdc.spark_apps.adapters.kafka import nonempty
 from airflow_cdc.spark_apps.adapters.mysql import MySqlLog
 from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget
-from airflow_cdc.spark_apps.apply.merge import append_nothing
 from airflow_cdc.spark_apps.apply.record import RAW_SCHEMA
-from airflow_cdc.spark_apps.apply.stage_fit import fit_stage
 from airflow_cdc.spark_apps.ports import Ranges
 
 if TYPE_CHECKING:
@@ -170,7 +172,7 @@ class Bench:
 
     def target(
         self, made: Table, stamp: Stamp | None, rows: Sequence[tuple[Any, ...]] = (), label: str = "t_1"
-    ) -> ApplyTarget:
+    ) -> ApplyTarget[Stage]:
         """A target with `rows`, its head stamped, and a fresh stage of it."""
         columns = [(c.name, sink_type(c)) for c in made.mirrored]
         self.lake.ensure_table(self.namespace, made.name, columns)
@@ -201,8 +203,8 @@ class Bench:
         states = {t.name: t.state for t in topics}
         return ApplyContext(
             self.spark,
-            self.lake,
-            self.pipeline,
+            IcebergWriter(self.lake),
+            IcebergLetters(self.lake, self.pipeline),
             Epochs(epoch),
             MySqlLog(),
             Events(made or settings()),

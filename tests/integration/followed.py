@@ -18,7 +18,7 @@ from airflow_cdc.core.pipeline import sink_name
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.types import sink_type
 from airflow_cdc.sources.mysql.gtid import GtidSet
-from airflow_cdc.spark_apps.apply.merge import append_nothing
+from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
 from airflow_cdc.spark_apps.apply_changes import apply_changes
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from tests.integration.every_type import LOAD_MODE

@@ -14,7 +14,7 @@ from airflow_cdc.core.table import Table
 from airflow_cdc.flows.run import Run
 from airflow_cdc.sources.mysql.position import mysql_position
 from airflow_cdc.spark_apps import verify
-from airflow_cdc.spark_apps.apply.merge import append_nothing
+from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
 from airflow_cdc.spark_apps.apply.record import RAW_SCHEMA
 from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.snapshot.read import read_table

@@ -11,9 +11,10 @@ import pytest
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.core.apply.start import Applied, LastChange
 from airflow_cdc.core.errors import SchemaError, SinkError, SourceError, TransportError, UnknownStateError
+from airflow_cdc.sinks.iceberg import dead_letters
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.snapshots import snapshot_at, summary_of
-from airflow_cdc.spark_apps.apply import dead_letters
+from airflow_cdc.spark_apps.adapters.iceberg_letters import IcebergLetters
 from airflow_cdc.spark_apps.apply.batch import apply_batch, apply_each
 from tests.integration.apply_support import (
     CONFIG,
@@ -309,7 +310,7 @@ def test_a_batch_done_again_adds_no_dead_letter_and_counts_the_attempt(bench: Be
     (letter,) = dead_letters.unresolved(bench.lake, bench.pipeline)
     assert letter.attempts == 2
     assert base64.b64decode(base64.b64encode(letter.value or b"")) == b"nonsense"
-    dead_letters.resolve(bench.spark, bench.lake, bench.pipeline, [letter])
+    IcebergLetters(bench.lake, bench.pipeline).resolve(bench.spark, [letter])
     assert dead_letters.unresolved(bench.lake, bench.pipeline) == ()
     assert len(dead_letters.letters(bench.lake, bench.pipeline)) == 1
 

@@ -21,10 +21,10 @@ from airflow_cdc.core.errors import SinkError, SourceError, TransportError, Unkn
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.sinks.iceberg import client as lake_module
 from airflow_cdc.spark_apps import apply_changes as application
+from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
 from airflow_cdc.spark_apps.adapters.mysql import MySqlLog
 from airflow_cdc.spark_apps.apply import batch as apply
 from airflow_cdc.spark_apps.apply import counts, replay
-from airflow_cdc.spark_apps.apply.merge import append_nothing
 from airflow_cdc.transports.kafka.client import KafkaTransport
 from airflow_cdc.transports.kafka.wire import admin, read_all
 from tests.integration.apply_scene import Scene

@@ -9,4 +9,6 @@ KIND = SinkKind(
     settings=IcebergSettings,
     client=Lazy(".client:Lake", __name__),
     hook=Lazy("airflow_cdc.hooks.iceberg:IcebergCatalogHook"),
+    stages=Lazy("airflow_cdc.spark_apps.adapters.iceberg:IcebergWriter"),
+    letters=Lazy("airflow_cdc.spark_apps.adapters.iceberg_letters:IcebergLetters"),
 )
