@@ -186,12 +186,12 @@ def _applied(job: _Job, table: Table) -> Result:
     unchanged = start.current and table_id in {None, start.applied.table_id}
     if unchanged and not _worth_a_try(job, job.letters[table.full_name]):
         return {"table": table.full_name, "records": 0, "published": False}
-    stage = job.run.clients.lake.stage(*job.place(table), job.label)
+    stage = job.run.clients.sink.stage(*job.place(table), job.label)
     try:
         target = ApplyTarget(table, stage, start.stamp, job.defaults[table.full_name], table_id)
         return _apply_and_publish(job, target, start)
     finally:
-        job.run.clients.lake.drop_stage(stage)
+        job.run.clients.sink.drop_stage(stage)
 
 
 def _apply_and_publish(job: _Job, target: ApplyTarget[Stage], start: Start) -> Result:
@@ -215,7 +215,7 @@ def _apply_and_publish(job: _Job, target: ApplyTarget[Stage], start: Start) -> R
 
 def _publish(job: _Job, target: ApplyTarget[Stage]) -> tuple[bool, str]:
     """Move main to the stage's head if it stands where the stage began; if not, say so: the next run does it again."""
-    lake, stage = job.run.clients.lake, target.stage
+    lake, stage = job.run.clients.sink, target.stage
     definition = dump_definition(target.table)
     known = lake.table(stage.namespace, stage.table).properties.get(DEFINITION)
     properties = {} if known == definition else {DEFINITION: definition}
@@ -247,9 +247,9 @@ def _drop_orphans(job: _Job, tables: Sequence[Table]) -> None:
     """Forget stages of dead applies: we hold the lease, so none of them will ever be published."""
     ours = {job.place(table) for table in tables}
     try:
-        for stage in job.run.clients.lake.stages(job.run.pipeline.sink.namespace):
+        for stage in job.run.clients.sink.stages(job.run.pipeline.sink.namespace):
             if stage.label.startswith(LABEL) and (stage.namespace, stage.table) in ours:
-                job.run.clients.lake.drop_stage(stage)
+                job.run.clients.sink.drop_stage(stage)
     except CdcError as error:  # another pipeline may drop one of its own meanwhile; it is tidied up next time
         log.info("stages of dead applies were not all dropped: %s", error)
 
@@ -260,7 +260,7 @@ def _published(outcome: Result | CdcError) -> bool:
 
 def _mirror(job: _Job, tables: Sequence[Table]) -> None:
     """Keep the new stamps in the control table too: expiry may take every stamped snapshot of a table."""
-    stamps = {table.full_name: job.run.clients.lake.stamp(*job.place(table)) for table in tables}
+    stamps = {table.full_name: job.run.clients.sink.stamp(*job.place(table)) for table in tables}
     if stamps:
         job.run.clients.control.mirror_stamps({name: stamp for name, stamp in stamps.items() if stamp})
 

@@ -20,18 +20,17 @@ from typing import TYPE_CHECKING, Any
 
 import fsspec
 
+from airflow_cdc.core.compare.canonical import not_compared
 from airflow_cdc.core.compare.part import WHOLE, Part
 from airflow_cdc.core.compare.verdict import Tally
 from airflow_cdc.core.dead_letter import is_before
 from airflow_cdc.core.diagnosis.observation import TopicState
-from airflow_cdc.core.encoding import not_compared
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import CdcError, DeadlineError, SinkError, VerificationError
 from airflow_cdc.core.poll import NotYet, poll_while_moving
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.report import ComparedAt, NotCompared, TableReport, Verdict, overall
 from airflow_cdc.core.table import Table
-from airflow_cdc.core.types import sink_type
 from airflow_cdc.flows import recovery as document
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.close import report_folder
@@ -49,6 +48,7 @@ from airflow_cdc.spark_apps.compare.views import SinkView
 from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.systems import Systems, ddl_reader, open_systems
 from airflow_cdc.spark_apps.snapshot.read import staged_rows
+from airflow_cdc.spark_apps.types import sink_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -115,7 +115,7 @@ def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
             verdict=str(Verdict.INCONCLUSIVE),
         ) from error
     for outcome in outcomes:
-        keep_rows(run, spark, outcome)
+        keep_rows(run, task.systems.reader, spark, outcome)
     suites = check_expectations(f"{report_folder(run)}/{DATA_DOCS}", outcomes)
     reports = [make_report(outcome, suites[outcome.subject.table.full_name]) for outcome in outcomes]
     labels = {table: stage.label for table, stage in task.stages.items()}
@@ -160,7 +160,7 @@ def load_task(run: Run) -> Task:
         raise VerificationError(
             f"{', '.join(missing)} was not read yet", where=run.where, todo="Clear the task recover and all after it."
         )
-    lake, namespace = run.clients.lake, run.pipeline.sink.namespace
+    lake, namespace = run.clients.sink, run.pipeline.sink.namespace
     opened = {t: _own_stage(lake, namespace, run.pipeline.sink_table(t), stages[t]["label"]) for t in tables}
     taken = document.watermark(open_doc, run)
     return Task(int(open_doc["epoch"]), taken, opened, captured(run, tables), open_systems(run))
@@ -194,7 +194,7 @@ def compare_passes(
             outcome
             for at in range(0, len(subjects), TABLES_AT_ONCE)
             for outcome in compare_tables(
-                run.clients.source,
+                task.systems.reader,
                 subjects[at : at + TABLES_AT_ONCE],
                 judge,
                 lambda: reach(run, task, timeout)[0],
@@ -245,7 +245,7 @@ def catch_up(
     for table, result in results.items():
         log.info("%s: caught up by %d records in %.1f s", table, result["records"], result["seconds"])
     return [
-        _subject(run.clients.lake, context, task, target, result=results[target.table.full_name], reached=reached)
+        _subject(run.clients.sink, context, task, target, result=results[target.table.full_name], reached=reached)
         for target in targets
     ]
 
@@ -307,7 +307,7 @@ def _standing_doubts(run: Run, outcome: Outcome) -> tuple[str, ...]:
 def letter_doubts(run: Run, outcome: Outcome, since: Mapping[str, Any]) -> tuple[str, ...]:
     """Events of the table that were never applied, as doubts; `since` is topic → {id, partitions}, as in a fence."""
     name = outcome.subject.table.full_name
-    letters = run.clients.lake.unresolved_letters(run.pipeline.name, name)
+    letters = run.clients.sink.unresolved_letters(run.pipeline.name, name)
     fresh = [letter for letter in letters if not is_before(letter.place, since)]
     return (f"{len(fresh)} records are in the dead-letter table",) if fresh else ()
 

@@ -16,7 +16,7 @@ def list_letters(args: Namespace) -> int:
     """0 when there are none, 1 when there are: a table with unresolved dead letters can't be MATCH."""
     run = run_of(args)
     wanted = tables_of(args, run.pipeline)
-    letters = [one.to_json() for one in run.clients.lake.unresolved_letters(run.pipeline.name)]
+    letters = [one.to_json() for one in run.clients.sink.unresolved_letters(run.pipeline.name)]
     mine = [one for one in letters if one["table"] in wanted]
     emit(args, mine, [{key: one[key] for key in SHOWN} for one in mine])
     return 1 if mine else 0

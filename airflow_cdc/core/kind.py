@@ -45,6 +45,7 @@ class SourceKind:
         name: as `source.kind` says it.
         title: as a person says it.
         settings: the frozen dataclass of the keys that may stand below `source`, each declared with its default.
+        endpoint: the class of its address and credentials (core/endpoint.py).
         client: the class that reads such a server; called with its endpoint.
         hook: the Airflow hook that makes an endpoint of a connection.
         read_position: reads a position of such a server from JSON.
@@ -55,6 +56,7 @@ class SourceKind:
     name: str
     title: str
     settings: type[SourceSpec]
+    endpoint: Lazy[Any]
     client: Lazy[Any]
     hook: Lazy[Any]
     read_position: Lazy[ReadPosition] | None = None
@@ -88,6 +90,7 @@ class ConnectorKind:
     name: str
     title: str
     settings: type[ConnectorSpec]
+    endpoint: Lazy[Any]
     client: Lazy[Any]
     hook: Lazy[Any]
     reads: Mapping[str, Reads]
@@ -107,6 +110,7 @@ class TransportKind:
     name: str
     title: str
     settings: type[TransportSpec]
+    endpoint: Lazy[Any]
     client: Lazy[Any]
     hook: Lazy[Any]
     problems: Problems | None = None
@@ -116,17 +120,23 @@ class TransportKind:
 
 @dataclass(frozen=True, slots=True)
 class SinkKind:
-    """A kind of sink."""
+    """A kind of sink.
+
+    Attributes:
+        control: the control store in such a sink (core/ports.ControlStore); called with its client. None: it can keep none.
+    """
 
     name: str
     title: str
     settings: type[SinkSpec]
+    endpoint: Lazy[Any]
     client: Lazy[Any]
     hook: Lazy[Any]
     problems: Problems | None = None
     texts: Texts | None = None
     stages: Lazy[Any] | None = None
     letters: Lazy[Any] | None = None
+    control: Lazy[Any] | None = None
 
 
 AnyKind: TypeAlias = SourceKind | ConnectorKind | TransportKind | SinkKind

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from airflow_cdc.core.apply.schema_change import SchemaChange, stored_definition
-from airflow_cdc.core.chunk import quote_ident
 from airflow_cdc.sinks.iceberg.snapshots import row_count
 from airflow_cdc.spark_apps.adapters import iceberg_fit, iceberg_merge, iceberg_schema
+from airflow_cdc.spark_apps.driver.sql import quote_ident
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

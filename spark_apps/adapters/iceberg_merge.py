@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as fn
 
-from airflow_cdc.core.chunk import quote_ident
 from airflow_cdc.core.errors import SinkError
-from airflow_cdc.core.types import sink_type
+from airflow_cdc.spark_apps.driver.sql import quote_ident
 from airflow_cdc.spark_apps.driver.views import view_of
+from airflow_cdc.spark_apps.types import sink_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

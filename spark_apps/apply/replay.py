@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as fn
 
-from airflow_cdc.core.chunk import quote_ident
 from airflow_cdc.core.dead_letter import DeadLetter
 from airflow_cdc.spark_apps.apply.dead_letters import as_records
 from airflow_cdc.spark_apps.apply.record import meta
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
+from airflow_cdc.spark_apps.driver.sql import quote_ident
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -32,19 +32,25 @@ def open_systems(run: Run) -> Systems:
     Raises ConfigError where a kind has nothing to read it with, or the connector's settings cannot be followed.
     """
     pipeline, clients = run.pipeline, run.clients
-    reader = _load(SOURCES[pipeline.source.kind].reader, f"reads rows of a {pipeline.source.kind} source", run)
     decoder = _load(reads_of(pipeline).decoder, f"reads events of {pipeline.connector.kind} about such a source", run)
     topics = _load(TRANSPORTS[pipeline.transport.kind].reader, f"reads events in {pipeline.transport.kind}", run)
     sink = SINKS[pipeline.sink.kind]
     writer = _load(sink.stages, f"writes stages in {sink.name}", run)
     letters = _load(sink.letters, f"keeps dead letters in {sink.name}", run)
     return Systems(
-        reader(clients.source),
+        row_reader(run),
         decoder(connector_settings(run)),
         topics(clients.transport),
-        writer(clients.lake),
-        letters(clients.lake, pipeline.name),
+        writer(clients.sink),
+        letters(clients.sink, pipeline.name),
     )
+
+
+def row_reader(run: Run) -> RowReader:
+    """What reads the rows of the run's source. Raises ConfigError where nothing does."""
+    kind = run.pipeline.source.kind
+    reader: RowReader = _load(SOURCES[kind].reader, f"reads rows of a {kind} source", run)(run.clients.source)
+    return reader
 
 
 def ddl_reader(run: Run, events: EventDecoder) -> ReadDdl:

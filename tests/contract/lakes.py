@@ -9,13 +9,14 @@ import pyarrow as pa
 from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update import AddSnapshotUpdate
 
-from airflow_cdc.clients import Clients
 from airflow_cdc.connectors.debezium.settings import DebeziumSettings
 from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.flows.run import Run
+from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.control import IcebergControlStore
 from airflow_cdc.sinks.iceberg.settings import IcebergSettings
 from airflow_cdc.sinks.iceberg.snapshots import empty_commit, make, summary_of
 from airflow_cdc.sinks.iceberg.stage import Stage
@@ -49,7 +50,12 @@ def run_on(
         KafkaSettings("kafka", "k"),
         IcebergSettings("iceberg", "shop", "lake"),
     )
-    return Run(pipeline, Clients(source, connector, NOBODY, lake, Control(lake, "shop")), run_id, str(reports))
+    return Run(
+        pipeline,
+        Parts(source, connector, NOBODY, lake, Control(IcebergControlStore(lake), "shop")),
+        run_id,
+        str(reports),
+    )
 
 
 def rows(*ids: int, extra: str = "b") -> pa.Table:

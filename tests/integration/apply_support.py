@@ -14,9 +14,9 @@ from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.diagnosis.observation import TopicState
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.table import Column, Table
-from airflow_cdc.core.types import sink_type
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.stage import Stage
+from airflow_cdc.sources.mysql.types import MySqlWords, mysql_column
 from airflow_cdc.spark_apps.adapters.debezium_mysql import Events
 from airflow_cdc.spark_apps.adapters.iceberg import IcebergWriter
 from airflow_cdc.spark_apps.adapters.iceberg_fit import fit_stage
@@ -27,6 +27,7 @@ from airflow_cdc.spark_apps.adapters.mysql import MySqlLog
 from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget
 from airflow_cdc.spark_apps.apply.record import RAW_SCHEMA
 from airflow_cdc.spark_apps.ports import Ranges
+from airflow_cdc.spark_apps.types import sink_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,7 +55,7 @@ def column(name: str, kind: str = "varchar(40)", *, nullable: bool = True, **mor
         sizes = {"char_length": int(inside), "charset": "utf8mb4"}
     elif data_type in {"datetime", "timestamp", "time"}:
         sizes = {"fsp": int(inside or 0)}
-    return Column(name, 1, data_type, kind, nullable=nullable, **{**sizes, **more})
+    return mysql_column(name, 1, MySqlWords(data_type, kind, **{**sizes, **more}), nullable=nullable)
 
 
 def table(name: str, columns: Sequence[Column], key: tuple[str, ...] = ()) -> Table:

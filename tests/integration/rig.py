@@ -7,25 +7,27 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from airflow_cdc.clients import Clients
 from airflow_cdc.connectors.debezium.settings import DebeziumSettings
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.pipeline import Pipeline, sink_name
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
-from airflow_cdc.core.types import sink_type
 from airflow_cdc.flows.run import Run
+from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.control import IcebergControlStore
 from airflow_cdc.sinks.iceberg.settings import IcebergSettings
 from airflow_cdc.sinks.iceberg.stage import Stage
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
 from airflow_cdc.sources.mysql.schema import read_table_defs
 from airflow_cdc.sources.mysql.settings import MySqlSettings
 from airflow_cdc.spark_apps.adapters.iceberg_schema import fit_columns
+from airflow_cdc.spark_apps.adapters.mysql import MySqlReader
 from airflow_cdc.spark_apps.driver.functions import register_functions
 from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, read_table
+from airflow_cdc.spark_apps.types import sink_type
 from airflow_cdc.transports.kafka.settings import KafkaSettings
 
 if TYPE_CHECKING:
@@ -70,7 +72,7 @@ class Rig:
             return read_table_defs(connection, [full])[full]
 
     def tools(self) -> Tools:
-        return Tools(self.spark, self.source, self.lake)
+        return Tools(self.spark, MySqlReader(self.source), self.lake)
 
     def reading(self, table: Table, watermark: Watermark, label: str = "recov_1_1", **sizes: int) -> Reading:
         """A fresh stage for the table, with its columns, and nothing read."""
@@ -108,8 +110,8 @@ class Rig:
             KafkaSettings("kafka", "k"),
             IcebergSettings("iceberg", self.schema, self.lake.name),
         )
-        control = Control(self.lake, pipeline.name)
-        clients = Clients(self.source, cast("Any", connector), cast("Any", transport), self.lake, control)
+        control = Control(IcebergControlStore(self.lake), pipeline.name)
+        clients = Parts(self.source, cast("Any", connector), cast("Any", transport), self.lake, control)
         return Run(pipeline, clients, "run-1", str(report_dir))
 
 

@@ -22,7 +22,6 @@ from airflow_cdc.cli import forecast as outlook
 from airflow_cdc.cli import run as running
 from airflow_cdc.cli.definition import get_cdc_cli_commands
 from airflow_cdc.cli.progress import telling
-from airflow_cdc.clients import Clients
 from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
 from airflow_cdc.core.dead_letter import DeadLetter
 from airflow_cdc.core.diagnosis.diagnose import Diagnosis
@@ -33,6 +32,7 @@ from airflow_cdc.flows import abandon as abandoning
 from airflow_cdc.flows.doctor import Check
 from airflow_cdc.flows.forecast import Foreseen
 from airflow_cdc.flows.run import Run
+from airflow_cdc.parts import Parts
 from airflow_cdc.reports.store import ReportStore, safe
 from airflow_cdc.reports.stored import RunSummary
 from airflow_cdc.sinks.iceberg.client import Lake
@@ -59,8 +59,8 @@ class Scene:
     def run(self) -> None:
         """The run in whose name commands about offsets and dead letters act."""
         self.monkeypatch.setenv("AIRFLOW__CDC__CLI_USERS", "shell")
-        clients = self.clients = create_autospec(Clients, instance=True)
-        clients.lake = create_autospec(Lake, instance=True)
+        clients = self.clients = create_autospec(Parts, instance=True)
+        clients.sink = create_autospec(Lake, instance=True)
         clients.connector = create_autospec(KafkaConnect, instance=True)
         stored = {"partition": {"server": HOSTILE}, "offset": {"file": HOSTILE, "pos": 4}}
         clients.connector.offsets.return_value = [stored]
@@ -134,7 +134,7 @@ class Scene:
         letter = create_autospec(DeadLetter, instance=True)
         shown = {"table": "shop.orders", "topic": "t", "partition": 0, "offset": 1, "attempts": 1, "reason": HOSTILE}
         letter.to_json.return_value = shown
-        self.clients.lake.unresolved_letters.return_value = (letter,)
+        self.clients.sink.unresolved_letters.return_value = (letter,)
 
     def first(self) -> None:
         folder = self.registry.parent / HOSTILE.replace("/", "")
