@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+from airflow_cdc.core.topics import Fence
 
 # after so many tries only a person asks for another
 MAX_ATTEMPTS = 5
@@ -52,14 +53,12 @@ def _shown(data: bytes | None) -> str | None:
         return f"base64:{base64.b64encode(data).decode()}"
 
 
-def is_before(place: Place, since: Mapping[str, Any]) -> bool:
-    """Whether a record lies before `since` (topic → {id, partitions}: as a fence, or a stamp's offsets).
+def is_before(place: Place, since: Fence) -> bool:
+    """Whether a record lies before `since`, a fence or a stamp's offsets.
 
     A topic that is absent did not exist then, so nothing lies before it; a record of another topic of the same name
     is of a time before.
     """
     topic, topic_id, partition, offset = place
     known = since.get(topic)
-    if not known:
-        return False
-    return str(known["id"]) != topic_id or offset < int(known["partitions"].get(str(partition), 0))
+    return known is not None and known.is_past_record(topic_id, partition, offset)

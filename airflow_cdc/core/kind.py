@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 from airflow_cdc.core.pipeline import ConnectorSpec, SinkSpec, SourceSpec, TransportSpec
 
 if TYPE_CHECKING:
-    from airflow_cdc.core.diagnosis.diagnose import Problem
-    from airflow_cdc.core.diagnosis.error_texts import Saying
+    from airflow_cdc.core.diagnosis.problem import Rules
     from airflow_cdc.core.position import ReadPosition
 
 T = TypeVar("T")
@@ -33,8 +32,7 @@ class Lazy(Generic[T]):
         return cast("T", getattr(import_module(module, self.package or None), name))
 
 
-Problems: TypeAlias = "Lazy[tuple[Problem, ...]]"
-Texts: TypeAlias = "Lazy[tuple[Saying, ...]]"
+LazyRules: TypeAlias = "Lazy[Rules]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +47,9 @@ class SourceKind:
         client: the class that reads such a server; called with its endpoint.
         hook: the Airflow hook that makes an endpoint of a connection.
         read_position: reads a position of such a server from JSON.
-        problems, texts: its rows of the diagnosis, and what its errors say.
-        reader: what Spark reads its rows with (spark_apps.ports.RowReader), called with the client; None: nothing does, so the server is diagnosed and not recovered.
+        rules: its rows of the diagnosis, what blocks a strategy there, and what its errors say.
+        reader: what Spark reads its rows with (spark_apps.ports.RowReader), called with the client; None: nothing does, so
+            the server is diagnosed and not recovered.
     """
 
     name: str
@@ -60,8 +59,7 @@ class SourceKind:
     client: Lazy[Any]
     hook: Lazy[Any]
     read_position: Lazy[ReadPosition] | None = None
-    problems: Problems | None = None
-    texts: Texts | None = None
+    rules: LazyRules | None = None
     reader: Lazy[Any] | None = None
 
 
@@ -83,6 +81,7 @@ class ConnectorKind:
     """A kind of CDC engine.
 
     Attributes:
+        client: the class that talks to it; called with its endpoint and the codec of the offsets that it stores.
         reads: the kinds of source that it reads, by name.
         through: the kinds of transport that it writes to, by name.
     """
@@ -95,8 +94,7 @@ class ConnectorKind:
     hook: Lazy[Any]
     reads: Mapping[str, Reads]
     through: tuple[str, ...]
-    problems: Problems | None = None
-    texts: Texts | None = None
+    rules: LazyRules | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +111,7 @@ class TransportKind:
     endpoint: Lazy[Any]
     client: Lazy[Any]
     hook: Lazy[Any]
-    problems: Problems | None = None
-    texts: Texts | None = None
+    rules: LazyRules | None = None
     reader: Lazy[Any] | None = None
 
 
@@ -132,8 +129,7 @@ class SinkKind:
     endpoint: Lazy[Any]
     client: Lazy[Any]
     hook: Lazy[Any]
-    problems: Problems | None = None
-    texts: Texts | None = None
+    rules: LazyRules | None = None
     stages: Lazy[Any] | None = None
     letters: Lazy[Any] | None = None
     control: Lazy[Any] | None = None

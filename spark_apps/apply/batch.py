@@ -31,10 +31,10 @@ from airflow_cdc.core.apply.start import (
     plan_ddl,
     plan_start,
 )
-from airflow_cdc.core.diagnosis.observation import TopicState
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import CdcError, SinkError, TransportError
 from airflow_cdc.core.table import Table
+from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.spark_apps.apply import changes, counts, schema_values
 from airflow_cdc.spark_apps.apply.record import READ, SIDES, meta
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
@@ -392,11 +392,12 @@ def _result(
     """What was done, checked: the stage's head must carry the stamp that this batch ends with."""
     known = counted or counts.Counts()
     stamp = ctx.writer.stamp(target.stage)
-    ends = {str(p): max(a, b) for p, (a, b) in start.ranges.items()}
-    stamped = {} if stamp is None else stamp.offsets.get(start.topic, {}).get("partitions", {})
-    if not start.empty and stamped != ends:
+    read = TopicOffsets.after(start.topic_id, start.ranges)
+    stamped = None if stamp is None else stamp.offsets.get(start.topic)
+    if not start.empty and (stamped is None or stamped.next != read.next):
+        found = None if stamped is None else stamped.to_json()
         raise SinkError(
-            f"the commit does not carry its stamp: {json.dumps(stamped)} instead of {json.dumps(ends)}",
+            f"the commit does not carry its stamp: {json.dumps(found)} instead of {json.dumps(read.to_json())}",
             where=f"table {start.table.full_name}",
             todo="Nothing was published; run the job again.",
         )
@@ -405,7 +406,7 @@ def _result(
         **result,
         "table": start.table.full_name,
         "topic": start.topic,
-        "offsets": ends,
+        "offsets": read.to_json()["partitions"],
         "snapshot_id": ctx.writer.version(target.stage),
         "behind": is_behind(start.applied.last, known.last),
         "seconds": round(time.monotonic() - began, 3),

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from airflow_cdc.core.dead_letter import DeadLetter
+    from airflow_cdc.core.topics import Fence
 
 DEFAULT_FORMAT_VERSION = 2
 # of ours, not of the catalog's: taken out of the properties before the catalog is opened
@@ -244,8 +245,8 @@ class Lake:
         """How many of them are to be tried again."""
         return dead_letters.waiting(self, pipeline)
 
-    def resolve_letters_before(self, pipeline: str, since: Mapping[str, Mapping[str, Any]]) -> int:
-        """Mark those that lie before `since` (table → topic → {id, partitions}), as their rows were read again.
+    def resolve_letters_before(self, pipeline: str, since: Mapping[str, Fence]) -> int:
+        """Mark those that lie before `since`, by table, as their rows were read again.
 
         Returns how many were marked. Safe to repeat.
         """

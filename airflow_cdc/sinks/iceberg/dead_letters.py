@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.dead_letter import MAX_ATTEMPTS, DeadLetter, is_before
 from airflow_cdc.core.poll import poll_until
+from airflow_cdc.core.topics import Fence
 
 if TYPE_CHECKING:
     from airflow_cdc.sinks.iceberg.client import Lake
@@ -63,7 +64,7 @@ def _bytes(text: str | None) -> bytes | None:
     return None if text is None else base64.b64decode(text)
 
 
-def resolve_before(lake: Lake, pipeline: str, since: Mapping[str, Mapping[str, Any]]) -> int:
+def resolve_before(lake: Lake, pipeline: str, since: Mapping[str, Fence]) -> int:
     """Mark the letters of tables (table → as in `is_before`) that lie before it: their rows were read again since.
 
     Returns how many were marked. Safe to repeat; done again if another process changes the table meanwhile.
@@ -75,7 +76,7 @@ def resolve_before(lake: Lake, pipeline: str, since: Mapping[str, Mapping[str, A
     )
 
 
-def _resolve(lake: Lake, pipeline: str, since: Mapping[str, Mapping[str, Any]]) -> int | None:
+def _resolve(lake: Lake, pipeline: str, since: Mapping[str, Fence]) -> int | None:
     import pyarrow as pa  # not before it is needed: DAG files import this module
     from pyiceberg.exceptions import CommitFailedException, ValidationException
     from pyiceberg.expressions import EqualTo
@@ -97,5 +98,5 @@ def _resolve(lake: Lake, pipeline: str, since: Mapping[str, Mapping[str, Any]]) 
     return len(due)
 
 
-def _is_due(row: Mapping[str, Any], since: Mapping[str, Mapping[str, Any]]) -> bool:
+def _is_due(row: Mapping[str, Any], since: Mapping[str, Fence]) -> bool:
     return is_before((row["topic"], row["topic_id"], row["partition"], row["offset"]), since[row["table"]])
