@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.core.errors import ConfigError, PositionError
 from airflow_cdc.core.kind import AnyKind, ConnectorKind, Reads, SinkKind, SourceKind, TransportKind
 from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.core.position import JsonObject, Position
 
 if TYPE_CHECKING:
     from airflow_cdc.core.diagnosis.diagnose import Problem
@@ -32,11 +33,11 @@ class Kinds(Mapping[str, K]):
     def __init__(self, wing: str, kind: type[K], *names: str) -> None:
         self.wing = wing
         self._kind: type[K] = kind
-        self._own = names
+        self.built_in = names
 
     def __getitem__(self, name: str) -> K:
         """The kind called `name`. Raises KeyError, and ConfigError for an entry point that leads to something else."""
-        if name in self._own:
+        if name in self.built_in:
             return self._checked(name, import_module(f"airflow_cdc.{self.wing}.{name}").KIND)
         point = _others(self.wing)[name]
         try:
@@ -45,13 +46,13 @@ class Kinds(Mapping[str, K]):
             raise self._bad(name, f"cannot be imported: {error}") from error
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys((*self._own, *_others(self.wing))))
+        return iter(dict.fromkeys((*self.built_in, *_others(self.wing))))
 
     def __len__(self) -> int:
         return len(list(iter(self)))
 
     def __contains__(self, name: object) -> bool:
-        return name in self._own or name in _others(self.wing)
+        return name in self.built_in or name in _others(self.wing)
 
     def _checked(self, name: str, loaded: object) -> K:
         if not isinstance(loaded, self._kind):
@@ -78,6 +79,14 @@ SOURCES: Final = Kinds("sources", SourceKind, "mysql", "mariadb")
 CONNECTORS: Final = Kinds("connectors", ConnectorKind, "debezium")
 TRANSPORTS: Final = Kinds("transports", TransportKind, "kafka")
 SINKS: Final = Kinds("sinks", SinkKind, "iceberg")
+
+
+WINGS: Final[Mapping[str, Kinds[Any]]] = {kinds.wing: kinds for kinds in (SOURCES, CONNECTORS, TRANSPORTS, SINKS)}
+
+
+def read_pipeline(value: Mapping[str, Any] | str) -> Pipeline:
+    """The pipeline of a definition as JSON, or its text. Raises ConfigError."""
+    return Pipeline.from_json(value, WINGS.__getitem__)
 
 
 def kinds_of(pipeline: Pipeline) -> tuple[AnyKind, ...]:
@@ -110,7 +119,7 @@ def texts_for(pipeline: Pipeline) -> tuple[Saying, ...]:
 
 def all_texts() -> tuple[Saying, ...]:
     """The same of every system that is known, for a text of which nobody says where it is from."""
-    return _texts(kind for kinds in (SOURCES, CONNECTORS, TRANSPORTS, SINKS) for kind in kinds.values())
+    return _texts(kind for kinds in WINGS.values() for kind in kinds.values())
 
 
 def _texts(kinds: Iterator[AnyKind] | tuple[AnyKind, ...]) -> tuple[Saying, ...]:
@@ -118,3 +127,12 @@ def _texts(kinds: Iterator[AnyKind] | tuple[AnyKind, ...]) -> tuple[Saying, ...]
 
     own = (row for kind in kinds if kind.texts is not None for row in kind.texts.load())
     return (*SAYINGS, *own)
+
+
+def read_position(value: JsonObject) -> Position:
+    """A position from JSON, by the kind it carries. Raises PositionError, also for a kind that is not known."""
+    name = str(value.get("kind"))
+    reader = SOURCES[name].read_position if name in SOURCES else None
+    if reader is None:
+        raise PositionError(f"position of {name!r}, a kind of source that is not installed here, or keeps no positions")
+    return reader.load()(value)

@@ -105,7 +105,7 @@ def _row(pipeline: Pipeline) -> dict[str, str]:
         "source": f"{pipeline.source.kind} {pipeline.source.conn_id}",
         "tables": ", ".join(pipeline.source.tables),
         "connector": f"{pipeline.connector.kind} {pipeline.connector.name}",
-        "sink": f"{pipeline.sink.kind} {pipeline.sink.catalog}.{pipeline.sink.namespace}",
+        "sink": f"{pipeline.sink.kind} {pipeline.sink.where}",
         "writer": pipeline.sink.writer,
     }
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import is_dataclass
+from typing import Any, Literal, get_args, get_origin
 
-from airflow_cdc.config.registry import DURATION, LIMIT, pipeline_schema
 from airflow_cdc.config.settings import OPTIONS, SECTION, Option
 from airflow_cdc.core.duration import span
+from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.core.settings import DURATION, Declared, declared, plain_value
+from airflow_cdc.kinds import WINGS, Kinds
 
 HEAD = f"""# Configuration
 
@@ -24,19 +27,18 @@ component of Airflow needs the same. `airflow config list --section {SECTION} --
 KEYS = """
 ## pipelines.yaml
 
-Each key under `pipelines`, `<name>`. An unknown key is an error that names the nearest one.
+Each key under `pipelines`, `<name>`. An unknown key is an error that names the nearest one. Which keys a part has is said
+by its `kind`; a key that only some kinds have is marked with their names.
 """
+KEY_HEAD = ("key", "type", "", "default")
 Row = Sequence[str]
 
 
 def page() -> str:
     """The whole page."""
-    keys = list(_keys(pipeline_schema()))
+    keys = list(_keys(declared(Pipeline)))
     tables = (_table(("option", "type", "", "default", "example"), map(_option, OPTIONS)), KEYS, _table(KEY_HEAD, keys))
     return "\n".join((HEAD, *tables))
-
-
-KEY_HEAD = ("key", "type", "", "default")
 
 
 def _table(head: Row, rows: Any) -> str:
@@ -53,47 +55,59 @@ def _option(option: Option) -> Row:
     return (f"`{option.name}`", option.form, option.description, default, f"`{option.example}`")
 
 
-def _keys(schema: Mapping[str, Any], above: str = "", part: Mapping[str, Any] | None = None) -> Iterator[Row]:
-    """The keys of a mapping, each followed by those below it."""
-    here = schema if part is None else part
-    for name, declared in here["properties"].items():
-        below = _below(schema, declared)
-        path = f"{above}{name}"
-        default = _default(declared) if name not in here.get("required", ()) else "required"
-        yield (
-            f"`{path}`",
-            _type(declared),
-            declared["description"],
-            "" if below and default != "required" else default,
-        )
-        if below:
-            yield from _keys(schema, f"{path}.", below)
+def _keys(keys: Iterable[Declared], above: str = "") -> Iterator[Row]:
+    """The rows of keys, each followed by those below it."""
+    for one in keys:
+        below = _below(one)
+        yield _row(one, above, hide_default=bool(below))
+        if one.key.wing:
+            yield from _part(WINGS[one.key.wing], f"{above}{one.name}.")
+        elif below:
+            yield from _keys(below, f"{above}{one.name}.")
 
 
-def _below(schema: Mapping[str, Any], declared: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The mapping that a key holds, or a list of which; None for a plain value."""
-    reference = declared.get("$ref") or declared.get("items", {}).get("$ref")
-    return schema["$defs"][reference.rpartition("/")[2]] if reference else None
+def _row(one: Declared, above: str, *, hide_default: bool = False, mark: str = "") -> Row:
+    default = "required" if one.required else "" if hide_default else _default(one)
+    return f"`{above}{one.name}`", _type(one), f"{mark}{one.key.description}", default
 
 
-def _type(declared: Mapping[str, Any]) -> str:
-    if words := declared.get("enum") or ([declared["const"]] if "const" in declared else []):
-        return ", ".join(f"`{word}`" for word in words)
-    if declared.get("title") in (DURATION, LIMIT):
-        return str(declared["title"])
-    names = {"string": "text", "boolean": "`true` or `false`", "integer": "number", "array": "list", None: "mapping"}
-    return names[declared.get("type")]
+def _part(kinds: Kinds[Any], above: str) -> Iterator[Row]:
+    """The keys of a part: its kind, and those of the kinds' settings; one that not all kinds have names its kinds."""
+    names: dict[Declared, list[str]] = {}
+    for kind in kinds.built_in:
+        for one in declared(kinds[kind].settings):
+            names.setdefault(one, []).append(kind)
+    for one, having in names.items():
+        if one.name == "kind":
+            words = ", ".join(f"`{name}`" for name in kinds.built_in)
+            yield f"`{above}kind`", words, one.key.description, "required"
+        else:
+            yield _row(one, above, mark="" if len(having) == len(kinds.built_in) else f"({', '.join(having)}) ")
 
 
-def _default(declared: Mapping[str, Any]) -> str:
-    value = declared["default"]
-    if declared.get("title") == DURATION:
+def _below(one: Declared) -> tuple[Declared, ...]:
+    """The keys of the mapping that a key holds, or a list of which; none for a plain value and for a part."""
+    of = get_args(one.type)[0] if get_origin(one.type) is tuple else one.type
+    return declared(of) if is_dataclass(of) and isinstance(of, type) and one.key.form is None else ()
+
+
+def _type(one: Declared) -> str:
+    if get_origin(one.type) is Literal:
+        return ", ".join(f"`{word}`" for word in get_args(one.type))
+    if get_origin(one.type) is tuple:
+        return "list"
+    if one.key.form is not None:
+        return one.key.form.title
+    return {str: "text", bool: "`true` or `false`", int: "number"}.get(one.type, "mapping")
+
+
+def _default(one: Declared) -> str:
+    value: Any = plain_value(one.default, one.key.form)
+    if one.key.form is DURATION:
         return f"`{span(value).replace(' ', '')}`"
-    return (
-        f"`{value if isinstance(value, str) else json.dumps(value)}`"
-        if value not in ("", [], 0) or value is False
-        else "none"
-    )
+    if value in ("", [], 0) and value is not False:
+        return "none"
+    return f"`{value if isinstance(value, str) else json.dumps(value)}`"
 
 
 if __name__ == "__main__":

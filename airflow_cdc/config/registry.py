@@ -2,215 +2,17 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import difflib
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Any
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError, WithJsonSchema
-from pydantic_core import ErrorDetails
 
-from airflow_cdc.core.duration import parse_duration
 from airflow_cdc.core.errors import ConfigError, UsageError
-from airflow_cdc.core.pipeline import Limit, Pipeline
-
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]*$", max_length=100)]
-Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
-# a name with a dot in it could not be told from schema.table; one with a comma not in the connector's own lists
-_PART = r"[^.,\x00-\x20](?:[^.,\x00-\x1f]*[^.,\x00-\x20])?"
-DURATION = "duration: 45s, 30m, 2h, 1d or seconds"
-LIMIT = "number of rows, or a share such as 1%"
-TableName = Annotated[str, StringConstraints(pattern=rf"^{_PART}\.{_PART}$")]
-
-# What pydantic's error types mean to the author of the file. The offending value is only shown where a
-# fixed set of words is allowed: anything else might be a credential in the wrong place.
-_TOLD: Mapping[str, str] = {
-    "missing": "is missing",
-    "extra_forbidden": "is not a key here",
-    "string_type": "must be text",
-    "string_too_short": "is empty",
-    "string_pattern_mismatch": "is not written as it must be",
-    "literal_error": "is not one of the allowed words",
-    "bool_type": "must be true or false",
-    "bool_parsing": "must be true or false",
-    "tuple_type": "must be a list",
-    "list_type": "must be a list",
-    "too_short": "is empty",
-    "model_type": "must be a mapping of keys",
-    "model_attributes_type": "must be a mapping of keys",
-}
-_PATTERNS: Mapping[str, str] = {
-    "tables": "Write each table as schema.table, such as shop.orders.",
-    "namespace": "Write a name of letters, digits and _, such as shop.",
-    "catalog": "Write a name of letters, digits and _, such as lake.",
-}
-
-
-def _seconds(value: object) -> int:
-    return _or_value_error(parse_duration, value)
-
-
-def _limit(value: object) -> str:
-    return str(_or_value_error(Limit.parse, value))
-
-
-def _word(value: object) -> object:
-    return "off" if value is False else value  # YAML reads a bare `off` as false
-
-
-def _day(value: object) -> str:
-    if not value or isinstance(value, dt.date):  # YAML reads a bare date as one
-        return str(value or "")
-    try:
-        return str(dt.date.fromisoformat(str(value)))
-    except ValueError:
-        raise ValueError("it is not a day|Write one like 2026-01-31.") from None
-
-
-def _some(value: object) -> object:
-    return [value] if isinstance(value, Mapping) else value  # one table needs no list
-
-
-T = TypeVar("T")
-
-
-def _or_value_error(parse: Callable[[Any], T], value: object) -> T:
-    try:
-        return parse(value)
-    except ConfigError as error:
-        raise ValueError(f"{error.what}|{error.todo}") from None
-
-
-Seconds = Annotated[int, BeforeValidator(_seconds), WithJsonSchema({"type": ["string", "integer"], "title": DURATION})]
-Share = Annotated[str, BeforeValidator(_limit), WithJsonSchema({"type": ["string", "integer"], "title": LIMIT})]
-
-
-def key(description: str, **more: Any) -> Any:
-    """A key of pipelines.yaml, with what the configuration reference says of it."""
-    return Field(description=description, **more)
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class _Source(_Strict):
-    kind: Literal["mysql"] = key(
-        "What the source is. A MariaDB server is one of these too: it is diagnosed, not recovered."
-    )
-    conn_id: Text = key("Airflow connection (`cdc_mysql` or `mysql`) of the server that the connector reads.")
-    tables: Annotated[list[TableName], Field(min_length=1)] = key(
-        "The mirrored tables, as `schema.table`; each becomes `<namespace>.<table>` in the sink."
-    )
-    replicas: list[Text] = key(
-        "Connections of replicas where the connector may read for a while what the source has purged (GTID only).",
-        default=[],
-    )
-
-
-class _Connector(_Strict):
-    kind: Literal["debezium"] = key("What the connector is.")
-    conn_id: Text = key("Airflow connection (`kafka_connect` or `http`) of Kafka Connect's REST interface.")
-    name: Text = key("The connector's name there.")
-
-
-class _Transport(_Strict):
-    kind: Literal["kafka"] = key("What carries the events.")
-    conn_id: Text = key("Airflow connection (`cdc_kafka` or `kafka`) of the brokers.")
-
-
-class _Sink(_Strict):
-    kind: Literal["iceberg"] = key("What the sink tables are.")
-    catalog: Name = key(
-        "Name of the Iceberg catalog, which is also the id of the Airflow connection that describes it."
-    )
-    namespace: Name = key("Namespace of the sink tables.")
-    writer: Literal["cdc_apply"] = key(
-        "Who writes the sink tables: the DAG `cdc_apply__<pipeline>`.", default="cdc_apply"
-    )
-
-
-class _Spark(_Strict):
-    conn_id: Text = key("Airflow connection (`spark`) of the Spark master.", default="spark_default")
-
-
-class _Hold(_Strict):
-    mode: Annotated[Literal["auto", "required", "off"], BeforeValidator(_word)] = key(
-        "Whether a recovery keeps the source's log from being purged meanwhile: where it can, always, or never.",
-        default="auto",
-    )
-    max: Seconds = key("Let go of the log after so long, however far the recovery is.", default=7200)
-
-
-class _Alert(_Strict):
-    repeat_interval: Seconds = key("Tell again of an outage that lasts so long.", default=14400)
-    unknown_for: Seconds = key("Tell of a pipeline that could not be read for so long.", default=900)
-    keep_firing_for: Seconds = key("An outage is over once nothing was wrong for so long.", default=300)
-
-
-class _Policy(_Strict):
-    approval: Literal["always", "when_destructive", "never"] = key(
-        "When a person is asked before anything is changed.", default="when_destructive"
-    )
-    approval_timeout: Seconds = key("No answer within this time is a Reject.", default=7200)
-    warn_before_purge: Seconds = key("Warn when the stored position may be purged in less than this.", default=21600)
-    recover_automatically: bool = key("Start a recovery as soon as a lost position is seen.", default=False)
-    max_deletes: Share = key("Removing more of a sink table's rows than this is destructive.", default="1%")
-    max_duration: Seconds = key(
-        "How long reading the source may take, where it is not known from before.", default=21600
-    )
-    max_lag: Seconds = key("An event that waits in its topic for so long means that the sink is behind.", default=3600)
-    standstill: Seconds = key("Give up waiting for a connector that has not moved for so long.", default=600)
-    publish: Literal["all", "each"] = key(
-        "Publish nothing before all tables are verified, or each table as soon as it is.", default="all"
-    )
-    hold: _Hold = key("Keeping the source's log during a recovery.", default=_Hold())
-    repair: Literal["approved", "automatic"] = key(
-        "Whether a person is asked before rows that a night found wrong are rewritten.", default="approved"
-    )
-    schema_change: Literal["reread", "stop"] = key(
-        "After DDL that events do not carry: read the table again by itself, or leave it to a person.", default="reread"
-    )
-    reread_limit: Annotated[int, Field(ge=0)] = key(
-        "A table of more rows than this is not read again by itself.", default=10_000_000
-    )
-    report_rows: bool = key(
-        "Keep both rows of the first keys that differ beside a report, or the keys alone.", default=True
-    )
-    set_converter: bool = key(
-        "Let a recovery set `replace.null.with.default=false` on the connector, for good, where a column needs it.",
-        default=True,
-    )
-    notify: list[Text] = key('Who is told: ids of HTTP connections, webhooks that take `{"text": …}`.', default=[])
-    alert: _Alert = key("When people are told of an outage again, and of what cannot be read.", default=_Alert())
-
-
-class _Backfill(_Strict):
-    table: TableName = key("The table, one of `source.tables`.")
-    by: Text = key("The column that says to which day a row belongs. Alone: a DATE, DATETIME or TIMESTAMP (UTC).")
-    format: str = key("The column holds the day's name, written so (strftime), such as `%Y%m%d`.", default="")
-    step: Annotated[int, Field(ge=0)] = key("A day has so many keys, counted from 0 at `origin`.", default=0)
-    origin: Annotated[str, BeforeValidator(_day)] = key("The day of key 0, as 2026-01-31.", default="")
-
-
-class _Pipeline(_Strict):
-    source: _Source = key("The server that is mirrored.")
-    connector: _Connector = key("What reads the source's log.")
-    transport: _Transport = key("The topics between connector and sink.")
-    sink: _Sink = key("The tables that mirror the source.")
-    spark: _Spark = key("Where Spark runs.", default=_Spark())
-    policy: _Policy = key("What the pipeline's owners allow.", default=_Policy())
-    backfill: Annotated[list[_Backfill], BeforeValidator(_some)] = key(
-        "How `cdc_backfill__<pipeline>` cuts tables into days: one such mapping, or a list of them.", default=[]
-    )
-
-
-def pipeline_schema() -> dict[str, Any]:
-    """JSON Schema of one pipeline: every key with type, default and description."""
-    return _Pipeline.model_json_schema()
+from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.core.settings import Reader, connections, either, nearest, own_connection
+from airflow_cdc.kinds import CONNECTORS, SOURCES, TRANSPORTS, WINGS
 
 
 def load_registry(path: str | Path, *, connection_exists: Callable[[str], bool] | None = None) -> dict[str, Pipeline]:
@@ -245,7 +47,7 @@ def get_pipeline(pipelines: Mapping[str, Pipeline], name: str, *, where: str = "
     """The pipeline called `name`. Raises UsageError naming the nearest one, or all."""
     if name in pipelines:
         return pipelines[name]
-    raise UsageError(f"there is no pipeline {name!r}", where=where, todo=_nearest(name, pipelines))
+    raise UsageError(f"there is no pipeline {name!r}", where=where, todo=nearest(name, pipelines))
 
 
 # the parser in C reads 200 pipelines in a fifth of the time
@@ -310,24 +112,38 @@ def _pipeline(name: str, raw: object, where: str) -> Pipeline:
         raise ConfigError(
             "a pipeline's name is not usable", where=at, todo="Begin with a letter; use letters, digits, _."
         )
-    try:
-        model = _Pipeline.model_validate(raw)
-    except ValidationError as error:
-        faults = error.errors(include_url=False)
-        raise _fault(faults[0], len(faults) - 1, at) from None
-    pipeline = Pipeline.from_json({"name": name, **model.model_dump()})
-    _check_replicas(pipeline, at)
+    reader = Reader(WINGS.__getitem__)
+    pipeline = reader.settings(Pipeline, raw, name=name)
+    if pipeline is None:
+        raise _fault(reader, at)
+    _check_parts(pipeline, at)
     _check_backfill(pipeline, at)
     return pipeline
 
 
-def _check_replicas(pipeline: Pipeline, at: str) -> None:
-    if pipeline.source.conn_id in pipeline.source.replicas:
-        raise ConfigError(
-            "source.replicas names the source itself",
-            where=f"{at}, key source.replicas",
-            todo="Name connections of its replicas, or leave the key out.",
-        )
+def _fault(reader: Reader, at: str) -> ConfigError:
+    first, *others = reader.faults
+    key = first.key or "the pipeline"
+    more = f" (and {len(others)} more)" if others else ""
+    return ConfigError(f"{key} {first.what}{more}", where=f"{at}, key {key}", todo=first.todo)
+
+
+def _check_parts(pipeline: Pipeline, at: str) -> None:
+    """Whether the connector reads such a source and writes to such a transport."""
+    source, connector, transport = pipeline.source.kind, pipeline.connector.kind, pipeline.transport.kind
+    kind = CONNECTORS[connector]
+    if source not in kind.reads:
+        others = [name for name, other in CONNECTORS.items() if source in other.reads]
+        raise _no_pair("source.kind", f"{kind.title} does not read {SOURCES[source].title}", at, kind.reads, others)
+    if transport not in kind.through:
+        others = [name for name, other in CONNECTORS.items() if transport in other.through]
+        written = f"{kind.title} does not write to {TRANSPORTS[transport].title}"
+        raise _no_pair("transport.kind", written, at, kind.through, others)
+
+
+def _no_pair(key: str, what: str, at: str, fitting: Iterable[str], connectors: Sequence[str]) -> ConfigError:
+    instead = f", or connector.kind {either(connectors)}" if connectors else ""
+    return ConfigError(what, where=f"{at}, key {key}", todo=f"Write {either(fitting)}{instead}.")
 
 
 def _check_backfill(pipeline: Pipeline, at: str) -> None:
@@ -336,62 +152,16 @@ def _check_backfill(pipeline: Pipeline, at: str) -> None:
         raise ConfigError(
             f"backfill names {unknown[0]}, which is not among source.tables",
             where=f"{at}, key backfill",
-            todo=_nearest(unknown[0], captured),
+            todo=nearest(unknown[0], captured),
         )
-
-
-def _fault(fault: ErrorDetails, others: int, at: str) -> ConfigError:
-    keys = [str(part) for part in fault["loc"] if not isinstance(part, int)]
-    key = ".".join(keys) or "the pipeline"
-    what, todo = _told(fault, keys)
-    more = f" (and {others} more)" if others else ""
-    return ConfigError(f"{key} {what}{more}", where=f"{at}, key {key}", todo=todo)
-
-
-def _told(fault: ErrorDetails, keys: list[str]) -> tuple[str, str]:
-    kind, leaf = fault["type"], keys[-1] if keys else ""
-    if kind == "value_error":
-        what, _, todo = str(fault["ctx"]["error"]).partition("|")
-        return f"cannot be read: {what}", todo
-    if kind == "extra_forbidden":
-        return _TOLD[kind], _nearest(leaf, _keys_at(keys[:-1]))
-    if kind == "literal_error":
-        return f"{_TOLD[kind]}: {str(fault['input'])[:40]!r}", f"Write {fault['ctx']['expected']}."
-    if kind == "missing":
-        return _TOLD[kind], f"Add `{leaf}:` to {'.'.join(keys[:-1]) or 'the pipeline'}."
-    return _TOLD.get(kind, fault["msg"].lower()), _PATTERNS.get(leaf, f"Correct `{leaf}`." if leaf else "")
-
-
-def _keys_at(path: list[str]) -> Iterable[str]:
-    model: type[BaseModel] = _Pipeline
-    for part in path:
-        annotation = model.model_fields[part].annotation
-        inner = next(iter(get_args(annotation)), annotation)  # of a list: what stands in it
-        if not isinstance(inner, type) or not issubclass(inner, BaseModel):
-            return ()
-        model = inner
-    return model.model_fields
-
-
-def _nearest(word: str, known: Iterable[str]) -> str:
-    words = list(known)
-    close = difflib.get_close_matches(word, words, n=1)
-    return f"Did you mean {close[0]!r}?" if close else f"Write one of: {', '.join(words) or 'none'}."
 
 
 def _check_combinations(pipelines: Mapping[str, Pipeline], where: str) -> None:
     """Two sources for one sink table, or two pipelines for one connector, would undo each other's work."""
     owners: dict[tuple[str, ...], str] = {}
     for name, pipeline in pipelines.items():
-        claims = [
-            (
-                "source.tables",
-                "sink table",
-                (pipeline.sink.catalog, pipeline.sink.namespace, pipeline.sink_table(table)),
-                table,
-            )
-            for table in pipeline.source.tables
-        ]
+        place = (own_connection(pipeline.sink), pipeline.sink.namespace)
+        claims = [("source.tables", "sink table", (*place, pipeline.sink_table(t)), t) for t in pipeline.source.tables]
         connector = (pipeline.connector.conn_id, pipeline.connector.name)
         for key, thing, claim, said in [*claims, ("connector.name", "connector", connector, pipeline.connector.name)]:
             lowered = tuple(part.lower() for part in (thing, *claim))
@@ -406,15 +176,7 @@ def _check_combinations(pipelines: Mapping[str, Pipeline], where: str) -> None:
 
 def _check_connections(pipelines: Mapping[str, Pipeline], where: str, exists: Callable[[str], bool]) -> None:
     for name, pipeline in pipelines.items():
-        named = {
-            "source.conn_id": pipeline.source.conn_id,
-            **{f"source.replicas.{n}": conn_id for n, conn_id in enumerate(pipeline.source.replicas)},
-            "connector.conn_id": pipeline.connector.conn_id,
-            "transport.conn_id": pipeline.transport.conn_id,
-            "sink.catalog": pipeline.sink.catalog,
-            "spark.conn_id": pipeline.spark.conn_id,
-        }
-        for key, conn_id in named.items():
+        for key, conn_id in connections(pipeline).items():
             if not exists(conn_id):
                 raise ConfigError(
                     f"there is no Airflow connection {conn_id!r}",

@@ -1,19 +1,14 @@
-"""A pipeline's control table: epoch, lease, open recovery and run ledger as one JSON document.
+"""A pipeline's control document: epoch, lease, open recovery and run ledger, one JSON document in a control store.
 
-The document lives in the snapshot summary of `cdc_control.<pipeline>` and is changed by compare-and-set
-on that table's main, so that two runs can never both believe that they changed it. Nothing here needs a JVM.
+It is changed by compare-and-set, so that two runs can never both believe that they changed it.
 """
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
-
-from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Snapshot
 
 from airflow_cdc.control.document import (
     EMPTY,
@@ -26,6 +21,7 @@ from airflow_cdc.control.document import (
     dump,
     noted,
     only,
+    parse,
     public,
     read_before,
     read_seconds,
@@ -36,30 +32,26 @@ from airflow_cdc.core.abandon import Abandonment, abandoned_tables, recovered, w
 from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.diagnosis.observation import ControlFacts
 from airflow_cdc.core.epochs import Epochs
-from airflow_cdc.core.errors import LeaseHeldError, RecoveryOpenError, UnknownStateError, UsageError
+from airflow_cdc.core.errors import (
+    MALFORMED,
+    CdcError,
+    DeadlineError,
+    LeaseHeldError,
+    RecoveryOpenError,
+    StaleHeadError,
+    UnknownStateError,
+    UsageError,
+)
+from airflow_cdc.core.poll import jittered, poll_until
+from airflow_cdc.core.ports import ControlStore, StoredDocument
 from airflow_cdc.reports.stored import LASTING
-from airflow_cdc.sinks.iceberg.catalog import Change, MissingTableError, commit
-from airflow_cdc.sinks.iceberg.client import Lake, ident
-from airflow_cdc.sinks.iceberg.snapshots import delete_lists, empty_commit, head_of, last_sequence, lineage, summary_of
 
-CONTROL_NAMESPACE = "cdc_control"
-STATE = "cdc.state"
 CLOSED = "closed"
-# The document stands in each of them, and all of them in each metadata file: the newest, and the one before it.
-KEEP_SNAPSHOTS = 2
 KEEP_AUDIT = 100
+# How long a change is tried again: others come first, or the store does not answer.
+COMMIT_SECONDS = 60.0
 SERVERS = f"{LASTING}servers"
 REFUSED = f"{LASTING}refused"
-
-PROPERTIES = {
-    # each attempt must see the state it changes: a retry inside the client would hide a lost race
-    "commit.retry.num-retries": "0",
-    "write.metadata.delete-after-commit.enabled": "true",
-    "write.metadata.previous-versions-max": "20",
-    # nobody else's clean-up job may touch the history; it is trimmed with every write
-    "gc.enabled": "false",
-}
-COLUMNS = (("note", "string"),)
 
 
 def utc_now() -> datetime:
@@ -68,10 +60,10 @@ def utc_now() -> datetime:
 
 
 class Control:
-    """The control table of one pipeline. The table is made at the first write; before it, the state is empty."""
+    """The control document of one pipeline. It is made at the first write; before it, the state is empty."""
 
-    def __init__(self, lake: Lake, pipeline: str, *, clock: Callable[[], datetime] = utc_now) -> None:
-        self._lake = lake
+    def __init__(self, store: ControlStore, pipeline: str, *, clock: Callable[[], datetime] = utc_now) -> None:
+        self._store = store
         self._clock = clock
         self.pipeline = pipeline
 
@@ -80,16 +72,19 @@ class Control:
 
     @property
     def where(self) -> str:
-        """How errors name this table."""
-        return f"control table {CONTROL_NAMESPACE}.{self.pipeline}"
+        """How errors name this document."""
+        return self._store.place(self.pipeline)
+
+    @property
+    def endpoint(self) -> str:
+        """How errors name the server or catalog that keeps it."""
+        return self._store.where
 
     # the document
 
     def state(self) -> Document:
         """The document as it stands. Raises UnknownStateError if it cannot be read."""
-        if not self._lake.exists(CONTROL_NAMESPACE, self.pipeline):
-            return copy(EMPTY)
-        return public(self._read(self._lake.table(CONTROL_NAMESPACE, self.pipeline)))
+        return public(self._read(self._store.load(self.pipeline)))
 
     def facts(self) -> ControlFacts:
         """What an observation keeps of the document."""
@@ -114,48 +109,60 @@ class Control:
 
         `change` is given a copy and returns the new document (None: leave it as it is); it may be called
         several times, each time with the newest state, and raises to refuse. A write whose answer was
-        lost is found again by its token, so it is never made twice.
+        lost is found again by its token, so it is never made twice. Raises UnknownStateError if it could not be settled.
         """
-        token = uuid.uuid4().hex[:16]
-        result: Document = {}
-        before: list[Snapshot] = []
+        token, failure = uuid.uuid4().hex[:16], ""
 
-        def build(table: Table) -> Change | None:
-            document = self._read(table)
-            wanted = None if token in document[WRITES] else change(public(document))
-            result.clear()
-            if wanted is None or copy(wanted) == public(document):
-                result.update(document)
+        def attempt() -> Document | None:
+            nonlocal failure
+            try:
+                stored = self._store.load(self.pipeline)
+            except UnknownStateError as error:
+                failure = str(error)
                 return None
-            before[:] = table.metadata.snapshots
-            result.update(written(wanted, document, token))
-            return empty_commit(table, {STATE: dump(result)}, keep=KEEP_SNAPSHOTS)
+            before = self._read(stored)
+            wanted = None if token in before[WRITES] else change(public(before))
+            if wanted is None or copy(wanted) == public(before):
+                return before
+            after = written(wanted, before, token)
+            try:
+                self._store.swap(self.pipeline, stored.version if stored else None, dump(after))
+            except (StaleHeadError, UnknownStateError) as error:  # whether it stands is read back by the next attempt
+                failure = error.what
+            except CdcError as error:
+                if not failure:
+                    raise
+                failure = error.what
+            else:
+                return after
+            return None
 
         try:
-            table = self._commit(build, what)
-        except MissingTableError:
-            self._lake.ensure_table(CONTROL_NAMESPACE, self.pipeline, COLUMNS, PROPERTIES, format_version=2)
-            table = self._commit(build, what)
-        delete_lists(table, before)
-        return public(result)
+            document = poll_until(attempt, timeout=COMMIT_SECONDS, interval=0.1, what=what, sleep=jittered)
+        except DeadlineError:
+            raise self._unsettled(what, failure) from None
+        return public(document)
 
-    def _commit(self, build: Callable[[Table], Change | None], what: str) -> Table:
-        return commit(self._lake.catalog, ident(CONTROL_NAMESPACE, self.pipeline), build, what=what)
+    def _unsettled(self, what: str, failure: str) -> UnknownStateError:
+        return UnknownStateError(
+            f"{what} could not be committed in {COMMIT_SECONDS:g} s: {failure}",
+            where=self.where,
+            todo=f"Nothing else was changed; check the {self.endpoint} and run the step again.",
+        )
 
-    def _read(self, table: Table) -> Document:
-        metadata = table.metadata
-        summaries = (summary_of(snapshot) for snapshot in lineage(metadata, head_of(metadata)))
-        text = next((summary[STATE] for summary in summaries if STATE in summary), None)
-        if text is None and last_sequence(metadata) > 1:  # 1 is the empty snapshot of a new table
+    def _read(self, stored: StoredDocument | None) -> Document:
+        if stored is None:
+            return {**copy(EMPTY), WRITES: []}
+        if not stored.text:
             raise self._unreadable("holds no state, though it was written to")
         try:
-            return {**copy(EMPTY), WRITES: [], **json.loads(text or "{}")}
-        except (ValueError, TypeError):
-            raise self._unreadable("holds a state that cannot be read") from None
+            return parse(stored.text)
+        except MALFORMED as error:
+            raise self._unreadable(f"holds a state that cannot be read{f': {error}' if str(error) else ''}") from None
 
     def _unreadable(self, what: str) -> UnknownStateError:
         return UnknownStateError(
-            f"the control table {what}", where=self.where, todo="Roll it back to the newest snapshot with a state."
+            f"the control table {what}", where=self.where, todo="Put back the newest state of it that can be read."
         )
 
     # the lease

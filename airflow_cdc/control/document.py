@@ -17,6 +17,11 @@ KEEP_RUNS = 20
 APPLY = "step:apply_changes"
 RECOVERED = f"{LASTING}recovery"
 
+# The form of the document as a whole; a document without one is of the first form, which this one can read.
+FORMAT = "format"
+NEWEST_FORMAT = 2
+_OWN = (WRITES, FORMAT)
+
 Document = dict[str, Any]
 EMPTY: Document = {
     "epoch": 0,
@@ -81,7 +86,7 @@ def written(wanted: Document, before: Document, token: str) -> Document:
 
 
 def public(document: Document) -> Document:
-    return copy({key: value for key, value in document.items() if key != WRITES})
+    return copy({key: value for key, value in document.items() if key not in _OWN})
 
 
 def copy(document: Document) -> Document:
@@ -92,7 +97,19 @@ def copy(document: Document) -> Document:
 
 def dump(document: Document) -> str:
     # the order of the ledger is its age, so keys are not sorted
-    return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps({FORMAT: NEWEST_FORMAT, **document}, separators=(",", ":"), ensure_ascii=False)
+
+
+class UnknownFormatError(ValueError):
+    """A document of a form that only a newer version of this package knows."""
+
+
+def parse(text: str) -> Document:
+    """The inverse of `dump`. Raises ValueError or TypeError for what is no document, UnknownFormatError for a newer one."""
+    document = json.loads(text)
+    if (form := document.get(FORMAT, 1)) not in range(1, NEWEST_FORMAT + 1):
+        raise UnknownFormatError(f"its format is {form!r}, and this version reads up to {NEWEST_FORMAT}")
+    return {**copy(EMPTY), WRITES: [], **{key: value for key, value in document.items() if key != FORMAT}}
 
 
 def checked_xa(checks: Mapping[str, Any], closed_at: str) -> dict[str, XaState]:

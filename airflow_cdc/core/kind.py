@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
+
+from airflow_cdc.core.pipeline import ConnectorSpec, SinkSpec, SourceSpec, TransportSpec
 
 if TYPE_CHECKING:
     from airflow_cdc.core.diagnosis.diagnose import Problem
     from airflow_cdc.core.diagnosis.error_texts import Saying
+    from airflow_cdc.core.position import ReadPosition
 
 T = TypeVar("T")
 
@@ -41,6 +44,8 @@ class SourceKind:
     Attributes:
         name: as `source.kind` says it.
         title: as a person says it.
+        settings: the frozen dataclass of the keys that may stand below `source`, each declared with its default.
+        endpoint: the class of its address and credentials (core/endpoint.py).
         client: the class that reads such a server; called with its endpoint.
         hook: the Airflow hook that makes an endpoint of a connection.
         read_position: reads a position of such a server from JSON.
@@ -50,9 +55,11 @@ class SourceKind:
 
     name: str
     title: str
+    settings: type[SourceSpec]
+    endpoint: Lazy[Any]
     client: Lazy[Any]
     hook: Lazy[Any]
-    read_position: Lazy[Any] | None = None
+    read_position: Lazy[ReadPosition] | None = None
     problems: Problems | None = None
     texts: Texts | None = None
     reader: Lazy[Any] | None = None
@@ -82,6 +89,8 @@ class ConnectorKind:
 
     name: str
     title: str
+    settings: type[ConnectorSpec]
+    endpoint: Lazy[Any]
     client: Lazy[Any]
     hook: Lazy[Any]
     reads: Mapping[str, Reads]
@@ -96,6 +105,8 @@ class TransportKind:
 
     name: str
     title: str
+    settings: type[TransportSpec]
+    endpoint: Lazy[Any]
     client: Lazy[Any]
     hook: Lazy[Any]
     problems: Problems | None = None
@@ -107,16 +118,18 @@ class SinkKind:
     """A kind of sink.
 
     Attributes:
-        writers: who may write its tables, as `sink.writer` says it; the first is the default.
+        control: the control store in such a sink (core/ports.ControlStore); called with its client. None: it can keep none.
     """
 
     name: str
     title: str
+    settings: type[SinkSpec]
+    endpoint: Lazy[Any]
     client: Lazy[Any]
     hook: Lazy[Any]
-    writers: tuple[str, ...] = field(default=("cdc_apply",))
     problems: Problems | None = None
     texts: Texts | None = None
+    control: Lazy[Any] | None = None
 
 
 AnyKind: TypeAlias = SourceKind | ConnectorKind | TransportKind | SinkKind

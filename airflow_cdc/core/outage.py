@@ -18,6 +18,7 @@ from typing import Any
 from airflow_cdc.core.diagnosis.diagnose import PROBLEMS
 from airflow_cdc.core.errors import MALFORMED
 from airflow_cdc.core.pipeline import AlertPolicy
+from airflow_cdc.core.severity import Severity, severity_of
 
 HEALTHY, UNKNOWN, RECOVERY_OPEN = "HEALTHY", "UNKNOWN", "RECOVERY_OPEN"
 
@@ -57,6 +58,7 @@ class Outage:
         notifications: how often they were told.
         clear_since: the first look that proved it over, while it may still come back; "" while it holds.
         recovery: the id of the recovery that was triggered for it; "" if none was.
+        standing: it only warns of how something is set.
     """
 
     code: str
@@ -66,6 +68,12 @@ class Outage:
     notifications: int = 0
     clear_since: str = ""
     recovery: str = ""
+    standing: bool = False
+
+    @property
+    def severity(self) -> Severity:
+        """How urgent it is: a problem that only warns of a setting wakes nobody."""
+        return severity_of(self.code, ("none",) if self.standing else ())
 
     @property
     def name(self) -> str:
@@ -115,7 +123,7 @@ class OutageLog:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One message to people. It carries no severity: who is told, and how loudly, is the receiver's decision by code."""
+    """One message to people. Whom a severity wakes is the receiver's decision."""
 
     status: Status
     pipeline: str
@@ -135,6 +143,7 @@ class Alert:
             "dedup_key": self.key,
             "pipeline": self.pipeline,
             "code": outage.code,
+            "severity": str(outage.severity),
             "epoch": outage.epoch,
             "since": outage.since,
             "at": self.at,
@@ -231,7 +240,7 @@ def _begun(sighting: Sighting, gone: list[Outage]) -> Outage | None:
     if sighting.code == HEALTHY or sighting.attended:
         return None
     tried = next((outage.recovery for outage in gone if _superseded(outage, sighting)), "")
-    return Outage(sighting.code, sighting.epoch or 0, since=sighting.at, recovery=tried)
+    return Outage(sighting.code, sighting.epoch or 0, since=sighting.at, recovery=tried, standing=sighting.standing)
 
 
 def _due(outage: Outage, sighting: Sighting, policy: AlertPolicy) -> bool:

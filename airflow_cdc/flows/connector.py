@@ -10,6 +10,7 @@ from airflow_cdc.connectors.debezium.history import compare_history, fold_histor
 from airflow_cdc.connectors.debezium.offsets.mysql import past
 from airflow_cdc.core.errors import ConnectorError
 from airflow_cdc.core.poll import NotYet, poll_until, poll_while_moving
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.flows import recovery as document
 from airflow_cdc.flows.capture import captured, settings
 from airflow_cdc.flows.null_defaults import set_converter
@@ -17,7 +18,6 @@ from airflow_cdc.flows.offsets import committed, write
 from airflow_cdc.flows.reached import failures, not_failed, wait_past, wait_reading
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
 from airflow_cdc.flows.watermark import still_there
-from airflow_cdc.sources.mysql.position import Watermark
 
 STOP_SECONDS = 60.0
 RUNNING_SECONDS = 120.0
@@ -91,9 +91,13 @@ def _purge_named(run: Run, taken: Watermark) -> Iterator[None]:
 
     def check() -> None:
         offset = committed(run)
-        if document.recovery(run).get("offset_kept") and offset is not None and offset.position != taken.position:
+        if (
+            document.recovery(run).get("offset_kept")
+            and offset is not None
+            and offset.source_position != taken.position
+        ):
             return  # it goes on from before W: whether that is there, only its own failure can tell
-        if offset is None or offset.position == taken.position or not past(offset, taken):
+        if offset is None or offset.source_position == taken.position or not past(offset, taken):
             still_there(run, taken, then="stop_connector")
 
     check()

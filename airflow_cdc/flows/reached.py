@@ -14,10 +14,11 @@ from airflow_cdc.connectors.kafka_connect.client import root_cause
 from airflow_cdc.core.diagnosis.catchup import Reading, progress_text
 from airflow_cdc.core.errors import ConnectorError
 from airflow_cdc.core.poll import NotYet, poll_while_moving
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.flows.capture import settings
 from airflow_cdc.flows.offsets import committed, stored_value
 from airflow_cdc.flows.run import Run
-from airflow_cdc.sources.mysql.position import Watermark
+from airflow_cdc.sources.mysql.position import mysql_position
 
 log = logging.getLogger("airflow_cdc.reached")
 
@@ -101,7 +102,7 @@ class _Progress:
         return f"offset {offset and replace(offset, ts_sec=None).to_value()}"
 
     def _tell(self, first: Reading, last: Reading) -> None:
-        target = datetime.fromisoformat(self.position.taken_at).timestamp()
+        target = self.position.taken_at.timestamp()
         text = progress_text(first, last, target, datetime.now(UTC))
         log.info("%s: %s", self.run.pipeline.name, text)
         self.note(text)
@@ -113,15 +114,13 @@ def _at_rest(run: Run, offset: MySqlOffset, position: Watermark) -> bool:
     Needed after a DDL: its GTID enters the committed set only with the next transaction, while file and position move
     at once, so on a server that rests the set alone would never cover the position.
     """
-    if (
-        position.gtids is None
-        or not offset.position.comparable(position.position)
-        or offset.position < position.position
-    ):
+    wanted = mysql_position(position.position)
+    if wanted.gtids is None or not offset.position.comparable(wanted.place) or offset.position < wanted.place:
         return False
     now = run.clients.source.position()
-    same = (now.server_uuid, now.gtids) == (position.server_uuid, position.gtids)
-    return same and offset.may_be_on(now.server_id) and now.position <= offset.position
+    end = mysql_position(now.position)
+    same = (now.server, end.gtids) == (position.server, wanted.gtids)
+    return same and end.may_be_on(offset.server_id) and end.place <= offset.position
 
 
 def not_failed(run: Run, task: str = "resume_connector") -> None:

@@ -30,8 +30,9 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_cdc.core.errors import CdcError
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.flows.run import Facts, Run
-from airflow_cdc.sources.mysql.position import Watermark
+from airflow_cdc.kinds import read_position
 
 
 class NoRecoveryError(CdcError):
@@ -61,7 +62,7 @@ def watermark(document: Facts, run: Run) -> Watermark:
         raise NoRecoveryError(
             "the recovery has no watermark yet", where=run.where, todo="Clear the task fence_and_watermark."
         )
-    return Watermark.from_json(document["watermark"])
+    return Watermark.from_json(document["watermark"], read_position)
 
 
 def patch(run: Run, **fields: Any) -> Facts:

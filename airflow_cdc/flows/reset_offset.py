@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 from airflow_cdc.connectors.debezium.history import compare_history, fold_history, read_at
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset, offset_for, past
 from airflow_cdc.core.errors import SchemaError
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows import recovery as document
 from airflow_cdc.flows.capture import captured, present, settings
@@ -17,7 +17,6 @@ from airflow_cdc.flows.move_offset import check
 from airflow_cdc.flows.offsets import committed, stored_value, write
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
 from airflow_cdc.flows.watermark import check_held, still_there
-from airflow_cdc.sources.mysql.position import Watermark
 
 
 @step("reset_offset", leased=True)
@@ -37,7 +36,7 @@ def reset_offset(run: Run) -> Facts:
     run.clients.source.check_same_server(taken)
     still_there(run, taken, then="fence_and_watermark")
     partition, before = backup(run, open_doc)
-    written = offset_for(taken, int(datetime.fromisoformat(taken.taken_at).timestamp()))
+    written = offset_for(taken, int(taken.taken_at.timestamp()))
     run.clients.connector.stop(run.pipeline.connector.name, timeout=STOP_SECONDS)
     write(run, partition, before, written)
     differences = _history(run, definitions, written) | (

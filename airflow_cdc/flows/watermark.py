@@ -8,11 +8,12 @@ from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset, holds
 from airflow_cdc.core.diagnosis.strategy import NEXT_FILE
 from airflow_cdc.core.errors import ConnectorError, OffsetRejectedError, SourceError
 from airflow_cdc.core.poll import poll_until
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.flows import recovery as document
 from airflow_cdc.flows.capture import captured, settings, topic_names
 from airflow_cdc.flows.offsets import stored_value
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
-from airflow_cdc.sources.mysql.position import Watermark
+from airflow_cdc.kinds import read_position
 from airflow_cdc.sources.mysql.replica import start_of_file_after
 
 HOLD_ANSWER_SECONDS = 30.0
@@ -62,7 +63,7 @@ def still_there(run: Run, taken: Watermark, *, then: str) -> None:
     found = run.clients.source.still_available(taken)
     if not found:
         raise SourceError(
-            f"the source no longer has the log from the watermark: {found.reason}",
+            f"the source no longer has the log from the watermark: {found.why}",
             where=run.where,
             todo=f"Raise the binlog retention, then clear the task {then} and all after it.",
         )
@@ -133,7 +134,7 @@ def _take(run: Run, open_doc: Facts) -> Watermark:
 def _still_good(run: Run, open_doc: Facts, prints: dict[str, str]) -> Watermark | None:
     if not open_doc.get("watermark") or open_doc.get("definitions") != prints:
         return None
-    kept = Watermark.from_json(open_doc["watermark"])
+    kept = Watermark.from_json(open_doc["watermark"], read_position)
     try:
         run.clients.source.check_same_server(kept)
         return kept if run.clients.source.still_available(kept) else None

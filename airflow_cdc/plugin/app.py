@@ -16,7 +16,7 @@ from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import DagDetails
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag
 from airflow.models.dag import DagModel
-from fastapi import Depends, FastAPI, HTTPException, Request, Response, status
+from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response, status
 from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException as AnyHTTPException
 
@@ -26,7 +26,7 @@ from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.names import RECOVERY_DAG_ID, apply_dag_id
 from airflow_cdc.plugin import PREFIX, view
-from airflow_cdc.plugin.severity import VERDICTS
+from airflow_cdc.plugin.colour import VERDICTS
 from airflow_cdc.reports.page import environment, report_values
 from airflow_cdc.reports.runbook import runbook_codes, runbook_html
 from airflow_cdc.reports.store import ReportStore, safe
@@ -34,7 +34,7 @@ from airflow_cdc.reports.store import ReportStore, safe
 DATA_DOCS = ("data_docs", "index.html")
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'; base-uri 'none'; "
-    "form-action 'none'",
+    "form-action 'self'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
@@ -78,10 +78,17 @@ def page() -> FastAPI:
     return app
 
 
-def overview(request: Request, user: GetUserDep) -> Response:
-    """All pipelines that the user may read, the worst first."""
+def overview(
+    request: Request,
+    user: GetUserDep,
+    q: Annotated[str, Query(max_length=200)] = "",
+    state: Annotated[str, Query(max_length=10)] = "",
+    page: int = 1,
+) -> Response:
+    """The pipelines that the user may read, the worst first: those that fit a search, a page at a time."""
     rows = view.overview(_store(), _readable(user), datetime.now(UTC))
-    return _html(request, "overview.html.j2", rows=rows, counts=view.counts(rows))
+    found = view.listing(rows, q.strip(), state, page)
+    return _html(request, "overview.html.j2", any_rows=bool(rows), found=found, counts=view.counts(rows))
 
 
 def timeline(request: Request, pipeline: PipelineDep) -> Response:

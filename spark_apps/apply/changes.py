@@ -7,12 +7,12 @@ is the net number of copies of each distinct row.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
 from pyspark.sql import functions as fn
 
+from airflow_cdc.sources.mysql.position import mysql_position
 from airflow_cdc.spark_apps.adapters.debezium import CREATE, DELETE, READ, TOMBSTONE, TRUNCATE, UPDATE
 
 if TYPE_CHECKING:
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from airflow_cdc.sources.mysql.position import Watermark
+    from airflow_cdc.core.position import Watermark
+    from airflow_cdc.sources.mysql.gtid import GtidSet
+    from airflow_cdc.sources.mysql.position import MySqlPosition
 
 # How far two clocks of one server's facts may be apart before "before W, yet committed after it" is believed.
 CLOCK_SLACK_S = 60
@@ -61,15 +63,14 @@ def is_covered(watermark: Watermark | None) -> Column:
     """
     if watermark is None:
         return fn.lit(False)
-    if watermark.gtids is not None:
-        return fn.coalesce(_in_set(watermark), fn.lit(False))
-    return fn.coalesce(_before(watermark), fn.lit(False))
+    position = mysql_position(watermark.position)
+    covered = _before(position) if position.gtids is None else _in_set(position.gtids)
+    return fn.coalesce(covered, fn.lit(False))
 
 
-def _in_set(watermark: Watermark) -> Column:
-    gtids = watermark.gtids
+def _in_set(gtids: GtidSet) -> Column:
     inside = fn.lit(False)
-    for uuid, tag, intervals in gtids.items if gtids is not None else ():
+    for uuid, tag, intervals in gtids.items:
         inside = inside | ((origin() == fn.lit(f"{uuid}:{tag}" if tag else uuid)) & _in_intervals(intervals))
     return meta("gtid").isNotNull() & inside
 
@@ -81,21 +82,21 @@ def _in_intervals(intervals: Sequence[tuple[int, int]]) -> Column:
     return fn.exists(fn.expr(f"array({spans})"), lambda span: (number >= span["lo"]) & (number <= span["hi"]))
 
 
-def _before(watermark: Watermark) -> Column:
-    position = watermark.position
-    same = origin() == fn.lit(f"{watermark.server_id}/{position.base}")
+def _before(position: MySqlPosition) -> Column:
+    place = position.place
+    same = origin() == fn.lit(f"{position.server_id}/{place.base}")
     here = rank()
-    older = (here["n"] < position.file_number) | ((here["n"] == position.file_number) & (here["pos"] < position.pos))
+    older = (here["n"] < place.file_number) | ((here["n"] == place.file_number) & (here["pos"] < place.pos))
     return meta("gtid").isNull() & same & older
 
 
 def is_contradictory(watermark: Watermark | None) -> Column:
     """Whether a record is before W by its position and after it by its time: someone moved the position."""
-    if watermark is None or watermark.gtids is not None:
+    position = None if watermark is None else mysql_position(watermark.position)
+    if watermark is None or position is None or position.gtids is not None:
         return fn.lit(False)  # GTIDs are exact, whatever the clocks say
-    taken = datetime.fromisoformat(watermark.taken_at).timestamp()
-    late = meta("ts_ms") > fn.lit(int((taken + CLOCK_SLACK_S) * 1000))
-    return fn.coalesce(_before(watermark) & late, fn.lit(False))
+    late = meta("ts_ms") > fn.lit(int((watermark.taken_at.timestamp() + CLOCK_SLACK_S) * 1000))
+    return fn.coalesce(_before(position) & late, fn.lit(False))
 
 
 def applicable(decoded: DataFrame, watermark: Watermark | None) -> DataFrame:

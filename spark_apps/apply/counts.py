@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from airflow_cdc.connectors.debezium.config import ConnectorSettings
     from airflow_cdc.core.apply.start import Start
+    from airflow_cdc.core.position import Watermark
     from airflow_cdc.core.table import Table
-    from airflow_cdc.sources.mysql.position import Watermark
 
 _OPS = {
     "creates": CREATE,

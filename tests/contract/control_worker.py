@@ -10,6 +10,7 @@ from airflow_cdc.control.control import Control
 from airflow_cdc.control.document import Document
 from airflow_cdc.core.errors import LeaseHeldError
 from airflow_cdc.core.poll import poll_until
+from airflow_cdc.sinks.iceberg.control import IcebergControlStore
 from tests.contract.lakes import lake_in
 
 
@@ -48,7 +49,7 @@ def taken(control: Control, name: str) -> bool | None:
 
 def main(folder: str, what: str, times: str, name: str) -> None:
     """`what`: document or lease."""
-    control = Control(lake_in(Path(folder)), "shop")
+    control = Control(IcebergControlStore(lake_in(Path(folder))), "shop")
     if what == "document":
         count_in_document(control, int(times), name)
     else:

@@ -14,13 +14,13 @@ from urllib.parse import urlparse
 import pytest
 from pyiceberg.exceptions import CommitStateUnknownException
 
-from airflow_cdc.control import control as module
 from airflow_cdc.control.control import Control
 from airflow_cdc.control.document import KEEP_RUNS
 from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.errors import LeaseHeldError, RecoveryOpenError, UnknownStateError, UsageError
 from airflow_cdc.reports.stored import LASTING
 from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.control import KEEP_SNAPSHOTS, IcebergControlStore
 from tests.contract.control_worker import add_one
 from tests.contract.lakes import lake_in
 
@@ -47,11 +47,11 @@ def clock() -> Clock:
 
 @pytest.fixture
 def control(lake: Lake, clock: Clock) -> Control:
-    return Control(lake, "shop", clock=clock)
+    return Control(IcebergControlStore(lake), "shop", clock=clock)
 
 
-def files_of(control: Control, pattern: str) -> list[Path]:
-    location = control._lake.table("cdc_control", "shop").location()
+def files_of(lake: Lake, pattern: str) -> list[Path]:
+    location = lake.table("cdc_control", "shop").location()
     return sorted(Path(urlparse(location).path).glob(pattern))
 
 
@@ -77,8 +77,8 @@ def test_reading_creates_nothing(control: Control, lake: Lake) -> None:
 def test_an_update_is_seen_by_others(control: Control, lake: Lake) -> None:
     returned = control.update(add_one, "one")
     assert returned["stamps"] == {"count": 1}
-    assert Control(lake, "shop").state() == returned
-    assert Control(lake, "other").state()["stamps"] == {}
+    assert Control(IcebergControlStore(lake), "shop").state() == returned
+    assert Control(IcebergControlStore(lake), "other").state()["stamps"] == {}
 
 
 def test_a_change_that_changes_nothing_makes_no_commit(control: Control, lake: Lake) -> None:
@@ -114,7 +114,7 @@ def test_a_lost_update_is_made_on_the_newest_document(control: Control, lake: La
     def change(state: dict[str, Any]) -> dict[str, Any]:
         seen.append(state["stamps"]["count"])
         if len(seen) == 1:
-            Control(lake, "shop").update(add_one, "in between")
+            Control(IcebergControlStore(lake), "shop").update(add_one, "in between")
         return add_one(state)
 
     assert control.update(change, "mine")["stamps"] == {"count": 3}
@@ -145,7 +145,7 @@ def test_a_write_whose_answer_is_lost_is_made_once(
     control: Control, lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, landed: bool
 ) -> None:
     control.update(add_one, "one")
-    other = Control(lake_in(tmp_path), "shop")
+    other = Control(IcebergControlStore(lake_in(tmp_path)), "shop")
     many = lost_answer(
         lake.catalog.commit_table, landed=landed, then=lambda: [other.update(add_one, "other") for _ in range(8)]
     )
@@ -158,9 +158,9 @@ def test_history_and_files_are_trimmed(control: Control, lake: Lake) -> None:
     for number in range(40):
         control.ledger_set("run", "n", number)
     metadata = lake.table("cdc_control", "shop").metadata
-    assert len(metadata.snapshots) == module.KEEP_SNAPSHOTS
-    assert len(files_of(control, "metadata/snap-*.avro")) == module.KEEP_SNAPSHOTS
-    assert len(files_of(control, "metadata/*.metadata.json")) <= 21
+    assert len(metadata.snapshots) == KEEP_SNAPSHOTS
+    assert len(files_of(lake, "metadata/snap-*.avro")) == KEEP_SNAPSHOTS
+    assert len(files_of(lake, "metadata/*.metadata.json")) <= 21
     assert control.ledger_get("run") == {"n": 39}
 
 
@@ -199,7 +199,7 @@ def hammer(folder: Path, what: str, workers: int, times: int) -> None:
 
 def test_no_update_is_lost_between_processes(tmp_path: Path) -> None:
     hammer(tmp_path, "document", workers=4, times=15)
-    state = Control(lake_in(tmp_path), "shop").state()
+    state = Control(IcebergControlStore(lake_in(tmp_path)), "shop").state()
     assert state["stamps"] == {"count": 60}
     assert state["ledger"]["run"]["winner"] in {"w0", "w1", "w2", "w3"}
 
@@ -208,7 +208,7 @@ def test_the_lease_is_held_by_one_process_at_a_time(tmp_path: Path) -> None:
     (tmp_path / "counter").write_text("0")
     hammer(tmp_path, "lease", workers=4, times=6)
     assert (tmp_path / "counter").read_text() == "24"
-    assert Control(lake_in(tmp_path), "shop").state()["lease"] is None
+    assert Control(IcebergControlStore(lake_in(tmp_path)), "shop").state()["lease"] is None
 
 
 # the lease
@@ -262,7 +262,7 @@ def test_inv_01_an_open_recovery_stays_until_it_is_closed(control: Control, lake
     epoch = control.open_recovery("r1", tables=["shop.orders"])
     assert epoch == 1
     control.patch_recovery("r1", watermark={"file": "f"}, fence={"t": 1})
-    facts = Control(lake, "shop").facts()
+    facts = Control(IcebergControlStore(lake), "shop").facts()
     assert facts.epoch == 1
     assert facts.recovery == {
         "run_id": "r1",
@@ -273,7 +273,7 @@ def test_inv_01_an_open_recovery_stays_until_it_is_closed(control: Control, lake
         "fence": {"t": 1},
     }
     control.close_recovery("r1")
-    assert Control(lake, "shop").facts().recovery is None
+    assert Control(IcebergControlStore(lake), "shop").facts().recovery is None
 
 
 def test_the_epoch_rises_once_for_one_run(control: Control) -> None:
@@ -317,7 +317,7 @@ def test_what_a_recovery_was_opened_with_is_fixed(control: Control) -> None:
 
 def test_the_first_write_of_a_run_wins(control: Control, lake: Lake) -> None:
     assert control.ledger_once("r1", "offset_backup", {"pos": 4}) == {"pos": 4}
-    assert Control(lake, "shop").ledger_once("r1", "offset_backup", {"pos": 999}) == {"pos": 4}
+    assert Control(IcebergControlStore(lake), "shop").ledger_once("r1", "offset_backup", {"pos": 999}) == {"pos": 4}
     control.ledger_set("r1", "step", "a")
     control.ledger_set("r1", "step", "b")
     assert control.ledger_get("r1") == {"offset_backup": {"pos": 4}, "step": "b"}

@@ -38,13 +38,13 @@ def run(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 def commits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What the control table was written for."""
     seen: list[str] = []
-    real = Control._commit
+    real = Control.update
 
-    def commit(control: Control, build: Any, what: str) -> Any:
+    def update(control: Control, change: Any, what: str) -> Any:
         seen.append(what)
-        return real(control, build, what)
+        return real(control, change, what)
 
-    monkeypatch.setattr(Control, "_commit", commit)
+    monkeypatch.setattr(Control, "update", update)
     return seen
 
 

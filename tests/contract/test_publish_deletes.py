@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from airflow_cdc.core.errors import NotAgreedError
-from airflow_cdc.core.pipeline import Limit, Policy
+from airflow_cdc.core.limit import Limit
+from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.removal import Removal
 from airflow_cdc.flows.open import _agreed
 from airflow_cdc.flows.publish import publish

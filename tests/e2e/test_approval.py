@@ -21,6 +21,7 @@ import yaml
 from airflow_cdc.control.control import Control
 from airflow_cdc.reports.store import ReportStore
 from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.control import IcebergControlStore
 from demo.world import PIPELINE
 from stack.process import wait_until
 from stack.shop import connectors
@@ -74,7 +75,7 @@ def policy(shop: Shop, **changes: Any) -> None:
 def state(shop: Shop) -> dict[str, Any]:
     """Everything that a recovery changes: epoch, open recovery, lease; connector and its offset; main of each table."""
     lake = Lake(CATALOG, shop.world.lake)
-    kept = Control(lake, PIPELINE).state()
+    kept = Control(IcebergControlStore(lake), PIPELINE).state()
     worker = shop.worker
     tables = [f"shop.{table}" for table in ("customers", "orders", "order_items", "events", "all_types")]
     return {

@@ -13,6 +13,7 @@ from pyiceberg.catalog import load_catalog
 
 from airflow_cdc.control.control import Control
 from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.control import IcebergControlStore
 from demo.world import NAMESPACE, PIPELINE
 from stack.process import wait_until
 from stack.shop import connectors, dataset
@@ -38,7 +39,7 @@ KILLED = (
 
 
 def control(shop: Shop) -> Control:
-    return Control(Lake(CATALOG, shop.world.lake), PIPELINE)
+    return Control(IcebergControlStore(Lake(CATALOG, shop.world.lake)), PIPELINE)
 
 
 def report(shop: Shop, run_id: str) -> dict[str, object]:

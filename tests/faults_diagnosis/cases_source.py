@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from airflow_cdc.core.compare.digest import IntegerLeaves
+from airflow_cdc.core.compare.leaves import IntegerLeaves
 from airflow_cdc.core.compare.nightly import Checked
 from airflow_cdc.flows.run import now_iso
 from airflow_cdc.sources.mysql.capabilities import Capability
@@ -159,7 +159,7 @@ def rolled_back(subject: Subject) -> None:
     is tested beside the night.
     """
     table, end = f"{subject.name}.{TABLES[0]}", subject.stamp().offsets[subject.topic()]
-    source = MySqlSource(subject.world.endpoints(subject.server).mysql)
+    source = MySqlSource(subject.world.source_endpoint(subject.server))
     checked = Checked(
         IntegerLeaves("id", 100),
         0,

@@ -10,6 +10,7 @@ import pyarrow as pa
 from airflow_cdc.connectors.kafka_connect.client import root_cause
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.sinks.iceberg.control import IcebergControlStore
 from airflow_cdc.sources.mysql.capabilities import ServerVersion
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
@@ -61,7 +62,7 @@ class Subject:
 
     @property
     def control(self) -> Control:
-        return Control(self.world.lake, self.name)
+        return Control(IcebergControlStore(self.world.lake), self.name)
 
     # the source
 
@@ -245,7 +246,7 @@ class Subject:
         """The source's position now, as a stamp keeps it; None where the product does not read the source."""
         if self.version.mariadb:
             return None
-        return MySqlSource(self.world.endpoints(self.server).mysql).position().to_json()
+        return MySqlSource(self.world.source_endpoint(self.server)).position().to_json()
 
     def fill_sink(self, stamp: Stamp | None) -> None:
         """A commit to every sink table of what the source holds now, with the stamp."""

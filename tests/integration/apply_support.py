@@ -14,14 +14,15 @@ from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.diagnosis.observation import TopicState
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.table import Column, Table
-from airflow_cdc.core.types import sink_type
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.stage import Stage
+from airflow_cdc.sources.mysql.types import MySqlWords, mysql_column
 from airflow_cdc.spark_apps.adapters.debezium import RAW_SCHEMA
 from airflow_cdc.spark_apps.adapters.kafka import Ranges, nonempty
 from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget
 from airflow_cdc.spark_apps.apply.merge import append_nothing
 from airflow_cdc.spark_apps.apply.stage_fit import fit_stage
+from airflow_cdc.spark_apps.types import sink_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,7 +50,7 @@ def column(name: str, kind: str = "varchar(40)", *, nullable: bool = True, **mor
         sizes = {"char_length": int(inside), "charset": "utf8mb4"}
     elif data_type in {"datetime", "timestamp", "time"}:
         sizes = {"fsp": int(inside or 0)}
-    return Column(name, 1, data_type, kind, nullable=nullable, **{**sizes, **more})
+    return mysql_column(name, 1, MySqlWords(data_type, kind, **{**sizes, **more}), nullable=nullable)
 
 
 def table(name: str, columns: Sequence[Column], key: tuple[str, ...] = ()) -> Table:
@@ -227,7 +228,8 @@ def stamp_at(topic: Topic, offset: int | None = 0, epoch: int = 1, watermark: Ma
 def watermark(gtids: str | None = f"{UUID}:1-50", file: str = "mysql-bin.000003", pos: int = 500) -> dict[str, Any]:
     """W as JSON."""
     taken = "2026-11-21T10:00:00.000+00:00"
-    return {"server_uuid": UUID, "file": file, "pos": pos, "gtids": gtids, "taken_at": taken, "server_id": 1}
+    position = {"kind": "mysql", "file": file, "pos": pos, "gtids": gtids, "server_id": 1}
+    return {"format": 2, "position": position, "server": UUID, "taken_at": taken}
 
 
 __all__ = [

@@ -13,6 +13,7 @@ from airflow_cdc.connectors.debezium.schema_changes import Ddl
 from airflow_cdc.core.diagnosis.observation import TopicState
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows.run import Run
+from airflow_cdc.sources.mysql.position import mysql_position
 from airflow_cdc.spark_apps import verify
 from airflow_cdc.spark_apps.adapters.debezium import RAW_SCHEMA
 from airflow_cdc.spark_apps.apply.merge import append_nothing
@@ -131,7 +132,7 @@ class FakeConnect:
 
     def committed_offset(self, _name: str, _server: str) -> dict[str, Any]:
         with self.mirror.lock:  # a change stands in source and topic, or in neither
-            at = self.mirror.rig.source.position()
+            at = mysql_position(self.mirror.rig.source.position().position)
         return {"file": at.file, "pos": at.pos, "gtids": str(at.gtids), "ts_sec": 1}
 
 

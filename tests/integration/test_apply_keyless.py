@@ -125,7 +125,7 @@ def test_inv_19_events_up_to_the_read_views_own_position_are_dropped(bench: Benc
     topic.create(**Y2)  # gtid 61
     target = bench.target(EVENTS, None, [("x", 1)])
     stamp = stamp_at(topic, watermark=watermark())
-    at = watermark(gtids=str(watermark()["gtids"]).replace("1-50", "1-60"))
+    at = watermark(gtids=str(watermark()["position"]["gtids"]).replace("1-50", "1-60"))
     append_nothing(bench.spark, target.stage.spark_name("lake"), {**stamp.to_summary(), SNAPSHOT_AT: json.dumps(at)})
     first = apply_batch(bench.context([topic]), [target], topic.upto)["shop.events"]
     assert first["before_watermark"] == 1

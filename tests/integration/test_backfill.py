@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from airflow_cdc.core.errors import CdcError, ConfigError
-from airflow_cdc.core.pipeline import BackfillSpec, Limit, Policy
+from airflow_cdc.core.limit import Limit
+from airflow_cdc.core.pipeline import BackfillSpec, Policy
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows.run import Run
 from airflow_cdc.spark_apps import repair as repairing

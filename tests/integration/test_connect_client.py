@@ -15,13 +15,15 @@ from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint, KafkaCo
 from airflow_cdc.connectors.kafka_connect.http import ConnectorMissingError
 from airflow_cdc.core.errors import ConnectorError, OffsetRejectedError
 from airflow_cdc.core.poll import poll_until
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
 from airflow_cdc.sources.mysql.gtid import GtidSet
-from airflow_cdc.sources.mysql.position import Watermark
+from airflow_cdc.sources.mysql.position import mysql_position
 from airflow_cdc.sources.mysql.schema import read_table_defs
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from stack.connect import SETTINGS
 from stack.mysql import MySqlServer
+from tests.marks import gtids_of
 
 # kafka-python reads its own message schemas with a deprecated call
 pytestmark = pytest.mark.filterwarnings("ignore:(read_text|open_text) is deprecated:DeprecationWarning")
@@ -230,12 +232,12 @@ def test_a_ddl_enters_the_committed_set_only_with_the_next_transaction(shop: Sho
 
     def read() -> MySqlOffset | None:
         offset = shop.committed()
-        return offset if offset and offset.position >= mark.position else None
+        return offset if offset and offset.position >= mysql_position(mark.position).place else None
 
     offset = poll_until(read, timeout=30, interval=0.2, what="the position of the DDL")
-    assert mark.gtids is not None
+    assert mysql_position(mark.position).gtids is not None
     assert offset.gtids is not None
-    assert (mark.gtids - offset.gtids).count == 1
+    assert (gtids_of(mark) - offset.gtids).count == 1
     shop.settle()
 
 
@@ -353,7 +355,11 @@ def claims_until_past(shop: Shop, mark: Watermark) -> int:
     def read() -> bool | None:
         nonlocal claims
         offset = shop.committed()
-        if offset is not None and mark.gtids is not None and mark.gtids.issubset(offset.gtids or GtidSet()):
+        if (
+            offset is not None
+            and mysql_position(mark.position).gtids is not None
+            and gtids_of(mark).issubset(offset.gtids or GtidSet())
+        ):
             claims += offset.in_transaction
         return True if offset and past(offset, mark) else None
 

@@ -13,10 +13,12 @@ import pytest
 
 from airflow_cdc.core.compare.row_diff import RowPair, rows_file
 from airflow_cdc.core.errors import SinkError, VerificationError
-from airflow_cdc.core.pipeline import Limit, Policy
+from airflow_cdc.core.limit import Limit
+from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows.close import report_folder
 from airflow_cdc.sinks.iceberg.dead_letters import table_name
+from airflow_cdc.sources.mysql.position import mysql_position
 from airflow_cdc.spark_apps import repair as application
 from airflow_cdc.spark_apps.apply.dead_letters import COLUMNS as LETTERS
 from airflow_cdc.spark_apps.apply.dead_letters import unresolved
@@ -204,13 +206,12 @@ def test_a_table_without_a_key_is_replaced_at_once(mirror: Mirror) -> None:
     events = mirror.table("events", EVENTS, FILL_EVENTS)
     mirror.interfere(events, "DELETE FROM {} WHERE kind = 'a' AND n = 3", "INSERT INTO {} VALUES ('z', 1)")
     mirror.rig.run("INSERT INTO events VALUES ('late', 1)")
-    at = mirror.rig.source.position()
+    now = mirror.rig.source.position()
+    at = mysql_position(now.position)
     topic = mirror.topic(events)
     assert at.gtids is not None
-    ((_, _, spans),) = [item for item in at.gtids.items if item[0] == at.server_uuid]
-    place = topic.source(
-        file=at.file, pos=at.pos - 100, server_id=at.server_id, gtid=f"{at.server_uuid}:{spans[-1][1]}"
-    )
+    ((_, _, spans),) = [item for item in at.gtids.items if item[0] == now.server]
+    place = topic.source(file=at.file, pos=at.pos - 100, server_id=at.server_id, gtid=f"{now.server}:{spans[-1][1]}")
     topic.event("c", None, {"kind": "late", "n": 1}, source=place)
     facts = repair(mirror.run(policy=ALL), mirror.rig.spark)
     assert facts["verdict"] == "MATCH"

@@ -13,6 +13,7 @@ import pytest
 from airflow_cdc.core.diagnosis.observation import TopicState
 from airflow_cdc.core.errors import VerificationError
 from airflow_cdc.flows.publish import publish
+from airflow_cdc.sources.mysql.position import mysql_position
 from airflow_cdc.spark_apps import verify as application
 from airflow_cdc.spark_apps.recover import recover
 from airflow_cdc.transports.kafka.client import KafkaEndpoint
@@ -40,7 +41,7 @@ class FakeConnect:
         return {**apply_support.CONFIG, "database.include.list": self.rig.schema}
 
     def committed_offset(self, _name: str, _server: str) -> dict[str, Any]:
-        at = self.rig.source.position()
+        at = mysql_position(self.rig.source.position().position)
         return {"file": at.file, "pos": at.pos, "gtids": str(at.gtids), "ts_sec": 1}
 
 

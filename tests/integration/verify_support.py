@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.table import Table
 from airflow_cdc.sinks.iceberg.stage import Stage
-from airflow_cdc.sources.mysql.position import Watermark
 from airflow_cdc.spark_apps.adapters.debezium import RAW_SCHEMA
 from airflow_cdc.spark_apps.compare.judge import judge
 from airflow_cdc.spark_apps.compare.scan import Outcome, Reached, Subject, compare_tables
@@ -88,7 +88,7 @@ class Scene:
         )
         watermark = self.rig.source.watermark()
         found = compare_tables(
-            self.rig.source, [subject], judge, lambda: self.reach(hook), watermark=watermark, start=begun
+            self.rig.tools().reader, [subject], judge, lambda: self.reach(hook), watermark=watermark, start=begun
         )
         return found[0]
 

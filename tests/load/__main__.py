@@ -21,6 +21,7 @@ from rich.console import Console
 
 from airflow_cdc.flows.capture import topic_names
 from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.position import mysql_position
 from demo.world import NAMESPACE, changes_between, writer
 from stack.process import wait_until
 from stack.shop import connectors
@@ -40,7 +41,7 @@ Result = dict[str, Any]
 def behind(made: FaultWorld) -> dict[str, int]:
     """How far things are behind, now: transactions that the connector has not read, events that main does not hold."""
     run = made.run("look")
-    executed = run.clients.source.position().gtids or GtidSet()
+    executed = mysql_position(run.clients.source.position().position).gtids or GtidSet()
     worker = made.stack.connect
     assert worker is not None
     stored = GtidSet.parse(str(connectors.stored(worker, PIPELINE).get("gtids") or ""))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
+from airflow_cdc.connectors.debezium.settings import DebeziumSettings
 from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.diagnosis.observation import (
     BinlogFile,
@@ -19,9 +21,13 @@ from airflow_cdc.core.diagnosis.observation import (
     TopicState,
     TransportFacts,
 )
-from airflow_cdc.core.pipeline import ConnectorSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec
+from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.core.position import Watermark
+from airflow_cdc.sinks.iceberg.settings import IcebergSettings
 from airflow_cdc.sources.mysql.gtid import GtidSet
-from airflow_cdc.sources.mysql.position import BinlogPosition, Watermark
+from airflow_cdc.sources.mysql.position import BinlogPosition, MySqlPosition
+from airflow_cdc.sources.mysql.settings import MySqlSettings
+from airflow_cdc.transports.kafka.settings import KafkaSettings
 
 UUID = "75ac0c48-7f6b-11f0-9c3a-0242ac110002"
 OTHER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -29,10 +35,10 @@ TAKEN_AT = "2026-11-21T09:00:00.000+00:00"
 
 PIPELINE = Pipeline(
     name="shop",
-    source=SourceSpec("mysql", "shop_mysql", ("shop.customers", "shop.orders")),
-    connector=ConnectorSpec("debezium", "shop_connect", "shop"),
-    transport=TransportSpec("kafka", "shop_kafka"),
-    sink=SinkSpec("iceberg", "lake", "shop"),
+    source=MySqlSettings("mysql", "shop_mysql", ("shop.customers", "shop.orders")),
+    connector=DebeziumSettings("debezium", "shop_connect", "shop"),
+    transport=KafkaSettings("kafka", "shop_kafka"),
+    sink=IcebergSettings("iceberg", "shop", "lake"),
 )
 SOURCE = SourceFacts(
     server_uuid=UUID,
@@ -74,7 +80,9 @@ TRANSPORT = TransportFacts({"shop.shop.orders": TopicState("shop.shop.orders", "
 SINK = SinkFacts({name: SinkTableFacts(True, 7, Stamp(3), 10) for name in PIPELINE.source.tables})
 CONTROL = ControlFacts(3)
 HEALTHY = Observation(PIPELINE, TAKEN_AT, SOURCE, CONNECTOR, TRANSPORT, SINK, CONTROL)
-WATERMARK = Watermark(UUID, "mysql-bin.000009", 500, GtidSet.parse(f"{UUID}:1-80"), TAKEN_AT, 1)
+WATERMARK = Watermark(
+    MySqlPosition("mysql-bin.000009", 500, GtidSet.parse(f"{UUID}:1-80"), 1), UUID, datetime.fromisoformat(TAKEN_AT)
+)
 
 
 def seen(**parts: Any) -> Observation:

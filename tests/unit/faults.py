@@ -21,7 +21,7 @@ from airflow_cdc.core.diagnosis.observation import (
     TransportFacts,
     Unknown,
 )
-from airflow_cdc.core.table import Column, Table
+from airflow_cdc.core.table import Table
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.xa import XaState
 from tests.unit.builders import (
@@ -39,8 +39,9 @@ from tests.unit.builders import (
     with_connector,
     with_source,
 )
+from tests.unit.tables import col
 
-NULLABLE = Table("shop", "orders", (Column("note", 1, "text", "text", nullable=True),), ("note",))
+NULLABLE = Table("shop", "orders", (col("note", 1, "text", "text", nullable=True),), ("note",))
 NO_STAMPS = SinkFacts({name: SinkTableFacts(exists=True) for name in PIPELINE.source.tables})
 PURGED = replace(SOURCE, gtid_purged=GtidSet.parse(f"{UUID}:1-90"))
 AHEAD = {**GTID_OFFSET, "gtids": f"{UUID}:1-80,{OTHER}:1-5"}
@@ -57,8 +58,8 @@ TRANSIENT = "io.debezium.DebeziumException: x\nCaused by: java.net.ConnectExcept
 POISON = "org.apache.kafka.connect.errors.ConnectException: Tolerance exceeded in error handler"
 DUPLICATE = "A replica with the same server_uuid/server_id as this replica has connected to the source"
 HALF_WAY = {**GTID_OFFSET, "snapshot": "INITIAL", "snapshot_completed": False}
-KNOWN = Stamp(3, {"server_uuid": OTHER})
-HERE = Stamp(3, {"server_uuid": UUID})
+KNOWN = Stamp(3, {"server": OTHER})
+HERE = Stamp(3, {"server": UUID})
 BY_FILE: dict[str, Any] = {"gtid_mode": "OFF", "gtid_executed": GtidSet(), "gtid_purged": GtidSet()}
 
 

@@ -34,17 +34,23 @@ from airflow_cdc.core.errors import (
     UnknownStateError,
     UnreportedChangeError,
 )
-from airflow_cdc.core.table import Column, Table
+from airflow_cdc.core.table import Table
+from airflow_cdc.sources.mysql.types import with_words
+from tests.unit.tables import col
 
-KEYED = Table("shop", "orders", (Column("id", 1, "bigint", "bigint", nullable=False),), ("id",))
-KEYLESS = Table("shop", "events", (Column("n", 1, "int", "int"),))
+KEYED = Table("shop", "orders", (col("id", 1, "bigint", "bigint", nullable=False),), ("id",))
+KEYLESS = Table("shop", "events", (col("n", 1, "int", "int"),))
 W: dict[str, Any] = {
-    "server_uuid": "75ac0c48-0000-11f0-8000-000000000001",
-    "file": "bin.000003",
-    "pos": 500,
-    "gtids": "75ac0c48-0000-11f0-8000-000000000001:1-50",
+    "format": 2,
+    "position": {
+        "kind": "mysql",
+        "file": "bin.000003",
+        "pos": 500,
+        "gtids": "75ac0c48-0000-11f0-8000-000000000001:1-50",
+        "server_id": 1,
+    },
+    "server": "75ac0c48-0000-11f0-8000-000000000001",
     "taken_at": "2026-11-21T10:00:00+00:00",
-    "server_id": 1,
 }
 STATE = TopicState("t", "id-1", {0: (5, 20), 1: (0, 8)})
 
@@ -81,7 +87,7 @@ def test_from_the_stamp_to_the_end_asked_for() -> None:
     assert start.ranges == {0: (10, 15), 1: (8, 8)}
     assert start.begins == {0: 5, 1: 0}
     assert start.watermark is not None
-    assert start.watermark.to_json()["pos"] == 500
+    assert start.watermark.to_json() == W
     assert not start.empty
     assert plan(upto={0: 10}).empty
 
@@ -157,12 +163,12 @@ def test_the_first_batch_after_a_recovery_knows_the_definition_that_was_read() -
 
 
 def test_inv_19_a_table_without_a_key_starts_at_its_own_read_view() -> None:
-    at = {**W, "gtids": W["gtids"].replace("1-50", "1-60")}
+    at = {**W, "position": {**W["position"], "gtids": W["position"]["gtids"].replace("1-50", "1-60")}}
     start = plan(KEYLESS, summary={SNAPSHOT_AT: json.dumps(at)})
     assert start.watermark is not None
-    assert str(start.watermark.gtids).endswith("1-60")
+    assert str(start.watermark).endswith("1-60")
     carried = start.summary(start.applied)
-    assert json.loads(carried[SNAPSHOT_AT])["gtids"] == at["gtids"]
+    assert json.loads(carried[SNAPSHOT_AT]) == at
     again = Stamp.from_summary(carried)
     assert again is not None
     assert again.watermark == W
@@ -300,7 +306,7 @@ def test_inv_30_rows_written_by_a_definition_that_is_not_known_are_not_followed(
 
 
 def test_inv_30_a_definition_ahead_of_its_statement_waits() -> None:
-    narrower = replace(KEYED, columns=(replace(KEYED.columns[0], data_type="int", column_type="int"),))
+    narrower = replace(KEYED, columns=(with_words(KEYED.columns[0], data_type="int", column_type="int"),))
     start = plan(summary={FINGERPRINT: narrower.fingerprint}, upto={0: 10, 1: 8})
     assert start.empty
     assert not start.current
@@ -311,7 +317,7 @@ def test_inv_30_a_definition_ahead_of_its_statement_waits() -> None:
 def test_a_repeat_and_another_tables_ddl_mean_nothing() -> None:
     applied = Applied(ddl=["x"])
     start = plan(summary={APPLIED: applied.to_text(), FINGERPRINT: KEYED.fingerprint})
-    before_w = Ddl(frozenset({"shop.orders"}), "TRUNCATE t", "z", place={"gtid": f"{W['server_uuid']}:50"})
+    before_w = Ddl(frozenset({"shop.orders"}), "TRUNCATE t", "z", place={"gtid": f"{W['server']}:50"})
     for one in (statement("ALTER TABLE t DROP a"), statement("DROP TABLE t", "shop.other", "y"), before_w):
         assert check_ddl(start, [one], None, KEYED, truncates_seen=True).change == SchemaChange()
 
@@ -343,7 +349,7 @@ def test_inv_13_a_table_made_anew_behind_a_connector_that_leaves_truncates_out()
 
 
 def test_null_is_decoded_where_ddl_forbade_it_only_later() -> None:
-    loose = replace(KEYED, columns=(*KEYED.columns, Column("n", 2, "int", "int", nullable=False)))
+    loose = replace(KEYED, columns=(*KEYED.columns, col("n", 2, "int", "int", nullable=False)))
     start = replace(plan(loose), change=SchemaChange(never_null=("n",)))
     assert [column.nullable for column in start.decoded_as.columns] == [False, True]
     assert plan(loose).decoded_as is loose

@@ -8,29 +8,29 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from airflow_cdc.clients import Clients
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset, offset_for
 from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.errors import ConnectorError, SourceError
+from airflow_cdc.core.position import Availability, Available
 from airflow_cdc.flows import connector
 from airflow_cdc.flows.run import Run
+from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mysql.client import MySqlSource
-from airflow_cdc.sources.mysql.server_log import Availability
 from airflow_cdc.transports.kafka.client import KafkaTransport
 
 from .builders import PIPELINE, WATERMARK
 
 AT_W = MySqlOffset.from_value(offset_for(WATERMARK, 1795244529))
-THERE, GONE = Availability(True, ""), Availability(False, "1-80 were purged")
+THERE, GONE = Available(Availability.AVAILABLE, ""), Available(Availability.LOST, "1-80 were purged")
 OPEN = {"run_id": "r", "watermark": WATERMARK.to_json(), "offset_written_at": "2026-11-21T10:00:00+00:00"}
 
 
 @pytest.fixture
 def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
     kinds = (MySqlSource, KafkaConnect, KafkaTransport, Lake, Control)
-    made: Any = Clients(*(create_autospec(kind, instance=True) for kind in kinds))
+    made: Any = Parts(*(create_autospec(kind, instance=True) for kind in kinds))
     made.control.state.return_value = {"recovery": OPEN}
     made.connector.wait_running.side_effect = ConnectorError("task 0 is FAILED: … no longer available on the server")
     made.connector.status.return_value = {"connector": {"state": "RUNNING"}, "tasks": [{"state": "RUNNING"}]}
@@ -40,7 +40,7 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
     return made
 
 
-def resume(clients: Any, monkeypatch: pytest.MonkeyPatch, offset: MySqlOffset, *answers: Availability) -> Exception:
+def resume(clients: Any, monkeypatch: pytest.MonkeyPatch, offset: MySqlOffset, *answers: Available) -> Exception:
     """What resuming raises, with the connector at `offset` and these answers of the source, one after the other."""
     monkeypatch.setattr(connector, "committed", lambda _run: offset)
     clients.source.still_available.side_effect = answers

@@ -25,12 +25,14 @@ from airflow_cdc.core.apply.schema_change import load_definition
 from airflow_cdc.core.apply.stamp import EPOCH, LEDGER, OFFSETS, WATERMARK, ChunkLedger, Stamp
 from airflow_cdc.core.apply.start import APPLIED, Applied
 from airflow_cdc.core.errors import OffsetRejectedError, PositionError
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.report import RecoveryReport
-from airflow_cdc.core.table import Column, Table
+from airflow_cdc.core.table import Table
+from airflow_cdc.kinds import read_position
 from airflow_cdc.reports.store import REPORT as REPORT_FILE
 from airflow_cdc.sources.mysql.ddl_clauses import read_statement
 from airflow_cdc.sources.mysql.gtid import GtidSet
-from airflow_cdc.sources.mysql.position import Watermark
+from tests.unit.tables import col
 
 from .conftest import REGISTRY
 from .fuzzing import damaged, joined, made_by, many, value_or_typed_error
@@ -75,19 +77,17 @@ def test_offsets(value: Any) -> None:
 
 
 W = {
-    "server_uuid": UUID,
-    "file": "b.000003",
-    "pos": 5,
-    "gtids": f"{UUID}:1-50",
+    "format": 2,
+    "position": {"kind": "mysql", "file": "b.000003", "pos": 5, "gtids": f"{UUID}:1-50", "server_id": 1},
+    "server": UUID,
     "taken_at": "2026-11-21T10:00:00+00:00",
-    "server_id": 1,
 }
 
 
 @many(700)
 @given(damaged(W))
 def test_watermarks(value: Any) -> None:
-    value_or_typed_error(lambda: Watermark.from_json(value))
+    value_or_typed_error(lambda: Watermark.from_json(value, read_position))
 
 
 # --- pipelines.yaml --------------------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ def test_stamps(key: str, document: Any, cut: bool) -> None:
 TABLE = Table(
     "shop",
     "t",
-    (Column("id", 1, "bigint", "bigint"), Column("e", 2, "enum", "enum('a')", labels=("a",))),
+    (col("id", 1, "bigint", "bigint"), col("e", 2, "enum", "enum('a')", labels=("a",))),
     ("id",),
 )
 

@@ -55,7 +55,7 @@ def test_a_pipeline_is_added_beside_another(cdc: Callable[..., Answer], registry
     assert registry.read_text().startswith(before.rstrip("\n"))
     made = load_registry(registry)["bank"]
     assert (made.source.tables, made.source.conn_id) == (("bank.accounts", "bank.moves"), "bank_mysql")
-    assert (made.connector.name, made.sink.catalog, made.sink.namespace) == ("bank-c", "lake2", "bank")
+    assert (made.connector.name, made.sink.where) == ("bank-c", "lake2.bank")
     assert "# the server that the connector reads" in registry.read_text()
     found = stored()
     assert set(found) == {"bank_mysql", "bank_connect", "bank_kafka", "lake2", "spark_default"}
@@ -129,7 +129,7 @@ def test_at_a_terminal_it_asks_and_enter_takes_the_default(
     monkeypatch.setattr("builtins.input", lambda text: next(said))
     assert cdc("init", "--pipeline", "bank").status == 0
     made = load_registry(registry)["bank"]
-    assert (made.sink.catalog, made.source.tables) == ("lake", ("bank.moves",))
+    assert (made.sink.where, made.source.tables) == ("lake.bank", ("bank.moves",))
     assert stored()["bank_mysql"].login == "cdc"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 from hypothesis import given
@@ -10,8 +11,9 @@ from hypothesis import strategies as st
 
 from airflow_cdc.core.compare.changelog import NO_BEFORE, UNREADABLE, Event, Tail
 from airflow_cdc.core.compare.verdict import Image, KeyLog
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.sources.mysql.gtid import GtidSet
-from airflow_cdc.sources.mysql.position import Watermark
+from airflow_cdc.sources.mysql.position import MySqlPosition
 
 UUID = "75ac0c48-0000-11f0-8000-000000000001"
 BASE = Event(0, 0, "u", UUID, (1, 100, 0), f"{UUID}:1", 1, "mysql-bin.000003", 100, "k", ("old",), ("new",))
@@ -27,7 +29,11 @@ def event(offset: int, number: int, op: str = "u", **changes: object) -> Event:
 
 def watermark(gtids: str | None, pos: int = 0, server_id: int = 1) -> Watermark:
     found = None if gtids is None else GtidSet.parse(gtids)
-    return Watermark(UUID, "mysql-bin.000003", pos, found, "2026-11-21T10:00:00+00:00", server_id)
+    return Watermark(
+        MySqlPosition("mysql-bin.000003", pos, found, server_id),
+        UUID,
+        datetime.fromisoformat("2026-11-21T10:00:00+00:00"),
+    )
 
 
 def befores(tail: Tail) -> dict[str, Image | None]:

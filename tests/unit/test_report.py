@@ -151,7 +151,7 @@ STEPS = [{"name": "open_recovery", "started": "t", "seconds": 1.5, "state": "don
 def test_assembled_report_of_a_finished_run() -> None:
     report = RecoveryReport.assemble("shop", "r1", DECISION, DOCUMENT, STEPS)
     # W is before all that was compared, so main is equal at least up to it
-    assert report.tables == (replace(TABLE, verified_through=WATERMARK.taken_at),)
+    assert report.tables == (replace(TABLE, verified_through=WATERMARK.taken_at.isoformat()),)
     assert report.steps == (StepReport("open_recovery", 1.5, "done", "t"),)
     assert (report.problem, report.strategy, report.epoch, report.verdict) == (
         "GTID_PURGED",

@@ -20,7 +20,8 @@ from airflow_cdc.core.diagnosis.observation import (
 )
 from airflow_cdc.core.diagnosis.strategy import COMPARING, ON_REQUEST, STRATEGIES, Plan, make_plan
 from airflow_cdc.core.errors import UsageError
-from airflow_cdc.core.pipeline import Limit, Policy
+from airflow_cdc.core.limit import Limit
+from airflow_cdc.core.pipeline import Approval, Policy
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from tests.unit.builders import FAILED, GTID_OFFSET, HEALTHY, SOURCE, UUID, seen, with_connector, with_source
 from tests.unit.faults import PURGED, RECOVERY, ROWS, by_file
@@ -196,7 +197,7 @@ def test_an_unknown_strategy_is_a_usage_error_with_the_nearest_name() -> None:
         ("never", 11, False, True),
     ],
 )
-def test_who_is_asked(approval: str, deletes: int, asks: bool, destructive: bool) -> None:
+def test_who_is_asked(approval: Approval, deletes: int, asks: bool, destructive: bool) -> None:
     rows = SinkFacts({"shop.orders": SinkTableFacts(True, 1, None, 1000)})
     made = make_plan(
         diagnose(LOST), Policy(approval=approval), replace(LOST, sink=rows), deletes={"shop.orders": deletes}

@@ -13,9 +13,10 @@ from typing import Any
 
 from airflow_cdc.connectors.debezium.history import full_name
 from airflow_cdc.core.errors import MALFORMED, PositionError
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.sources.mysql.ddl_clauses import Clause, Statement, read_statement
 from airflow_cdc.sources.mysql.gtid import GtidSet
-from airflow_cdc.sources.mysql.position import BinlogPosition, Watermark
+from airflow_cdc.sources.mysql.position import BinlogPosition, mysql_position
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +51,12 @@ class Ddl:
         if watermark is None:
             return False
         gtid, server, file = self.place.get("gtid"), self.place.get("server_id"), self.place.get("file")
+        w = mysql_position(watermark.position)
         try:
-            if watermark.gtids is not None:
-                return bool(gtid) and GtidSet.parse(str(gtid)).issubset(watermark.gtids)
+            if w.gtids is not None:
+                return bool(gtid) and GtidSet.parse(str(gtid)).issubset(w.gtids)
             at = BinlogPosition(str(file), int(self.place["pos"]))
-            return (
-                not gtid
-                and server == watermark.server_id
-                and at.comparable(watermark.position)
-                and at < watermark.position
-            )
+            return not gtid and server == w.server_id and at.comparable(w.place) and at < w.place
         except (PositionError, *MALFORMED):
             return False
 

@@ -17,8 +17,9 @@ from airflow_cdc.core.apply.schema_change import SchemaChange, refused
 from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.diagnosis.observation import TopicState
 from airflow_cdc.core.errors import MALFORMED, SinkError, TransportError, UnknownStateError, UnreportedChangeError
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
-from airflow_cdc.sources.mysql.position import Watermark
+from airflow_cdc.sources.mysql.position import read_position
 from airflow_cdc.sources.mysql.schema_steps import check_harmless, judge
 
 APPLIED = "cdc.applied"
@@ -400,8 +401,8 @@ def _gap(topic: str, partition: int, what: str, where: str) -> TransportError:
 
 def _watermark(table: Table, stamp: Stamp, summary: Mapping[str, str]) -> Watermark | None:
     if table.keyless and SNAPSHOT_AT in summary:
-        return Watermark.from_json(summary[SNAPSHOT_AT])
-    return None if stamp.watermark is None else Watermark.from_json(stamp.watermark)
+        return Watermark.from_json(summary[SNAPSHOT_AT], read_position)
+    return None if stamp.watermark is None else Watermark.from_json(stamp.watermark, read_position)
 
 
 def _applied(table: Table, summary: Mapping[str, str], starts: Mapping[int, int], where: str) -> Applied:

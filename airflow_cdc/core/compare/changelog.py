@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from airflow_cdc.core.compare.verdict import Image, KeyLog
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.sources.mysql.gtid import GtidSet
-from airflow_cdc.sources.mysql.position import BinlogPosition, Watermark
+from airflow_cdc.sources.mysql.position import BinlogPosition, mysql_position
 
 CREATE, UPDATE, DELETE = "c", "u", "d"
 ROW_CHANGES = (CREATE, UPDATE, DELETE)
@@ -50,10 +51,11 @@ class Event:
 
     def is_before(self, position: Watermark) -> bool:
         """Whether the change is at or before `position`, for certain."""
-        if position.gtids is not None:
-            return self.gtid is not None and GtidSet.parse(self.gtid).issubset(position.gtids)
+        at = mysql_position(position.position)
+        if at.gtids is not None:
+            return self.gtid is not None and GtidSet.parse(self.gtid).issubset(at.gtids)
         here = BinlogPosition(self.file, self.pos)
-        return self.server_id == position.server_id and here.comparable(position.position) and here < position.position
+        return self.server_id == at.server_id and here.comparable(at.place) and here < at.place
 
 
 @dataclass(slots=True)

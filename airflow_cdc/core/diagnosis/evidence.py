@@ -101,7 +101,7 @@ def known_servers(obs: Observation) -> frozenset[str]:
     stamps = [facts.stamp for facts in (tables_of(obs) or {}).values() if facts.stamp]
     marks = [stamp.watermark for stamp in stamps if stamp.watermark]
     led_to = obs.control.servers if isinstance(obs.control, ControlFacts) else ()
-    return frozenset([*(str(mark["server_uuid"]) for mark in marks if mark.get("server_uuid")), *led_to])
+    return frozenset([*(str(mark["server"]) for mark in marks if mark.get("server")), *led_to])
 
 
 def same_address(obs: Observation) -> bool:

@@ -1,10 +1,14 @@
 """Iceberg."""
 
 from airflow_cdc.core.kind import Lazy, SinkKind
+from airflow_cdc.sinks.iceberg.settings import IcebergSettings
 
 KIND = SinkKind(
     name="iceberg",
     title="Apache Iceberg",
-    client=Lazy(".client:Lake", __name__),
+    settings=IcebergSettings,
+    endpoint=Lazy(".endpoint:IcebergEndpoint", __name__),
+    client=Lazy(".client:open_lake", __name__),
     hook=Lazy("airflow_cdc.hooks.iceberg:IcebergCatalogHook"),
+    control=Lazy(".control:IcebergControlStore", __name__),
 )

@@ -6,9 +6,7 @@ from it. A property that starts with `spark.` goes to Spark's catalog only, with
 
 from __future__ import annotations
 
-import random
 import threading
-import time
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -32,8 +30,8 @@ from pyiceberg.typedef import IcebergBaseModel
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import OperationalError
 
-from airflow_cdc.core.errors import CdcError, ConfigError, DeadlineError, SinkError, UnknownStateError
-from airflow_cdc.core.poll import poll_until
+from airflow_cdc.core.errors import CdcError, ConfigError, DeadlineError, SinkError, StaleHeadError, UnknownStateError
+from airflow_cdc.core.poll import jittered, poll_until
 
 Identifier = tuple[str, ...]
 
@@ -241,18 +239,18 @@ def commit(catalog: Catalog, identifier: Identifier, build: Callable[[Table], Ch
         if change is None:
             return table
         try:
-            response = catalog.commit_table(table, change.requirements, change.updates)
-        except Exception as error:  # every kind: whether it landed is read back by the next attempt
-            if isinstance(error, REFUSED) and not failure:
-                raise SinkError(f"{what} was refused: {describe(error)}", where=".".join(identifier)) from None
-            failure[:] = [describe(error)]
-            return None
-        _prune_metadata(table, response)
-        return _with(table, response)
+            return commit_once(catalog, table, change, what=what)
+        except (StaleHeadError, UnknownStateError) as error:  # whether it landed is read back by the next attempt
+            failure[:] = [error.what]
+        except SinkError as error:
+            if not failure:
+                raise
+            failure[:] = [error.what]
+        return None
 
     deadline_text = f"commit {what} to {'.'.join(identifier)}"
     try:
-        return poll_until(attempt, timeout=COMMIT_SECONDS, interval=0.1, what=deadline_text, sleep=_jitter)
+        return poll_until(attempt, timeout=COMMIT_SECONDS, interval=0.1, what=deadline_text, sleep=jittered)
     except DeadlineError:
         raise UnknownStateError(
             f"{what} could not be committed in {COMMIT_SECONDS:g} s: {' '.join(failure)}",
@@ -261,12 +259,22 @@ def commit(catalog: Catalog, identifier: Identifier, build: Callable[[Table], Ch
         ) from None
 
 
-def _jitter(seconds: float) -> None:
-    # Losers of one race must not meet again at the same instant.
-    time.sleep(seconds * random.uniform(0.1, 1.0))  # noqa: S311
+def commit_once(catalog: Catalog, table: Table, change: Change, *, what: str) -> Table:
+    """Commit `change` to `table` as it was read, in one attempt; returns the table as it stands then.
 
-
-def _with(table: Table, response: CommitTableResponse) -> Table:
+    Raises StaleHeadError if the table is another one by now, SinkError if the catalog refuses the change, and
+    UnknownStateError if it may or may not have landed.
+    """
+    where = ".".join(table.name())
+    try:
+        response = catalog.commit_table(table, change.requirements, change.updates)
+    except CommitFailedException as error:
+        raise StaleHeadError(describe(error), where=where) from None
+    except REFUSED as error:
+        raise SinkError(f"{what} was refused: {describe(error)}", where=where) from None
+    except Exception as error:
+        raise UnknownStateError(describe(error), where=where) from None
+    _prune_metadata(table, response)
     table.metadata, table.metadata_location = response.metadata, response.metadata_location
     return table
 

@@ -1,10 +1,14 @@
 """MariaDB: what it answers otherwise than MySQL."""
 
 from airflow_cdc.core.kind import Lazy, SourceKind
+from airflow_cdc.sources.mariadb.settings import MariaDbSettings
 
 KIND = SourceKind(
     name="mariadb",
     title="MariaDB",
+    settings=MariaDbSettings,
+    endpoint=Lazy("airflow_cdc.sources.mysql.session:MySqlEndpoint"),
     client=Lazy("airflow_cdc.sources.mysql.client:MySqlSource"),
+    read_position=Lazy(".position:read_position", __name__),
     hook=Lazy("airflow_cdc.hooks.mysql:CdcMySqlHook"),
 )

@@ -12,38 +12,37 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from pymysql.connections import Connection
 
-from airflow_cdc.core.chunk import quote_ident
 from airflow_cdc.core.diagnosis.forecast import Forecast, forecast
 from airflow_cdc.core.diagnosis.observation import Retention, SourceFacts
+from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import DeadlineError, SourceError
+from airflow_cdc.core.position import Available, Position, Watermark
 from airflow_cdc.sources.mariadb.facts import begins, domain_facts
+from airflow_cdc.sources.mysql.availability import availability
 from airflow_cdc.sources.mysql.capabilities import Capability, ServerVersion
 from airflow_cdc.sources.mysql.cascades import unlogged_cascades
 from airflow_cdc.sources.mysql.errors import ServerRestartedError, SourceOutOfTimeError
 from airflow_cdc.sources.mysql.grants import Grants, read_grants
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.hold import Hold, HoldLimits, hold_owner, run_hold
-from airflow_cdc.sources.mysql.position import BinlogPosition, Watermark
+from airflow_cdc.sources.mysql.position import BinlogPosition, mysql_position
 from airflow_cdc.sources.mysql.probe import look_at, max_file_size, retention, seen_replicas, timed_files
+from airflow_cdc.sources.mysql.quoting import quote_ident
 from airflow_cdc.sources.mysql.server_log import (
     NO_IDENTITY,
-    Availability,
     ServerIdentity,
     Status,
     XaTransaction,
     as_watermark,
     executed_and_purged,
-    file_available,
     gtid_point,
-    gtids_available,
     list_binlog_files,
     log_filters,
     owned_gtids,
-    parse_time,
     prepared_xa,
     read_identity,
     read_settings,
@@ -61,7 +60,7 @@ from airflow_cdc.sources.mysql.server_log import (
 from airflow_cdc.sources.mysql.session import QUICK_READ_S, MySqlEndpoint, Session, open_connection, open_session
 from airflow_cdc.sources.mysql.xa import XaState
 
-__all__ = ["Availability", "MySqlEndpoint", "MySqlSource", "ServerIdentity", "XaTransaction"]
+__all__ = ["MySqlEndpoint", "MySqlSource", "ServerIdentity", "XaTransaction"]
 
 FORECAST_FILES: Final = 8
 
@@ -76,6 +75,10 @@ class MySqlSource:
     def where(self) -> str:
         """How messages name this server."""
         return self.endpoint.where
+
+    def limited(self, limits: CallLimits) -> Self:
+        """The same system, each call bounded."""
+        return type(self)(self.endpoint.limited(limits))
 
     def connect(self, *, read_timeout: float | None = None, quick: bool = False) -> Connection[Any]:
         """A new PyMySQL connection: utf8mb4, REPEATABLE READ, time zone UTC, autocommit. Raises SourceError.
@@ -219,10 +222,11 @@ class MySqlSource:
         """
         deadline = time.monotonic() + timeout
         with self.session() as session:
-            require_same(read_identity(session), watermark.server_uuid, self.where)
-            if watermark.gtids is None:
+            require_same(read_identity(session), watermark.server, self.where)
+            gtids = mysql_position(watermark.position).gtids
+            if gtids is None:
                 return
-            while not wait_slice(session, watermark.gtids, deadline - time.monotonic()):
+            while not wait_slice(session, gtids, deadline - time.monotonic()):
                 if time.monotonic() >= deadline:
                     raise DeadlineError(
                         "not every transaction up to the watermark is visible yet",
@@ -293,16 +297,15 @@ class MySqlSource:
         with self.session() as session:
             return read_xa(session, read_identity(session))
 
-    def still_available(self, watermark: Watermark) -> Availability:
-        """Whether a connector started from W would still find every change since.
+    def availability(self, position: Position) -> Available:
+        """Whether a reader at `position` would still find every change since. Raises SourceError."""
+        return availability(self.facts(), mysql_position(position))
 
-        Raises WrongServerError when the connection reaches another server.
-        """
+    def still_available(self, watermark: Watermark) -> Available:
+        """The same of W. Raises WrongServerError when the connection reaches another server."""
         with self.session() as session:
-            require_same(read_identity(session), watermark.server_uuid, self.where)
-            if watermark.gtids is not None:
-                return gtids_available(session, watermark.gtids)
-            return file_available(session, watermark.position)
+            require_same(read_identity(session), watermark.server, self.where)
+            return availability(self._facts(session), mysql_position(watermark.position))
 
     def check_same_server(self, watermark: Watermark) -> None:
         """Raise WrongServerError or ServerRestartedError unless this server has run since W (INV 9).
@@ -311,8 +314,8 @@ class MySqlSource:
         """
         with self.session() as session:
             now = read_identity(session)
-        require_same(now, watermark.server_uuid, self.where)
-        elapsed = (now.now - parse_time(watermark.taken_at)).total_seconds()
+        require_same(now, watermark.server, self.where)
+        elapsed = (now.now - watermark.taken_at).total_seconds()
         if now.uptime_s <= elapsed - 1:  # Uptime is cut to whole seconds
             raise ServerRestartedError(
                 f"the server was restarted {now.uptime_s} s ago, after the watermark of {watermark.taken_at}",

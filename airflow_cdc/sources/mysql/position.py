@@ -1,15 +1,14 @@
-"""Positions in a source's log: a binlog file with an offset, and the watermark W of a recovery."""
+"""Positions in a MySQL server's log: a place in a binlog file, and where a reader stands."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import total_ordering
-from typing import Any
+from typing import Any, ClassVar
 
 from airflow_cdc.core.errors import MALFORMED, PositionError
+from airflow_cdc.core.position import JsonObject, Position
 from airflow_cdc.sources.mysql.gtid import GtidSet
 
 
@@ -72,62 +71,71 @@ def file_after(files: Iterable[str], file: str) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Watermark:
-    """The source position W taken before the first snapshot read (INV 7).
+class MySqlPosition:
+    """Where a reader of a MySQL server's log stands.
 
-    `gtids` is the full executed set on a GTID server and then it alone is W; otherwise None and
-    (file, pos) is W. `taken_at` is an ISO time.
+    `gtids` is the full set on a GTID server, and then it alone counts (INV 7); None elsewhere, and then file and position
+    count. `server_id` is the server whose files these are; None where it is not known, as right after a snapshot.
+    Where only the set is known, `file` is "".
     """
 
-    server_uuid: str
     file: str
     pos: int
-    gtids: GtidSet | None
-    taken_at: str
-    server_id: int
+    gtids: GtidSet | None = None
+    server_id: int | None = field(default=None, compare=False)
+
+    kind: ClassVar[str] = "mysql"
 
     def __post_init__(self) -> None:
-        position = BinlogPosition(self.file, self.pos)
-        object.__setattr__(self, "file", position.file)
-        object.__setattr__(self, "server_uuid", self.server_uuid.strip().lower())
+        if self.file or self.gtids is None:
+            object.__setattr__(self, "file", self.place.file)
 
     def __str__(self) -> str:
-        return f"{self.position} {self.gtids}" if self.gtids is not None else str(self.position)
+        return " ".join(str(part) for part in (self.file and self.place, self.gtids) if part not in ("", None))
 
     @property
-    def position(self) -> BinlogPosition:
-        """File and position of W."""
+    def place(self) -> BinlogPosition:
+        """File and position alone. Raises PositionError where only the set is known."""
         return BinlogPosition(self.file, self.pos)
 
-    @property
-    def hash(self) -> str:
-        """sha256 of everything in W: the key under which ledgers keep what was read (INV 3)."""
-        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
+    def covers(self, other: Position) -> bool | None:
+        """By GTID if both have a set; a set and none do not compare. Else by file, in one series of one server's files."""
+        if not isinstance(other, MySqlPosition):
+            return None
+        if self.gtids or other.gtids:
+            return None if self.gtids is None or other.gtids is None else other.gtids.issubset(self.gtids)
+        if not self.may_be_on(other.server_id) or not self.place.comparable(other.place):
+            return None
+        return other.place <= self.place
+
+    def may_be_on(self, server_id: int | None) -> bool:
+        """False when the position is known to be in another server's files."""
+        return self.server_id is None or server_id is None or self.server_id == server_id
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON; `gtids` is text without newlines, or null."""
-        return {
-            "server_uuid": self.server_uuid,
-            "file": self.file,
-            "pos": self.pos,
-            "gtids": None if self.gtids is None else str(self.gtids),
-            "taken_at": self.taken_at,
-            "server_id": self.server_id,
-        }
+        gtids = None if self.gtids is None else str(self.gtids)
+        return {"kind": self.kind, "file": self.file, "pos": self.pos, "gtids": gtids, "server_id": self.server_id}
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any] | str) -> Watermark:
-        """The inverse of to_json(); accepts its JSON text too. Raises PositionError."""
+    def from_json(cls, value: JsonObject) -> MySqlPosition:
+        """The inverse of to_json(). Raises PositionError."""
+        raw: Mapping[str, Any] = value
         try:
-            raw = json.loads(value) if isinstance(value, str) else value
-            return cls(
-                server_uuid=str(raw["server_uuid"]),
-                file=str(raw["file"]),
-                pos=int(raw["pos"]),
-                gtids=None if raw["gtids"] is None else GtidSet.parse(raw["gtids"]),
-                taken_at=str(raw["taken_at"]),
-                server_id=int(raw["server_id"]),
-            )
+            gtids = None if raw["gtids"] is None else GtidSet.parse(raw["gtids"])
+            server_id = None if raw["server_id"] is None else int(raw["server_id"])
+            return cls(str(raw["file"]), int(raw["pos"]), gtids, server_id)
         except MALFORMED as error:
-            raise PositionError(f"watermark cannot be read: {error!r}") from error
+            raise PositionError(f"MySQL position cannot be read: {error!r}") from error
+
+
+def mysql_position(position: Position) -> MySqlPosition:
+    """The position as MySQL's. Raises PositionError for one of another kind of source."""
+    if not isinstance(position, MySqlPosition):
+        raise PositionError(f"{position} is a position of a {position.kind} source, not of MySQL")
+    return position
+
+
+def read_position(value: JsonObject) -> MySqlPosition:
+    """See MySqlPosition.from_json."""
+    return MySqlPosition.from_json(value)

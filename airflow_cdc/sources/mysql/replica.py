@@ -9,11 +9,12 @@ from typing import Any, Final
 
 from airflow_cdc.core.diagnosis.observation import ReplicaFacts
 from airflow_cdc.core.errors import PositionError, SourceError
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.sources.mysql.capabilities import Capability
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.sources.mysql.errors import MissingPrivilegeError
 from airflow_cdc.sources.mysql.gtid import GtidSet
-from airflow_cdc.sources.mysql.position import BinlogPosition, Watermark, file_after
+from airflow_cdc.sources.mysql.position import BinlogPosition, file_after, mysql_position
 from airflow_cdc.sources.mysql.server_log import (
     START_OF_FILE,
     executed_and_purged,
@@ -115,18 +116,19 @@ def start_of_file_after(source: MySqlSource, file: str, now: Watermark) -> Water
     Raises SourceError where no file follows, or what stands before it cannot be read.
     """
     with source.session() as session:
-        require_same(read_identity(session), now.server_uuid, source.where)
+        require_same(read_identity(session), now.server, source.where)
         next_one = file_after(_names(session), file)
         if next_one is None:
             raise SourceError(f"no binlog file follows {file}", where=source.where, todo=ANOTHER_STRATEGY)
-        if now.gtids is None:
-            return replace(now, file=next_one, pos=START_OF_FILE)
+        position = replace(mysql_position(now.position), file=next_one, pos=START_OF_FILE)
+        if position.gtids is None:
+            return replace(now, position=position)
         before = _logged_before(session, next_one)
     if before is None:
         raise SourceError(
             f"which transactions stand before {next_one} cannot be read", where=source.where, todo=ANOTHER_STRATEGY
         )
-    return replace(now, file=next_one, pos=START_OF_FILE, gtids=before)
+    return replace(now, position=replace(position, gtids=before))
 
 
 def _replication(session: Session) -> list[dict[str, Any]]:

@@ -13,10 +13,11 @@ from typing import Final
 from airflow_cdc.core.diagnosis.observation import BinlogFile
 from airflow_cdc.core.errors import DeadlineError, SourceError
 from airflow_cdc.core.poll import NotYet, poll_until
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.sources.mysql.capabilities import Capability, ServerVersion
 from airflow_cdc.sources.mysql.errors import MissingPrivilegeError, SourceSettingError, WrongServerError
 from airflow_cdc.sources.mysql.gtid import GtidSet
-from airflow_cdc.sources.mysql.position import BinlogPosition, Watermark
+from airflow_cdc.sources.mysql.position import BinlogPosition, MySqlPosition, mysql_position
 from airflow_cdc.sources.mysql.session import QUICK_READ_S, Session, session_pins
 from airflow_cdc.sources.mysql.xa import XaState
 
@@ -52,17 +53,6 @@ class XaTransaction:
     gtrid_length: int
     bqual_length: int
     data: str
-
-
-@dataclass(frozen=True, slots=True)
-class Availability:
-    """Whether the log from a watermark on is still complete on the server, and why (not)."""
-
-    ok: bool
-    reason: str
-
-    def __bool__(self) -> bool:
-        return self.ok
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,14 +173,8 @@ def start_if_empty(session: Session, position: BinlogPosition) -> BinlogPosition
 
 
 def as_watermark(status: Status, identity: ServerIdentity) -> Watermark:
-    return Watermark(
-        server_uuid=identity.server_uuid,
-        file=status.position.file,
-        pos=status.position.pos,
-        gtids=status.gtids,
-        taken_at=identity.now.isoformat(),
-        server_id=identity.server_id,
-    )
+    position = MySqlPosition(status.position.file, status.position.pos, status.gtids, identity.server_id)
+    return Watermark(position, identity.server_uuid, identity.now)
 
 
 def require_log(settings: dict[str, str], where: str) -> None:
@@ -294,26 +278,6 @@ def wait_slice(session: Session, gtids: GtidSet, left: float) -> bool:
     return int(row["late"]) == 0
 
 
-def gtids_available(session: Session, gtids: GtidSet) -> Availability:
-    """What a connector will ask for is executed minus W; none of it may be purged."""
-    executed, purged = executed_and_purged(session)
-    if not gtids.issubset(executed):
-        return Availability(False, f"the server never had, or lost, {gtids - executed}")
-    lost = (executed - gtids) & purged
-    if not lost.is_empty:
-        return Availability(False, f"transactions after the watermark were purged: {lost}")
-    return Availability(True, "no transaction after the watermark was purged")
-
-
-def file_available(session: Session, position: BinlogPosition) -> Availability:
-    sizes = {file.name: file.size for file in list_binlog_files(session)}
-    if position.file not in sizes:
-        return Availability(False, f"{position.file} was purged; the oldest file is {min(sizes, default='none')}")
-    if position.pos > sizes[position.file]:
-        return Availability(False, f"{position} is beyond the end of the file ({sizes[position.file]} bytes)")
-    return Availability(True, f"{position.file} is still on the server")
-
-
 def parse_time(text: str) -> datetime:
     when = datetime.fromisoformat(text)
     return when if when.tzinfo else when.replace(tzinfo=UTC)
@@ -321,13 +285,13 @@ def parse_time(text: str) -> datetime:
 
 def reading_init_statement(watermark: Watermark, version: ServerVersion) -> str:
     """See MySqlSource.init_statement; pure, so that a Spark driver can make it from JSON."""
-    uuid = quote_set(watermark.server_uuid)
+    uuid, gtids = quote_set(watermark.server), mysql_position(watermark.position).gtids
     same = f"@@server_uuid = {uuid}"
-    if watermark.gtids is not None:
-        same += f" AND GTID_SUBSET({quote_set(str(watermark.gtids))}, @@GLOBAL.gtid_executed)"
+    if gtids is not None:
+        same += f" AND GTID_SUBSET({quote_set(str(gtids))}, @@GLOBAL.gtid_executed)"
     if version.can(Capability.ERROR_TEXT_IN_SET):
         # UUID_TO_BIN is evaluated only when the check fails, and then quotes this text in its error
-        text = f"CONCAT('server ', @@server_uuid, ' is not {watermark.server_uuid}, or lags behind it')"
+        text = f"CONCAT('server ', @@server_uuid, ' is not {watermark.server}, or lags behind it')"
         check = f"IF({same}, 1, UUID_TO_BIN({text}))"
     else:
         check = f"(SELECT 1 UNION ALL SELECT 2 FROM DUAL WHERE NOT ({same}))"

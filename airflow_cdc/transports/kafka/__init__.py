@@ -1,10 +1,13 @@
 """Kafka."""
 
 from airflow_cdc.core.kind import Lazy, TransportKind
+from airflow_cdc.transports.kafka.settings import KafkaSettings
 
 KIND = TransportKind(
     name="kafka",
     title="Kafka",
+    settings=KafkaSettings,
+    endpoint=Lazy(".wire:KafkaEndpoint", __name__),
     client=Lazy(".client:KafkaTransport", __name__),
     hook=Lazy("airflow_cdc.hooks.kafka:CdcKafkaHook"),
 )

@@ -13,8 +13,8 @@ import pymysql
 import pytest
 
 import stack
-from airflow_cdc.clients import Clients
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset
+from airflow_cdc.connectors.debezium.settings import DebeziumSettings
 from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.apply.stamp import Stamp
@@ -33,18 +33,23 @@ from airflow_cdc.core.diagnosis.observation import (
 )
 from airflow_cdc.core.diagnosis.strategy import make_plan
 from airflow_cdc.core.errors import SourceError
-from airflow_cdc.core.pipeline import ConnectorSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec
+from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.flows import doctor
 from airflow_cdc.flows.run import Run
+from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.settings import IcebergSettings
 from airflow_cdc.sources.mariadb.gtid import MariaDbGtid
+from airflow_cdc.sources.mariadb.settings import MariaDbSettings
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
 from airflow_cdc.sources.mysql.errors import MissingPrivilegeError
 from airflow_cdc.sources.mysql.position import BinlogPosition
 from airflow_cdc.sources.mysql.probe import began, look_at
 from airflow_cdc.sources.mysql.schema import read_table_defs
 from airflow_cdc.sources.mysql.server_log import list_binlog_files
+from airflow_cdc.sources.mysql.types import words_of
 from airflow_cdc.transports.kafka.client import KafkaTransport
+from airflow_cdc.transports.kafka.settings import KafkaSettings
 from stack.mariadb import CDC_PRIVILEGES
 from stack.mysql import MySqlServer, MySqlSettings
 from stack.process import end
@@ -66,10 +71,10 @@ def poor(server: MySqlServer) -> Iterator[MySqlSource]:
 def pipeline_of(tables: tuple[str, ...]) -> Pipeline:
     return Pipeline(
         name="shop",
-        source=SourceSpec("mysql", "maria", tables),
-        connector=ConnectorSpec("debezium", "connect", "shop"),
-        transport=TransportSpec("kafka", "kafka"),
-        sink=SinkSpec("iceberg", "lake", "shop"),
+        source=MariaDbSettings("mariadb", "maria", tables),
+        connector=DebeziumSettings("debezium", "connect", "shop"),
+        transport=KafkaSettings("kafka", "kafka"),
+        sink=IcebergSettings("iceberg", "shop", "lake"),
     )
 
 
@@ -352,9 +357,9 @@ def test_definitions_are_read(source: MySqlSource, server: MySqlServer, database
     with source.connect() as connection:
         made = read_table_defs(connection, [f"{name}.t"])[f"{name}.t"]
     assert made.key == ("id",)
-    assert [column.data_type for column in made.columns] == ["bigint", "enum", "int"]
+    assert [words_of(column).data_type for column in made.columns] == ["bigint", "enum", "int"]
     assert [column.generated for column in made.columns] == [False, False, True]
-    assert made.columns[1].labels == ("a", "b")
+    assert words_of(made.columns[1]).labels == ("a", "b")
 
 
 def test_rows_are_counted_within_a_time(source: MySqlSource, server: MySqlServer, table: str) -> None:
@@ -394,7 +399,7 @@ def test_doctor_names_each_privilege_that_is_missing(server: MySqlServer, table:
     server.execute("CREATE OR REPLACE USER looked_at IDENTIFIED BY 'pw'", f"GRANT {rest} ON *.* TO looked_at")
     source = MySqlSource(MySqlEndpoint(server.host, server.port, "looked_at", "pw"))
     others = (create_autospec(kind, instance=True) for kind in (KafkaConnect, KafkaTransport, Lake, Control))
-    run = Run(pipeline_of((table,)), Clients(source, *others), "r1", "/reports")
+    run = Run(pipeline_of((table,)), Parts(source, *others), "r1", "/reports")
     found = {check.name: check for check in doctor.guarded(doctor.check_source, run)}
     said = found.get("privileges", found.get("source"))
     assert said is not None

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_cdc.core.errors import CdcError, OffsetRejectedError
+from airflow_cdc.core.position import Position, Watermark
+from airflow_cdc.sources.mariadb import position as mariadb
 from airflow_cdc.sources.mariadb.gtid import MariaDbPosition, MariaDbSpans, is_mariadb
 from airflow_cdc.sources.mysql.gtid import GtidSet
-from airflow_cdc.sources.mysql.position import BinlogPosition, Watermark
+from airflow_cdc.sources.mysql.position import BinlogPosition, MySqlPosition, mysql_position
 
 _KEYS = (
     "file",
@@ -88,6 +90,13 @@ class MySqlOffset:
         return BinlogPosition(self.file, self.pos)
 
     @property
+    def source_position(self) -> Position:
+        """What it says of its source's log, as the source compares it."""
+        if self.domains is not None:
+            return mariadb.MariaDbPosition(self.file, self.pos, self.domains, self.server_id)
+        return MySqlPosition(self.file, self.pos, self.gtids, self.server_id)
+
+    @property
     def by_gtid(self) -> bool:
         """True when GTIDs say what was read: then file and position do not count."""
         return bool(self.gtids) or bool(self.domains)
@@ -115,7 +124,8 @@ def offset_for(watermark: Watermark, ts_sec: int) -> dict[str, Any]:
     transaction* and incremental_snapshot_* all start anew. On a GTID server the FULL executed set is
     written: with gtids missing Debezium ignores file and pos and replays from gtid_purged.
     """
-    offset = MySqlOffset(watermark.file, watermark.pos, watermark.gtids, ts_sec)
+    position = mysql_position(watermark.position)
+    offset = MySqlOffset(position.file, position.pos, position.gtids, ts_sec)
     return offset.to_value()
 
 
@@ -177,13 +187,10 @@ def past(offset: MySqlOffset, watermark: Watermark) -> bool | None:
     """
     if offset.in_snapshot:
         return False
-    if watermark.gtids:
-        return None if offset.gtids is None else _past_set(offset, offset.gtids, watermark.gtids)
-    if not offset.may_be_on(watermark.server_id) or not offset.position.comparable(watermark.position):
-        return None
-    if offset.in_transaction:
-        return offset.position > watermark.position
-    return offset.position >= watermark.position
+    covered = offset.source_position.covers(watermark.position)
+    if covered and offset.in_transaction:
+        return not watermark.position.covers(offset.source_position)
+    return covered
 
 
 def holds(watermark: Watermark, offset: MySqlOffset) -> bool | None:
@@ -191,17 +198,7 @@ def holds(watermark: Watermark, offset: MySqlOffset) -> bool | None:
 
     Then nothing that it sent so far is missing from rows read at W, and it may go on from where it is (INV 39).
     """
-    if offset.in_snapshot:
-        return None
-    if watermark.gtids:
-        return None if offset.gtids is None else offset.gtids.issubset(watermark.gtids)
-    if not offset.may_be_on(watermark.server_id) or not offset.position.comparable(watermark.position):
-        return None
-    return offset.position <= watermark.position
-
-
-def _past_set(offset: MySqlOffset, held: GtidSet, wanted: GtidSet) -> bool:
-    return wanted.issubset(held) and not (offset.in_transaction and held.issubset(wanted))
+    return None if offset.in_snapshot else watermark.position.covers(offset.source_position)
 
 
 def _known(key: str) -> bool:

@@ -1,4 +1,4 @@
-"""How bad a problem code is, as a colour: a code without a row here is red, so that a new one is never overlooked."""
+"""How urgent a problem is, as a colour on the page."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from datetime import datetime
 from enum import StrEnum
 
 from airflow_cdc.core.report import Verdict
+from airflow_cdc.core.severity import Severity, severity_of
 from airflow_cdc.reports.stored import RECOVERY, RunSummary, StoredObservation, known_to_differ
 
 
-class Severity(StrEnum):
+class Colour(StrEnum):
     """Red: act now. Amber: look. Green: whole, as far as was observed."""
 
     RED = "red"
@@ -23,36 +24,32 @@ class Severity(StrEnum):
         return _LABELS[self]
 
 
-_LABELS = {Severity.RED: "broken", Severity.AMBER: "to be looked at", Severity.GREEN: "healthy"}
+_LABELS = {Colour.RED: "broken", Colour.AMBER: "to be looked at", Colour.GREEN: "healthy"}
 NOT_OBSERVED = "NOT_OBSERVED"
 RECOVERED = "RECOVERED"
 SINK_DIFFERS = "SINK_DIFFERS"
 # what says nothing of the rows themselves: known differences count for more
 _SAYS_NOTHING = frozenset({"HEALTHY", NOT_OBSERVED, RECOVERED})
 
-CODES: Mapping[str, Severity] = {
-    "HEALTHY": Severity.GREEN,
-    "UNKNOWN": Severity.AMBER,
-    NOT_OBSERVED: Severity.AMBER,
-    RECOVERED: Severity.AMBER,
-    "RECOVERY_OPEN": Severity.AMBER,
-    "CONNECTOR_STOPPED": Severity.AMBER,
-    "NEW_PIPELINE": Severity.AMBER,
-    "TABLE_ADDED": Severity.AMBER,
-    "SINK_BEHIND": Severity.AMBER,
-    "XA_ROLLED_BACK": Severity.AMBER,
+# what only the page knows
+CODES: Mapping[str, Colour] = {NOT_OBSERVED: Colour.AMBER, RECOVERED: Colour.AMBER, SINK_DIFFERS: Colour.RED}
+_OF_SEVERITY: Mapping[Severity, Colour] = {
+    Severity.CRITICAL: Colour.RED,
+    Severity.ERROR: Colour.RED,
+    Severity.WARNING: Colour.AMBER,
+    Severity.INFO: Colour.GREEN,
 }
-VERDICTS: Mapping[Verdict, Severity] = {
-    Verdict.MATCH: Severity.GREEN,
-    Verdict.INCONCLUSIVE: Severity.AMBER,
-    Verdict.MISMATCH: Severity.RED,
+VERDICTS: Mapping[Verdict, Colour] = {
+    Verdict.MATCH: Colour.GREEN,
+    Verdict.INCONCLUSIVE: Colour.AMBER,
+    Verdict.MISMATCH: Colour.RED,
 }
-ORDER = (Severity.RED, Severity.AMBER, Severity.GREEN)
+ORDER = (Colour.RED, Colour.AMBER, Colour.GREEN)
 
 
-def severity(code: str) -> Severity:
-    """The colour of a problem code."""
-    return CODES.get(code, Severity.RED)
+def colour_of(code: str, strategies: Sequence[str] = ()) -> Colour:
+    """The colour of a code, for a diagnosis that offers `strategies`: a setting that is only warned of is not red."""
+    return CODES[code] if code in CODES else _OF_SEVERITY[severity_of(code, strategies)]
 
 
 def present_code(seen: StoredObservation | None, runs: Sequence[RunSummary]) -> str:
@@ -68,7 +65,7 @@ def present_code(seen: StoredObservation | None, runs: Sequence[RunSummary]) -> 
 def _of_position(seen: StoredObservation | None, recovery: RunSummary | None) -> str:
     if seen is None:
         return NOT_OBSERVED
-    broken = severity(seen.diagnosis.code) is not Severity.GREEN
+    broken = colour_of(seen.diagnosis.code, seen.diagnosis.strategies) is not Colour.GREEN
     if broken and recovery and recovery.verdict is Verdict.MATCH and _later(recovery.ended_at, seen):
         return RECOVERED
     return seen.diagnosis.code

@@ -1,0 +1,114 @@
+"""Places in a source's log, as neutral values: a position, the watermark W of a recovery, and whether a position is there.
+
+What a position is made of is its source's matter (sources/*/position.py). Everything else only compares, prints and
+stores it. In JSON a position carries its kind, so a document can be read without its source at hand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Protocol, TypeAlias
+
+from airflow_cdc.core.errors import MALFORMED, PositionError
+
+JsonObject: TypeAlias = Mapping[str, object]
+
+FORMAT = 2  # of a watermark in JSON; the first one named MySQL's file, pos and gtids itself and carried no number
+
+
+class Position(Protocol):
+    """A place in one source's log. Only the source that made it can compare it."""
+
+    @property
+    def kind(self) -> str:
+        """The kind of source, as pipelines.yaml names it."""
+        ...
+
+    def covers(self, other: Position) -> bool | None:
+        """Whether who read up to this has read all up to `other`; None: it cannot be told, as of another server's."""
+        ...
+
+    def __str__(self) -> str: ...
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON with its `kind`, which `kinds.read_position` reads."""
+        ...
+
+
+ReadPosition: TypeAlias = Callable[[JsonObject], Position]
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """The source position W taken before the first snapshot read (INV 7), or another one that was read off a server.
+
+    Attributes:
+        server: the server's own name for itself, in small letters: a server_uuid; "" where a server has none.
+        taken_at: when, by the server's clock; without a time zone it is taken for UTC.
+    """
+
+    position: Position
+    server: str
+    taken_at: datetime
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "server", self.server.strip().lower())
+        if self.taken_at.tzinfo is None:
+            object.__setattr__(self, "taken_at", self.taken_at.replace(tzinfo=UTC))
+
+    def __str__(self) -> str:
+        return str(self.position)
+
+    @property
+    def hash(self) -> str:
+        """sha256 of everything in W: the key under which ledgers keep what was read (INV 3)."""
+        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def to_json(self) -> dict[str, Any]:
+        """{"format": 2, "position": {"kind": …}, "server": text, "taken_at": ISO time}."""
+        return {
+            "format": FORMAT,
+            "position": self.position.to_json(),
+            "server": self.server,
+            "taken_at": self.taken_at.isoformat(),
+        }
+
+    @classmethod
+    def from_json(cls, value: JsonObject | str, read_position: ReadPosition) -> Watermark:
+        """The inverse of to_json(); accepts its JSON text too. Raises PositionError, also for a format it does not know."""
+        try:
+            raw: Mapping[str, Any] = json.loads(value) if isinstance(value, str) else value
+            if (known := raw.get("format")) != FORMAT:
+                raise PositionError(
+                    f"watermark of format {1 if known is None else known}, but only format {FORMAT} can be read here",
+                    todo="Another version of airflow_cdc wrote it: recover the table (diff_repair) with this one.",
+                )
+            return cls(read_position(raw["position"]), str(raw["server"]), datetime.fromisoformat(raw["taken_at"]))
+        except MALFORMED as error:
+            raise PositionError(f"watermark cannot be read: {error!r}") from error
+
+
+class Availability(StrEnum):
+    """Whether a position can still be read from a source's log."""
+
+    AVAILABLE = "available"
+    NOT_YET = "not yet"  # the source has not come so far
+    LOST = "lost"
+    UNKNOWN = "unknown"  # it could not be read, which is neither there nor lost
+
+
+@dataclass(frozen=True, slots=True)
+class Available:
+    """The answer, and in words why."""
+
+    state: Availability
+    why: str
+
+    def __bool__(self) -> bool:
+        return self.state is Availability.AVAILABLE
