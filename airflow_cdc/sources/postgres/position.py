@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import total_ordering
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from airflow_cdc.core.errors import MALFORMED, PositionError
+from airflow_cdc.core.position import JsonObject, Position
 
-KIND: Final = "postgres"
 _TEXT: Final = re.compile(r"([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})")
 _LAST: Final = (1 << 64) - 1
 
@@ -57,6 +57,8 @@ class PgPosition:
     timeline: int = 0
     system_id: str = ""
 
+    kind: ClassVar[str] = "postgres"
+
     def __post_init__(self) -> None:
         if isinstance(self.timeline, bool) or not isinstance(self.timeline, int) or self.timeline < 0:
             raise PositionError(f"{self.timeline!r} is not a timeline", todo="Timelines count from 1.")
@@ -71,26 +73,41 @@ class PgPosition:
         same_system = not self.system_id or not other.system_id or self.system_id == other.system_id
         return same_system and (not self.timeline or not other.timeline or self.timeline == other.timeline)
 
-    def covers(self, other: PgPosition) -> bool | None:
+    def covers(self, other: Position) -> bool | None:
         """Whether all up to `other` lies at or before this position; None if they are of different servers."""
-        return self.lsn >= other.lsn if self.comparable(other) else None
+        if not isinstance(other, PgPosition) or not self.comparable(other):
+            return None
+        return self.lsn >= other.lsn
 
     def __str__(self) -> str:
         return f"{self.lsn} (timeline {self.timeline})" if self.timeline else str(self.lsn)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON with its kind; the LSN as text."""
-        return {"kind": KIND, "lsn": str(self.lsn), "timeline": self.timeline, "system_id": self.system_id}
+        return {"kind": self.kind, "lsn": str(self.lsn), "timeline": self.timeline, "system_id": self.system_id}
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> PgPosition:
+    def from_json(cls, value: JsonObject) -> PgPosition:
         """The inverse of to_json(). Raises PositionError."""
+        raw: Mapping[str, Any] = value
         try:
-            if value["kind"] != KIND:
-                raise PositionError(f"a position of kind {value['kind']!r} is not PostgreSQL's")
-            return cls(Lsn.parse(value["lsn"]), value["timeline"], str(value["system_id"]))
+            if raw["kind"] != cls.kind:
+                raise PositionError(f"a position of kind {raw['kind']!r} is not PostgreSQL's")
+            return cls(Lsn.parse(raw["lsn"]), raw["timeline"], str(raw["system_id"]))
         except MALFORMED as error:
             raise PositionError(f"the position cannot be read: {error!r}") from error
+
+
+def postgres_position(position: Position) -> PgPosition:
+    """The position as PostgreSQL's. Raises PositionError for one of another kind of source."""
+    if not isinstance(position, PgPosition):
+        raise PositionError(f"{position} is a position of a {position.kind} source, not of PostgreSQL")
+    return position
+
+
+def read_position(value: JsonObject) -> PgPosition:
+    """See PgPosition.from_json."""
+    return PgPosition.from_json(value)
 
 
 def server_name(system_id: str, timeline: int) -> str:
