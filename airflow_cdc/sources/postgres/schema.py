@@ -8,8 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+from airflow_cdc.core.table import Table
 from airflow_cdc.sources.postgres.names import split_name
 from airflow_cdc.sources.postgres.session import Session
+from airflow_cdc.sources.postgres.types import table_of
 
 # A domain is followed to what it is made of: pg_type.typtype 'd', possibly a domain over a domain. The modifier and the
 # labels are those of the innermost type. `element` is that of an array, itself followed once more.
@@ -208,3 +210,8 @@ def _column(row: Mapping[str, Any]) -> PgColumn:
         generated=row["generated"],
         expression=row["expression"] or "",
     )
+
+
+def read_definitions(session: Session, tables: Iterable[str]) -> dict[str, Table]:
+    """The same as everybody else sees them: logical types, and without generated columns. Raises SourceError."""
+    return {name: table_of(table) for name, table in read_pg_tables(session, tables).items()}
