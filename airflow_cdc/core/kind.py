@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
-from airflow_cdc.core.pipeline import ConnectorSpec, SinkSpec, SourceSpec, TransportSpec
+from airflow_cdc.core.pipeline import ConnectorSpec, ControlSpec, SinkSpec, SourceSpec, TransportSpec
 
 if TYPE_CHECKING:
     from airflow_cdc.core.diagnosis.diagnose import Problem
@@ -125,6 +125,22 @@ class SinkKind:
     problems: Problems | None = None
     texts: Texts | None = None
     control: Lazy[Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ControlKind:
+    """A kind of control store.
+
+    Attributes:
+        client: makes a store (core/ports.ControlStore) of its endpoint.
+    """
+
+    name: str
+    title: str
+    settings: type[ControlSpec]
+    endpoint: Lazy[Any]
+    client: Lazy[Any]
+    hook: Lazy[Any]
 
 
 AnyKind: TypeAlias = SourceKind | ConnectorKind | TransportKind | SinkKind

@@ -73,6 +73,13 @@ class SinkSpec:
         return f"{own_connection(self)}.{self.namespace}"
 
 
+@settings
+class ControlSpec:
+    """Where the pipeline's own state is kept: lease, open recovery, ledger. A kind of store adds its own keys."""
+
+    kind: str = key("Where the pipeline's own state is kept (lease, open recovery, what its runs did).")
+
+
 def sink_name(table: str) -> str:
     """The sink's name of a source table: its own, unless it has characters that a path or a catalog may not take.
 

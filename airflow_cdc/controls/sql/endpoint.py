@@ -1,0 +1,34 @@
+"""Where a control database is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class SqlEndpoint:
+    """A database that SQLAlchemy reaches.
+
+    Attributes:
+        driver: dialect and driver as in an SQLAlchemy URL: "sqlite", "postgresql+psycopg", "mysql+pymysql".
+        database: its name, or the file of a SQLite database.
+        options: further parameters of the driver, such as sslmode and how long a connection may take.
+    """
+
+    driver: str
+    database: str
+    host: str = ""
+    port: int | None = None
+    user: str = ""
+    password: str = field(default="", repr=False)
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def where(self) -> str:
+        """How messages name the database."""
+        if not self.host:
+            return f"database {Path(self.database).name}"
+        port = f":{self.port}" if self.port else ""
+        return f"database {self.database} at {self.host}{port}"
