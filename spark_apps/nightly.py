@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.apply.stamp import EPOCH, Stamp
-from airflow_cdc.core.compare.digest import LEAF_ROWS
+from airflow_cdc.core.compare.leaves import LEAF_ROWS
 from airflow_cdc.core.compare.nightly import WHOLE_NIGHT, Checked, Seen, Tonight, first_check, plan_night
 from airflow_cdc.core.compare.part import WHOLE
 from airflow_cdc.core.compare.repair import RepairPlan, needs_approval
@@ -32,11 +32,11 @@ from airflow_cdc.sinks.iceberg.snapshots import head_of, lineage, operation_of, 
 from airflow_cdc.sinks.iceberg.stage import Stage
 from airflow_cdc.sources.mysql.xa import XaState, rollback_doubt
 from airflow_cdc.spark_apps.adapters.debezium import decode
+from airflow_cdc.spark_apps.adapters.mysql import MySqlReader
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
 from airflow_cdc.spark_apps.compare.expectations import DATA_DOCS
 from airflow_cdc.spark_apps.compare.scan import Outcome, Subject
 from airflow_cdc.spark_apps.compare.tail import touched_leaves
-from airflow_cdc.spark_apps.compare.views import SourceView
 from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
 from airflow_cdc.spark_apps.repair import Job, inconclusive, open_job, staged
@@ -146,7 +146,7 @@ def _checked(night: Night, table: Table) -> TableReport:
             base = _base_stamp(night.job, table, stage)
             plan = plan_night(table, night.known.get(table.full_name), _seen(night, table, stage, state), night.now)
             plan, outcome = _compare(night, stage, table, plan)
-            keep_rows(run, night.job.spark, outcome)
+            keep_rows(run, MySqlReader(run.clients.source), night.job.spark, outcome)
             suites = check_expectations(f"{docs_folder(run)}/{table.full_name}", [outcome])
             report = make_report(outcome, suites[table.full_name])
             through = verified_through(night, base, outcome) if report.verdict is Verdict.MATCH else ""
@@ -260,8 +260,7 @@ def _keep(night: Night, plan: Tonight, state: TopicState | None, outcome: Outcom
 
 
 def _bounds(job: Job, table: Table) -> tuple[int, int] | None:
-    with job.run.clients.source.session() as session:
-        return SourceView(session).bounds(table)
+    return MySqlReader(job.run.clients.source).bounds(table)
 
 
 def docs_folder(run: Run) -> str:

@@ -15,18 +15,19 @@ from airflow_cdc.core.diagnosis.strategy import COMPARING
 from airflow_cdc.core.errors import SchemaError, SourceError
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
-from airflow_cdc.core.types import sink_type
 from airflow_cdc.flows import recovery as document
 from airflow_cdc.flows.capture import followed
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.stage import Stage
+from airflow_cdc.spark_apps.adapters.mysql import MySqlReader
 from airflow_cdc.spark_apps.apply.stage_schema import fit_columns, set_definition
 from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.driver.session import sibling
 from airflow_cdc.spark_apps.snapshot.differences import read_differences
-from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, estimated_rows, read_table, staged_rows
+from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, read_table, staged_rows
+from airflow_cdc.spark_apps.types import sink_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,11 +63,11 @@ def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = 
     """
     task = load_task(run)
     run.clients.source.check_same_server(task.watermark)
-    tables = list(task.definitions.values())
-    progress = Progress(estimated_rows(run.clients.source, tables))
+    tables, reader = list(task.definitions.values()), MySqlReader(run.clients.source)
+    progress = Progress(reader.estimated_rows(tables))
     readings = [prepare(run, task, table, dict(settings or {})) for table in tables]
     with explained(SourceError, "read the tables", where=run.where, todo=RESTARTABLE):
-        tools = Tools(spark, run.clients.source, run.clients.lake)
+        tools = Tools(spark, reader, run.clients.lake)
         heads = _read_all(tools, readings, progress, differences=task.strategy in COMPARING)
     stages = {
         reading.table.full_name: {
@@ -157,7 +158,7 @@ def _read_all(
     with ThreadPoolExecutor(max(1, min(len(keyed), os.cpu_count() or 1))) as pool:
 
         def read(reading: Reading) -> int:
-            own = Tools(sibling(tools.spark), tools.source, tools.lake)
+            own = Tools(sibling(tools.spark), tools.reader, tools.lake)
             fresh = not (reading.ledger.rows or reading.ledger.complete)
             head = read_differences(own, reading, progress) if differences and fresh else None
             return head or read_table(own, reading, progress)

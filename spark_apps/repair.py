@@ -41,6 +41,7 @@ from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.reports.stored import CHECK, REPAIR
 from airflow_cdc.sinks.iceberg.dead_letters import resolve_before
 from airflow_cdc.sinks.iceberg.stage import Stage, only_compacted
+from airflow_cdc.spark_apps.adapters.mysql import MySqlReader
 from airflow_cdc.spark_apps.apply.batch import start_of
 from airflow_cdc.spark_apps.apply.stage_schema import set_definition
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
@@ -238,7 +239,7 @@ def mend(job: Job, table: Table, part: Part = WHOLE, *, dry: bool = False) -> Me
     """
     with staged(job, table) as stage:
         outcome = compared(job, stage, table, part)
-        keep_rows(job.run, job.spark, outcome)
+        keep_rows(job.run, MySqlReader(job.run.clients.source), job.spark, outcome)
         plan = RepairPlan.of(table, outcome.tally, outcome.sink_rows)
         if dry or not plan.keys:
             return Mended(table, plan, report_of(outcome))
@@ -298,7 +299,7 @@ def _attempt(job: Job, stage: Stage, table: Table, part: Part, plan: RepairPlan)
     outcome = compared(job, stage, table, part)
     report = report_of(outcome)
     if report.verdict is not Verdict.MATCH:
-        keep_rows(job.run, job.spark, outcome)
+        keep_rows(job.run, MySqlReader(job.run.clients.source), job.spark, outcome)
         return Mended(table, plan, report)
     snapshot_id = outcome.subject.sink.snapshot_id
     try:
@@ -327,9 +328,9 @@ def read_again(job: Job, stage: Stage, table: Table, plan: RepairPlan) -> None:
     if table.keyless:
         replace_rows(job, stage, table)
         return
-    tools = Tools(job.spark, job.run.clients.source, job.run.clients.lake)
-    position = tools.source.position()
-    tools.source.wait_visible(position, VISIBLE_SECONDS)
+    tools = Tools(job.spark, MySqlReader(job.run.clients.source), job.run.clients.lake)
+    position = job.run.clients.source.position()
+    tools.reader.wait_visible(position, VISIBLE_SECONDS)
     rewrite_keys(tools, stage, Wanted(table, plan.keys, position), _stamp(job, stage, table))
 
 
@@ -355,7 +356,7 @@ def replace_rows(job: Job, stage: Stage, table: Table) -> None:
     set_definition(clients.lake, stage, table)
     ledger = ChunkLedger(taken.hash, taken.server, table.fingerprint)
     reading = Reading(table, stage, ledger, Stamp(stamp.epoch, taken.to_json(), stamp.offsets), taken)
-    read_table(Tools(job.spark, clients.source, clients.lake), reading, Progress({table.full_name: 0}))
+    read_table(Tools(job.spark, MySqlReader(clients.source), clients.lake), reading, Progress({table.full_name: 0}))
 
 
 def publish_stage(job: Job, stage: Stage, table: Table, snapshot_id: int) -> None:

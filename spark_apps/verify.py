@@ -21,17 +21,16 @@ from typing import TYPE_CHECKING, Any
 import fsspec
 
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
+from airflow_cdc.core.compare.canonical import not_compared
 from airflow_cdc.core.compare.part import WHOLE, Part
 from airflow_cdc.core.compare.verdict import Tally
 from airflow_cdc.core.diagnosis.observation import TopicState
-from airflow_cdc.core.encoding import not_compared
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import CdcError, DeadlineError, SinkError, VerificationError
 from airflow_cdc.core.poll import NotYet, poll_while_moving
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.report import ComparedAt, NotCompared, TableReport, Verdict, overall
 from airflow_cdc.core.table import Table
-from airflow_cdc.core.types import sink_type
 from airflow_cdc.flows import recovery as document
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.capture import settings as connector_settings
@@ -42,6 +41,7 @@ from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.dead_letters import is_before
 from airflow_cdc.sinks.iceberg.stage import Stage
 from airflow_cdc.spark_apps.adapters.kafka import read_topics, source_defaults
+from airflow_cdc.spark_apps.adapters.mysql import MySqlReader
 from airflow_cdc.spark_apps.apply import dead_letters
 from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget, apply_batch
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
@@ -52,6 +52,7 @@ from airflow_cdc.spark_apps.compare.tail import Topic
 from airflow_cdc.spark_apps.compare.views import SinkView
 from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.snapshot.read import staged_rows
+from airflow_cdc.spark_apps.types import sink_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -118,7 +119,7 @@ def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
             verdict=str(Verdict.INCONCLUSIVE),
         ) from error
     for outcome in outcomes:
-        keep_rows(run, spark, outcome)
+        keep_rows(run, MySqlReader(run.clients.source), spark, outcome)
     suites = check_expectations(f"{report_folder(run)}/{DATA_DOCS}", outcomes)
     reports = [make_report(outcome, suites[outcome.subject.table.full_name]) for outcome in outcomes]
     labels = {table: stage.label for table, stage in task.stages.items()}
@@ -197,7 +198,7 @@ def compare_passes(
             outcome
             for at in range(0, len(subjects), TABLES_AT_ONCE)
             for outcome in compare_tables(
-                run.clients.source,
+                MySqlReader(run.clients.source),
                 subjects[at : at + TABLES_AT_ONCE],
                 judge,
                 lambda: reach(run, task, timeout)[0],

@@ -11,6 +11,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from airflow_cdc.connectors.debezium.uncarried import dated_columns, doubted_columns
 from airflow_cdc.core.diagnosis.observation import SourceFacts
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.replica import standing_faults
@@ -19,13 +20,11 @@ from airflow_cdc.flows.carried import look_through
 from airflow_cdc.flows.null_defaults import fault_of
 from airflow_cdc.flows.run import Run
 from airflow_cdc.sources.mysql.capabilities import ServerVersion
-from airflow_cdc.sources.mysql.charsets import doubt
 from airflow_cdc.sources.mysql.replica import read_replica
 from airflow_cdc.sources.mysql.schema import read_table_defs
 
 JAVA_FLOOR = 17
 KEEP_ALIVE_FLOOR_MS = 30_000
-_DATED = frozenset({"year", "date", "datetime"})
 _DOUBTED = "Nothing, if such characters are rare: their events become dead letters, whose rows are read again."
 
 
@@ -223,7 +222,7 @@ def _rows_in_events(run: Run) -> Iterator[Check]:
 
 def _years(run: Run) -> Iterator[Check]:
     """Years below 100 arrive as 1970 to 2069 unless the connector is told not to, and then nothing tells them apart."""
-    dated = [f"{t.full_name}.{c.name}" for t in captured(run).values() for c in t.columns if c.data_type in _DATED]
+    dated = [name for table in captured(run).values() for name in dated_columns(table)]
     if not dated:
         return
     adjusted = settings(run).years_adjusted
@@ -243,9 +242,7 @@ def _carried(run: Run) -> Iterator[Check]:
         except CdcError as error:
             del tables[table.full_name]
             yield Check(subject, "values", "bad", f"{error.what} ({error.where})", error.todo)
-    if doubted := sorted(
-        f"{t.full_name}.{c.name} ({c.charset})" for t in tables.values() for c in t.mirrored if doubt(c)
-    ):
+    if doubted := sorted(name for table in tables.values() for name in doubted_columns(table)):
         yield Check(
             subject, "values", "warn", f"some characters are not read from events: {', '.join(doubted)}", _DOUBTED
         )

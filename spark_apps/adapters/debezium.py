@@ -1,6 +1,6 @@
 """Debezium's events, decoded: a DataFrame of raw records → one row per record of one table.
 
-The record's JSON is parsed with every value as its raw text; core/types.py says how each text becomes a value of
+The record's JSON is parsed with every value as its raw text; connectors/debezium/values/mysql.py says how each text becomes a value of
 the sink. A record that cannot be read is not dropped: it comes out with the reason in `cdc.bad`.
 """
 
@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from airflow_cdc.core.chunk import quote_ident
-from airflow_cdc.core.types import from_event
-from airflow_cdc.sources.mysql.charsets import doubt
+from airflow_cdc.connectors.debezium.values.mysql import from_event
+from airflow_cdc.connectors.debezium.values.mysql_charsets import doubt
+from airflow_cdc.core.types import Instant, Json
+from airflow_cdc.spark_apps.driver.sql import literal, quote_ident, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from airflow_cdc.connectors.debezium.config import ConnectorSettings
+    from airflow_cdc.connectors.debezium.values.mysql import DecodeModes
     from airflow_cdc.core.table import Column, Table
-    from airflow_cdc.core.types import DecodeModes
 
 RAW_SCHEMA = "topic string, partition int, offset bigint, key binary, value binary"
 
@@ -38,11 +39,11 @@ _CORRUPT = "map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', 'cdc_corrupt'
 _MAP = "map<string,string>"
 _POSITION = ("gtid", "server_id", "file", "pos", "row", "ts_ms", "snapshot")
 
-# A text that is read as NULL on purpose (core/types.py), so that it is no sign of a wrong value: the instant 0
-# stands for a zero date in a nullable TIMESTAMP.
-_READ_AS_NULL = {"timestamp": "1970-01-01T00:00:00"}
-# Why a value of a type cannot be decoded, where more can be said than that.
-_DOUBTS = {"json": "no JSON, or a negative TIME of MySQL's own, which Debezium garbles"}
+# A text that is read as NULL on purpose (connectors/debezium/values/mysql.py), so that it is no sign of a wrong value:
+# the instant 0 stands for a zero date in a nullable TIMESTAMP.
+_READ_AS_NULL = "1970-01-01T00:00:00"
+# Why a JSON value cannot be decoded.
+_JSON_DOUBT = "no JSON, or a negative TIME of MySQL's own, which Debezium garbles"
 
 
 def decode(raw: DataFrame, table: Table, settings: ConnectorSettings, sides: Sequence[str] = SIDES) -> DataFrame:
@@ -62,7 +63,7 @@ def decode(raw: DataFrame, table: Table, settings: ConnectorSettings, sides: Seq
     # text instead of Column objects: a wide table has thousands, and each costs a call into the JVM
     # only a key of columns with these names can be taken for one with its schema around it
     wrapped = settings.keys_wrapped if {"schema", "payload"} <= {*table.key} else None
-    opened = _opened(raw.where(f"topic = {_literal(settings.topic_of(table.full_name))}"), wrapped)
+    opened = _opened(raw.where(f"topic = {literal(settings.topic_of(table.full_name))}"), wrapped)
     marked = opened.selectExpr("*", f"{_stranger(table, settings)} AS stranger")
     parts = [("key", table.key_columns)] if table.key else []
     parts += [(side, table.mirrored) for side in sides]
@@ -125,21 +126,21 @@ def _opened(raw: DataFrame, keys_wrapped: bool | None) -> DataFrame:
 def _stranger(table: Table, settings: ConnectorSettings) -> str:
     """In a shared topic a change names its table; a tombstone has only the router's mark in its key."""
     named = "concat(body.source.db, '.', body.source.`table`)"
-    other = f"WHEN {named} <> {_literal(table.full_name)} THEN {named}"
+    other = f"WHEN {named} <> {literal(table.full_name)} THEN {named}"
     mark = settings.key_mark(table.full_name)
     if mark is not None:
-        marked = f"key_map[{_literal(mark.field)}]"
-        other += f" WHEN body.source IS NULL AND {marked} <> {_literal(mark.value)} THEN {marked}"
+        marked = f"key_map[{literal(mark.field)}]"
+        other += f" WHEN body.source IS NULL AND {marked} <> {literal(mark.value)} THEN {marked}"
     return f"CASE {other} END"
 
 
 def _texts(prefix: str, image: str, columns: Sequence[Column]) -> list[str]:
     # positional names: a source may have columns of any name
-    return [f"{image}[{_literal(column.name)}] AS {prefix}{at}" for at, column in enumerate(columns)]
+    return [f"{image}[{literal(column.name)}] AS {prefix}{at}" for at, column in enumerate(columns)]
 
 
 def _values(prefix: str, image: str, columns: Sequence[Column], modes: DecodeModes) -> str:
-    pairs = (f"{_literal(c.name)}, {from_event(c, modes, f'{prefix}{at}')}" for at, c in enumerate(columns))
+    pairs = (f"{literal(c.name)}, {from_event(c, modes, f'{prefix}{at}')}" for at, c in enumerate(columns))
     return f"IF({image} IS NULL, NULL, named_struct({', '.join(pairs)}))"
 
 
@@ -180,7 +181,7 @@ def _bad(table: Table, sides: Sequence[str]) -> str:
             reasons.append(f"WHEN {when} AND {texts} IS NULL THEN 'the record has no key'")
         wrong = _wrong_columns(prefix, image, columns, in_key=image == "key")
         reasons.append(
-            f"WHEN {when} AND size({wrong}) > 0 THEN concat('{_quoted(whose)} column ', array_join({wrong}, ', '), ' cannot be decoded')"
+            f"WHEN {when} AND size({wrong}) > 0 THEN concat('{quoted(whose)} column ', array_join({wrong}, ', '), ' cannot be decoded')"
         )
     return f"CASE {' '.join(reasons)} END"
 
@@ -195,24 +196,15 @@ def _wrong_columns(prefix: str, image: str, columns: Sequence[Column], *, in_key
 
 def _wrong(text: str, value: str, column: Column, *, in_key: bool) -> str:
     meant = "false" if in_key or not column.nullable else f"{text} IS NULL"
-    if column.nullable and column.data_type in _READ_AS_NULL:
-        meant += f" OR startswith({text}, '{_READ_AS_NULL[column.data_type]}')"
-    why = doubt(column) or _DOUBTS.get(column.data_type, "")
-    named = _literal(f"{column.name} ({why})" if why else column.name)
+    if column.nullable and isinstance(column.type, Instant):
+        meant += f" OR startswith({text}, '{_READ_AS_NULL}')"
+    why = doubt(column) or (_JSON_DOUBT if isinstance(column.type, Json) else "")
+    named = literal(f"{column.name} ({why})" if why else column.name)
     return f"IF({value} IS NULL AND NOT coalesce({meant}, false), {named}, NULL)"
 
 
 def _unknown(table: Table) -> str:
-    known = ", ".join(_literal(column.name) for column in table.mirrored)
+    known = ", ".join(literal(column.name) for column in table.mirrored)
     found = "map_keys(coalesce(after_map, before_map))" if table.keyless else "map_keys(after_map)"
     extra = f"array_except({found}, array({known}))"
     return f"IF(size({extra}) > 0, {extra}, NULL)"
-
-
-def _literal(text: str) -> str:
-    """A Spark SQL text literal."""
-    return f"'{_quoted(text)}'"
-
-
-def _quoted(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("'", "\\'")

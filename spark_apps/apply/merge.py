@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as fn
 
-from airflow_cdc.core.chunk import quote_ident
 from airflow_cdc.core.errors import SinkError
+from airflow_cdc.spark_apps.driver.sql import quote_ident
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as fn
 
-from airflow_cdc.core.chunk import quote_ident, sql_literal
-from airflow_cdc.core.types import time_micros
+from airflow_cdc.core.types import Date, Instant, LocalDateTime, Time
+from airflow_cdc.sources.mysql.quoting import quote_ident, sql_literal
+from airflow_cdc.sources.mysql.types import time_micros
 from airflow_cdc.spark_apps.adapters.debezium import decode
-from airflow_cdc.spark_apps.adapters.mysql import jdbc_options, rows_frame
+from airflow_cdc.spark_apps.adapters.mysql_jdbc import jdbc_options, rows_frame
 from airflow_cdc.spark_apps.apply.changes import meta
 from airflow_cdc.spark_apps.apply.dead_letters import DeadLetter, as_records
 from airflow_cdc.spark_apps.apply.merge import write_by_key
@@ -34,7 +35,6 @@ log = logging.getLogger("airflow_cdc.replay")
 
 KEYS_PER_QUERY = 200
 VISIBLE_SECONDS = 60.0
-_TEMPORAL = frozenset({"date", "datetime", "timestamp"})
 
 # (session, table, keys as a DataFrame of the key's columns) → these keys' rows in the source now, in sink types. It may
 # return rows of other keys that the source takes for equal (a collation that ignores case).
@@ -99,7 +99,7 @@ def key_predicates(table: Table, keys: DataFrame) -> Iterator[str]:
 def _as_text(column: Column) -> Any:
     # Python would shift a timestamp into its own time zone; the session's is UTC
     value = fn.col(quote_ident(column.name))
-    return value.cast("string") if column.data_type in _TEMPORAL else value
+    return value.cast("string") if isinstance(column.type, Date | LocalDateTime | Instant) else value
 
 
 def _equals(table: Table, key: Sequence[Any]) -> str:
@@ -108,5 +108,5 @@ def _equals(table: Table, key: Sequence[Any]) -> str:
 
 def _equal(column: Column, value: Any) -> str:
     name = quote_ident(column.name)
-    left = time_micros(name) if column.data_type == "time" else name
+    left = time_micros(name) if isinstance(column.type, Time) else name
     return f"{left} = {sql_literal(bytes(value) if isinstance(value, bytearray) else value)}"

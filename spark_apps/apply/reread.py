@@ -17,10 +17,10 @@ from airflow_cdc.core.compare.part import WHOLE
 from airflow_cdc.core.errors import RereadNeededError, SinkError, UnknownStateError, VerificationError
 from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.report import Verdict
-from airflow_cdc.core.types import sink_type
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.run import Run
 from airflow_cdc.sinks.iceberg.snapshots import row_count
+from airflow_cdc.spark_apps.adapters.mysql import MySqlReader
 from airflow_cdc.spark_apps.apply.stage_schema import fit_columns, set_definition
 from airflow_cdc.spark_apps.compare.scan import VISIBLE_SECONDS
 from airflow_cdc.spark_apps.driver.app import explained
@@ -36,7 +36,8 @@ from airflow_cdc.spark_apps.repair import (
     report_of,
     staged,
 )
-from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, estimated_rows, read_table
+from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, read_table
+from airflow_cdc.spark_apps.types import sink_type
 from airflow_cdc.spark_apps.verify import xa_open
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def reread(run: Run, spark: SparkSession, name: str, tries: int) -> Reread:
     at the end, StaleHeadError if main moved. Main is as it was then.
     """
     table = captured(run, [name])[name]
-    if why := refusal(run.pipeline.policy, tries, estimated_rows(run.clients.source, [table])[name]):
+    if why := refusal(run.pipeline.policy, tries, MySqlReader(run.clients.source).estimated_rows([table])[name]):
         raise RereadNeededError(
             f"it has to be read again, and is not by itself: {why}", where=f"table {name}", todo="Recover the table."
         )
@@ -133,7 +134,7 @@ def read_anew(job: Job, stage: Stage, name: str) -> Table:
     set_definition(clients.lake, stage, table)
     ledger = ChunkLedger(taken.hash, taken.server, table.fingerprint)
     reading = Reading(table, stage, ledger, Stamp(job.epochs.of(name), taken.to_json(), ends), taken)
-    read_table(Tools(job.spark, clients.source, clients.lake), reading, Progress({name: 0}))
+    read_table(Tools(job.spark, MySqlReader(clients.source), clients.lake), reading, Progress({name: 0}))
     return table
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as fn
 
 from airflow_cdc.core.apply.schema_change import SchemaChange, refused
-from airflow_cdc.core.chunk import quote_ident
-from airflow_cdc.core.types import sink_type
+from airflow_cdc.spark_apps.driver.sql import quote_ident
+from airflow_cdc.spark_apps.types import sink_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression

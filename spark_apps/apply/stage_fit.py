@@ -11,10 +11,10 @@ from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
 
 from airflow_cdc.core.apply.schema_change import SchemaChange, check_added, refused
 from airflow_cdc.core.errors import SinkError
-from airflow_cdc.core.types import sink_type
 from airflow_cdc.sinks.iceberg.catalog import Change, commit
 from airflow_cdc.sinks.iceberg.types import iceberg_type
 from airflow_cdc.spark_apps.apply.stage_schema import fit_columns, keep, set_definition
+from airflow_cdc.spark_apps.types import sink_type
 
 _DELETE_MODE, _BY_POSITION = "write.delete.mode", "merge-on-read"
 
@@ -92,7 +92,7 @@ def _wider(staged: IcebergTable, table: Table) -> Iterator[str]:
         kept = keep(field, iceberg_type(sink_type(column), itertools.count(1)))
         if kept is None:
             raise refused(
-                table, f"column {column.name} is {column.column_type} now, which its {field.field_type} values are not"
+                table, f"column {column.name} is {column.native.type} now, which its {field.field_type} values are not"
             )
         if kept.field_type != field.field_type:
             yield column.name

@@ -8,22 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as fn
 
-from airflow_cdc.core.chunk import own_name, quote_ident
 from airflow_cdc.core.compare.row_diff import SHOWN, RowPair, rows_file
-from airflow_cdc.core.encoding import spark_key_text
 from airflow_cdc.core.errors import CdcError, SinkError
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows.checks import store_json
 from airflow_cdc.flows.run import Run, now_iso
-from airflow_cdc.sources.mysql.key_text import key_predicate
-from airflow_cdc.spark_apps.adapters.mysql import jdbc_options, rows_frame
+from airflow_cdc.spark_apps.compare.encoding import key_text
 from airflow_cdc.spark_apps.compare.scan import Outcome
-from airflow_cdc.spark_apps.compare.views import KEYS_AT_ONCE, batches
 from airflow_cdc.spark_apps.driver.app import explained
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
+from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from airflow_cdc.spark_apps.ports import RowReader
 
 log = logging.getLogger("airflow_cdc.verify")
 
@@ -32,7 +31,7 @@ KINDS = ("different", "missing", "ghosts")
 Texts = dict[str, tuple[str | None, str | None]]
 
 
-def keep_rows(run: Run, spark: SparkSession, outcome: Outcome) -> None:
+def keep_rows(run: Run, reader: RowReader, spark: SparkSession, outcome: Outcome) -> None:
     """Store the rows of the sampled keys beside the report, where the policy allows it (`report_rows`).
 
     A table without a key has none. What can't be read is logged: the verdict stands without it.
@@ -45,18 +44,16 @@ def keep_rows(run: Run, spark: SparkSession, outcome: Outcome) -> None:
         with explained(
             SinkError, "read both rows", where=f"table {table.full_name}", todo="The keys are in the report."
         ):
-            pairs = _pairs(run, spark, outcome, kinds)
+            pairs = _pairs(reader, spark, outcome, kinds)
             store_json(run, rows_file(table.full_name), [pair.to_json() for pair in pairs])
     except CdcError as error:
         log.warning("%s", error)
 
 
-def _pairs(run: Run, spark: SparkSession, outcome: Outcome, kinds: Mapping[str, str]) -> list[RowPair]:
-    table, source, at = outcome.subject.table, run.clients.source, now_iso()
-    options = jdbc_options(source, source.init_statement(outcome.subject.position))
-    predicates = [key_predicate(table, some) for some in batches(sorted(kinds), KEYS_AT_ONCE)]
-    session = sibling(spark, SMALL_BATCH)
-    ours = _texts(rows_frame(session, options, table, predicates), table, kinds)
+def _pairs(reader: RowReader, spark: SparkSession, outcome: Outcome, kinds: Mapping[str, str]) -> list[RowPair]:
+    table, at = outcome.subject.table, now_iso()
+    rows = reader.rows_of_keys(sibling(spark, SMALL_BATCH), table, list(kinds), at=outcome.subject.position)
+    ours = _texts(rows, table, kinds)
     theirs = _texts(outcome.subject.sink.frame(), table, kinds)
     return [_pair(kind, key, ours.get(key), theirs.get(key), at) for key, kind in kinds.items()]
 
@@ -77,6 +74,6 @@ def _texts(rows: DataFrame, table: Table, keys: Mapping[str, Any]) -> dict[str, 
     whole = [f"{'hex' if n.lower() in binary else 'string'}({quote_ident(n)})" for n in names]
     parts = [part for text in whole for part in (f"substring({text}, 1, {SHOWN})", f"md5({text})")]
     key = quote_ident(own_name("key"))
-    found = rows.selectExpr(f"{spark_key_text(table)} AS {key}", *parts)
+    found = rows.selectExpr(f"{key_text(table)} AS {key}", *parts)
     taken = found.where(fn.col(key).isin(list(keys))).collect()
     return {row[0]: {name: (row[1 + 2 * n], row[2 + 2 * n]) for n, name in enumerate(names)} for row in taken}

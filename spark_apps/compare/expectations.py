@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.chunk import quote_ident
+from airflow_cdc.spark_apps.driver.sql import quote_ident
 
 if TYPE_CHECKING:
     from great_expectations.core.validation_definition import ValidationDefinition

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from airflow_cdc.core.compare.changelog import Event, Tail
-from airflow_cdc.core.compare.digest import Leaf, compare, compare_multisets, compare_rows
+from airflow_cdc.core.compare.leaves import Leaf, compare, compare_multisets, compare_rows, leaf_of
+from airflow_cdc.core.compare.part import WHOLE
 from airflow_cdc.core.compare.verdict import (
     STRANGE,
     Image,
@@ -16,10 +17,10 @@ from airflow_cdc.core.compare.verdict import (
     KeyEvidence,
     KeyLog,
     KeyVerdict,
+    Rows,
     classify_count,
     classify_key,
     leaf_doubt,
-    leaf_of,
     rows_held,
     without,
 )
@@ -27,7 +28,7 @@ from airflow_cdc.core.errors import VerificationError
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.spark_apps.compare.scan import Judgement, Outcome, Reached, Scanned, leaf_groups, rows_in, taken_out
 from airflow_cdc.spark_apps.compare.tail import read_tail
-from airflow_cdc.spark_apps.compare.views import Rows, SourceView
+from airflow_cdc.spark_apps.ports import SourceView
 
 # Keys that are settled one by one; what differs beyond that is counted as it was first seen.
 MAX_SUSPECTS = 10_000
@@ -74,7 +75,7 @@ class KeyJudgement:
         return bool(self.suspects)
 
     def read_again(self, view: SourceView) -> None:
-        rows = view.images(self.outcome.subject.table, self.suspects)
+        rows = view.images(self.suspects)
         for key, evidence in self.suspects.items():
             self.suspects[key] = replace(evidence, reads=(*evidence.reads, _one(rows.get(key))))
 
@@ -112,7 +113,7 @@ def judge_keys(scanned: Scanned, now: Reached) -> KeyJudgement:
     judgement = KeyJudgement(Outcome(subject))
     outcome = judgement.outcome
     flying = tail_of(outcome, now).key_logs()
-    ours, theirs = scanned.view.images(table, flying), subject.sink.images(table, flying)
+    ours, theirs = scanned.view.images(flying), subject.sink.images(table, flying)
     inside = (ours, theirs) if subject.part.whole else _inside(scanned, flying)
     source, sink = taken_out(scanned, *inside)
     _count(outcome, scanned, len(flying))
@@ -135,7 +136,7 @@ def judge_keys(scanned: Scanned, now: Reached) -> KeyJudgement:
 def _inside(scanned: Scanned, keys: Iterable[str]) -> tuple[Rows, Rows]:
     """The rows of these keys that are in the compared part, of source and sink."""
     subject, part = scanned.subject, scanned.subject.part
-    return scanned.view.images(subject.table, keys, part), subject.sink.images(subject.table, keys, part)
+    return scanned.view.images(keys, part), subject.sink.images(subject.table, keys, part)
 
 
 class Drilled(NamedTuple):
@@ -153,7 +154,7 @@ def drill_keys(
     keys: dict[str, KeyVerdict] = {}
     unexplained: list[int] = []
     for group in leaf_groups(scanned, compare(source, sink).unequal):
-        ours = [row for row in scanned.view.hashes(table, scheme, group, part) if row[0] not in flying]
+        ours = [row for row in scanned.view.hashes(scheme, group, part) if row[0] not in flying]
         theirs = [row for row in scanned.subject.sink.hashes(table, scheme, group, part) if row[0] not in flying]
         diff = compare_rows(ours, theirs)
         keys.update(dict.fromkeys(diff.missing, KeyVerdict.MISSING))
@@ -184,7 +185,7 @@ def _suspect(scanned: Scanned, judgement: KeyJudgement, keys: Mapping[str, KeyVe
     chosen = sorted(keys)[:MAX_SUSPECTS]
     for key in sorted(keys)[MAX_SUSPECTS:]:
         outcome.tally.add(keys[key], key)
-    ours, theirs = scanned.view.images(table, chosen), scanned.subject.sink.images(table, chosen)
+    ours, theirs = scanned.view.images(chosen), scanned.subject.sink.images(table, chosen)
     outcome.source_rows -= sum(len(ours.get(key, ())) for key in chosen)
     for key in chosen:
         if not _several(outcome, key, ours, theirs):
@@ -240,7 +241,7 @@ class ImageJudgement:
 
     def read_again(self, view: SourceView) -> None:
         self.at = exact(view)
-        self.source = view.images(self.outcome.subject.table, self.open)
+        self.source = view.images(self.open)
 
     def settle(self, before: Reached, now: Reached) -> None:
         del before
@@ -280,14 +281,14 @@ def judge_images(scanned: Scanned, now: Reached) -> ImageJudgement:
     outcome = Outcome(subject)
     tail = tail_of(outcome, now)
     flying = {str(image[0]) for image, _, _ in tail.image_changes()}
-    ours, theirs = scanned.view.images(table, flying), subject.sink.images(table, flying)
+    ours, theirs = scanned.view.images(flying), subject.sink.images(table, flying)
     source, sink = taken_out(scanned, ours, theirs)
     _count(outcome, scanned, len(flying))
     drilled = _drill_images(scanned, source, sink, flying)
     if drilled.unexplained:
         outcome.doubt(leaf_doubt(drilled.unexplained))
     suspects = drilled.keys.keys() | (scanned.others - flying)
-    resting = scanned.view.images(table, suspects)
+    resting = scanned.view.images(suspects)
     outcome.source_rows = rows_in(source) - sum(map(len, resting.values()))
     judgement = ImageJudgement(
         outcome,
@@ -314,7 +315,7 @@ def _drill_images(
     keys: dict[str, KeyVerdict] = {}
     unexplained: list[int] = []
     for group in leaf_groups(scanned, compare(source, sink).unequal):
-        ours = [row for row in scanned.view.hashes(table, scheme, group) if row[1] not in flying]
+        ours = [row for row in scanned.view.hashes(scheme, group, WHOLE) if row[1] not in flying]
         theirs = [row for row in scanned.subject.sink.hashes(table, scheme, group) if row[1] not in flying]
         diff = compare_multisets((h for _, h in ours), (h for _, h in theirs))
         keys.update(dict.fromkeys(diff.keys, KeyVerdict.DIFFERENT))

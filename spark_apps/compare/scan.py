@@ -18,17 +18,16 @@ from typing import Protocol
 
 from pyspark.sql import functions as fn
 
-from airflow_cdc.core.compare.digest import Leaf, LeafScheme, compare, mysql_unpushed_sql
+from airflow_cdc.core.compare.canonical import outside_hash
+from airflow_cdc.core.compare.leaves import Leaf, LeafScheme, choose_scheme, compare, leaf_of
 from airflow_cdc.core.compare.part import WHOLE, Part
-from airflow_cdc.core.compare.verdict import RowCounts, Tally, count_doubt, leaf_of, table_verdict, without
+from airflow_cdc.core.compare.verdict import RowCounts, Rows, Tally, count_doubt, table_verdict, without
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.table import Table
-from airflow_cdc.core.types import from_read
-from airflow_cdc.sources.mysql.client import MySqlSource
-from airflow_cdc.spark_apps.adapters.mysql import jdbc_options, query_frame
 from airflow_cdc.spark_apps.compare.tail import Topic
-from airflow_cdc.spark_apps.compare.views import Rows, SinkView, SourceView, source_view, unpushed
+from airflow_cdc.spark_apps.compare.views import SinkView
+from airflow_cdc.spark_apps.ports import RowReader, SourceView
 
 log = logging.getLogger("airflow_cdc.verify")
 
@@ -153,7 +152,7 @@ Judge = Callable[[Scanned, Reached], Judgement]
 
 
 def compare_tables(
-    source: MySqlSource,
+    reader: RowReader,
     subjects: Sequence[Subject],
     judge: Judge,
     reach: Callable[[], Reached],
@@ -166,31 +165,34 @@ def compare_tables(
     `reach` takes the source's position now and waits until the topics hold everything up to it. Every source
     connection proves that it is the server of `watermark` (INV 9).
     """
-    init = source.init_statement(watermark)
     # what the sink holds already must be visible to the views: a commit is logged, and read, before it is shown
-    source.wait_visible(start.position, VISIBLE_SECONDS)
+    reader.wait_visible(start.position, VISIBLE_SECONDS)
     with ExitStack() as stack:
-        views = [stack.enter_context(source_view(source, init, subject.table)) for subject in subjects]
+        views = [stack.enter_context(reader.view(subject.table, at=watermark)) for subject in subjects]
         with ThreadPoolExecutor(max(1, min(len(subjects), os.cpu_count() or 1))) as pool:
-            scans = list(pool.map(lambda pair: scan(source, init, *pair), zip(subjects, views, strict=True)))
+            scans = list(pool.map(lambda pair: scan(reader, watermark, *pair), zip(subjects, views, strict=True)))
             now = reach()
             judgements = list(pool.map(lambda scanned: judge(scanned, now), scans))
     for _ in range(ROUNDS):
         open_ones = [judgement for judgement in judgements if judgement.pending]
         if not open_ones:
             break
-        now = _another_round(source, init, open_ones, reach, now)
+        now = _another_round(reader, watermark, open_ones, reach, now)
     for judgement in judgements:
         judgement.give_up()
     return [judgement.outcome for judgement in judgements]
 
 
 def _another_round(
-    source: MySqlSource, init: str, judgements: Sequence[Judgement], reach: Callable[[], Reached], before: Reached
+    reader: RowReader,
+    watermark: Watermark,
+    judgements: Sequence[Judgement],
+    reach: Callable[[], Reached],
+    before: Reached,
 ) -> Reached:
-    source.wait_visible(before.position, VISIBLE_SECONDS)
+    reader.wait_visible(before.position, VISIBLE_SECONDS)
     for judgement in judgements:
-        with source_view(source, init, judgement.outcome.subject.table) as view:
+        with reader.view(judgement.outcome.subject.table, at=watermark) as view:
             judgement.read_again(view)
     now = reach()
     for judgement in judgements:
@@ -198,16 +200,16 @@ def _another_round(
     return now
 
 
-def scan(source: MySqlSource, init: str, subject: Subject, view: SourceView) -> Scanned:
+def scan(reader: RowReader, watermark: Watermark, subject: Subject, view: SourceView) -> Scanned:
     """Digest both sides at once, and compare the columns outside the digest for all rows (INV 25)."""
     table, part = subject.table, subject.part
-    scheme = part.scheme or view.scheme(table, subject.rows)
+    scheme = part.scheme or choose_scheme(table, subject.rows, view.bounds())
     with ThreadPoolExecutor(1) as beside:
-        digesting = beside.submit(view.leaves, table, scheme, part)
+        digesting = beside.submit(view.leaves, scheme, part)
         sink = subject.sink.leaves(table, scheme, part)
-        others = other_columns(source, init, subject) if unpushed(table) else frozenset()
+        others = other_columns(reader, watermark, subject) if outside_hash(table) else frozenset()
         ours = digesting.result()
-        totals = (0, 0) if part.whole else (view.count(table), subject.sink.count())
+        totals = (0, 0) if part.whole else (view.count(), subject.sink.count())
         scanned = Scanned(subject, view, scheme, ours, sink, others, totals)
     log.info(
         "%s: %d leaves, %d differ before what is in flight is taken out",
@@ -218,15 +220,13 @@ def scan(source: MySqlSource, init: str, subject: Subject, view: SourceView) -> 
     return scanned
 
 
-def other_columns(source: MySqlSource, init: str, subject: Subject) -> frozenset[str]:
+def other_columns(reader: RowReader, watermark: Watermark, subject: Subject) -> frozenset[str]:
     """Key texts of rows whose columns outside the digest are not alike, all rows compared."""
-    table, spark, part = subject.table, subject.sink.spark, subject.part
-    names = unpushed(table)
-    raw = query_frame(spark, jdbc_options(source, init), f"({mysql_unpushed_sql(table, part.mysql)}) AS cdc_rest")
-    values = (f"{from_read(table.column(name), f'x{at}')} AS x{at}" for at, name in enumerate(names))
-    ours = raw.selectExpr("key_text", *values).withColumn("copies", fn.lit(1))
+    table, part = subject.table, subject.part
+    rows = reader.outside_hash(subject.sink.spark, table, part, at=watermark)
+    ours = rows.withColumn("copies", fn.lit(1))
     theirs = subject.sink.images_frame(table, part).drop("h").withColumn("copies", fn.lit(-1))
-    grouped = ours.unionByName(theirs).groupBy("key_text", *(f"x{at}" for at in range(len(names))))
+    grouped = ours.unionByName(theirs).groupBy("key_text", *(f"x{at}" for at in range(len(outside_hash(table)))))
     differ = grouped.agg(fn.sum("copies").alias("copies")).where("copies <> 0").select("key_text").distinct()
     return frozenset(str(row[0]) for row in differ.collect())
 

@@ -10,18 +10,19 @@ from pyspark.sql import functions as fn
 
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.core.apply.start import Bounds
-from airflow_cdc.core.chunk import own_name, quote_ident
+from airflow_cdc.core.compare.canonical import outside_hash
 from airflow_cdc.core.compare.changelog import Event, Tail
-from airflow_cdc.core.compare.digest import LeafScheme, spark_leaf
+from airflow_cdc.core.compare.leaves import LeafScheme
 from airflow_cdc.core.compare.verdict import Image
-from airflow_cdc.core.encoding import spark_key_text, spark_row_hash
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.spark_apps.adapters.debezium import SIDES, TOMBSTONE, decode
 from airflow_cdc.spark_apps.apply.batch import RangeReader
 from airflow_cdc.spark_apps.apply.changes import origin, rank
-from airflow_cdc.spark_apps.compare.views import unpushed
+from airflow_cdc.spark_apps.compare.digest import leaf
+from airflow_cdc.spark_apps.compare.encoding import key_text, row_hash
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
+from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
@@ -68,7 +69,7 @@ def _events(spark: SparkSession, topic: Topic, ranges: Bounds) -> Iterator[Event
 
 def touched_leaves(raw: DataFrame, table: Table, settings: ConnectorSettings, scheme: LeafScheme) -> frozenset[int]:
     """The leaves of all keys that stand in raw records. A record whose key cannot be read names none."""
-    leaves = decode(raw, table, settings, ()).select("key.*").selectExpr(f"{spark_leaf(scheme, table)} AS leaf")
+    leaves = decode(raw, table, settings, ()).select("key.*").selectExpr(f"{leaf(scheme, table)} AS leaf")
     return frozenset(int(row["leaf"]) for row in leaves.distinct().collect() if row["leaf"] is not None)
 
 
@@ -82,7 +83,7 @@ def images(table: Table, events: DataFrame) -> DataFrame:
     facts = fn.struct(fn.col("cdc"), origin().alias("origin"), rank().alias("place")).alias(_FACTS)
     sides = (fn.col(side).alias(own_name(side)) for side in SIDES)
     opened = events.select(facts, *sides, *(["key.*"] if table.key else []))
-    key = fn.expr(spark_key_text(table)) if table.key else fn.lit(None)
+    key = fn.expr(key_text(table)) if table.key else fn.lit(None)
     texts = opened.select(*_columns(_FACTS, *map(own_name, SIDES)), key.alias(_KEY))
     for side in SIDES:
         texts = _with_image(texts, own_name(side), table)
@@ -98,7 +99,7 @@ def _with_image(frame: DataFrame, side: str, table: Table) -> DataFrame:
     kept = _columns(*(name for name in frame.columns if name != side))
     there = own_name("there")
     opened = frame.select(*kept, fn.col(quote_ident(side)).isNotNull().alias(there), fn.col(f"{quote_ident(side)}.*"))
-    parts = fn.array(fn.expr(spark_row_hash(table)), *_columns(*unpushed(table)))
+    parts = fn.array(fn.expr(row_hash(table)), *_columns(*outside_hash(table)))
     return opened.select(*kept, fn.when(fn.col(quote_ident(there)), parts).alias(side))
 
 

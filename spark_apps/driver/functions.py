@@ -1,4 +1,4 @@
-"""Session functions that Spark SQL lacks, vectorised over Arrow: `core/types.py` and `core/encoding.py` call them.
+"""Session functions that Spark SQL lacks, vectorised over Arrow: `adapters/mysql_values.py`, `compare/encoding.py` and the decoders of events call them.
 
 cdc_double_bits(double): the 64 bits of a number, with one zero.
 cdc_json_canonical(string): sorted keys, no spaces, numbers in one form; NULL for what is no JSON.
@@ -32,7 +32,7 @@ _DECIMAL_DIGITS = 65  # MySQL's DECIMAL has no more
 def register_functions(spark: SparkSession) -> None:
     """Make the functions known to this session. SchemaError if the session is not in UTC and ANSI mode.
 
-    Both settings change what the expressions of core/types.py mean without any error.
+    Both settings change what their expressions mean without any error.
     """
     for key, wanted in (("spark.sql.session.timeZone", "UTC"), ("spark.sql.ansi.enabled", "true")):
         found = spark.conf.get(key)

@@ -14,21 +14,19 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as fn
 
-from airflow_cdc.core.chunk import own_name, quote_ident
 from airflow_cdc.core.compare.verdict import leaf_doubt
-from airflow_cdc.core.encoding import spark_key_text
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.sinks.iceberg.stage import Stage
-from airflow_cdc.sources.mysql.key_text import key_predicate
-from airflow_cdc.spark_apps.adapters.mysql import jdbc_options, rows_frame
 from airflow_cdc.spark_apps.apply.merge import append_nothing, write_by_key
 from airflow_cdc.spark_apps.apply.stage_fit import delete_by_position
+from airflow_cdc.spark_apps.compare.encoding import key_text
 from airflow_cdc.spark_apps.compare.judge import drill_keys
 from airflow_cdc.spark_apps.compare.scan import Subject, rows_in, scan
-from airflow_cdc.spark_apps.compare.views import KEYS_AT_ONCE, SinkView, batches, source_view
+from airflow_cdc.spark_apps.compare.views import SinkView
 from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
+from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
 from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, staged_rows
 
 if TYPE_CHECKING:
@@ -52,10 +50,9 @@ def read_differences(tools: Tools, reading: Reading, progress: Progress) -> int 
     held = staged_rows(lake, reading.stage, lake.stage_head(reading.stage))
     if table.keyless or not held:
         return None
-    init = tools.source.init_statement(reading.watermark)
     sink = SinkView(tools.spark, reading.stage.spark_name(lake.name), _head_with_all_columns(tools, reading.stage))
-    with source_view(tools.source, init, table) as view:
-        scanned = scan(tools.source, init, Subject(table, sink, None, {}, reading.watermark, held), view)
+    with tools.reader.view(table, at=reading.watermark) as view:
+        scanned = scan(tools.reader, reading.watermark, Subject(table, sink, None, {}, reading.watermark, held), view)
         leaves, unequal = len(scanned.source.keys() | scanned.sink.keys()), scanned.unequal
         if len(unequal) > FEW_LEAVES and leaves * MOST < len(unequal):
             log.info("%s: %d of %d leaves differ: all of it is read", table.full_name, len(unequal), leaves)
@@ -107,11 +104,10 @@ def rewrite_keys(tools: Tools, stage: Stage, wanted: Wanted, summary: Mapping[st
 def rows_now(tools: Tools, session: SparkSession, wanted: Wanted, stage: str) -> DataFrame:
     """(key, deleted, after) of the wanted rows: those that the source has are upserts, those that only `stage` has go."""
     table, keys = wanted.table, wanted.keys
-    options = jdbc_options(tools.source, tools.source.init_statement(wanted.position))
-    predicates = [key_predicate(table, some) for some in batches(sorted(keys), KEYS_AT_ONCE)] or ["FALSE"]
     asked_for = session.createDataFrame([(key,) for key in keys], f"{quote_ident(_KEY)} string")
     # a collation that ignores case finds rows of other keys too
-    found = _with_key(rows_frame(session, options, table, predicates), table).join(asked_for, _KEY, "left_semi")
+    rows = tools.reader.rows_of_keys(session, table, keys, at=wanted.position)
+    found = _with_key(rows, table).join(asked_for, _KEY, "left_semi")
     found = found.localCheckpoint()
     gone = asked_for.join(found.select(_KEY), _KEY, "left_anti")
     left = _with_key(session.table(stage), table).join(fn.broadcast(gone), _KEY, "left_semi")
@@ -124,4 +120,4 @@ def rows_now(tools: Tools, session: SparkSession, wanted: Wanted, stage: str) ->
 
 
 def _with_key(rows: DataFrame, table: Table) -> DataFrame:
-    return rows.withColumn(_KEY, fn.expr(spark_key_text(table)))
+    return rows.withColumn(_KEY, fn.expr(key_text(table)))

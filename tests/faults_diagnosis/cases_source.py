@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from airflow_cdc.core.compare.digest import IntegerLeaves
+from airflow_cdc.core.compare.leaves import IntegerLeaves
 from airflow_cdc.core.compare.nightly import Checked
 from airflow_cdc.flows.run import now_iso
 from airflow_cdc.sources.mysql.capabilities import Capability

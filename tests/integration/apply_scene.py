@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.table import Table
-from airflow_cdc.core.types import sink_type
 from airflow_cdc.flows.run import Run
+from airflow_cdc.sources.mysql.types import words_of
 from airflow_cdc.spark_apps.apply.merge import append_nothing
 from airflow_cdc.spark_apps.apply_changes import apply_changes
+from airflow_cdc.spark_apps.types import sink_type
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from airflow_cdc.transports.kafka.wire import admin, producer
 from tests.integration.apply_support import CONFIG, Topic
@@ -81,9 +82,9 @@ class Scene:
         self.rig.run(statement)
         made = self.rig.table(table)
         columns = [
-            {"name": c.name, "typeName": c.data_type.upper(), "length": c.char_length, "charsetName": c.charset}
+            {"name": c.name, "typeName": w.data_type.upper(), "length": w.char_length, "charsetName": w.charset}
             | {"position": c.ordinal, "optional": c.nullable}
-            for c in made.columns
+            for c, w in ((c, words_of(c)) for c in made.columns)
         ]
         after = {"primaryKeyColumnNames": list(made.key), "columns": columns}
         changes = [{"type": "ALTER", "id": f'"{made.schema}"."{made.name}"', "table": after}]

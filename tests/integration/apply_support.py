@@ -14,14 +14,15 @@ from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.diagnosis.observation import TopicState
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.table import Column, Table
-from airflow_cdc.core.types import sink_type
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.stage import Stage
+from airflow_cdc.sources.mysql.types import MySqlWords, mysql_column
 from airflow_cdc.spark_apps.adapters.debezium import RAW_SCHEMA
 from airflow_cdc.spark_apps.adapters.kafka import Ranges, nonempty
 from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget
 from airflow_cdc.spark_apps.apply.merge import append_nothing
 from airflow_cdc.spark_apps.apply.stage_fit import fit_stage
+from airflow_cdc.spark_apps.types import sink_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,7 +50,7 @@ def column(name: str, kind: str = "varchar(40)", *, nullable: bool = True, **mor
         sizes = {"char_length": int(inside), "charset": "utf8mb4"}
     elif data_type in {"datetime", "timestamp", "time"}:
         sizes = {"fsp": int(inside or 0)}
-    return Column(name, 1, data_type, kind, nullable=nullable, **{**sizes, **more})
+    return mysql_column(name, 1, MySqlWords(data_type, kind, **{**sizes, **more}), nullable=nullable)
 
 
 def table(name: str, columns: Sequence[Column], key: tuple[str, ...] = ()) -> Table:

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint, KafkaConnect
 from airflow_cdc.core.apply.stamp import Stamp
-from airflow_cdc.core.chunk import quote_table
-from airflow_cdc.core.encoding import mysql_row_hash, spark_row_hash
 from airflow_cdc.core.pipeline import sink_name
 from airflow_cdc.core.poll import poll_until
-from airflow_cdc.core.types import sink_type
+from airflow_cdc.sources.mysql.encoding import row_hash as mysql_row_hash
 from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.quoting import quote_table
 from airflow_cdc.spark_apps.apply.merge import append_nothing
 from airflow_cdc.spark_apps.apply_changes import apply_changes
+from airflow_cdc.spark_apps.compare.encoding import row_hash as spark_row_hash
+from airflow_cdc.spark_apps.types import sink_type
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from tests.integration.every_type import LOAD_MODE
 from tests.integration.rig import Rig

@@ -16,7 +16,6 @@ from airflow_cdc.control.control import Control
 from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.pipeline import Pipeline
-from airflow_cdc.core.types import sink_type
 from airflow_cdc.flows.checks import conclude
 from airflow_cdc.flows.run import Facts, Run
 from airflow_cdc.sinks.iceberg.client import Lake
@@ -28,6 +27,7 @@ from airflow_cdc.sources.mysql.schema import read_table_defs
 from airflow_cdc.sources.mysql.settings import MySqlSettings
 from airflow_cdc.spark_apps.driver.functions import register_functions
 from airflow_cdc.spark_apps.repair import repair
+from airflow_cdc.spark_apps.types import sink_type
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from airflow_cdc.transports.kafka.settings import KafkaSettings
 from airflow_cdc.transports.kafka.wire import read_all

@@ -14,7 +14,6 @@ from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.pipeline import Pipeline, sink_name
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
-from airflow_cdc.core.types import sink_type
 from airflow_cdc.flows.run import Run
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.control import IcebergControlStore
@@ -23,10 +22,12 @@ from airflow_cdc.sinks.iceberg.stage import Stage
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
 from airflow_cdc.sources.mysql.schema import read_table_defs
 from airflow_cdc.sources.mysql.settings import MySqlSettings
+from airflow_cdc.spark_apps.adapters.mysql import MySqlReader
 from airflow_cdc.spark_apps.apply.stage_schema import fit_columns
 from airflow_cdc.spark_apps.driver.functions import register_functions
 from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, read_table
+from airflow_cdc.spark_apps.types import sink_type
 from airflow_cdc.transports.kafka.settings import KafkaSettings
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Rig:
             return read_table_defs(connection, [full])[full]
 
     def tools(self) -> Tools:
-        return Tools(self.spark, self.source, self.lake)
+        return Tools(self.spark, MySqlReader(self.source), self.lake)
 
     def reading(self, table: Table, watermark: Watermark, label: str = "recov_1_1", **sizes: int) -> Reading:
         """A fresh stage for the table, with its columns, and nothing read."""

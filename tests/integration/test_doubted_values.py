@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_cdc.connectors.debezium.values.mysql_charsets import CHARSETS, Carriage
 from airflow_cdc.core.errors import ConnectorError, SchemaError, TransportError
 from airflow_cdc.sinks.iceberg.client import Lake
-from airflow_cdc.sources.mysql.charsets import CHARSETS, Carriage
 from airflow_cdc.spark_apps.apply import dead_letters
 from airflow_cdc.spark_apps.apply.batch import apply_batch
 from tests.integration.apply_support import ITEMS, Bench, Topic, column, settings, stamp_at, table
@@ -78,7 +78,7 @@ def test_inv_31_a_garbled_time_in_json_is_a_dead_letter(bench: Bench, garbled: s
 @pytest.mark.parametrize("name", sorted(name for name, c in CHARSETS.items() if c.carriage is Carriage.DOUBTED))
 def test_every_sign_of_a_character_set_is_found(spark: SparkSession, name: str) -> None:
     """The class of signs means the same to Spark as to the table."""
-    from airflow_cdc.core.types import DecodeModes, from_event
+    from airflow_cdc.connectors.debezium.values.mysql import DecodeModes, from_event
 
     ends = [int(code, 16) for part in CHARSETS[name].signs.split() for code in part.split("-")]
     frame = spark.createDataFrame([(f"x{chr(code)}y",) for code in ends] + [("Ab é\n",), ("",), (None,)], "t string")

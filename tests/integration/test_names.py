@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.chunk import quote_ident
 from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.report import Verdict
-from airflow_cdc.core.types import sink_type
 from airflow_cdc.spark_apps import verify as application
 from airflow_cdc.spark_apps.driver.progress import Progress
+from airflow_cdc.spark_apps.driver.sql import quote_ident
 from airflow_cdc.spark_apps.repair import repair
 from airflow_cdc.spark_apps.snapshot.differences import read_differences
+from airflow_cdc.spark_apps.types import sink_type
 from tests.integration.mirror import Mirror
 from tests.integration.rig import Rig
 from tests.integration.verify_support import NUMBERS, Scene, counts, make_scene

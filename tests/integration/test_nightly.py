@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.chunk import quote_ident
 from airflow_cdc.core.compare import verdict
 from airflow_cdc.core.compare.row_diff import rows_file
 from airflow_cdc.core.errors import VerificationError
@@ -25,6 +24,7 @@ from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.run import Run
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.spark_apps import nightly as application
+from airflow_cdc.spark_apps.driver.sql import quote_ident
 from airflow_cdc.spark_apps.nightly import nightly
 from airflow_cdc.spark_apps.repair import repair
 from tests.integration.apply_support import Topic

@@ -20,12 +20,14 @@ from airflow_cdc.flows.run import Run
 from airflow_cdc.kinds import read_position
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import mysql_position
-from airflow_cdc.spark_apps.adapters.mysql import jdbc_options, rows_frame
+from airflow_cdc.sources.mysql.sql import chunk_predicate
+from airflow_cdc.spark_apps.adapters.mysql_jdbc import jdbc_options, rows_frame
+from airflow_cdc.spark_apps.adapters.mysql_rows import exact_view
 from airflow_cdc.spark_apps.apply.stage_schema import fit_columns
 from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.recover import find_earlier, next_label, recover
 from airflow_cdc.spark_apps.snapshot import read as snapshot
-from airflow_cdc.spark_apps.snapshot.read import chunk_groups, exact_view, read_table
+from airflow_cdc.spark_apps.snapshot.read import chunk_groups, read_table
 from tests.integration.apply_scene import Connector
 from tests.integration.rig import Rig
 from tests.marks import gtids_of
@@ -82,8 +84,8 @@ def test_chunks_are_ranges_of_the_keys_index(rig: Rig) -> None:
     rig.run(ITEMS, FILL_ITEMS)
     table = rig.table("items")
     reading = rig.reading(table, rig.source.watermark(), chunk_rows=300)
-    groups = list(chunk_groups(rig.source, reading))
-    predicates = [chunk.predicate(table) for group in groups for chunk in group]
+    groups = list(chunk_groups(rig.tools().reader, reading))
+    predicates = [chunk_predicate(table, chunk.lo, chunk.hi) for group in groups for chunk in group]
     frame = rows_frame(rig.spark, jdbc_options(rig.source, "SET @a := 1"), table, predicates)
     plan = frame._jdf.queryExecution().optimizedPlan().toString()
     relation = plan.split("JDBCRelation(")[1].split(") [numPartitions")[0]
@@ -130,7 +132,7 @@ def test_inv_03_a_killed_read_goes_on_where_its_last_commit_stands(
     label = next_label(rig.lake.stages(rig.schema, "items"), 1)
     assert label == "recov_1_2"
     again = replace(reading, stage=rig.lake.stage(rig.schema, "items", label, from_stage=stage), ledger=ledger)
-    lows = [group[0].lo for group in chunk_groups(rig.source, again)]
+    lows = [group[0].lo for group in chunk_groups(rig.tools().reader, again)]
     assert lows[0] == tuple(ledger.done_to or ())
     read_table(rig.tools(), again, Progress({table.full_name: 0}))
     assert rig.staged(again.stage) == source_rows(rig, "items")

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_cdc.core.chunk import quote_ident
 from airflow_cdc.core.compare import verdict
-from airflow_cdc.core.compare.digest import HashLeaves, IntegerLeaves, Leaf
-from airflow_cdc.core.compare.verdict import leaf_of
+from airflow_cdc.core.compare.leaves import HashLeaves, IntegerLeaves, Leaf, leaf_of
+from airflow_cdc.core.compare.part import WHOLE
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.table import Table
-from airflow_cdc.core.types import sink_type
-from airflow_cdc.spark_apps.compare.views import SinkView, source_view
+from airflow_cdc.spark_apps.compare.views import SinkView
 from airflow_cdc.spark_apps.driver.progress import Progress
+from airflow_cdc.spark_apps.driver.sql import quote_ident
 from airflow_cdc.spark_apps.snapshot.differences import read_differences
+from airflow_cdc.spark_apps.types import sink_type
 from tests.integration.every_type import CASES, create_sql, insert_sql, row_id
 from tests.integration.rig import Rig
 from tests.integration.verify_support import (
@@ -147,7 +147,7 @@ def test_inv_09_the_comparison_reads_no_other_server(scene: Callable[..., Scene]
     foreign = replace(made.rig.source.watermark(), server=GTID_UUID)
     with (
         pytest.raises(SourceError),
-        source_view(made.rig.source, made.rig.source.init_statement(foreign), made.table),
+        made.rig.tools().reader.view(made.table, at=foreign),
     ):
         pytest.fail("a view of another server was opened")
 
@@ -166,11 +166,11 @@ def test_many_differences_are_counted_exactly(scene: Callable[..., Scene], monke
 def test_leaves_in_python_are_those_of_both_engines(scene: Callable[..., Scene]) -> None:
     made = scene("orders", ORDERS, FILL, "INSERT INTO orders VALUES (-7, 'x', 1, NULL), (-30, 'y', 1, NULL)")
     sink = SinkView(made.rig.spark, made.stage.spark_name("lake"), made.head)
-    with source_view(made.rig.source, "SET @a := 1", made.table) as view:
+    with made.rig.tools().reader.view(made.table, at=made.rig.source.position()) as view:
         for scheme in (IntegerLeaves("id", 10), HashLeaves(13)):
-            leaves = sorted(view.leaves(made.table, scheme))
+            leaves = sorted(view.leaves(scheme, WHOLE))
             for leaf in (leaves[0], leaves[1], leaves[-1]):
-                ours = sorted(view.hashes(made.table, scheme, [leaf]))
+                ours = sorted(view.hashes(scheme, [leaf], WHOLE))
                 assert ours == sorted(sink.hashes(made.table, scheme, [leaf]))
                 assert {leaf_of(made.table, scheme, key) for key, _ in ours} == {leaf}
 

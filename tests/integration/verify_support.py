@@ -88,7 +88,7 @@ class Scene:
         )
         watermark = self.rig.source.watermark()
         found = compare_tables(
-            self.rig.source, [subject], judge, lambda: self.reach(hook), watermark=watermark, start=begun
+            self.rig.tools().reader, [subject], judge, lambda: self.reach(hook), watermark=watermark, start=begun
         )
         return found[0]
 

@@ -21,7 +21,7 @@ from airflow_cdc.core.diagnosis.observation import (
     TransportFacts,
     Unknown,
 )
-from airflow_cdc.core.table import Column, Table
+from airflow_cdc.core.table import Table
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.xa import XaState
 from tests.unit.builders import (
@@ -39,8 +39,9 @@ from tests.unit.builders import (
     with_connector,
     with_source,
 )
+from tests.unit.tables import col
 
-NULLABLE = Table("shop", "orders", (Column("note", 1, "text", "text", nullable=True),), ("note",))
+NULLABLE = Table("shop", "orders", (col("note", 1, "text", "text", nullable=True),), ("note",))
 NO_STAMPS = SinkFacts({name: SinkTableFacts(exists=True) for name in PIPELINE.source.tables})
 PURGED = replace(SOURCE, gtid_purged=GtidSet.parse(f"{UUID}:1-90"))
 AHEAD = {**GTID_OFFSET, "gtids": f"{UUID}:1-80,{OTHER}:1-5"}

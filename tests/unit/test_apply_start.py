@@ -34,10 +34,12 @@ from airflow_cdc.core.errors import (
     UnknownStateError,
     UnreportedChangeError,
 )
-from airflow_cdc.core.table import Column, Table
+from airflow_cdc.core.table import Table
+from airflow_cdc.sources.mysql.types import with_words
+from tests.unit.tables import col
 
-KEYED = Table("shop", "orders", (Column("id", 1, "bigint", "bigint", nullable=False),), ("id",))
-KEYLESS = Table("shop", "events", (Column("n", 1, "int", "int"),))
+KEYED = Table("shop", "orders", (col("id", 1, "bigint", "bigint", nullable=False),), ("id",))
+KEYLESS = Table("shop", "events", (col("n", 1, "int", "int"),))
 W: dict[str, Any] = {
     "format": 2,
     "position": {
@@ -304,7 +306,7 @@ def test_inv_30_rows_written_by_a_definition_that_is_not_known_are_not_followed(
 
 
 def test_inv_30_a_definition_ahead_of_its_statement_waits() -> None:
-    narrower = replace(KEYED, columns=(replace(KEYED.columns[0], data_type="int", column_type="int"),))
+    narrower = replace(KEYED, columns=(with_words(KEYED.columns[0], data_type="int", column_type="int"),))
     start = plan(summary={FINGERPRINT: narrower.fingerprint}, upto={0: 10, 1: 8})
     assert start.empty
     assert not start.current
@@ -347,7 +349,7 @@ def test_inv_13_a_table_made_anew_behind_a_connector_that_leaves_truncates_out()
 
 
 def test_null_is_decoded_where_ddl_forbade_it_only_later() -> None:
-    loose = replace(KEYED, columns=(*KEYED.columns, Column("n", 2, "int", "int", nullable=False)))
+    loose = replace(KEYED, columns=(*KEYED.columns, col("n", 2, "int", "int", nullable=False)))
     start = replace(plan(loose), change=SchemaChange(never_null=("n",)))
     assert [column.nullable for column in start.decoded_as.columns] == [False, True]
     assert plan(loose).decoded_as is loose

@@ -6,10 +6,10 @@ import pytest
 
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.uncarried import looks
+from airflow_cdc.connectors.debezium.values.mysql import DecodeModes, from_event
+from airflow_cdc.connectors.debezium.values.mysql_charsets import CHARSETS, Carriage, check_charset, doubt, signs_of
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.table import Column
-from airflow_cdc.core.types import DecodeModes, from_event
-from airflow_cdc.sources.mysql.charsets import CHARSETS, Carriage, check_charset, doubt, signs_of
 from tests.unit.tables import column, table
 
 CONFIG = {"connector.class": "io.debezium.connector.mysql.MySqlConnector", "topic.prefix": "p"}

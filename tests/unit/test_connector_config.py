@@ -7,7 +7,8 @@ import pytest
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.routing import KeyMark
 from airflow_cdc.core.errors import ConfigError, SchemaError
-from airflow_cdc.core.table import Column, Table
+from airflow_cdc.core.table import Table
+from tests.unit.tables import col
 
 BASE = {
     "connector.class": "io.debezium.connector.mysql.MySqlConnector",
@@ -18,7 +19,7 @@ BASE = {
 ORDERS = Table(
     "shop",
     "orders",
-    (Column("id", 1, "bigint", "bigint", nullable=False), Column("note", 2, "text", "text")),
+    (col("id", 1, "bigint", "bigint", nullable=False), col("note", 2, "text", "text")),
     ("id",),
 )
 
@@ -265,7 +266,7 @@ def test_inv_21_settings_over_columns_are_refused_for_the_tables_they_touch(conf
     made = with_config(config)
     with pytest.raises(SchemaError, match=next(iter(config)).replace(".", r"\.")):
         made.check_table(ORDERS)
-    other = Table("shop", "others", (Column("id", 1, "int", "int"),))
+    other = Table("shop", "others", (col("id", 1, "int", "int"),))
     if "include" not in next(iter(config)):
         made.check_table(other)
 

@@ -26,9 +26,10 @@ from airflow_cdc.core.replica import (
     start_there,
 )
 from airflow_cdc.core.secrets import mask_config
-from airflow_cdc.core.table import Column, Table
+from airflow_cdc.core.table import Table
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.settings import MySqlSettings
+from tests.unit.tables import col
 
 from .builders import GTID_OFFSET, HEALTHY, OTHER, PIPELINE, SOURCE, UUID, seen
 from .builders import REPLICA as GOOD
@@ -86,7 +87,7 @@ def test_an_unreachable_replica_is_unknown_and_never_eligible() -> None:
 
 
 def test_a_table_without_a_key_is_not_read_from_two_servers() -> None:
-    events = Table("shop", "events", (Column("n", 1, "int", "int", nullable=True),), ())
+    events = Table("shop", "events", (col("n", 1, "int", "int", nullable=True),), ())
     obs = replace(lost(first=GOOD), schema=SchemaFacts({"shop.events": events}))
     chosen = plan(obs)
     assert chosen.strategy == "full_snapshot"

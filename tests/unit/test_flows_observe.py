@@ -37,6 +37,7 @@ from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.sources.mysql.hold import HoldState, HoldStatus
 from airflow_cdc.transports.kafka.client import KafkaTransport
+from tests.unit.tables import col
 
 from .builders import CONNECTOR, CONTROL, GTID_OFFSET, HEALTHY, PIPELINE, REPLICA, SINK, SOURCE
 from .faults import PURGED
@@ -49,7 +50,7 @@ CONFIG = {
 
 
 def column(name: str, data_type: str) -> Column:
-    return Column(name, 1, data_type, data_type, nullable=True)
+    return col(name, 1, data_type, data_type, nullable=True)
 
 
 DEFINITIONS = {

@@ -27,11 +27,12 @@ from airflow_cdc.core.apply.start import APPLIED, Applied
 from airflow_cdc.core.errors import OffsetRejectedError, PositionError
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.report import RecoveryReport
-from airflow_cdc.core.table import Column, Table
+from airflow_cdc.core.table import Table
 from airflow_cdc.kinds import read_position
 from airflow_cdc.reports.store import REPORT as REPORT_FILE
 from airflow_cdc.sources.mysql.ddl_clauses import read_statement
 from airflow_cdc.sources.mysql.gtid import GtidSet
+from tests.unit.tables import col
 
 from .conftest import REGISTRY
 from .fuzzing import damaged, joined, made_by, many, value_or_typed_error
@@ -166,7 +167,7 @@ def test_stamps(key: str, document: Any, cut: bool) -> None:
 TABLE = Table(
     "shop",
     "t",
-    (Column("id", 1, "bigint", "bigint"), Column("e", 2, "enum", "enum('a')", labels=("a",))),
+    (col("id", 1, "bigint", "bigint"), col("e", 2, "enum", "enum('a')", labels=("a",))),
     ("id",),
 )
 

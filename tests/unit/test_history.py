@@ -13,6 +13,7 @@ import pytest
 from airflow_cdc.connectors.debezium.history import compare_history, fold_history, read_at
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset
 from airflow_cdc.core.table import Column, Table
+from tests.unit.tables import col
 
 
 def column(name: str, position: int, kind: str, **more: Any) -> dict[str, Any]:
@@ -21,7 +22,7 @@ def column(name: str, position: int, kind: str, **more: Any) -> dict[str, Any]:
 
 
 def definition(name: str, ordinal: int, data_type: str, column_type: str = "", **more: Any) -> Column:
-    return Column(name, ordinal, data_type, column_type or data_type, **more)
+    return col(name, ordinal, data_type, column_type or data_type, **more)
 
 
 ID = definition("id", 1, "bigint", "bigint(20) unsigned", nullable=False, precision=20, scale=0)
@@ -177,7 +178,7 @@ SAME = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("new", "old"), SAME, ids=[f"{old['typeName']}-{new.column_type}" for new, old in SAME])
+@pytest.mark.parametrize(("new", "old"), SAME, ids=[f"{old['typeName']}-{new.native.type}" for new, old in SAME])
 def test_a_streamed_ddl_in_other_words_is_the_same(new: Column, old: dict[str, Any]) -> None:
     assert one(new, old) == ()
 

@@ -11,7 +11,8 @@ from airflow_cdc.core.diagnosis.diagnose import diagnose
 from airflow_cdc.core.diagnosis.observation import Observation, SchemaFacts
 from airflow_cdc.core.diagnosis.strategy import make_plan
 from airflow_cdc.core.pipeline import Policy
-from airflow_cdc.core.table import Column, Table
+from airflow_cdc.core.table import Table
+from tests.unit.tables import col
 
 from .builders import CONNECTOR, HEALTHY, PIPELINE, seen
 
@@ -20,11 +21,11 @@ TABLE = Table(
     "shop",
     "orders",
     (
-        Column("id", 1, "bigint", "bigint", nullable=False),
-        Column("status", 2, "varchar", "varchar(9)", nullable=True),
-        Column("at", 3, "datetime", "datetime", nullable=True),
-        Column("must", 4, "int", "int", nullable=False),
-        Column("plain", 5, "int", "int", nullable=True),
+        col("id", 1, "bigint", "bigint", nullable=False),
+        col("status", 2, "varchar", "varchar(9)", nullable=True),
+        col("at", 3, "datetime", "datetime", nullable=True),
+        col("must", 4, "int", "int", nullable=False),
+        col("plain", 5, "int", "int", nullable=True),
     ),
     ("id",),
 )

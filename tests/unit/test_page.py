@@ -191,9 +191,10 @@ def test_the_overview_says_what_is_stored_and_how_old_it_is(web: Any, filled: Re
     text = web("VIEWER").get(f"{PREFIX}/").text
     assert '<span class="badge red">GTID_PURGED</span>' in text
     assert re.search(r"\b\d+ min ago", text)
-    assert "mysql-bin.000009:500" in text
-    assert "mysql-bin.000008:4" in text
     assert "0 % · 0 B" in text
+    positions = web("VIEWER").get(f"{PREFIX}/pipelines/shop").text
+    assert "mysql-bin.000009:500" in positions
+    assert "mysql-bin.000008:4" in positions
     assert '<span class="badge green">MATCH</span>' in text
 
 
@@ -376,6 +377,13 @@ def test_the_overview_says_what_cannot_be_reached(web: Any, store: ReportStore) 
 def row_of(name: str, colour: Colour = Colour.GREEN, **changes: Any) -> view.Row:
     blank = view.Row(name, "HEALTHY", "All is well.", colour, None, "", stale=False, since="", runs=())
     return replace(blank, **changes)
+
+
+def test_what_loses_rows_stands_before_what_only_stands_still(store: ReportStore) -> None:
+    for name, obs in (("a", with_connector(tasks=(TaskState(0, "FAILED", TRANSIENT),))), ("b", PURGED), ("c", HEALTHY)):
+        seen = StoredObservation.of(at(obs, 1), diagnose(obs))
+        store.keep_observation(replace(seen, pipeline=name))
+    assert [row.name for row in view.overview(store, ["a", "b", "c"], NOW)] == ["b", "a", "c"]
 
 
 def test_two_hundred_pipelines_are_searched_and_paged() -> None:

@@ -8,12 +8,13 @@ from airflow_cdc.core.compare.repair import RepairPlan, needs_approval, refusal
 from airflow_cdc.core.compare.verdict import KeyVerdict, Tally
 from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.pipeline import Approval, Policy, Repair
-from airflow_cdc.core.table import Column, Table
+from airflow_cdc.core.table import Table
+from tests.unit.tables import col
 
 TABLE = Table(
     "shop",
     "names",
-    (Column("name", 1, "varchar", "varchar(9)", nullable=False), Column("n", 2, "int", "int", nullable=False)),
+    (col("name", 1, "varchar", "varchar(9)", nullable=False), col("n", 2, "int", "int", nullable=False)),
     ("name", "n"),
 )
 

@@ -14,21 +14,28 @@ from airflow_cdc.core.apply.schema_change import SchemaChange
 from airflow_cdc.core.errors import RereadNeededError, UnreportedChangeError
 from airflow_cdc.core.table import Column, Table
 from airflow_cdc.sources.mysql.schema_steps import constant_of, judge
-from tests.unit.tables import column
+from airflow_cdc.sources.mysql.types import with_zones
+from tests.unit.tables import col, column
 
 RECORDED = json.loads((Path(__file__).parents[1] / "data" / "schema-changes.json").read_text(encoding="utf-8"))
 
 
+def recorded(said: dict[str, Any]) -> Table:
+    """A definition from what information_schema said of it, as the recording has it."""
+    columns = [col(**{**c, "labels": tuple(c.get("labels", ()))}) for c in said["columns"]]
+    return Table(said["schema"], said["name"], with_zones(columns), tuple(said["key"]))
+
+
 def before(table: str) -> Table:
     """The definition before the first recorded statement."""
-    return Table.from_json(RECORDED["tables"][table]["before"])
+    return recorded(RECORDED["tables"][table]["before"])
 
 
 def after(table: str, statement: str = "") -> Table:
     """The definition after the statement that begins so; after the last recorded one by default."""
     steps = RECORDED["tables"][table]["after"]
     made = [step["table"] for step in steps if step["ddl"].startswith(statement)]
-    return Table.from_json(made[-1]) if made else before(table)
+    return recorded(made[-1]) if made else before(table)
 
 
 def statements(table: str) -> list[Ddl]:
@@ -91,7 +98,7 @@ def test_steps_that_each_pass_pass_together() -> None:
 def test_a_table_of_every_type_is_known_by_what_the_connector_reports(text: str, change: SchemaChange) -> None:
     steps = RECORDED["tables"]["types"]["after"]
     at = next(number for number, step in enumerate(steps) if text in step["ddl"])
-    stored = Table.from_json(steps[at - 1]["table"]) if at else before("types")
+    stored = recorded(steps[at - 1]["table"]) if at else before("types")
     assert judge(stored, [one("types", text)], after("types", steps[at]["ddl"])) == change
 
 

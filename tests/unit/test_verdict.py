@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_cdc.core.compare.digest import HashLeaves, IntegerLeaves, Leaf, merge_leaves, row_leaf
+from airflow_cdc.core.compare.leaves import HashLeaves, IntegerLeaves, Leaf, leaf_of, merge_leaves, row_leaf
 from airflow_cdc.core.compare.verdict import (
     SAMPLE_KEYS,
     Image,
@@ -23,13 +23,13 @@ from airflow_cdc.core.compare.verdict import (
     classify_key,
     compare_images,
     count_doubt,
-    leaf_of,
     rows_held,
     table_verdict,
     without,
 )
 from airflow_cdc.core.report import Verdict
-from airflow_cdc.core.table import Column, Table
+from airflow_cdc.core.table import Table
+from tests.unit.tables import col
 
 A: Image = ("a",)
 B: Image = ("b",)
@@ -240,7 +240,7 @@ def test_rows_in_flight_are_taken_out_of_leaves_exactly(
 
 
 def orders(data_type: str = "bigint") -> Table:
-    columns = (Column("id", 1, data_type, data_type, nullable=False),)
+    columns = (col("id", 1, data_type, data_type, nullable=False),)
     return Table("shop", "orders", columns, ("id",))
 
 

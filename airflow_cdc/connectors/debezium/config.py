@@ -22,10 +22,10 @@ from airflow_cdc.connectors.debezium.routing import (
     refuse,
     split_list,
 )
+from airflow_cdc.connectors.debezium.values.mysql import DecodeModes, from_event
+from airflow_cdc.connectors.debezium.values.mysql_charsets import check_charset
 from airflow_cdc.core.errors import ConfigError, SchemaError
 from airflow_cdc.core.table import Table
-from airflow_cdc.core.types import DecodeModes, from_event
-from airflow_cdc.sources.mysql.charsets import check_charset
 
 _MYSQL_CONNECTOR = "io.debezium.connector.mysql.MySqlConnector"
 # its offset and its topics are read, its events are not decoded

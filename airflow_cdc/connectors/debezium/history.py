@@ -17,6 +17,7 @@ from airflow_cdc.core.errors import MALFORMED, PositionError, TransportError
 from airflow_cdc.core.table import Column, Table
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import BinlogPosition
+from airflow_cdc.sources.mysql.types import MySqlWords, mysql_column, words_of
 
 _QUOTED: Final = re.compile(r'"((?:[^"]|"")*)"')
 _DROP_SCHEMA: Final = re.compile(
@@ -101,7 +102,7 @@ class _Old:
 
 
 # Type → what of it decides how a value is decoded, from the definition and from the history.
-_SIZES: Final[dict[str, tuple[Callable[[Column], Any], Callable[[_Old], Any]]]] = {
+_SIZES: Final[dict[str, tuple[Callable[[MySqlWords], Any], Callable[[_Old], Any]]]] = {
     "char": (lambda c: c.char_length, lambda o: o.length or 1),
     "varchar": (lambda c: c.char_length, lambda o: o.length),
     "binary": (lambda c: c.byte_length, lambda o: o.length or 1),
@@ -151,12 +152,9 @@ def _column_def(old: _Old) -> Column:
     sized = not clock and old.data_type not in {"enum", "set", *_INTEGERS}
     length = _FIXED_LENGTHS.get(old.data_type, old.length)
     number = old.data_type in {"decimal", "bit", "float", "double"}
-    return Column(
-        name=old.name,
-        ordinal=old.ordinal,
+    words = MySqlWords(
         data_type=old.data_type,
         column_type=f"{old.data_type} unsigned" if old.unsigned else old.data_type,
-        nullable=old.optional,
         charset=old.charset or None,
         char_length=(length or 1) if sized and old.data_type in _LENGTHS else None,
         precision=(length or _PRECISIONS.get(old.data_type)) if number else None,
@@ -164,6 +162,7 @@ def _column_def(old: _Old) -> Column:
         fsp=(old.length or 0) if clock else None,
         labels=old.labels,
     )
+    return mysql_column(old.name, old.ordinal, words, nullable=old.optional)
 
 
 def fold_history(records: Iterable[Mapping[str, Any]], server: str = "") -> dict[str, dict[str, Any]]:
@@ -251,20 +250,21 @@ def _order(defn: Table, old: list[_Old]) -> list[str]:
 
 
 def _column(new: Column, old: _Old) -> list[str]:
-    kind = _SYNONYMS.get(new.data_type, new.data_type)
+    words = words_of(new)
+    kind = _SYNONYMS.get(words.data_type, words.data_type)
     if not _same_type(kind, old):
         return [_differs(new.name, "type", kind, old.data_type)]
     found: list[str] = []
-    if kind in _SIGNED and new.unsigned != old.unsigned:
-        found.append(_differs(new.name, "unsigned", new.unsigned, old.unsigned))
+    if kind in _SIGNED and words.unsigned != old.unsigned:
+        found.append(_differs(new.name, "unsigned", words.unsigned, old.unsigned))
     if kind in _SIZES:
         ours, theirs = _SIZES[kind]
-        if ours(new) != theirs(old):
-            found.append(_differs(new.name, "length", ours(new), theirs(old)))
-    if kind in _WITH_CHARSET and _charset(new.charset) != old.charset:
-        found.append(_differs(new.name, "character set", _charset(new.charset), old.charset or "unknown"))
-    if kind in ("enum", "set") and new.labels != old.labels:
-        found.append(_differs(new.name, "labels", list(new.labels), list(old.labels)))
+        if ours(words) != theirs(old):
+            found.append(_differs(new.name, "length", ours(words), theirs(old)))
+    if kind in _WITH_CHARSET and _charset(words.charset) != old.charset:
+        found.append(_differs(new.name, "character set", _charset(words.charset), old.charset or "unknown"))
+    if kind in ("enum", "set") and words.labels != old.labels:
+        found.append(_differs(new.name, "labels", list(words.labels), list(old.labels)))
     if new.nullable and not old.optional:
         found.append(_differs(new.name, "nullable", True, False))
     return found

@@ -1,6 +1,6 @@
 """Values that a table may hold and that the connector's events don't carry, with the SQL that finds a row of them.
 
-Column types, character sets and modes that are known to lose values are refused by core/types.py and sources/mysql/charsets.py.
+Column types, character sets and modes that are known to lose values are refused by values/mysql.py and values/mysql_charsets.py.
 What stands here depends on the rows: a column is fine until somebody stores such a value in it.
 """
 
@@ -9,15 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_cdc.core.chunk import quote_ident
+from airflow_cdc.connectors.debezium.values.mysql_charsets import doubt
 from airflow_cdc.core.errors import SchemaError
+from airflow_cdc.core.types import Date, Json, LocalDateTime
+from airflow_cdc.sources.mysql.quoting import quote_ident
+from airflow_cdc.sources.mysql.types import words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow_cdc.core.table import Column, Table
 
-# bytes of MySQL's latin1 that have no character in Java's, so that all five arrive as one (sources/mysql/charsets.py)
+# bytes of MySQL's latin1 that have no character in Java's, so that all five arrive as one (connectors/debezium/values/mysql_charsets.py)
 _LATIN1_BYTES = "81|8D|8F|90|9D"
 
 
@@ -46,11 +49,11 @@ class Look:
 def looks(table: Table, *, years_adjusted: bool) -> Iterator[Look]:
     """What to look for in the table's rows. `years_adjusted`: the connector's enable.time.adjuster."""
     for column in table.mirrored:
-        if column.data_type == "json" and not column.generated:
+        if isinstance(column.type, Json) and not column.generated:
             yield _json(table, column)
-        if column.data_type in {"date", "datetime"} and years_adjusted:
+        if isinstance(column.type, Date | LocalDateTime) and years_adjusted:
             yield _early_year(table, column)
-        if column.name in table.key and column.charset == "latin1" and not column.labels:
+        if column.name in table.key and words_of(column).charset == "latin1" and not words_of(column).labels:
             yield _latin1_key(table, column)
 
 
@@ -91,3 +94,14 @@ def _latin1_key(table: Table, column: Column) -> Look:
         " rows would have one key",
         "Convert the column to utf8mb4, or take the table out of the pipeline.",
     )
+
+
+def dated_columns(table: Table) -> tuple[str, ...]:
+    """The table's columns of dates with a year, as `schema.table.column`."""
+    kinds = {"year", "date", "datetime"}
+    return tuple(f"{table.full_name}.{c.name}" for c in table.columns if words_of(c).data_type in kinds)
+
+
+def doubted_columns(table: Table) -> tuple[str, ...]:
+    """Columns of which some characters are not read from events, as `schema.table.column (character set)`."""
+    return tuple(f"{table.full_name}.{c.name} ({words_of(c).charset})" for c in table.mirrored if doubt(c))

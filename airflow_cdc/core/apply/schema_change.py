@@ -8,19 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from airflow_cdc.core.errors import MALFORMED, RereadNeededError, SchemaError
 from airflow_cdc.core.table import Column, Table
 
 # A sink table's property: the source definition its rows were written by, as JSON.
 DEFINITION = "cdc.definition"
-
-_INTEGER_BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
-_TEXTS = frozenset({"varchar", "tinytext", "text", "mediumtext", "longtext"})
-_BYTES = frozenset({"varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
-_SIZED = _TEXTS | _BYTES | {"char", "binary"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,104 +87,3 @@ def refused(table: Table, what: str) -> RereadNeededError:
         where=f"table {table.full_name}",
         todo="Recover the table (full_snapshot), or let apply read it again: policy.schema_change.",
     )
-
-
-def check_column(table: Table, old: Column, new: Column) -> bool:
-    """Whether a column was widened. Raises RereadNeededError if it was changed otherwise; NULL is not looked at."""
-    before, after = comparable(old), comparable(new)
-    for broken in _BREAKS:
-        if reason := broken(before, after):
-            raise refused(table, f"column {new.name} ({old.column_type} → {new.column_type}): {reason}")
-    return _plain(before) != _plain(after) or before.charset != after.charset
-
-
-def comparable(column: Column) -> Column:
-    """The column without what only a server says of it: a connector's own definitions do not have that."""
-    labelled = column.data_type in {"enum", "set"}
-    charset = "utf8mb3" if column.charset == "utf8" else column.charset
-    length = None if labelled or column.data_type not in _SIZED else column.char_length
-    return replace(column, charset=charset, collation=None, byte_length=None, char_length=length)
-
-
-def meaning(column: Column) -> tuple[object, ...]:
-    """What of a column decides how its values are read; two that agree in it hold the same rows."""
-    plain = comparable(column)
-    return (*_plain(plain), plain.charset, plain.nullable, plain.generated, plain.expression)
-
-
-def _generation(old: Column, new: Column) -> str:
-    same = (old.generated, old.expression) == (new.generated, new.expression)
-    return "" if same else "how it is generated changed"
-
-
-def _charset(old: Column, new: Column) -> str:
-    kept = new.charset in {old.charset, "utf8mb4"}  # utf8mb4 can hold whatever the old one could
-    return "" if kept else "its characters were converted"
-
-
-def _type(old: Column, new: Column) -> str:
-    if _plain(old) == _plain(new):
-        return ""
-    return "" if any(rule(old, new) for rule in _WIDENINGS) else "the change of type is not a lossless widening"
-
-
-_BREAKS: tuple[Callable[[Column, Column], str], ...] = (_generation, _charset, _type)
-
-
-def _plain(column: Column) -> tuple[object, ...]:
-    """What decoding depends on. The display width of an integer does not count: `int(11)` is `int`."""
-    size = (column.char_length, column.byte_length, column.precision, column.scale)
-    kind = (column.data_type, column.unsigned, column.labels, column.fsp, column.srid)
-    return kind if column.is_integer else (*kind, *size)
-
-
-def _integer(old: Column, new: Column) -> bool:
-    bits, wider = _INTEGER_BITS.get(old.data_type), _INTEGER_BITS.get(new.data_type)
-    if bits is None or wider is None:
-        return False
-    if old.unsigned == new.unsigned:
-        return wider >= bits
-    return old.unsigned and wider > bits
-
-
-def _decimal(old: Column, new: Column) -> bool:
-    both = old.data_type == new.data_type == "decimal" and old.unsigned == new.unsigned
-    return both and old.scale == new.scale and (old.precision or 0) <= (new.precision or 0)
-
-
-def _variable(old: Column, new: Column) -> bool:
-    family = next((f for f in (_TEXTS, _BYTES) if old.data_type in f and new.data_type in f), None)
-    return family is not None and (old.char_length or 0) <= (new.char_length or 0)
-
-
-def _char(old: Column, new: Column) -> bool:
-    return old.data_type == new.data_type == "char" and (old.char_length or 0) <= (new.char_length or 0)
-
-
-def _labels(old: Column, new: Column) -> bool:
-    same = old.data_type == new.data_type and old.data_type in {"enum", "set"}
-    return same and new.labels[: len(old.labels)] == old.labels  # appended only: the numbers of the old ones stand
-
-
-def _fraction(old: Column, new: Column) -> bool:
-    """More digits of a second, unless events then count in another unit (milliseconds up to 3 digits)."""
-    if old.data_type != new.data_type or old.data_type not in {"datetime", "timestamp", "time"}:
-        return False
-    before, after = old.fsp or 0, new.fsp or 0
-    return before <= after and (old.data_type == "timestamp" or (before <= 3) == (after <= 3))
-
-
-def _bits(old: Column, new: Column) -> bool:
-    # BIT(1) is true or false in events, BIT(2) is bytes
-    return old.data_type == new.data_type == "bit" and 1 < (old.precision or 1) <= (new.precision or 1)
-
-
-_WIDENINGS: tuple[Callable[[Column, Column], bool], ...] = (
-    _integer,
-    _decimal,
-    _variable,
-    _char,
-    _labels,
-    _fraction,
-    _bits,
-)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.compare.digest import IntegerLeaves, LeafScheme, choose_scheme, scheme_from_json, scheme_to_json
+from airflow_cdc.core.compare.leaves import IntegerLeaves, LeafScheme, choose_scheme, scheme_from_json, scheme_to_json
 from airflow_cdc.core.compare.part import WHOLE, Part, leaves_part
 from airflow_cdc.sources.mysql.xa import XaState
 
@@ -131,7 +131,7 @@ def plan_night(table: Table, known: Checked | None, seen: Seen, now: datetime) -
     leaves = {leaf for leaf in range(known.low, known.high + 1) if known.share_of(leaf) in shares} | touched
     below = known.low if 0 in shares else None
     above = known.high if SHARES - 1 in shares else None
-    part = leaves_part(table, known.scheme, leaves, below=below, above=above)
+    part = leaves_part(known.scheme, leaves, below=below, above=above)
     return Tonight(
         part, shares, f"{len(touched)} touched leaves, and share {', '.join(str(s + 1) for s in shares)} of {SHARES}"
     )

@@ -1,6 +1,6 @@
-"""A part of a table that both engines cut out alike: some of its leaves, or an interval of one of its columns.
+"""A part of a table that every engine cuts out alike: some of its leaves, or an interval of one of its columns.
 
-Conditions stand on bare columns, so that MySQL reads a range of an index where there is one, and Iceberg skips files.
+A part is a value; each engine writes it as a condition in its own SQL.
 """
 
 from __future__ import annotations
@@ -10,71 +10,73 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_cdc.core.chunk import quote_ident, sql_literal
-from airflow_cdc.core.compare.digest import (
-    IntegerLeaves,
-    LeafScheme,
-    leaf_bounds,
-    mysql_leaves_where,
-    spark_leaves_where,
-)
+from airflow_cdc.core.compare.leaves import LeafScheme
 from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.core.types import Date, Instant, Integer, LocalDateTime, Text
 
 if TYPE_CHECKING:
     from airflow_cdc.core.pipeline import BackfillSpec
     from airflow_cdc.core.table import Column, Table
 
-_TEXTS = frozenset({"char", "varchar"})
-_MOMENTS = frozenset({"datetime", "timestamp"})
+
+@dataclass(frozen=True, slots=True)
+class LeafRows:
+    """The rows of some leaves. `below`, `above`: and those before the one leaf, and after the other.
+
+    Only integer leaves have rows beyond their ends; open ends belong to whoever has the first and the last leaf, so
+    that all parts of a table together are the whole table.
+    """
+
+    scheme: LeafScheme
+    leaves: tuple[int, ...]
+    below: int | None = None
+    above: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """The rows with low <= column < high. The ends are numbers, days, or moments in UTC."""
+
+    column: str
+    low: int | dt.date | dt.datetime
+    high: int | dt.date | dt.datetime
+
+
+@dataclass(frozen=True, slots=True)
+class OneValue:
+    """The rows that hold one value in a column. A text is of ASCII without quotes and backslashes."""
+
+    column: str
+    value: int | str
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Which rows are compared.
+    """Which rows are compared: `rows` None means every row. `name`: how people call it."""
 
-    Attributes:
-        mysql: condition for the source; "" means every row.
-        spark: the same condition over the sink's columns.
-        name: how people call it.
-        scheme: the leaves that it is made of, so that the digest has the same ones; None: chosen by size.
-    """
-
-    mysql: str = ""
-    spark: str = ""
+    rows: LeafRows | Interval | OneValue | None = None
     name: str = "all rows"
-    scheme: LeafScheme | None = None
 
     @property
     def whole(self) -> bool:
         """Whether it is the whole table."""
-        return not self.mysql
+        return self.rows is None
+
+    @property
+    def scheme(self) -> LeafScheme | None:
+        """The leaves that it is made of, so that the digest has the same ones; None: chosen by size."""
+        return self.rows.scheme if isinstance(self.rows, LeafRows) else None
 
 
 WHOLE = Part()
 
 
 def leaves_part(
-    table: Table, scheme: LeafScheme, leaves: Iterable[int], *, below: int | None = None, above: int | None = None
+    scheme: LeafScheme, leaves: Iterable[int], *, below: int | None = None, above: int | None = None
 ) -> Part:
-    """The rows of some leaves. `below`, `above`: and those before the one leaf, and after the other.
-
-    Only integer leaves have rows beyond their ends; open ends belong to whoever has the first and the last leaf, so
-    that all parts of a table together are the whole table.
-    """
-    chosen = sorted({*leaves})
-    mysql = mysql_leaves_where(table, scheme, chosen)
-    spark = spark_leaves_where(table, scheme, chosen)
-    beyond = _beyond(scheme, below, above)
-    return Part("".join((mysql, *beyond)), "".join((spark, *beyond)), f"{len(chosen)} leaves", scheme)
-
-
-def _beyond(scheme: LeafScheme, below: int | None, above: int | None) -> list[str]:
-    if not isinstance(scheme, IntegerLeaves):
-        return []
-    column = quote_ident(scheme.column)
-    low = [] if below is None else [f" OR {column} < {leaf_bounds(scheme.width, below)[0]}"]
-    high = [] if above is None else [f" OR {column} > {leaf_bounds(scheme.width, above)[1]}"]
-    return low + high
+    """The rows of some leaves, and those beyond the ends that LeafRows says."""
+    chosen = tuple(sorted({*leaves}))
+    return Part(LeafRows(scheme, chosen, below, above), f"{len(chosen)} leaves")
 
 
 def interval_part(table: Table, spec: BackfillSpec, start: dt.datetime, end: dt.datetime) -> Part:
@@ -94,12 +96,11 @@ def interval_part(table: Table, spec: BackfillSpec, start: dt.datetime, end: dt.
 
 
 def _one_value(table: Table, column: Column, value: str, name: str) -> Part:
-    quoted = quote_ident(column.name)
-    if column.is_integer and value.isdigit():
-        return Part(f"{quoted} = {int(value)}", f"{quoted} = {int(value)}", name)
-    if column.data_type not in _TEXTS:
+    if isinstance(column.type, Integer) and value.isdigit():
+        return Part(OneValue(column.name, int(value)), name)
+    if column.type != Text():
         raise _unfit(table, column, "`format` needs a column of whole numbers, CHAR or VARCHAR")
-    return Part(f"{quoted} = {sql_literal(value)}", f"{quoted} = '{_plain(value)}'", name)
+    return Part(OneValue(column.name, _plain(value)), name)
 
 
 def _plain(value: str) -> str:
@@ -109,30 +110,24 @@ def _plain(value: str) -> str:
 
 
 def _keys(table: Table, column: Column, spec: BackfillSpec, start: dt.datetime, name: str) -> Part:
-    if not column.is_integer:
+    if not isinstance(column.type, Integer):
         raise _unfit(table, column, "`step` needs a column of whole numbers")
     number = (start.date() - dt.date.fromisoformat(spec.origin)).days
     low, high = number * spec.step, (number + 1) * spec.step
-    condition = f"{quote_ident(column.name)} >= {low} AND {quote_ident(column.name)} < {high}"
-    return Part(condition, condition, f"{name}, {column.name} from {low} to {high - 1}")
+    return Part(Interval(column.name, low, high), f"{name}, {column.name} from {low} to {high - 1}")
 
 
 def _moments(table: Table, column: Column, start: dt.datetime, end: dt.datetime, name: str) -> Part:
-    quoted = quote_ident(column.name)
-    if column.data_type == "date":
-        condition = f"{quoted} >= DATE'{start:%Y-%m-%d}' AND {quoted} < DATE'{end:%Y-%m-%d}'"
-        return Part(condition, condition, name)
-    if column.data_type not in _MOMENTS:
+    if isinstance(column.type, Date):
+        return Part(Interval(column.name, start.date(), end.date()), name)
+    if not isinstance(column.type, LocalDateTime | Instant):
         raise _unfit(table, column, "without `format` or `step` it needs a DATE, DATETIME or TIMESTAMP")
-    low, high = (moment.strftime("%Y-%m-%d %H:%M:%S.%f") for moment in (start, end))
-    mysql = f"{quoted} >= TIMESTAMP'{low}' AND {quoted} < TIMESTAMP'{high}'"
-    kind = "TIMESTAMP" if column.data_type == "timestamp" else "TIMESTAMP_NTZ"
-    return Part(mysql, f"{quoted} >= {kind}'{low}' AND {quoted} < {kind}'{high}'", name)
+    return Part(Interval(column.name, start, end), name)
 
 
 def _unfit(table: Table, column: Column, why: str) -> ConfigError:
     return ConfigError(
-        f"{column.name} is {column.column_type}: {why}",
+        f"{column.name} is {column.native.type}: {why}",
         where=f"backfill of {table.full_name}",
         todo="Name another column under `backfill: by`.",
     )

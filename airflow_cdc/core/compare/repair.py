@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.chunk import key_to_json
+from airflow_cdc.core.compare.canonical import parse_key_text
+from airflow_cdc.core.compare.chunk import key_to_json
 from airflow_cdc.core.compare.verdict import KeyVerdict, Tally
-from airflow_cdc.sources.mysql.key_text import parse_key_text
 
 if TYPE_CHECKING:
     from airflow_cdc.core.pipeline import Policy

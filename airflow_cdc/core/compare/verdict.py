@@ -13,21 +13,18 @@ source's own row must therefore be one of the images that the key's events pass 
 from __future__ import annotations
 
 import itertools
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple
 
-from airflow_cdc.core.compare.digest import HashLeaves, Leaf, LeafScheme, add_leaves, row_leaf
+from airflow_cdc.core.compare.leaves import Leaf, add_leaves, row_leaf
 from airflow_cdc.core.report import Verdict
-from airflow_cdc.sources.mysql.key_text import parse_key_text
-
-if TYPE_CHECKING:
-    from airflow_cdc.core.table import Table
 
 # A row as both engines write it: its hash, then the canonical text of each column the hash does not hold (JSON).
 Image = tuple[str | None, ...]
+# key text → every row image that stands under it; a table without a key has its row hash there
+Rows = dict[str, list[Image]]
 
 SAMPLE_KEYS = 20
 
@@ -222,14 +219,6 @@ def table_verdict(tally: Tally, doubts: Sequence[str], rows: RowCounts) -> Verdi
     if tally.wrong:
         return Verdict.MISMATCH
     return Verdict.INCONCLUSIVE if tally.unsettled or doubts or rows.source != rows.sink else Verdict.MATCH
-
-
-def leaf_of(table: Table, scheme: LeafScheme, key_text: str) -> int:
-    """The leaf of a row by its key's text (of a keyless row: its hash), as the SQL of both engines computes it."""
-    if isinstance(scheme, HashLeaves):
-        return zlib.crc32(key_text.encode()) % scheme.n
-    first = int(cast("int", parse_key_text(table, key_text)[0]))
-    return first // scheme.width if first >= 0 else -(-first // scheme.width)
 
 
 def without(leaves: Mapping[int, Leaf], rows: Iterable[tuple[int, str]]) -> dict[int, Leaf]:

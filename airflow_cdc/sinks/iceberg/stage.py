@@ -33,7 +33,6 @@ from pyiceberg.table.update import (
 )
 
 from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
-from airflow_cdc.core.chunk import quote_ident
 from airflow_cdc.core.errors import SinkError, StaleHeadError
 from airflow_cdc.sinks.iceberg.catalog import Change
 from airflow_cdc.sinks.iceberg.snapshots import (
@@ -99,7 +98,7 @@ class Stage:
 
     def spark_name(self, catalog: str) -> str:
         """The stage in Spark SQL, quoted."""
-        return ".".join(quote_ident(part) for part in (catalog, STAGE_NAMESPACE, self.name))
+        return ".".join(_quoted(part) for part in (catalog, STAGE_NAMESPACE, self.name))
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, for the ledger."""
@@ -402,3 +401,7 @@ def _reserve_used(what: str, stage: Stage) -> SinkError:
         where=f"stage {stage.name}",
         todo=FILL_AGAIN,
     )
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

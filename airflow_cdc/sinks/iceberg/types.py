@@ -69,7 +69,7 @@ def iceberg_type(text: str, ids: Iterator[int]) -> IcebergType:
         return StructType(*_fields(plain[len("struct<") : -1], ids))
     if word.startswith("array<") and word.endswith(">"):
         return ListType(next(ids), iceberg_type(plain[len("array<") : -1], ids), element_required=False)
-    raise SchemaError(f"no Iceberg type for Spark type {text!r}", todo="Use one of the types of core/types.py.")
+    raise SchemaError(f"no Iceberg type for Spark type {text!r}", todo="Use one of the types of spark_apps/types.py.")
 
 
 def _fields(text: str, ids: Iterator[int]) -> list[NestedField]:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from airflow_cdc.core.chunk import quote_ident
 from airflow_cdc.sources.mysql.capabilities import Capability
+from airflow_cdc.sources.mysql.quoting import quote_ident
 from airflow_cdc.sources.mysql.session import Session
 
 _QUIET: Final = ("", "NO ACTION", "RESTRICT")

@@ -16,12 +16,12 @@ from typing import Any, Final
 
 from pymysql.connections import Connection
 
-from airflow_cdc.core.chunk import quote_ident
 from airflow_cdc.core.diagnosis.forecast import Forecast, forecast
 from airflow_cdc.core.diagnosis.observation import Retention, SourceFacts
 from airflow_cdc.core.errors import DeadlineError, SourceError
-from airflow_cdc.core.position import Available, Watermark
+from airflow_cdc.core.position import Available, Position, Watermark
 from airflow_cdc.sources.mariadb.facts import begins, domain_facts
+from airflow_cdc.sources.mysql.availability import availability
 from airflow_cdc.sources.mysql.capabilities import Capability, ServerVersion
 from airflow_cdc.sources.mysql.cascades import unlogged_cascades
 from airflow_cdc.sources.mysql.errors import ServerRestartedError, SourceOutOfTimeError
@@ -30,6 +30,7 @@ from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.hold import Hold, HoldLimits, hold_owner, run_hold
 from airflow_cdc.sources.mysql.position import BinlogPosition, mysql_position
 from airflow_cdc.sources.mysql.probe import look_at, max_file_size, retention, seen_replicas, timed_files
+from airflow_cdc.sources.mysql.quoting import quote_ident
 from airflow_cdc.sources.mysql.server_log import (
     NO_IDENTITY,
     ServerIdentity,
@@ -37,9 +38,7 @@ from airflow_cdc.sources.mysql.server_log import (
     XaTransaction,
     as_watermark,
     executed_and_purged,
-    file_available,
     gtid_point,
-    gtids_available,
     list_binlog_files,
     log_filters,
     owned_gtids,
@@ -293,17 +292,15 @@ class MySqlSource:
         with self.session() as session:
             return read_xa(session, read_identity(session))
 
-    def still_available(self, watermark: Watermark) -> Available:
-        """Whether a connector started from W would still find every change since.
+    def availability(self, position: Position) -> Available:
+        """Whether a reader at `position` would still find every change since. Raises SourceError."""
+        return availability(self.facts(), mysql_position(position))
 
-        Raises WrongServerError when the connection reaches another server.
-        """
+    def still_available(self, watermark: Watermark) -> Available:
+        """The same of W. Raises WrongServerError when the connection reaches another server."""
         with self.session() as session:
             require_same(read_identity(session), watermark.server, self.where)
-            position = mysql_position(watermark.position)
-            if position.gtids is not None:
-                return gtids_available(session, position.gtids)
-            return file_available(session, position.place)
+            return availability(self._facts(session), mysql_position(watermark.position))
 
     def check_same_server(self, watermark: Watermark) -> None:
         """Raise WrongServerError or ServerRestartedError unless this server has run since W (INV 9).

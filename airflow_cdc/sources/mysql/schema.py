@@ -10,10 +10,11 @@ from pymysql import MySQLError
 from pymysql.connections import Connection
 from pymysql.cursors import DictCursor
 
-from airflow_cdc.core.chunk import quote_ident
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.table import Column, Table
 from airflow_cdc.sources.mysql.capabilities import Capability, ServerVersion
+from airflow_cdc.sources.mysql.quoting import quote_ident
+from airflow_cdc.sources.mysql.types import MySqlWords, mysql_column, with_zones
 
 # Named in upper case, because 8.0 and 9.x print the names of a SELECT * differently.
 _COLUMNS = """
@@ -123,19 +124,16 @@ def _columns(cursor: DictCursor, wanted: Sequence[tuple[str, str]]) -> dict[tupl
 
 def _table(cursor: DictCursor, schema: str, name: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     cursor.execute(f"SHOW INDEX FROM {quote_ident(schema)}.{quote_ident(name)}")
-    return Table(schema, name, tuple(_column(row) for row in rows), _key(cursor.fetchall()))
+    return Table(schema, name, with_zones(_column(row) for row in rows), _key(cursor.fetchall()))
 
 
 def _column(row: Mapping[str, Any]) -> Column:
     data_type, column_type = _text(row["data_type"]).lower(), _text(row["column_type"])
     # DEFAULT_GENERATED only says that the default is an expression
     generated = "GENERATED" in _text(row["extra"]).upper().replace("DEFAULT_GENERATED", "")
-    return Column(
-        name=row["name"],
-        ordinal=int(row["ordinal"]),
+    words = MySqlWords(
         data_type=data_type,
         column_type=column_type,
-        nullable=row["is_nullable"] == "YES",
         charset=row["charset"],
         collation=row["collation"],
         char_length=_number(row["char_length"]),
@@ -143,11 +141,12 @@ def _column(row: Mapping[str, Any]) -> Column:
         precision=_number(row["precision"]),
         scale=_number(row["scale"]),
         fsp=_number(row["fsp"]),
-        generated=generated,
         labels=parse_labels(column_type) if data_type in _LABELLED else (),
         srid=_number(row["srid"]),
         expression=_text(row["expression"]),
     )
+    nullable = row["is_nullable"] == "YES"
+    return mysql_column(row["name"], int(row["ordinal"]), words, nullable=nullable, generated=generated)
 
 
 def _key(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:

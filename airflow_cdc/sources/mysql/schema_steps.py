@@ -13,14 +13,15 @@ from typing import Any
 
 from airflow_cdc.connectors.debezium.history import column_defs, compare_history
 from airflow_cdc.connectors.debezium.schema_changes import Ddl
-from airflow_cdc.core.apply.schema_change import SchemaChange, check_column, meaning, refused
+from airflow_cdc.core.apply.schema_change import SchemaChange, refused
 from airflow_cdc.core.errors import MALFORMED, UnreportedChangeError
 from airflow_cdc.core.table import Column, Table
+from airflow_cdc.sources.mysql.column_changes import check_column, generated_as, meaning
 from airflow_cdc.sources.mysql.ddl_clauses import Clause, Kind
+from airflow_cdc.sources.mysql.types import INTEGERS, TEXTS, MySqlWords, words_of
 
-_TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
 # Before NULL was forbidden in such a column, no value of it arrived in another form than after.
-_NO_CLOCKS = frozenset({*_TEXTS, "tinyint", "smallint", "mediumint", "int", "bigint", "decimal"})
+_NO_CLOCKS = frozenset({*TEXTS, *INTEGERS, "decimal"})
 
 
 def judge(stored: Table, statements: Sequence[Ddl], now: Table) -> SchemaChange:
@@ -101,7 +102,7 @@ class _Steps:
         for column in self.now.columns:
             mine = self.columns.get(column.name)
             if mine is None or not _same(mine, column, reported=column.name in self.reported):
-                said += (f"column {column.name}: {column.column_type} in the source",)
+                said += (f"column {column.name}: {column.native.type} in the source",)
         gone = self.columns.keys() - {column.name for column in self.now.columns}
         said += tuple(f"column {name}: not in the source" for name in sorted(gone))
         if said or self.key != self.now.key:
@@ -147,7 +148,7 @@ class _Steps:
         old, new = self.columns.get(clause.column), after.get(clause.column)
         if old is None or new is None:
             raise refused(self.now, f"column {clause.column} was changed and is not known")
-        new = replace(new, generated=old.generated, expression=old.expression)
+        new = generated_as(new, old)
         if check_column(self.now, old, new):
             self.widened.add(old.name)
         if old.nullable is not new.nullable:
@@ -162,14 +163,14 @@ class _Steps:
                     self.now, f"column {new.name} allowed no NULL, then one again: old rows have a value in it"
                 )
             return
-        if old.data_type not in _NO_CLOCKS or self.now.keyless:
+        if words_of(old).data_type not in _NO_CLOCKS or self.now.keyless:
             raise refused(self.now, f"column {new.name}: NULL became forbidden, and what stood there was replaced")
         self.never_null.add(new.name)
 
     def convert(self, _clause: Clause, after: Mapping[str, Column]) -> None:
         """All text columns have another character set."""
         for name, column in list(self.columns.items()):
-            if column.charset:
+            if words_of(column).charset:
                 self.modify(Clause(Kind.MODIFY, name), after)
 
     def nothing(self, _clause: Clause, _after: Mapping[str, Column]) -> None:
@@ -188,11 +189,8 @@ _TAKE: Mapping[Kind, Callable[[_Steps, Clause, Mapping[str, Column]], None]] = {
 def _same(mine: Column, theirs: Column, *, reported: bool) -> bool:
     """Whether two descriptions of a column mean the same rows. Types as a connector reports them were compared before."""
     if reported:
-        return (mine.nullable, mine.generated, mine.expression) == (
-            theirs.nullable,
-            theirs.generated,
-            theirs.expression,
-        )
+        alike = (mine.nullable, mine.generated) == (theirs.nullable, theirs.generated)
+        return alike and words_of(mine).expression == words_of(theirs).expression
     return meaning(mine) == meaning(theirs)
 
 
@@ -206,40 +204,41 @@ def constant_of(column: Column, default: str | None) -> str | None:
 
     `default` None: the column has none, and rows got the type's own zero.
     """
-    rule = next((rule for kinds, rule in _CONSTANTS if column.data_type in kinds), None)
-    return None if rule is None else rule(column, default)
+    words = words_of(column)
+    rule = next((rule for kinds, rule in _CONSTANTS if words.data_type in kinds), None)
+    return None if rule is None else rule(words, default)
 
 
-def _integer(_column: Column, default: str | None) -> str | None:
+def _integer(_words: MySqlWords, default: str | None) -> str | None:
     text = {None: "0", "TRUE": "1", "FALSE": "0"}.get(default, default or "")
     return text if _NUMBER.fullmatch(text) else None
 
 
-def _decimal(column: Column, default: str | None) -> str | None:
+def _decimal(words: MySqlWords, default: str | None) -> str | None:
     match = _DECIMAL.fullmatch("0" if default is None else default)
-    return match[0] if match and len(match[1] or "") <= (column.scale or 0) else None
+    return match[0] if match and len(match[1] or "") <= (words.scale or 0) else None
 
 
-def _text(column: Column, default: str | None) -> str | None:
+def _text(words: MySqlWords, default: str | None) -> str | None:
     text = default or ""
     plain = "\\" not in text and text.isprintable() and text.isascii() and text not in {"TRUE", "FALSE"}
-    return (text.rstrip(" ") if column.data_type == "char" else text) if plain else None
+    return (text.rstrip(" ") if words.data_type == "char" else text) if plain else None
 
 
-def _label(column: Column, default: str | None) -> str | None:
+def _label(words: MySqlWords, default: str | None) -> str | None:
     if default is None:
-        return column.labels[0] if column.labels else None
-    return default if default in column.labels else None
+        return words.labels[0] if words.labels else None
+    return default if default in words.labels else None
 
 
-def _day(_column: Column, default: str | None) -> str | None:
+def _day(_words: MySqlWords, default: str | None) -> str | None:
     return default if default is not None and _DAY.fullmatch(default) else None
 
 
-_CONSTANTS: Sequence[tuple[frozenset[str], Callable[[Column, str | None], str | None]]] = (
-    (frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"}), _integer),
+_CONSTANTS: Sequence[tuple[frozenset[str], Callable[[MySqlWords, str | None], str | None]]] = (
+    (frozenset(INTEGERS), _integer),
     (frozenset({"decimal"}), _decimal),
-    (_TEXTS, _text),
+    (frozenset(TEXTS), _text),
     (frozenset({"enum"}), _label),
     (frozenset({"date"}), _day),
 )

@@ -47,6 +47,7 @@ from airflow_cdc.sources.mysql.position import BinlogPosition
 from airflow_cdc.sources.mysql.probe import began, look_at
 from airflow_cdc.sources.mysql.schema import read_table_defs
 from airflow_cdc.sources.mysql.server_log import list_binlog_files
+from airflow_cdc.sources.mysql.types import words_of
 from airflow_cdc.transports.kafka.client import KafkaTransport
 from airflow_cdc.transports.kafka.settings import KafkaSettings
 from stack.mariadb import CDC_PRIVILEGES
@@ -356,9 +357,9 @@ def test_definitions_are_read(source: MySqlSource, server: MySqlServer, database
     with source.connect() as connection:
         made = read_table_defs(connection, [f"{name}.t"])[f"{name}.t"]
     assert made.key == ("id",)
-    assert [column.data_type for column in made.columns] == ["bigint", "enum", "int"]
+    assert [words_of(column).data_type for column in made.columns] == ["bigint", "enum", "int"]
     assert [column.generated for column in made.columns] == [False, False, True]
-    assert made.columns[1].labels == ("a", "b")
+    assert words_of(made.columns[1]).labels == ("a", "b")
 
 
 def test_rows_are_counted_within_a_time(source: MySqlSource, server: MySqlServer, table: str) -> None:

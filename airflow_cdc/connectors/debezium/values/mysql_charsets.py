@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_cdc.core.errors import SchemaError
+from airflow_cdc.sources.mysql.types import TEXTS, words_of
 
 if TYPE_CHECKING:
     from airflow_cdc.core.table import Column
-
-TEXT_TYPES = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
 
 
 class Carriage(enum.StrEnum):
@@ -105,9 +104,10 @@ CHARSETS: dict[str, Charset] = {charset.name: charset for charset in _CHARSETS}
 
 def charset_of(column: Column) -> Charset | None:
     """How events carry the column's character set; None for a column without one. A set nobody measured is refused."""
-    if column.data_type not in TEXT_TYPES or column.charset in {None, "", "binary"}:
+    words = words_of(column)
+    if words.data_type not in TEXTS or words.charset in {None, "", "binary"}:
         return None
-    name = str(column.charset)
+    name = str(words.charset)
     return CHARSETS.get(name, Charset(name, Carriage.REFUSED, 0))
 
 
