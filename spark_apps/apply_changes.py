@@ -125,7 +125,7 @@ def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[Table]]:
     endpoint = clients.transport.endpoint
     ctx = ApplyContext(
         spark,
-        clients.lake,
+        clients.sink,
         run.pipeline.name,
         facts.required,
         made,
@@ -133,7 +133,7 @@ def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[Table]]:
         lambda own, ranges: read_topics(own, endpoint, ranges),
         clients.transport.schema_changes,
     )
-    found = dead_letters.unresolved(clients.lake, run.pipeline.name)
+    found = dead_letters.unresolved(clients.sink, run.pipeline.name)
     job = _Job(
         run,
         ctx,

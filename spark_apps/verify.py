@@ -164,7 +164,7 @@ def load_task(run: Run) -> Task:
         raise VerificationError(
             f"{', '.join(missing)} was not read yet", where=run.where, todo="Clear the task recover and all after it."
         )
-    lake, namespace = run.clients.lake, run.pipeline.sink.namespace
+    lake, namespace = run.clients.sink, run.pipeline.sink.namespace
     opened = {t: _own_stage(lake, namespace, run.pipeline.sink_table(t), stages[t]["label"]) for t in tables}
     taken = document.watermark(open_doc, run)
     return Task(int(open_doc["epoch"]), taken, opened, captured(run, tables), connector_settings(run))
@@ -265,7 +265,7 @@ def apply_context(run: Run, spark: SparkSession, task: Task, states: Mapping[str
     endpoint = run.clients.transport.endpoint
     return ApplyContext(
         spark=spark,
-        lake=run.clients.lake,
+        lake=run.clients.sink,
         pipeline=run.pipeline.name,
         epochs=Epochs(task.epoch),
         settings=task.settings,
@@ -301,7 +301,7 @@ def _standing_doubts(run: Run, outcome: Outcome) -> tuple[str, ...]:
 def letter_doubts(run: Run, outcome: Outcome, since: Mapping[str, Any]) -> tuple[str, ...]:
     """Events of the table that were never applied, as doubts; `since` is topic → {id, partitions}, as in a fence."""
     name = outcome.subject.table.full_name
-    letters = dead_letters.unresolved(run.clients.lake, run.pipeline.name, name)
+    letters = dead_letters.unresolved(run.clients.sink, run.pipeline.name, name)
     fresh = [letter for letter in letters if not is_before(letter.place, since)]
     return (f"{len(fresh)} records are in the dead-letter table",) if fresh else ()
 

@@ -29,7 +29,7 @@ def pending(run: Run) -> Facts:
         or _made_anew(run, table, made.get(table))
     ]
     recovery = (control.recovery or {}).get("run_id") if not tables else None
-    return {"recovery": recovery, "tables": behind, "dead_letters": waiting(run.clients.lake, run.pipeline.name)}
+    return {"recovery": recovery, "tables": behind, "dead_letters": waiting(run.clients.sink, run.pipeline.name)}
 
 
 def applicable(control: ControlFacts, tables: Sequence[str]) -> list[str]:
@@ -60,12 +60,12 @@ def caught_up(stamp: Stamp | None, epoch: int, state: TopicState | None) -> bool
 
 def _made_anew(run: Run, table: str, table_id: str | None) -> bool:
     """Whether the source made the table again (TRUNCATE) since it was applied, which leaves no event (INV 13)."""
-    lake, namespace, name = run.clients.lake, run.pipeline.sink.namespace, run.pipeline.sink_table(table)
+    lake, namespace, name = run.clients.sink, run.pipeline.sink.namespace, run.pipeline.sink_table(table)
     summary = lake.stamped_summary(namespace, name) if lake.exists(namespace, name) else {}
     applied = Applied.from_summary(summary)
     return applied is not None and table_id not in {None, applied.table_id}
 
 
 def _stamp(run: Run, table: str) -> Stamp | None:
-    lake, namespace, name = run.clients.lake, run.pipeline.sink.namespace, run.pipeline.sink_table(table)
+    lake, namespace, name = run.clients.sink, run.pipeline.sink.namespace, run.pipeline.sink_table(table)
     return lake.stamp(namespace, name) if lake.exists(namespace, name) else None

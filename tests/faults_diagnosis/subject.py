@@ -246,7 +246,7 @@ class Subject:
         """The source's position now, as a stamp keeps it; None where the product does not read the source."""
         if self.version.mariadb:
             return None
-        return MySqlSource(self.world.endpoints(self.server).mysql).position().to_json()
+        return MySqlSource(self.world.source_endpoint(self.server)).position().to_json()
 
     def fill_sink(self, stamp: Stamp | None) -> None:
         """A commit to every sink table of what the source holds now, with the stamp."""

@@ -41,7 +41,7 @@ def test_a_driver_is_told_everything_in_a_private_file_and_nothing_elsewhere(
     task = operator(conf={"spark.x": "1"})
     assert task.execute(context(note="why")) == {"rows": 3}
     assert submitted.modes == (0o600, 0o700)
-    assert submitted.settings["endpoints"]["mysql"]["password"] == SECRETS["mysql"]
+    assert submitted.settings["endpoints"]["source"]["password"] == SECRETS["mysql"]
     assert submitted.settings["pipeline"]["name"] == "shop"
     told = {key: submitted.settings[key] for key in ("run_id", "dag_id", "try_number", "options")}
     assert told == {"run_id": "manual__1", "dag_id": "cdc_recovery", "try_number": 1, "options": {"note": "why"}}

@@ -7,6 +7,7 @@ KIND = SourceKind(
     name="mysql",
     title="MySQL",
     settings=MySqlSettings,
+    endpoint=Lazy(".session:MySqlEndpoint", __name__),
     client=Lazy(".client:MySqlSource", __name__),
     read_position=Lazy(".position:read_position", __name__),
     hook=Lazy("airflow_cdc.hooks.mysql:CdcMySqlHook"),

@@ -12,12 +12,13 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from pymysql.connections import Connection
 
 from airflow_cdc.core.diagnosis.forecast import Forecast, forecast
 from airflow_cdc.core.diagnosis.observation import Retention, SourceFacts
+from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import DeadlineError, SourceError
 from airflow_cdc.core.position import Available, Position, Watermark
 from airflow_cdc.sources.mariadb.facts import begins, domain_facts
@@ -74,6 +75,10 @@ class MySqlSource:
     def where(self) -> str:
         """How messages name this server."""
         return self.endpoint.where
+
+    def limited(self, limits: CallLimits) -> Self:
+        """The same system, each call bounded."""
+        return type(self)(self.endpoint.limited(limits))
 
     def connect(self, *, read_timeout: float | None = None, quick: bool = False) -> Connection[Any]:
         """A new PyMySQL connection: utf8mb4, REPEATABLE READ, time zone UTC, autocommit. Raises SourceError.
