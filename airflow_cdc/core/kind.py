@@ -118,6 +118,7 @@ class SinkKind:
     """A kind of sink.
 
     Attributes:
+        hook: None where there is nothing to connect to.
         control: the control store in such a sink (core/ports.ControlStore); called with its client. None: it can keep none.
     """
 
@@ -126,7 +127,7 @@ class SinkKind:
     settings: type[SinkSpec]
     endpoint: Lazy[Any]
     client: Lazy[Any]
-    hook: Lazy[Any]
+    hook: Lazy[Any] | None
     problems: Problems | None = None
     texts: Texts | None = None
     control: Lazy[Any] | None = None
@@ -149,3 +150,4 @@ class ControlKind:
 
 
 AnyKind: TypeAlias = SourceKind | ConnectorKind | TransportKind | SinkKind
+Named: TypeAlias = AnyKind | ControlKind

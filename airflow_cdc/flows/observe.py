@@ -169,6 +169,8 @@ def _history(run: Run, topic: str, definitions: dict[str, Table]) -> HistoryFact
 
 
 def _sink(run: Run) -> SinkFacts:
+    if not run.pipeline.has_sink:
+        return SinkFacts({})
     return SinkFacts({table: _sink_table(run, table) for table in run.pipeline.source.tables})
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -35,7 +36,12 @@ class TestSqliteControlStore(ControlStoreSuite):
 
 def test_a_database_that_cannot_be_reached_is_unknown_and_its_password_is_not_said() -> None:
     store = SqlControlStore(SqlEndpoint("mysql+pymysql", "cdc", "127.0.0.1", 1, "ann", "s3cret-pw"))
-    for call in (lambda: store.load("shop"), lambda: store.swap("shop", "v", "{}"), store.reach):
+    calls: tuple[Callable[[], object], ...] = (
+        lambda: store.load("shop"),
+        lambda: store.swap("shop", "v", "{}"),
+        store.reach,
+    )
+    for call in calls:
         with pytest.raises(UnknownStateError, match="does not answer as it should") as caught:
             call()
         assert "database cdc at 127.0.0.1:1" in str(caught.value)
