@@ -17,6 +17,7 @@ from airflow_cdc.control.document import KEEP_RUNS, NEWEST_FORMAT
 from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.errors import LeaseHeldError, RecoveryOpenError, StaleHeadError, UnknownStateError, UsageError
 from airflow_cdc.core.ports import ControlStore, StoredDocument
+from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.reports.stored import LASTING
 from stack.process import wait_until
 from tests.contract.control_worker import add_one
@@ -441,7 +442,7 @@ class ControlStoreSuite:
         assert control.facts().closed_at == ""
 
     def test_stamps_are_mirrored(self, control: Control) -> None:
-        stamp = Stamp(3, {"file": "f"}, {"t": {"id": "i", "partitions": {"0": 4}}}, 77)
+        stamp = Stamp(3, {"file": "f"}, {"t": TopicOffsets("i", {0: 4})}, 77)
         control.mirror_stamps({"shop.orders": stamp, "shop.items": Stamp(3)})
         control.mirror_stamps({"shop.items": Stamp(4)})
         assert control.mirrored_stamp("shop.orders") == stamp

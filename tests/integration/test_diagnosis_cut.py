@@ -16,6 +16,7 @@ from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
 from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.diagnosis.diagnose import diagnose
 from airflow_cdc.core.diagnosis.strategy import make_plan
+from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.flows.move_offset import stored
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.run import Run
@@ -108,7 +109,7 @@ def healthy(run: Run) -> Run:
     clients.control.close_recovery("first")
     topic = f"{name}.{name}.t"
     state = clients.transport.topic_states([topic])[topic]
-    ends = {topic: {"id": state.id, "partitions": {str(p): end for p, (_, end) in state.partitions.items()}}}
+    ends = {topic: TopicOffsets(state.id, {p: end for p, (_, end) in state.partitions.items()})}
     stamp = Stamp(1, clients.source.position().to_json(), ends)
     clients.sink.ensure_table(name, "t", [("id", "int")])
     table = clients.sink.table(name, "t")

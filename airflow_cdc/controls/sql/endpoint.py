@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
+
+from airflow_cdc.core.endpoint import CallLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,10 @@ class SqlEndpoint:
     user: str = ""
     password: str = field(default="", repr=False)
     options: Mapping[str, str] = field(default_factory=dict)
+
+    def limited(self, _: CallLimits) -> Self:
+        """Itself: `options` say how long a call may take."""
+        return self
 
     @property
     def where(self) -> str:
