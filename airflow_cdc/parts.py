@@ -11,10 +11,10 @@ from airflow_cdc.core.endpoint import CallLimits, DataEndpoint, Endpoint
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.ports import ControlStore
-from airflow_cdc.kinds import CONNECTORS, CONTROLS, SINKS, SOURCES, TRANSPORTS, WINGS
+from airflow_cdc.kinds import CONNECTORS, CONTROLS, SINKS, SOURCES, TRANSPORTS, WINGS, reads_of
 
 if TYPE_CHECKING:
-    from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
+    from airflow_cdc.connectors.debezium.connector import DebeziumConnector
     from airflow_cdc.control.control import Control
     from airflow_cdc.sinks.iceberg.client import Lake
     from airflow_cdc.sources.mysql.client import MySqlSource
@@ -80,7 +80,7 @@ class Parts:
     """One client per part of a pipeline, and one per named replica. Making them connects to nothing."""
 
     source: MySqlSource
-    connector: KafkaConnect
+    connector: DebeziumConnector
     transport: KafkaTransport
     sink: Lake
     control: Control
@@ -109,9 +109,15 @@ def open_parts(pipeline: Pipeline, endpoints: Endpoints) -> Parts:
 
     source = SOURCES[pipeline.source.kind].client.load()
     sink = SINKS[pipeline.sink.kind].client.load()(endpoints.sink)
+    codec = reads_of(pipeline).codec
+    if codec is None:
+        raise ConfigError(
+            f"offsets of a {pipeline.source.kind} source cannot be read",
+            where=f"pipeline {pipeline.name}, key source.kind",
+        )
     return Parts(
         source=source(endpoints.source),
-        connector=CONNECTORS[pipeline.connector.kind].client.load()(endpoints.connector),
+        connector=CONNECTORS[pipeline.connector.kind].client.load()(endpoints.connector, codec.load()()),
         transport=TRANSPORTS[pipeline.transport.kind].client.load()(endpoints.transport),
         sink=sink,
         control=Control(_control_store(pipeline, endpoints, sink), pipeline.name),
