@@ -15,6 +15,7 @@ from airflow_cdc.core.diagnosis.strategy import COMPARING
 from airflow_cdc.core.errors import SchemaError, SourceError
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
+from airflow_cdc.core.topics import read_fence
 from airflow_cdc.flows import recovery as document
 from airflow_cdc.flows.capture import followed
 from airflow_cdc.flows.run import Facts, Run, step
@@ -95,7 +96,7 @@ def load_task(run: Run) -> Task:
             todo="Clear the task fence_and_watermark and all after it: a new watermark is taken.",
         )
     epoch = int(open_doc["epoch"])
-    stamp = Stamp(epoch, taken.to_json(), open_doc["fence"])
+    stamp = Stamp(epoch, taken.to_json(), read_fence(open_doc["fence"]))
     return Task(epoch, taken, stamp, definitions, str(open_doc.get("strategy", "")))
 
 

@@ -24,13 +24,13 @@ from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.core.compare.canonical import not_compared
 from airflow_cdc.core.compare.part import WHOLE, Part
 from airflow_cdc.core.compare.verdict import Tally
-from airflow_cdc.core.diagnosis.observation import TopicState
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import CdcError, DeadlineError, SinkError, VerificationError
 from airflow_cdc.core.poll import NotYet, poll_while_moving
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.report import ComparedAt, NotCompared, TableReport, Verdict, overall
 from airflow_cdc.core.table import Table
+from airflow_cdc.core.topics import Fence, TopicState, read_fence
 from airflow_cdc.flows import recovery as document
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.capture import settings as connector_settings
@@ -294,12 +294,12 @@ def _subject(
 
 def _standing_doubts(run: Run, outcome: Outcome) -> tuple[str, ...]:
     """Dead letters, but for those before the fence: their rows were read again with their table."""
-    fence = document.recovery(run).get("fence") or {}
+    fence = read_fence(document.recovery(run).get("fence") or {})
     return letter_doubts(run, outcome, fence)
 
 
-def letter_doubts(run: Run, outcome: Outcome, since: Mapping[str, Any]) -> tuple[str, ...]:
-    """Events of the table that were never applied, as doubts; `since` is topic → {id, partitions}, as in a fence."""
+def letter_doubts(run: Run, outcome: Outcome, since: Fence) -> tuple[str, ...]:
+    """Events of the table that were never applied, as doubts; but for those that lie before `since`."""
     name = outcome.subject.table.full_name
     letters = dead_letters.unresolved(run.clients.sink, run.pipeline.name, name)
     fresh = [letter for letter in letters if not is_before(letter.place, since)]

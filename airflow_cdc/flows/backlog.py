@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.apply.start import Applied
-from airflow_cdc.core.diagnosis.observation import ControlFacts, TopicState
+from airflow_cdc.core.diagnosis.observation import ControlFacts
+from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.flows.capture import settings, topic_names
 from airflow_cdc.flows.run import Facts, Run
 from airflow_cdc.sinks.iceberg.dead_letters import waiting
@@ -53,9 +54,7 @@ def caught_up(stamp: Stamp | None, epoch: int, state: TopicState | None) -> bool
     """True if the stamp is of this epoch and of this very topic, and stands at the end of every partition."""
     if stamp is None or state is None or stamp.epoch != epoch:
         return False
-    applied = stamp.offsets.get(state.name) or {}
-    ends = {str(number): end for number, (_, end) in state.partitions.items()}
-    return applied.get("id") == state.id and dict(applied.get("partitions") or {}) == ends
+    return stamp.offsets.get(state.name) == TopicOffsets.end_of(state)
 
 
 def _made_anew(run: Run, table: str, table_id: str | None) -> bool:

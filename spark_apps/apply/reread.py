@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
-from airflow_cdc.core.apply.start import stamped_topic
 from airflow_cdc.core.compare.part import WHOLE
 from airflow_cdc.core.errors import RereadNeededError, SinkError, UnknownStateError, VerificationError
 from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.report import Verdict
+from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.run import Run
 from airflow_cdc.sinks.iceberg.snapshots import row_count
@@ -121,10 +121,7 @@ def read_anew(job: Job, stage: Stage, name: str) -> Table:
             todo="Wait until they end (XA RECOVER shows them).",
         )
     states = clients.transport.topic_states(job.settings.topics_about([name]))
-    ends = {
-        topic: stamped_topic(state.id, {p: (end, end) for p, (_, end) in state.partitions.items()})
-        for topic, state in states.items()
-    }
+    ends = {topic: TopicOffsets.end_of(state) for topic, state in states.items()}
     clients.source.wait_visible(clients.source.position(), VISIBLE_SECONDS)
     taken = clients.source.watermark()
     clients.source.wait_visible(taken, VISIBLE_SECONDS)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from airflow_cdc.connectors.kafka_connect.client import root_cause
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.sinks.iceberg.control import IcebergControlStore
 from airflow_cdc.sources.mysql.capabilities import ServerVersion
 from airflow_cdc.sources.mysql.client import MySqlSource
@@ -237,7 +238,7 @@ class Subject:
         """One that says: applied to the end of the topics as they are, last read from this server."""
         states = self.transport.topic_states([self.topic(table) for table in TABLES])
         ends = {
-            name: {"id": state.id, "partitions": {str(p): end for p, (_, end) in state.partitions.items()}}
+            name: TopicOffsets(state.id, {p: end for p, (_, end) in state.partitions.items()})
             for name, state in states.items()
         }
         return Stamp(epoch, self.here(), ends)

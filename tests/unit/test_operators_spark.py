@@ -14,13 +14,13 @@ from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from airflow_cdc import spark_main
 from airflow_cdc.core.apply.stamp import Stamp
-from airflow_cdc.core.diagnosis.observation import TopicState
 from airflow_cdc.core.errors import (
     CdcError,
     ConfigError,
     SourceError,
     VerificationError,
 )
+from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.flows import backlog as pending
 from airflow_cdc.operators import driver_settings as private
 from airflow_cdc.operators import repair, spark
@@ -131,7 +131,7 @@ def test_apply_is_not_taken_for_the_night_of_the_same_minute(submitted: Submitte
 
 
 TOPIC = TopicState("shop.shop.orders", "id1", {0: (0, 10), 1: (5, 7)})
-AT_END = {TOPIC.name: {"id": "id1", "partitions": {"0": 10, "1": 7}}}
+AT_END = {TOPIC.name: TopicOffsets("id1", {0: 10, 1: 7})}
 
 
 @pytest.mark.parametrize(
@@ -142,9 +142,9 @@ AT_END = {TOPIC.name: {"id": "id1", "partitions": {"0": 10, "1": 7}}}
         (None, TOPIC, False),
         (Stamp(3, None, AT_END), None, False),
         (Stamp(3, None, {}), TOPIC, False),
-        (Stamp(3, None, {TOPIC.name: {"id": "id1", "partitions": {"0": 10, "1": 6}}}), TOPIC, False),
-        (Stamp(3, None, {TOPIC.name: {"id": "id1", "partitions": {"0": 10}}}), TOPIC, False),
-        (Stamp(3, None, {TOPIC.name: {"id": "id0", "partitions": {"0": 10, "1": 7}}}), TOPIC, False),
+        (Stamp(3, None, {TOPIC.name: TopicOffsets("id1", {0: 10, 1: 6})}), TOPIC, False),
+        (Stamp(3, None, {TOPIC.name: TopicOffsets("id1", {0: 10})}), TOPIC, False),
+        (Stamp(3, None, {TOPIC.name: TopicOffsets("id0", {0: 10, 1: 7})}), TOPIC, False),
     ],
 )
 def test_only_a_stamp_at_the_very_end_means_nothing_to_do(stamp: Any, state: Any, caught_up: bool) -> None:

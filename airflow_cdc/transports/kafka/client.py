@@ -14,9 +14,9 @@ from typing import Any, Final, Self
 
 from airflow_cdc.connectors.debezium.schema_changes import Ddl, read_ddl
 from airflow_cdc.connectors.kafka_connect.offsets_topic import RawOffset, fold_offsets, offset_key, parse_key
-from airflow_cdc.core.diagnosis.observation import Compaction, TopicState
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import TransportError
+from airflow_cdc.core.topics import Compaction, TopicState
 from airflow_cdc.transports.kafka.wire import KafkaEndpoint, admin, explaining, producer, read_all
 
 __all__ = ["KafkaEndpoint", "KafkaTransport", "RawOffset"]
