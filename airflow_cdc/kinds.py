@@ -13,7 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from airflow_cdc.core.errors import ConfigError, PositionError
-from airflow_cdc.core.kind import AnyKind, ConnectorKind, Reads, SinkKind, SourceKind, TransportKind
+from airflow_cdc.core.kind import AnyKind, ConnectorKind, ControlKind, Named, Reads, SinkKind, SourceKind, TransportKind
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.position import JsonObject, Position
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from airflow_cdc.core.diagnosis.error_texts import KnownText
     from airflow_cdc.core.diagnosis.problem import Problem, Rules
 
-K = TypeVar("K", bound=AnyKind)
+K = TypeVar("K", bound=Named)
 
 
 class Kinds(Mapping[str, K]):
@@ -78,10 +78,13 @@ def _others(wing: str) -> Mapping[str, EntryPoint]:
 SOURCES: Final = Kinds("sources", SourceKind, "mysql", "mariadb")
 CONNECTORS: Final = Kinds("connectors", ConnectorKind, "debezium")
 TRANSPORTS: Final = Kinds("transports", TransportKind, "kafka")
-SINKS: Final = Kinds("sinks", SinkKind, "iceberg")
+SINKS: Final = Kinds("sinks", SinkKind, "iceberg", "none")
+CONTROLS: Final = Kinds("controls", ControlKind, "iceberg", "sql")
 
 
-WINGS: Final[Mapping[str, Kinds[Any]]] = {kinds.wing: kinds for kinds in (SOURCES, CONNECTORS, TRANSPORTS, SINKS)}
+WINGS: Final[Mapping[str, Kinds[Any]]] = {
+    kinds.wing: kinds for kinds in (SOURCES, CONNECTORS, TRANSPORTS, SINKS, CONTROLS)
+}
 
 
 def read_pipeline(value: Mapping[str, Any] | str) -> Pipeline:

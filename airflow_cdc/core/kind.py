@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
-from airflow_cdc.core.pipeline import ConnectorSpec, SinkSpec, SourceSpec, TransportSpec
+from airflow_cdc.core.pipeline import ConnectorSpec, ControlSpec, SinkSpec, SourceSpec, TransportSpec
 
 if TYPE_CHECKING:
     from airflow_cdc.core.diagnosis.problem import Rules
@@ -114,6 +114,7 @@ class SinkKind:
     """A kind of sink.
 
     Attributes:
+        hook: None where there is nothing to connect to.
         control: the control store in such a sink (core/ports.ControlStore); called with its client. None: it can keep none.
     """
 
@@ -122,9 +123,26 @@ class SinkKind:
     settings: type[SinkSpec]
     endpoint: Lazy[Any]
     client: Lazy[Any]
-    hook: Lazy[Any]
+    hook: Lazy[Any] | None
     rules: LazyRules | None = None
     control: Lazy[Any] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ControlKind:
+    """A kind of control store.
+
+    Attributes:
+        client: makes a store (core/ports.ControlStore) of its endpoint.
+    """
+
+    name: str
+    title: str
+    settings: type[ControlSpec]
+    endpoint: Lazy[Any]
+    client: Lazy[Any]
+    hook: Lazy[Any]
+
+
 AnyKind: TypeAlias = SourceKind | ConnectorKind | TransportKind | SinkKind
+Named: TypeAlias = AnyKind | ControlKind

@@ -167,6 +167,8 @@ def _schema(run: Run, connector: ConnectorFacts) -> SchemaFacts:
 
 
 def _sink(run: Run) -> SinkFacts:
+    if not run.pipeline.has_sink:
+        return SinkFacts({})
     return SinkFacts({table: _sink_table(run, table) for table in run.pipeline.source.tables})
 
 
