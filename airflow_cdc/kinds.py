@@ -13,15 +13,15 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from airflow_cdc.core.errors import ConfigError, PositionError
-from airflow_cdc.core.kind import AnyKind, ConnectorKind, Reads, SinkKind, SourceKind, TransportKind
+from airflow_cdc.core.kind import AnyKind, ConnectorKind, ControlKind, Named, Reads, SinkKind, SourceKind, TransportKind
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.position import JsonObject, Position
 
 if TYPE_CHECKING:
-    from airflow_cdc.core.diagnosis.diagnose import Problem
-    from airflow_cdc.core.diagnosis.error_texts import Saying
+    from airflow_cdc.core.diagnosis.error_texts import KnownText
+    from airflow_cdc.core.diagnosis.problem import Problem, Rules
 
-K = TypeVar("K", bound=AnyKind)
+K = TypeVar("K", bound=Named)
 
 
 class Kinds(Mapping[str, K]):
@@ -32,7 +32,7 @@ class Kinds(Mapping[str, K]):
 
     def __init__(self, wing: str, kind: type[K], *names: str) -> None:
         self.wing = wing
-        self._kind: type[K] = kind
+        self.type: type[K] = kind
         self.built_in = names
 
     def __getitem__(self, name: str) -> K:
@@ -55,8 +55,8 @@ class Kinds(Mapping[str, K]):
         return name in self.built_in or name in _others(self.wing)
 
     def _checked(self, name: str, loaded: object) -> K:
-        if not isinstance(loaded, self._kind):
-            raise self._bad(name, f"is no {self._kind.__name__}")
+        if not isinstance(loaded, self.type):
+            raise self._bad(name, f"is no {self.type.__name__}")
         if loaded.name != name:
             raise self._bad(name, f"calls itself {loaded.name!r}")
         return loaded
@@ -78,10 +78,13 @@ def _others(wing: str) -> Mapping[str, EntryPoint]:
 SOURCES: Final = Kinds("sources", SourceKind, "mysql", "mariadb")
 CONNECTORS: Final = Kinds("connectors", ConnectorKind, "debezium")
 TRANSPORTS: Final = Kinds("transports", TransportKind, "kafka")
-SINKS: Final = Kinds("sinks", SinkKind, "iceberg")
+SINKS: Final = Kinds("sinks", SinkKind, "iceberg", "none")
+CONTROLS: Final = Kinds("controls", ControlKind, "iceberg", "sql")
 
 
-WINGS: Final[Mapping[str, Kinds[Any]]] = {kinds.wing: kinds for kinds in (SOURCES, CONNECTORS, TRANSPORTS, SINKS)}
+WINGS: Final[Mapping[str, Kinds[Any]]] = {
+    kinds.wing: kinds for kinds in (SOURCES, CONNECTORS, TRANSPORTS, SINKS, CONTROLS)
+}
 
 
 def read_pipeline(value: Mapping[str, Any] | str) -> Pipeline:
@@ -99,34 +102,37 @@ def kinds_of(pipeline: Pipeline) -> tuple[AnyKind, ...]:
     )
 
 
+def readable_by(connector: str) -> Mapping[str, Reads]:
+    """The kinds of source that a kind of connector reads, by name: those it knows, and those that say so themselves."""
+    others = {name: SOURCES[name].read_by for name in SOURCES if name not in SOURCES.built_in}
+    own = {name: by[connector] for name, by in others.items() if connector in by}
+    return {**own, **CONNECTORS[connector].reads}
+
+
 def reads_of(pipeline: Pipeline) -> Reads:
     """What the pipeline's connector knows of its source. Raises KeyError for a pair that the registry refuses."""
-    return CONNECTORS[pipeline.connector.kind].reads[pipeline.source.kind]
+    known = CONNECTORS[pipeline.connector.kind].reads.get(pipeline.source.kind)
+    return known or SOURCES[pipeline.source.kind].read_by[pipeline.connector.kind]
+
+
+def rules_for(pipeline: Pipeline) -> Rules:
+    """What a diagnosis and a plan of this pipeline go by: the rows that name no system, and those of its parts."""
+    from airflow_cdc.core.diagnosis.problem import assemble
+    from airflow_cdc.core.diagnosis.problems import RULES
+
+    return assemble((RULES, *(kind.rules.load() for kind in kinds_of(pipeline) if kind.rules is not None)))
 
 
 def problems_for(pipeline: Pipeline) -> tuple[Problem, ...]:
-    """The rows of the diagnosis for this pipeline: those that name no system, and those of its parts."""
-    from airflow_cdc.core.diagnosis.diagnose import PROBLEMS
-
-    own = (row for kind in kinds_of(pipeline) if kind.problems is not None for row in kind.problems.load())
-    return (*PROBLEMS, *own)
+    """The rows of the diagnosis for this pipeline, in the order of judgement."""
+    return rules_for(pipeline).problems
 
 
-def texts_for(pipeline: Pipeline) -> tuple[Saying, ...]:
-    """What the errors of this pipeline's parts say, and which problem that names."""
-    return _texts(kinds_of(pipeline))
-
-
-def all_texts() -> tuple[Saying, ...]:
-    """The same of every system that is known, for a text of which nobody says where it is from."""
-    return _texts(kind for kinds in WINGS.values() for kind in kinds.values())
-
-
-def _texts(kinds: Iterator[AnyKind] | tuple[AnyKind, ...]) -> tuple[Saying, ...]:
-    from airflow_cdc.core.diagnosis.error_texts import SAYINGS
-
-    own = (row for kind in kinds if kind.texts is not None for row in kind.texts.load())
-    return (*SAYINGS, *own)
+def all_texts() -> tuple[KnownText, ...]:
+    """What the errors of every system that is known say, for a text of which nobody says where it is from."""
+    kinds = (kind for wing in (SOURCES, CONNECTORS, TRANSPORTS, SINKS) for kind in wing.values())
+    rules = (kind.rules.load() for kind in kinds if kind.rules is not None)
+    return tuple(dict.fromkeys(text for known in rules for text in known.texts))
 
 
 def read_position(value: JsonObject) -> Position:

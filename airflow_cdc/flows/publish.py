@@ -10,7 +10,6 @@ from airflow_cdc.core.recovery import MATCH, OpenRecovery, VerifiedTable
 from airflow_cdc.core.removal import Removal, refusals
 from airflow_cdc.flows.recovery import change, current
 from airflow_cdc.flows.run import Facts, Run, step
-from airflow_cdc.sinks.iceberg.dead_letters import resolve_before
 
 
 @step("publish", leased=True)
@@ -118,7 +117,7 @@ def _publish_one(run: Run, recovery: OpenRecovery, table: str) -> int:
 
 def _resolve_letters(run: Run, recovery: OpenRecovery, published: Mapping[str, int]) -> None:
     """Events before the fence are never applied again: the rows of their keys were read anew with their table."""
-    resolve_before(run.clients.sink, run.pipeline.name, dict.fromkeys(published, recovery.fence or {}))
+    run.clients.sink.resolve_letters_before(run.pipeline.name, dict.fromkeys(published, recovery.fence or {}))
 
 
 def mirror(run: Run, published: Iterable[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from airflow_cdc.connectors.debezium.history import compare_history, fold_history, read_at
-from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset, offset_for, past
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.position import JsonObject, Watermark
 from airflow_cdc.core.recovery import OffsetBackup, OpenRecovery
@@ -36,7 +36,7 @@ def reset_offset(run: Run) -> Facts:
     run.clients.source.check_same_server(taken)
     still_there(run, taken, then="fence_and_watermark")
     before = backup(run, recovery)
-    written = offset_for(taken, int(taken.taken_at.timestamp()))
+    written = run.clients.connector.codec.at(taken.position, int(taken.taken_at.timestamp()))
     run.clients.connector.stop(run.pipeline.connector.name, timeout=STOP_SECONDS)
     write(run, before.key, before.value, written)
     differences = _history(run, definitions, written) | (_doubts(definitions) if recovery.history.doubted else {})
@@ -96,7 +96,7 @@ def _others_unchanged(run: Run, recovered: set[str], offset: JsonObject) -> None
 
 def _already(run: Run, taken: Watermark) -> bool:
     offset = committed(run)
-    return offset is not None and past(offset, taken) is True
+    return offset is not None and offset.has_read(taken) is True
 
 
 def _unchanged(run: Run, recovery: OpenRecovery) -> dict[str, Table]:
