@@ -215,7 +215,8 @@ def _seen(night: Night, table: Table, stage: Stage, state: TopicState | None) ->
     rows = row_count(metadata, stage.base_head) or 0
     if table.full_name in night.cascades:
         return Seen(odd="rows of it change by foreign keys, which this server does not log", rows=rows)
-    if doubt := rollback_doubt(known.xa if known else None, night.xa):
+    before = XaState.from_json(known.xa) if known and known.xa else None
+    if doubt := rollback_doubt(before, night.xa):
         return Seen(odd=doubt, rows=rows)
     if (stranger := foreign_commit(metadata)) is not None:
         return Seen(odd=f"commit {stranger} on its main is not of this pipeline", rows=rows)
@@ -249,7 +250,8 @@ def _keep(night: Night, plan: Tonight, state: TopicState | None, outcome: Outcom
     topic = state or TopicState("", "", {})
     ends = {str(p): end for p, (_, end) in topic.partitions.items()}
     verdict, run_id = str(report.verdict), job.run.run_id
-    kept = Checked(scheme, low, high, rows, shares, topic.id, ends, table.fingerprint, verdict, at, run_id, night.xa)
+    xa = night.xa.to_json() if night.xa else None
+    kept = Checked(scheme, low, high, rows, shares, topic.id, ends, table.fingerprint, verdict, at, run_id, xa)
     repair = RepairPlan.of(table, outcome.tally, outcome.sink_rows)
     result = {**report.to_json(), "compared": plan.part.name, "why": plan.why}
     plans = {"plan": repair.summary()} if repair.keys and report.verdict is Verdict.MISMATCH else {}

@@ -185,6 +185,7 @@ PROBLEMS = (
         gtid_purged,
         (DETOUR, FULL),
         about_position=True,
+        on_request=("diff_repair", "skip"),
     ),
     Problem(
         "POSITION_AHEAD",
@@ -193,6 +194,7 @@ PROBLEMS = (
         position_ahead,
         FULL_SNAPSHOT,
         about_position=True,
+        on_request=("diff_repair",),
     ),
     Problem(
         "GTID_MODE_MISMATCH",
@@ -200,6 +202,7 @@ PROBLEMS = (
         "The stored offset counts by GTID and the server writes transactions without any.",
         gtid_mode_mismatch,
         about_position=True,
+        on_request=("full_snapshot",),
     ),
     Problem(
         "GTID_NOT_CONTAINED",
@@ -229,6 +232,7 @@ PROBLEMS = (
         "Another server took over; it holds all that was read and still has all that was not.",
         failed_over,
         (TRANSLATE, FULL),
+        on_request=("restart", "full_snapshot", "diff_repair"),
     ),
     Problem(
         "XA_ROLLED_BACK",
@@ -236,6 +240,7 @@ PROBLEMS = (
         "XA transactions were rolled back after their rows may have been sent: such rows may stand in the sink.",
         xa_rolled_back,
         WARNING,
+        on_request=("full_snapshot", "diff_repair"),
     ),
 )
 
