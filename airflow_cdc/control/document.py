@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_cdc.core.errors import LeaseHeldError
+from airflow_cdc.core.xa import XaState
 from airflow_cdc.reports.stored import LASTING
-from airflow_cdc.sources.mysql.xa import XaState
 
 # Tokens of the newest writes: how a writer whose answer was lost finds out that its write stands.
 WRITES = "writes"

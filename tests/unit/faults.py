@@ -22,8 +22,8 @@ from airflow_cdc.core.diagnosis.observation import (
     Unknown,
 )
 from airflow_cdc.core.table import Table
+from airflow_cdc.core.xa import XaState
 from airflow_cdc.sources.mysql.gtid import GtidSet
-from airflow_cdc.sources.mysql.xa import XaState
 from tests.unit.builders import (
     CONNECTOR,
     FAILED,

@@ -11,10 +11,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.epochs import Epochs
+from airflow_cdc.core.xa import XaState
 from airflow_cdc.sources.mariadb.gtid import MariaDbPosition, MariaDbState
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import BinlogPosition
-from airflow_cdc.sources.mysql.xa import XaState
 
 if TYPE_CHECKING:
     from airflow_cdc.core.apply.stamp import Stamp

@@ -20,6 +20,7 @@ from airflow_cdc.core.diagnosis.forecast import Forecast, forecast
 from airflow_cdc.core.diagnosis.observation import Retention, SourceFacts
 from airflow_cdc.core.errors import DeadlineError, SourceError
 from airflow_cdc.core.position import Available, Watermark
+from airflow_cdc.core.xa import XaState
 from airflow_cdc.sources.mariadb.facts import begins, domain_facts
 from airflow_cdc.sources.mysql.capabilities import Capability, ServerVersion
 from airflow_cdc.sources.mysql.cascades import unlogged_cascades
@@ -58,7 +59,6 @@ from airflow_cdc.sources.mysql.server_log import (
     wait_slice,
 )
 from airflow_cdc.sources.mysql.session import QUICK_READ_S, MySqlEndpoint, Session, open_connection, open_session
-from airflow_cdc.sources.mysql.xa import XaState
 
 __all__ = ["MySqlEndpoint", "MySqlSource", "ServerIdentity", "XaTransaction"]
 

@@ -29,9 +29,9 @@ from airflow_cdc.core.diagnosis.evidence import (
 )
 from airflow_cdc.core.diagnosis.forecast import Outlook, outlook
 from airflow_cdc.core.diagnosis.observation import ControlFacts, Observation, Place, SourceFacts
+from airflow_cdc.core.xa import rollback_doubt
 from airflow_cdc.sources.mariadb import problems as domains
 from airflow_cdc.sources.mysql.gtid import GtidSet
-from airflow_cdc.sources.mysql.xa import rollback_doubt
 
 # a heartbeat is committed at least every 49 s on an idle connector (0.8 × connect.keep.alive.interval.ms)
 _STUCK_AFTER_S = 120
