@@ -32,7 +32,7 @@ class Kinds(Mapping[str, K]):
 
     def __init__(self, wing: str, kind: type[K], *names: str) -> None:
         self.wing = wing
-        self._kind: type[K] = kind
+        self.type: type[K] = kind
         self.built_in = names
 
     def __getitem__(self, name: str) -> K:
@@ -55,8 +55,8 @@ class Kinds(Mapping[str, K]):
         return name in self.built_in or name in _others(self.wing)
 
     def _checked(self, name: str, loaded: object) -> K:
-        if not isinstance(loaded, self._kind):
-            raise self._bad(name, f"is no {self._kind.__name__}")
+        if not isinstance(loaded, self.type):
+            raise self._bad(name, f"is no {self.type.__name__}")
         if loaded.name != name:
             raise self._bad(name, f"calls itself {loaded.name!r}")
         return loaded

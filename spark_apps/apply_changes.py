@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from airflow_cdc.connectors.debezium.null_defaults import null_fault, nulls_at_risk
 from airflow_cdc.core.apply.schema_change import DEFINITION, dump_definition
 from airflow_cdc.core.apply.start import Start
-from airflow_cdc.core.diagnosis.observation import TopicState
 from airflow_cdc.core.errors import (
     CdcError,
     ConfigError,
@@ -28,6 +27,7 @@ from airflow_cdc.core.errors import (
     UnreportedChangeError,
 )
 from airflow_cdc.core.table import Table
+from airflow_cdc.core.topics import TopicState
 from airflow_cdc.flows.backlog import applicable
 from airflow_cdc.flows.capture import captured, missing_error, present
 from airflow_cdc.flows.capture import settings as connector_settings
@@ -125,7 +125,7 @@ def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[Table]]:
     endpoint = clients.transport.endpoint
     ctx = ApplyContext(
         spark,
-        clients.lake,
+        clients.sink,
         run.pipeline.name,
         facts.required,
         made,
@@ -133,7 +133,7 @@ def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[Table]]:
         lambda own, ranges: read_topics(own, endpoint, ranges),
         clients.transport.schema_changes,
     )
-    found = dead_letters.unresolved(clients.lake, run.pipeline.name)
+    found = dead_letters.unresolved(clients.sink, run.pipeline.name)
     job = _Job(
         run,
         ctx,

@@ -20,10 +20,10 @@ from airflow_cdc.core.compare.leaves import LEAF_ROWS
 from airflow_cdc.core.compare.nightly import WHOLE_NIGHT, Checked, Seen, Tonight, first_check, plan_night
 from airflow_cdc.core.compare.part import WHOLE
 from airflow_cdc.core.compare.repair import RepairPlan, needs_approval
-from airflow_cdc.core.diagnosis.observation import TopicState
 from airflow_cdc.core.errors import CdcError, ConfigError, SinkError, UsageError
 from airflow_cdc.core.report import TableReport, Verdict, overall
 from airflow_cdc.core.table import Table
+from airflow_cdc.core.topics import TopicState
 from airflow_cdc.core.xa import XaState, rollback_doubt
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.checks import report_check, store_json, store_text
@@ -159,7 +159,7 @@ def _checked(night: Night, table: Table) -> TableReport:
 def _base_stamp(job: Job, table: Table, stage: Stage) -> Stamp | None:
     """How far main had come when the stage was cut from it, before the comparison catches up."""
     mirror = job.run.clients.control.mirrored_stamp(table.full_name)
-    return job.run.clients.lake.stamp_or_mirror(*stage.identifier, mirror)
+    return job.run.clients.sink.stamp_or_mirror(*stage.identifier, mirror)
 
 
 def verified_through(night: Night, base: Stamp | None, outcome: Outcome) -> str:
@@ -212,7 +212,7 @@ def _topic_state(job: Job, table: Table) -> TopicState | None:
 def _seen(night: Night, table: Table, stage: Stage, state: TopicState | None) -> Seen:
     """What is known of the table before it is compared."""
     job, known = night.job, night.known.get(table.full_name)
-    metadata = job.run.clients.lake.table(*night.job.place(table)).metadata
+    metadata = job.run.clients.sink.table(*night.job.place(table)).metadata
     rows = row_count(metadata, stage.base_head) or 0
     if table.full_name in night.cascades:
         return Seen(odd="rows of it change by foreign keys, which this server does not log", rows=rows)

@@ -15,6 +15,7 @@ from airflow_cdc.core.diagnosis.strategy import COMPARING
 from airflow_cdc.core.errors import SchemaError, SourceError
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
+from airflow_cdc.core.topics import read_fence
 from airflow_cdc.flows import recovery as document
 from airflow_cdc.flows.capture import followed
 from airflow_cdc.flows.run import Facts, Run, step
@@ -67,12 +68,12 @@ def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = 
     progress = Progress(reader.estimated_rows(tables))
     readings = [prepare(run, task, table, dict(settings or {})) for table in tables]
     with explained(SourceError, "read the tables", where=run.where, todo=RESTARTABLE):
-        tools = Tools(spark, reader, run.clients.lake)
+        tools = Tools(spark, reader, run.clients.sink)
         heads = _read_all(tools, readings, progress, differences=task.strategy in COMPARING)
     stages = {
         reading.table.full_name: {
             "label": reading.stage.label,
-            "rows": staged_rows(run.clients.lake, reading.stage, heads[reading.table.full_name]),
+            "rows": staged_rows(run.clients.sink, reading.stage, heads[reading.table.full_name]),
             "snapshot_id": heads[reading.table.full_name],
         }
         for reading in readings
@@ -95,13 +96,13 @@ def load_task(run: Run) -> Task:
             todo="Clear the task fence_and_watermark and all after it: a new watermark is taken.",
         )
     epoch = int(open_doc["epoch"])
-    stamp = Stamp(epoch, taken.to_json(), open_doc["fence"])
+    stamp = Stamp(epoch, taken.to_json(), read_fence(open_doc["fence"]))
     return Task(epoch, taken, stamp, definitions, str(open_doc.get("strategy", "")))
 
 
 def prepare(run: Run, task: Task, table: Table, settings: Mapping[str, Any]) -> Reading:
     """A stage of this try's own, with the source's columns and what an earlier try of the same W has finished."""
-    lake, namespace, name = run.clients.lake, run.pipeline.sink.namespace, run.pipeline.sink_table(table.full_name)
+    lake, namespace, name = run.clients.sink, run.pipeline.sink.namespace, run.pipeline.sink_table(table.full_name)
     columns = [(column.name, sink_type(column)) for column in table.mirrored]
     lake.ensure_table(namespace, name, columns)
     fresh = ChunkLedger(task.watermark.hash, task.watermark.server, table.fingerprint)

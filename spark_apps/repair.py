@@ -140,7 +140,7 @@ def open_job(run: Run, spark: SparkSession, options: Mapping[str, Any] | None = 
 
 def drop_orphans(run: Run) -> None:
     """Forget stages of repairs and checks that were killed long ago; none of them will ever be published."""
-    lake, ours = run.clients.lake, {run.pipeline.sink_table(table) for table in run.pipeline.source.tables}
+    lake, ours = run.clients.sink, {run.pipeline.sink_table(table) for table in run.pipeline.source.tables}
     try:
         for stage in lake.stages(run.pipeline.sink.namespace):
             if stage.label.startswith(LABEL) and stage.table in ours:
@@ -270,7 +270,7 @@ def _again(job: Job, table: Table, part: Part, plan: RepairPlan) -> Mended:
 @contextmanager
 def staged(job: Job, table: Table) -> Iterator[Stage]:
     """A stage of the table's head as it is now, forgotten at the end."""
-    lake = job.run.clients.lake
+    lake = job.run.clients.sink
     stage = lake.stage(*job.place(table), f"{LABEL}{uuid.uuid4().hex[:12]}")
     try:
         yield stage
@@ -280,7 +280,7 @@ def staged(job: Job, table: Table) -> Iterator[Stage]:
 
 def _base_stands(job: Job, stage: Stage) -> bool:
     """Whether main still is what the stage was made from, but for compactions."""
-    metadata = job.run.clients.lake.table(stage.namespace, stage.table).metadata
+    metadata = job.run.clients.sink.table(stage.namespace, stage.table).metadata
     return only_compacted(metadata, stage.base_head)
 
 
@@ -328,7 +328,7 @@ def read_again(job: Job, stage: Stage, table: Table, plan: RepairPlan) -> None:
     if table.keyless:
         replace_rows(job, stage, table)
         return
-    tools = Tools(job.spark, MySqlReader(job.run.clients.source), job.run.clients.lake)
+    tools = Tools(job.spark, MySqlReader(job.run.clients.source), job.run.clients.sink)
     position = job.run.clients.source.position()
     tools.reader.wait_visible(position, VISIBLE_SECONDS)
     rewrite_keys(tools, stage, Wanted(table, plan.keys, position), _stamp(job, stage, table))
@@ -346,22 +346,22 @@ def _stamp(job: Job, stage: Stage, table: Table) -> dict[str, str]:
 def replace_rows(job: Job, stage: Stage, table: Table) -> None:
     """A table without a key is read anew at one exact position and replaced in one commit (INV 19, ADR 0005)."""
     clients = job.run.clients
-    stamp = clients.lake.stamp(*stage.identifier) or clients.control.mirrored_stamp(table.full_name)
+    stamp = clients.sink.stamp(*stage.identifier) or clients.control.mirrored_stamp(table.full_name)
     if stamp is None:
         raise UnknownStateError(
             "nothing says how far the table has come", where=f"table {table.full_name}", todo="Recover the table."
         )
     taken = clients.source.watermark()
     clients.source.wait_visible(taken, VISIBLE_SECONDS)
-    set_definition(clients.lake, stage, table)
+    set_definition(clients.sink, stage, table)
     ledger = ChunkLedger(taken.hash, taken.server, table.fingerprint)
     reading = Reading(table, stage, ledger, Stamp(stamp.epoch, taken.to_json(), stamp.offsets), taken)
-    read_table(Tools(job.spark, MySqlReader(clients.source), clients.lake), reading, Progress({table.full_name: 0}))
+    read_table(Tools(job.spark, MySqlReader(clients.source), clients.sink), reading, Progress({table.full_name: 0}))
 
 
 def publish_stage(job: Job, stage: Stage, table: Table, snapshot_id: int) -> None:
     """Move main to the stage's snapshot, if only compactions moved it since the stage was made."""
-    lake = job.run.clients.lake
+    lake = job.run.clients.sink
     definition = dump_definition(table)
     known = lake.table(stage.namespace, stage.table).properties.get(DEFINITION)
     properties = {} if known == definition else {DEFINITION: definition}
@@ -372,9 +372,9 @@ def note_published(job: Job, table: Table, part: Part) -> None:
     """Mirror the new stamp; events that were never applied are put right once every row was found equal."""
     run, name = job.run, table.full_name
     mirror(run, [name])
-    stamp = run.clients.lake.stamp(*job.place(table))
+    stamp = run.clients.sink.stamp(*job.place(table))
     if part.whole and stamp is not None:
-        resolve_before(run.clients.lake, run.pipeline.name, {name: stamp.offsets})
+        resolve_before(run.clients.sink, run.pipeline.name, {name: stamp.offsets})
 
 
 def report_of(outcome: Outcome, why: str = "") -> TableReport:

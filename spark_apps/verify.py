@@ -24,13 +24,13 @@ from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.core.compare.canonical import not_compared
 from airflow_cdc.core.compare.part import WHOLE, Part
 from airflow_cdc.core.compare.verdict import Tally
-from airflow_cdc.core.diagnosis.observation import TopicState
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import CdcError, DeadlineError, SinkError, VerificationError
 from airflow_cdc.core.poll import NotYet, poll_while_moving
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.report import ComparedAt, NotCompared, TableReport, Verdict, overall
 from airflow_cdc.core.table import Table
+from airflow_cdc.core.topics import Fence, TopicState, read_fence
 from airflow_cdc.flows import recovery as document
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.capture import settings as connector_settings
@@ -164,7 +164,7 @@ def load_task(run: Run) -> Task:
         raise VerificationError(
             f"{', '.join(missing)} was not read yet", where=run.where, todo="Clear the task recover and all after it."
         )
-    lake, namespace = run.clients.lake, run.pipeline.sink.namespace
+    lake, namespace = run.clients.sink, run.pipeline.sink.namespace
     opened = {t: _own_stage(lake, namespace, run.pipeline.sink_table(t), stages[t]["label"]) for t in tables}
     taken = document.watermark(open_doc, run)
     return Task(int(open_doc["epoch"]), taken, opened, captured(run, tables), connector_settings(run))
@@ -265,7 +265,7 @@ def apply_context(run: Run, spark: SparkSession, task: Task, states: Mapping[str
     endpoint = run.clients.transport.endpoint
     return ApplyContext(
         spark=spark,
-        lake=run.clients.lake,
+        lake=run.clients.sink,
         pipeline=run.pipeline.name,
         epochs=Epochs(task.epoch),
         settings=task.settings,
@@ -294,14 +294,14 @@ def _subject(
 
 def _standing_doubts(run: Run, outcome: Outcome) -> tuple[str, ...]:
     """Dead letters, but for those before the fence: their rows were read again with their table."""
-    fence = document.recovery(run).get("fence") or {}
+    fence = read_fence(document.recovery(run).get("fence") or {})
     return letter_doubts(run, outcome, fence)
 
 
-def letter_doubts(run: Run, outcome: Outcome, since: Mapping[str, Any]) -> tuple[str, ...]:
-    """Events of the table that were never applied, as doubts; `since` is topic → {id, partitions}, as in a fence."""
+def letter_doubts(run: Run, outcome: Outcome, since: Fence) -> tuple[str, ...]:
+    """Events of the table that were never applied, as doubts; but for those that lie before `since`."""
     name = outcome.subject.table.full_name
-    letters = dead_letters.unresolved(run.clients.lake, run.pipeline.name, name)
+    letters = dead_letters.unresolved(run.clients.sink, run.pipeline.name, name)
     fresh = [letter for letter in letters if not is_before(letter.place, since)]
     return (f"{len(fresh)} records are in the dead-letter table",) if fresh else ()
 

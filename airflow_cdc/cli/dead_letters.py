@@ -18,7 +18,7 @@ def list_letters(args: Namespace) -> int:
 
     run = run_of(args)
     wanted = tables_of(args, run.pipeline)
-    letters = [one.to_json() for one in unresolved(run.clients.lake, run.pipeline.name)]
+    letters = [one.to_json() for one in unresolved(run.clients.sink, run.pipeline.name)]
     mine = [one for one in letters if one["table"] in wanted]
     emit(args, mine, [{key: one[key] for key in SHOWN} for one in mine])
     return 1 if mine else 0

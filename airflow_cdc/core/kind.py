@@ -45,6 +45,7 @@ class SourceKind:
         name: as `source.kind` says it.
         title: as a person says it.
         settings: the frozen dataclass of the keys that may stand below `source`, each declared with its default.
+        endpoint: the class of its address and credentials (core/endpoint.py).
         client: the class that reads such a server; called with its endpoint.
         hook: the Airflow hook that makes an endpoint of a connection.
         read_position: reads a position of such a server from JSON.
@@ -55,6 +56,7 @@ class SourceKind:
     name: str
     title: str
     settings: type[SourceSpec]
+    endpoint: Lazy[Any]
     client: Lazy[Any]
     hook: Lazy[Any]
     read_position: Lazy[ReadPosition] | None = None
@@ -88,6 +90,7 @@ class ConnectorKind:
     name: str
     title: str
     settings: type[ConnectorSpec]
+    endpoint: Lazy[Any]
     client: Lazy[Any]
     hook: Lazy[Any]
     reads: Mapping[str, Reads]
@@ -103,6 +106,7 @@ class TransportKind:
     name: str
     title: str
     settings: type[TransportSpec]
+    endpoint: Lazy[Any]
     client: Lazy[Any]
     hook: Lazy[Any]
     problems: Problems | None = None
@@ -120,6 +124,7 @@ class SinkKind:
     name: str
     title: str
     settings: type[SinkSpec]
+    endpoint: Lazy[Any]
     client: Lazy[Any]
     hook: Lazy[Any]
     problems: Problems | None = None

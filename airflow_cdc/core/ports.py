@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from airflow_cdc.core.diagnosis.observation import ConnectorFacts, SourceFacts, TopicState
+from airflow_cdc.core.diagnosis.observation import ConnectorFacts, SourceFacts
 from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.topics import TopicState
 
 
 @runtime_checkable

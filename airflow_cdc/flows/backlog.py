@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.apply.start import Applied
-from airflow_cdc.core.diagnosis.observation import ControlFacts, TopicState
+from airflow_cdc.core.diagnosis.observation import ControlFacts
+from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.flows.capture import settings, topic_names
 from airflow_cdc.flows.run import Facts, Run
 from airflow_cdc.sinks.iceberg.dead_letters import waiting
@@ -29,7 +30,7 @@ def pending(run: Run) -> Facts:
         or _made_anew(run, table, made.get(table))
     ]
     recovery = (control.recovery or {}).get("run_id") if not tables else None
-    return {"recovery": recovery, "tables": behind, "dead_letters": waiting(run.clients.lake, run.pipeline.name)}
+    return {"recovery": recovery, "tables": behind, "dead_letters": waiting(run.clients.sink, run.pipeline.name)}
 
 
 def applicable(control: ControlFacts, tables: Sequence[str]) -> list[str]:
@@ -53,19 +54,17 @@ def caught_up(stamp: Stamp | None, epoch: int, state: TopicState | None) -> bool
     """True if the stamp is of this epoch and of this very topic, and stands at the end of every partition."""
     if stamp is None or state is None or stamp.epoch != epoch:
         return False
-    applied = stamp.offsets.get(state.name) or {}
-    ends = {str(number): end for number, (_, end) in state.partitions.items()}
-    return applied.get("id") == state.id and dict(applied.get("partitions") or {}) == ends
+    return stamp.offsets.get(state.name) == TopicOffsets.end_of(state)
 
 
 def _made_anew(run: Run, table: str, table_id: str | None) -> bool:
     """Whether the source made the table again (TRUNCATE) since it was applied, which leaves no event (INV 13)."""
-    lake, namespace, name = run.clients.lake, run.pipeline.sink.namespace, run.pipeline.sink_table(table)
+    lake, namespace, name = run.clients.sink, run.pipeline.sink.namespace, run.pipeline.sink_table(table)
     summary = lake.stamped_summary(namespace, name) if lake.exists(namespace, name) else {}
     applied = Applied.from_summary(summary)
     return applied is not None and table_id not in {None, applied.table_id}
 
 
 def _stamp(run: Run, table: str) -> Stamp | None:
-    lake, namespace, name = run.clients.lake, run.pipeline.sink.namespace, run.pipeline.sink_table(table)
+    lake, namespace, name = run.clients.sink, run.pipeline.sink.namespace, run.pipeline.sink_table(table)
     return lake.stamp(namespace, name) if lake.exists(namespace, name) else None

@@ -265,7 +265,7 @@ def _sink(run: Run) -> Iterator[Check]:
     there = [
         t
         for t in run.pipeline.source.tables
-        if run.clients.lake.exists(run.pipeline.sink.namespace, run.pipeline.sink_table(t))
+        if run.clients.sink.exists(run.pipeline.sink.namespace, run.pipeline.sink_table(t))
     ]
     yield Check(
         run.pipeline.name,

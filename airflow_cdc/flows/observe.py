@@ -186,11 +186,11 @@ def _with_lag(run: Run, sink: SinkFacts | Unknown, transport: TransportFacts | U
 
 def _sink_table(run: Run, table: str) -> SinkTableFacts:
     place = run.pipeline.sink.namespace, run.pipeline.sink_table(table)
-    found = run.clients.lake.facts(*place)
+    found = run.clients.sink.facts(*place)
     if not found.exists or found.stamp is not None:
         return found
     # expiry may have taken every stamped snapshot: the control table's copy is as good
-    return replace(found, stamp=run.clients.lake.stamp_or_mirror(*place, run.clients.control.mirrored_stamp(table)))
+    return replace(found, stamp=run.clients.sink.stamp_or_mirror(*place, run.clients.control.mirrored_stamp(table)))
 
 
 def _watched(run: Run, seen: Observation, seconds: float) -> Observation:

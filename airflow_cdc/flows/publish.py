@@ -8,6 +8,7 @@ from typing import Any
 from airflow_cdc.core.compare.repair import NEVER
 from airflow_cdc.core.errors import NotAgreedError, StaleHeadError, VerificationError
 from airflow_cdc.core.removal import Removal, refusals
+from airflow_cdc.core.topics import read_fence
 from airflow_cdc.flows import recovery as document
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.sinks.iceberg.dead_letters import resolve_before
@@ -81,7 +82,7 @@ def _refused(run: Run, open_doc: Facts, ready: list[str]) -> dict[str, str]:
     policy = run.pipeline.policy
     if policy.approval == NEVER or run.options.get("approved"):
         return {}
-    lake, namespace, agreed = run.clients.lake, run.pipeline.sink.namespace, open_doc.get("agreed") or {}
+    lake, namespace, agreed = run.clients.sink, run.pipeline.sink.namespace, open_doc.get("agreed") or {}
 
     def removal(table: str) -> Removal:
         rows = lake.facts(namespace, run.pipeline.sink_table(table)).rows
@@ -105,7 +106,7 @@ def not_agreed(run: Run, refused: Mapping[str, str]) -> NotAgreedError:
 
 
 def _publish_one(run: Run, open_doc: Facts, table: str, snapshot_id: int) -> int:
-    lake, namespace, name = run.clients.lake, run.pipeline.sink.namespace, run.pipeline.sink_table(table)
+    lake, namespace, name = run.clients.sink, run.pipeline.sink.namespace, run.pipeline.sink_table(table)
     verified = open_doc["verified"][table]
     stage = lake.open_stage(namespace, name, verified.get("stage") or open_doc["stages"][table]["label"])
     # if only compaction moved main in between, no row changed and the verified snapshot still says the truth
@@ -119,12 +120,12 @@ def _publish_one(run: Run, open_doc: Facts, table: str, snapshot_id: int) -> int
 
 def _resolve_letters(run: Run, open_doc: Facts, published: Mapping[str, int]) -> None:
     """Events before the fence are never applied again: the rows of their keys were read anew with their table."""
-    fence = open_doc.get("fence") or {}
-    resolve_before(run.clients.lake, run.pipeline.name, dict.fromkeys(published, fence))
+    fence = read_fence(open_doc.get("fence") or {})
+    resolve_before(run.clients.sink, run.pipeline.name, dict.fromkeys(published, fence))
 
 
 def mirror(run: Run, published: Iterable[str]) -> None:
     """Keep the newest stamps in the control table too: snapshot expiry may remove the stamped snapshot."""
-    lake, namespace = run.clients.lake, run.pipeline.sink.namespace
+    lake, namespace = run.clients.sink, run.pipeline.sink.namespace
     stamps = {table: lake.stamp(namespace, run.pipeline.sink_table(table)) for table in published}
     run.clients.control.mirror_stamps({table: stamp for table, stamp in stamps.items() if stamp})

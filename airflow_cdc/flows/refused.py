@@ -41,5 +41,5 @@ def _noted(run: Run, table: str) -> dict[str, Any]:
 
 def _stamp(run: Run, table: str) -> object:
     place = run.pipeline.sink.namespace, run.pipeline.sink_table(table)
-    found = run.clients.lake.stamp_or_mirror(*place, run.clients.control.mirrored_stamp(table))
+    found = run.clients.sink.stamp_or_mirror(*place, run.clients.control.mirrored_stamp(table))
     return None if found is None else found.to_json()

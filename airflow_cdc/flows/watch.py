@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from airflow_cdc.clients import CallLimits
 from airflow_cdc.core.circuit import Circuits
 from airflow_cdc.core.diagnosis.diagnose import Diagnosis, diagnose
 from airflow_cdc.core.diagnosis.observation import ControlFacts, Observation
 from airflow_cdc.core.diagnosis.strategy import STRATEGIES, Plan, make_plan
+from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.outage import (
     RECOVERY_OPEN,

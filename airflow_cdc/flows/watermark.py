@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset, holds
 from airflow_cdc.core.diagnosis.strategy import NEXT_FILE
 from airflow_cdc.core.errors import ConnectorError, OffsetRejectedError, SourceError
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.topics import Fence, TopicOffsets, fence_json
 from airflow_cdc.flows import recovery as document
 from airflow_cdc.flows.capture import captured, settings, topic_names
 from airflow_cdc.flows.offsets import stored_value
@@ -36,7 +35,7 @@ def fence_and_watermark(run: Run) -> Facts:
     prints = {name: definition.fingerprint for name, definition in definitions.items()}
     if (kept := _still_good(run, open_doc, prints)) is not None:
         return {"watermark": kept.to_json(), "fence": open_doc["fence"], "kept": True}
-    fence = _fence(run, open_doc["tables"])
+    fence = fence_json(_fence(run, open_doc["tables"]))
     _hold_answered(run)
     taken = _take(run, open_doc)
     if open_doc.get("offset_kept"):
@@ -94,14 +93,11 @@ def _stopped(run: Run) -> None:
         )
 
 
-def _fence(run: Run, tables: list[str]) -> dict[str, Any]:
-    """Topic → {id, partitions}. A topic that does not exist yet is absent: it will be read from 0 (INV 16)."""
+def _fence(run: Run, tables: list[str]) -> Fence:
+    """The ends of the tables' topics. One that does not exist yet is absent: it will be read from 0 (INV 16)."""
     wanted = [*topic_names(run, tables).values(), settings(run).ddl_topic]
     states = run.clients.transport.topic_states(wanted)
-    return {
-        name: {"id": state.id, "partitions": {str(number): ends[1] for number, ends in state.partitions.items()}}
-        for name, state in states.items()
-    }
+    return {name: TopicOffsets.end_of(state) for name, state in states.items()}
 
 
 def _hold_answered(run: Run) -> None:

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, cast
 
-from airflow_cdc.clients import Endpoints
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.settings import own_connection
-from airflow_cdc.hooks.iceberg import IcebergCatalogHook
-from airflow_cdc.hooks.kafka import CdcKafkaHook
-from airflow_cdc.hooks.kafka_connect import KafkaConnectHook
-from airflow_cdc.hooks.mysql import CdcMySqlHook
+from airflow_cdc.hooks.base import CdcHook
+from airflow_cdc.kinds import CONNECTORS, SINKS, SOURCES, TRANSPORTS
+from airflow_cdc.parts import Endpoints
 
-T = TypeVar("T")
+
+def hooks_of(pipeline: Pipeline) -> tuple[dict[str, CdcHook[Any]], dict[str, CdcHook[Any]]]:
+    """The hooks of the pipeline's parts, by part, and of the source's replicas, by connection."""
+    source = SOURCES[pipeline.source.kind].hook.load()
+    parts = {
+        "source": source(own_connection(pipeline.source)),
+        "connector": CONNECTORS[pipeline.connector.kind].hook.load()(own_connection(pipeline.connector)),
+        "transport": TRANSPORTS[pipeline.transport.kind].hook.load()(own_connection(pipeline.transport)),
+        "sink": SINKS[pipeline.sink.kind].hook.load()(own_connection(pipeline.sink)),
+    }
+    return parts, {conn_id: source(conn_id) for conn_id in pipeline.source.replicas}
 
 
 def resolve_endpoints(pipeline: Pipeline) -> Endpoints:
@@ -23,29 +31,22 @@ def resolve_endpoints(pipeline: Pipeline) -> Endpoints:
     Raises ConfigError: as it stands for one bad connection, and as one error that lists them all for several.
     """
     errors: list[ConfigError] = []
-    mysql = _try(CdcMySqlHook(pipeline.source.conn_id).endpoint, errors)
-    connect = _try(KafkaConnectHook(pipeline.connector.conn_id).endpoint, errors)
-    kafka = _try(CdcKafkaHook(pipeline.transport.conn_id).endpoint, errors)
-    lake = _try(IcebergCatalogHook(own_connection(pipeline.sink)).endpoint, errors)
-    named = {conn_id: _try(CdcMySqlHook(conn_id).endpoint, errors) for conn_id in pipeline.source.replicas}
-    replicas = {conn_id: endpoint for conn_id, endpoint in named.items() if endpoint is not None}
-    if errors or mysql is None or connect is None or kafka is None or lake is None:
+    parts, replicas = hooks_of(pipeline)
+    of_parts = {part: _try(hook.endpoint, errors) for part, hook in parts.items()}
+    of_replicas = {conn_id: _try(hook.endpoint, errors) for conn_id, hook in replicas.items()}
+    if errors:
         raise _merged(pipeline.name, errors)
-    return Endpoints(mysql, connect, kafka, lake, replicas)
+    return Endpoints(**cast("dict[str, Any]", of_parts), replicas=cast("dict[str, Any]", of_replicas))
 
 
 async def aresolve_endpoints(pipeline: Pipeline) -> Endpoints:
-    """The same from a trigger's event loop. Raises ConfigError for the first bad connection."""
-    return Endpoints(
-        await CdcMySqlHook(pipeline.source.conn_id).aendpoint(),
-        await KafkaConnectHook(pipeline.connector.conn_id).aendpoint(),
-        await CdcKafkaHook(pipeline.transport.conn_id).aendpoint(),
-        await IcebergCatalogHook(own_connection(pipeline.sink)).aendpoint(),
-        {conn_id: await CdcMySqlHook(conn_id).aendpoint() for conn_id in pipeline.source.replicas},
-    )
+    """As resolve_endpoints, from a trigger's event loop. Raises ConfigError for the first bad connection."""
+    parts, replicas = hooks_of(pipeline)
+    of_parts = {part: await hook.aendpoint() for part, hook in parts.items()}
+    return Endpoints(**of_parts, replicas={conn_id: await hook.aendpoint() for conn_id, hook in replicas.items()})
 
 
-def _try(endpoint: Callable[[], T], errors: list[ConfigError]) -> T | None:
+def _try(endpoint: Callable[[], object], errors: list[ConfigError]) -> object:
     try:
         return endpoint()
     except ConfigError as error:
@@ -53,7 +54,7 @@ def _try(endpoint: Callable[[], T], errors: list[ConfigError]) -> T | None:
         return None
 
 
-def _merged(name: str, errors: list[Any]) -> ConfigError:
+def _merged(name: str, errors: list[ConfigError]) -> ConfigError:
     if len(errors) == 1:
         first = errors[0]
         return ConfigError(first.what, where=f"pipeline {name}, {first.where}", todo=first.todo)

@@ -58,12 +58,13 @@ def open_run(
 
     `answer_within`: seconds that each system has to answer, where that is less than its connection allows.
     """
+    from airflow_cdc.core.endpoint import CallLimits
     from airflow_cdc.flows.run import make_run
     from airflow_cdc.hooks.endpoints import resolve_endpoints
 
     endpoints, folder = resolve_endpoints(pipeline), settings.report_dir(reports)
     if answer_within is not None:
-        endpoints = endpoints.bounded(answer_within)
+        endpoints = endpoints.limited(CallLimits.waited_for(answer_within))
     return make_run(pipeline, endpoints, run_id, folder, options, dag_id=dag_id, lives=lives)
 
 

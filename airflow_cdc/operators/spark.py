@@ -111,7 +111,7 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
 
         return {
             "pipeline": pipeline.to_json(),
-            "endpoints": resolve_endpoints(pipeline).to_json(),
+            "endpoints": resolve_endpoints(pipeline).to_json(pipeline),
             "run_id": self.run_id(context),
             "dag_id": context["ti"].dag_id,
             "try_number": context["ti"].try_number,

@@ -32,10 +32,10 @@ from airflow_cdc.core.apply.start import (
     plan_ddl,
     plan_start,
 )
-from airflow_cdc.core.diagnosis.observation import TopicState
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import CdcError, SinkError, TransportError
 from airflow_cdc.core.table import Table
+from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.stage import Stage
 from airflow_cdc.spark_apps.adapters.debezium import READ, SIDES, decode
@@ -382,11 +382,12 @@ def _result(
     """What was done, checked: the stage's head must carry the stamp that this batch ends with."""
     known = counted or counts.Counts()
     stamp = ctx.lake.stamp(*target.stage.identifier)
-    ends = {str(p): max(a, b) for p, (a, b) in start.ranges.items()}
-    stamped = {} if stamp is None else stamp.offsets.get(start.topic, {}).get("partitions", {})
-    if not start.empty and stamped != ends:
+    read = TopicOffsets.after(start.topic_id, start.ranges)
+    stamped = None if stamp is None else stamp.offsets.get(start.topic)
+    if not start.empty and (stamped is None or stamped.next != read.next):
+        found = None if stamped is None else stamped.to_json()
         raise SinkError(
-            f"the commit does not carry its stamp: {json.dumps(stamped)} instead of {json.dumps(ends)}",
+            f"the commit does not carry its stamp: {json.dumps(found)} instead of {json.dumps(read.to_json())}",
             where=f"table {start.table.full_name}",
             todo="Nothing was published; run the job again.",
         )
@@ -395,7 +396,7 @@ def _result(
         **result,
         "table": start.table.full_name,
         "topic": start.topic,
-        "offsets": ends,
+        "offsets": read.to_json()["partitions"],
         "snapshot_id": ctx.lake.stage_head(target.stage),
         "behind": is_behind(start.applied.last, known.last),
         "seconds": round(time.monotonic() - began, 3),

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
-from airflow_cdc.core.apply.start import stamped_topic
 from airflow_cdc.core.compare.part import WHOLE
 from airflow_cdc.core.errors import RereadNeededError, SinkError, UnknownStateError, VerificationError
 from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.report import Verdict
+from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.run import Run
 from airflow_cdc.sinks.iceberg.snapshots import row_count
@@ -121,26 +121,23 @@ def read_anew(job: Job, stage: Stage, name: str) -> Table:
             todo="Wait until they end (XA RECOVER shows them).",
         )
     states = clients.transport.topic_states(job.settings.topics_about([name]))
-    ends = {
-        topic: stamped_topic(state.id, {p: (end, end) for p, (_, end) in state.partitions.items()})
-        for topic, state in states.items()
-    }
+    ends = {topic: TopicOffsets.end_of(state) for topic, state in states.items()}
     clients.source.wait_visible(clients.source.position(), VISIBLE_SECONDS)
     taken = clients.source.watermark()
     clients.source.wait_visible(taken, VISIBLE_SECONDS)
     table = captured(job.run, [name])[name]
     job.settings.check_table(table)
-    fit_columns(clients.lake, stage, [(column.name, sink_type(column)) for column in table.mirrored])
-    set_definition(clients.lake, stage, table)
+    fit_columns(clients.sink, stage, [(column.name, sink_type(column)) for column in table.mirrored])
+    set_definition(clients.sink, stage, table)
     ledger = ChunkLedger(taken.hash, taken.server, table.fingerprint)
     reading = Reading(table, stage, ledger, Stamp(job.epochs.of(name), taken.to_json(), ends), taken)
-    read_table(Tools(job.spark, MySqlReader(clients.source), clients.lake), reading, Progress({name: 0}))
+    read_table(Tools(job.spark, MySqlReader(clients.source), clients.sink), reading, Progress({name: 0}))
     return table
 
 
 def _check_removed(job: Job, stage: Stage, table: Table, rows: int) -> None:
     """Refuse to publish a table that would lose more rows than the policy lets go unasked; not to know is to lose (INV 36)."""
-    metadata, policy = job.run.clients.lake.table(*stage.identifier).metadata, job.run.pipeline.policy
+    metadata, policy = job.run.clients.sink.table(*stage.identifier).metadata, job.run.pipeline.policy
     before = 0 if stage.base_head is None else row_count(metadata, stage.base_head)
     if policy.approval == "never" or (before is not None and not _too_many(policy, before - rows, before)):
         return

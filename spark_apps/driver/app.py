@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.clients import Endpoints
 from airflow_cdc.core.errors import CdcError, UsageError
 from airflow_cdc.core.secrets import mask_text
 from airflow_cdc.flows.run import Run, make_run
 from airflow_cdc.kinds import read_pipeline
+from airflow_cdc.parts import Endpoints
 from airflow_cdc.spark_apps.driver.session import build_session
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def open_app(settings: Mapping[str, Any], name: str) -> Iterator[tuple[Run, Spar
     run = read_run(settings)
     extra = {str(key): str(value) for key, value in (settings.get("spark") or {}).items()}
     jars = [str(jar) for jar in settings.get("jars") or ()]
-    spark = build_session(f"cdc {name} {run.pipeline.name}", run.clients.lake, jars, extra)
+    spark = build_session(f"cdc {name} {run.pipeline.name}", run.clients.sink, jars, extra)
     try:
         yield run, spark
     finally:

@@ -18,7 +18,6 @@ import pymysql
 from pyiceberg.catalog import Catalog, load_catalog
 
 import stack
-from airflow_cdc.clients import Endpoints, LakeEndpoint
 from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
 from airflow_cdc.core.diagnosis.diagnose import diagnose
 from airflow_cdc.core.errors import CdcError
@@ -28,7 +27,9 @@ from airflow_cdc.flows import reset_offset as offset
 from airflow_cdc.flows.open import open_recovery
 from airflow_cdc.flows.run import Run, make_run
 from airflow_cdc.kinds import read_pipeline
+from airflow_cdc.parts import Endpoints
 from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
 from airflow_cdc.sources.mysql.client import MySqlEndpoint
 from airflow_cdc.spark_apps.apply_changes import apply_changes
 from airflow_cdc.spark_apps.driver.session import build_session
@@ -96,7 +97,7 @@ class Servers:
             MySqlEndpoint(server.host, server.port, server.cdc.user, server.cdc.password),
             ConnectEndpoint(self.worker.url),
             KafkaEndpoint(self.bootstrap),
-            LakeEndpoint(CATALOG, lake_properties(self.folder)),
+            IcebergEndpoint(CATALOG, lake_properties(self.folder)),
         )
 
 

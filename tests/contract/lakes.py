@@ -9,12 +9,12 @@ import pyarrow as pa
 from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update import AddSnapshotUpdate
 
-from airflow_cdc.clients import Clients
 from airflow_cdc.connectors.debezium.settings import DebeziumSettings
 from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.flows.run import Run
+from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.control import IcebergControlStore
 from airflow_cdc.sinks.iceberg.settings import IcebergSettings
@@ -52,7 +52,7 @@ def run_on(
     )
     return Run(
         pipeline,
-        Clients(source, connector, NOBODY, lake, Control(IcebergControlStore(lake), "shop")),
+        Parts(source, connector, NOBODY, lake, Control(IcebergControlStore(lake), "shop")),
         run_id,
         str(reports),
     )

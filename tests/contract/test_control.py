@@ -18,6 +18,7 @@ from airflow_cdc.control.control import Control
 from airflow_cdc.control.document import KEEP_RUNS
 from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.errors import LeaseHeldError, RecoveryOpenError, UnknownStateError, UsageError
+from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.reports.stored import LASTING
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.control import KEEP_SNAPSHOTS, IcebergControlStore
@@ -386,7 +387,7 @@ def test_a_recovery_that_was_abandoned_was_not_closed(control: Control) -> None:
 
 
 def test_stamps_are_mirrored(control: Control) -> None:
-    stamp = Stamp(3, {"file": "f"}, {"t": {"id": "i", "partitions": {"0": 4}}}, 77)
+    stamp = Stamp(3, {"file": "f"}, {"t": TopicOffsets("i", {0: 4})}, 77)
     control.mirror_stamps({"shop.orders": stamp, "shop.items": Stamp(3)})
     control.mirror_stamps({"shop.items": Stamp(4)})
     assert control.mirrored_stamp("shop.orders") == stamp

@@ -12,12 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_cdc.clients import Endpoints, LakeEndpoint
 from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.flows.run import Run, make_run
 from airflow_cdc.kinds import read_pipeline
+from airflow_cdc.parts import Endpoints
 from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
 from airflow_cdc.sources.mysql.client import MySqlEndpoint
 from airflow_cdc.transports.kafka.client import KafkaEndpoint
 from demo.world import NAMESPACE, SPARK, World
@@ -88,7 +89,7 @@ class FaultWorld:
             MySqlEndpoint(HOST, self.mysql.port, login.user, login.password, ssl={"mode": "disabled"}),
             ConnectEndpoint(f"http://{HOST}:{self.connect.port}"),
             KafkaEndpoint(self.demo.bootstrap),
-            LakeEndpoint(CATALOG, self.demo.lake),
+            IcebergEndpoint(CATALOG, self.demo.lake),
         )
 
     def run(self, run_id: str) -> Run:
@@ -99,7 +100,7 @@ class FaultWorld:
         """What a step's process is given; it holds credentials."""
         return {
             "pipeline": self.pipeline.to_json(),
-            "endpoints": self.endpoints.to_json(),
+            "endpoints": self.endpoints.to_json(self.pipeline),
             "run_id": run_id,
             "report_dir": str(self.folder / "reports"),
             "submit": submit_command(),

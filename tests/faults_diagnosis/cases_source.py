@@ -159,15 +159,15 @@ def rolled_back(subject: Subject) -> None:
     is tested beside the night.
     """
     table, end = f"{subject.name}.{TABLES[0]}", subject.stamp().offsets[subject.topic()]
-    source = MySqlSource(subject.world.endpoints(subject.server).mysql)
+    source = MySqlSource(subject.world.source_endpoint(subject.server))
     checked = Checked(
         IntegerLeaves("id", 100),
         0,
         0,
         3,
         {},
-        end["id"],
-        end["partitions"],
+        end.topic_id,
+        end.to_json()["partitions"],
         "",
         "MATCH",
         now_iso(),

@@ -103,7 +103,7 @@ def main() -> None:
     for line in sys.stdin:
         asked = json.loads(line)
         try:
-            lake = read_run(asked["settings"]).clients.lake
+            lake = read_run(asked["settings"]).clients.sink
             spark = spark or build_session("faults", lake, [str(jar) for jar in fetch.set_jars("spark")])
             answer = done(spark, asked)
         except CdcError as error:

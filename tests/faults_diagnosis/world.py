@@ -15,10 +15,11 @@ from typing import Any
 import yaml
 
 import stack
-from airflow_cdc.clients import Endpoints, LakeEndpoint
 from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
 from airflow_cdc.kinds import read_pipeline
+from airflow_cdc.parts import Endpoints
 from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
 from airflow_cdc.sources.mysql.client import MySqlEndpoint
 from airflow_cdc.transports.kafka.client import KafkaEndpoint
 from stack import connections
@@ -103,19 +104,24 @@ class World:
 
     def endpoints(self, server: str) -> Endpoints:
         """The same addresses, as a driver is given them."""
-        found = self.mysql(server)
         return Endpoints(
-            MySqlEndpoint(found.host, found.port, found.cdc.user, found.cdc.password),
+            self.source_endpoint(server),
             ConnectEndpoint(self.connect.url),
             KafkaEndpoint(self.bootstrap),
-            LakeEndpoint(CATALOG, self.lake_properties),
+            IcebergEndpoint(CATALOG, self.lake_properties),
         )
+
+    def source_endpoint(self, server: str) -> MySqlEndpoint:
+        """The address of a server, as the product is given it."""
+        found = self.mysql(server)
+        return MySqlEndpoint(found.host, found.port, found.cdc.user, found.cdc.password)
 
     def settings(self, name: str, server: str, run_id: str) -> dict[str, Any]:
         """What a driver is given for a run of the pipeline `name`; it holds credentials."""
+        pipeline = read_pipeline({"name": name, **self.pipelines[name]})
         return {
-            "pipeline": read_pipeline({"name": name, **self.pipelines[name]}).to_json(),
-            "endpoints": self.endpoints(server).to_json(),
+            "pipeline": pipeline.to_json(),
+            "endpoints": self.endpoints(server).to_json(pipeline),
             "run_id": run_id,
             "report_dir": str(self.folder / "reports"),
             "options": {"approved": True},

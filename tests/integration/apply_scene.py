@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.table import Table
+from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.flows.run import Run
 from airflow_cdc.sources.mysql.types import words_of
 from airflow_cdc.spark_apps.apply.merge import append_nothing
@@ -58,7 +59,7 @@ class Scene:
         if rows:
             schema = ", ".join(f"`{name}` {kind}" for name, kind in columns)
             self.rig.spark.createDataFrame(list(rows), schema).writeTo(self.name(made)).append()
-        offsets = {topic.name: {"id": topic.id, "partitions": {str(p): 0 for p in range(partitions)}}}
+        offsets = {topic.name: TopicOffsets(topic.id, dict.fromkeys(range(partitions), 0))}
         append_nothing(self.rig.spark, self.name(made), Stamp(0, None, offsets).to_summary())
         return topic
 

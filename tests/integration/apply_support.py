@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.core.apply.stamp import Stamp
-from airflow_cdc.core.diagnosis.observation import TopicState
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.table import Column, Table
+from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.stage import Stage
 from airflow_cdc.sources.mysql.types import MySqlWords, mysql_column
@@ -218,9 +218,7 @@ class Bench:
 def stamp_at(topic: Topic, offset: int | None = 0, epoch: int = 1, watermark: Mapping[str, Any] | None = None) -> Stamp:
     """A stamp whose next offset in every partition is `offset`; None: the topic is not in it."""
     offsets = (
-        {}
-        if offset is None
-        else {topic.name: {"id": topic.id, "partitions": {str(p): offset for p in range(topic.partitions)}}}
+        {} if offset is None else {topic.name: TopicOffsets(topic.id, dict.fromkeys(range(topic.partitions), offset))}
     )
     return Stamp(epoch, watermark, offsets)
 

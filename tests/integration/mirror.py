@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.connectors.debezium.schema_changes import Ddl
-from airflow_cdc.core.diagnosis.observation import TopicState
 from airflow_cdc.core.table import Table
+from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.flows.run import Run
 from airflow_cdc.sources.mysql.position import mysql_position
 from airflow_cdc.spark_apps import verify
@@ -53,8 +53,8 @@ class Mirror:
         table = self.rig.table(name)
         topic = self.topics[f"p.{table.full_name}"] = apply_support.Topic(table)
         offsets = {
-            topic.name: {"id": topic.id, "partitions": {"0": 0}},
-            DDL.name: {"id": DDL.id, "partitions": {"0": 0}},
+            topic.name: TopicOffsets(topic.id, {0: 0}),
+            DDL.name: TopicOffsets(DDL.id, {0: 0}),
         }
         reading = self.rig.reading(table, self.rig.source.watermark())
         reading = replace(reading, stamp=replace(reading.stamp, epoch=0, offsets=offsets))
@@ -89,7 +89,7 @@ class Mirror:
         stamp = self.rig.lake.stamp(self.rig.schema, table.name)
         assert stamp is not None
         topic = self.topic(table)
-        seen = {topic.name: {"id": topic.id, "partitions": {"0": topic.state.partitions[0][1]}}}
+        seen = {topic.name: TopicOffsets(topic.id, {0: topic.state.partitions[0][1]})}
         append_nothing(self.rig.spark, self.main(table), replace(stamp, offsets={**stamp.offsets, **seen}).to_summary())
 
     def head(self, table: Table) -> int | None:

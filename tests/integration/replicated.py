@@ -9,7 +9,6 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.clients import Clients
 from airflow_cdc.connectors.debezium.settings import DebeziumSettings
 from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint, KafkaConnect
 from airflow_cdc.control.control import Control
@@ -18,6 +17,7 @@ from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.flows.checks import conclude
 from airflow_cdc.flows.run import Facts, Run
+from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.control import IcebergControlStore
 from airflow_cdc.sinks.iceberg.settings import IcebergSettings
@@ -107,7 +107,7 @@ class Pair:
             KafkaSettings("kafka", "k"),
             IcebergSettings("iceberg", self.name, "lake"),
         )
-        clients = Clients(
+        clients = Parts(
             self._client(),
             KafkaConnect(ConnectEndpoint(self.worker.url)),
             KafkaTransport(KafkaEndpoint(self.kafka)),

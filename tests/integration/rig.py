@@ -7,7 +7,6 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from airflow_cdc.clients import Clients
 from airflow_cdc.connectors.debezium.settings import DebeziumSettings
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
@@ -15,6 +14,7 @@ from airflow_cdc.core.pipeline import Pipeline, sink_name
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows.run import Run
+from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.control import IcebergControlStore
 from airflow_cdc.sinks.iceberg.settings import IcebergSettings
@@ -111,7 +111,7 @@ class Rig:
             IcebergSettings("iceberg", self.schema, self.lake.name),
         )
         control = Control(IcebergControlStore(self.lake), pipeline.name)
-        clients = Clients(self.source, cast("Any", connector), cast("Any", transport), self.lake, control)
+        clients = Parts(self.source, cast("Any", connector), cast("Any", transport), self.lake, control)
         return Run(pipeline, clients, "run-1", str(report_dir))
 
 

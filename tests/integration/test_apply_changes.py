@@ -56,7 +56,7 @@ def test_applies_publishes_mirrors_and_does_nothing_twice(scene: Scene) -> None:
     head = scene.rig.lake.head(scene.rig.schema, "orders")
     stamp = scene.rig.lake.stamp(scene.rig.schema, "orders")
     assert stamp is not None
-    assert stamp.offsets[orders.name]["partitions"] == {"0": 1, "1": 0, "2": 2}
+    assert stamp.offsets[orders.name].next == {0: 1, 1: 0, 2: 2}
     mirrored = scene.run().clients.control.mirrored_stamp(f"{scene.rig.schema}.orders")
     assert mirrored is not None
     assert mirrored.offsets == stamp.offsets

@@ -11,6 +11,7 @@ import pytest
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.core.apply.start import Applied
 from airflow_cdc.core.errors import SchemaError, SinkError, SourceError, TransportError, UnknownStateError
+from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.snapshots import snapshot_at, summary_of
 from airflow_cdc.spark_apps.apply import dead_letters
@@ -50,7 +51,7 @@ def test_last_event_of_a_key_wins_and_deletes_leave_nothing(bench: Bench) -> Non
     assert (done["creates"], done["updates"], done["deletes"], done["tombstones"]) == (3, 1, 1, 1)
     stamp = bench.lake.stamp(*target.stage.identifier)
     assert stamp is not None
-    assert stamp.offsets == {topic.name: {"id": "topic-id", "partitions": {"0": 6}}}
+    assert stamp.offsets == {topic.name: TopicOffsets("topic-id", {0: 6})}
     assert stamp.snapshot_id == done["snapshot_id"] == bench.lake.stage_head(target.stage)
 
 
@@ -403,7 +404,7 @@ def test_each_table_side_by_side_carries_its_own_stamp(bench: Bench) -> None:
     for n, (topic, target) in enumerate(zip(topics, targets, strict=True)):
         stamp = bench.lake.stamp(*target.stage.identifier)
         assert stamp is not None
-        assert stamp.offsets == {topic.name: {"id": f"id-{n}", "partitions": {"0": n + 1}}}
+        assert stamp.offsets == {topic.name: TopicOffsets(f"id-{n}", {0: n + 1})}
         assert len(bench.rows(target.stage)) == n + 1
 
 

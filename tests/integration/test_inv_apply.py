@@ -7,7 +7,7 @@ without any error.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,9 @@ import pytest
 
 from airflow_cdc.core.apply import start as apply_start
 from airflow_cdc.core.apply.stamp import Stamp
-from airflow_cdc.core.diagnosis.observation import TopicState
 from airflow_cdc.core.errors import SinkError, SourceError, TransportError, UnknownStateError
 from airflow_cdc.core.poll import poll_until
+from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.sinks.iceberg import client as lake_module
 from airflow_cdc.spark_apps import apply_changes as application
 from airflow_cdc.spark_apps.apply import batch as apply
@@ -90,7 +90,7 @@ def recovered_by(scene: Scene, topic: Topic) -> int:
     control = scene.run().clients.control
     control.open_recovery("rec-1", tables=[topic.table.full_name])
     scene.rig.spark.sql(f"DELETE FROM {scene.name(topic.table)} WHERE id = 2")
-    fence = {topic.name: {"id": topic.id, "partitions": {"0": 2}}}
+    fence = {topic.name: TopicOffsets(topic.id, {0: 2})}
     append_nothing(scene.rig.spark, scene.name(topic.table), Stamp(1, None, fence).to_summary())
     control.close_recovery("rec-1")
     put_in(scene, topic, order(3))
@@ -161,9 +161,9 @@ def test_inv_15_compaction_and_expiry_leave_the_mirrored_stamp(scene: Scene, tak
 # --- INV 16: the topic is another one --------------------------------------------------------------------------------
 
 
-def starts_by_number(known: Mapping[str, Any] | None, state: TopicState, _where: str) -> dict[int, int]:
+def starts_by_number(known: TopicOffsets | None, state: TopicState, _where: str) -> dict[int, int]:
     """Only numbers are compared: neither the topic's id nor its partitions."""
-    stamped = {} if known is None else {int(p): int(offset) for p, offset in known["partitions"].items()}
+    stamped = {} if known is None else known.next
     return {p: stamped[p] for p in state.partitions if p in stamped}
 
 

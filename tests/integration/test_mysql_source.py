@@ -315,7 +315,7 @@ def test_still_available_without_gtid_looks_at_file_and_size(
     mark = source_nogtid.watermark()
     beyond = source_nogtid.still_available(moved(mark, pos=10**9))
     assert not beyond
-    assert "beyond the end" in beyond.why
+    assert "beyond" in beyond.why
     mysql_nogtid.execute("FLUSH BINARY LOGS")
     mysql_nogtid.execute(f"PURGE BINARY LOGS TO '{source_nogtid.facts().current.file}'")
     gone = source_nogtid.still_available(mark)

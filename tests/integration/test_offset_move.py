@@ -14,7 +14,6 @@ import yaml
 
 import stack
 from airflow_cdc.cli.permission import TOKEN
-from airflow_cdc.clients import Clients
 from airflow_cdc.connectors.debezium.settings import DebeziumSettings
 from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint, KafkaConnect
 from airflow_cdc.control.control import Control
@@ -22,6 +21,7 @@ from airflow_cdc.core.errors import OffsetRejectedError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.flows.move_offset import last_before, move, stored
 from airflow_cdc.flows.run import Run
+from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.control import IcebergControlStore
 from airflow_cdc.sinks.iceberg.settings import IcebergSettings
@@ -77,7 +77,7 @@ def run(
         KafkaSettings("kafka", "k"),
         IcebergSettings("iceberg", name, "lake"),
     )
-    clients = Clients(
+    clients = Parts(
         MySqlSource(MySqlEndpoint(mysql.host, mysql.port, login.user, login.password)),
         KafkaConnect(ConnectEndpoint(connect_worker.url)),
         KafkaTransport(KafkaEndpoint(kafka)),

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_cdc.core.diagnosis.observation import TopicState
 from airflow_cdc.core.errors import VerificationError
+from airflow_cdc.core.topics import TopicOffsets, TopicState, fence_json
 from airflow_cdc.flows.publish import publish
 from airflow_cdc.sources.mysql.position import mysql_position
 from airflow_cdc.spark_apps import verify as application
@@ -73,14 +73,14 @@ def recovered(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call
         run.clients.control.acquire(run.run_id, 600)
         epoch = run.clients.control.open_recovery(run.run_id, tables=[table.full_name])
         taken = rig.source.watermark()
-        fence = {topic.name: {"id": topic.id, "partitions": {"0": 0}}}
+        fence = {topic.name: TopicOffsets(topic.id, {0: 0})}
         reading = replace(rig.reading(table, taken, f"recov_{epoch}_1"))
         stamp = replace(reading.stamp, epoch=epoch, offsets=fence)
         head = application_read(rig, replace(reading, stamp=stamp))
         run.clients.control.patch_recovery(
             run.run_id,
             watermark=taken.to_json(),
-            fence=fence,
+            fence=fence_json(fence),
             stages={table.full_name: {"label": reading.stage.label, "rows": 1000, "snapshot_id": head}},
             resumed_at="2026-11-21T10:00:00+00:00",
         )

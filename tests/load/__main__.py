@@ -50,8 +50,8 @@ def behind(made: FaultWorld) -> dict[str, int]:
     events = 0
     for topic, state in states.items():
         stamp = made.lake.stamp(NAMESPACE, run.pipeline.sink_table(topics[topic]))
-        held = stamp.offsets.get(topic, {}).get("partitions", {}) if stamp else {}
-        events += sum(end - int(held.get(str(number), 0)) for number, (_, end) in state.partitions.items())
+        held = stamp.next_offset if stamp else lambda _topic, _partition: 0
+        events += sum(end - (held(topic, number) or 0) for number, (_, end) in state.partitions.items())
     return {"transactions_unread": (executed - stored).count, "events_unapplied": events}
 
 

@@ -18,11 +18,11 @@ from airflow_cdc.core.diagnosis.observation import (
     SinkTableFacts,
     SourceFacts,
     TaskState,
-    TopicState,
     TransportFacts,
 )
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.topics import TopicState
 from airflow_cdc.sinks.iceberg.settings import IcebergSettings
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import BinlogPosition, MySqlPosition

@@ -17,11 +17,11 @@ from airflow_cdc.core.diagnosis.observation import (
     SinkFacts,
     SinkTableFacts,
     TaskState,
-    TopicState,
     TransportFacts,
     Unknown,
 )
 from airflow_cdc.core.table import Table
+from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.core.xa import XaState
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from tests.unit.builders import (
@@ -84,8 +84,8 @@ def waits() -> Observation:
 
 
 def applied(topic_id: str, at: int, **partitions: int) -> SinkFacts:
-    numbers = {"0": at, **partitions}
-    return stamped(Stamp(3, None, {"shop.shop.orders": {"id": topic_id, "partitions": numbers}}))
+    numbers = {0: at, **{int(p): n for p, n in partitions.items()}}
+    return stamped(Stamp(3, None, {"shop.shop.orders": TopicOffsets(topic_id, numbers)}))
 
 
 def history(**facts: Any) -> SchemaFacts:

@@ -26,7 +26,6 @@ from airflow_cdc.core.apply.start import (
     plan_ddl,
     plan_start,
 )
-from airflow_cdc.core.diagnosis.observation import Compaction, TopicState
 from airflow_cdc.core.errors import (
     RereadNeededError,
     SinkError,
@@ -35,6 +34,7 @@ from airflow_cdc.core.errors import (
     UnreportedChangeError,
 )
 from airflow_cdc.core.table import Table
+from airflow_cdc.core.topics import Compaction, TopicOffsets, TopicState
 from airflow_cdc.sources.mysql.types import with_words
 from tests.unit.tables import col
 
@@ -56,7 +56,7 @@ STATE = TopicState("t", "id-1", {0: (5, 20), 1: (0, 8)})
 
 
 def stamp(offsets: dict[str, int] | None = None, epoch: int = 3, topic_id: str = "id-1") -> Stamp:
-    known = {} if offsets is None else {"t": {"id": topic_id, "partitions": offsets}}
+    known = {} if offsets is None else {"t": TopicOffsets(topic_id, {int(p): n for p, n in offsets.items()})}
     return Stamp(epoch, W, known, 77)
 
 
@@ -95,9 +95,7 @@ def test_from_the_stamp_to_the_end_asked_for() -> None:
 def test_an_end_before_the_stamp_goes_nowhere() -> None:
     start = plan(upto={0: 7, 1: 2})
     assert start.empty
-    assert Stamp.from_summary(start.summary(Applied())) == Stamp(
-        3, W, {"t": {"id": "id-1", "partitions": {"0": 10, "1": 8}}}
-    )
+    assert Stamp.from_summary(start.summary(Applied())) == Stamp(3, W, {"t": TopicOffsets("id-1", {0: 10, 1: 8})})
 
 
 def test_inv_15_no_stamp_is_unknown() -> None:
@@ -142,7 +140,7 @@ def test_brokers_without_topic_ids() -> None:
     assert start.ranges == {0: (1, 3)}
     carried = Stamp.from_summary(start.summary(Applied()))
     assert carried is not None
-    assert carried.offsets["t"]["partitions"] == {"0": 3}
+    assert carried.offsets["t"].next == {0: 3}
 
 
 def test_what_the_last_commit_remembers_is_carried_on() -> None:
@@ -237,7 +235,7 @@ def test_a_topic_of_which_nothing_was_read_needs_no_proof() -> None:
 
 
 def test_inv_16_ddl_of_a_topic_without_an_id_is_known_by_the_last_statement() -> None:
-    stamped = Stamp(3, W, {"p": {"id": "", "partitions": {"0": 4}}})
+    stamped = Stamp(3, W, {"p": TopicOffsets("", {0: 4})})
     log = plan_ddl(stamped, "p", replace(DDL_STATE, id=""), {0: 7})
     assert log.before == {0: (0, 4)}
     start = plan(ddl=log, summary={APPLIED: Applied(ddl=["a", "b"]).to_text()})
@@ -257,7 +255,7 @@ def statement(text: str, table: str = "shop.orders", at: str = "x") -> Ddl:
 
 
 def test_the_log_of_schema_changes_is_read_from_the_stamp_and_from_its_beginning_if_not_in_it() -> None:
-    stamped = Stamp(3, W, {"p": {"id": "id-p", "partitions": {"0": 4}}})
+    stamped = Stamp(3, W, {"p": TopicOffsets("id-p", {0: 4})})
     assert plan_ddl(stamped, "p", DDL_STATE, {0: 7}).ranges == {0: (4, 7)}
     assert plan_ddl(Stamp(3, W, {}), "p", DDL_STATE, {0: 9}).ranges == {0: (0, 9)}
     assert plan_ddl(Stamp(3, W, {}), "p", None, {}).empty
@@ -275,7 +273,7 @@ def test_the_next_stamp_knows_which_ddl_was_judged() -> None:
     summary = judged.summary(judged.applied)
     again = Stamp.from_summary(summary)
     assert again is not None
-    assert again.offsets["p"] == {"id": "id-p", "partitions": {"0": 7}}
+    assert again.offsets["p"] == TopicOffsets("id-p", {0: 7})
     remembered = Applied.from_summary(summary)
     assert remembered is not None
     assert (remembered.ddl, remembered.table_id) == (["x"], "number 7")

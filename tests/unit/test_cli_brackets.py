@@ -22,7 +22,6 @@ from airflow_cdc.cli import forecast as outlook
 from airflow_cdc.cli import run as running
 from airflow_cdc.cli.definition import get_cdc_cli_commands
 from airflow_cdc.cli.progress import telling
-from airflow_cdc.clients import Clients
 from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
 from airflow_cdc.core.diagnosis.diagnose import Diagnosis
 from airflow_cdc.core.diagnosis.forecast import Forecast
@@ -32,6 +31,7 @@ from airflow_cdc.flows import abandon as abandoning
 from airflow_cdc.flows.doctor import Check
 from airflow_cdc.flows.forecast import Foreseen
 from airflow_cdc.flows.run import Run
+from airflow_cdc.parts import Parts
 from airflow_cdc.reports.store import ReportStore, safe
 from airflow_cdc.reports.stored import RunSummary
 from airflow_cdc.sources.mysql.hold import HoldState, HoldStatus
@@ -58,7 +58,7 @@ class Scene:
     def run(self) -> None:
         """The run in whose name commands about offsets and dead letters act."""
         self.monkeypatch.setenv("AIRFLOW__CDC__CLI_USERS", "shell")
-        clients = create_autospec(Clients, instance=True)
+        clients = create_autospec(Parts, instance=True)
         clients.connector = create_autospec(KafkaConnect, instance=True)
         stored = {"partition": {"server": HOSTILE}, "offset": {"file": HOSTILE, "pos": 4}}
         clients.connector.offsets.return_value = [stored]

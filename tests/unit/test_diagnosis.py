@@ -31,6 +31,7 @@ from airflow_cdc.core.diagnosis.observation import (
 )
 from airflow_cdc.core.diagnosis.strategy import make_plan
 from airflow_cdc.core.pipeline import Policy
+from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.flows import checks
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import BinlogPosition
@@ -315,7 +316,7 @@ def test_inv_17_a_compacted_topic_forgets_deletes_that_were_not_applied(
 ) -> None:
     settings = {"cleanup.policy": policy, "delete.retention.ms": "3600000"}
     topics = TransportFacts({TOPIC.name: TOPIC}, {"shop.orders": TOPIC.name}, {TOPIC.name: settings})
-    stamp = Stamp(3, None, {TOPIC.name: {"id": "id1", "partitions": {"0": at}}})
+    stamp = Stamp(3, None, {TOPIC.name: TopicOffsets("id1", {0: at})})
     stamped_at = datetime.fromisoformat(TAKEN_AT).timestamp() - age
     sink = {name: SinkTableFacts(True, 7, stamp, 10, stamped_at) for name in PIPELINE.source.tables}
     assert diagnose(seen(transport=topics, sink=SinkFacts(sink))).code == code

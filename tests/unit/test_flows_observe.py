@@ -11,7 +11,6 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from airflow_cdc.clients import Clients
 from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.diagnosis.diagnose import diagnose
@@ -33,6 +32,7 @@ from airflow_cdc.core.table import Column, Table
 from airflow_cdc.flows import decide, doctor, hold, null_defaults, observe
 from airflow_cdc.flows.forecast import foresee
 from airflow_cdc.flows.run import Run
+from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.sources.mysql.hold import HoldState, HoldStatus
@@ -61,7 +61,7 @@ DEFINITIONS = {
 @pytest.fixture
 def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Clients of a healthy pipeline."""
-    made = Clients(
+    made = Parts(
         *(create_autospec(kind, instance=True) for kind in (MySqlSource, KafkaConnect, KafkaTransport, Lake, Control))
     )
     c = cast("Any", made)
@@ -73,7 +73,7 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
     c.transport.topic_states.return_value = {}
     c.transport.topic_configs.return_value = {}
     c.transport.end_offsets.return_value = {"shop.shop.orders": {0: 5}}
-    c.lake.facts.side_effect = lambda _ns, table: SINK.tables[f"shop.{table}"]
+    c.sink.facts.side_effect = lambda _ns, table: SINK.tables[f"shop.{table}"]
     c.control.facts.return_value = HEALTHY.control
     monkeypatch.setattr(observe, "read_table_defs", lambda _conn, _tables: DEFINITIONS)
     for module in (observe, null_defaults):
@@ -99,7 +99,7 @@ def test_a_cut_in_the_middle_of_any_read_is_unknown(run: Run, clients: Any, part
         "source": clients.source.facts_for,
         "connector": clients.connector.facts,
         "transport": clients.transport.topic_states,
-        "sink": clients.lake.facts,
+        "sink": clients.sink.facts,
         "control": clients.control.facts,
     }
     reads[part].side_effect = cut
@@ -135,7 +135,7 @@ def test_the_source_is_asked_about_the_stored_position(run: Run, clients: Any) -
 def test_what_is_late_is_unknown_and_the_rest_counts(run: Run, clients: Any) -> None:
     """A catalog that hangs: nothing is waited for beyond the deadline that all parts share."""
     ended = threading.Event()
-    clients.lake.facts.side_effect = lambda *_: ended.wait(30)
+    clients.sink.facts.side_effect = lambda *_: ended.wait(30)
     began = time.monotonic()
     seen = observe.observe(run, within=4.0)
     ended.set()

@@ -8,7 +8,6 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from airflow_cdc.clients import Clients
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset, offset_for
 from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
 from airflow_cdc.control.control import Control
@@ -16,6 +15,7 @@ from airflow_cdc.core.errors import ConnectorError, SourceError
 from airflow_cdc.core.position import Availability, Available
 from airflow_cdc.flows import connector
 from airflow_cdc.flows.run import Run
+from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.transports.kafka.client import KafkaTransport
@@ -30,7 +30,7 @@ OPEN = {"run_id": "r", "watermark": WATERMARK.to_json(), "offset_written_at": "2
 @pytest.fixture
 def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
     kinds = (MySqlSource, KafkaConnect, KafkaTransport, Lake, Control)
-    made: Any = Clients(*(create_autospec(kind, instance=True) for kind in kinds))
+    made: Any = Parts(*(create_autospec(kind, instance=True) for kind in kinds))
     made.control.state.return_value = {"recovery": OPEN}
     made.connector.wait_running.side_effect = ConnectorError("task 0 is FAILED: … no longer available on the server")
     made.connector.status.return_value = {"connector": {"state": "RUNNING"}, "tasks": [{"state": "RUNNING"}]}

@@ -3,8 +3,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -12,27 +10,11 @@ import pytest
 
 from airflow_cdc import kinds
 from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.core.kind import Lazy
 from airflow_cdc.kinds import CONNECTORS, SINKS, SOURCES, TRANSPORTS, Kinds
 from tests.unit.builders import PIPELINE
 
 WINGS: tuple[Kinds[Any], ...] = (SOURCES, CONNECTORS, TRANSPORTS, SINKS)
 HEAVY = ("pymysql", "kafka", "httpx", "pyiceberg", "pyarrow", "pyspark", "pydantic", "yaml", "airflow")
-
-
-def _lazies(value: Any, path: str) -> Iterator[tuple[str, Lazy[Any]]]:
-    """Every Lazy within a kind, with the path of fields that leads to it."""
-    if isinstance(value, Lazy):
-        yield path, value
-    elif is_dataclass(value):
-        for field in fields(value):
-            yield from _lazies(getattr(value, field.name), f"{path}.{field.name}")
-    elif isinstance(value, dict):
-        for name, below in value.items():
-            yield from _lazies(below, f"{path}.{name}")
-
-
-LAZIES = dict(pair for wing in WINGS for name, kind in wing.items() for pair in _lazies(kind, f"{wing.wing}.{name}"))
 
 
 def _loaded_by(code: str) -> set[str]:
@@ -44,11 +26,6 @@ def _loaded_by(code: str) -> set[str]:
         check=True,
     )
     return set(json.loads(run.stdout))
-
-
-@pytest.mark.parametrize("path", LAZIES)
-def test_what_a_kind_names_is_there(path: str) -> None:
-    assert LAZIES[path].load() is not None
 
 
 def test_a_list_of_names_imports_no_system() -> None:

@@ -8,7 +8,6 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from airflow_cdc.clients import Clients
 from airflow_cdc.connectors.debezium.offsets.mysql import moved
 from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
 from airflow_cdc.control.control import Control
@@ -16,6 +15,7 @@ from airflow_cdc.core.diagnosis.observation import Observation, Unknown
 from airflow_cdc.core.errors import OffsetRejectedError, UnknownStateError, UsageError
 from airflow_cdc.flows import move_offset as move
 from airflow_cdc.flows.run import Run
+from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.transports.kafka.client import KafkaTransport
@@ -36,7 +36,7 @@ class World:
         self.leases: list[str] = []
         self.seen: Observation = HEALTHY
         kinds = (MySqlSource, KafkaConnect, KafkaTransport, Lake, Control)
-        c: Any = Clients(*(create_autospec(kind, instance=True) for kind in kinds))
+        c: Any = Parts(*(create_autospec(kind, instance=True) for kind in kinds))
         c.connector.offsets.side_effect = lambda _n: [{"partition": {"server": "shop"}, "offset": self.offset}]
         c.connector.committed_offset.side_effect = lambda _n, _s: self.offset
         c.connector.status.side_effect = lambda _n: {"connector": {"state": self.state}, "tasks": []}

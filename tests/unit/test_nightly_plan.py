@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from airflow_cdc.core.compare.leaves import HashLeaves, IntegerLeaves
 from airflow_cdc.core.compare.nightly import SHARES, WHOLE_NIGHT, Checked, Seen, first_check, plan_night
-from airflow_cdc.core.diagnosis.observation import TopicState
 from airflow_cdc.core.table import Table
+from airflow_cdc.core.topics import TopicState
 from airflow_cdc.sources.mysql.encoding import part_where
 from tests.unit.tables import col
 

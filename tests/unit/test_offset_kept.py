@@ -7,7 +7,6 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from airflow_cdc.clients import Clients
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset, holds
 from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
 from airflow_cdc.control.control import Control
@@ -15,6 +14,7 @@ from airflow_cdc.core.errors import OffsetRejectedError, SchemaError
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows import reset_offset as offset
 from airflow_cdc.flows.run import Run
+from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.transports.kafka.client import KafkaTransport
@@ -41,7 +41,7 @@ def at(gtids: str) -> dict[str, Any]:
 def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A stopped connector a little behind W; its schema history says what the source says."""
     kinds = (MySqlSource, KafkaConnect, KafkaTransport, Lake, Control)
-    made: Any = Clients(*(create_autospec(kind, instance=True) for kind in kinds))
+    made: Any = Parts(*(create_autospec(kind, instance=True) for kind in kinds))
     made.control.state.return_value = {"recovery": OPEN}
     made.control.patch_recovery.side_effect = lambda _run_id, **fields: {**OPEN, **fields}
     made.connector.raw_config.return_value = {"topic.prefix": "shop", "connector.class": MYSQL}

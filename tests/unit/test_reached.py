@@ -11,12 +11,12 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from airflow_cdc.clients import Clients
 from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
 from airflow_cdc.core.diagnosis.catchup import Reading, progress_text, seconds_left
 from airflow_cdc.core.errors import ConnectorError, DeadlineError
 from airflow_cdc.flows import reached
 from airflow_cdc.flows.run import Run
+from airflow_cdc.parts import Parts
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.transports.kafka.client import KafkaTransport
@@ -35,7 +35,7 @@ def offset(last: int, *, age: int = 0) -> dict[str, Any]:
 @pytest.fixture
 def run() -> Run:
     """A run whose connector answers as a test says; a standstill of 1 s."""
-    clients = create_autospec(Clients, instance=True)
+    clients = create_autospec(Parts, instance=True)
     clients.connector = create_autospec(KafkaConnect, instance=True)
     clients.connector.raw_config.return_value = {
         "topic.prefix": "shop",

@@ -52,7 +52,7 @@ def kept() -> Kept:
 
 @pytest.fixture
 def run(kept: Kept) -> Run:
-    clients = SimpleNamespace(control=kept, lake=kept)
+    clients = SimpleNamespace(control=kept, sink=kept)
     return Run(PIPELINE, cast("Any", clients), "run-1", "")
 
 

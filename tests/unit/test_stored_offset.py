@@ -7,12 +7,12 @@ from unittest.mock import call, create_autospec
 
 import pytest
 
-from airflow_cdc.clients import Clients
 from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.errors import OffsetRejectedError
 from airflow_cdc.flows import offsets as stored_offset
 from airflow_cdc.flows.run import Run
+from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.transports.kafka.client import KafkaTransport
@@ -26,7 +26,7 @@ LATER = {**GTID_OFFSET, "pos": 600}
 @pytest.fixture
 def run() -> Run:
     kinds = (MySqlSource, KafkaConnect, KafkaTransport, Lake, Control)
-    made: Any = Clients(*(create_autospec(kind, instance=True) for kind in kinds))
+    made: Any = Parts(*(create_autospec(kind, instance=True) for kind in kinds))
     return Run(PIPELINE, made, "r", "/reports")
 
 

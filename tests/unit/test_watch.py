@@ -13,7 +13,6 @@ from unittest.mock import create_autospec
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
 
-from airflow_cdc.clients import Clients
 from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.alert_text import text_of
@@ -27,6 +26,7 @@ from airflow_cdc.flows.run import Facts, Run
 from airflow_cdc.links import runbook_url
 from airflow_cdc.operators import watch as operator
 from airflow_cdc.operators.watch import WatchPipelineOperator
+from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.transports.kafka.client import KafkaTransport
@@ -52,7 +52,7 @@ def ledger() -> dict[str, Any]:
 @pytest.fixture
 def run(ledger: dict[str, Any], tmp_path: Path) -> Run:
     kinds = (MySqlSource, KafkaConnect, KafkaTransport, Lake, Control)
-    clients = Clients(*(create_autospec(kind, instance=True) for kind in kinds))
+    clients = Parts(*(create_autospec(kind, instance=True) for kind in kinds))
     control: Any = clients.control
     control.ledger_get.side_effect = lambda _run: json.loads(json.dumps(ledger))
     control.ledger_set.side_effect = lambda _run, key, value: ledger.__setitem__(key, value)

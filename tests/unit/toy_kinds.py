@@ -22,8 +22,8 @@ class ToySettings(SourceSpec):
     slot: str = key("The replication slot.", kw_only=True)
 
 
-SOURCE = SourceKind("toy", "Toy", ToySettings, client=NOTHING, hook=NOTHING)
-TRANSPORT = TransportKind("toy", "Toy queue", TransportSpec, client=NOTHING, hook=NOTHING)
+SOURCE = SourceKind("toy", "Toy", ToySettings, endpoint=NOTHING, client=NOTHING, hook=NOTHING)
+TRANSPORT = TransportKind("toy", "Toy queue", TransportSpec, endpoint=NOTHING, client=NOTHING, hook=NOTHING)
 
 
 def declare(monkeypatch: pytest.MonkeyPatch) -> None:

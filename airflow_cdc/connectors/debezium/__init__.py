@@ -7,6 +7,7 @@ KIND = ConnectorKind(
     name="debezium",
     title="Debezium",
     settings=DebeziumSettings,
+    endpoint=Lazy("airflow_cdc.connectors.kafka_connect.http:ConnectEndpoint"),
     client=Lazy("airflow_cdc.connectors.kafka_connect.client:KafkaConnect"),
     hook=Lazy("airflow_cdc.hooks.kafka_connect:KafkaConnectHook"),
     reads={

@@ -6,10 +6,11 @@ What is handed out for display (config, status) holds no secrets; `raw_config` d
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint, ConnectHttp, ConnectorMissingError
 from airflow_cdc.core.diagnosis.observation import ConnectorFacts, TaskState
+from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import ConnectorError, OffsetRejectedError
 from airflow_cdc.core.poll import NotYet, poll_until
 from airflow_cdc.core.secrets import mask_config, mask_text, secrets_of
@@ -26,6 +27,15 @@ class KafkaConnect:
     def __init__(self, endpoint: ConnectEndpoint) -> None:
         self.endpoint = endpoint
         self._http = ConnectHttp(endpoint)
+
+    @property
+    def where(self) -> str:
+        """How messages name this cluster."""
+        return self.endpoint.where
+
+    def limited(self, limits: CallLimits) -> Self:
+        """The same system, each call bounded."""
+        return type(self)(self.endpoint.limited(limits))
 
     def close(self) -> None:
         """Give back the sockets."""

@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 import ssl
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Self
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import httpx
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
+from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import ConfigError, ConnectorError
 from airflow_cdc.core.secrets import mask_text
 
@@ -86,6 +87,11 @@ class ConnectEndpoint:
     def where(self) -> str:
         """How messages name this cluster."""
         return f"Kafka Connect {self.url}"
+
+    def limited(self, limits: CallLimits) -> Self:
+        """The same cluster, each call bounded."""
+        timeout, retry_for = min(self.timeout, limits.answer), min(self.retry_for, limits.retry)
+        return replace(self, timeout=timeout, retry_for=retry_for)
 
 
 class ConnectHttp:

@@ -13,14 +13,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from airflow_cdc.core.errors import MALFORMED, UnknownStateError
+from airflow_cdc.core.topics import Fence, fence_json, read_fence, whole
 
 EPOCH = "cdc.epoch"
 WATERMARK = "cdc.watermark"
 OFFSETS = "cdc.offsets"
 LEDGER = "cdc.ledger"
-
-# One topic: {"id": the topic's id, "partitions": {"0": next offset to read, ...}}
-TopicOffsets = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,27 +28,25 @@ class Stamp:
     Attributes:
         epoch: number of recoveries before this commit; offsets of different epochs do not compare.
         watermark: the source position the table was last read from, as plain JSON, or None.
-        offsets: topic -> {"id": topic id, "partitions": {partition as text: next offset}}.
+        offsets: how far each topic was applied.
         snapshot_id: the snapshot that carries the stamp; None while it is not committed.
         sequence: that snapshot's place in the order of the table's commits, where known.
     """
 
     epoch: int
     watermark: Mapping[str, Any] | None = None
-    offsets: Mapping[str, TopicOffsets] = field(default_factory=dict)
+    offsets: Fence = field(default_factory=dict)
     snapshot_id: int | None = None
     sequence: int | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epoch", _whole(self.epoch, EPOCH))
+        object.__setattr__(self, "epoch", whole(self.epoch, EPOCH))
         object.__setattr__(self, "watermark", None if self.watermark is None else dict(self.watermark))
-        object.__setattr__(
-            self, "offsets", {topic: _topic(topic, self.offsets[topic]) for topic in sorted(self.offsets)}
-        )
+        object.__setattr__(self, "offsets", dict(sorted(self.offsets.items())))
 
     def to_summary(self) -> dict[str, str]:
         """The stamp as snapshot-summary properties (all text)."""
-        return {EPOCH: str(self.epoch), WATERMARK: _dump(self.watermark), OFFSETS: _dump(self.offsets)}
+        return {EPOCH: str(self.epoch), WATERMARK: _dump(self.watermark), OFFSETS: _dump(fence_json(self.offsets))}
 
     @classmethod
     def from_summary(
@@ -64,7 +60,7 @@ class Stamp:
             return None
         try:
             watermark, offsets = json.loads(summary.get(WATERMARK, "null")), json.loads(summary.get(OFFSETS, "{}"))
-            return cls(cast(int, summary[EPOCH]), watermark, offsets, snapshot_id, sequence)
+            return cls(cast(int, summary[EPOCH]), watermark, read_fence(offsets), snapshot_id, sequence)
         except MALFORMED as error:
             raise _unreadable("stamp", snapshot_id, error) from None
 
@@ -73,7 +69,7 @@ class Stamp:
         return {
             "epoch": self.epoch,
             "watermark": self.watermark,
-            "offsets": dict(self.offsets),
+            "offsets": fence_json(self.offsets),
             "snapshot_id": self.snapshot_id,
             "sequence": self.sequence,
         }
@@ -85,7 +81,7 @@ class Stamp:
             return cls(
                 data["epoch"],
                 data.get("watermark"),
-                data.get("offsets") or {},
+                read_fence(data.get("offsets") or {}),
                 data.get("snapshot_id"),
                 data.get("sequence"),
             )
@@ -99,7 +95,7 @@ class Stamp:
     def next_offset(self, topic: str, partition: int) -> int | None:
         """The next offset to read, or None if the topic or the partition was not stamped."""
         known = self.offsets.get(topic)
-        return None if known is None else known["partitions"].get(str(partition))
+        return None if known is None else known.next.get(partition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +120,7 @@ class ChunkLedger:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "done_to", None if self.done_to is None else tuple(self.done_to))
-        object.__setattr__(self, "rows", _whole(self.rows, "rows"))
+        object.__setattr__(self, "rows", whole(self.rows, "rows"))
 
     def same_read(self, other: ChunkLedger) -> bool:
         """Whether both belong to one read: the same W, server and table definition."""
@@ -150,21 +146,6 @@ class ChunkLedger:
 
 def _dump(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
-def _whole(value: Any, what: str) -> int:
-    """A whole number that is not negative; bool and 1.5 are refused, "7" is read."""
-    number = int(value) if isinstance(value, str) else value
-    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-        raise ValueError(f"{what} must be a whole number of 0 or more, not {value!r}")
-    return number
-
-
-def _topic(topic: str, offsets: Mapping[str, Any]) -> TopicOffsets:
-    partitions = {
-        str(_whole(p, "a partition")): _whole(o, f"the offset of {topic}") for p, o in offsets["partitions"].items()
-    }
-    return {"id": str(offsets["id"]), "partitions": dict(sorted(partitions.items(), key=lambda item: int(item[0])))}
 
 
 def _unreadable(what: str, snapshot_id: int | None, error: Exception) -> UnknownStateError:

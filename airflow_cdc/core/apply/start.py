@@ -15,10 +15,10 @@ from typing import Any
 from airflow_cdc.connectors.debezium.schema_changes import Ddl
 from airflow_cdc.core.apply.schema_change import SchemaChange, refused
 from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
-from airflow_cdc.core.diagnosis.observation import TopicState
 from airflow_cdc.core.errors import MALFORMED, SinkError, TransportError, UnknownStateError, UnreportedChangeError
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
+from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.sources.mysql.position import read_position
 from airflow_cdc.sources.mysql.schema_steps import check_harmless, judge
 
@@ -97,14 +97,9 @@ class DdlLog:
         return all(end <= start for start, end in self.ranges.values())
 
     @property
-    def offsets(self) -> dict[str, Any]:
+    def offsets(self) -> dict[str, TopicOffsets]:
         """Its part of the stamp."""
-        return {self.topic: stamped_topic(self.topic_id, self.ranges)} if self.ranges else {}
-
-
-def stamped_topic(topic_id: str, ranges: Bounds) -> dict[str, Any]:
-    """A topic in a stamp, read to the ends of `ranges`."""
-    return {"id": topic_id, "partitions": {str(p): max(start, end) for p, (start, end) in ranges.items()}}
+        return {self.topic: TopicOffsets.after(self.topic_id, self.ranges)} if self.ranges else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +156,7 @@ class Start:
 
     def summary(self, applied: Applied) -> dict[str, str]:
         """The properties of the commit that ends this batch."""
-        read = {self.topic: stamped_topic(self.topic_id, self.ranges)} if self.ranges else self.stamp.offsets
+        read = {self.topic: TopicOffsets.after(self.topic_id, self.ranges)} if self.ranges else self.stamp.offsets
         offsets = {**read, **self.ddl.offsets}
         stamp = Stamp(self.stamp.epoch, self.stamp.watermark, offsets)
         at = {} if self.watermark is None else {SNAPSHOT_AT: json.dumps(self.watermark.to_json())}
@@ -308,23 +303,22 @@ def _check_epoch(stamped: int, epoch: int, where: str) -> None:
     )
 
 
-def _starts(known: Mapping[str, Any] | None, state: TopicState, where: str) -> dict[int, int]:
+def _starts(known: TopicOffsets | None, state: TopicState, where: str) -> dict[int, int]:
     """The next offset of each partition; a topic that is absent from the stamp did not exist then: from 0."""
     if known is None:
         return dict.fromkeys(state.partitions, 0)
-    if known["id"] != state.id and not unproven(known, state):
-        raise _replaced(state.name, f"its id is {state.id}, the stamped one {known['id']}", where)
-    stamped = {int(p): int(offset) for p, offset in known["partitions"].items()}
-    if stamped.keys() != state.partitions.keys():
+    if known.is_of(state.id) is False:
+        raise _replaced(state.name, f"its id is {state.id}, the stamped one {known.topic_id}", where)
+    if known.next.keys() != state.partitions.keys():
         raise _replaced(
-            state.name, f"it has {len(state.partitions)} partitions, {len(stamped)} when it was stamped", where
+            state.name, f"it has {len(state.partitions)} partitions, {len(known.next)} when it was stamped", where
         )
-    return stamped
+    return dict(known.next)
 
 
-def unproven(known: Mapping[str, Any] | None, state: TopicState) -> bool:
+def unproven(known: TopicOffsets | None, state: TopicState) -> bool:
     """Whether no id says that a topic is the one that was stamped: brokers before 2.8 give none, and "" equals nothing."""
-    return known is not None and not (known["id"] and state.id)
+    return known is not None and known.is_of(state.id) is None
 
 
 def check_same_topic(start: Start, earlier: Mapping[int, Sequence[Mapping[str, Any]]]) -> None:

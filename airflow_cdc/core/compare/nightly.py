@@ -16,8 +16,8 @@ from airflow_cdc.core.compare.part import WHOLE, Part, leaves_part
 from airflow_cdc.core.xa import XaState
 
 if TYPE_CHECKING:
-    from airflow_cdc.core.diagnosis.observation import TopicState
     from airflow_cdc.core.table import Table
+    from airflow_cdc.core.topics import TopicState
 
 SHARES = 7
 # A night that begins a little earlier than that a week ago must not leave its share for the next one.

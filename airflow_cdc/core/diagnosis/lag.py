@@ -17,7 +17,7 @@ def waiting_of(table: str, facts: SinkTableFacts, transport: TransportFacts) -> 
     if facts.stamp is None or state is None:
         return {}
     known = facts.stamp.offsets.get(state.name)
-    if known is not None and known["id"] != state.id:
+    if known is not None and known.topic_id != state.id:
         return {}
     nexts = {p: facts.stamp.next_offset(state.name, p) or 0 for p in state.partitions}
     return {

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.epochs import Epochs
+from airflow_cdc.core.topics import TopicState
 from airflow_cdc.core.xa import XaState
 from airflow_cdc.sources.mariadb.gtid import MariaDbPosition, MariaDbState
 from airflow_cdc.sources.mysql.gtid import GtidSet
@@ -227,28 +228,6 @@ class ConnectorFacts:
         object.__setattr__(self, "config", dict(self.config))
         object.__setattr__(self, "other_partitions", tuple(dict(one) for one in self.other_partitions))
         object.__setattr__(self, "elsewhere", {topic: dict(value) for topic, value in self.elsewhere.items()})
-
-
-@dataclass(frozen=True, slots=True)
-class Compaction:
-    """What a compacted topic keeps of deletes: a tombstone from before `since_ms` may be gone (epoch, as `now_ms`).
-
-    `first`: partition → the first offset that is not older than that; the partition's end if none is.
-    """
-
-    now_ms: int
-    since_ms: int
-    first: Mapping[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class TopicState:
-    """One topic: its id and, per partition, (first offset, next offset); `compaction` if it is compacted."""
-
-    name: str
-    id: str
-    partitions: Mapping[int, tuple[int, int]]
-    compaction: Compaction | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ KIND = SinkKind(
     name="iceberg",
     title="Apache Iceberg",
     settings=IcebergSettings,
-    client=Lazy(".client:Lake", __name__),
+    endpoint=Lazy(".endpoint:IcebergEndpoint", __name__),
+    client=Lazy(".client:open_lake", __name__),
     hook=Lazy("airflow_cdc.hooks.iceberg:IcebergCatalogHook"),
     control=Lazy(".control:IcebergControlStore", __name__),
 )

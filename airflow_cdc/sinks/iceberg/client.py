@@ -10,7 +10,7 @@ import os
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchTableError, TableAlreadyExistsError
@@ -20,6 +20,7 @@ from pyiceberg.table.update import AssertTableUUID, RemoveSnapshotRefUpdate
 
 from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.diagnosis.observation import SinkTableFacts
+from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import SinkError, StaleHeadError, UnknownStateError
 from airflow_cdc.sinks.iceberg.catalog import (
     Change,
@@ -32,6 +33,7 @@ from airflow_cdc.sinks.iceberg.catalog import (
     spark_conf,
     write_metadata,
 )
+from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
 from airflow_cdc.sinks.iceberg.snapshots import (
     first_snapshot,
     head_of,
@@ -94,6 +96,15 @@ class Lake:
 
     def __repr__(self) -> str:
         return f"Lake({self.name!r})"
+
+    @property
+    def where(self) -> str:
+        """How messages name this catalog."""
+        return f"catalog {self.name}"
+
+    def limited(self, _: CallLimits) -> Self:
+        """Itself: PyIceberg's catalogs take their timeouts from the properties."""
+        return self
 
     @property
     def catalog(self) -> Catalog:
@@ -356,6 +367,11 @@ class Lake:
             return Change((), (make(RemoveSnapshotRefUpdate, ref_name=stage.label),))
 
         commit(self.catalog, ident(stage.namespace, stage.table), build, what=f"removal of the pin {stage.label}")
+
+
+def open_lake(endpoint: IcebergEndpoint) -> Lake:
+    """The catalog at `endpoint`."""
+    return Lake(endpoint.name, dict(endpoint.properties))
 
 
 def ident(namespace: str, table: str) -> Identifier:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.poll import poll_until
+from airflow_cdc.core.topics import Fence
 
 if TYPE_CHECKING:
     from airflow_cdc.sinks.iceberg.client import Lake
@@ -33,20 +34,18 @@ def waiting(lake: Lake, pipeline: str) -> int:
     return sum(row["resolved_at"] is None and row["attempts"] < MAX_ATTEMPTS for row in rows)
 
 
-def is_before(place: Place, since: Mapping[str, Any]) -> bool:
-    """Whether a record lies before `since` (topic → {id, partitions}: as a fence, or a stamp's offsets).
+def is_before(place: Place, since: Fence) -> bool:
+    """Whether a record lies before `since`, a fence or a stamp's offsets.
 
     A topic that is absent did not exist then, so nothing lies before it; a record of another topic of the same name
     is of a time before.
     """
     topic, topic_id, partition, offset = place
     known = since.get(topic)
-    if not known:
-        return False
-    return str(known["id"]) != topic_id or offset < int(known["partitions"].get(str(partition), 0))
+    return known is not None and known.is_past_record(topic_id, partition, offset)
 
 
-def resolve_before(lake: Lake, pipeline: str, since: Mapping[str, Mapping[str, Any]]) -> int:
+def resolve_before(lake: Lake, pipeline: str, since: Mapping[str, Fence]) -> int:
     """Mark the letters of tables (table → as in `is_before`) that lie before it: their rows were read again since.
 
     Returns how many were marked. Safe to repeat; done again if another process changes the table meanwhile.
@@ -58,7 +57,7 @@ def resolve_before(lake: Lake, pipeline: str, since: Mapping[str, Mapping[str, A
     )
 
 
-def _resolve(lake: Lake, pipeline: str, since: Mapping[str, Mapping[str, Any]]) -> int | None:
+def _resolve(lake: Lake, pipeline: str, since: Mapping[str, Fence]) -> int | None:
     import pyarrow as pa  # not before it is needed: DAG files import this module
     from pyiceberg.exceptions import CommitFailedException, ValidationException
     from pyiceberg.expressions import EqualTo
@@ -80,5 +79,5 @@ def _resolve(lake: Lake, pipeline: str, since: Mapping[str, Mapping[str, Any]]) 
     return len(due)
 
 
-def _is_due(row: Mapping[str, Any], since: Mapping[str, Mapping[str, Any]]) -> bool:
+def _is_due(row: Mapping[str, Any], since: Mapping[str, Fence]) -> bool:
     return is_before((row["topic"], row["topic_id"], row["partition"], row["offset"]), since[row["table"]])

@@ -7,6 +7,7 @@ KIND = SourceKind(
     name="mariadb",
     title="MariaDB",
     settings=MariaDbSettings,
+    endpoint=Lazy("airflow_cdc.sources.mysql.session:MySqlEndpoint"),
     client=Lazy("airflow_cdc.sources.mysql.client:MySqlSource"),
     read_position=Lazy(".position:read_position", __name__),
     hook=Lazy("airflow_cdc.hooks.mysql:CdcMySqlHook"),

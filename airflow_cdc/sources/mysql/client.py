@@ -12,16 +12,18 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from pymysql.connections import Connection
 
 from airflow_cdc.core.diagnosis.forecast import Forecast, forecast
 from airflow_cdc.core.diagnosis.observation import Retention, SourceFacts
+from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import DeadlineError, SourceError
-from airflow_cdc.core.position import Available, Watermark
+from airflow_cdc.core.position import Available, Position, Watermark
 from airflow_cdc.core.xa import XaState
 from airflow_cdc.sources.mariadb.facts import begins, domain_facts
+from airflow_cdc.sources.mysql.availability import availability
 from airflow_cdc.sources.mysql.capabilities import Capability, ServerVersion
 from airflow_cdc.sources.mysql.cascades import unlogged_cascades
 from airflow_cdc.sources.mysql.errors import ServerRestartedError, SourceOutOfTimeError
@@ -38,9 +40,7 @@ from airflow_cdc.sources.mysql.server_log import (
     XaTransaction,
     as_watermark,
     executed_and_purged,
-    file_available,
     gtid_point,
-    gtids_available,
     list_binlog_files,
     log_filters,
     owned_gtids,
@@ -75,6 +75,10 @@ class MySqlSource:
     def where(self) -> str:
         """How messages name this server."""
         return self.endpoint.where
+
+    def limited(self, limits: CallLimits) -> Self:
+        """The same system, each call bounded."""
+        return type(self)(self.endpoint.limited(limits))
 
     def connect(self, *, read_timeout: float | None = None, quick: bool = False) -> Connection[Any]:
         """A new PyMySQL connection: utf8mb4, REPEATABLE READ, time zone UTC, autocommit. Raises SourceError.
@@ -293,17 +297,15 @@ class MySqlSource:
         with self.session() as session:
             return read_xa(session, read_identity(session))
 
-    def still_available(self, watermark: Watermark) -> Available:
-        """Whether a connector started from W would still find every change since.
+    def availability(self, position: Position) -> Available:
+        """Whether a reader at `position` would still find every change since. Raises SourceError."""
+        return availability(self.facts(), mysql_position(position))
 
-        Raises WrongServerError when the connection reaches another server.
-        """
+    def still_available(self, watermark: Watermark) -> Available:
+        """The same of W. Raises WrongServerError when the connection reaches another server."""
         with self.session() as session:
             require_same(read_identity(session), watermark.server, self.where)
-            position = mysql_position(watermark.position)
-            if position.gtids is not None:
-                return gtids_available(session, position.gtids)
-            return file_available(session, position.place)
+            return availability(self._facts(session), mysql_position(watermark.position))
 
     def check_same_server(self, watermark: Watermark) -> None:
         """Raise WrongServerError or ServerRestartedError unless this server has run since W (INV 9).

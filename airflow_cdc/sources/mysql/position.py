@@ -76,6 +76,7 @@ class MySqlPosition:
 
     `gtids` is the full set on a GTID server, and then it alone counts (INV 7); None elsewhere, and then file and position
     count. `server_id` is the server whose files these are; None where it is not known, as right after a snapshot.
+    Where only the set is known, `file` is "".
     """
 
     file: str
@@ -86,14 +87,15 @@ class MySqlPosition:
     kind: ClassVar[str] = "mysql"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "file", BinlogPosition(self.file, self.pos).file)
+        if self.file or self.gtids is None:
+            object.__setattr__(self, "file", self.place.file)
 
     def __str__(self) -> str:
-        return f"{self.place} {self.gtids}" if self.gtids is not None else str(self.place)
+        return " ".join(str(part) for part in (self.file and self.place, self.gtids) if part not in ("", None))
 
     @property
     def place(self) -> BinlogPosition:
-        """File and position alone."""
+        """File and position alone. Raises PositionError where only the set is known."""
         return BinlogPosition(self.file, self.pos)
 
     def covers(self, other: Position) -> bool | None:

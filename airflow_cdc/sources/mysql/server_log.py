@@ -13,7 +13,7 @@ from typing import Final
 from airflow_cdc.core.diagnosis.observation import BinlogFile
 from airflow_cdc.core.errors import DeadlineError, SourceError
 from airflow_cdc.core.poll import NotYet, poll_until
-from airflow_cdc.core.position import Availability, Available, Watermark
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.xa import XaState
 from airflow_cdc.sources.mysql.capabilities import Capability, ServerVersion
 from airflow_cdc.sources.mysql.errors import MissingPrivilegeError, SourceSettingError, WrongServerError
@@ -276,28 +276,6 @@ def wait_slice(session: Session, gtids: GtidSet, left: float) -> bool:
         "SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s) AS late", (str(gtids), seconds), doing="wait for the watermark"
     )
     return int(row["late"]) == 0
-
-
-def gtids_available(session: Session, gtids: GtidSet) -> Available:
-    """What a connector will ask for is executed minus W; none of it may be purged."""
-    executed, purged = executed_and_purged(session)
-    if not gtids.issubset(executed):
-        return Available(Availability.LOST, f"the server never had, or lost, {gtids - executed}")
-    lost = (executed - gtids) & purged
-    if not lost.is_empty:
-        return Available(Availability.LOST, f"transactions after the watermark were purged: {lost}")
-    return Available(Availability.AVAILABLE, "no transaction after the watermark was purged")
-
-
-def file_available(session: Session, position: BinlogPosition) -> Available:
-    sizes = {file.name: file.size for file in list_binlog_files(session)}
-    if position.file not in sizes:
-        return Available(
-            Availability.LOST, f"{position.file} was purged; the oldest file is {min(sizes, default='none')}"
-        )
-    if position.pos > sizes[position.file]:
-        return Available(Availability.LOST, f"{position} is beyond the end of the file ({sizes[position.file]} bytes)")
-    return Available(Availability.AVAILABLE, f"{position.file} is still on the server")
 
 
 def parse_time(text: str) -> datetime:

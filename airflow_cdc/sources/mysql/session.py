@@ -5,13 +5,14 @@ from __future__ import annotations
 import ssl as tls
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Self
 
 import pymysql
 from pymysql.connections import Connection
 from pymysql.cursors import DictCursor
 
+from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import ConfigError, SourceError
 from airflow_cdc.sources.mysql.capabilities import ServerVersion
 from airflow_cdc.sources.mysql.errors import SourceTlsError, explain
@@ -75,6 +76,16 @@ class MySqlEndpoint:
     def where(self) -> str:
         """How messages name this server."""
         return f"mysql {self.host}:{self.port} as {self.user}"
+
+    @property
+    def dataset(self) -> str:
+        """OpenLineage's namespace of this server's tables."""
+        return f"mysql://{self.host}:{self.port}"
+
+    def limited(self, limits: CallLimits) -> Self:
+        """The same server, each call bounded."""
+        connect, quick = min(self.connect_timeout, limits.answer), min(self.quick_read, limits.read)
+        return replace(self, connect_timeout=connect, quick_read=quick)
 
 
 class Session:

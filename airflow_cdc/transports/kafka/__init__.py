@@ -7,6 +7,7 @@ KIND = TransportKind(
     name="kafka",
     title="Kafka",
     settings=KafkaSettings,
+    endpoint=Lazy(".wire:KafkaEndpoint", __name__),
     client=Lazy(".client:KafkaTransport", __name__),
     hook=Lazy("airflow_cdc.hooks.kafka:CdcKafkaHook"),
 )

@@ -10,12 +10,13 @@ import json
 import time
 import uuid
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from airflow_cdc.connectors.debezium.schema_changes import Ddl, read_ddl
 from airflow_cdc.connectors.kafka_connect.offsets_topic import RawOffset, fold_offsets, offset_key, parse_key
-from airflow_cdc.core.diagnosis.observation import Compaction, TopicState
+from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import TransportError
+from airflow_cdc.core.topics import Compaction, TopicState
 from airflow_cdc.transports.kafka.wire import KafkaEndpoint, admin, explaining, producer, read_all
 
 __all__ = ["KafkaEndpoint", "KafkaTransport", "RawOffset"]
@@ -35,6 +36,10 @@ class KafkaTransport:
     def where(self) -> str:
         """How messages name this cluster."""
         return self.endpoint.where
+
+    def limited(self, limits: CallLimits) -> Self:
+        """The same system, each call bounded."""
+        return type(self)(self.endpoint.limited(limits))
 
     def reach(self) -> None:
         """Ask the brokers which they are. Raises TransportError if none answers."""

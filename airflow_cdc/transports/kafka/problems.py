@@ -26,9 +26,9 @@ from airflow_cdc.core.diagnosis.observation import (
     HistoryFacts,
     Observation,
     SchemaFacts,
-    TopicState,
     TransportFacts,
 )
+from airflow_cdc.core.topics import TopicState
 from airflow_cdc.sources.mariadb import problems as domains
 
 
@@ -203,25 +203,23 @@ def _stamped(stamp: Stamp, transport: TransportFacts) -> Iterator[tuple[str, int
     """Topic, partition and next offset of a stamp, for topics that are still the same."""
     for topic, offsets in stamp.offsets.items():
         state = transport.topics.get(topic)
-        if state is not None and (state.id == offsets["id"] or not (state.id and offsets["id"])):
-            for number, at in offsets["partitions"].items():
-                yield topic, int(number), int(at), state
+        if state is not None and offsets.is_of(state.id) is not False:
+            for number, at in offsets.next.items():
+                yield topic, number, at, state
 
 
 def _replaced(stamp: Stamp, transport: TransportFacts) -> Iterator[tuple[str, str]]:
     for topic, offsets in stamp.offsets.items():
         state = transport.topics.get(topic)
         if state is None:
-            if topic in transport.of_table.values() and any(offsets["partitions"].values()):
+            if topic in transport.of_table.values() and any(offsets.next.values()):
                 yield topic, "it was applied from, and does not exist any more"
-        elif (
-            state.id and offsets["id"] and state.id != offsets["id"]
-        ):  # brokers before 2.8 give none: apply looks closer
-            yield topic, f"its id is {state.id}, it was applied from {offsets['id']}"
-        elif len(state.partitions) != len(offsets["partitions"]):
-            yield topic, f"{len(state.partitions)} partitions, it was applied from {len(offsets['partitions'])}"
+        elif offsets.is_of(state.id) is False:  # brokers before 2.8 give no id: apply looks closer
+            yield topic, f"its id is {state.id}, it was applied from {offsets.topic_id}"
+        elif len(state.partitions) != len(offsets.next):
+            yield topic, f"{len(state.partitions)} partitions, it was applied from {len(offsets.next)}"
         else:
             ends = {n: end for n, (_, end) in state.partitions.items()}
-            beyond = {n: at for n, at in offsets["partitions"].items() if at > ends.get(int(n), 0)}
+            beyond = {n: at for n, at in offsets.next.items() if at > ends.get(n, 0)}
             if beyond:
                 yield topic, f"applied up to {beyond}, beyond its ends {ends}"

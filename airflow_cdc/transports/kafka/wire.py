@@ -6,9 +6,10 @@ import logging
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Self
 
+from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import ConfigError, TransportError
 
 _CHECK_BOOTSTRAP: Final = (
@@ -59,6 +60,10 @@ class KafkaEndpoint:
     def where(self) -> str:
         """How messages name this cluster."""
         return f"Kafka {self.bootstrap}"
+
+    def limited(self, limits: CallLimits) -> Self:
+        """The same cluster, each call bounded."""
+        return replace(self, timeout=min(self.timeout, limits.topic))
 
 
 def _check(security: Mapping[str, Any], where: str) -> None:

@@ -13,7 +13,6 @@ import pymysql
 import pytest
 
 import stack
-from airflow_cdc.clients import Clients
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset
 from airflow_cdc.connectors.debezium.settings import DebeziumSettings
 from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
@@ -37,6 +36,7 @@ from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.flows import doctor
 from airflow_cdc.flows.run import Run
+from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.settings import IcebergSettings
 from airflow_cdc.sources.mariadb.gtid import MariaDbGtid
@@ -399,7 +399,7 @@ def test_doctor_names_each_privilege_that_is_missing(server: MySqlServer, table:
     server.execute("CREATE OR REPLACE USER looked_at IDENTIFIED BY 'pw'", f"GRANT {rest} ON *.* TO looked_at")
     source = MySqlSource(MySqlEndpoint(server.host, server.port, "looked_at", "pw"))
     others = (create_autospec(kind, instance=True) for kind in (KafkaConnect, KafkaTransport, Lake, Control))
-    run = Run(pipeline_of((table,)), Clients(source, *others), "r1", "/reports")
+    run = Run(pipeline_of((table,)), Parts(source, *others), "r1", "/reports")
     found = {check.name: check for check in doctor.guarded(doctor.check_source, run)}
     said = found.get("privileges", found.get("source"))
     assert said is not None
