@@ -4,12 +4,13 @@
         @pytest.fixture
         def bench(self): ...
 
-Each suite says in its docstring which fixture it needs. Needs pytest; nothing else of this package imports it.
+Each suite says in its docstring which fixture it needs. Needs pytest; nothing else of this package imports it. The Spark side
+of a source is held by airflow_cdc.testing.rows, which needs pyspark.
 """
 
 import pytest
 
-pytest.register_assert_rewrite("airflow_cdc.testing.kind", "airflow_cdc.testing.source")
+pytest.register_assert_rewrite("airflow_cdc.testing.kind", "airflow_cdc.testing.source", "airflow_cdc.testing.rows")
 
 from airflow_cdc.testing.kind import KindContract  # noqa: E402
 from airflow_cdc.testing.source import SourceBench, SourceContract  # noqa: E402
