@@ -13,15 +13,15 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from airflow_cdc.core.errors import ConfigError, PositionError
-from airflow_cdc.core.kind import AnyKind, ConnectorKind, Reads, SinkKind, SourceKind, TransportKind
+from airflow_cdc.core.kind import AnyKind, ConnectorKind, ControlKind, Named, Reads, SinkKind, SourceKind, TransportKind
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.position import JsonObject, Position
 
 if TYPE_CHECKING:
-    from airflow_cdc.core.diagnosis.diagnose import Problem
-    from airflow_cdc.core.diagnosis.error_texts import Saying
+    from airflow_cdc.core.diagnosis.error_texts import KnownText
+    from airflow_cdc.core.diagnosis.problem import Problem, Rules
 
-K = TypeVar("K", bound=AnyKind)
+K = TypeVar("K", bound=Named)
 
 
 class Kinds(Mapping[str, K]):
@@ -78,10 +78,13 @@ def _others(wing: str) -> Mapping[str, EntryPoint]:
 SOURCES: Final = Kinds("sources", SourceKind, "mysql", "mariadb")
 CONNECTORS: Final = Kinds("connectors", ConnectorKind, "debezium")
 TRANSPORTS: Final = Kinds("transports", TransportKind, "kafka")
-SINKS: Final = Kinds("sinks", SinkKind, "iceberg")
+SINKS: Final = Kinds("sinks", SinkKind, "iceberg", "none")
+CONTROLS: Final = Kinds("controls", ControlKind, "iceberg", "sql")
 
 
-WINGS: Final[Mapping[str, Kinds[Any]]] = {kinds.wing: kinds for kinds in (SOURCES, CONNECTORS, TRANSPORTS, SINKS)}
+WINGS: Final[Mapping[str, Kinds[Any]]] = {
+    kinds.wing: kinds for kinds in (SOURCES, CONNECTORS, TRANSPORTS, SINKS, CONTROLS)
+}
 
 
 def read_pipeline(value: Mapping[str, Any] | str) -> Pipeline:
@@ -104,29 +107,24 @@ def reads_of(pipeline: Pipeline) -> Reads:
     return CONNECTORS[pipeline.connector.kind].reads[pipeline.source.kind]
 
 
+def rules_for(pipeline: Pipeline) -> Rules:
+    """What a diagnosis and a plan of this pipeline go by: the rows that name no system, and those of its parts."""
+    from airflow_cdc.core.diagnosis.problem import assemble
+    from airflow_cdc.core.diagnosis.problems import RULES
+
+    return assemble((RULES, *(kind.rules.load() for kind in kinds_of(pipeline) if kind.rules is not None)))
+
+
 def problems_for(pipeline: Pipeline) -> tuple[Problem, ...]:
-    """The rows of the diagnosis for this pipeline: those that name no system, and those of its parts."""
-    from airflow_cdc.core.diagnosis.diagnose import PROBLEMS
-
-    own = (row for kind in kinds_of(pipeline) if kind.problems is not None for row in kind.problems.load())
-    return (*PROBLEMS, *own)
+    """The rows of the diagnosis for this pipeline, in the order of judgement."""
+    return rules_for(pipeline).problems
 
 
-def texts_for(pipeline: Pipeline) -> tuple[Saying, ...]:
-    """What the errors of this pipeline's parts say, and which problem that names."""
-    return _texts(kinds_of(pipeline))
-
-
-def all_texts() -> tuple[Saying, ...]:
-    """The same of every system that is known, for a text of which nobody says where it is from."""
-    return _texts(kind for kinds in WINGS.values() for kind in kinds.values())
-
-
-def _texts(kinds: Iterator[AnyKind] | tuple[AnyKind, ...]) -> tuple[Saying, ...]:
-    from airflow_cdc.core.diagnosis.error_texts import SAYINGS
-
-    own = (row for kind in kinds if kind.texts is not None for row in kind.texts.load())
-    return (*SAYINGS, *own)
+def all_texts() -> tuple[KnownText, ...]:
+    """What the errors of every system that is known say, for a text of which nobody says where it is from."""
+    kinds = (kind for wing in (SOURCES, CONNECTORS, TRANSPORTS, SINKS) for kind in wing.values())
+    rules = (kind.rules.load() for kind in kinds if kind.rules is not None)
+    return tuple(dict.fromkeys(text for known in rules for text in known.texts))
 
 
 def read_position(value: JsonObject) -> Position:

@@ -43,6 +43,8 @@ def datasets(pipeline: Pipeline, endpoints: Endpoints, side: Side) -> list[Named
     """The pipeline's tables on one side; no credential is in a name."""
     if side == "source":
         return [Named(endpoints.source.dataset, table) for table in pipeline.source.tables]
+    if not pipeline.has_sink:
+        return []
     namespace = endpoints.sink.dataset
     return [Named(namespace, f"{pipeline.sink.namespace}.{pipeline.sink_table(t)}") for t in pipeline.source.tables]
 

@@ -23,8 +23,8 @@ def get_provider_info() -> dict[str, Any]:
                 "tags": ["software"],
             }
         ],
-        "connection-types": [_mysql(), _kafka_connect(), _kafka(), _iceberg()],
-        "hooks": [_modules("hooks", "mysql", "kafka_connect", "kafka", "iceberg")],
+        "connection-types": [_mysql(), _kafka_connect(), _kafka(), _iceberg(), _sql_control()],
+        "hooks": [_modules("hooks", "mysql", "kafka_connect", "kafka", "iceberg", "sql_control")],
         "operators": [
             _modules(
                 "operators",
@@ -146,6 +146,21 @@ def _iceberg() -> dict[str, Any]:
             "type": _field("Catalog type", "rest, sql, hive or glue"),
             "warehouse": _field("Warehouse", "Folder or URL under which new tables are made"),
         },
+    }
+
+
+def _sql_control() -> dict[str, Any]:
+    dialects = ["postgres", "mysql", "sqlite", None]
+    return {
+        "connection-type": "cdc_sql_control",
+        "hook-class-name": "airflow_cdc.hooks.sql_control.SqlControlHook",
+        "hook-name": "CDC control database",
+        "ui-field-behaviour": {
+            "hidden-fields": [],
+            "relabeling": {"schema": "Database", "login": "User", "host": "Host, or the file of a SQLite database"},
+            "placeholders": {"host": "postgres.example", "schema": "cdc"},
+        },
+        "conn-fields": {"dialect": _field("Dialect", "postgres, mysql or sqlite", enum=dialects, default="postgres")},
     }
 
 

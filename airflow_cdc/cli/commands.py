@@ -29,6 +29,7 @@ from airflow_cdc.core.report import RecoveryReport, Verdict
 from airflow_cdc.flows.doctor import Check, doctor_installation, doctor_pipeline
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.remember import remember
+from airflow_cdc.kinds import rules_for
 from airflow_cdc.links import runbook_url
 from airflow_cdc.names import RECOVERY_DAG_ID
 from airflow_cdc.operators.base import open_run
@@ -114,7 +115,7 @@ def _seen(args: Namespace) -> tuple[Observation, Diagnosis]:
     """Observe; the ledger belongs to runs and stays as it is, the page is told."""
     run = run_of(args)
     observation = observe(run)
-    diagnosis = diagnosis_of(observation)
+    diagnosis = diagnosis_of(observation, rules_for(run.pipeline))
     remember(run, observation, diagnosis)
     return observation, diagnosis
 
@@ -123,7 +124,7 @@ def _seen(args: Namespace) -> tuple[Observation, Diagnosis]:
 def diagnose(args: Namespace) -> int:
     """0 healthy, 3 unknown, 1 any other problem."""
     observation, diagnosis = _seen(args)
-    made = make_plan(diagnosis, observation.pipeline.policy, observation)
+    made = make_plan(diagnosis, observation.pipeline.policy, observation, rules_for(observation.pipeline))
     taken = {"pipeline": args.pipeline, "taken_at": observation.taken_at}
     runbook = runbook_url(diagnosis.code)
     data = {**taken, **diagnosis.to_json(), "runbook": runbook, "plan": made.to_json()}
@@ -151,7 +152,7 @@ def plan(args: Namespace) -> int:
     """As `diagnose`."""
     observation, diagnosis = _seen(args)
     asked = None if args.strategy == AUTO else args.strategy
-    made = make_plan(diagnosis, observation.pipeline.policy, observation, asked=asked)
+    made = make_plan(diagnosis, observation.pipeline.policy, observation, rules_for(observation.pipeline), asked=asked)
     data = {"pipeline": args.pipeline, "problem": diagnosis.code, **made.to_json()}
     emit(args, data, pairs({**data, "steps": " → ".join(made.steps)}))
     return diagnosis.exit_status

@@ -12,6 +12,7 @@ from airflow_cdc.core.diagnosis.error_texts import explain as explanation_of
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.flows.forecast import foresee
 from airflow_cdc.flows.hold import hold_by_hand
+from airflow_cdc.kinds import all_texts
 from airflow_cdc.links import runbook_url
 
 NOTE = "From this text alone: no server was asked. `airflow cdc diagnose PIPELINE` asks them."
@@ -41,7 +42,7 @@ def explain(args: Namespace) -> int:
     """1 a problem is named, 3 none is."""
     if sys.stdin.isatty():
         raise UsageError("there is no log to read", todo="Pipe one in: airflow cdc explain < connect.log")
-    found = explanation_of(sys.stdin.read()[-LAST_CHARACTERS:])
+    found = explanation_of(all_texts(), sys.stdin.read()[-LAST_CHARACTERS:])
     data = {
         "code": found.code,
         "meaning": found.meaning,

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from airflow_cdc.config.settings import OPTIONS, SECTION, Option
 from airflow_cdc.core.duration import span
-from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.core.pipeline import UNUSED, Pipeline
 from airflow_cdc.core.settings import DURATION, Declared, declared, plain_value
 from airflow_cdc.kinds import WINGS, Kinds
 
@@ -78,6 +78,8 @@ def _part(kinds: Kinds[Any], above: str) -> Iterator[Row]:
         for one in declared(kinds[kind].settings):
             names.setdefault(one, []).append(kind)
     for one, having in names.items():
+        if one.key.description == UNUSED:
+            continue
         if one.name == "kind":
             words = ", ".join(f"`{name}`" for name in kinds.built_in)
             yield f"`{above}kind`", words, one.key.description, "required"
@@ -105,7 +107,7 @@ def _default(one: Declared) -> str:
     value: Any = plain_value(one.default, one.key.form)
     if one.key.form is DURATION:
         return f"`{span(value).replace(' ', '')}`"
-    if value in ("", [], 0) and value is not False:
+    if value in ("", [], 0, None) and value is not False:
         return "none"
     return f"`{value if isinstance(value, str) else json.dumps(value)}`"
 

@@ -12,7 +12,7 @@ import yaml
 from airflow_cdc.core.errors import ConfigError, UsageError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.settings import Reader, connections, either, nearest, own_connection
-from airflow_cdc.kinds import CONNECTORS, SOURCES, TRANSPORTS, WINGS
+from airflow_cdc.kinds import CONNECTORS, SINKS, SOURCES, TRANSPORTS, WINGS
 
 
 def load_registry(path: str | Path, *, connection_exists: Callable[[str], bool] | None = None) -> dict[str, Pipeline]:
@@ -117,6 +117,7 @@ def _pipeline(name: str, raw: object, where: str) -> Pipeline:
     if pipeline is None:
         raise _fault(reader, at)
     _check_parts(pipeline, at)
+    _check_control(pipeline, at)
     _check_backfill(pipeline, at)
     return pipeline
 
@@ -141,6 +142,19 @@ def _check_parts(pipeline: Pipeline, at: str) -> None:
         raise _no_pair("transport.kind", written, at, kind.through, others)
 
 
+def _check_control(pipeline: Pipeline, at: str) -> None:
+    """Whether there is somewhere to keep the lease, the open recovery and the ledger."""
+    kind = SINKS[pipeline.sink.kind]
+    if pipeline.control is None and kind.control is None:
+        raise ConfigError(
+            "control is missing: "
+            + ("a pipeline without a sink" if not pipeline.has_sink else f"a sink in {kind.title}")
+            + " keeps its own state elsewhere",
+            where=f"{at}, key control",
+            todo="Add `control: {kind: sql, conn_id: …}`: a database for it (SQLite, PostgreSQL or MySQL).",
+        )
+
+
 def _no_pair(key: str, what: str, at: str, fitting: Iterable[str], connectors: Sequence[str]) -> ConfigError:
     instead = f", or connector.kind {either(connectors)}" if connectors else ""
     return ConfigError(what, where=f"{at}, key {key}", todo=f"Write {either(fitting)}{instead}.")
@@ -160,8 +174,7 @@ def _check_combinations(pipelines: Mapping[str, Pipeline], where: str) -> None:
     """Two sources for one sink table, or two pipelines for one connector, would undo each other's work."""
     owners: dict[tuple[str, ...], str] = {}
     for name, pipeline in pipelines.items():
-        place = (own_connection(pipeline.sink), pipeline.sink.namespace)
-        claims = [("source.tables", "sink table", (*place, pipeline.sink_table(t)), t) for t in pipeline.source.tables]
+        claims = [("source.tables", "sink table", place, table) for table, place in _sink_tables(pipeline)]
         connector = (pipeline.connector.conn_id, pipeline.connector.name)
         for key, thing, claim, said in [*claims, ("connector.name", "connector", connector, pipeline.connector.name)]:
             lowered = tuple(part.lower() for part in (thing, *claim))
@@ -172,6 +185,14 @@ def _check_combinations(pipelines: Mapping[str, Pipeline], where: str) -> None:
                     todo="Remove it here, or give one of them another target.",
                 )
             owners[lowered] = name
+
+
+def _sink_tables(pipeline: Pipeline) -> list[tuple[str, tuple[str, ...]]]:
+    """Each table with its place in the sink; none without a sink."""
+    if not pipeline.has_sink:
+        return []
+    place = (own_connection(pipeline.sink), pipeline.sink.namespace)
+    return [(table, (*place, pipeline.sink_table(table))) for table in pipeline.source.tables]
 
 
 def _check_connections(pipelines: Mapping[str, Pipeline], where: str, exists: Callable[[str], bool]) -> None:

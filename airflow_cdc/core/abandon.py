@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from airflow_cdc.core.diagnosis.strategy import POSITION_ONLY
 from airflow_cdc.core.errors import UsageError
-from airflow_cdc.core.replica import POSITION_ONLY
 
 Document = dict[str, Any]
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
-from airflow_cdc.core.pipeline import ConnectorSpec, SinkSpec, SourceSpec, TransportSpec
+from airflow_cdc.core.pipeline import ConnectorSpec, ControlSpec, SinkSpec, SourceSpec, TransportSpec
 
 if TYPE_CHECKING:
-    from airflow_cdc.core.diagnosis.diagnose import Problem
-    from airflow_cdc.core.diagnosis.error_texts import Saying
+    from airflow_cdc.core.diagnosis.problem import Rules
     from airflow_cdc.core.position import ReadPosition
 
 T = TypeVar("T")
@@ -33,8 +32,7 @@ class Lazy(Generic[T]):
         return cast("T", getattr(import_module(module, self.package or None), name))
 
 
-Problems: TypeAlias = "Lazy[tuple[Problem, ...]]"
-Texts: TypeAlias = "Lazy[tuple[Saying, ...]]"
+LazyRules: TypeAlias = "Lazy[Rules]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,7 @@ class SourceKind:
         client: the class that reads such a server; called with its endpoint.
         hook: the Airflow hook that makes an endpoint of a connection.
         read_position: reads a position of such a server from JSON.
-        problems, texts: its rows of the diagnosis, and what its errors say.
+        rules: its rows of the diagnosis, what blocks a strategy there, and what its errors say.
         reader: what Spark reads its rows with; None: nothing does, so the server is diagnosed and not recovered.
     """
 
@@ -60,8 +58,7 @@ class SourceKind:
     client: Lazy[Any]
     hook: Lazy[Any]
     read_position: Lazy[ReadPosition] | None = None
-    problems: Problems | None = None
-    texts: Texts | None = None
+    rules: LazyRules | None = None
     reader: Lazy[Any] | None = None
 
 
@@ -83,6 +80,7 @@ class ConnectorKind:
     """A kind of CDC engine.
 
     Attributes:
+        client: the class that talks to it; called with its endpoint and the codec of the offsets that it stores.
         reads: the kinds of source that it reads, by name.
         through: the kinds of transport that it writes to, by name.
     """
@@ -95,8 +93,7 @@ class ConnectorKind:
     hook: Lazy[Any]
     reads: Mapping[str, Reads]
     through: tuple[str, ...]
-    problems: Problems | None = None
-    texts: Texts | None = None
+    rules: LazyRules | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +106,7 @@ class TransportKind:
     endpoint: Lazy[Any]
     client: Lazy[Any]
     hook: Lazy[Any]
-    problems: Problems | None = None
-    texts: Texts | None = None
+    rules: LazyRules | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +114,7 @@ class SinkKind:
     """A kind of sink.
 
     Attributes:
+        hook: None where there is nothing to connect to.
         control: the control store in such a sink (core/ports.ControlStore); called with its client. None: it can keep none.
     """
 
@@ -126,10 +123,26 @@ class SinkKind:
     settings: type[SinkSpec]
     endpoint: Lazy[Any]
     client: Lazy[Any]
-    hook: Lazy[Any]
-    problems: Problems | None = None
-    texts: Texts | None = None
+    hook: Lazy[Any] | None
+    rules: LazyRules | None = None
     control: Lazy[Any] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ControlKind:
+    """A kind of control store.
+
+    Attributes:
+        client: makes a store (core/ports.ControlStore) of its endpoint.
+    """
+
+    name: str
+    title: str
+    settings: type[ControlSpec]
+    endpoint: Lazy[Any]
+    client: Lazy[Any]
+    hook: Lazy[Any]
+
+
 AnyKind: TypeAlias = SourceKind | ConnectorKind | TransportKind | SinkKind
+Named: TypeAlias = AnyKind | ControlKind

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
-from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.core.errors import ConfigError, UsageError
 from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.settings import (
     CONNECTION,
@@ -71,6 +71,41 @@ class SinkSpec:
     def where(self) -> str:
         """How messages name the place of the tables: its connection and the namespace, "lake.shop"."""
         return f"{own_connection(self)}.{self.namespace}"
+
+
+UNUSED = "Not used without a sink."
+
+
+@settings
+class NoSink(SinkSpec):
+    """`kind: none`: nobody's tables. The pipeline is diagnosed, watched, held, and its offset moved; no row is."""
+
+    namespace: str = key(UNUSED, default="")
+    writer: Literal["nobody"] = key(UNUSED, default="nobody", kw_only=True)
+
+    @property
+    def where(self) -> str:
+        """How messages name it."""
+        return ""
+
+
+NO_SINK = NoSink("none")
+
+
+def no_sink(what: str, pipeline: str = "") -> UsageError:
+    """The error to raise where `what` needs a sink."""
+    return UsageError(
+        f"{what} needs a sink, and this pipeline has none",
+        where=f"pipeline {pipeline}" if pipeline else "",
+        todo="Declare one under `sink` in pipelines.yaml; without one the runbook says what to do by hand.",
+    )
+
+
+@settings
+class ControlSpec:
+    """Where the pipeline's own state is kept: lease, open recovery, ledger. A kind of store adds its own keys."""
+
+    kind: str = key("Where the pipeline's own state is kept (lease, open recovery, what its runs did).")
 
 
 def sink_name(table: str) -> str:
@@ -202,7 +237,9 @@ class Pipeline:
     source: SourceSpec = key("The server that is mirrored.", wing="sources")
     connector: ConnectorSpec = key("What reads the source's log.", wing="connectors")
     transport: TransportSpec = key("The topics between connector and sink.", wing="transports")
-    sink: SinkSpec = key("The tables that mirror the source.", wing="sinks")
+    sink: SinkSpec = key(
+        "The tables that mirror the source; left out: a pipeline without one.", wing="sinks", default=NO_SINK
+    )
     spark: SparkSpec = key("Where Spark runs.", default=SparkSpec())
     policy: Policy = key("What the pipeline's owners allow.", default=Policy())
     backfill: tuple[BackfillSpec, ...] = key(
@@ -210,6 +247,19 @@ class Pipeline:
         alone=True,
         default=(),
     )
+    control: ControlSpec | None = key(
+        "Where the pipeline's own state is kept; left out: in its sink.", wing="controls", default=None
+    )
+
+    @property
+    def has_sink(self) -> bool:
+        """Whether there are tables to recover, verify and apply changes to."""
+        return self.sink != NO_SINK
+
+    def check_sink(self, what: str) -> None:
+        """Raises UsageError unless there is a sink; `what` needs one."""
+        if not self.has_sink:
+            raise no_sink(what, self.name)
 
     @property
     def hash(self) -> str:

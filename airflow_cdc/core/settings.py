@@ -181,7 +181,7 @@ class Reader:
 
     def _part(self, one: Declared, written: object, path: tuple[str, ...]) -> object:
         if written is None and not one.required:
-            return None
+            return one.default
         if not isinstance(written, Mapping):
             return self._fault(path, _MAPPING)
         kinds = self._systems(one.key.wing)
@@ -230,6 +230,8 @@ def own_connection(of: object) -> str:
 
 
 def _connections(one: Declared, value: Any) -> Iterator[tuple[str, str]]:
+    if value is None:
+        return
     if is_dataclass(value):
         yield from ((f"{one.name}.{below}", conn_id) for below, conn_id in connections(value).items())
     elif one.key.form is None or not one.key.form.names_connection:

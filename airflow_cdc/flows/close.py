@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from airflow_cdc.core.diagnosis.strategy import POSITION_ONLY
 from airflow_cdc.core.errors import CdcError, VerificationError
-from airflow_cdc.core.replica import POSITION_ONLY
 from airflow_cdc.core.report import RecoveryReport, Verdict
 from airflow_cdc.flows import connector
 from airflow_cdc.flows import recovery as document

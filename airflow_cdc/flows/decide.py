@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 
 from airflow_cdc.core.diagnosis.diagnose import Diagnosis, diagnose
 from airflow_cdc.core.diagnosis.observation import Observation, SinkFacts, SinkTableFacts
-from airflow_cdc.core.diagnosis.strategy import AUTO, STRATEGIES, make_plan, refused_plan
+from airflow_cdc.core.diagnosis.problems import tables_behind, tables_stopped, tables_without_stamp
+from airflow_cdc.core.diagnosis.strategy import AUTO, POSITION_ONLY, STRATEGIES, make_plan, refused_plan
 from airflow_cdc.core.errors import ConfigError, SchemaError, SourceError
-from airflow_cdc.core.replica import POSITION_ONLY
 from airflow_cdc.flows.capture import followed
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.remember import remember
 from airflow_cdc.flows.run import Facts, Run, step
-from airflow_cdc.sinks.iceberg.problems import tables_behind, tables_stopped, tables_without_stamp
+from airflow_cdc.kinds import rules_for
 
 COUNT_SECONDS = 30.0
 UNCHANGED = "unchanged"
@@ -26,15 +26,15 @@ def decide(run: Run, asked: str | None = None) -> Facts:
     Returns `{"pipeline", "pipeline_hash", "tables", "deletes", "taken_at", "note", "diagnosis": {...}, "plan": {...}}`, all plain JSON.
     `asked` names a strategy a person chose; the planner refuses one that does not fit, with its reason.
     """
-    seen = observe(run)
-    diagnosis = diagnose(seen)
+    seen, rules = observe(run), rules_for(run.pipeline)
+    diagnosis = diagnose(seen, rules)
     remember(run, seen, diagnosis)
     tables = _concerned(run, seen, diagnosis)
-    plan = make_plan(diagnosis, run.pipeline.policy, seen, asked=asked)
+    plan = make_plan(diagnosis, run.pipeline.policy, seen, rules, asked=asked)
     deletes: dict[str, int | None] = {}
     if not plan.refused and STRATEGIES[plan.strategy].changes:
         deletes = fewer_rows(run, seen)
-        plan = make_plan(diagnosis, run.pipeline.policy, seen, asked=asked, deletes=deletes)
+        plan = make_plan(diagnosis, run.pipeline.policy, seen, rules, asked=asked, deletes=deletes)
         if plan.strategy not in POSITION_ONLY and (why := _not_carried(run, tables)):
             plan = refused_plan(why)
     decision = {

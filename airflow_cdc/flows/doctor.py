@@ -12,15 +12,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from airflow_cdc.connectors.debezium.uncarried import dated_columns, doubted_columns
-from airflow_cdc.core.diagnosis.observation import SourceFacts
 from airflow_cdc.core.errors import CdcError
-from airflow_cdc.core.replica import standing_faults
 from airflow_cdc.flows.capture import captured, settings, topic_names
 from airflow_cdc.flows.carried import look_through
 from airflow_cdc.flows.null_defaults import fault_of
 from airflow_cdc.flows.run import Run
 from airflow_cdc.sources.mysql.capabilities import ServerVersion
-from airflow_cdc.sources.mysql.replica import read_replica
+from airflow_cdc.sources.mysql.detour import standing_faults
+from airflow_cdc.sources.mysql.facts import BinlogFacts
 from airflow_cdc.sources.mysql.schema import read_table_defs
 
 JAVA_FLOOR = 17
@@ -126,7 +125,7 @@ def check_replicas(run: Run) -> Iterator[Check]:
     """Whether the named replicas could stand in for the source on the night when it has purged too much."""
     for conn_id, replica in run.clients.replicas.items():
         try:
-            found = standing_faults(read_replica(replica, conn_id))
+            found = standing_faults(replica.replica_facts(conn_id))
         except CdcError as error:
             yield Check(run.pipeline.name, f"replica {conn_id}", "unknown", str(error), error.todo)
             continue
@@ -135,7 +134,7 @@ def check_replicas(run: Run) -> Iterator[Check]:
         yield Check(run.pipeline.name, f"replica {conn_id}", "warn" if found else "ok", told, todo)
 
 
-def _server(subject: str, facts: SourceFacts) -> Iterator[Check]:
+def _server(subject: str, facts: BinlogFacts) -> Iterator[Check]:
     """Which server answers. One that has no identity of its own is diagnosed, and no recovery can read it."""
     make = ServerVersion.parse(facts.version).name
     if not facts.no_recovery:
@@ -147,7 +146,7 @@ def _server(subject: str, facts: SourceFacts) -> Iterator[Check]:
     )
 
 
-def _log(subject: str, facts: SourceFacts) -> Iterator[Check]:
+def _log(subject: str, facts: BinlogFacts) -> Iterator[Check]:
     """Whether the log holds every change whole (INV 31)."""
     faults = facts.log_faults
     right = {"log_bin": "ON", "binlog_format": facts.binlog_format, "binlog_row_image": facts.row_image}

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset
 from airflow_cdc.core.diagnosis.forecast import Forecast, snapshot_fits
-from airflow_cdc.core.errors import UnknownStateError
+from airflow_cdc.core.errors import OffsetRejectedError, UnknownStateError
+from airflow_cdc.core.offset import StoredOffset
+from airflow_cdc.core.position import Position
 from airflow_cdc.flows.capture import topic_names
-from airflow_cdc.flows.offsets import committed
+from airflow_cdc.flows.offsets import stored_value
 from airflow_cdc.flows.run import Run, now_iso
 
 
@@ -48,16 +49,16 @@ class Foreseen:
 
 def foresee(run: Run) -> Foreseen:
     """Read offset, log files and retention. Raises UnknownStateError without an offset, SourceError if it is gone."""
-    offset = _stored(run)
+    offset, position = _stored(run)
     control = run.clients.control.facts()
     policy = run.pipeline.policy
-    seen, retention = run.clients.source.forecast(offset.position)
+    seen, retention = run.clients.source.forecast(position)
     seconds = float(policy.max_duration if control.read_seconds is None else control.read_seconds)
     topics = _topics_keep(run)
     return Foreseen(
         pipeline=run.pipeline.name,
         taken_at=now_iso(),
-        position=str(offset.position),
+        position=offset.place,
         forecast=seen,
         warn_before_s=policy.warn_before_purge,
         at_risk=seen.earliest_s is not None and seen.earliest_s < policy.warn_before_purge,
@@ -77,12 +78,15 @@ def _topics_keep(run: Run) -> float | None:
     return min((ms / 1000 for ms in kept if ms >= 0), default=None)
 
 
-def _stored(run: Run) -> MySqlOffset:
-    offset = committed(run)
-    if offset is None:
+def _stored(run: Run) -> tuple[StoredOffset, Position]:
+    value = stored_value(run)
+    if not value:
         raise UnknownStateError(
             "the connector has no offset, so there is nothing to forecast",
             where=run.where,
             todo=f"Ask `airflow cdc diagnose {run.pipeline.name}` why.",
         )
-    return offset
+    offset = run.clients.connector.codec.read(value, {})
+    if offset.position is None:
+        raise OffsetRejectedError(offset.fault, where=run.where, reasons=(offset.fault,))
+    return offset, offset.position

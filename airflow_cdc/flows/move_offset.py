@@ -6,16 +6,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset, moved, validate
 from airflow_cdc.core.diagnosis.diagnose import position_fault
-from airflow_cdc.core.diagnosis.evidence import connector_of
-from airflow_cdc.core.diagnosis.observation import Observation
+from airflow_cdc.core.diagnosis.observation import ConnectorFacts, Observation
 from airflow_cdc.core.errors import OffsetRejectedError, UnknownStateError, UsageError
 from airflow_cdc.flows.capture import settings
 from airflow_cdc.flows.lease import ended_by
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.offsets import write
 from airflow_cdc.flows.run import Facts, Run, now_iso
+from airflow_cdc.kinds import rules_for
 from airflow_cdc.reports.stored import LASTING
 
 LEASE_SECONDS = 300
@@ -40,9 +39,9 @@ def check(run: Run, value: Value) -> None:
     OffsetRejectedError names the problem that the value would make, with what was read; UnknownStateError if the
     source could not be asked.
     """
-    if faults := validate(value):
+    if faults := run.clients.connector.codec.faults(value):
         raise OffsetRejectedError(f"the offset is not valid: {'; '.join(faults)}", where=run.where, reasons=faults)
-    found = position_fault(_as_if(run, value))
+    found = position_fault(_as_if(run, value), rules_for(run.pipeline))
     if found is None:
         return
     told = "; ".join(f"{name}: {seen}" for name, seen in found.evidence.items())
@@ -86,7 +85,7 @@ def move(run: Run, value: Value, *, who: str, shown: Value | None) -> Facts:
     return {
         "before": before["offset"],
         "after": dict(value),
-        "moves": moved(before["offset"], value),
+        "moves": run.clients.connector.codec.moved(before["offset"], value),
         "at": noted["at"],
     }
 
@@ -102,12 +101,12 @@ def last_before(run: Run) -> Facts:
 def _as_if(run: Run, value: Value) -> Observation:
     """What would be seen with the connector at rest at `value`."""
     source, seen = run.clients.source, observe(run, watch=0.0)
-    connector = connector_of(seen)
-    if connector is None:
+    connector = seen.connector
+    if not isinstance(connector, ConnectorFacts):
         return seen
-    there = replace(connector, state="STOPPED", tasks=(), offset=dict(value))
-    position = MySqlOffset.from_value(value).position
-    return replace(seen, connector=there, source=source.facts_for(run.pipeline.source.tables, position))
+    offset = run.clients.connector.codec.read(dict(value), connector.key or {})
+    there = replace(connector, state="STOPPED", tasks=(), offset=offset)
+    return replace(seen, connector=there, source=source.facts_for(run.pipeline.source.tables, offset.position))
 
 
 def _unchanged(run: Run, expected: Value | None, found: Value | None) -> None:

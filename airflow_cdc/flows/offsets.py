@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset, validate
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset
 from airflow_cdc.core.errors import DeadlineError, OffsetRejectedError
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.flows.capture import settings
@@ -27,7 +27,7 @@ def stored_value(run: Run) -> dict[str, Any] | None:
 
 def write(run: Run, partition: Mapping[str, Any], before: Mapping[str, Any] | None, value: Mapping[str, Any]) -> None:
     """Validate, write, read back, compare; on any difference put `before` back and raise OffsetRejectedError."""
-    if faults := validate(value):
+    if faults := run.clients.connector.codec.faults(value):
         raise OffsetRejectedError(f"the new offset is not valid: {'; '.join(faults)}", where=run.where, reasons=faults)
     name, connector = run.pipeline.connector.name, run.clients.connector
     connector.alter_offsets(name, partition, value)

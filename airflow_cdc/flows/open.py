@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from airflow_cdc.core.diagnosis.strategy import POSITION_ONLY
 from airflow_cdc.core.epochs import EVERY, SOUND_POSITION
 from airflow_cdc.core.errors import ConfigError, LeaseHeldError, RecoveryOpenError
 from airflow_cdc.core.poll import NotYet, poll_until
-from airflow_cdc.core.replica import POSITION_ONLY
 from airflow_cdc.flows import recovery as document
 from airflow_cdc.flows.capture import followed
 from airflow_cdc.flows.carried import refuse_uncarried

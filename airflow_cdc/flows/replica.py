@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from airflow_cdc.connectors.debezium.address import is_away, pointed_at, pointed_back
 from airflow_cdc.connectors.debezium.history import compare_history, fold_history
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset
-from airflow_cdc.core.diagnosis.evidence import shorten
+from airflow_cdc.core.diagnosis.text import shorten
 from airflow_cdc.core.errors import (
     CdcError,
     ConfigError,
@@ -20,15 +21,6 @@ from airflow_cdc.core.errors import (
     SourceError,
 )
 from airflow_cdc.core.poll import NotYet, poll_until
-from airflow_cdc.core.replica import (
-    come_back,
-    faults,
-    is_away,
-    own_transactions,
-    pointed_at,
-    pointed_back,
-    start_there,
-)
 from airflow_cdc.flows import connector
 from airflow_cdc.flows import recovery as document
 from airflow_cdc.flows.capture import captured, settings
@@ -38,6 +30,7 @@ from airflow_cdc.flows.reached import not_failed, wait_past
 from airflow_cdc.flows.reset_offset import backup
 from airflow_cdc.flows.run import LEASE_SECONDS, Facts, Run, now_iso, step
 from airflow_cdc.sources.mysql.client import MySqlSource
+from airflow_cdc.sources.mysql.detour import come_back, faults, own_transactions, start_there
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import BinlogPosition
 from airflow_cdc.sources.mysql.replica import (

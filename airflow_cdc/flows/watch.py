@@ -32,6 +32,7 @@ from airflow_cdc.core.outage import (
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.remember import remember
 from airflow_cdc.flows.run import Facts, Run, now_iso
+from airflow_cdc.kinds import rules_for
 from airflow_cdc.reports.stored import LASTING
 
 log = logging.getLogger("airflow_cdc.watch")
@@ -89,13 +90,14 @@ def look(run: Run, carried: OutageLog | None = None, at: str = "") -> Look:
     (ISO) is when this is; now if empty. A change that nobody has to be told of is stored at once.
     """
     observation = observe(run, within=LOOK_SECONDS)
-    diagnosis = diagnose(observation)
+    rules = rules_for(run.pipeline)
+    diagnosis = diagnose(observation, rules)
     remember(run, observation, diagnosis)
-    plan = make_plan(diagnosis, run.pipeline.policy, observation)
+    plan = make_plan(diagnosis, run.pipeline.policy, observation, rules)
     readable = isinstance(observation.control, ControlFacts)
     before = load_log(run, carried or OutageLog(), readable)
     sighting = sighting_of(observation, diagnosis, at or now_iso())
-    progress = advance(run.pipeline.name, before, sighting, run.pipeline.policy.alert)
+    progress = advance(run.pipeline.name, before, sighting, run.pipeline.policy.alert, rules.ranks)
     outage = progress.log.of(sighting)
     seen = Look(observation, diagnosis, plan, progress, outage, _may_recover(run, diagnosis, plan, outage))
     if readable and progress.log is not before and not seen.due:

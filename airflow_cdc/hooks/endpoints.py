@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.settings import own_connection
 from airflow_cdc.hooks.base import CdcHook
-from airflow_cdc.kinds import CONNECTORS, SINKS, SOURCES, TRANSPORTS
+from airflow_cdc.kinds import CONNECTORS, CONTROLS, SINKS, SOURCES, TRANSPORTS
 from airflow_cdc.parts import Endpoints
 
 
@@ -20,8 +20,11 @@ def hooks_of(pipeline: Pipeline) -> tuple[dict[str, CdcHook[Any]], dict[str, Cdc
         "source": source(own_connection(pipeline.source)),
         "connector": CONNECTORS[pipeline.connector.kind].hook.load()(own_connection(pipeline.connector)),
         "transport": TRANSPORTS[pipeline.transport.kind].hook.load()(own_connection(pipeline.transport)),
-        "sink": SINKS[pipeline.sink.kind].hook.load()(own_connection(pipeline.sink)),
     }
+    if (hook := SINKS[pipeline.sink.kind].hook) is not None:
+        parts["sink"] = hook.load()(own_connection(pipeline.sink))
+    if pipeline.control is not None:
+        parts["control"] = CONTROLS[pipeline.control.kind].hook.load()(own_connection(pipeline.control))
     return parts, {conn_id: source(conn_id) for conn_id in pipeline.source.replicas}
 
 
@@ -36,14 +39,20 @@ def resolve_endpoints(pipeline: Pipeline) -> Endpoints:
     of_replicas = {conn_id: _try(hook.endpoint, errors) for conn_id, hook in replicas.items()}
     if errors:
         raise _merged(pipeline.name, errors)
-    return Endpoints(**cast("dict[str, Any]", of_parts), replicas=cast("dict[str, Any]", of_replicas))
+    return _endpoints(pipeline, of_parts, of_replicas)
 
 
 async def aresolve_endpoints(pipeline: Pipeline) -> Endpoints:
     """As resolve_endpoints, from a trigger's event loop. Raises ConfigError for the first bad connection."""
     parts, replicas = hooks_of(pipeline)
     of_parts = {part: await hook.aendpoint() for part, hook in parts.items()}
-    return Endpoints(**of_parts, replicas={conn_id: await hook.aendpoint() for conn_id, hook in replicas.items()})
+    return _endpoints(pipeline, of_parts, {conn_id: await hook.aendpoint() for conn_id, hook in replicas.items()})
+
+
+def _endpoints(pipeline: Pipeline, parts: Mapping[str, object], replicas: Mapping[str, object]) -> Endpoints:
+    """Of what the hooks gave; a sink without a hook is at its kind's own, empty endpoint."""
+    sink = parts.get("sink") or SINKS[pipeline.sink.kind].endpoint.load()()
+    return Endpoints(**cast("dict[str, Any]", {**parts, "sink": sink}), replicas=cast("dict[str, Any]", replicas))
 
 
 def _try(endpoint: Callable[[], object], errors: list[ConfigError]) -> object:

@@ -49,7 +49,7 @@ class CdcMySqlHook(CdcHook[MySqlEndpoint]):
         return MySqlSource(self.endpoint())
 
     def test_connection(self) -> tuple[bool, str]:
-        return self.tested("facts")
+        return self.tested("log_facts")
 
     def _ssl(self, extra: Mapping[str, Any]) -> dict[str, Any] | None:
         """The endpoint's `ssl`. The stock `mysql` type keeps ca, cert and key under `ssl`, as JSON or as its text."""

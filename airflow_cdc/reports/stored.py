@@ -10,13 +10,11 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset
 from airflow_cdc.core.diagnosis.diagnose import Diagnosis
+from airflow_cdc.core.diagnosis.forecast import Margin
 from airflow_cdc.core.diagnosis.observation import ConnectorFacts, Observation, SourceFacts
-from airflow_cdc.core.errors import CdcError
-from airflow_cdc.core.replica import POSITION_ONLY
+from airflow_cdc.core.diagnosis.strategy import POSITION_ONLY
 from airflow_cdc.core.report import RecoveryReport, Verdict
-from airflow_cdc.sources.mysql.problems import risk
 
 KEPT_CHANGES = 200
 KEPT_RUNS = 50
@@ -24,42 +22,6 @@ KEPT_RUNS = 50
 RECOVERY, CHECK, REPAIR, BACKFILL = "recovery", "check", "repair", "backfill"
 # ledger entries that are of no single run: every apply is a run, so what must be remembered for longer stands under these
 LASTING = "lasting:"
-
-
-@dataclass(frozen=True, slots=True)
-class Margin:
-    """How much of the log that the server keeps lies before the stored position, in bytes.
-
-    So much can be purged before the position is lost. 0 of `log_bytes`: the next purge takes it, or one already has.
-    """
-
-    margin_bytes: int
-    log_bytes: int
-
-    @property
-    def left(self) -> float:
-        """The margin as a share of the kept log, 0 to 1."""
-        return self.margin_bytes / self.log_bytes if self.log_bytes else 0.0
-
-    def to_json(self) -> dict[str, int]:
-        """Plain JSON."""
-        return {"margin_bytes": self.margin_bytes, "log_bytes": self.log_bytes}
-
-    @classmethod
-    def of(cls, source: SourceFacts, offset: MySqlOffset) -> Margin | None:
-        """From the server's list of files; None where the position's file is not among them and is not older."""
-        sizes = {file.name: file.size for file in source.binlog_files}
-        if not sizes or source.current.base != offset.position.base:
-            return None
-        total = sum(sizes.values())
-        if _lacks_purged(source, offset):
-            return cls(0, total)  # file names say nothing once another server answers under one address
-        if offset.file not in sizes:
-            first = next(iter(source.binlog_files)).name
-            older = offset.position.file_number < int(first.rpartition(".")[2])
-            return cls(0, total) if older else None
-        before = sum(size for name, size in sizes.items() if int(name.rpartition(".")[2]) < offset.position.file_number)
-        return cls(min(before + offset.pos, total), total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,21 +77,24 @@ class StoredObservation:
         known = before.changes if before else ()
         fresh = () if known and known[-1].code == diagnosis.code else (Change(obs.taken_at, diagnosis.code),)
         source = obs.source if isinstance(obs.source, SourceFacts) else None
-        offset = _offset(obs)
+        connector = obs.connector if isinstance(obs.connector, ConnectorFacts) else None
+        offset = connector.offset if connector else None
+        position = None if offset is None or offset.foreign else offset.position
+        outlook = source.outlook(position) if source and position else None
         return cls(
             pipeline=obs.pipeline.name,
             taken_at=obs.taken_at,
             diagnosis=diagnosis,
-            connector=obs.connector.state if isinstance(obs.connector, ConnectorFacts) else None,
-            stored=str(offset.position) if offset else None,
-            position_ts=offset.ts_sec if offset else None,
-            oldest=f"{source.binlog_files[0].name}:4" if source and source.binlog_files else None,
-            newest=str(source.current) if source else None,
-            behind=_behind(source, offset),
-            retention=Margin.of(source, offset) if source and offset else None,
+            connector=connector.state if connector else None,
+            stored=offset.place or None if offset else None,
+            position_ts=offset.written if offset else None,
+            oldest=source.oldest if source else None,
+            newest=source.newest if source else None,
+            behind=source.behind(position) if source and position else None,
+            retention=source.margin(position) if source and position else None,
             unknowns=obs.unknowns,
             changes=(*known, *fresh),
-            forecast=_forecast(source, offset),
+            forecast=asdict(outlook) if outlook else None,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -159,31 +124,6 @@ class StoredObservation:
             "changes": tuple(Change(**change) for change in value["changes"]),
         }
         return cls(**{**value, **nested})
-
-
-def _offset(obs: Observation) -> MySqlOffset | None:
-    if not isinstance(obs.connector, ConnectorFacts) or not obs.connector.offset:
-        return None
-    try:
-        return MySqlOffset.from_value(obs.connector.offset)
-    except CdcError:
-        return None  # the diagnosis says what is wrong with it
-
-
-def _behind(source: SourceFacts | None, offset: MySqlOffset | None) -> int | None:
-    if source is None or offset is None:
-        return None
-    if source.domains is not None and offset.domains is not None:
-        return (source.domains.logged.position - offset.domains).count
-    if source.gtid_executed is None or offset.gtids is None:
-        return None
-    return (source.gtid_executed - offset.gtids).count
-
-
-def _lacks_purged(source: SourceFacts, offset: MySqlOffset) -> bool:
-    if source.domains is not None and offset.domains is not None:
-        return bool(source.domains.purged - offset.domains)
-    return source.gtid_purged is not None and offset.gtids is not None and bool(source.gtid_purged - offset.gtids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,8 +224,3 @@ def _latest(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]
 def tables_of(report: RecoveryReport, verdict: Verdict) -> tuple[str, ...]:
     """The tables that have this verdict."""
     return tuple(table.table for table in report.tables if table.verdict is verdict)
-
-
-def _forecast(source: SourceFacts | None, offset: MySqlOffset | None) -> dict[str, Any] | None:
-    seen = risk(source, offset) if source and offset else None
-    return asdict(seen) if seen else None

@@ -19,7 +19,6 @@ from pyiceberg.catalog import Catalog, load_catalog
 
 import stack
 from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
-from airflow_cdc.core.diagnosis.diagnose import diagnose
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.flows import close, connector, decide, hold, observe, publish, watermark
@@ -44,6 +43,7 @@ from stack.mysql import MySqlServer
 from stack.process import wait_until
 from stack.rest import RestError
 from tests.adversary.generator import Op
+from tests.diagnosing import diagnose
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

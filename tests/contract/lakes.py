@@ -9,8 +9,8 @@ import pyarrow as pa
 from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update import AddSnapshotUpdate
 
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.settings import DebeziumSettings
-from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.flows.run import Run
@@ -40,7 +40,7 @@ def run_on(
     *tables: str,
     run_id: str = "run:1",
     source: MySqlSource = NOBODY,
-    connector: KafkaConnect = NOBODY,
+    connector: DebeziumConnector = NOBODY,
 ) -> Run:
     """A run of pipeline "shop" over these tables of the source; a system that is not given is not there."""
     pipeline = Pipeline(

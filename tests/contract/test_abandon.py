@@ -11,14 +11,14 @@ import pytest
 from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
 from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.apply.start import DdlLog, plan_start
-from airflow_cdc.core.diagnosis.diagnose import diagnose
+from airflow_cdc.core.diagnosis.strategy import DETOUR
 from airflow_cdc.core.errors import ConnectorError, LeaseHeldError, SinkError, UsageError
-from airflow_cdc.core.replica import DETOUR
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows.abandon import abandon
 from airflow_cdc.flows.run import Run
 from airflow_cdc.sinks.iceberg.client import Lake
 from tests.contract.lakes import COLUMNS, run_on
+from tests.diagnosing import diagnose
 from tests.unit.builders import seen
 from tests.unit.faults import epochs
 

@@ -9,14 +9,16 @@ from typing import Any
 import pytest
 
 from airflow_cdc.control.control import Control
-from airflow_cdc.core.diagnosis.diagnose import diagnose
-from airflow_cdc.core.diagnosis.observation import ControlFacts
+from airflow_cdc.core.diagnosis.observation import (
+    ControlFacts,
+)
 from airflow_cdc.core.epochs import EVERY, Epochs
 from airflow_cdc.flows import decide
 from airflow_cdc.flows.backlog import applicable
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.control import IcebergControlStore
 from tests.contract.lakes import run_on
+from tests.diagnosing import diagnose
 from tests.unit.builders import seen
 from tests.unit.faults import epochs
 

@@ -20,6 +20,7 @@ from airflow_cdc.kinds import read_pipeline
 from airflow_cdc.parts import Endpoints
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
+from airflow_cdc.sources.mysql.capabilities import ServerVersion
 from airflow_cdc.sources.mysql.client import MySqlEndpoint
 from airflow_cdc.transports.kafka.client import KafkaEndpoint
 from stack import connections
@@ -71,8 +72,9 @@ class World:
 
     def register(self, name: str, server: str, tables: list[str], policy: dict[str, Any] | None = None) -> None:
         """Add a pipeline to the registry, which the diagnosis reads anew each time."""
+        kind = "mariadb" if ServerVersion.parse(self.mysql(server).version).mariadb else "mysql"
         self.pipelines[name] = {
-            "source": {"kind": "mysql", "conn_id": f"mysql_{server}", "tables": tables},
+            "source": {"kind": kind, "conn_id": f"mysql_{server}", "tables": tables},
             "connector": {"kind": "debezium", "conn_id": "connect", "name": name},
             "transport": {"kind": "kafka", "conn_id": "kafka"},
             "sink": {"kind": "iceberg", "catalog": CATALOG, "namespace": name},

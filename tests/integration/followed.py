@@ -10,7 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint, KafkaConnect
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
+from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
 from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.pipeline import sink_name
 from airflow_cdc.core.poll import poll_until
@@ -34,7 +36,7 @@ class Followed:
 
     def __init__(self, rig: Rig, worker: ConnectWorker, kafka: str, folder: Path, tables: Mapping[str, str]) -> None:
         self.rig, self.worker, self.kafka, self.tables = rig, worker, kafka, tuple(tables)
-        self.connector = KafkaConnect(ConnectEndpoint(worker.url))
+        self.connector = DebeziumConnector(ConnectEndpoint(worker.url), MySqlCodec())
         transport = KafkaTransport(KafkaEndpoint(kafka))
         rig.run(*tables.values())
         self.base = rig.recovery_run(self.tables, folder, self.connector, transport)
@@ -93,7 +95,7 @@ class Followed:
 
     def _past(self, position: Any) -> bool | None:
         facts = self.connector.facts(self.base.pipeline.connector.name)
-        stored = GtidSet.parse(str((facts.offset or {}).get("gtids") or ""))
+        stored = GtidSet.parse(str((facts.offset.raw if facts.offset else {}).get("gtids") or ""))
         return True if position.gtids.issubset(stored) else None
 
     def differences(self, table: str) -> tuple[list[Any], list[Any]]:

@@ -9,8 +9,10 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.connectors.debezium.settings import DebeziumSettings
-from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint, KafkaConnect
+from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.errors import CdcError
@@ -109,7 +111,7 @@ class Pair:
         )
         clients = Parts(
             self._client(),
-            KafkaConnect(ConnectEndpoint(self.worker.url)),
+            DebeziumConnector(ConnectEndpoint(self.worker.url), MySqlCodec()),
             KafkaTransport(KafkaEndpoint(self.kafka)),
             lake,
             Control(IcebergControlStore(lake), self.name),

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.history import compare_history, fold_history
-from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset, offset_for, past
-from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint, KafkaConnect
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec, MySqlOffset, offset_for, past
+from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
 from airflow_cdc.connectors.kafka_connect.http import ConnectorMissingError
 from airflow_cdc.core.errors import ConnectorError, OffsetRejectedError
 from airflow_cdc.core.poll import poll_until
@@ -33,7 +34,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:(read_text|open_text) is depreca
 class Shop:
     """A Debezium connector that streams one fresh database."""
 
-    connect: KafkaConnect
+    connect: DebeziumConnector
     transport: KafkaTransport
     source: MySqlSource
     server: MySqlServer
@@ -62,13 +63,13 @@ class Shop:
 
 
 @pytest.fixture(scope="module")
-def client(connect: str) -> Iterator[KafkaConnect]:
-    with closing(KafkaConnect(ConnectEndpoint(connect))) as found:
+def client(connect: str) -> Iterator[DebeziumConnector]:
+    with closing(DebeziumConnector(ConnectEndpoint(connect), MySqlCodec())) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
-def shop(mysql: MySqlServer, kafka: str, client: KafkaConnect) -> Iterator[Shop]:
+def shop(mysql: MySqlServer, kafka: str, client: DebeziumConnector) -> Iterator[Shop]:
     name = f"cc_{uuid.uuid4().hex[:6]}"
     mysql.execute(
         f"CREATE DATABASE {name}", f"CREATE TABLE {name}.t (id INT PRIMARY KEY, v VARCHAR(20), n INT DEFAULT 5)"
@@ -112,23 +113,23 @@ def config(server: MySqlServer, kafka: str, shop: Shop) -> dict[str, str]:
     }
 
 
-def test_root_and_names(client: KafkaConnect, shop: Shop) -> None:
+def test_root_and_names(client: DebeziumConnector, shop: Shop) -> None:
     assert client.root()["version"].startswith("4.")
     assert shop.name in client.names()
 
 
-def test_facts_of_a_running_connector(client: KafkaConnect, shop: Shop) -> None:
+def test_facts_of_a_running_connector(client: DebeziumConnector, shop: Shop) -> None:
     facts = client.facts(shop.name)
     assert (facts.state, [task.state for task in facts.tasks], facts.offsets_count) == ("RUNNING", ["RUNNING"], 1)
-    assert facts.offset_partition == {"server": shop.name}
+    assert facts.key == {"server": shop.name}
     assert facts.offset is not None
-    assert facts.offset["file"].startswith("mysql-bin.")
+    assert facts.offset.place.startswith("mysql-bin.")
     assert facts.config["database.password"] == "***"
     assert shop.server.debezium.password not in repr(facts)
     assert client.raw_config(shop.name)["database.password"] == shop.server.debezium.password
 
 
-def test_a_config_makes_the_round_trip(client: KafkaConnect, shop: Shop) -> None:
+def test_a_config_makes_the_round_trip(client: DebeziumConnector, shop: Shop) -> None:
     raw = client.raw_config(shop.name)
     client.put_config(shop.name, {**raw, "heartbeat.interval.ms": "301"})
     assert client.raw_config(shop.name) == {**raw, "heartbeat.interval.ms": "301"}
@@ -145,20 +146,20 @@ def test_inv_06_a_heartbeat_moves_the_offset_past_a_position_without_captured_ev
     shop.server.execute("DROP DATABASE cc_elsewhere")
 
 
-def test_offsets_are_refused_while_the_connector_runs(client: KafkaConnect, shop: Shop) -> None:
+def test_offsets_are_refused_while_the_connector_runs(client: DebeziumConnector, shop: Shop) -> None:
     with pytest.raises(OffsetRejectedError, match="STOPPED") as caught:
         client.alter_offsets(shop.name, {"server": shop.name}, {"file": "mysql-bin.000001", "pos": 4})
     assert caught.value.reasons
 
 
-def test_offsets_of_a_connector_that_does_not_exist(client: KafkaConnect) -> None:
+def test_offsets_of_a_connector_that_does_not_exist(client: DebeziumConnector) -> None:
     with pytest.raises(ConnectorMissingError):
         client.offsets("no-such-connector")
     with pytest.raises(ConnectorMissingError):
         client.stop("no-such-connector")
 
 
-def test_stop_alter_read_back_resume(client: KafkaConnect, shop: Shop) -> None:
+def test_stop_alter_read_back_resume(client: DebeziumConnector, shop: Shop) -> None:
     client.stop(shop.name)
     status = client.status(shop.name)
     assert (status["connector"]["state"], status["tasks"]) == ("STOPPED", [])
@@ -173,7 +174,7 @@ def test_stop_alter_read_back_resume(client: KafkaConnect, shop: Shop) -> None:
     shop.settle()
 
 
-def test_the_raw_offsets_topic_says_the_same_as_rest(client: KafkaConnect, shop: Shop) -> None:
+def test_the_raw_offsets_topic_says_the_same_as_rest(client: DebeziumConnector, shop: Shop) -> None:
     """Connect older than 3.6 has no other way; the layout is the one that REST reads."""
     client.stop(shop.name)
     topic = SETTINGS["offset.storage.topic"]
@@ -193,7 +194,7 @@ def test_the_raw_offsets_topic_says_the_same_as_rest(client: KafkaConnect, shop:
     client.wait_running(shop.name)
 
 
-def test_delete_offsets_and_put_them_back(client: KafkaConnect, shop: Shop) -> None:
+def test_delete_offsets_and_put_them_back(client: DebeziumConnector, shop: Shop) -> None:
     client.stop(shop.name)
     kept = client.committed_offset(shop.name, shop.name)
     client.delete_offsets(shop.name)
@@ -204,7 +205,7 @@ def test_delete_offsets_and_put_them_back(client: KafkaConnect, shop: Shop) -> N
     client.wait_running(shop.name)
 
 
-def test_an_invalid_config_is_explained_without_its_password(client: KafkaConnect, shop: Shop) -> None:
+def test_an_invalid_config_is_explained_without_its_password(client: DebeziumConnector, shop: Shop) -> None:
     """Connect 4.3.1 itself answers only 500 and a NullPointerException."""
     raw = client.raw_config(shop.name)
     bad = {**raw, "name": f"{shop.name}_bad", "database.password": "not-the-pa55word"}
@@ -216,7 +217,7 @@ def test_an_invalid_config_is_explained_without_its_password(client: KafkaConnec
     assert client.validate(raw) == ()
 
 
-def test_connect_repeats_the_whole_config_in_an_error_and_we_do_not(client: KafkaConnect, shop: Shop) -> None:
+def test_connect_repeats_the_whole_config_in_an_error_and_we_do_not(client: DebeziumConnector, shop: Shop) -> None:
     raw = client.raw_config(shop.name)
     classless = {key: value for key, value in raw.items() if key != "connector.class"}
     with pytest.raises(ConnectorError, match=r"database\.password=\*\*\*") as caught:
@@ -241,7 +242,7 @@ def test_a_ddl_enters_the_committed_set_only_with_the_next_transaction(shop: Sho
     shop.settle()
 
 
-def test_a_purged_position_fails_with_its_real_error(client: KafkaConnect, shop: Shop) -> None:
+def test_a_purged_position_fails_with_its_real_error(client: DebeziumConnector, shop: Shop) -> None:
     """What the whole product is for; afterwards the offset is put right again."""
     client.stop(shop.name)
     shop.execute("INSERT INTO t VALUES (20, 'gap', 1)", "FLUSH BINARY LOGS", "DELETE FROM t WHERE id = 20")
@@ -303,7 +304,7 @@ def test_a_streamed_history_equals_the_definition_for_every_type(shop: Shop) -> 
     assert f"{shop.database}.every" not in fold_history(shop.transport.history_records(shop.history))
 
 
-def test_inv_12_a_change_the_history_has_not_seen_is_named(client: KafkaConnect, shop: Shop) -> None:
+def test_inv_12_a_change_the_history_has_not_seen_is_named(client: DebeziumConnector, shop: Shop) -> None:
     tables = {f"changing_{number}": ddl for number, ddl in enumerate(CHANGES)}
     for table in tables:
         shop.execute(CHANGING.format(table=table))
@@ -321,7 +322,7 @@ def test_inv_12_a_change_the_history_has_not_seen_is_named(client: KafkaConnect,
 
 
 def test_the_history_of_a_snapshot_equals_the_definition_too(
-    client: KafkaConnect, shop: Shop, kafka: str, mysql: MySqlServer, databases: Callable[..., str]
+    client: DebeziumConnector, shop: Shop, kafka: str, mysql: MySqlServer, databases: Callable[..., str]
 ) -> None:
     name = databases()
     mysql.execute(f"USE {name}", EVERY_COLUMN)
@@ -368,7 +369,7 @@ def claims_until_past(shop: Shop, mark: Watermark) -> int:
 
 
 def test_inv_38_a_transaction_counts_as_read_when_its_last_event_is_in_the_topic(
-    shop: Shop, client: KafkaConnect, kafka: str
+    shop: Shop, client: DebeziumConnector, kafka: str
 ) -> None:
     """A reader that lost its connection names the transaction as done that it reads again from its begin."""
     other = replace(shop, name=f"{shop.name}5", history=f"{shop.history}-s")

@@ -12,7 +12,6 @@ import pytest
 
 import stack
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset
-from airflow_cdc.core.diagnosis.diagnose import diagnose
 from airflow_cdc.core.errors import VerificationError
 from airflow_cdc.flows import replica as flow
 from airflow_cdc.flows.decide import decide
@@ -25,6 +24,7 @@ from airflow_cdc.sources.mysql.replica import read_replica
 from stack.connect import ConnectWorker
 from stack.mysql import MySqlServer, MySqlSettings
 from stack.process import wait_until
+from tests.diagnosing import diagnose
 from tests.integration.replicated import REPLICA, Pair, client, follows, gtids, purge, replicate
 
 if TYPE_CHECKING:

@@ -12,10 +12,9 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 import pytest
 
-from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.core.apply.stamp import Stamp
-from airflow_cdc.core.diagnosis.diagnose import diagnose
-from airflow_cdc.core.diagnosis.strategy import make_plan
 from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.flows.move_offset import stored
 from airflow_cdc.flows.observe import observe
@@ -23,6 +22,7 @@ from airflow_cdc.flows.run import Run
 from airflow_cdc.parts import Parts
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.transports.kafka.client import KafkaTransport
+from tests.diagnosing import diagnose, make_plan
 from tests.faults.proxy import CHUNK, HOST, Proxy
 from tests.integration.test_offset_move import run
 
@@ -73,7 +73,9 @@ def through_mysql(clients: Parts, leash: Leash) -> Parts:
 
 def through_connect(clients: Parts, leash: Leash) -> Parts:
     url = f"http://{HOST}:{leash.port}"
-    return replace(clients, connector=KafkaConnect(replace(clients.connector.endpoint, url=url, retry_for=1)))
+    return replace(
+        clients, connector=DebeziumConnector(replace(clients.connector.endpoint, url=url, retry_for=1), MySqlCodec())
+    )
 
 
 def through_kafka(clients: Parts, leash: Leash) -> Parts:

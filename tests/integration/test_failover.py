@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import stack
-from airflow_cdc.core.diagnosis.diagnose import Diagnosis, diagnose
-from airflow_cdc.core.diagnosis.strategy import make_plan
+from airflow_cdc.core.diagnosis.diagnose import Diagnosis
 from airflow_cdc.flows.decide import decide
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.open import open_recovery
@@ -20,6 +19,7 @@ from airflow_cdc.sources.mysql.gtid import GtidSet
 from stack.connect import ConnectWorker
 from stack.mysql import CDC_PRIVILEGES, MySqlServer, MySqlSettings, User
 from stack.process import end, wait_until
+from tests.diagnosing import diagnose, make_plan
 from tests.faults.proxy import Proxy
 from tests.integration.replicated import Pair, follows, gtids, replicate
 

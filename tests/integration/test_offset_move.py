@@ -14,8 +14,10 @@ import yaml
 
 import stack
 from airflow_cdc.cli.permission import TOKEN
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.connectors.debezium.settings import DebeziumSettings
-from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint, KafkaConnect
+from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.errors import OffsetRejectedError
 from airflow_cdc.core.pipeline import Pipeline
@@ -79,7 +81,7 @@ def run(
     )
     clients = Parts(
         MySqlSource(MySqlEndpoint(mysql.host, mysql.port, login.user, login.password)),
-        KafkaConnect(ConnectEndpoint(connect_worker.url)),
+        DebeziumConnector(ConnectEndpoint(connect_worker.url), MySqlCodec()),
         KafkaTransport(KafkaEndpoint(kafka)),
         lake,
         Control(IcebergControlStore(lake), name),

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_cdc.core.diagnosis.diagnose import diagnose
-from airflow_cdc.core.diagnosis.strategy import make_plan
 from airflow_cdc.core.pipeline import HoldPolicy
 from airflow_cdc.flows import backlog as pending
 from airflow_cdc.flows import connector, watermark
@@ -24,6 +22,7 @@ from airflow_cdc.flows.publish import publish
 from airflow_cdc.flows.run import Run
 from airflow_cdc.spark_apps.recover import recover
 from airflow_cdc.spark_apps.verify import verify
+from tests.diagnosing import diagnose, make_plan
 from tests.integration.followed import Followed
 from tests.integration.rig import Rig
 

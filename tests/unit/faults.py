@@ -6,13 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.core.diagnosis.forecast import Retention
 from airflow_cdc.core.diagnosis.observation import (
     ControlFacts,
     HistoryFacts,
-    LogLook,
     Observation,
-    Place,
-    Retention,
     SchemaFacts,
     SinkFacts,
     SinkTableFacts,
@@ -23,6 +21,7 @@ from airflow_cdc.core.diagnosis.observation import (
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.core.xa import XaState
+from airflow_cdc.sources.mysql.facts import EventAtPosition, EventBoundary
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from tests.unit.builders import (
     CONNECTOR,
@@ -34,6 +33,7 @@ from tests.unit.builders import (
     SINK,
     SOURCE,
     UUID,
+    connector_with,
     file_offset,
     seen,
     with_connector,
@@ -70,7 +70,7 @@ def failed(trace: str, **facts: Any) -> Observation:
 def by_file(file: str, pos: int = 500, **source: Any) -> Observation:
     """A stopped connector's position on a server without GTID."""
     obs = with_source(**{**BY_FILE, **source})
-    return replace(obs, connector=replace(CONNECTOR, offset=file_offset(file, pos), state="STOPPED", tasks=()))
+    return replace(obs, connector=connector_with(CONNECTOR, offset=file_offset(file, pos), state="STOPPED", tasks=()))
 
 
 def stamped(stamp: Stamp) -> SinkFacts:
@@ -136,7 +136,9 @@ ROWS: list[tuple[str, Observation, str, str]] = [
     ("past the end", by_file("mysql-bin.000009", 1001), "POSITION_PAST_END", "1000 [server"),
     (
         "inside an event",
-        by_file("mysql-bin.000009", at_offset=LogLook(Place.INSIDE, (), "truncated in the middle of event")),
+        by_file(
+            "mysql-bin.000009", at_offset=EventAtPosition(EventBoundary.INSIDE, (), "truncated in the middle of event")
+        ),
         "POSITION_MID_EVENT",
         "truncated in the middle",
     ),
@@ -151,7 +153,7 @@ ROWS: list[tuple[str, Observation, str, str]] = [
     ("other server while streaming", with_connector(offset=AHEAD), "UNKNOWN", f"{OTHER}:1-5"),
     ("sink unread", seen(sink=Unknown("catalog down")), "UNKNOWN", "catalog down"),
     ("schema unread", seen(schema=Unknown("not JSON")), "UNKNOWN", "not JSON"),
-    ("second key", with_connector(other_partitions=({"server": "shpo"},)), "OFFSET_AMBIGUOUS", "shpo"),
+    ("second key", with_connector(other_keys=({"server": "shpo"},)), "OFFSET_AMBIGUOUS", "shpo"),
     (
         "two topics",
         with_connector(elsewhere={"connect_offsets": file_offset("mysql-bin.000008")}, state="STOPPED", tasks=()),
@@ -234,7 +236,9 @@ ROWS: list[tuple[str, Observation, str, str]] = [
     (
         "a masked column",
         seen(
-            connector=replace(CONNECTOR, config={**CONNECTOR.config, "column.mask.with.5.chars": "shop.orders.note"}),
+            connector=connector_with(
+                CONNECTOR, config={**CONNECTOR.config, "column.mask.with.5.chars": "shop.orders.note"}
+            ),
             schema=SchemaFacts({"shop.orders": NULLABLE}),
         ),
         "CONNECTOR_MISCONFIGURED",
@@ -276,7 +280,7 @@ ROWS: list[tuple[str, Observation, str, str]] = [
         "XA rolled back",
         replace(
             with_source(xa=XaState(UUID, 1000.0, 5, 2)),
-            control=ControlFacts(3, checked_xa={"shop.orders": XaState(UUID, 1000.0, 4, 1)}),
+            control=ControlFacts(3, checked_xa={"shop.orders": XaState(UUID, 1000.0, 4, 1).to_json()}),
         ),
         "XA_ROLLED_BACK",
         "1 XA ROLLBACK since then",

@@ -10,19 +10,19 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from airflow_cdc.core.diagnosis.diagnose import diagnose
-from airflow_cdc.core.diagnosis.observation import SourceFacts
 from airflow_cdc.core.position import Availability, Watermark
 from airflow_cdc.sources.mysql import client
 from airflow_cdc.sources.mysql.availability import availability
 from airflow_cdc.sources.mysql.client import MySqlSource
+from airflow_cdc.sources.mysql.facts import MySqlFacts
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import BinlogPosition, MySqlPosition
 from airflow_cdc.sources.mysql.server_log import ServerIdentity
 from airflow_cdc.triggers.availability import PositionTrigger
 from airflow_cdc.triggers.base import State
+from tests.diagnosing import diagnose
 
-from .builders import CONNECTOR, FAILED, OTHER, SOURCE, UUID, seen
+from .builders import CONNECTOR, FAILED, OTHER, SOURCE, UUID, connector_with, seen
 
 GTID_OFF = replace(SOURCE, gtid_executed=None, gtid_purged=None, gtid_mode="OFF")
 # the newest file was listed with 1000 bytes, and the statement after that found the log at 1200
@@ -63,7 +63,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("facts", "position", "state", "why"), CASES)
-def test_what_the_source_answers(facts: SourceFacts, position: MySqlPosition, state: Availability, why: str) -> None:
+def test_what_the_source_answers(facts: MySqlFacts, position: MySqlPosition, state: Availability, why: str) -> None:
     available = availability(facts, position)
     assert available.state is state
     assert why in available.why
@@ -82,7 +82,7 @@ def test_a_set_alone_is_enough() -> None:
 class Server(MySqlSource):
     """A source whose facts a test wrote down: only what is read of the server stands in for it."""
 
-    def __init__(self, facts: SourceFacts) -> None:
+    def __init__(self, facts: MySqlFacts) -> None:
         self.known = facts
 
     @property
@@ -93,13 +93,13 @@ class Server(MySqlSource):
     def session(self, *, read_timeout: float | None = None) -> Iterator[MagicMock]:
         yield MagicMock()
 
-    def _facts(self, session: object) -> SourceFacts:
+    def _facts(self, session: object) -> MySqlFacts:
         return self.known
 
 
 @pytest.mark.parametrize(("facts", "position", "state", "why"), CASES)
 def test_sensors_steps_and_diagnosis_say_the_same(
-    facts: SourceFacts, position: MySqlPosition, state: Availability, why: str, monkeypatch: pytest.MonkeyPatch
+    facts: MySqlFacts, position: MySqlPosition, state: Availability, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = datetime.now(UTC)
     monkeypatch.setattr(client, "read_identity", lambda _: ServerIdentity(UUID, 1, 9999, now))
@@ -113,7 +113,7 @@ def test_sensors_steps_and_diagnosis_say_the_same(
     offset = {"file": position.file, "pos": position.pos, "ts_sec": 1}
     if position.gtids is not None:
         offset["gtids"] = str(position.gtids)
-    code = diagnose(seen(source=facts, connector=replace(CONNECTOR, offset=offset, **FAILED))).code
+    code = diagnose(seen(source=facts, connector=connector_with(CONNECTOR, offset=offset, **FAILED))).code
     assert (code in GONE, code in AHEAD) == {
         THERE: (False, False),
         NOT_YET: (code == "POSITION_PAST_END", True),

@@ -12,7 +12,9 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint, KafkaConnect
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
+from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.circuit import AT_ONCE, Circuits, SilentEndpointError
 from airflow_cdc.core.endpoint import CallLimits
@@ -169,7 +171,7 @@ def test_a_look_is_bounded_against_a_worker_that_is_gone(dead_url: str) -> None:
     kinds = {name: create_autospec(kind, instance=True) for name, kind in OTHERS.items()}
     for client in kinds.values():
         client.where = "other"
-    clients = Parts(connector=KafkaConnect(ConnectEndpoint(dead_url)), **kinds)
+    clients = Parts(connector=DebeziumConnector(ConnectEndpoint(dead_url), MySqlCodec()), **kinds)
     limits = CallLimits(answer=0.5, retry=0.3)
     began = time.monotonic()
     with pytest.raises(ConnectorError, match="Connect"):

@@ -15,7 +15,9 @@ from airflow.sdk import BaseHook
 from airflow_cdc.cli import commands, trigger
 from airflow_cdc.cli import forecast as outlook
 from airflow_cdc.core.diagnosis.forecast import Forecast
-from airflow_cdc.core.diagnosis.observation import Unknown
+from airflow_cdc.core.diagnosis.observation import (
+    Unknown,
+)
 from airflow_cdc.core.diagnosis.strategy import STRATEGIES
 from airflow_cdc.core.errors import SourceError, UnknownStateError
 from airflow_cdc.core.report import RecoveryReport

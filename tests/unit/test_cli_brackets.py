@@ -22,7 +22,7 @@ from airflow_cdc.cli import forecast as outlook
 from airflow_cdc.cli import run as running
 from airflow_cdc.cli.definition import get_cdc_cli_commands
 from airflow_cdc.cli.progress import telling
-from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.core.diagnosis.diagnose import Diagnosis
 from airflow_cdc.core.diagnosis.forecast import Forecast
 from airflow_cdc.core.diagnosis.strategy import Plan
@@ -59,7 +59,7 @@ class Scene:
         """The run in whose name commands about offsets and dead letters act."""
         self.monkeypatch.setenv("AIRFLOW__CDC__CLI_USERS", "shell")
         clients = create_autospec(Parts, instance=True)
-        clients.connector = create_autospec(KafkaConnect, instance=True)
+        clients.connector = create_autospec(DebeziumConnector, instance=True)
         stored = {"partition": {"server": HOSTILE}, "offset": {"file": HOSTILE, "pos": 4}}
         clients.connector.offsets.return_value = [stored]
         self.spec(running, "open_run", Run(HEALTHY.pipeline, clients, "cli", str(self.registry.parent / "reports")))

@@ -12,7 +12,7 @@ import pytest
 
 from airflow_cdc.cli import offsets
 from airflow_cdc.cli import run as running
-from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.core.errors import OffsetRejectedError
 from airflow_cdc.flows.run import Run
 from airflow_cdc.parts import Parts
@@ -29,7 +29,7 @@ def shop(spec: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The run in whose name the offset commands act; nothing is asked of a server, and whoever has a shell may."""
     monkeypatch.setenv("AIRFLOW__CDC__CLI_USERS", "shell")
     clients = create_autospec(Parts, instance=True)
-    clients.connector = create_autospec(KafkaConnect, instance=True)
+    clients.connector = create_autospec(DebeziumConnector, instance=True)
     clients.connector.offsets.return_value = [HERE]
     run = Run(HEALTHY.pipeline, clients, "cli", "/reports")
     spec(running, "open_run", run)

@@ -17,7 +17,6 @@ from airflow.sdk import BaseHook, BaseOperator, BaseSensorOperator
 
 from airflow_cdc.config.registry import load_registry
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
-from airflow_cdc.core.diagnosis.diagnose import PROBLEMS
 from airflow_cdc.dags._recovery import recovery_dag
 from airflow_cdc.hooks.iceberg import IcebergCatalogHook
 from airflow_cdc.hooks.kafka import CdcKafkaHook
@@ -26,6 +25,7 @@ from airflow_cdc.hooks.mysql import CdcMySqlHook
 from airflow_cdc.notifications.webhook import address
 from airflow_cdc.provider_info import get_provider_info
 from airflow_cdc.sources.mysql.grants import MARIADB_NEEDS, MYSQL_NEEDS, Need
+from tests.unit.builders import PROBLEMS
 
 from .conftest import REGISTRY
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_cdc.core.diagnosis.diagnose import PROBLEMS
 from tests.faults_diagnosis.__main__ import ALL, existing
 from tests.faults_diagnosis.cases_source import UNLOGGED_CASCADE
+from tests.unit.builders import PROBLEMS
 
 
 def test_every_problem_is_made_on_a_real_server() -> None:

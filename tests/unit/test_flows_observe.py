@@ -11,17 +11,14 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.control.control import Control
-from airflow_cdc.core.diagnosis.diagnose import diagnose
-from airflow_cdc.core.diagnosis.forecast import forecast
+from airflow_cdc.core.diagnosis.forecast import Retention, forecast
 from airflow_cdc.core.diagnosis.observation import (
     ConnectorFacts,
-    LogLook,
     Observation,
-    Place,
     ReplicaFacts,
-    Retention,
     SinkFacts,
     SinkTableFacts,
     SourceFacts,
@@ -35,11 +32,13 @@ from airflow_cdc.flows.run import Run
 from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mysql.client import MySqlSource
+from airflow_cdc.sources.mysql.facts import EventAtPosition, EventBoundary
 from airflow_cdc.sources.mysql.hold import HoldState, HoldStatus
 from airflow_cdc.transports.kafka.client import KafkaTransport
+from tests.diagnosing import diagnose
 from tests.unit.tables import col
 
-from .builders import CONNECTOR, CONTROL, GTID_OFFSET, HEALTHY, PIPELINE, REPLICA, SINK, SOURCE
+from .builders import CONNECTOR, CONTROL, GTID_OFFSET, HEALTHY, PIPELINE, REPLICA, SINK, SOURCE, connector_with
 from .faults import PURGED
 
 CONFIG = {
@@ -62,22 +61,28 @@ DEFINITIONS = {
 def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Clients of a healthy pipeline."""
     made = Parts(
-        *(create_autospec(kind, instance=True) for kind in (MySqlSource, KafkaConnect, KafkaTransport, Lake, Control))
+        *(
+            create_autospec(kind, instance=True)
+            for kind in (MySqlSource, DebeziumConnector, KafkaTransport, Lake, Control)
+        )
     )
     c = cast("Any", made)
     c.source.facts.return_value = c.source.facts_for.return_value = SOURCE
     c.source.connect.return_value = create_autospec(closing, instance=True)
     c.source.connect.return_value.close = lambda: None
-    c.connector.facts.return_value = replace(CONNECTOR, config=CONFIG)
+    c.connector.facts.return_value = connector_with(CONNECTOR, config=CONFIG)
     c.connector.raw_config.return_value = CONFIG
+    c.connector.codec = MySqlCodec()
+    c.connector.committed_offset.return_value = GTID_OFFSET
+    c.connector.with_elsewhere.side_effect = lambda _name, facts, _topics: facts
+    c.connector.history.return_value = None
+    c.source.definitions_and_defaults.return_value = (DEFINITIONS, {})
     c.transport.topic_states.return_value = {}
     c.transport.topic_configs.return_value = {}
     c.transport.end_offsets.return_value = {"shop.shop.orders": {0: 5}}
     c.sink.facts.side_effect = lambda _ns, table: SINK.tables[f"shop.{table}"]
     c.control.facts.return_value = HEALTHY.control
-    monkeypatch.setattr(observe, "read_table_defs", lambda _conn, _tables: DEFINITIONS)
-    for module in (observe, null_defaults):
-        monkeypatch.setattr(module, "read_defaults", lambda _conn, _tables: {})
+    monkeypatch.setattr(null_defaults, "read_defaults", lambda _conn, _tables: {})
     return made
 
 
@@ -129,7 +134,7 @@ def test_the_source_is_read_after_the_connector(run: Run, clients: Any) -> None:
 def test_the_source_is_asked_about_the_stored_position(run: Run, clients: Any) -> None:
     observe.observe(run)
     tables, position = clients.source.facts_for.call_args.args
-    assert (tables, str(position)) == (PIPELINE.source.tables, "mysql-bin.000009:500")
+    assert (tables, str(position.place)) == (PIPELINE.source.tables, "mysql-bin.000009:500")
 
 
 def test_what_is_late_is_unknown_and_the_rest_counts(run: Run, clients: Any) -> None:
@@ -146,13 +151,15 @@ def test_what_is_late_is_unknown_and_the_rest_counts(run: Run, clients: Any) -> 
 
 def test_a_connector_that_cannot_be_read_while_it_is_watched_is_unknown(run: Run, clients: Any) -> None:
     clients.source.facts_for.return_value = STUCK
-    clients.connector.facts.side_effect = [replace(CONNECTOR, config=CONFIG), ConnectorError("the worker is gone")]
+    clients.connector.committed_offset.side_effect = ConnectorError("the worker is gone")
     seen = observe.observe(run, watch=2.0)
     assert seen.unknowns == {"connector": "the worker is gone"}
     assert diagnose(seen).code == "UNKNOWN"
 
 
-STUCK = replace(SOURCE, at_offset=LogLook(Place.BOUNDARY, ("Gtid",)), retention=Retention(0, now=100_000.0))
+STUCK = replace(
+    SOURCE, at_offset=EventAtPosition(EventBoundary.BOUNDARY, ("Gtid",)), retention=Retention(0, now=100_000.0)
+)
 
 
 def test_a_connector_that_does_not_move_while_watched_loops(run: Run, clients: Any) -> None:
@@ -165,8 +172,7 @@ def test_a_connector_that_produces_or_moves_while_watched_is_only_slow(run: Run,
     clients.transport.end_offsets.side_effect = [{"shop.shop.orders": {0: n}} for n in range(9)]
     assert diagnose(observe.observe(run, watch=2.0)).code == "HEALTHY"
     clients.transport.end_offsets.side_effect = None
-    moved = replace(CONNECTOR, config=CONFIG, offset={**GTID_OFFSET, "pos": 501})
-    clients.connector.facts.side_effect = [replace(CONNECTOR, config=CONFIG), moved]
+    clients.connector.committed_offset.return_value = {**GTID_OFFSET, "pos": 501}
     assert diagnose(observe.observe(run, watch=2.0)).code == "HEALTHY"
 
 
@@ -308,27 +314,25 @@ def test_a_server_that_purges_in_spite_of_the_lock_is_not_held(run: Run, clients
 # ---- replicas ---------------------------------------------------------------------------------------
 
 
-def with_replicas(run: Run, monkeypatch: pytest.MonkeyPatch, **found: ReplicaFacts | SourceError) -> list[str]:
+def with_replicas(run: Run, **found: ReplicaFacts | SourceError) -> list[str]:
     """Named replicas of the run, and what reading each gives; returns which were read."""
     read: list[str] = []
 
-    def reading(_source: Any, conn_id: str) -> ReplicaFacts:
+    def reading(conn_id: str) -> ReplicaFacts:
         read.append(conn_id)
         answer = found[conn_id]
         if isinstance(answer, SourceError):
             raise answer
         return answer
 
-    for module in (observe, doctor):
-        monkeypatch.setattr(module, "read_replica", reading)
-    cast("dict[str, Any]", run.clients.replicas).update(dict.fromkeys(found, create_autospec(MySqlSource)))
+    replica = create_autospec(MySqlSource, instance=True)
+    replica.replica_facts.side_effect = reading
+    cast("dict[str, Any]", run.clients.replicas).update(dict.fromkeys(found, replica))
     return read
 
 
-def test_replicas_are_read_only_where_the_source_has_purged_something(
-    run: Run, clients: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read = with_replicas(run, monkeypatch, first=REPLICA, second=SourceError("no route"))
+def test_replicas_are_read_only_where_the_source_has_purged_something(run: Run, clients: Any) -> None:
+    read = with_replicas(run, first=REPLICA, second=SourceError("no route"))
     assert observe.observe(run).replicas == {}
     assert read == []
     clients.source.facts_for.return_value = PURGED
@@ -337,9 +341,9 @@ def test_replicas_are_read_only_where_the_source_has_purged_something(
     assert seen.unknowns == {}  # what cannot be read there decides nothing else
 
 
-def test_doctor_says_which_replica_could_stand_in(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_says_which_replica_could_stand_in(run: Run) -> None:
     filtering = replace(REPLICA, filters=("replicate_do_db shop",))
-    with_replicas(run, monkeypatch, good=REPLICA, bad=filtering, away=SourceError("no route"))
+    with_replicas(run, good=REPLICA, bad=filtering, away=SourceError("no route"))
     checks = {check.name: check for check in doctor.check_replicas(run)}
     assert {name: check.state for name, check in checks.items()} == {
         "replica good": "ok",

@@ -8,8 +8,8 @@ from unittest.mock import create_autospec
 
 import pytest
 
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset, offset_for
-from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.errors import ConnectorError, SourceError
 from airflow_cdc.core.position import Availability, Available
@@ -29,7 +29,7 @@ OPEN = {"run_id": "r", "watermark": WATERMARK.to_json(), "offset_written_at": "2
 
 @pytest.fixture
 def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
-    kinds = (MySqlSource, KafkaConnect, KafkaTransport, Lake, Control)
+    kinds = (MySqlSource, DebeziumConnector, KafkaTransport, Lake, Control)
     made: Any = Parts(*(create_autospec(kind, instance=True) for kind in kinds))
     made.control.state.return_value = {"recovery": OPEN}
     made.connector.wait_running.side_effect = ConnectorError("task 0 is FAILED: … no longer available on the server")

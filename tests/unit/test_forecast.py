@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_cdc.core.diagnosis.forecast import LogFile, forecast, outlook, snapshot_fits
-from airflow_cdc.core.diagnosis.observation import Retention
+from airflow_cdc.core.diagnosis.forecast import LogFile, Retention, forecast, outlook, snapshot_fits
 
 DAY = 86400.0
 FILE = 1_000_000

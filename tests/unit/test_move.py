@@ -8,10 +8,13 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from airflow_cdc.connectors.debezium.offsets.mysql import moved
-from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec, moved
 from airflow_cdc.control.control import Control
-from airflow_cdc.core.diagnosis.observation import Observation, Unknown
+from airflow_cdc.core.diagnosis.observation import (
+    Observation,
+    Unknown,
+)
 from airflow_cdc.core.errors import OffsetRejectedError, UnknownStateError, UsageError
 from airflow_cdc.flows import move_offset as move
 from airflow_cdc.flows.run import Run
@@ -35,8 +38,9 @@ class World:
         self.ledger: dict[str, Any] = {}
         self.leases: list[str] = []
         self.seen: Observation = HEALTHY
-        kinds = (MySqlSource, KafkaConnect, KafkaTransport, Lake, Control)
+        kinds = (MySqlSource, DebeziumConnector, KafkaTransport, Lake, Control)
         c: Any = Parts(*(create_autospec(kind, instance=True) for kind in kinds))
+        c.connector.codec = MySqlCodec()
         c.connector.offsets.side_effect = lambda _n: [{"partition": {"server": "shop"}, "offset": self.offset}]
         c.connector.committed_offset.side_effect = lambda _n, _s: self.offset
         c.connector.status.side_effect = lambda _n: {"connector": {"state": self.state}, "tasks": []}

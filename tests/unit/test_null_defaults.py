@@ -7,14 +7,16 @@ from dataclasses import replace
 import pytest
 
 from airflow_cdc.connectors.debezium.null_defaults import null_fault, nulls_at_risk
-from airflow_cdc.core.diagnosis.diagnose import diagnose
-from airflow_cdc.core.diagnosis.observation import Observation, SchemaFacts
-from airflow_cdc.core.diagnosis.strategy import make_plan
+from airflow_cdc.core.diagnosis.observation import (
+    Observation,
+    SchemaFacts,
+)
 from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.table import Table
+from tests.diagnosing import diagnose, make_plan
 from tests.unit.tables import col
 
-from .builders import CONNECTOR, HEALTHY, PIPELINE, seen
+from .builders import CONNECTOR, HEALTHY, PIPELINE, connector_with, seen
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 TABLE = Table(
@@ -38,7 +40,7 @@ def with_nulls(config: dict[str, str], *, set_converter: bool = True) -> Observa
     definitions = {"shop.orders": TABLE}
     schema = SchemaFacts(definitions, None, {"shop.orders": DEFAULTS})
     pipeline = replace(PIPELINE, policy=Policy(set_converter=set_converter))
-    facts = replace(CONNECTOR, config={**CONNECTOR.config, **config})
+    facts = connector_with(CONNECTOR, config={**CONNECTOR.config, **config})
     return replace(seen(connector=facts, schema=schema), pipeline=pipeline)
 
 

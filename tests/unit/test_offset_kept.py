@@ -7,8 +7,8 @@ from unittest.mock import create_autospec
 
 import pytest
 
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset, holds
-from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.errors import OffsetRejectedError, SchemaError
 from airflow_cdc.core.table import Table
@@ -40,7 +40,7 @@ def at(gtids: str) -> dict[str, Any]:
 @pytest.fixture
 def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A stopped connector a little behind W; its schema history says what the source says."""
-    kinds = (MySqlSource, KafkaConnect, KafkaTransport, Lake, Control)
+    kinds = (MySqlSource, DebeziumConnector, KafkaTransport, Lake, Control)
     made: Any = Parts(*(create_autospec(kind, instance=True) for kind in kinds))
     made.control.state.return_value = {"recovery": OPEN}
     made.control.patch_recovery.side_effect = lambda _run_id, **fields: {**OPEN, **fields}

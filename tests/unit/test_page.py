@@ -13,8 +13,13 @@ from typing import Any
 import pytest
 
 from airflow_cdc.core.compare.row_diff import rows_file
-from airflow_cdc.core.diagnosis.diagnose import PROBLEMS, diagnose
-from airflow_cdc.core.diagnosis.observation import ControlFacts, Observation, Retention, TaskState, Unknown
+from airflow_cdc.core.diagnosis.forecast import Retention
+from airflow_cdc.core.diagnosis.observation import (
+    ControlFacts,
+    Observation,
+    TaskState,
+    Unknown,
+)
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.plugin import PREFIX, view
 from airflow_cdc.plugin.action import actions_for
@@ -22,6 +27,8 @@ from airflow_cdc.plugin.colour import CODES, NOT_OBSERVED, RECOVERED, SINK_DIFFE
 from airflow_cdc.reports.runbook import runbook_html
 from airflow_cdc.reports.store import ReportStore, safe
 from airflow_cdc.reports.stored import CHECK, RunSummary, StoredObservation
+from tests.diagnosing import diagnose
+from tests.unit.builders import PROBLEMS
 
 from .builders import HEALTHY, with_connector, with_source
 from .conftest import REGISTRY

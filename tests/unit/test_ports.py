@@ -11,7 +11,7 @@ from airflow_cdc.core import ports
 
 IMPLEMENTATIONS = [
     (ports.SourcePort, "airflow_cdc.sources.mysql.client", "MySqlSource"),
-    (ports.ConnectorPort, "airflow_cdc.connectors.kafka_connect.client", "KafkaConnect"),
+    (ports.ConnectorPort, "airflow_cdc.connectors.debezium.connector", "DebeziumConnector"),
     (ports.TransportPort, "airflow_cdc.transports.kafka.client", "KafkaTransport"),
     (ports.ControlStore, "airflow_cdc.sinks.iceberg.control", "IcebergControlStore"),
     (ports.ControlPort, "airflow_cdc.control.control", "Control"),

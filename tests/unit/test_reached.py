@@ -11,7 +11,7 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.core.diagnosis.catchup import Reading, progress_text, seconds_left
 from airflow_cdc.core.errors import ConnectorError, DeadlineError
 from airflow_cdc.flows import reached
@@ -36,7 +36,7 @@ def offset(last: int, *, age: int = 0) -> dict[str, Any]:
 def run() -> Run:
     """A run whose connector answers as a test says; a standstill of 1 s."""
     clients = create_autospec(Parts, instance=True)
-    clients.connector = create_autospec(KafkaConnect, instance=True)
+    clients.connector = create_autospec(DebeziumConnector, instance=True)
     clients.connector.raw_config.return_value = {
         "topic.prefix": "shop",
         "connector.class": "io.debezium.connector.mysql.MySqlConnector",

@@ -86,7 +86,7 @@ def test_a_bare_off_is_the_word_off(registry: Path) -> None:
     [
         ("conn_id: shop_mysql", "con_id: shop_mysql", "source.conn_id", "Add `conn_id:` to source."),
         ("kind: mysql, ", "kind: mysql, tabels: [x.y], ", "source.tabels", "Did you mean 'tables'?"),
-        ("    sink:  ", "    sinc:  ", "sink", "Add `sink:`"),
+        ("    sink:  ", "    sinc:  ", "sinc", "Did you mean 'sink'?"),
         ("kind: mysql", "kind: oracle", "source.kind", "Write 'mysql' or 'mariadb'."),
         ("kind: debezium", "kind: maxwell", "connector.kind", "Write 'debezium'."),
         ("writer: cdc_apply", "writer: nobody", "sink.writer", "Write 'cdc_apply'."),

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.diagnosis.diagnose import diagnose
-from airflow_cdc.core.diagnosis.observation import Unknown
+from airflow_cdc.core.diagnosis.observation import (
+    Unknown,
+)
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.reports import store as reports
@@ -24,6 +25,7 @@ from airflow_cdc.reports.stored import (
     verified_through,
     with_run,
 )
+from tests.diagnosing import diagnose
 
 from .builders import FAILED, GTID_OFFSET, HEALTHY, file_offset, seen, with_connector, with_source
 from .test_report import BAD, PAIR, REPORT, TABLE

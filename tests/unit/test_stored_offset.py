@@ -7,7 +7,8 @@ from unittest.mock import call, create_autospec
 
 import pytest
 
-from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.errors import OffsetRejectedError
 from airflow_cdc.flows import offsets as stored_offset
@@ -25,8 +26,9 @@ LATER = {**GTID_OFFSET, "pos": 600}
 
 @pytest.fixture
 def run() -> Run:
-    kinds = (MySqlSource, KafkaConnect, KafkaTransport, Lake, Control)
+    kinds = (MySqlSource, DebeziumConnector, KafkaTransport, Lake, Control)
     made: Any = Parts(*(create_autospec(kind, instance=True) for kind in kinds))
+    made.connector.codec = MySqlCodec()
     return Run(PIPELINE, made, "r", "/reports")
 
 

@@ -5,25 +5,26 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.diagnosis.diagnose import PROBLEMS, Diagnosis, diagnose
+from airflow_cdc.core.diagnosis.diagnose import Diagnosis
+from airflow_cdc.core.diagnosis.forecast import Retention
 from airflow_cdc.core.diagnosis.observation import (
-    BinlogFile,
     ControlFacts,
     HistoryFacts,
     Observation,
-    Retention,
     SchemaFacts,
     SinkFacts,
     SinkTableFacts,
     TaskState,
     Unknown,
 )
-from airflow_cdc.core.diagnosis.strategy import COMPARING, ON_REQUEST, STRATEGIES, Plan, make_plan
+from airflow_cdc.core.diagnosis.strategy import COMPARING, ON_REQUEST, STRATEGIES, Plan
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.pipeline import Approval, Policy
+from airflow_cdc.sources.mysql.facts import BinlogFile
 from airflow_cdc.sources.mysql.gtid import GtidSet
-from tests.unit.builders import FAILED, GTID_OFFSET, HEALTHY, SOURCE, UUID, seen, with_connector, with_source
+from tests.diagnosing import diagnose, make_plan
+from tests.unit.builders import FAILED, GTID_OFFSET, HEALTHY, PROBLEMS, SOURCE, UUID, seen, with_connector, with_source
 from tests.unit.faults import PURGED, RECOVERY, ROWS, by_file
 
 POLICY = Policy()

@@ -13,11 +13,17 @@ from unittest.mock import create_autospec
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
 
-from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.alert_text import text_of
 from airflow_cdc.core.apply.stamp import Stamp
-from airflow_cdc.core.diagnosis.observation import ControlFacts, Observation, SinkFacts, SinkTableFacts, Unknown
+from airflow_cdc.core.diagnosis.observation import (
+    ControlFacts,
+    Observation,
+    SinkFacts,
+    SinkTableFacts,
+    Unknown,
+)
 from airflow_cdc.core.errors import UnknownStateError
 from airflow_cdc.core.pipeline import AlertPolicy, Policy
 from airflow_cdc.flows import watch
@@ -51,7 +57,7 @@ def ledger() -> dict[str, Any]:
 
 @pytest.fixture
 def run(ledger: dict[str, Any], tmp_path: Path) -> Run:
-    kinds = (MySqlSource, KafkaConnect, KafkaTransport, Lake, Control)
+    kinds = (MySqlSource, DebeziumConnector, KafkaTransport, Lake, Control)
     clients = Parts(*(create_autospec(kind, instance=True) for kind in kinds))
     control: Any = clients.control
     control.ledger_get.side_effect = lambda _run: json.loads(json.dumps(ledger))

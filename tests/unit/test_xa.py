@@ -8,7 +8,7 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.xa import XaState, rollback_doubt
 from airflow_cdc.flows.run import Run
@@ -60,7 +60,10 @@ def test_inv_32_a_rollback_that_may_have_been(before: XaState | None, now: XaSta
 )
 def test_inv_32_a_dead_letter_is_not_read_again_while_one_is_open(answer: Any, settled: bool) -> None:
     clients: Any = Parts(
-        *(create_autospec(kind, instance=True) for kind in (MySqlSource, KafkaConnect, KafkaTransport, Lake, Control))
+        *(
+            create_autospec(kind, instance=True)
+            for kind in (MySqlSource, DebeziumConnector, KafkaTransport, Lake, Control)
+        )
     )
     clients.source.xa_pending.side_effect = [answer]
     assert xa_settled(Run(PIPELINE, clients, "r", "/reports")) is settled

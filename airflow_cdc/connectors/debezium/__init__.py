@@ -6,13 +6,19 @@ from airflow_cdc.core.kind import ConnectorKind, Lazy, Reads
 KIND = ConnectorKind(
     name="debezium",
     title="Debezium",
+    client=Lazy(".connector:DebeziumConnector", __name__),
+    rules=Lazy(".problems:RULES", __name__),
     settings=DebeziumSettings,
     endpoint=Lazy("airflow_cdc.connectors.kafka_connect.http:ConnectEndpoint"),
-    client=Lazy("airflow_cdc.connectors.kafka_connect.client:KafkaConnect"),
     hook=Lazy("airflow_cdc.hooks.kafka_connect:KafkaConnectHook"),
     reads={
-        "mysql": Reads(decoder=Lazy("airflow_cdc.spark_apps.adapters.debezium:decode")),
-        "mariadb": Reads(),  # its events are not decoded: diagnosed, not recovered
+        "mysql": Reads(
+            codec=Lazy(".offsets.mysql:MySqlCodec", __name__),
+            decoder=Lazy("airflow_cdc.spark_apps.adapters.debezium:decode"),
+        ),
+        "mariadb": Reads(
+            codec=Lazy(".offsets.mariadb:MariaDbCodec", __name__)
+        ),  # its events are not decoded: diagnosed, not recovered
     },
     through=("kafka",),
 )

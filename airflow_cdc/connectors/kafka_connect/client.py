@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any, Final, Self
 
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint, ConnectHttp, ConnectorMissingError
-from airflow_cdc.core.diagnosis.observation import ConnectorFacts, TaskState
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import ConnectorError, OffsetRejectedError
 from airflow_cdc.core.poll import NotYet, poll_until
@@ -75,22 +74,6 @@ class KafkaConnect:
         config = self._object("GET", ("connectors", name, "config"))
         self._shaped(config, all(isinstance(v, str | None) for v in config.values()))
         return {str(k): str(v) for k, v in config.items()}
-
-    def facts(self, name: str) -> ConnectorFacts:
-        """What diagnosis needs to know of the connector. Raises ConnectorError."""
-        status = self.status(name)
-        raw = self.raw_config(name)
-        offsets = self.offsets(name)
-        mine = _of_server(offsets, server_of(raw)) or {}
-        return ConnectorFacts(
-            state=status["connector"]["state"],
-            tasks=tuple(TaskState(t["id"], t["state"], t.get("trace", "")) for t in status["tasks"]),
-            config=mask_config(raw),
-            offset=mine.get("offset"),
-            offset_partition=mine.get("partition"),
-            offsets_count=len(offsets),
-            other_partitions=tuple(entry["partition"] for entry in offsets if entry is not mine and entry["offset"]),
-        )
 
     def create(self, name: str, config: Mapping[str, str], *, initial_state: str | None = None) -> None:
         """Create a connector; `initial_state` RUNNING, PAUSED or STOPPED (Connect 3.7+).
@@ -195,7 +178,7 @@ class KafkaConnect:
 
     def committed_offset(self, name: str, server: str) -> Json | None:
         """The offset value stored for the partition {"server": server} (the topic.prefix), or None."""
-        found = _of_server(self.offsets(name), server)
+        found = entry_of(self.offsets(name), server)
         return None if found is None else found["offset"]
 
     def alter_offsets(self, name: str, partition: Mapping[str, Any], value: Mapping[str, Any] | None) -> str:
@@ -296,7 +279,7 @@ def root_cause(trace: str) -> str:
     return (causes or lines or ["no trace"])[-1 if causes else 0]
 
 
-def _of_server(offsets: list[Json], server: str) -> Json | None:
+def entry_of(offsets: list[Json], server: str) -> Json | None:
     """The entry of this server; without a name, the only entry there is."""
     if not server:
         return offsets[0] if len(offsets) == 1 else None

@@ -12,11 +12,44 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_cdc.core.diagnosis.observation import Retention
 from airflow_cdc.core.duration import span
 
 # Of the rotations seen, the next one may take longer: the interval's end allows for so many times the longest.
 _SLACK = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """When the server removes log files by itself.
+
+    A file goes at the first rotation (or restart) after it has not been written to for `expire_s` seconds; 0: never.
+    `written_until` is when the stored position's file was closed, in epoch seconds; None while it is the newest file,
+    or where that cannot be read. `now` is the server's clock, in epoch seconds.
+    """
+
+    expire_s: int
+    now: float
+    written_until: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Margin:
+    """How much of the log that the server keeps lies before the stored position, in bytes.
+
+    So much can be purged before the position is lost. 0 of `log_bytes`: the next purge takes it, or one already has.
+    """
+
+    margin_bytes: int
+    log_bytes: int
+
+    @property
+    def left(self) -> float:
+        """The margin as a share of the kept log, 0 to 1."""
+        return self.margin_bytes / self.log_bytes if self.log_bytes else 0.0
+
+    def to_json(self) -> dict[str, int]:
+        """Plain JSON."""
+        return {"margin_bytes": self.margin_bytes, "log_bytes": self.log_bytes}
 
 
 @dataclass(frozen=True, slots=True)

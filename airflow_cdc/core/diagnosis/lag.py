@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from airflow_cdc.core.diagnosis.evidence import Evidence, evidence, tables_of, transport_of
-from airflow_cdc.core.diagnosis.observation import ControlFacts, Observation, SinkFacts, SinkTableFacts, TransportFacts
+from airflow_cdc.core.diagnosis.evidence import evidence, tables_of, transport_of
+from airflow_cdc.core.diagnosis.observation import ControlFacts, SinkFacts, SinkTableFacts, TransportFacts
+from airflow_cdc.core.diagnosis.problem import AnyCase, Evidence
 
 # partition → (next offset to apply, end)
 Waiting = Mapping[int, tuple[int, int]]
@@ -31,8 +32,9 @@ def late_events(waiting: Waiting, young: Mapping[int, int | None]) -> int:
     return sum(max(0, min(firsts[p], end) - begin) for p, (begin, end) in waiting.items())
 
 
-def sink_behind(obs: Observation) -> Evidence | None:
+def sink_behind(case: AnyCase) -> Evidence | None:
     """Events wait for longer than the policy allows, or they wait and the newest apply has failed."""
+    obs = case.seen
     tables, transport, control = tables_of(obs), transport_of(obs), obs.control
     if tables is None or transport is None or obs.pipeline.sink.writer != "cdc_apply":
         return None
@@ -43,8 +45,8 @@ def sink_behind(obs: Observation) -> Evidence | None:
         return None
     limit = obs.pipeline.policy.max_lag
     shown = {f"waiting for {name}": _text(waits, late.get(name, 0), limit) for name, waits in waiting.items()}
-    told = evidence(obs, "control table", {"the newest apply failed": error}) if error else {}
-    return {**evidence(obs, "sink stamps and topics", shown), **told}
+    told = evidence(case, "control table", {"the newest apply failed": error}) if error else {}
+    return {**evidence(case, "sink stamps and topics", shown), **told}
 
 
 def _text(waits: Waiting, late: int, limit: int) -> str:

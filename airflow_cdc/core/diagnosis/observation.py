@@ -5,21 +5,21 @@ Each part may be Unknown: that is neither healthy nor lost, and nothing destruct
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from airflow_cdc.core.diagnosis.forecast import Margin, Outlook, Retention
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.topics import TopicState
-from airflow_cdc.core.xa import XaState
-from airflow_cdc.sources.mariadb.gtid import MariaDbPosition, MariaDbState
-from airflow_cdc.sources.mysql.gtid import GtidSet
-from airflow_cdc.sources.mysql.position import BinlogPosition
 
 if TYPE_CHECKING:
     from airflow_cdc.core.apply.stamp import Stamp
+    from airflow_cdc.core.errors import CdcError
+    from airflow_cdc.core.offset import StoredOffset
     from airflow_cdc.core.pipeline import Pipeline
+    from airflow_cdc.core.position import JsonObject
     from airflow_cdc.core.table import Table
 
 
@@ -30,167 +30,83 @@ class Unknown:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class BinlogFile:
-    """One file of SHOW BINARY LOGS; `size` in bytes."""
-
-    name: str
-    size: int
-
-
-class Place(StrEnum):
-    """What a position in a log file is."""
-
-    BOUNDARY = "boundary"  # an event begins there, or the file ends there
-    INSIDE = "inside"  # no event begins there, or the one that does is cut off
-
-
-@dataclass(frozen=True, slots=True)
-class LogLook:
-    """What the server's own log holds at the connector's stored position.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFacts(ABC):
+    """What a source server says of itself; each kind of source has its own facts beside these, and answers for them.
 
     Attributes:
-        place: whether an event begins there.
-        events: types of the next few events; () at the end of the file.
-        said: the server's words when it could not read an event there, else "".
-    """
-
-    place: Place
-    events: tuple[str, ...] = ()
-    said: str = ""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "events", tuple(self.events))
-
-    @property
-    def read_to_the_end(self) -> bool:
-        """True if no transaction follows in this file."""
-        passing = {"format_desc", "previous_gtids", "gtid_list", "binlog_checkpoint", "rotate", "stop"}
-        return self.place is Place.BOUNDARY and all(event.lower() in passing for event in self.events)
-
-
-@dataclass(frozen=True, slots=True)
-class Retention:
-    """When the server removes log files by itself.
-
-    A file goes at the first rotation (or restart) after it has not been written to for `expire_s` seconds; 0: never.
-    `written_until` is when the stored position's file was closed, in epoch seconds; None while it is the newest file,
-    or where that cannot be read. `now` is the server's clock, in epoch seconds.
-    """
-
-    expire_s: int
-    now: float
-    written_until: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class DomainFacts:
-    """What a MariaDB server says of its GTIDs.
-
-    Attributes:
-        logged: gtid_binlog_state.
-        purged: the place at which its oldest log file begins: what is at or before it, no file holds any more.
-        begins: the place at which the file of the connector's position begins; None if it is not there.
-    """
-
-    logged: MariaDbState
-    purged: MariaDbPosition
-    begins: MariaDbPosition | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SourceFacts:
-    """The source server. The GTID fields are None where the server has no GTIDs.
-
-    Attributes:
-        server_uuid: "" on a server without one (MariaDB): then nothing tells whose data it is.
         address: host:port of the connection it was read through.
-        gtid_owned: transactions under way, read before `gtid_executed`.
-        at_offset: what stands at the connector's position; None if its file is not there or may not be looked into.
         retention: None where it cannot be read.
         cascades: foreign keys of captured tables whose changes this server does not log, "child (parent)".
         missing_privileges: what the user lacks and a recovery needs, "PRIVILEGE on what".
         replicas_seen: servers that replicate from it now, as it lists them; no way to log in there is known from that.
-        domains: MariaDB's GTIDs; None on a server of another make, or without a log.
         no_recovery: why no recovery can read this server; "" where one can.
-        xa: its XA transactions; None where they were not asked for.
-        log_filters: what keeps changes, or parts of rows, out of its log, in the server's own words.
     """
 
-    server_uuid: str
-    server_id: int
     version: str
-    gtid_mode: str | None
-    gtid_executed: GtidSet | None
-    gtid_purged: GtidSet | None
-    binlog_files: tuple[BinlogFile, ...]
-    current: BinlogPosition
-    log_bin: bool
-    binlog_format: str
-    row_image: str
     uptime_s: int
     address: str = ""
-    gtid_owned: GtidSet | None = None
-    at_offset: LogLook | None = None
     retention: Retention | None = None
     cascades: tuple[str, ...] = ()
     missing_privileges: tuple[str, ...] = ()
     replicas_seen: tuple[str, ...] = ()
-    domains: DomainFacts | None = None
     no_recovery: str = ""
-    log_filters: tuple[str, ...] = ()
-    xa: XaState | None = None
 
     def __post_init__(self) -> None:
-        for name in ("binlog_files", "cascades", "missing_privileges", "replicas_seen", "log_filters"):
+        for name in ("cascades", "missing_privileges", "replicas_seen"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
     @property
-    def log_faults(self) -> dict[str, str]:
-        """Setting → its value and the one it must have, for all by which the log lacks rows or parts of them (INV 31)."""
-        log_bin = "ON" if self.log_bin else "OFF"
-        wanted = (
-            ("log_bin", log_bin, "ON"),
-            ("binlog_format", self.binlog_format, "ROW"),
-            ("binlog_row_image", self.row_image, "FULL"),
-        )
-        wrong = {name: f"{value}, must be {right}" for name, value, right in wanted if value.upper() != right}
-        kept_out = [text.partition(" ") for text in self.log_filters]
-        return {**wrong, **{name: f"{value}, must be empty" for name, _, value in kept_out}}
+    @abstractmethod
+    def server(self) -> str:
+        """How evidence names the server."""
 
     @property
-    def newest_file(self) -> str:
-        """The file that is written to; "" without a log."""
-        return self.binlog_files[-1].name if self.binlog_files else ""
+    @abstractmethod
+    def log_faults(self) -> Mapping[str, str]:
+        """Setting → its value and the one it must have, for all by which the log lacks rows or parts of them (INV 31)."""
+
+    @property
+    @abstractmethod
+    def oldest(self) -> str | None:
+        """Where the log begins, as a person reads it; None if that is not known."""
+
+    @property
+    @abstractmethod
+    def newest(self) -> str:
+        """Where the log ends, as a person reads it."""
+
+    @property
+    @abstractmethod
+    def more_to_read(self) -> bool:
+        """Whether a change is known to stand right at the position that the server was asked about."""
+
+    @abstractmethod
+    def read_all(self, position: Any) -> bool:
+        """Whether a connector at this position has read all of the log."""
+
+    @abstractmethod
+    def behind(self, position: Any) -> int | None:
+        """How many transactions (at most) the server has that a connector at this position has not read; None: not known."""
+
+    @abstractmethod
+    def margin(self, position: Any) -> Margin | None:
+        """How much of the log may be purged before the position is lost; None where that cannot be told."""
+
+    @abstractmethod
+    def outlook(self, position: Any) -> Outlook | None:
+        """How long the position stays available at least; None where that cannot be told."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaFacts:
     """A replica of the source that the registry names, as a place where a connector could read for a while.
 
-    Attributes:
-        conn_id: its Airflow connection; `address` is that connection's host:port.
-        sources: server_uuids that it replicates from, one per channel; () if it replicates from nobody.
-        log_updates: whether it logs what it replicates.
-        filters: what makes it log a GTID without its rows, or rows without logging them, in the server's own words.
+    `conn_id` is its Airflow connection; `address` is that connection's host:port.
     """
 
     conn_id: str
-    server_uuid: str
     address: str
-    gtid_mode: str
-    gtid_executed: GtidSet
-    gtid_purged: GtidSet
-    log_bin: bool
-    log_updates: bool
-    binlog_format: str
-    row_image: str
-    sources: tuple[str, ...] = ()
-    filters: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "sources", tuple(self.sources))
-        object.__setattr__(self, "filters", tuple(self.filters))
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,31 +118,66 @@ class TaskState:
     trace: str = ""
 
 
+class Capture(Protocol):
+    """A connector's settings, read once: what it does to names, keys and values. Only its own kind knows more of them."""
+
+    @property
+    def prefix(self) -> str:
+        """What its topics and its offset are named by."""
+        ...
+
+    @property
+    def history_topic(self) -> str | None:
+        """The topic of its table definitions; None if they are kept elsewhere."""
+        ...
+
+    @property
+    def heartbeat_topic(self) -> str:
+        """The topic of its heartbeats."""
+        ...
+
+    def topic_of(self, table: str) -> str:
+        """The topic that changes of "schema.table" end in."""
+        ...
+
+    def check_table(self, table: Table) -> None:
+        """Refuse a table whose rows the connector does not carry as they are (INV 21). Raises SchemaError or ConfigError."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ConnectorFacts:
-    """The connector. `config` holds no secrets; `offset` is the stored value or None.
+    """The connector. `config` holds no secrets; `offset` is the stored one, None while there is none.
 
     Attributes:
-        other_partitions: further keys under which this connector has an offset; it reads none of them.
+        key: under which its offset is stored; None where nothing is stored.
+        other_keys: further keys under which this connector has an offset; it reads none of them.
         elsewhere: topic → an offset kept there for this connector that differs from `offset`.
         stands_still: it claims to run and its source has more for it, but it neither moved nor produced for so many
             seconds; 0 when it was not seen to.
+        address: host:port at which it reads its source; "" if that is not known.
+        heartbeats: whether it commits its position also while no captured table changes.
+        capture: its settings; None where they cannot be followed, and `capture_fault` says why.
     """
 
     state: str
     tasks: tuple[TaskState, ...]
     config: Mapping[str, str]
-    offset: Mapping[str, Any] | None
-    offset_partition: Mapping[str, Any] | None
+    offset: StoredOffset | None
+    key: JsonObject | None
     offsets_count: int
-    other_partitions: tuple[Mapping[str, Any], ...] = ()
-    elsewhere: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    other_keys: tuple[JsonObject, ...] = ()
+    elsewhere: Mapping[str, JsonObject] = field(default_factory=dict)
     stands_still: float = 0.0
+    address: str = ""
+    heartbeats: bool = False
+    capture: Capture | None = None
+    capture_fault: CdcError | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tasks", tuple(self.tasks))
         object.__setattr__(self, "config", dict(self.config))
-        object.__setattr__(self, "other_partitions", tuple(dict(one) for one in self.other_partitions))
+        object.__setattr__(self, "other_keys", tuple(dict(one) for one in self.other_keys))
         object.__setattr__(self, "elsewhere", {topic: dict(value) for topic, value in self.elsewhere.items()})
 
 
@@ -321,7 +272,7 @@ class ControlFacts:
     refused: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     epochs: Mapping[str, int] = field(default_factory=dict)
     apply_error: str = ""
-    checked_xa: Mapping[str, XaState] = field(default_factory=dict)
+    checked_xa: Mapping[str, JsonObject] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "servers", tuple(self.servers))

@@ -9,52 +9,44 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
-from airflow_cdc.connectors.debezium.problems_events import converter_note, events_hindrance
 from airflow_cdc.core.diagnosis.diagnose import Diagnosis
-from airflow_cdc.core.diagnosis.evidence import offset_of, source_of
 from airflow_cdc.core.diagnosis.forecast import snapshot_fits
-from airflow_cdc.core.diagnosis.observation import ControlFacts, Observation, SinkFacts, SourceFacts, Unknown
+from airflow_cdc.core.diagnosis.observation import ControlFacts, Observation, SchemaFacts, SinkFacts, SourceFacts
+from airflow_cdc.core.diagnosis.problem import AnyCase, Blocker, Rules
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.removal import over_limit
-from airflow_cdc.core.replica import (
-    DETOUR,
-    POSITION_ONLY,
-    TRANSLATE,
-    detour_hindrance,
-    failover_hindrance,
-    keyless_hindrance,
-    open_strategy,
-)
-from airflow_cdc.sources.mysql.position import file_after
-from airflow_cdc.transports.kafka.problems import changed_definitions
-
-Precondition: TypeAlias = Callable[[Observation], str]
 
 AUTO = "auto"  # asked for: the cheapest that is safe
 NOTHING = "nothing"
 _READS = "recover"  # the step that reads the source
 
+DETOUR = "replica_detour"
+TRANSLATE = "translate_gtid"
 DIFF_REPAIR = "diff_repair"
 NEXT_FILE = "resume_next_file"
+FULL = "full_snapshot"
 COMPARING = (DIFF_REPAIR, NEXT_FILE)  # only the rows that differ are read, where that is less work
+# These move the connector's position and no row of the sink, so they raise no epoch: every stamp stays a start.
+POSITION_ONLY = frozenset({DETOUR, TRANSLATE})
 
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """One row: when it is right, what it loses, its steps, and what must hold before it starts.
+    """One row: when it is right, what it loses, its steps, and what must not hold for it on any system.
 
-    A precondition returns "" when it holds, else why not. `changes` is False if no row or offset moves.
+    `changes` is False if no row or offset moves. `special`: only a source that offers it can be recovered so.
     """
 
     code: str
     when: str
     data_loss: str
     steps: tuple[str, ...]
-    preconditions: tuple[Precondition, ...]
+    blockers: tuple[Blocker, ...]
     changes: bool = True
+    special: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +96,7 @@ def make_plan(
     diagnosis: Diagnosis,
     policy: Policy,
     obs: Observation,
+    rules: Rules,
     *,
     asked: str | None = None,
     deletes: Mapping[str, int | None] | None = None,
@@ -119,15 +112,14 @@ def make_plan(
     candidates = _candidates(diagnosis, asked)
     if not candidates:
         return refused_plan(_why_none(diagnosis, asked))
-    hindrances = {code: _hindrances(STRATEGIES[code], obs) for code in candidates}
-    chosen = next((code for code in candidates if not hindrances[code]), None)
+    case = rules.case(obs)
+    blocked = {code: _blocked(STRATEGIES[code], rules, case) for code in candidates}
+    chosen = next((code for code in candidates if not blocked[code]), None)
     if chosen is None:
-        return refused_plan(
-            f"{diagnosis.code}: " + " ".join(f"{code}: {'; '.join(h)}." for code, h in hindrances.items())
-        )
-    passed = " ".join(f"Not {code}: {'; '.join(hindrances[code])}." for code in candidates if hindrances[code])
+        return refused_plan(f"{diagnosis.code}: " + " ".join(f"{code}: {'; '.join(h)}." for code, h in blocked.items()))
+    passed = " ".join(f"Not {code}: {'; '.join(blocked[code])}." for code in candidates if blocked[code])
     plan = _plan(STRATEGIES[chosen], diagnosis, policy, _over_limit(policy, obs, deletes or {}), passed)
-    return _timed(_noted(plan, obs), policy, obs) if _READS in plan.steps else plan
+    return _timed(_noted(plan, rules, case), policy, obs) if _READS in plan.steps else plan
 
 
 def _plan(strategy: Strategy, diagnosis: Diagnosis, policy: Policy, over_limit: str, passed: str) -> Plan:
@@ -167,9 +159,9 @@ def check_strategy(asked: str, *, where: str) -> None:
     )
 
 
-def _noted(plan: Plan, obs: Observation) -> Plan:
+def _noted(plan: Plan, rules: Rules, case: AnyCase) -> Plan:
     """The plan with what it changes on the connector for good, said in its reason."""
-    return replace(plan, reason=" ".join(filter(None, (plan.reason, converter_note(obs)))))
+    return replace(plan, reason=" ".join(filter(None, (plan.reason, *(note(case) for note in rules.notes)))))
 
 
 def refused_plan(reason: str) -> Plan:
@@ -193,8 +185,12 @@ def _why_none(diagnosis: Diagnosis, asked: str | None) -> str:
     return f"{diagnosis.code}: {diagnosis.description} {told}.{on_request}"
 
 
-def _hindrances(strategy: Strategy, obs: Observation) -> tuple[str, ...]:
-    return tuple(why for holds in strategy.preconditions if (why := holds(obs)))
+def _blocked(strategy: Strategy, rules: Rules, case: AnyCase) -> tuple[str, ...]:
+    """Why the strategy cannot be carried out: by what is asked of every system, then by what each of the pipeline's asks."""
+    if strategy.special and strategy.code not in rules.offers:
+        return ("this kind of source has no such way",)
+    asked = (*strategy.blockers, *rules.blockers.get(strategy.code, ()))
+    return tuple(why for blocker in asked if (why := blocker(case)))
 
 
 def _over_limit(policy: Policy, obs: Observation, deletes: Mapping[str, int | None]) -> str:
@@ -202,55 +198,57 @@ def _over_limit(policy: Policy, obs: Observation, deletes: Mapping[str, int | No
     return over_limit(policy.max_deletes, deletes, {name: facts.rows for name, facts in tables.items()})
 
 
-# ---- preconditions -----------------------------------------------------------------------------
+# ---- blockers ----------------------------------------------------------------------------------
 
 
-def _all_known(obs: Observation) -> str:
-    unread = ", ".join(f"{part} ({why})" for part, why in obs.unknowns.items())
+def _all_known(case: AnyCase) -> str:
+    unread = ", ".join(f"{part} ({why})" for part, why in case.seen.unknowns.items())
     return f"could not read {unread}" if unread else ""
 
 
-def _connector_known(obs: Observation) -> str:
-    return f"connector: {obs.connector.reason}" if isinstance(obs.connector, Unknown) else ""
+def _connector_known(case: AnyCase) -> str:
+    return "" if case.connector else f"connector: {case.seen.unknowns.get('connector', 'not read')}"
 
 
-def _recovery_is_open(obs: Observation) -> str:
-    found = open_strategy(obs)
+def open_strategy(obs: Observation) -> str:
+    """The strategy of the open recovery; "" if none is open."""
+    control = obs.control
+    found = control.recovery if isinstance(control, ControlFacts) else None
+    return str(found.get("strategy") or "unknown") if found else ""
+
+
+def _recovery_is_open(case: AnyCase) -> str:
+    found = open_strategy(case.seen)
     if found in POSITION_ONLY:
         return f"the open recovery is a {found}, which moves the position only"
     return "" if found else "no recovery is open"
 
 
-def _source_logs_rows(obs: Observation) -> str:
-    source = obs.source
-    if not isinstance(source, SourceFacts):
+def _source_logs_rows(case: AnyCase) -> str:
+    source = case.source
+    if source is None:
         return ""  # _all_known says it
     wrong = [f"{name} is {fault}" for name, fault in source.log_faults.items()]
-    return "; ".join([*wrong, *filter(None, (source.no_recovery, _not_begun(source)))])
+    return "; ".join([*wrong, *filter(None, (source.no_recovery,))])
 
 
-def _not_begun(source: SourceFacts) -> str:
-    """After a RESET, until somebody writes: Debezium asks for the log by set, and its client fails on an empty one."""
-    if source.gtid_mode != "ON" or source.gtid_executed:
-        return ""
-    return "gtid_executed is empty, and Debezium starts at no empty set: one transaction must come first"
+def keyless_blocker(case: AnyCase) -> str:
+    """Tables whose rows would be counted twice if another server's log repeats a change.
+
+    Without a key a repeat is told by its exact place in the log, and that is another one on another server (INV 19).
+    """
+    definitions = case.seen.schema.definitions if isinstance(case.seen.schema, SchemaFacts) else {}
+    keyless = ", ".join(sorted(name for name, table in definitions.items() if table.keyless))
+    return (
+        f"{keyless} without a key: what another server's log repeats could not be told from a new row"
+        if keyless
+        else ""
+    )
 
 
-def _next_file(obs: Observation) -> str:
-    """The events from the next file on are decoded with the definitions that the connector has."""
-    source, offset = source_of(obs), offset_of(obs)
-    if source is None or offset is None:
-        return ""  # _all_known says it
-    if file_after((file.name for file in source.binlog_files), offset.file) is None:
-        return f"no file follows {offset.file}"
-    if changed := changed_definitions(obs):
-        return f"definitions changed since the position: {', '.join(sorted(changed))}"
-    return ""
-
-
-def _by_hand(why: str) -> Precondition:
+def _by_hand(why: str) -> Blocker:
     """For a strategy that is known to be right, and that no run carries out yet."""
-    return lambda _obs: f"no run carries it out: {why}"
+    return lambda _case: f"no run carries it out: {why}"
 
 
 _APPROVAL: Mapping[str, Callable[[bool], bool]] = {
@@ -291,14 +289,16 @@ STRATEGIES: Mapping[str, Strategy] = {
             "The server that took over holds every transaction of the stored set.",
             NOTHING,
             ("open_recovery", *_BACK_STEPS),
-            (failover_hindrance, keyless_hindrance, _all_known, _source_logs_rows),
+            (keyless_blocker, _all_known, _source_logs_rows),
+            special=True,
         ),
         Strategy(
             DETOUR,
             "A replica still has every transaction that the source purged; the connector reads there and comes back.",
             NOTHING,
             ("open_recovery", "detour_connector", *_BACK_STEPS),
-            (detour_hindrance, keyless_hindrance, _all_known, _source_logs_rows),
+            (keyless_blocker, _all_known, _source_logs_rows),
+            special=True,
         ),
         Strategy(
             "skip",
@@ -319,21 +319,22 @@ STRATEGIES: Mapping[str, Strategy] = {
             "The connector goes on at the next file of the log; all tables are compared, and what the cut lost is mended.",
             NOTHING,
             _SNAPSHOT_STEPS,
-            (_next_file, _all_known, _source_logs_rows, events_hindrance),
+            (_all_known, _source_logs_rows),
+            special=True,
         ),
         Strategy(
             DIFF_REPAIR,
             "The tables are compared with the source, only the rows that differ are read, and all is published together.",
             NOTHING,
             _SNAPSHOT_STEPS,
-            (_all_known, _source_logs_rows, events_hindrance),
+            (_all_known, _source_logs_rows),
         ),
         Strategy(
-            "full_snapshot",
+            FULL,
             "All declared tables are read again, checked row by row and published together.",
             NOTHING,
             _SNAPSHOT_STEPS,
-            (_all_known, _source_logs_rows, events_hindrance),
+            (_all_known, _source_logs_rows),
         ),
     )
 }

@@ -8,7 +8,8 @@ from pyiceberg.table.metadata import TableMetadata
 from airflow_cdc.core.errors import StaleHeadError
 from airflow_cdc.core.ports import StoredDocument
 from airflow_cdc.sinks.iceberg.catalog import MissingTableError, commit_once
-from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.client import Lake, open_lake
+from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
 from airflow_cdc.sinks.iceberg.snapshots import delete_lists, empty_commit, head_of, last_sequence, lineage, summary_of
 
 CONTROL_NAMESPACE = "cdc_control"
@@ -59,6 +60,11 @@ class IcebergControlStore:
 
     def _table(self, pipeline: str) -> Table:
         return self._lake.table(CONTROL_NAMESPACE, pipeline)
+
+
+def open_control_store(endpoint: IcebergEndpoint) -> IcebergControlStore:
+    """The store in the catalog at `endpoint`."""
+    return IcebergControlStore(open_lake(endpoint))
 
 
 def _document(metadata: TableMetadata) -> StoredDocument | None:

@@ -6,9 +6,10 @@ from airflow_cdc.sources.mariadb.settings import MariaDbSettings
 KIND = SourceKind(
     name="mariadb",
     title="MariaDB",
+    client=Lazy(".client:MariaDbSource", __name__),
+    rules=Lazy(".problems:RULES", __name__),
     settings=MariaDbSettings,
     endpoint=Lazy("airflow_cdc.sources.mysql.session:MySqlEndpoint"),
-    client=Lazy("airflow_cdc.sources.mysql.client:MySqlSource"),
     read_position=Lazy(".position:read_position", __name__),
     hook=Lazy("airflow_cdc.hooks.mysql:CdcMySqlHook"),
 )

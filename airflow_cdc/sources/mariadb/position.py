@@ -62,6 +62,13 @@ class MariaDbPosition:
             raise PositionError(f"MariaDB position cannot be read: {error!r}") from error
 
 
+def mariadb_position(position: Position) -> MariaDbPosition:
+    """The position as MariaDB's. Raises PositionError for one of another kind of source."""
+    if not isinstance(position, MariaDbPosition):
+        raise PositionError(f"{position} is a position of a {position.kind} source, not of MariaDB")
+    return position
+
+
 def read_position(value: JsonObject) -> MariaDbPosition:
     """See MariaDbPosition.from_json."""
     return MariaDbPosition.from_json(value)

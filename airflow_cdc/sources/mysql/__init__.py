@@ -9,6 +9,7 @@ KIND = SourceKind(
     settings=MySqlSettings,
     endpoint=Lazy(".session:MySqlEndpoint", __name__),
     client=Lazy(".client:MySqlSource", __name__),
+    rules=Lazy(".problems:RULES", __name__),
     read_position=Lazy(".position:read_position", __name__),
     hook=Lazy("airflow_cdc.hooks.mysql:CdcMySqlHook"),
     reader=Lazy("airflow_cdc.spark_apps.adapters.mysql:MySqlReader"),

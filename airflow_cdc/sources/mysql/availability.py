@@ -20,7 +20,7 @@ class File(Protocol):
 
 
 class Log(Protocol):
-    """What is read of a server to answer: SourceFacts has it."""
+    """What is read of any server with a binary log to answer: BinlogFacts has it."""
 
     @property
     def log_bin(self) -> bool: ...
@@ -28,6 +28,11 @@ class Log(Protocol):
     def binlog_files(self) -> Sequence[File]: ...
     @property
     def current(self) -> BinlogPosition: ...
+
+
+class GtidLog(Log, Protocol):
+    """What is read of a MySQL server: MySqlFacts has it."""
+
     @property
     def gtid_mode(self) -> str | None: ...
     @property
@@ -38,7 +43,7 @@ class Log(Protocol):
     def gtid_purged(self) -> GtidSet | None: ...
 
 
-def availability(log: Log, position: MySqlPosition) -> Available:
+def availability(log: GtidLog, position: MySqlPosition) -> Available:
     """By GTID if the position has a set, and then file and position do not count; else by file and position."""
     if not log.log_bin:
         return Available(Availability.LOST, "the binary log is off on this server")
@@ -47,7 +52,7 @@ def availability(log: Log, position: MySqlPosition) -> Available:
     return file_available(log, position.place)
 
 
-def gtids_available(log: Log, stored: GtidSet) -> Available:
+def gtids_available(log: GtidLog, stored: GtidSet) -> Available:
     """LOST: transactions that `stored` lacks were purged. NOT_YET: the server has not executed all of `stored`.
 
     Transactions under way count as executed: a connector may have seen them already.

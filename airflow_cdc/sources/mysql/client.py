@@ -10,31 +10,32 @@ import hashlib
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
-from typing import Any, Final, Self
+from typing import Any, Final, Generic, Self, TypedDict, TypeVar
 
 from pymysql.connections import Connection
 
-from airflow_cdc.core.diagnosis.forecast import Forecast, forecast
-from airflow_cdc.core.diagnosis.observation import Retention, SourceFacts
+from airflow_cdc.core.diagnosis.forecast import Forecast, Retention, forecast
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import DeadlineError, SourceError
 from airflow_cdc.core.position import Available, Position, Watermark
+from airflow_cdc.core.table import Table
 from airflow_cdc.core.xa import XaState
-from airflow_cdc.sources.mariadb.facts import begins, domain_facts
 from airflow_cdc.sources.mysql.availability import availability
 from airflow_cdc.sources.mysql.capabilities import Capability, ServerVersion
 from airflow_cdc.sources.mysql.cascades import unlogged_cascades
-from airflow_cdc.sources.mysql.errors import ServerRestartedError, SourceOutOfTimeError
+from airflow_cdc.sources.mysql.errors import ServerRestartedError, SourceOutOfTimeError, SourceSettingError
+from airflow_cdc.sources.mysql.facts import BinlogFacts, BinlogFile, MySqlFacts, MySqlReplicaFacts, place_in_binlog
 from airflow_cdc.sources.mysql.grants import Grants, read_grants
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.hold import Hold, HoldLimits, hold_owner, run_hold
 from airflow_cdc.sources.mysql.position import BinlogPosition, mysql_position
-from airflow_cdc.sources.mysql.probe import look_at, max_file_size, retention, seen_replicas, timed_files
+from airflow_cdc.sources.mysql.probe import inspect_position, max_file_size, retention, seen_replicas, timed_files
 from airflow_cdc.sources.mysql.quoting import quote_ident
+from airflow_cdc.sources.mysql.replica import read_replica
+from airflow_cdc.sources.mysql.schema import read_defaults, read_table_defs
 from airflow_cdc.sources.mysql.server_log import (
-    NO_IDENTITY,
     ServerIdentity,
     Status,
     XaTransaction,
@@ -65,8 +66,28 @@ __all__ = ["MySqlEndpoint", "MySqlSource", "ServerIdentity", "XaTransaction"]
 FORECAST_FILES: Final = 8
 
 
-class MySqlSource:
-    """A MySQL server that a pipeline reads from."""
+F = TypeVar("F", bound=BinlogFacts)
+
+
+class Common(TypedDict):
+    """The facts that are read alike of every make of server."""
+
+    server_uuid: str
+    server_id: int
+    version: str
+    gtid_mode: str | None
+    binlog_files: tuple[BinlogFile, ...]
+    current: BinlogPosition
+    log_bin: bool
+    binlog_format: str
+    row_image: str
+    log_filters: tuple[str, ...]
+    uptime_s: int
+    address: str
+
+
+class BinlogSource(Generic[F]):
+    """A server with a binary log that a pipeline reads from."""
 
     def __init__(self, endpoint: MySqlEndpoint) -> None:
         self.endpoint = endpoint
@@ -103,65 +124,64 @@ class MySqlSource:
         with self.session() as session:
             return read_identity(session)
 
-    def facts(self) -> SourceFacts:
+    def facts(self) -> F:
         """What diagnosis needs to know of the server; a few cheap statements, nothing is changed.
 
-        What a make of server does not have is absent: without a server_uuid nothing tells whose data it is.
+        Raises SourceSettingError, saying what to write, where another make of server answers than the pipeline names.
         """
         with self.session() as session:
+            self._check_make(session)
             return self._facts(session)
 
-    def facts_for(self, tables: Sequence[str], position: BinlogPosition | None) -> SourceFacts:
-        """The same, and what the server has at a stored `position`, keeps of it, and does not log of `tables`."""
+    def log_facts(self) -> Common:
+        """Of these what every make of server has: for a connection of which nobody says what answers there."""
         with self.session() as session:
-            facts = self._facts(session)
+            return self._common(session)
+
+    def facts_for(self, tables: Sequence[str], position: Position | None) -> F:
+        """The same, and what the server has at a stored `position`, keeps of it, and does not log of `tables`."""
+        place = place_in_binlog(position)
+        with self.session() as session:
+            self._check_make(session)
+            facts = self._facts_at(session, self._facts(session), place)
             files = facts.binlog_files
             needs = read_grants(session).missing(tables, gtid=facts.gtid_mode == "ON", hold=False)
-            start = None if position is None or facts.domains is None else begins(session, position.file)
             return replace(
                 facts,
-                domains=facts.domains and replace(facts.domains, begins=start),
-                at_offset=None if position is None else look_at(session, position, files),
-                retention=retention(session, self.endpoint, position.file if position else "", files),
+                at_offset=None if place is None else inspect_position(session, place, files),
+                retention=retention(session, self.endpoint, place.file if place else "", files),
                 cascades=unlogged_cascades(session, tables),
-                xa=read_xa(session, read_identity(session)),
                 replicas_seen=seen_replicas(session),
                 missing_privileges=tuple(f"{need.privilege} on {need.on}" for need in needs if need.required),
             )
 
-    def forecast(self, position: BinlogPosition) -> tuple[Forecast, Retention]:
-        """How long the file of a stored position stays on the server. Raises SourceError, also where it is not there."""
-        with self.session() as session:
-            files = list_binlog_files(session)
-            kept = retention(session, self.endpoint, position.file, files)
-            size = max_file_size(session)
-        if position.file not in {file.name for file in files}:
-            raise SourceError(f"{position.file} is not on the server", where=self.where, todo="Ask `diagnose` why.")
-        if kept is None:
-            raise SourceError(
-                "the server removes log files by their total size, so no time says how long one stays",
-                where=self.where,
-                todo="Watch the margin in bytes instead: the metric cdc.retention_left.",
-            )
-        timed = timed_files(self.endpoint, files, FORECAST_FILES)
-        return forecast(kept, timed, in_newest_file=position.file == files[-1].name, max_size=size), kept
+    def _check_make(self, session: Session) -> None:
+        """Raise SourceSettingError where another make of server answers than this one."""
+        raise NotImplementedError
 
-    def _facts(self, session: Session) -> SourceFacts:
+    def _facts(self, session: Session) -> F:
+        """The facts of this make of server."""
+        raise NotImplementedError
+
+    def _available(self, facts: F, position: Position) -> Available:
+        """Whether everything after the position is still in the log of the server that said these facts."""
+        raise NotImplementedError
+
+    def _facts_at(self, session: Session, facts: F, place: BinlogPosition | None) -> F:  # noqa: ARG002 - for makes that do
+        """The facts with what this make alone tells of a stored place, or only when it is asked for a diagnosis."""
+        return facts
+
+    def _common(self, session: Session) -> Common:
+        """What is read alike of every make."""
         settings = read_settings(session)
         log_bin = settings["log_bin"] == "ON"
         identity = read_identity(session)
-        gtid = "gtid_mode" in settings
-        owned = owned_gtids(session) if gtid else None  # before the executed set: one that ends between is in both
-        executed, purged = executed_and_purged(session) if gtid else (None, None)
-        files = list_binlog_files(session) if log_bin else ()
-        return SourceFacts(
+        return Common(
             server_uuid=identity.server_uuid,
             server_id=identity.server_id,
             version=session.version.text,
             gtid_mode=settings.get("gtid_mode"),
-            gtid_executed=executed,
-            gtid_purged=purged,
-            binlog_files=files,
+            binlog_files=list_binlog_files(session) if log_bin else (),
             current=read_status(session).position if log_bin else BinlogPosition("none.000000", 0),
             log_bin=log_bin,
             binlog_format=settings.get("binlog_format", "ROW"),
@@ -169,10 +189,34 @@ class MySqlSource:
             log_filters=log_filters(session) if log_bin else (),
             uptime_s=identity.uptime_s,
             address=f"{self.endpoint.host}:{self.endpoint.port}",
-            gtid_owned=owned,
-            domains=domain_facts(session, files) if files and session.version.can(Capability.GTID_DOMAINS) else None,
-            no_recovery="" if session.version.can(Capability.SERVER_UUID) else NO_IDENTITY,
         )
+
+    def definitions_and_defaults(
+        self, tables: Sequence[str]
+    ) -> tuple[dict[str, Table], dict[str, dict[str, str | None]]]:
+        """Of those of the tables that the source has: their definitions, and column → default. Soon answered, or failed."""
+        # a server that accepts and never answers would hold this for as long as a snapshot's scan may take, an hour
+        with closing(self.connect(quick=True)) as connection:
+            return read_table_defs(connection, tables), read_defaults(connection, tables)
+
+    def forecast(self, position: Position) -> tuple[Forecast, Retention]:
+        """How long the file of a stored position stays on the server. Raises SourceError, also where it is not there."""
+        place = place_in_binlog(position)
+        file = place.file if place else ""
+        with self.session() as session:
+            files = list_binlog_files(session)
+            kept = retention(session, self.endpoint, file, files)
+            size = max_file_size(session)
+        if file not in {one.name for one in files}:
+            raise SourceError(f"{file} is not on the server", where=self.where, todo="Ask `diagnose` why.")
+        if kept is None:
+            raise SourceError(
+                "the server removes log files by their total size, so no time says how long one stays",
+                where=self.where,
+                todo="Watch the margin in bytes instead: the metric cdc.retention_left.",
+            )
+        timed = timed_files(self.endpoint, files, FORECAST_FILES)
+        return forecast(kept, timed, in_newest_file=file == files[-1].name, max_size=size), kept
 
     def watermark(self, *, xa_timeout: float = 60.0) -> Watermark:
         """Take W, which every transaction is either at or after, before the first read (INV 7, 8).
@@ -299,13 +343,14 @@ class MySqlSource:
 
     def availability(self, position: Position) -> Available:
         """Whether a reader at `position` would still find every change since. Raises SourceError."""
-        return availability(self.facts(), mysql_position(position))
+        with self.session() as session:
+            return self._available(self._facts(session), position)
 
     def still_available(self, watermark: Watermark) -> Available:
         """The same of W. Raises WrongServerError when the connection reaches another server."""
         with self.session() as session:
             require_same(read_identity(session), watermark.server, self.where)
-            return availability(self._facts(session), mysql_position(watermark.position))
+            return self._available(self._facts(session), watermark.position)
 
     def check_same_server(self, watermark: Watermark) -> None:
         """Raise WrongServerError or ServerRestartedError unless this server has run since W (INV 9).
@@ -350,6 +395,35 @@ class MySqlSource:
         """A hold kept by a thread of this process until the block ends. Read its `state`: it never raises."""
         with run_hold(self.hold(label, limits)) as hold:
             yield hold
+
+
+class MySqlSource(BinlogSource[MySqlFacts]):
+    """A MySQL server that a pipeline reads from."""
+
+    def replica_facts(self, conn_id: str) -> MySqlReplicaFacts:
+        """What decides whether a connector may read here in its source's place. Raises SourceError."""
+        return read_replica(self, conn_id)
+
+    def _available(self, facts: MySqlFacts, position: Position) -> Available:
+        return availability(facts, mysql_position(position))
+
+    def _check_make(self, session: Session) -> None:
+        if session.version.mariadb:
+            raise SourceSettingError(
+                f"the server is {session.version.name}, and the pipeline says that it is MySQL",
+                where=self.where,
+                todo="Write `kind: mariadb` below `source:` in pipelines.yaml.",
+            )
+
+    def _facts(self, session: Session) -> MySqlFacts:
+        gtid = "gtid_mode" in read_settings(session)
+        owned = owned_gtids(session) if gtid else None  # before the executed set: one that ends between is in both
+        executed, purged = executed_and_purged(session) if gtid else (None, None)
+        common = self._common(session)
+        return MySqlFacts(**common, gtid_executed=executed, gtid_purged=purged, gtid_owned=owned)
+
+    def _facts_at(self, session: Session, facts: MySqlFacts, place: BinlogPosition | None) -> MySqlFacts:  # noqa: ARG002
+        return replace(facts, xa=read_xa(session, read_identity(session)))
 
 
 def time_limit(version: ServerVersion, seconds: float) -> tuple[str, str]:

@@ -15,11 +15,11 @@ from typing import Any, Final
 import pymysql
 from pymysql.connections import Connection
 
-from airflow_cdc.core.diagnosis.forecast import LogFile
-from airflow_cdc.core.diagnosis.observation import BinlogFile, LogLook, Place, Retention
+from airflow_cdc.core.diagnosis.forecast import LogFile, Retention
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.sources.mysql.capabilities import Capability
 from airflow_cdc.sources.mysql.errors import MissingPrivilegeError
+from airflow_cdc.sources.mysql.facts import BinlogFile, EventAtPosition, EventBoundary
 from airflow_cdc.sources.mysql.position import BinlogPosition
 from airflow_cdc.sources.mysql.session import MySqlEndpoint, Session, open_connection
 
@@ -34,7 +34,7 @@ _DAY_S: Final = 86400
 _HOUR_S: Final = 3600
 
 
-def look_at(session: Session, position: BinlogPosition, files: Sequence[BinlogFile]) -> LogLook | None:
+def inspect_position(session: Session, position: BinlogPosition, files: Sequence[BinlogFile]) -> EventAtPosition | None:
     """What the log holds at a position. None: the file is not there, ends before it, or may not be looked into."""
     sizes = {file.name: file.size for file in files}
     if position.file not in sizes or position.pos > sizes[position.file]:
@@ -44,8 +44,8 @@ def look_at(session: Session, position: BinlogPosition, files: Sequence[BinlogFi
         after, _ = _events_from(session, replace(position, pos=position.pos + 1))
     except MissingPrivilegeError:
         return None
-    place = Place.INSIDE if said else _place(position, sizes[position.file], events, after)
-    return LogLook(place, tuple(str(event["Event_type"]) for event in events), said)
+    place = EventBoundary.INSIDE if said else _place(position, sizes[position.file], events, after)
+    return EventAtPosition(place, tuple(str(event["Event_type"]) for event in events), said)
 
 
 def _events_from(session: Session, position: BinlogPosition) -> tuple[list[dict[str, Any]], str]:
@@ -61,7 +61,7 @@ def _events_from(session: Session, position: BinlogPosition) -> tuple[list[dict[
 
 def _place(
     position: BinlogPosition, size: int, events: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]
-) -> Place:
+) -> EventBoundary:
     """Whether an event begins at the position; `events` are those shown from it on, `after` from one byte further.
 
     Bytes inside an event can pass for one: then its place, or the place it names for the next, is another. And in the
@@ -70,12 +70,12 @@ def _place(
     own beginning another one.
     """
     if not events:
-        return Place.BOUNDARY if position.pos == size else Place.INSIDE
+        return EventBoundary.BOUNDARY if position.pos == size else EventBoundary.INSIDE
     places = [int(event["Pos"]) for event in events]
     ends = [int(event["End_log_pos"]) for event in events]
     follows = all(end == begin for end, begin in zip(ends, places[1:], strict=False)) and ends[-1] > places[-1]
     shown_again = bool(after) and int(after[0]["End_log_pos"]) == ends[0]
-    return Place.BOUNDARY if places[0] == position.pos and follows and not shown_again else Place.INSIDE
+    return EventBoundary.BOUNDARY if places[0] == position.pos and follows and not shown_again else EventBoundary.INSIDE
 
 
 def retention(session: Session, endpoint: MySqlEndpoint, file: str, files: Sequence[BinlogFile]) -> Retention | None:

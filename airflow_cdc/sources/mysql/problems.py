@@ -1,346 +1,254 @@
-"""Predicates about the source and the connector's position in its log.
-
-A position is lost only by facts of the server. While a connector streams, some server knows its position; if that may be
-another server than the one that answers here (a proxy, a replica), nothing is concluded.
-"""
+"""The rows of the diagnosis that are MySQL's: GTID sets, a failover, XA; by file and position see binlog_problems.py."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TypeAlias
 
-from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset
 from airflow_cdc.core.diagnosis.evidence import (
-    Evidence,
-    both,
-    connector_address,
-    connector_of,
+    OFFSETS,
     evidence,
-    executed,
-    file_evidence,
-    gtid_evidence,
-    known_servers,
     offset_evidence,
-    offset_of,
-    runs,
-    same_address,
-    server,
-    source_of,
+    server_evidence,
     state_evidence,
 )
-from airflow_cdc.core.diagnosis.forecast import Outlook, outlook
-from airflow_cdc.core.diagnosis.observation import ControlFacts, Observation, Place, SourceFacts
-from airflow_cdc.core.xa import rollback_doubt
-from airflow_cdc.sources.mariadb import problems as domains
+from airflow_cdc.core.diagnosis.observation import ControlFacts
+from airflow_cdc.core.diagnosis.problem import FULL_SNAPSHOT, WARNING, Case, Evidence, Problem, Rules
+from airflow_cdc.core.diagnosis.strategy import DETOUR, DIFF_REPAIR, FULL, NEXT_FILE, TRANSLATE
+from airflow_cdc.core.diagnosis.text import shorten
+from airflow_cdc.core.xa import XaState, rollback_doubt
+from airflow_cdc.sources.mysql.binlog_problems import (
+    FILE_PROBLEMS,
+    WHILE_NOT_READING,
+    file_evidence,
+    known_servers,
+    newer_than_all,
+    of_another_make,
+    streams_elsewhere_by_file,
+    with_log,
+)
+from airflow_cdc.sources.mysql.detour import detour_blocker, failover_blocker
+from airflow_cdc.sources.mysql.error_texts import TEXTS
+from airflow_cdc.sources.mysql.facts import MySqlFacts
 from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.position import MySqlPosition, file_after
 
-# a heartbeat is committed at least every 49 s on an idle connector (0.8 × connect.keep.alive.interval.ms)
-_STUCK_AFTER_S = 120
+MySqlCase: TypeAlias = Case[MySqlFacts, MySqlPosition]
+
 _PERMISSIVE = frozenset({"ON_PERMISSIVE", "OFF_PERMISSIVE"})
 
 
-def log_off(obs: Observation) -> Evidence | None:
-    """Without a log there is no position to judge."""
-    source = source_of(obs)
-    return None if source is None or source.log_bin else evidence(obs, server(source), {"log_bin": "OFF, must be ON"})
+def gtid_evidence(case: MySqlCase, stored: GtidSet, **sets: GtidSet) -> Evidence:
+    """The stored set beside sets of the server, each with the number of its transactions."""
+    shown = {f"gtids {name}": f"{shorten(str(s)) or 'none'} ({s.count} transactions)" for name, s in sets.items()}
+    return {
+        **evidence(case, OFFSETS, {"gtids stored": shorten(str(stored))}),
+        **server_evidence(case, shown),
+        **state_evidence(case),
+    }
 
 
-def rows_misconfigured(obs: Observation) -> Evidence | None:
-    """The log does not hold whole rows: what comes from it cannot be applied, and no recovery could end."""
-    source = source_of(obs)
-    if source is None:
-        return None
-    wrong = source.log_faults
-    return evidence(obs, server(source), wrong) if wrong else None
-
-
-def retention_misconfigured(obs: Observation) -> Evidence | None:
-    """Rights a recovery needs and has not, or a retention that ends before a recovery (or its warning) does."""
-    source = source_of(obs)
-    if source is None:
-        return None
-    wrong = {f"missing privilege {n}": need for n, need in enumerate(source.missing_privileges, 1)}
-    kept = source.retention.expire_s if source.retention else 0
-    warn = obs.pipeline.policy.warn_before_purge
-    read = obs.control.read_seconds if isinstance(obs.control, ControlFacts) else None
-    if kept and kept < warn:
-        wrong["log retention"] = f"{kept} s, shorter than policy.warn_before_purge of {warn} s"
-    if kept and read is not None and kept < read:
-        wrong["log retention for a snapshot"] = f"{kept} s, shorter than the last reading of the source, {read:.0f} s"
-    return evidence(obs, server(source), wrong) if wrong else None
-
-
-def gtid_purged(obs: Observation) -> Evidence | None:
-    found = both(obs)
-    if found is None or not found[1].by_gtid:
+def gtid_purged(case: MySqlCase) -> Evidence | None:
+    found = with_log(case.both)
+    if found is None or not found[1].gtids:
         return None
     source, stored = found[0], found[1].gtids
-    if not stored:
-        return domains.purged(obs, *found)
     purged = source.gtid_purged
-    if purged is None or not stored.issubset(executed(source)):
+    if purged is None or not stored.issubset(source.executed):
         return None
     missing = purged - stored
     if missing.is_empty:
         return None
-    shown = gtid_evidence(obs, source, stored, purged=purged, missing=missing)
-    return {**shown, **evidence(obs, server(source), _replicas_seen(source))}
+    return {**gtid_evidence(case, stored, purged=purged, missing=missing), **server_evidence(case, _replicas(source))}
 
 
-def _replicas_seen(source: SourceFacts) -> dict[str, object]:
+def _replicas(source: MySqlFacts) -> dict[str, object]:
     """Replicas that the server itself lists: they may still have the log; whoever has a login there can name them."""
     return {f"replica {n}": text for n, text in enumerate(source.replicas_seen, 1)}
 
 
-def binlog_purged(obs: Observation) -> Evidence | None:
-    found = both(obs)
-    if found is None or found[1].by_gtid or not found[0].binlog_files:
-        return None
-    source, offset = found
-    older = offset.position.comparable(source.current) and offset.position < source.current
-    return file_evidence(obs, source, offset) if older and not _listed(source, offset) else None
-
-
-def position_ahead(obs: Observation) -> Evidence | None:
+def position_ahead(case: MySqlCase) -> Evidence | None:
     """The stored file is newer than any on the server, which therefore lost, or never wrote, what was read from it."""
-    found = _settled(obs)
-    if found is None:
+    found = with_log(case.both_of_one_server)
+    if found is None or not newer_than_all(*found):
         return None
-    source, offset = found
-    current = source.current
-    newer = offset.position.comparable(current) and offset.position.file_number > current.file_number
-    if not newer or _listed(source, offset):
-        return None
-    if not offset.by_gtid:
-        return file_evidence(obs, source, offset)
-    if not offset.gtids:
-        return domains.ahead(obs, source, offset)
-    unseen = offset.gtids - executed(source)
+    source, stored = found[0], found[1].gtids
+    if not stored:
+        return file_evidence(case)
+    unseen = stored - source.executed
     lost_its_own = source.server_uuid in unseen.uuids  # a promoted replica would lack another server's
-    more = gtid_evidence(obs, source, offset.gtids, executed=executed(source), unseen=unseen)
-    return {**file_evidence(obs, source, offset), **more} if lost_its_own else None
+    more = gtid_evidence(case, stored, executed=source.executed, unseen=unseen)
+    return {**file_evidence(case), **more} if lost_its_own else None
 
 
-def source_changed(obs: Observation) -> Evidence | None:
-    """Another server under the old address: without GTID its files may have the same names and mean something else."""
-    found = both(obs)
-    if found is None or found[1].by_gtid:
+def gtid_mode_mismatch(case: MySqlCase) -> Evidence | None:
+    """The offset speaks of GTIDs and the server writes (or may write) transactions without any, or with the other kind."""
+    if told := of_another_make(case, "MySQL's", "MariaDB's"):
+        return told
+    found = with_log(case.both)
+    if found is None or not found[1].gtids or found[0].gtid_mode == "ON":
         return None
-    source, offset = found
-    known = known_servers(obs)
-    differs: dict[str, object] = {}
-    if known and source.server_uuid not in known:
-        differs["server_uuid before"] = ", ".join(sorted(known))
-    if not offset.position.comparable(source.current):
-        differs["file names"] = f"{offset.position.base} stored, {source.current.base} on the server"
-    if not differs or (runs(obs) and not same_address(obs)):
-        return None
-    shown = {"server_uuid now": source.server_uuid or "none", **differs}
-    return {**evidence(obs, server(source), shown), **file_evidence(obs, source, offset)}
+    mode = found[0].gtid_mode
+    note = "anonymous transactions are in no GTID set" if mode in _PERMISSIVE else "no GTIDs are written"
+    return {**server_evidence(case, {"gtid_mode": f"{mode}: {note}"}), **offset_evidence(case)}
 
 
-def position_past_end(obs: Observation) -> Evidence | None:
-    """The file is shorter than what was read from it: the server lost transactions that the connector saw (INV 26)."""
-    found = _settled(obs)
-    if found is None or not _own_log(obs, *found):
-        return None
-    source, offset = found
-    return file_evidence(obs, source, offset) if _past_end(source, offset) else None
+def gtid_not_contained(case: MySqlCase) -> Evidence | None:
+    return None if with_log(case.both_of_one_server) is None else _unseen(case)
 
 
-def position_mid_event(obs: Observation) -> Evidence | None:
-    found = _settled(obs)
-    if found is None or not _own_log(obs, *found):
-        return None
-    source, offset = found
-    look = source.at_offset
-    if look is None or look.place is not Place.INSIDE:
-        return None
-    said = evidence(obs, server(source), {"the server says": look.said or "no event begins at the position"})
-    return {**said, **file_evidence(obs, source, offset)}
-
-
-def gtid_not_contained(obs: Observation) -> Evidence | None:
-    found = _settled(obs)
-    return None if found is None else _unseen(obs, *found)
-
-
-def streams_elsewhere(obs: Observation) -> Evidence | None:
+def streams_elsewhere(case: MySqlCase) -> Evidence | None:
     """A connector that streams has a server that knows its position; here another one answers.
 
     Behind a proxy the facts may come from a lagging replica, so this is no ground for a new snapshot.
     """
-    found = both(obs)
-    if found is None or not runs(obs) or same_address(obs):
+    found = with_log(case.both)
+    if found is None or not case.streams or case.same_server:
         return None
-    source, offset = found
-    if offset.by_gtid:
-        return _unseen(obs, source, offset)
-    reached = offset.position.comparable(source.current) and offset.position <= source.current
-    return None if reached and not _past_end(source, offset) else file_evidence(obs, source, offset)
+    return _unseen(case) if found[1].gtids else streams_elsewhere_by_file(case)
 
 
-def failed_over(obs: Observation) -> Evidence | None:
+def _unseen(case: MySqlCase) -> Evidence | None:
+    found = case.both
+    if found is None:
+        return None
+    source, stored = found[0], found[1].gtids or GtidSet()
+    unseen = stored - source.executed
+    return None if unseen.is_empty else gtid_evidence(case, stored, executed=source.executed, unseen=unseen)
+
+
+def gtid_missing_in_offset(case: MySqlCase) -> Evidence | None:
+    """On a GTID server the connector asks by set: without one it starts from whatever is oldest."""
+    found = with_log(case.both)
+    if found is None or found[1].gtids or found[0].gtid_mode != "ON" or not found[0].gtid_executed:
+        return None
+    modes = {"gtid_mode": found[0].gtid_mode, "gtids executed": found[0].gtid_executed}
+    return {**server_evidence(case, modes), **offset_evidence(case)}
+
+
+def failed_over(case: MySqlCase) -> Evidence | None:
     """A server that this pipeline was never read from answers, and the connector has failed.
 
     Whether that server holds all that was read, and kept all that was not, the rows before this one have found.
     """
-    found, connector = both(obs), connector_of(obs)
+    found, connector = with_log(case.both), case.connector
     if found is None or connector is None or not found[1].gtids:
         return None
     source = found[0]
-    known, states = known_servers(obs), {connector.state, *(task.state for task in connector.tasks)}
+    known, states = known_servers(case.seen), {connector.state, *(task.state for task in connector.tasks)}
     if not known or source.server_uuid in known or "FAILED" not in states:
         return None
     shown = {
         "server_uuid now": source.server_uuid,
         "server_uuid before": ", ".join(sorted(known)),
         "source is at": source.address or "not known",
-        "connector reads at": connector_address(obs),
+        "connector reads at": connector.address,
     }
-    return {**evidence(obs, server(source), shown), **offset_evidence(obs), **state_evidence(obs)}
+    return {**server_evidence(case, shown), **offset_evidence(case), **state_evidence(case)}
 
 
-def gtid_mode_mismatch(obs: Observation) -> Evidence | None:
-    """The offset speaks of GTIDs and the server writes (or may write) transactions without any, or with the other kind."""
-    found = both(obs)
-    if found is None or not found[1].by_gtid:
-        return None
-    source, offset = found
-    if source.domains is not None or offset.domains is not None:
-        return _other_kind(obs, source, offset)
-    if source.gtid_mode == "ON":
-        return None
-    note = "anonymous transactions are in no GTID set" if source.gtid_mode in _PERMISSIVE else "no GTIDs are written"
-    return {**evidence(obs, server(source), {"gtid_mode": f"{source.gtid_mode}: {note}"}), **offset_evidence(obs)}
-
-
-def gtid_missing_in_offset(obs: Observation) -> Evidence | None:
-    """On a GTID server the connector asks by set: without one it starts from whatever is oldest."""
-    found = both(obs)
-    if found is None or found[1].by_gtid:
-        return None
-    source = found[0]
-    if source.domains is not None:
-        return domains.missing_in_offset(obs, source)
-    if source.gtid_mode != "ON" or not source.gtid_executed:
-        return None
-    modes = {"gtid_mode": source.gtid_mode, "gtids executed": source.gtid_executed}
-    return {**evidence(obs, server(source), modes), **offset_evidence(obs)}
-
-
-def log_incomplete(obs: Observation) -> Evidence | None:
-    source = source_of(obs)
-    if source is None or not source.cascades:
-        return None
-    shown = {f"cascade {n}": f"{key}: not in the log of {source.version}" for n, key in enumerate(source.cascades, 1)}
-    return evidence(obs, server(source), shown)
-
-
-def xa_rolled_back(obs: Observation) -> Evidence | None:
+def xa_rolled_back(case: MySqlCase) -> Evidence | None:
     """Rows of a rolled back XA transaction may stand in the sink: they were sent at its PREPARE (INV 32)."""
-    source, control = source_of(obs), obs.control
+    source, control = case.source, case.seen.control
     if source is None or not isinstance(control, ControlFacts):
         return None
-    doubts = {name: rollback_doubt(before, source.xa) for name, before in control.checked_xa.items()}
+    before = {name: XaState.from_json(value) for name, value in control.checked_xa.items()}
+    doubts = {name: rollback_doubt(state, source.xa) for name, state in before.items()}
     shown = {f"since the last check of {name}": why for name, why in doubts.items() if why}
-    return evidence(obs, server(source), shown) if shown else None
+    return server_evidence(case, shown) if shown else None
 
 
-def at_risk(obs: Observation) -> Evidence | None:
-    """The log from the stored position on may be purged within the time that the policy wants to be warned."""
-    source, offset = source_of(obs), offset_of(obs)
-    seen = None if source is None or offset is None else risk(source, offset)
-    if source is None or seen is None or seen.earliest_s is None:
-        return None
-    warn = obs.pipeline.policy.warn_before_purge
-    if seen.earliest_s >= warn or (runs(obs) and seen.in_newest_file):
-        return None
-    shown = {
-        "may be purged in": f"{seen.earliest_s:.0f} s or later",
-        "policy.warn_before_purge": f"{warn} s",
-        "why": seen.basis,
-    }
-    return {**evidence(obs, server(source), shown), **offset_evidence(obs), **state_evidence(obs)}
+# ---- what blocks a strategy --------------------------------------------------------------------
 
 
-def with_risk(row: Callable[[Observation], Evidence | None]) -> Callable[[Observation], Evidence | None]:
-    """A row about a connector that does not read, which also says how long that may last."""
-
-    def found(obs: Observation) -> Evidence | None:
-        evidence_of_row = row(obs)
-        return None if evidence_of_row is None else {**evidence_of_row, **(at_risk(obs) or {})}
-
-    return found
+def not_begun(case: MySqlCase) -> str:
+    """After a RESET, until somebody writes: Debezium asks for the log by set, and its client fails on an empty one."""
+    source = case.source
+    if source is None or source.gtid_mode != "ON" or source.gtid_executed:
+        return ""
+    return "gtid_executed is empty, and a connector starts at no empty set: one transaction must come first"
 
 
-def seems_stuck(obs: Observation) -> bool:
-    """Whether a connector that claims to run should have moved: a change stands right ahead of it, for long.
-
-    Without heartbeats an offset may rest although all is well, so that is not judged.
-    """
-    found, connector = both(obs), connector_of(obs)
-    if found is None or connector is None or not runs(obs) or found[1].in_snapshot:
-        return False
-    source, offset = found
-    beats = connector.config.get("heartbeat.interval.ms", "0").strip() not in ("", "0")
-    ahead = source.at_offset is not None and source.at_offset.place is Place.BOUNDARY
-    if not beats or source.retention is None or source.at_offset is None or not ahead or offset.ts_sec is None:
-        return False
-    return not source.at_offset.read_to_the_end and source.retention.now - offset.ts_sec > _STUCK_AFTER_S
+def no_next_file(case: MySqlCase) -> str:
+    found = case.both
+    if found is None:
+        return ""  # what could not be read is said anyway
+    source, stored = found
+    return "" if file_after(source.sizes, stored.file) else f"no file follows {stored.file}"
 
 
-def risk(source: SourceFacts, offset: MySqlOffset) -> Outlook | None:
-    """How long the stored position stays available at least; None where that cannot be told."""
-    if source.retention is None or not _listed(source, offset):
-        return None
-    look = source.at_offset
-    newest = offset.file == source.newest_file
-    # by GTID a file that was read to its end is not needed any more; by name it is
-    done = offset.by_gtid and not newest and look is not None and look.read_to_the_end
-    return outlook(source.retention, in_newest_file=newest or done)
+PROBLEMS = (
+    *FILE_PROBLEMS,
+    Problem(
+        "GTID_PURGED",
+        30,
+        "Transactions that the connector has not read were purged from the source's binlog.",
+        gtid_purged,
+        (DETOUR, FULL),
+        about_position=True,
+    ),
+    Problem(
+        "POSITION_AHEAD",
+        31,
+        "The stored file is newer than any on the server: it was reset, rebuilt or restored from a backup.",
+        position_ahead,
+        FULL_SNAPSHOT,
+        about_position=True,
+    ),
+    Problem(
+        "GTID_MODE_MISMATCH",
+        36,
+        "The stored offset counts by GTID and the server writes transactions without any.",
+        gtid_mode_mismatch,
+        about_position=True,
+    ),
+    Problem(
+        "GTID_NOT_CONTAINED",
+        37,
+        "The stored set holds transactions that this server does not have: a lagging replica was promoted, or it was restored.",
+        gtid_not_contained,
+        (TRANSLATE, FULL),
+        about_position=True,
+    ),
+    Problem(
+        "UNKNOWN",
+        38,
+        "The connector streams from a position that this server has not reached: another server answers.",
+        streams_elsewhere,
+    ),
+    Problem(
+        "GTID_MISSING_IN_OFFSET",
+        44,
+        "The server counts by GTID and the stored offset has none: the connector would start at the oldest transaction, or not at all.",
+        gtid_missing_in_offset,
+        FULL_SNAPSHOT,
+        about_position=True,
+    ),
+    Problem(
+        "SOURCE_FAILED_OVER",
+        49,
+        "Another server took over; it holds all that was read and still has all that was not.",
+        failed_over,
+        (TRANSLATE, FULL),
+    ),
+    Problem(
+        "XA_ROLLED_BACK",
+        95,
+        "XA transactions were rolled back after their rows may have been sent: such rows may stand in the sink.",
+        xa_rolled_back,
+        WARNING,
+    ),
+)
 
-
-def _settled(obs: Observation) -> tuple[SourceFacts, MySqlOffset] | None:
-    """Source and offset, unless the connector streams from what may be another server."""
-    return None if runs(obs) and not same_address(obs) else both(obs)
-
-
-def _own_log(obs: Observation, source: SourceFacts, offset: MySqlOffset) -> bool:
-    """Whether file and position are of this very server's log: with GTIDs a failover leaves another server's there."""
-    if not offset.by_gtid:
-        return True
-    if not offset.gtids:
-        return domains.own_log(source, offset)
-    return source.server_uuid in known_servers(obs) and offset.may_be_on(source.server_id)
-
-
-def _past_end(source: SourceFacts, offset: MySqlOffset) -> bool:
-    """Whether the position's file is there and ends before it."""
-    sizes = {file.name: file.size for file in source.binlog_files}
-    if offset.file not in sizes:
-        return False
-    # the size of the newest file is of an earlier moment than its current position
-    return offset.pos > max(sizes[offset.file], source.current.pos if source.current.file == offset.file else 0)
-
-
-def _listed(source: SourceFacts, offset: MySqlOffset) -> bool:
-    return any(file.name == offset.file for file in source.binlog_files)
-
-
-def _unseen(obs: Observation, source: SourceFacts, offset: MySqlOffset) -> Evidence | None:
-    if offset.domains:
-        return domains.unseen(obs, source, offset)
-    stored = offset.gtids or GtidSet()
-    unseen = stored - executed(source)
-    if unseen.is_empty:
-        return None
-    return gtid_evidence(obs, source, stored, executed=executed(source), unseen=unseen)
-
-
-def _other_kind(obs: Observation, source: SourceFacts, offset: MySqlOffset) -> Evidence | None:
-    """MySQL's sets and MariaDB's positions say nothing to each other."""
-    if (source.domains is None) != (offset.domains is None):
-        kinds = ("MySQL's", "MariaDB's")
-        said = f"the server's GTIDs are {kinds[source.domains is not None]}, the offset's {kinds[offset.domains is not None]}"
-        return {**evidence(obs, server(source), {"gtids": said}), **offset_evidence(obs)}
-    return None
+RULES = Rules(
+    PROBLEMS,
+    beside=(WHILE_NOT_READING,),
+    blockers={
+        TRANSLATE: (failover_blocker, not_begun),
+        DETOUR: (detour_blocker, not_begun),
+        NEXT_FILE: (no_next_file, not_begun),
+        DIFF_REPAIR: (not_begun,),
+        FULL: (not_begun,),
+    },
+    offers=frozenset({TRANSLATE, DETOUR, NEXT_FILE}),
+    texts=TEXTS,
+)

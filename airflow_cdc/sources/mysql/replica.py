@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from airflow_cdc.core.diagnosis.observation import ReplicaFacts
 from airflow_cdc.core.errors import PositionError, SourceError
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.sources.mysql.capabilities import Capability
-from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.sources.mysql.errors import MissingPrivilegeError
+from airflow_cdc.sources.mysql.facts import MySqlReplicaFacts
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import BinlogPosition, file_after, mysql_position
 from airflow_cdc.sources.mysql.server_log import (
@@ -28,6 +27,9 @@ from airflow_cdc.sources.mysql.server_log import (
 )
 from airflow_cdc.sources.mysql.session import Session
 
+if TYPE_CHECKING:
+    from airflow_cdc.sources.mysql.client import MySqlSource
+
 LOOK_S: Final = 10.0
 ANOTHER_STRATEGY: Final = "Trigger cdc_recovery with the strategy diff_repair."
 _STATUS_FILTERS: Final = re.compile(r"replicate_(?:wild_)?(?:do|ignore|rewrite)_(?:db|table)")
@@ -38,13 +40,13 @@ _HARMLESS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def read_replica(source: MySqlSource, conn_id: str) -> ReplicaFacts:
+def read_replica(source: MySqlSource, conn_id: str) -> MySqlReplicaFacts:
     """What decides whether a connector may read there. Raises SourceError, also where a privilege is missing."""
     with source.session(read_timeout=LOOK_S) as session:
         settings = read_settings(session)
         executed, purged = executed_and_purged(session)
         status = _replication(session)
-        return ReplicaFacts(
+        return MySqlReplicaFacts(
             conn_id=conn_id,
             server_uuid=read_identity(session).server_uuid,
             address=f"{source.endpoint.host}:{source.endpoint.port}",

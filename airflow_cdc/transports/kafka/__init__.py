@@ -9,5 +9,6 @@ KIND = TransportKind(
     settings=KafkaSettings,
     endpoint=Lazy(".wire:KafkaEndpoint", __name__),
     client=Lazy(".client:KafkaTransport", __name__),
+    rules=Lazy(".problems:RULES", __name__),
     hook=Lazy("airflow_cdc.hooks.kafka:CdcKafkaHook"),
 )

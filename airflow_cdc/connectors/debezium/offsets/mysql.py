@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_cdc.core.errors import CdcError, OffsetRejectedError
-from airflow_cdc.core.position import Position, Watermark
+from airflow_cdc.core.offset import Inside, StoredOffset
+from airflow_cdc.core.position import JsonObject, Position, Watermark
 from airflow_cdc.sources.mariadb import position as mariadb
-from airflow_cdc.sources.mariadb.gtid import MariaDbPosition, MariaDbSpans, is_mariadb
+from airflow_cdc.sources.mariadb.gtid import MariaDbPosition, is_mariadb
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import BinlogPosition, MySqlPosition, mysql_position
 
@@ -112,9 +113,40 @@ class MySqlOffset:
         """True if only a part of the transaction that comes next was sent."""
         return bool(self.event or self.row)
 
+    @property
+    def inside(self) -> Inside:
+        """What the connector was in the middle of."""
+        if self.in_snapshot:
+            return Inside.SNAPSHOT
+        return Inside.TRANSACTION if self.in_transaction else Inside.NOTHING
+
     def may_be_on(self, server_id: int) -> bool:
         """False when the offset names another server. Right after a snapshot it names none."""
         return self.server_id is None or self.server_id == server_id
+
+
+class MySqlCodec:
+    """The offset that Debezium's MySQL connector stores."""
+
+    def read(self, raw: JsonObject, key: JsonObject) -> StoredOffset:
+        """What a stored value means; MariaDB's GTIDs in it are foreign here."""
+        try:
+            offset = MySqlOffset.from_value(raw)
+        except OffsetRejectedError as error:
+            return StoredOffset(raw, key, fault=str(error))
+        position = MySqlPosition(offset.file, offset.pos, offset.gtids, offset.server_id)
+        foreign = str(offset.domains or "")
+        return StoredOffset(
+            raw, key, position, inside=offset.inside, place=str(position.place), written=offset.ts_sec, foreign=foreign
+        )
+
+    def faults(self, raw: JsonObject) -> tuple[str, ...]:
+        """See `validate`."""
+        return validate(raw)
+
+    def moved(self, before: JsonObject | None, after: JsonObject) -> str:
+        """See `moved`."""
+        return moved(before, after)
 
 
 def offset_for(watermark: Watermark, ts_sec: int) -> dict[str, Any]:
@@ -154,25 +186,15 @@ def moved(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> str:
         told = [f"skips {skipped} ({skipped.count} transactions)" if skipped else ""]
         told += [f"repeats {repeated} ({repeated.count} transactions)" if repeated else ""]
         return "; ".join(text for text in told if text) or "the same transactions"
-    if old.domains is not None and new.domains is not None:
-        return _moved_domains(old.domains, new.domains)
-    if not old.position.comparable(new.position):
-        return f"from {old.position} to {new.position}, which cannot be compared"
-    verb = "skips" if new.position > old.position else "repeats"
-    return (
-        "the same position"
-        if new.position == old.position
-        else f"{verb} what lies between {old.position} and {new.position}"
-    )
+    return moved_in_files(old.position, new.position)
 
 
-def _moved_domains(old: MariaDbPosition, new: MariaDbPosition) -> str:
-    told = [f"{verb} {span} (at most {span.count} transactions)" for verb, span in _ways(old, new) if span]
-    return "; ".join(told) or "the same transactions"
-
-
-def _ways(old: MariaDbPosition, new: MariaDbPosition) -> tuple[tuple[str, MariaDbSpans], ...]:
-    return ("skips", new - old), ("repeats", old - new)
+def moved_in_files(old: BinlogPosition, new: BinlogPosition) -> str:
+    """The same, by file and position."""
+    if not old.comparable(new):
+        return f"from {old} to {new}, which cannot be compared"
+    verb = "skips" if new > old else "repeats"
+    return "the same position" if new == old else f"{verb} what lies between {old} and {new}"
 
 
 def past(offset: MySqlOffset, watermark: Watermark) -> bool | None:
