@@ -17,11 +17,10 @@ from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows.close import report_folder
-from airflow_cdc.sinks.iceberg.dead_letters import table_name
+from airflow_cdc.sinks.iceberg.dead_letters import COLUMNS as LETTERS
+from airflow_cdc.sinks.iceberg.dead_letters import table_name, unresolved
 from airflow_cdc.sources.mysql.position import mysql_position
 from airflow_cdc.spark_apps import repair as application
-from airflow_cdc.spark_apps.apply.dead_letters import COLUMNS as LETTERS
-from airflow_cdc.spark_apps.apply.dead_letters import unresolved
 from airflow_cdc.spark_apps.repair import repair
 from tests.integration.mirror import NUMBERS, Mirror
 from tests.integration.rig import Rig
