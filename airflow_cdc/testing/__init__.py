@@ -10,9 +10,15 @@ of a source is held by airflow_cdc.testing.rows, which needs pyspark.
 
 import pytest
 
-pytest.register_assert_rewrite("airflow_cdc.testing.kind", "airflow_cdc.testing.source", "airflow_cdc.testing.rows")
+pytest.register_assert_rewrite(
+    "airflow_cdc.testing.kind",
+    "airflow_cdc.testing.offset_codec",
+    "airflow_cdc.testing.rows",
+    "airflow_cdc.testing.source",
+)
 
 from airflow_cdc.testing.kind import KindContract  # noqa: E402
+from airflow_cdc.testing.offset_codec import OffsetCodecContract  # noqa: E402
 from airflow_cdc.testing.source import SourceBench, SourceContract  # noqa: E402
 
-__all__ = ["KindContract", "SourceBench", "SourceContract"]
+__all__ = ["KindContract", "OffsetCodecContract", "SourceBench", "SourceContract"]
