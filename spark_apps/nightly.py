@@ -24,13 +24,13 @@ from airflow_cdc.core.errors import CdcError, ConfigError, SinkError, UsageError
 from airflow_cdc.core.report import TableReport, Verdict, overall
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicState
+from airflow_cdc.core.xa import XaState, rollback_doubt
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.checks import report_check, store_json, store_text
 from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.sinks.iceberg.snapshots import head_of, lineage, operation_of, row_count, summary_of
 from airflow_cdc.sinks.iceberg.stage import Stage
-from airflow_cdc.sources.mysql.xa import XaState, rollback_doubt
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
 from airflow_cdc.spark_apps.compare.expectations import DATA_DOCS
 from airflow_cdc.spark_apps.compare.scan import Outcome, Subject
@@ -215,8 +215,7 @@ def _seen(night: Night, table: Table, stage: Stage, state: TopicState | None) ->
     rows = row_count(metadata, stage.base_head) or 0
     if table.full_name in night.cascades:
         return Seen(odd="rows of it change by foreign keys, which this server does not log", rows=rows)
-    before = XaState.from_json(known.xa) if known and known.xa else None
-    if doubt := rollback_doubt(before, night.xa):
+    if doubt := rollback_doubt(known.xa if known else None, night.xa):
         return Seen(odd=doubt, rows=rows)
     if (stranger := foreign_commit(metadata)) is not None:
         return Seen(odd=f"commit {stranger} on its main is not of this pipeline", rows=rows)
@@ -250,8 +249,7 @@ def _keep(night: Night, plan: Tonight, state: TopicState | None, outcome: Outcom
     topic = state or TopicState("", "", {})
     ends = {str(p): end for p, (_, end) in topic.partitions.items()}
     verdict, run_id = str(report.verdict), job.run.run_id
-    xa = night.xa.to_json() if night.xa else None
-    kept = Checked(scheme, low, high, rows, shares, topic.id, ends, table.fingerprint, verdict, at, run_id, xa)
+    kept = Checked(scheme, low, high, rows, shares, topic.id, ends, table.fingerprint, verdict, at, run_id, night.xa)
     repair = RepairPlan.of(table, outcome.tally, outcome.sink_rows)
     result = {**report.to_json(), "compared": plan.part.name, "why": plan.why}
     plans = {"plan": repair.summary()} if repair.keys and report.verdict is Verdict.MISMATCH else {}

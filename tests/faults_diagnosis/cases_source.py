@@ -172,7 +172,7 @@ def rolled_back(subject: Subject) -> None:
         "MATCH",
         now_iso(),
         "night",
-        state.to_json() if (state := source.xa()) else None,
+        source.xa(),
     )
     subject.control.check_done("night", table, checked.to_json(), {"verdict": "MATCH"})
     subject.sql("XA START 'x'", f"INSERT INTO {table} VALUES (90, 'ghost')", "XA END 'x'", "XA PREPARE 'x'")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.compare.leaves import IntegerLeaves, LeafScheme, choose_scheme, scheme_from_json, scheme_to_json
 from airflow_cdc.core.compare.part import WHOLE, Part, leaves_part
-from airflow_cdc.core.position import JsonObject
+from airflow_cdc.core.xa import XaState
 
 if TYPE_CHECKING:
     from airflow_cdc.core.table import Table
@@ -52,18 +52,19 @@ class Checked:
     verdict: str
     at: str
     run_id: str
-    xa: JsonObject | None = None
+    xa: XaState | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, for the control table."""
         values = {name: getattr(self, name) for name in self.__slots__}
         plain = {"scheme": scheme_to_json(self.scheme), "shares": dict(self.shares), "ends": dict(self.ends)}
-        return values | plain | {"xa": self.xa and dict(self.xa)}
+        return values | plain | {"xa": self.xa and self.xa.to_json()}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Checked:
         """The inverse of `to_json`."""
-        return cls(**{**value, "scheme": scheme_from_json(value["scheme"])})
+        xa = value.get("xa")
+        return cls(**{**value, "scheme": scheme_from_json(value["scheme"]), "xa": xa and XaState.from_json(xa)})
 
     @property
     def leaves(self) -> int:

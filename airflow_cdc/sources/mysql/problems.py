@@ -15,6 +15,7 @@ from airflow_cdc.core.diagnosis.observation import ControlFacts
 from airflow_cdc.core.diagnosis.problem import FULL_SNAPSHOT, WARNING, Case, Evidence, Problem, Rules
 from airflow_cdc.core.diagnosis.strategy import DETOUR, DIFF_REPAIR, FULL, NEXT_FILE, TRANSLATE
 from airflow_cdc.core.diagnosis.text import shorten
+from airflow_cdc.core.xa import rollback_doubt
 from airflow_cdc.sources.mysql.binlog_problems import (
     FILE_PROBLEMS,
     WHILE_NOT_READING,
@@ -30,7 +31,6 @@ from airflow_cdc.sources.mysql.error_texts import TEXTS
 from airflow_cdc.sources.mysql.facts import MySqlFacts
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import MySqlPosition, file_after
-from airflow_cdc.sources.mysql.xa import XaState, rollback_doubt
 
 MySqlCase: TypeAlias = Case[MySqlFacts, MySqlPosition]
 
@@ -151,8 +151,7 @@ def xa_rolled_back(case: MySqlCase) -> Evidence | None:
     source, control = case.source, case.seen.control
     if source is None or not isinstance(control, ControlFacts):
         return None
-    before = {name: XaState.from_json(value) for name, value in control.checked_xa.items()}
-    doubts = {name: rollback_doubt(state, source.xa) for name, state in before.items()}
+    doubts = {name: rollback_doubt(before, source.xa) for name, before in control.checked_xa.items()}
     shown = {f"since the last check of {name}": why for name, why in doubts.items() if why}
     return server_evidence(case, shown) if shown else None
 
