@@ -21,11 +21,11 @@ from airflow_cdc.flows.capture import followed
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.stage import Stage
-from airflow_cdc.spark_apps.adapters.mysql import MySqlReader
-from airflow_cdc.spark_apps.apply.stage_schema import fit_columns, set_definition
+from airflow_cdc.spark_apps.adapters.iceberg_schema import fit_columns, set_definition
 from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.driver.session import sibling
+from airflow_cdc.spark_apps.driver.systems import row_reader
 from airflow_cdc.spark_apps.snapshot.differences import read_differences
 from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, read_table, staged_rows
 from airflow_cdc.spark_apps.types import sink_type
@@ -64,7 +64,7 @@ def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = 
     """
     task = load_task(run)
     run.clients.source.check_same_server(task.watermark)
-    tables, reader = list(task.definitions.values()), MySqlReader(run.clients.source)
+    tables, reader = list(task.definitions.values()), row_reader(run)
     progress = Progress(reader.estimated_rows(tables))
     readings = [prepare(run, task, table, dict(settings or {})) for table in tables]
     with explained(SourceError, "read the tables", where=run.where, todo=RESTARTABLE):

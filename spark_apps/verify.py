@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 import fsspec
 
-from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.core.compare.canonical import not_compared
 from airflow_cdc.core.compare.part import WHOLE, Part
 from airflow_cdc.core.compare.verdict import Tally
+from airflow_cdc.core.dead_letter import is_before
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import CdcError, DeadlineError, SinkError, VerificationError
 from airflow_cdc.core.poll import NotYet, poll_while_moving
@@ -33,16 +33,11 @@ from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import Fence, TopicState, read_fence
 from airflow_cdc.flows import recovery as document
 from airflow_cdc.flows.capture import captured
-from airflow_cdc.flows.capture import settings as connector_settings
 from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.reached import wait_past
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.sinks.iceberg.client import Lake
-from airflow_cdc.sinks.iceberg.dead_letters import is_before
 from airflow_cdc.sinks.iceberg.stage import Stage
-from airflow_cdc.spark_apps.adapters.kafka import read_topics, source_defaults
-from airflow_cdc.spark_apps.adapters.mysql import MySqlReader
-from airflow_cdc.spark_apps.apply import dead_letters
 from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget, apply_batch
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
 from airflow_cdc.spark_apps.compare.expectations import DATA_DOCS, Expected, SuiteResult, run_suites
@@ -51,6 +46,7 @@ from airflow_cdc.spark_apps.compare.scan import Outcome, Reached, Subject, compa
 from airflow_cdc.spark_apps.compare.tail import Topic
 from airflow_cdc.spark_apps.compare.views import SinkView
 from airflow_cdc.spark_apps.driver.app import explained, open_app
+from airflow_cdc.spark_apps.driver.systems import Systems, ddl_reader, open_systems
 from airflow_cdc.spark_apps.snapshot.read import staged_rows
 from airflow_cdc.spark_apps.types import sink_type
 
@@ -87,12 +83,12 @@ class Task:
     watermark: Watermark
     stages: Mapping[str, Stage]
     definitions: Mapping[str, Table]
-    settings: ConnectorSettings
+    systems: Systems
     parts: Mapping[str, Part] = field(default_factory=dict)
 
     def topic(self, table: str) -> str:
         """The topic of a table."""
-        return self.settings.topic_of(table)
+        return self.systems.events.routing.topic_of(table)
 
 
 @step("verify", leased=True)
@@ -119,7 +115,7 @@ def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
             verdict=str(Verdict.INCONCLUSIVE),
         ) from error
     for outcome in outcomes:
-        keep_rows(run, MySqlReader(run.clients.source), spark, outcome)
+        keep_rows(run, task.systems.reader, spark, outcome)
     suites = check_expectations(f"{report_folder(run)}/{DATA_DOCS}", outcomes)
     reports = [make_report(outcome, suites[outcome.subject.table.full_name]) for outcome in outcomes]
     labels = {table: stage.label for table, stage in task.stages.items()}
@@ -167,7 +163,7 @@ def load_task(run: Run) -> Task:
     lake, namespace = run.clients.sink, run.pipeline.sink.namespace
     opened = {t: _own_stage(lake, namespace, run.pipeline.sink_table(t), stages[t]["label"]) for t in tables}
     taken = document.watermark(open_doc, run)
-    return Task(int(open_doc["epoch"]), taken, opened, captured(run, tables), connector_settings(run))
+    return Task(int(open_doc["epoch"]), taken, opened, captured(run, tables), open_systems(run))
 
 
 def _own_stage(lake: Lake, namespace: str, table: str, filled: str) -> Stage:
@@ -198,7 +194,7 @@ def compare_passes(
             outcome
             for at in range(0, len(subjects), TABLES_AT_ONCE)
             for outcome in compare_tables(
-                MySqlReader(run.clients.source),
+                task.systems.reader,
                 subjects[at : at + TABLES_AT_ONCE],
                 judge,
                 lambda: reach(run, task, timeout)[0],
@@ -219,7 +215,7 @@ def reach(run: Run, task: Task, timeout: float) -> tuple[Reached, dict[str, Topi
     """The source's position now, once the connector has committed an offset past it; and the topics' ends then."""
     position = run.clients.source.position()
     wait_past(run, position, timeout)
-    states = run.clients.transport.topic_states(task.settings.topics_about(task.definitions))
+    states = run.clients.transport.topic_states(task.systems.events.routing.topics_about(task.definitions))
     ends = {name: {p: end for p, (_, end) in state.partitions.items()} for name, state in states.items()}
     return Reached(position, ends), states
 
@@ -248,11 +244,14 @@ def catch_up(
         results = apply_batch(context, targets, reached.ends)
     for table, result in results.items():
         log.info("%s: caught up by %d records in %.1f s", table, result["records"], result["seconds"])
-    return [_subject(context, task, target, results[target.table.full_name], reached) for target in targets]
+    return [
+        _subject(run.clients.sink, context, task, target, result=results[target.table.full_name], reached=reached)
+        for target in targets
+    ]
 
 
-def _targets(run: Run, task: Task) -> list[ApplyTarget]:
-    defaults = source_defaults(run.clients.source, list(task.definitions.values()))
+def _targets(run: Run, task: Task) -> list[ApplyTarget[Stage]]:
+    defaults = task.systems.reader.defaults(list(task.definitions.values()))
     table_ids = run.clients.source.table_ids(list(task.definitions))
     return [
         ApplyTarget(table, task.stages[name], defaults=defaults[name], table_id=table_ids.get(name))
@@ -262,32 +261,39 @@ def _targets(run: Run, task: Task) -> list[ApplyTarget]:
 
 def apply_context(run: Run, spark: SparkSession, task: Task, states: Mapping[str, TopicState]) -> ApplyContext:
     """What an apply to the task's stages needs, with the topics as they were in `states`."""
-    endpoint = run.clients.transport.endpoint
+    systems = task.systems
     return ApplyContext(
         spark=spark,
-        lake=run.clients.sink,
-        pipeline=run.pipeline.name,
+        writer=systems.writer,
+        letters=systems.letters,
         epochs=Epochs(task.epoch),
-        settings=task.settings,
+        log=systems.reader,
+        events=systems.events,
         topics=states,
-        read=lambda session, ranges: read_topics(session, endpoint, ranges),
-        read_ddl=run.clients.transport.schema_changes,
+        read=systems.topics.read,
+        read_ddl=ddl_reader(run, systems.events),
     )
 
 
 def _subject(
-    context: ApplyContext, task: Task, target: ApplyTarget, result: Mapping[str, Any], reached: Reached
+    lake: Lake,
+    context: ApplyContext,
+    task: Task,
+    target: ApplyTarget[Stage],
+    *,
+    result: Mapping[str, Any],
+    reached: Reached,
 ) -> Subject:
     name = task.topic(target.table.full_name)
     state = context.topics.get(name)
     begins = {} if state is None else {p: begin for p, (begin, _) in state.partitions.items()}
     return Subject(
         target.table,
-        SinkView(context.spark, target.stage.spark_name(context.lake.name), int(result["snapshot_id"])),
-        Topic(target.table, name, begins, task.settings, context.read),
+        SinkView(context.spark, target.stage.spark_name(lake.name), int(result["snapshot_id"])),
+        Topic(target.table, name, begins, context.log, context.events, context.read),
         {int(partition): int(offset) for partition, offset in result["offsets"].items()},
         reached.position,
-        staged_rows(context.lake, target.stage, int(result["snapshot_id"])),
+        staged_rows(lake, target.stage, int(result["snapshot_id"])),
         task.parts.get(target.table.full_name, WHOLE),
     )
 
@@ -301,7 +307,7 @@ def _standing_doubts(run: Run, outcome: Outcome) -> tuple[str, ...]:
 def letter_doubts(run: Run, outcome: Outcome, since: Fence) -> tuple[str, ...]:
     """Events of the table that were never applied, as doubts; but for those that lie before `since`."""
     name = outcome.subject.table.full_name
-    letters = dead_letters.unresolved(run.clients.sink, run.pipeline.name, name)
+    letters = run.clients.sink.unresolved_letters(run.pipeline.name, name)
     fresh = [letter for letter in letters if not is_before(letter.place, since)]
     return (f"{len(fresh)} records are in the dead-letter table",) if fresh else ()
 

@@ -15,11 +15,9 @@ SHOWN = ("table", "topic", "partition", "offset", "attempts", "reason")
 def list_letters(args: Namespace) -> int:
     """0 when there are none, 1 when there are: a table with unresolved dead letters can't be MATCH."""
     pipeline_of(args).check_sink("a dead letter")
-    from airflow_cdc.spark_apps.apply.dead_letters import unresolved
-
     run = run_of(args)
     wanted = tables_of(args, run.pipeline)
-    letters = [one.to_json() for one in unresolved(run.clients.sink, run.pipeline.name)]
+    letters = [one.to_json() for one in run.clients.sink.unresolved_letters(run.pipeline.name)]
     mine = [one for one in letters if one["table"] in wanted]
     emit(args, mine, [{key: one[key] for key in SHOWN} for one in mine])
     return 1 if mine else 0

@@ -11,7 +11,6 @@ from airflow_cdc.core.removal import Removal, refusals
 from airflow_cdc.core.topics import read_fence
 from airflow_cdc.flows import recovery as document
 from airflow_cdc.flows.run import Facts, Run, step
-from airflow_cdc.sinks.iceberg.dead_letters import resolve_before
 
 
 @step("publish", leased=True)
@@ -121,7 +120,7 @@ def _publish_one(run: Run, open_doc: Facts, table: str, snapshot_id: int) -> int
 def _resolve_letters(run: Run, open_doc: Facts, published: Mapping[str, int]) -> None:
     """Events before the fence are never applied again: the rows of their keys were read anew with their table."""
     fence = read_fence(open_doc.get("fence") or {})
-    resolve_before(run.clients.sink, run.pipeline.name, dict.fromkeys(published, fence))
+    run.clients.sink.resolve_letters_before(run.pipeline.name, dict.fromkeys(published, fence))
 
 
 def mirror(run: Run, published: Iterable[str]) -> None:

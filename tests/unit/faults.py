@@ -20,9 +20,9 @@ from airflow_cdc.core.diagnosis.observation import (
 )
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicOffsets, TopicState
+from airflow_cdc.core.xa import XaState
 from airflow_cdc.sources.mysql.facts import EventAtPosition, EventBoundary
 from airflow_cdc.sources.mysql.gtid import GtidSet
-from airflow_cdc.sources.mysql.xa import XaState
 from tests.unit.builders import (
     CONNECTOR,
     FAILED,

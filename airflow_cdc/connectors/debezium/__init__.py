@@ -14,11 +14,10 @@ KIND = ConnectorKind(
     reads={
         "mysql": Reads(
             codec=Lazy(".offsets.mysql:MySqlCodec", __name__),
-            decoder=Lazy("airflow_cdc.spark_apps.adapters.debezium:decode"),
+            decoder=Lazy("airflow_cdc.spark_apps.adapters.debezium_mysql:Events"),
         ),
-        "mariadb": Reads(
-            codec=Lazy(".offsets.mariadb:MariaDbCodec", __name__)
-        ),  # its events are not decoded: diagnosed, not recovered
+        # its events are not decoded: diagnosed, not recovered
+        "mariadb": Reads(codec=Lazy(".offsets.mariadb:MariaDbCodec", __name__)),
     },
     through=("kafka",),
 )

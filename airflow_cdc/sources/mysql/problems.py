@@ -15,6 +15,7 @@ from airflow_cdc.core.diagnosis.observation import ControlFacts
 from airflow_cdc.core.diagnosis.problem import FULL_SNAPSHOT, WARNING, Case, Evidence, Problem, Rules
 from airflow_cdc.core.diagnosis.strategy import DETOUR, DIFF_REPAIR, FULL, NEXT_FILE, TRANSLATE
 from airflow_cdc.core.diagnosis.text import shorten
+from airflow_cdc.core.xa import XaState, rollback_doubt
 from airflow_cdc.sources.mysql.binlog_problems import (
     FILE_PROBLEMS,
     WHILE_NOT_READING,
@@ -30,7 +31,6 @@ from airflow_cdc.sources.mysql.error_texts import TEXTS
 from airflow_cdc.sources.mysql.facts import MySqlFacts
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import MySqlPosition, file_after
-from airflow_cdc.sources.mysql.xa import XaState, rollback_doubt
 
 MySqlCase: TypeAlias = Case[MySqlFacts, MySqlPosition]
 
