@@ -37,7 +37,8 @@ POSITION_ONLY = frozenset({DETOUR, TRANSLATE})
 class Strategy:
     """One row: when it is right, what it loses, its steps, and what must not hold for it on any system.
 
-    `changes` is False if no row or offset moves. `special`: only a source that offers it can be recovered so.
+    `changes` is False if no row or offset moves. `special`: only a source that offers it can be recovered so. `sinkless`:
+    it touches no table of the sink, so a pipeline without one can be recovered so.
     """
 
     code: str
@@ -47,6 +48,7 @@ class Strategy:
     blockers: tuple[Blocker, ...]
     changes: bool = True
     special: bool = False
+    sinkless: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +190,8 @@ def _why_none(diagnosis: Diagnosis, asked: str | None, on_request: tuple[str, ..
 
 def _blocked(strategy: Strategy, rules: Rules, case: AnyCase) -> tuple[str, ...]:
     """Why the strategy cannot be carried out: by what is asked of every system, then by what each of the pipeline's asks."""
+    if not strategy.sinkless and not case.seen.pipeline.has_sink:
+        return ("it needs a sink, and this pipeline has none",)
     if strategy.special and strategy.code not in rules.offers:
         return ("this kind of source has no such way",)
     asked = (*strategy.blockers, *rules.blockers.get(strategy.code, ()))
@@ -277,13 +281,14 @@ _BACK_STEPS = ("return_connector", "compare", "verdict", "report")
 STRATEGIES: Mapping[str, Strategy] = {
     row.code: row
     for row in (
-        Strategy("none", "No recovery is needed.", NOTHING, ("report",), (), changes=False),
+        Strategy("none", "No recovery is needed.", NOTHING, ("report",), (), changes=False, sinkless=True),
         Strategy(
             "restart",
             "Only the connector failed; the source still has everything, so it is started again, once.",
             NOTHING,
             ("restart", "report"),
             (_connector_known,),
+            sinkless=True,
         ),
         Strategy(
             TRANSLATE,
