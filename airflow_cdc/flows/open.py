@@ -30,6 +30,7 @@ def open_recovery(run: Run, decision: Mapping[str, Any]) -> Facts:
     or whose values its events don't carry (INV 31), ConfigError where NULLs would arrive as defaults and the policy does
     not let the recovery set the converter.
     """
+    run.pipeline.check_sink("a recovery")
     control, strategy = run.clients.control, decision["plan"]["strategy"]
     if strategy not in POSITION_ONLY:
         definitions = followed(run, list(decision["tables"]))
