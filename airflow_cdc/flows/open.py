@@ -31,6 +31,7 @@ def open_recovery(run: Run, decision: Decision) -> Facts:
     or whose values its events don't carry (INV 31), ConfigError where NULLs would arrive as defaults and the policy does
     not let the recovery set the converter.
     """
+    run.pipeline.check_sink("a recovery")
     control, strategy = run.clients.control, decision.strategy
     if strategy not in POSITION_ONLY:
         definitions = followed(run, decision.tables)

@@ -12,9 +12,9 @@ from airflow_cdc.core.diagnosis.forecast import Margin, Outlook, outlook
 from airflow_cdc.core.diagnosis.observation import ReplicaFacts, SourceFacts
 from airflow_cdc.core.errors import PositionError
 from airflow_cdc.core.position import Position
+from airflow_cdc.core.xa import XaState
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import BinlogPosition, MySqlPosition
-from airflow_cdc.sources.mysql.xa import XaState
 
 
 @dataclass(frozen=True, slots=True)
