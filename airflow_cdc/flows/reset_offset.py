@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from airflow_cdc.connectors.debezium.history import compare_history, fold_history, read_at
-from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.position import JsonObject, Watermark
 from airflow_cdc.core.recovery import OffsetBackup, OpenRecovery
@@ -13,7 +12,7 @@ from airflow_cdc.core.table import Table
 from airflow_cdc.flows.capture import captured, present, settings
 from airflow_cdc.flows.connector import STOP_SECONDS, history
 from airflow_cdc.flows.move_offset import check
-from airflow_cdc.flows.offsets import committed, stored_value, write
+from airflow_cdc.flows.offsets import committed, read, stored_value, write
 from airflow_cdc.flows.recovery import change, current, watermark_of
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
 from airflow_cdc.flows.watermark import check_held, still_there
@@ -129,7 +128,8 @@ def _history(run: Run, definitions: Mapping[str, Table], written: JsonObject) ->
     """Table → what the schema history, as it is read from the offset `written` on, says differently from the source
     (INV 12); {} when all are equal.
     """
-    newest = fold_history(read_at(history(run), MySqlOffset.from_value(written)))
+    start = read(run, written).position
+    newest = fold_history(read_at(history(run), start)) if start else {}
     found: dict[str, tuple[str, ...]] = {}
     for name, made in definitions.items():
         if name not in newest:
@@ -142,8 +142,3 @@ def _history(run: Run, definitions: Mapping[str, Table], written: JsonObject) ->
 def _doubts(definitions: Mapping[str, Table]) -> dict[str, tuple[str, ...]]:
     """Every table's history, after a detour that was given up: it may hold places that the source will never reach."""
     return dict.fromkeys(definitions, ("it was noted beside transactions of a replica's own",))
-
-
-def summary(value: JsonObject | None) -> str:
-    """An offset for a log line."""
-    return "none" if value is None else str(MySqlOffset.from_value(value).to_value())
