@@ -7,6 +7,7 @@ an entry point in the group `airflow_cdc.sources`, `.connectors`, `.transports` 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -118,12 +119,23 @@ def reads_of(pipeline: Pipeline) -> Reads:
     return known or SOURCES[pipeline.source.kind].read_by[pipeline.connector.kind]
 
 
+def no_recovery(pipeline: Pipeline) -> str:
+    """Why a pipeline of these kinds is diagnosed and not recovered, by what they lack; "" where it is recovered."""
+    source, connector = SOURCES[pipeline.source.kind], CONNECTORS[pipeline.connector.kind]
+    if source.reader is None:
+        return source.why_unread or f"nothing reads the rows of a {source.title} source: it is diagnosed, not recovered"
+    if reads_of(pipeline).decoder is None:
+        return f"events of {connector.title} about {source.title} are not decoded: it is diagnosed, not recovered"
+    return ""
+
+
 def rules_for(pipeline: Pipeline) -> Rules:
     """What a diagnosis and a plan of this pipeline go by: the rows that name no system, and those of its parts."""
     from airflow_cdc.core.diagnosis.problem import assemble
     from airflow_cdc.core.diagnosis.problems import RULES
 
-    return assemble((RULES, *(kind.rules.load() for kind in kinds_of(pipeline) if kind.rules is not None)))
+    rules = assemble((RULES, *(kind.rules.load() for kind in kinds_of(pipeline) if kind.rules is not None)))
+    return replace(rules, no_recovery=no_recovery(pipeline))
 
 
 def problems_for(pipeline: Pipeline) -> tuple[Problem, ...]:

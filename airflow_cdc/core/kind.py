@@ -52,6 +52,7 @@ class SourceKind:
         rules: its rows of the diagnosis, what blocks a strategy there, and what its errors say.
         reader: what Spark reads its rows with (spark_apps.ports.RowReader), called with the client; None: nothing does, so
             the server is diagnosed and not recovered.
+        why_unread: why there is no reader.
         read_by: kinds of connector, by name, that read such a server and do not know it themselves: how a source of another
             distribution comes with the offsets and events of a connector that is there already.
     """
@@ -66,6 +67,7 @@ class SourceKind:
     read_position: Lazy[ReadPosition] | None = None
     rules: LazyRules | None = None
     reader: Lazy[Any] | None = None
+    why_unread: str = ""
     read_by: Mapping[str, Reads] = field(default_factory=dict)
 
 

@@ -17,6 +17,7 @@ from airflow_cdc.flows.capture import captured, settings, topic_names
 from airflow_cdc.flows.carried import look_through
 from airflow_cdc.flows.null_defaults import fault_of
 from airflow_cdc.flows.run import Run
+from airflow_cdc.kinds import no_recovery
 from airflow_cdc.sources.mysql.capabilities import ServerVersion
 from airflow_cdc.sources.mysql.detour import standing_faults
 from airflow_cdc.sources.mysql.facts import BinlogFacts
@@ -99,13 +100,14 @@ def guarded(part: Callable[[Run], Iterator[Check]], run: Run) -> list[Check]:
 
 def check_source(run: Run) -> Iterator[Check]:
     subject, facts = run.pipeline.name, run.clients.source.facts()
-    yield from _server(subject, facts)
+    unreadable = no_recovery(run.pipeline)
+    yield from _server(subject, facts, unreadable)
     yield from _log(subject, facts)
     missing = run.clients.source.grants().missing(
         run.pipeline.source.tables,
         gtid=facts.gtid_mode == "ON",
         hold=run.pipeline.policy.hold.mode != "off",
-        keyless=() if facts.no_recovery else _keyless(run),
+        keyless=() if unreadable else _keyless(run),
     )
     for need in missing:
         state = "bad" if need.required else "warn"
@@ -117,7 +119,7 @@ def check_source(run: Run) -> Iterator[Check]:
             f"Grant it: it is needed to {need.why}.",
         )
     if not missing:
-        what = "diagnosis" if facts.no_recovery else "recovery"
+        what = "diagnosis" if unreadable else "recovery"
         yield Check(subject, "privileges", "ok", f"all that a {what} needs")
 
 
@@ -134,16 +136,14 @@ def check_replicas(run: Run) -> Iterator[Check]:
         yield Check(run.pipeline.name, f"replica {conn_id}", "warn" if found else "ok", told, todo)
 
 
-def _server(subject: str, facts: BinlogFacts) -> Iterator[Check]:
+def _server(subject: str, facts: BinlogFacts, unreadable: str) -> Iterator[Check]:
     """Which server answers. One that has no identity of its own is diagnosed, and no recovery can read it."""
     make = ServerVersion.parse(facts.version).name
-    if not facts.no_recovery:
+    if not unreadable:
         yield Check(subject, "source", "ok", f"{make}, server_uuid {facts.server_uuid}")
         return
     yield Check(subject, "source", "ok", f"{make}, server_id {facts.server_id}")
-    yield Check(
-        subject, "recovery", "warn", facts.no_recovery, "Use the connector's own snapshot, and compare the rows."
-    )
+    yield Check(subject, "recovery", "warn", unreadable, "Use the connector's own snapshot, and compare the rows.")
 
 
 def _log(subject: str, facts: BinlogFacts) -> Iterator[Check]:
