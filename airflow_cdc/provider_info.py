@@ -23,8 +23,8 @@ def get_provider_info() -> dict[str, Any]:
                 "tags": ["software"],
             }
         ],
-        "connection-types": [_mysql(), _kafka_connect(), _kafka(), _iceberg(), _sql_control()],
-        "hooks": [_modules("hooks", "mysql", "kafka_connect", "kafka", "iceberg", "sql_control")],
+        "connection-types": [_mysql(), _postgres(), _kafka_connect(), _kafka(), _iceberg(), _sql_control()],
+        "hooks": [_modules("hooks", "mysql", "postgres", "kafka_connect", "kafka", "iceberg", "sql_control")],
         "operators": [
             _modules(
                 "operators",
@@ -88,6 +88,21 @@ def _mysql() -> dict[str, Any]:
             "connect_timeout": _field("Connect timeout (s)", type=["integer", "null"], default=10),
             "read_timeout": _field("Read timeout (s)", type=["integer", "null"], default=3600),
         },
+    }
+
+
+def _postgres() -> dict[str, Any]:
+    fields = _mysql()["conn-fields"]
+    return {
+        "connection-type": "cdc_postgres",
+        "hook-class-name": "airflow_cdc.hooks.postgres.CdcPostgresHook",
+        "hook-name": "CDC PostgreSQL source",
+        "ui-field-behaviour": {
+            "hidden-fields": [],
+            "relabeling": {"login": "User", "schema": "Database"},
+            "placeholders": {"host": "postgres.example", "port": "5432", "login": "cdc", "schema": "shop"},
+        },
+        "conn-fields": fields,
     }
 
 

@@ -25,7 +25,6 @@ from airflow_cdc.core.settings import (
     settings,
 )
 
-
 E = TypeVar("E")
 
 

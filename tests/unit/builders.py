@@ -22,7 +22,7 @@ from airflow_cdc.core.diagnosis.observation import (
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.topics import TopicState
-from airflow_cdc.kinds import problems_for
+from airflow_cdc.kinds import CONNECTORS, SINKS, SOURCES, TRANSPORTS, problems_for
 from airflow_cdc.sinks.iceberg.settings import IcebergSettings
 from airflow_cdc.sources.mysql.facts import BinlogFile, MySqlFacts, MySqlReplicaFacts
 from airflow_cdc.sources.mysql.gtid import GtidSet
@@ -94,6 +94,11 @@ CONNECTOR = connector_with(
     offset=GTID_OFFSET,
 )
 PROBLEMS = problems_for(PIPELINE)
+ALL_CODES = frozenset(
+    row.code
+    for kind in (*SOURCES.values(), *CONNECTORS.values(), *TRANSPORTS.values(), *SINKS.values())
+    for row in (kind.rules.load().problems if kind.rules else ())
+) | {row.code for row in PROBLEMS}
 TRANSPORT = TransportFacts({"shop.shop.orders": TopicState("shop.shop.orders", "id1", {0: (0, 10)})})
 SINK = SinkFacts({name: SinkTableFacts(True, 7, Stamp(3), 10) for name in PIPELINE.source.tables})
 CONTROL = ControlFacts(3)

@@ -19,6 +19,7 @@ KIND = ConnectorKind(
         "mariadb": Reads(
             codec=Lazy(".offsets.mariadb:MariaDbCodec", __name__)
         ),  # its events are not decoded: diagnosed, not recovered
+        "postgres": Reads(codec=Lazy(".offsets.postgres:PostgresCodec", __name__)),  # likewise
     },
     through=("kafka",),
 )
