@@ -24,15 +24,13 @@ from airflow_cdc.core.errors import CdcError, ConfigError, SinkError, UsageError
 from airflow_cdc.core.report import TableReport, Verdict, overall
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicState
+from airflow_cdc.core.xa import XaState, rollback_doubt
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.checks import report_check, store_json, store_text
 from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.sinks.iceberg.snapshots import head_of, lineage, operation_of, row_count, summary_of
 from airflow_cdc.sinks.iceberg.stage import Stage
-from airflow_cdc.sources.mysql.xa import XaState, rollback_doubt
-from airflow_cdc.spark_apps.adapters.debezium import decode
-from airflow_cdc.spark_apps.adapters.mysql import MySqlReader
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
 from airflow_cdc.spark_apps.compare.expectations import DATA_DOCS
 from airflow_cdc.spark_apps.compare.scan import Outcome, Subject
@@ -52,7 +50,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyspark.sql import SparkSession
 
-    from airflow_cdc.spark_apps.adapters.kafka import Ranges
+    from airflow_cdc.spark_apps.ports import Ranges
 
 log = logging.getLogger("airflow_cdc.nightly")
 
@@ -146,7 +144,7 @@ def _checked(night: Night, table: Table) -> TableReport:
             base = _base_stamp(night.job, table, stage)
             plan = plan_night(table, night.known.get(table.full_name), _seen(night, table, stage, state), night.now)
             plan, outcome = _compare(night, stage, table, plan)
-            keep_rows(run, MySqlReader(run.clients.source), night.job.spark, outcome)
+            keep_rows(run, night.job.systems.reader, night.job.spark, outcome)
             suites = check_expectations(f"{docs_folder(run)}/{table.full_name}", [outcome])
             report = make_report(outcome, suites[table.full_name])
             through = verified_through(night, base, outcome) if report.verdict is Verdict.MATCH else ""
@@ -168,7 +166,7 @@ def verified_through(night: Night, base: Stamp | None, outcome: Outcome) -> str:
     What the comparison caught up is not on main yet: then it is the time of the first event that waits. While an XA
     transaction was open, its rows may not be what they will be.
     """
-    subject, name = outcome.subject, night.job.settings.topic_of(outcome.subject.table.full_name)
+    subject, name = outcome.subject, night.job.systems.events.routing.topic_of(outcome.subject.table.full_name)
     if base is None or (night.xa is not None and night.xa.open):
         return ""
     ends = {p: ((base.next_offset(name, p) or 0), end) for p, end in subject.ends.items()}
@@ -184,7 +182,8 @@ def _first_change(night: Night, subject: Subject, waiting: Ranges) -> datetime |
     if subject.topic is None:
         return None
     raw = subject.topic.read(sibling(night.job.spark, SMALL_BATCH), waiting)
-    (row,) = decode(raw, subject.table, night.job.settings, ()).selectExpr("min(cdc.ts_ms) AS first").collect()
+    decoded = night.job.systems.events.decode(raw, subject.table, ())
+    (row,) = decoded.selectExpr("min(cdc.ts_ms) AS first").collect()
     return None if row["first"] is None else datetime.fromtimestamp(row["first"] / 1000, UTC)
 
 
@@ -205,7 +204,7 @@ def _doubts(run: Run, outcome: Outcome) -> tuple[str, ...]:
 
 def _topic_state(job: Job, table: Table) -> TopicState | None:
     """The table's topic before anything is compared: what comes later is looked at the next night."""
-    name = job.settings.topic_of(table.full_name)
+    name = job.systems.events.routing.topic_of(table.full_name)
     return job.run.clients.transport.topic_states([name]).get(name)
 
 
@@ -225,7 +224,7 @@ def _seen(night: Night, table: Table, stage: Stage, state: TopicState | None) ->
     ranges = {p: (known.ends[str(p)], end) for p, (_, end) in state.partitions.items()}
     read = apply_context(job.run, job.spark, job.task(stage, table, WHOLE), {state.name: state}).read
     session = sibling(job.spark, SMALL_BATCH)
-    touched = touched_leaves(read(session, {state.name: ranges}), table, job.settings, known.scheme)
+    touched = touched_leaves(read(session, {state.name: ranges}), table, job.systems.events, known.scheme)
     return Seen(touched=touched, rows=rows)
 
 
@@ -260,7 +259,7 @@ def _keep(night: Night, plan: Tonight, state: TopicState | None, outcome: Outcom
 
 
 def _bounds(job: Job, table: Table) -> tuple[int, int] | None:
-    return MySqlReader(job.run.clients.source).bounds(table)
+    return job.systems.reader.bounds(table)
 
 
 def docs_folder(run: Run) -> str:

@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.core.apply.schema_change import DEFINITION, dump_definition
 from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.compare.part import WHOLE, Part
@@ -34,22 +33,20 @@ from airflow_cdc.core.errors import (
 from airflow_cdc.core.report import ComparedAt, TableReport, Verdict, overall
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows.capture import captured
-from airflow_cdc.flows.capture import settings as connector_settings
 from airflow_cdc.flows.checks import report_check, store_json
 from airflow_cdc.flows.publish import mirror
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.reports.stored import CHECK, REPAIR
-from airflow_cdc.sinks.iceberg.dead_letters import resolve_before
 from airflow_cdc.sinks.iceberg.stage import Stage, only_compacted
-from airflow_cdc.spark_apps.adapters.mysql import MySqlReader
+from airflow_cdc.spark_apps.adapters.iceberg_schema import set_definition
 from airflow_cdc.spark_apps.apply.batch import start_of
-from airflow_cdc.spark_apps.apply.stage_schema import set_definition
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
 from airflow_cdc.spark_apps.compare.expectations import SuiteResult
 from airflow_cdc.spark_apps.compare.scan import VISIBLE_SECONDS, Outcome
 from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.lease import leased
 from airflow_cdc.spark_apps.driver.progress import Progress
+from airflow_cdc.spark_apps.driver.systems import Systems, open_systems
 from airflow_cdc.spark_apps.snapshot.differences import Wanted, rewrite_keys
 from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, read_table
 from airflow_cdc.spark_apps.verify import Task, apply_context, compare_passes, make_report, xa_open
@@ -84,7 +81,7 @@ class Job:
 
     run: Run
     spark: SparkSession
-    settings: ConnectorSettings
+    systems: Systems
     epochs: Epochs
     options: Mapping[str, Any]
     approved: Mapping[str, int]
@@ -96,7 +93,7 @@ class Job:
     def task(self, stage: Stage, table: Table, part: Part) -> Task:
         """The comparison of one stage with the server that is reached now."""
         here, name = self.run.clients.source.position(), table.full_name
-        return Task(self.epochs.of(name), here, {name: stage}, {name: table}, self.settings, {name: part})
+        return Task(self.epochs.of(name), here, {name: stage}, {name: table}, self.systems, {name: part})
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +132,7 @@ def open_job(run: Run, spark: SparkSession, options: Mapping[str, Any] | None = 
     approved = {str(table): int(rows) for table, rows in (run.options.get("deletes") or {}).items()}
     # the settings hold credentials too: only what is meant for the comparison goes on
     known = {key: value for key, value in (options or {}).items() if key in OPTIONS}
-    return Job(run, spark, connector_settings(run), facts.required, known, approved)
+    return Job(run, spark, open_systems(run), facts.required, known, approved)
 
 
 def drop_orphans(run: Run) -> None:
@@ -239,7 +236,7 @@ def mend(job: Job, table: Table, part: Part = WHOLE, *, dry: bool = False) -> Me
     """
     with staged(job, table) as stage:
         outcome = compared(job, stage, table, part)
-        keep_rows(job.run, MySqlReader(job.run.clients.source), job.spark, outcome)
+        keep_rows(job.run, job.systems.reader, job.spark, outcome)
         plan = RepairPlan.of(table, outcome.tally, outcome.sink_rows)
         if dry or not plan.keys:
             return Mended(table, plan, report_of(outcome))
@@ -299,7 +296,7 @@ def _attempt(job: Job, stage: Stage, table: Table, part: Part, plan: RepairPlan)
     outcome = compared(job, stage, table, part)
     report = report_of(outcome)
     if report.verdict is not Verdict.MATCH:
-        keep_rows(job.run, MySqlReader(job.run.clients.source), job.spark, outcome)
+        keep_rows(job.run, job.systems.reader, job.spark, outcome)
         return Mended(table, plan, report)
     snapshot_id = outcome.subject.sink.snapshot_id
     try:
@@ -328,7 +325,7 @@ def read_again(job: Job, stage: Stage, table: Table, plan: RepairPlan) -> None:
     if table.keyless:
         replace_rows(job, stage, table)
         return
-    tools = Tools(job.spark, MySqlReader(job.run.clients.source), job.run.clients.sink)
+    tools = Tools(job.spark, job.systems.reader, job.run.clients.sink)
     position = job.run.clients.source.position()
     tools.reader.wait_visible(position, VISIBLE_SECONDS)
     rewrite_keys(tools, stage, Wanted(table, plan.keys, position), _stamp(job, stage, table))
@@ -336,7 +333,7 @@ def read_again(job: Job, stage: Stage, table: Table, plan: RepairPlan) -> None:
 
 def _stamp(job: Job, stage: Stage, table: Table) -> dict[str, str]:
     """The stage's newest stamp once more: reading rows applies no change, so no offset moves."""
-    states = job.run.clients.transport.topic_states(job.settings.topics_about([table.full_name]))
+    states = job.run.clients.transport.topic_states(job.systems.events.routing.topics_about([table.full_name]))
     ctx = apply_context(job.run, job.spark, job.task(stage, table, WHOLE), states)
     mirrored = job.run.clients.control.mirrored_stamp(table.full_name)
     start = start_of(ctx, table, stage.identifier, {}, mirrored)
@@ -356,7 +353,7 @@ def replace_rows(job: Job, stage: Stage, table: Table) -> None:
     set_definition(clients.sink, stage, table)
     ledger = ChunkLedger(taken.hash, taken.server, table.fingerprint)
     reading = Reading(table, stage, ledger, Stamp(stamp.epoch, taken.to_json(), stamp.offsets), taken)
-    read_table(Tools(job.spark, MySqlReader(clients.source), clients.sink), reading, Progress({table.full_name: 0}))
+    read_table(Tools(job.spark, job.systems.reader, clients.sink), reading, Progress({table.full_name: 0}))
 
 
 def publish_stage(job: Job, stage: Stage, table: Table, snapshot_id: int) -> None:
@@ -374,7 +371,7 @@ def note_published(job: Job, table: Table, part: Part) -> None:
     mirror(run, [name])
     stamp = run.clients.sink.stamp(*job.place(table))
     if part.whole and stamp is not None:
-        resolve_before(run.clients.sink, run.pipeline.name, {name: stamp.offsets})
+        run.clients.sink.resolve_letters_before(run.pipeline.name, {name: stamp.offsets})
 
 
 def report_of(outcome: Outcome, why: str = "") -> TableReport:

@@ -20,29 +20,25 @@ from typing import TYPE_CHECKING, Any
 
 import fsspec
 
-from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.core.compare.canonical import not_compared
 from airflow_cdc.core.compare.part import WHOLE, Part
 from airflow_cdc.core.compare.verdict import Tally
+from airflow_cdc.core.dead_letter import is_before
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import CdcError, DeadlineError, SinkError, VerificationError
 from airflow_cdc.core.poll import NotYet, poll_while_moving
 from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.recovery import VerifiedTable
 from airflow_cdc.core.report import ComparedAt, NotCompared, TableReport, Verdict, overall
 from airflow_cdc.core.table import Table
-from airflow_cdc.core.topics import Fence, TopicState, read_fence
-from airflow_cdc.flows import recovery as document
+from airflow_cdc.core.topics import Fence, TopicState
 from airflow_cdc.flows.capture import captured
-from airflow_cdc.flows.capture import settings as connector_settings
 from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.reached import wait_past
+from airflow_cdc.flows.recovery import change, current, watermark_of
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.sinks.iceberg.client import Lake
-from airflow_cdc.sinks.iceberg.dead_letters import is_before
 from airflow_cdc.sinks.iceberg.stage import Stage
-from airflow_cdc.spark_apps.adapters.kafka import read_topics, source_defaults
-from airflow_cdc.spark_apps.adapters.mysql import MySqlReader
-from airflow_cdc.spark_apps.apply import dead_letters
 from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget, apply_batch
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
 from airflow_cdc.spark_apps.compare.expectations import DATA_DOCS, Expected, SuiteResult, run_suites
@@ -51,6 +47,7 @@ from airflow_cdc.spark_apps.compare.scan import Outcome, Reached, Subject, compa
 from airflow_cdc.spark_apps.compare.tail import Topic
 from airflow_cdc.spark_apps.compare.views import SinkView
 from airflow_cdc.spark_apps.driver.app import explained, open_app
+from airflow_cdc.spark_apps.driver.systems import Systems, ddl_reader, open_systems
 from airflow_cdc.spark_apps.snapshot.read import staged_rows
 from airflow_cdc.spark_apps.types import sink_type
 
@@ -87,12 +84,12 @@ class Task:
     watermark: Watermark
     stages: Mapping[str, Stage]
     definitions: Mapping[str, Table]
-    settings: ConnectorSettings
+    systems: Systems
     parts: Mapping[str, Part] = field(default_factory=dict)
 
     def topic(self, table: str) -> str:
         """The topic of a table."""
-        return self.settings.topic_of(table)
+        return self.systems.events.routing.topic_of(table)
 
 
 @step("verify", leased=True)
@@ -119,7 +116,7 @@ def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
             verdict=str(Verdict.INCONCLUSIVE),
         ) from error
     for outcome in outcomes:
-        keep_rows(run, MySqlReader(run.clients.source), spark, outcome)
+        keep_rows(run, task.systems.reader, spark, outcome)
     suites = check_expectations(f"{report_folder(run)}/{DATA_DOCS}", outcomes)
     reports = [make_report(outcome, suites[outcome.subject.table.full_name]) for outcome in outcomes]
     labels = {table: stage.label for table, stage in task.stages.items()}
@@ -130,10 +127,10 @@ def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
 
 def _nothing_left(run: Run) -> Facts | None:
     """What was proven of the tables where all of them are published already; None if one is left to compare."""
-    open_doc = document.recovery(run)
-    if document.unpublished(open_doc):
+    recovery = current(run)
+    if recovery.unpublished:
         return None
-    verdicts = {name: str(entry.get("verdict")) for name, entry in (open_doc.get("verified") or {}).items()}
+    verdicts = {name: done.verdict for name, done in recovery.verified.items()}
     return {"verdict": str(overall(Verdict(verdict) for verdict in verdicts.values())), "tables": verdicts}
 
 
@@ -144,10 +141,10 @@ def wait_resumed(run: Run, standstill: float) -> None:
     """
 
     def probe() -> object:
-        open_doc = document.recovery(run)
-        if at := open_doc.get("resumed_at"):
-            return at
-        raise NotYet(str(open_doc.get("resuming") or f"offset written at {open_doc.get('offset_written_at')}"))
+        recovery = current(run)
+        if recovery.resumed_at:
+            return recovery.resumed_at
+        raise NotYet(recovery.resuming or f"offset written at {recovery.written_at or None}")
 
     poll_while_moving(probe, standstill=standstill, interval=0.5, what="the connector to be resumed by this recovery")
 
@@ -158,16 +155,16 @@ def load_task(run: Run) -> Task:
     A driver that outlived its task goes on in the stage of its own try: what it appends beside this one's would be a
     ghost. Raises VerificationError if a table was not read.
     """
-    open_doc = document.recovery(run)
-    tables, stages = document.unpublished(open_doc), dict(open_doc.get("stages") or {})
+    recovery = current(run)
+    tables, stages = recovery.unpublished, recovery.stages
     if missing := [table for table in tables if table not in stages]:
         raise VerificationError(
             f"{', '.join(missing)} was not read yet", where=run.where, todo="Clear the task recover and all after it."
         )
     lake, namespace = run.clients.sink, run.pipeline.sink.namespace
-    opened = {t: _own_stage(lake, namespace, run.pipeline.sink_table(t), stages[t]["label"]) for t in tables}
-    taken = document.watermark(open_doc, run)
-    return Task(int(open_doc["epoch"]), taken, opened, captured(run, tables), connector_settings(run))
+    opened = {t: _own_stage(lake, namespace, run.pipeline.sink_table(t), stages[t].label) for t in tables}
+    taken = watermark_of(recovery, run)
+    return Task(recovery.epoch, taken, opened, captured(run, tables), open_systems(run))
 
 
 def _own_stage(lake: Lake, namespace: str, table: str, filled: str) -> Stage:
@@ -198,7 +195,7 @@ def compare_passes(
             outcome
             for at in range(0, len(subjects), TABLES_AT_ONCE)
             for outcome in compare_tables(
-                MySqlReader(run.clients.source),
+                task.systems.reader,
                 subjects[at : at + TABLES_AT_ONCE],
                 judge,
                 lambda: reach(run, task, timeout)[0],
@@ -219,7 +216,7 @@ def reach(run: Run, task: Task, timeout: float) -> tuple[Reached, dict[str, Topi
     """The source's position now, once the connector has committed an offset past it; and the topics' ends then."""
     position = run.clients.source.position()
     wait_past(run, position, timeout)
-    states = run.clients.transport.topic_states(task.settings.topics_about(task.definitions))
+    states = run.clients.transport.topic_states(task.systems.events.routing.topics_about(task.definitions))
     ends = {name: {p: end for p, (_, end) in state.partitions.items()} for name, state in states.items()}
     return Reached(position, ends), states
 
@@ -248,11 +245,14 @@ def catch_up(
         results = apply_batch(context, targets, reached.ends)
     for table, result in results.items():
         log.info("%s: caught up by %d records in %.1f s", table, result["records"], result["seconds"])
-    return [_subject(context, task, target, results[target.table.full_name], reached) for target in targets]
+    return [
+        _subject(run.clients.sink, context, task, target, result=results[target.table.full_name], reached=reached)
+        for target in targets
+    ]
 
 
-def _targets(run: Run, task: Task) -> list[ApplyTarget]:
-    defaults = source_defaults(run.clients.source, list(task.definitions.values()))
+def _targets(run: Run, task: Task) -> list[ApplyTarget[Stage]]:
+    defaults = task.systems.reader.defaults(list(task.definitions.values()))
     table_ids = run.clients.source.table_ids(list(task.definitions))
     return [
         ApplyTarget(table, task.stages[name], defaults=defaults[name], table_id=table_ids.get(name))
@@ -262,46 +262,52 @@ def _targets(run: Run, task: Task) -> list[ApplyTarget]:
 
 def apply_context(run: Run, spark: SparkSession, task: Task, states: Mapping[str, TopicState]) -> ApplyContext:
     """What an apply to the task's stages needs, with the topics as they were in `states`."""
-    endpoint = run.clients.transport.endpoint
+    systems = task.systems
     return ApplyContext(
         spark=spark,
-        lake=run.clients.sink,
-        pipeline=run.pipeline.name,
+        writer=systems.writer,
+        letters=systems.letters,
         epochs=Epochs(task.epoch),
-        settings=task.settings,
+        log=systems.reader,
+        events=systems.events,
         topics=states,
-        read=lambda session, ranges: read_topics(session, endpoint, ranges),
-        read_ddl=run.clients.transport.schema_changes,
+        read=systems.topics.read,
+        read_ddl=ddl_reader(run, systems.events),
     )
 
 
 def _subject(
-    context: ApplyContext, task: Task, target: ApplyTarget, result: Mapping[str, Any], reached: Reached
+    lake: Lake,
+    context: ApplyContext,
+    task: Task,
+    target: ApplyTarget[Stage],
+    *,
+    result: Mapping[str, Any],
+    reached: Reached,
 ) -> Subject:
     name = task.topic(target.table.full_name)
     state = context.topics.get(name)
     begins = {} if state is None else {p: begin for p, (begin, _) in state.partitions.items()}
     return Subject(
         target.table,
-        SinkView(context.spark, target.stage.spark_name(context.lake.name), int(result["snapshot_id"])),
-        Topic(target.table, name, begins, task.settings, context.read),
+        SinkView(context.spark, target.stage.spark_name(lake.name), int(result["snapshot_id"])),
+        Topic(target.table, name, begins, context.log, context.events, context.read),
         {int(partition): int(offset) for partition, offset in result["offsets"].items()},
         reached.position,
-        staged_rows(context.lake, target.stage, int(result["snapshot_id"])),
+        staged_rows(lake, target.stage, int(result["snapshot_id"])),
         task.parts.get(target.table.full_name, WHOLE),
     )
 
 
 def _standing_doubts(run: Run, outcome: Outcome) -> tuple[str, ...]:
     """Dead letters, but for those before the fence: their rows were read again with their table."""
-    fence = read_fence(document.recovery(run).get("fence") or {})
-    return letter_doubts(run, outcome, fence)
+    return letter_doubts(run, outcome, current(run).fence or {})
 
 
 def letter_doubts(run: Run, outcome: Outcome, since: Fence) -> tuple[str, ...]:
     """Events of the table that were never applied, as doubts; but for those that lie before `since`."""
     name = outcome.subject.table.full_name
-    letters = dead_letters.unresolved(run.clients.sink, run.pipeline.name, name)
+    letters = run.clients.sink.unresolved_letters(run.pipeline.name, name)
     fresh = [letter for letter in letters if not is_before(letter.place, since)]
     return (f"{len(fresh)} records are in the dead-letter table",) if fresh else ()
 
@@ -407,10 +413,12 @@ def keep(
     with files.open(f"{folder}/verify.json", "w") as out:
         json.dump({**facts, "run_id": run.run_id, "reports": [report.to_json() for report in reports]}, out, indent=2)
     verified = {
-        r.table: {**r.to_json(), "snapshot_id": r.compared_at.snapshot_id, "stage": labels[r.table]} for r in reports
+        r.table: VerifiedTable.from_json(
+            {**r.to_json(), "snapshot_id": r.compared_at.snapshot_id, "stage": labels[r.table]}
+        )
+        for r in reports
     }
-    earlier = document.recovery(run).get("verified") or {}
-    document.patch(run, verified={**earlier, **verified})
+    change(run, lambda now: now.compared(verified))
     run.clients.control.ledger_set(run.run_id, "verify", facts)
     return facts
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
@@ -48,7 +48,10 @@ class SourceKind:
         hook: the Airflow hook that makes an endpoint of a connection.
         read_position: reads a position of such a server from JSON.
         rules: its rows of the diagnosis, what blocks a strategy there, and what its errors say.
-        reader: what Spark reads its rows with; None: nothing does, so the server is diagnosed and not recovered.
+        reader: what Spark reads its rows with (spark_apps.ports.RowReader), called with the client; None: nothing does, so
+            the server is diagnosed and not recovered.
+        read_by: kinds of connector, by name, that read such a server and do not know it themselves: how a source of another
+            distribution comes with the offsets and events of a connector that is there already.
     """
 
     name: str
@@ -60,6 +63,7 @@ class SourceKind:
     read_position: Lazy[ReadPosition] | None = None
     rules: LazyRules | None = None
     reader: Lazy[Any] | None = None
+    read_by: Mapping[str, Reads] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,7 @@ class Reads:
 
     Attributes:
         codec: reads and writes the offset that the connector stores for such a source.
-        decoder: makes rows of its events; None: such a pipeline is diagnosed, and not recovered.
+        decoder: makes rows of its events (spark_apps.ports.EventDecoder), called with the connector's settings; None: such a pipeline is diagnosed, and not recovered.
     """
 
     codec: Lazy[Any] | None = None
@@ -98,7 +102,11 @@ class ConnectorKind:
 
 @dataclass(frozen=True, slots=True)
 class TransportKind:
-    """A kind of message system between connector and sink."""
+    """A kind of message system between connector and sink.
+
+    Attributes:
+        reader: what Spark reads its records with (spark_apps.ports.TopicReader), called with the client.
+    """
 
     name: str
     title: str
@@ -107,6 +115,7 @@ class TransportKind:
     client: Lazy[Any]
     hook: Lazy[Any]
     rules: LazyRules | None = None
+    reader: Lazy[Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +134,8 @@ class SinkKind:
     client: Lazy[Any]
     hook: Lazy[Any] | None
     rules: LazyRules | None = None
+    stages: Lazy[Any] | None = None
+    letters: Lazy[Any] | None = None
     control: Lazy[Any] | None = None
 
 

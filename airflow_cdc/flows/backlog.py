@@ -10,7 +10,6 @@ from airflow_cdc.core.diagnosis.observation import ControlFacts
 from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.flows.capture import settings, topic_names
 from airflow_cdc.flows.run import Facts, Run
-from airflow_cdc.sinks.iceberg.dead_letters import waiting
 
 
 def pending(run: Run) -> Facts:
@@ -30,7 +29,7 @@ def pending(run: Run) -> Facts:
         or _made_anew(run, table, made.get(table))
     ]
     recovery = (control.recovery or {}).get("run_id") if not tables else None
-    return {"recovery": recovery, "tables": behind, "dead_letters": waiting(run.clients.sink, run.pipeline.name)}
+    return {"recovery": recovery, "tables": behind, "dead_letters": run.clients.sink.waiting_letters(run.pipeline.name)}
 
 
 def applicable(control: ControlFacts, tables: Sequence[str]) -> list[str]:

@@ -6,12 +6,25 @@ the sink. A record that cannot be read is not dropped: it comes out with the rea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_cdc.connectors.debezium.values.mysql import from_event
 from airflow_cdc.connectors.debezium.values.mysql_charsets import doubt
 from airflow_cdc.core.types import Instant, Json
+from airflow_cdc.spark_apps.apply.record import (
+    CREATE,
+    DELETE,
+    OPS,
+    READ,
+    SIDES,
+    SNAPSHOT_BEGINS,
+    SNAPSHOT_GOES_ON,
+    TOMBSTONE,
+    TRUNCATE,
+    UPDATE,
+)
 from airflow_cdc.spark_apps.driver.sql import literal, quote_ident, quoted
 
 if TYPE_CHECKING:
@@ -21,23 +34,16 @@ if TYPE_CHECKING:
     from airflow_cdc.connectors.debezium.values.mysql import DecodeModes
     from airflow_cdc.core.table import Column, Table
 
-RAW_SCHEMA = "topic string, partition int, offset bigint, key binary, value binary"
-
-CREATE, UPDATE, DELETE, READ, TRUNCATE, TOMBSTONE = "c", "u", "d", "r", "t", "tombstone"
-SIDES = ("before", "after")
 WITH_AFTER = (CREATE, UPDATE, READ)
 WITH_BEFORE = (UPDATE, DELETE)
 
-_SOURCE = (
-    "source struct<db: string, `table`: string, gtid: string, server_id: bigint, file: string, pos: bigint,"
-    " `row`: int, ts_ms: bigint, snapshot: string>"
-)
-_FIELDS = f"op: string, before: string, after: string, {_SOURCE.replace('source struct', 'source: struct', 1)}"
-_BODY = f"op string, before string, after string, {_SOURCE}"
-_ENVELOPE = f"payload struct<{_FIELDS}>, {_BODY}, cdc_corrupt string"
 _CORRUPT = "map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', 'cdc_corrupt')"
 _MAP = "map<string,string>"
-_POSITION = ("gtid", "server_id", "file", "pos", "row", "ts_ms", "snapshot")
+# Of every `source` block, whatever the database.
+_COMMON = "ts_ms: bigint, snapshot: string"
+_BEGINS = ("first", "first_in_data_collection")
+# The block in the parsed event.
+SOURCE = "body.source"
 
 # A text that is read as NULL on purpose (connectors/debezium/values/mysql.py), so that it is no sign of a wrong value:
 # the instant 0 stands for a zero date in a nullable TIMESTAMP.
@@ -46,31 +52,55 @@ _READ_AS_NULL = "1970-01-01T00:00:00"
 _JSON_DOUBT = "no JSON, or a negative TIME of MySQL's own, which Debezium garbles"
 
 
-def decode(raw: DataFrame, table: Table, settings: ConnectorSettings, sides: Sequence[str] = SIDES) -> DataFrame:
-    """Records (RAW_SCHEMA, any topics) → the records of `table`, one row each, in no particular order.
+@dataclass(frozen=True, slots=True)
+class SourceBlock:
+    """What one kind of database puts into the `source` of an event, as Spark SQL over SOURCE.
 
-    Columns:
-        cdc: struct(topic, partition, offset, op, gtid, server_id, file, pos, row, ts_ms, snapshot, stranger, bad,
-            unknown). `op` is c, u, d, r, t or tombstone; `bad` says why the record cannot be applied, else NULL;
-            `stranger` is the "schema.table" of a change that belongs to another table (its other columns mean
-            nothing then); `unknown` are the names of columns that the definition does not have, else NULL.
-        key: struct of the key's columns in sink types (a keyless table has no such column).
-        before, after: structs of all mirrored columns in sink types; NULL where the event has none. Only those in
-            `sides` are decoded, and only in them a wrong value makes a record bad.
+    Attributes:
+        fields: of the block, as "name: type, …", beyond those that all blocks have.
+        table: the event's table as "schema.table".
+        placed: whether it names a place in the database's log.
+        origin, n, pos, row, log, log_n, transaction: the fields of record.py; asked only where `placed`.
+    """
 
-    Raises SchemaError if the connector's modes cannot carry a column exactly.
+    fields: str
+    table: str
+    placed: str
+    origin: str
+    n: str
+    pos: str
+    row: str
+    log: str
+    log_n: str
+    transaction: str
+
+    @property
+    def envelope(self) -> str:
+        """The schema of an event, with or without the schema around it."""
+        block = f"struct<{self.fields}, {_COMMON}>"
+        inside = f"op: string, before: string, after: string, source: {block}"
+        return f"payload struct<{inside}>, op string, before string, after string, source {block}, cdc_corrupt string"
+
+
+def decode(
+    raw: DataFrame, table: Table, settings: ConnectorSettings, block: SourceBlock, sides: Sequence[str] = SIDES
+) -> DataFrame:
+    """Records (RAW_SCHEMA, any topics) → the records of `table` in the form of record.py, in no particular order.
+
+    Only the images in `sides` are decoded, and only in them a wrong value makes a record bad. Raises SchemaError if the
+    connector's modes cannot carry a column exactly.
     """
     # text instead of Column objects: a wide table has thousands, and each costs a call into the JVM
     # only a key of columns with these names can be taken for one with its schema around it
     wrapped = settings.keys_wrapped if {"schema", "payload"} <= {*table.key} else None
-    opened = _opened(raw.where(f"topic = {literal(settings.topic_of(table.full_name))}"), wrapped)
-    marked = opened.selectExpr("*", f"{_stranger(table, settings)} AS stranger")
+    opened = _opened(raw.where(f"topic = {literal(settings.topic_of(table.full_name))}"), wrapped, block.envelope)
+    marked = opened.selectExpr("*", f"{_other_table(table, settings, block)} AS other_table")
     parts = [("key", table.key_columns)] if table.key else []
     parts += [(side, table.mirrored) for side in sides]
     texts = (text for part, columns in parts for text in _texts(part[0], f"{part}_map", columns))
     values = (f"{_values(p[0], f'{p}_map', columns, settings.modes)} AS {p}" for p, columns in parts)
     decoded = marked.selectExpr("*", *texts).selectExpr("*", *values)
-    return decoded.selectExpr(_meta(table, sides), *(part for part, _ in parts))
+    return decoded.selectExpr(_meta(table, block, sides), *(part for part, _ in parts))
 
 
 # The key's columns as a map, by whether its schema stands around it: {"schema": {"type": "struct", …}, "payload": …}.
@@ -82,7 +112,7 @@ _KEY_MAP = {
 }
 
 
-def _opened(raw: DataFrame, keys_wrapped: bool | None) -> DataFrame:
+def _opened(raw: DataFrame, keys_wrapped: bool | None, envelope: str) -> DataFrame:
     """Parse once: the envelope with its images as maps of raw JSON text, with or without the schema around it."""
     texts = raw.selectExpr(
         "topic",
@@ -100,7 +130,7 @@ def _opened(raw: DataFrame, keys_wrapped: bool | None) -> DataFrame:
     )
     parsed = texts.selectExpr(
         "*",
-        f"from_json(value_text, '{_ENVELOPE}', {_CORRUPT}) AS e",
+        f"from_json(value_text, '{envelope}', {_CORRUPT}) AS e",
         f"from_json(key_text, '{_MAP}') AS k",
     )
     plain = "named_struct('op', e.op, 'before', e.before, 'after', e.after, 'source', e.source)"
@@ -123,14 +153,14 @@ def _opened(raw: DataFrame, keys_wrapped: bool | None) -> DataFrame:
     )
 
 
-def _stranger(table: Table, settings: ConnectorSettings) -> str:
+def _other_table(table: Table, settings: ConnectorSettings, block: SourceBlock) -> str:
     """In a shared topic a change names its table; a tombstone has only the router's mark in its key."""
-    named = "concat(body.source.db, '.', body.source.`table`)"
+    named = block.table
     other = f"WHEN {named} <> {literal(table.full_name)} THEN {named}"
     mark = settings.key_mark(table.full_name)
     if mark is not None:
         marked = f"key_map[{literal(mark.field)}]"
-        other += f" WHEN body.source IS NULL AND {marked} <> {literal(mark.value)} THEN {marked}"
+        other += f" WHEN {SOURCE} IS NULL AND {marked} <> {literal(mark.value)} THEN {marked}"
     return f"CASE {other} END"
 
 
@@ -144,19 +174,37 @@ def _values(prefix: str, image: str, columns: Sequence[Column], modes: DecodeMod
     return f"IF({image} IS NULL, NULL, named_struct({', '.join(pairs)}))"
 
 
-def _meta(table: Table, sides: Sequence[str]) -> str:
+def _meta(table: Table, block: SourceBlock, sides: Sequence[str]) -> str:
+    snapshot = f"{SOURCE}.snapshot"
     fields = {
         **{name: name for name in ("topic", "partition", "offset", "op")},
-        **{name: f"body.source.`{name}`" for name in _POSITION},
-        "stranger": "stranger",
-        "bad": f"IF(stranger IS NULL, {_bad(table, sides)}, NULL)",
-        "unknown": f"IF(stranger IS NULL, {_unknown(table)}, NULL)",
+        **_place(block),
+        "ts_ms": f"{SOURCE}.ts_ms",
+        "snapshot": f"CASE WHEN {snapshot} IN {_BEGINS} THEN '{SNAPSHOT_BEGINS}'"
+        f" WHEN {snapshot} <> 'false' THEN '{SNAPSHOT_GOES_ON}' END",
+        # the field is absent in a streamed change, and has this default
+        "defaulted": f"coalesce({snapshot} = 'false', false)",
+        "other_table": "other_table",
+        "bad": f"IF(other_table IS NULL, {_bad(table, block, sides)}, NULL)",
+        "unknown": f"IF(other_table IS NULL, {_unknown(table)}, NULL)",
     }
+    return f"{_struct(fields)} AS cdc"
+
+
+def _place(block: SourceBlock) -> dict[str, str]:
+    """Where the change stands, NULL where the event names no place."""
+    place = {"n": block.n, "pos": block.pos, "row": block.row}
+    log = {"name": f"IF({block.placed}, {block.log}, NULL)", "n": block.log_n}
+    origin = f"IF({block.placed}, {block.origin}, NULL)"
+    return {"origin": origin, "place": _struct(place), "log": _struct(log), "transaction": block.transaction}
+
+
+def _struct(fields: Mapping[str, str]) -> str:
     pairs = ", ".join(f"'{name}', {value}" for name, value in fields.items())
-    return f"named_struct({pairs}) AS cdc"
+    return f"named_struct({pairs})"
 
 
-def _bad(table: Table, sides: Sequence[str]) -> str:
+def _bad(table: Table, block: SourceBlock, sides: Sequence[str]) -> str:
     """Why a record cannot be applied: the first reason that holds, or NULL."""
     has_after = f"op IN {WITH_AFTER}"
     reasons = [
@@ -164,8 +212,8 @@ def _bad(table: Table, sides: Sequence[str]) -> str:
         "WHEN value_garbled THEN 'the value is not valid UTF-8'",
         "WHEN NOT no_value AND (corrupt OR body IS NULL) THEN 'the value is not JSON'",
         "WHEN op IS NULL THEN 'the value is not a change event: it has no op'",
-        f"WHEN op NOT IN {(*WITH_AFTER, DELETE, TRUNCATE, TOMBSTONE)} THEN concat('unknown op ', op)",
-        f"WHEN op <> '{TOMBSTONE}' AND body.source.file IS NULL THEN 'the event has no source position'",
+        f"WHEN op NOT IN {OPS} THEN concat('unknown op ', op)",
+        f"WHEN op <> '{TOMBSTONE}' AND NOT coalesce({block.placed}, false) THEN 'the event has no source position'",
         f"WHEN {has_after} AND after_map IS NULL THEN 'the event has no row after the change'",
     ]
     rows = [] if table.keyless else [(f"op <> '{TRUNCATE}'", "the key's", "k", "key", "key_map", table.key_columns)]

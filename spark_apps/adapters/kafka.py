@@ -1,24 +1,20 @@
-"""Input of the apply job: ranges of Kafka topics as one batch, and rows of the source read again by key."""
+"""Ranges of Kafka topics, read by Spark as one batch."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.spark_apps.adapters.debezium import RAW_SCHEMA
+from airflow_cdc.spark_apps.apply.record import RAW_SCHEMA
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from airflow_cdc.core.table import Table
-    from airflow_cdc.sources.mysql.client import MySqlSource
-    from airflow_cdc.transports.kafka.client import KafkaEndpoint
-
-# topic → partition → (first offset, end offset); the end is not read.
-Ranges = Mapping[str, Mapping[int, tuple[int, int]]]
+    from airflow_cdc.spark_apps.ports import Ranges
+    from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 
 # More records than this in a batch are read by several tasks per partition.
 SPLIT_AT = 50_000
@@ -29,6 +25,17 @@ _JAAS = {
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaTopics:
+    """The topics of a cluster, as ports.TopicReader."""
+
+    transport: KafkaTransport
+
+    def read(self, spark: SparkSession, ranges: Ranges) -> DataFrame:
+        """See `read_topics`."""
+        return read_topics(spark, self.transport.endpoint, ranges)
 
 
 def count(ranges: Ranges) -> int:
@@ -121,29 +128,3 @@ def _jaas(mechanism: str, username: str, password: str) -> str:
 
 def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def source_defaults(source: MySqlSource, tables: Sequence[Table]) -> dict[str, dict[str, str | None]]:
-    """Table → column → its default at the source (None: it has none, or NULL): a literal in quotes, else an expression.
-
-    So the text 'NULL' or 'CURRENT_TIMESTAMP' is not taken for the word. MariaDB writes quotes itself.
-    """
-    query = (
-        "SELECT COLUMN_NAME AS name, COLUMN_DEFAULT AS value, EXTRA AS extra, DATA_TYPE AS data_type"
-        " FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
-    )
-    found: dict[str, dict[str, str | None]] = {}
-    with source.session() as session:
-        quoted = session.version.mariadb
-        for table in tables:
-            rows = session.rows(query, (table.schema, table.name), doing="read the columns' defaults")
-            found[table.full_name] = {row["name"]: _default(row, quoted=quoted) for row in rows}
-    return found
-
-
-def _default(row: Mapping[str, Any], *, quoted: bool) -> str | None:
-    if row["value"] is None:
-        return None
-    text = row["value"].decode() if isinstance(row["value"], bytes) else str(row["value"])
-    clock = str(row["data_type"]).lower() in {"timestamp", "datetime"} and text.upper().startswith("CURRENT_TIMESTAMP")
-    return text if quoted or clock or "DEFAULT_GENERATED" in str(row["extra"]).upper() else f"'{text}'"

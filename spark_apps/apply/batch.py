@@ -9,20 +9,19 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pyspark.sql import functions as fn
 
-from airflow_cdc.connectors.debezium.config import ConnectorSettings
-from airflow_cdc.connectors.debezium.schema_changes import Ddl
-from airflow_cdc.core.apply.schema_change import SchemaChange, stored_definition
+from airflow_cdc.core.apply.coverage import Covered
+from airflow_cdc.core.apply.schema_change import SchemaChange
 from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.apply.start import (
     Applied,
-    Bounds,
+    LastChange,
     Start,
     check_ddl,
     check_made_anew,
@@ -36,14 +35,10 @@ from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import CdcError, SinkError, TransportError
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicOffsets, TopicState
-from airflow_cdc.sinks.iceberg.client import Lake
-from airflow_cdc.sinks.iceberg.stage import Stage
-from airflow_cdc.spark_apps.adapters.debezium import READ, SIDES, decode
-from airflow_cdc.spark_apps.adapters.kafka import Ranges
-from airflow_cdc.spark_apps.apply import changes, counts, dead_letters, schema_values
-from airflow_cdc.spark_apps.apply.merge import append_nothing, write_by_key, write_images
-from airflow_cdc.spark_apps.apply.stage_fit import fit_stage
+from airflow_cdc.spark_apps.apply import changes, counts, schema_values
+from airflow_cdc.spark_apps.apply.record import READ, SIDES, meta
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
+from airflow_cdc.spark_apps.ports import DeadLetters, EventDecoder, ReadDdl, ReadRanges, SourceLog, Stage, StageWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,10 +51,6 @@ BROADCAST_RECORDS = 500_000
 # So many records before the stamp are compared with what was applied where brokers give topics no id.
 LOOK_BACK = 2_000
 
-# (session, ranges) → raw records; read_topics with the endpoint bound, or rows that a test made.
-RangeReader = Callable[["SparkSession", Ranges], "DataFrame"]
-# (topic, partition → (first offset, end offset)) → the schema changes there, oldest first.
-DdlReader = Callable[[str, Bounds], Sequence[Ddl]]
 Result = dict[str, Any]
 
 
@@ -75,19 +66,23 @@ class ApplyContext:
     """
 
     spark: SparkSession
-    lake: Lake
-    pipeline: str
+    writer: StageWriter
+    letters: DeadLetters
     epochs: Epochs
-    settings: ConnectorSettings
+    log: SourceLog
+    events: EventDecoder
     topics: Mapping[str, TopicState]
-    read: RangeReader
-    read_ddl: DdlReader
+    read: ReadRanges
+    read_ddl: ReadDdl
     threads: int = 4
     max_dead_letters: int = 1_000
 
 
+S_co = TypeVar("S_co", bound=Stage, covariant=True)
+
+
 @dataclass(frozen=True, slots=True)
-class ApplyTarget:
+class ApplyTarget(Generic[S_co]):
     """One table and the stage its changes go to.
 
     Attributes:
@@ -97,7 +92,7 @@ class ApplyTarget:
     """
 
     table: Table
-    stage: Stage
+    stage: S_co
     stamp: Stamp | None = None
     defaults: Mapping[str, str | None] | None = None
     table_id: str | None = None
@@ -105,7 +100,7 @@ class ApplyTarget:
 
 def apply_batch(
     ctx: ApplyContext,
-    targets: Sequence[ApplyTarget],
+    targets: Sequence[ApplyTarget[Stage]],
     upto: Mapping[str, Mapping[int, int]],
     *,
     always_stamp: bool = False,
@@ -126,14 +121,14 @@ def apply_batch(
 
 def apply_each(
     ctx: ApplyContext,
-    targets: Sequence[ApplyTarget],
+    targets: Sequence[ApplyTarget[Stage]],
     upto: Mapping[str, Mapping[int, int]],
     *,
     always_stamp: bool = False,
 ) -> dict[str, Result | CdcError]:
     """The same, with a table's error in the place of its result: one table that stops does not stop the others."""
 
-    def one(target: ApplyTarget) -> Result | CdcError:
+    def one(target: ApplyTarget[Stage]) -> Result | CdcError:
         try:
             return apply_table(ctx, target, upto, always_stamp=always_stamp)
         except CdcError as error:
@@ -144,8 +139,8 @@ def apply_each(
         return dict(zip((t.table.full_name for t in targets), pool.map(one, targets), strict=True))
 
 
-def find_start(ctx: ApplyContext, target: ApplyTarget, upto: Mapping[str, Mapping[int, int]]) -> Start:
-    """What there is to read for a target, from its stage's newest stamp. Raises as core.apply_start.plan_start."""
+def find_start(ctx: ApplyContext, target: ApplyTarget[Stage], upto: Mapping[str, Mapping[int, int]]) -> Start:
+    """What there is to read for a target, from its stage's newest stamp. Raises as core.apply.start.plan_start."""
     return start_of(ctx, target.table, target.stage.identifier, upto, target.stamp)
 
 
@@ -156,21 +151,29 @@ def start_of(
     upto: Mapping[str, Mapping[int, int]],
     mirror: Stamp | None = None,
 ) -> Start:
-    """The same for any table of the lake (namespace, name), such as a target that has no stage yet."""
-    ctx.settings.check_table(table)
-    topic = ctx.settings.topic_of(table.full_name)
-    found = ctx.lake.stamp_or_mirror(*identifier, mirror)
-    summary = ctx.lake.stamped_summary(*identifier)
-    changes_of = ctx.settings.ddl_topic
+    """The same for any table of the sink, such as a target that has no stage yet."""
+    routing = ctx.events.routing
+    routing.check_table(table)
+    topic = routing.topic_of(table.full_name)
+    found, summary = ctx.writer.stamped(identifier, mirror)
+    changes_of = routing.ddl_topic
     ddl = plan_ddl(found, changes_of, ctx.topics.get(changes_of), upto.get(changes_of, {}))
     state, ends = ctx.topics.get(topic), upto.get(topic, {})
     return plan_start(
-        table, ctx.epochs.of(table.full_name), found, summary, topic=topic, state=state, upto=ends, ddl=ddl
+        table,
+        ctx.epochs.of(table.full_name),
+        found,
+        summary,
+        topic=topic,
+        state=state,
+        upto=ends,
+        ddl=ddl,
+        read_position=ctx.log.read_position,
     )
 
 
 def apply_table(
-    ctx: ApplyContext, target: ApplyTarget, upto: Mapping[str, Mapping[int, int]], *, always_stamp: bool = False
+    ctx: ApplyContext, target: ApplyTarget[Stage], upto: Mapping[str, Mapping[int, int]], *, always_stamp: bool = False
 ) -> Result:
     """Apply one table's batch to its stage in one commit."""
     began = time.monotonic()
@@ -180,8 +183,16 @@ def apply_table(
     statements = [] if start.ddl.empty else ctx.read_ddl(start.ddl.topic, start.ddl.ranges)
     if statements and start.ddl.before:
         check_same_ddl(start, ctx.read_ddl(start.ddl.topic, start.ddl.before))
-    stored = stored_definition(ctx.lake.table(*target.stage.identifier).properties, start.fingerprint)
-    start = check_ddl(start, statements, target.table_id, stored, truncates_seen=ctx.settings.truncates_seen)
+    stored = ctx.writer.definition(target.stage, start.fingerprint)
+    start = check_ddl(
+        start,
+        statements,
+        target.table_id,
+        stored,
+        covered=ctx.log.covered(start.watermark),
+        judge=ctx.log.judge_ddl,
+        truncates_seen=ctx.events.routing.truncates_seen,
+    )
     session = sibling(ctx.spark, SMALL_BATCH)
     if start.empty:
         return _result(ctx, target, start, counts.Counts(), began, **_apply_nothing(ctx, session, target, start))
@@ -191,21 +202,13 @@ def apply_table(
     return _result(ctx, target, start, began=began, **done)
 
 
-def _apply_nothing(ctx: ApplyContext, session: SparkSession, target: ApplyTarget, start: Start) -> Result:
+def _apply_nothing(ctx: ApplyContext, session: SparkSession, target: ApplyTarget[Stage], start: Start) -> Result:
     """A batch without events: the columns as they are now, and the stamp."""
     check_made_anew(start, 0)
-    name = target.stage.spark_name(ctx.lake.name)
-    fit = _fit(ctx, session, target, start)
-    schema_values.check_never_null(session, name, start.table, fit)
-    append_nothing(session, name, start.summary(start.applied))
+    fit = ctx.writer.fit(session, target.stage, start, target.defaults)
+    schema_values.check_never_null(ctx.writer.rows(session, target.stage), start.table, fit)
+    ctx.writer.nothing(session, target.stage, start.summary(start.applied))
     return _columns(fit)
-
-
-def _fit(ctx: ApplyContext, session: SparkSession, target: ApplyTarget, start: Start) -> SchemaChange:
-    """The stage with the columns of the definition, and old rows with what they hold in new ones."""
-    fit = fit_stage(ctx.lake, target.stage, start, target.defaults)
-    schema_values.fill(session, target.stage.spark_name(ctx.lake.name), start.table, fit)
-    return fit
 
 
 def _columns(fit: SchemaChange) -> Result:
@@ -219,27 +222,28 @@ def _decoded(ctx: ApplyContext, session: SparkSession, start: Start) -> DataFram
     """
     raw = ctx.read(session, {start.topic: start.ranges})
     needed = SIDES if start.table.keyless else ("after",)
-    return decode(raw, start.decoded_as, ctx.settings, needed).localCheckpoint(eager=False)
+    return ctx.events.decode(raw, start.decoded_as, needed).localCheckpoint(eager=False)
 
 
-def _earlier(ctx: ApplyContext, session: SparkSession, start: Start) -> dict[int, list[dict[str, Any]]]:
-    """Partition → the newest records before the stamp, as `core.apply_start.check_same_topic` compares them."""
+def _earlier(ctx: ApplyContext, session: SparkSession, start: Start) -> dict[int, list[tuple[LastChange, bool]]]:
+    """Partition → the newest records before the stamp, as `core.apply.start.check_same_topic` compares them."""
     back = {p: (max(start.begins[p], at - LOOK_BACK), at) for p, (at, _) in start.ranges.items()}
-    own = decode(ctx.read(session, {start.topic: back}), start.decoded_as, ctx.settings, ())
-    places = [changes.meta(name).alias(name) for name in ("partition", "server_id", "file", "pos", "row", "gtid")]
-    rows = own.select(*places, changes.is_covered(start.watermark).alias("covered")).where("file IS NOT NULL").collect()
-    found: dict[int, list[dict[str, Any]]] = {}
-    for row in rows:
-        found.setdefault(row["partition"], []).append(row.asDict())
+    own = ctx.events.decode(ctx.read(session, {start.topic: back}), start.decoded_as, ())
+    covered = changes.is_covered(ctx.log.covered(start.watermark)).alias("covered")
+    rows = own.select(meta("partition").alias("p"), counts.last_change().alias("change"), covered)
+    found: dict[int, list[tuple[LastChange, bool]]] = {}
+    for row in rows.where("change.origin IS NOT NULL").collect():
+        found.setdefault(row["p"], []).append((counts.read_change(row["change"]), row["covered"]))
     return found
 
 
-def _apply_events(ctx: ApplyContext, target: ApplyTarget, start: Start, decoded: DataFrame) -> Result:
-    counted = counts.count(decoded, start.watermark)
-    counts.check(counted, start, ctx.settings, ctx.max_dead_letters)
-    counts.check_nulls(counted, start.table, target.defaults)
+def _apply_events(ctx: ApplyContext, target: ApplyTarget[Stage], start: Start, decoded: DataFrame) -> Result:
+    covered = ctx.log.covered(start.watermark)
+    counted = counts.count(decoded, covered)
+    counts.check(counted, start, ctx.events.routing, ctx.max_dead_letters)
+    counts.check_nulls(counted, start.table.full_name, ctx.events.nulls_at_risk(start.table, target.defaults or {}))
     check_made_anew(start, counted.truncates)
-    fit = _fit(ctx, decoded.sparkSession, target, start)
+    fit = ctx.writer.fit(decoded.sparkSession, target.stage, start, target.defaults)
     if counted.bad:
         _keep_bad(ctx, start, decoded)
     applied = replace(
@@ -247,17 +251,18 @@ def _apply_events(ctx: ApplyContext, target: ApplyTarget, start: Start, decoded:
         last={**start.applied.last, **counted.last},
         snapshots=start.applied.snapshots + counted.snapshots_begun,
     )
-    batch = _Batch(target.stage.spark_name(ctx.lake.name), start, applied, counted, fit)
-    repeats = _apply_images(ctx, batch, decoded) if start.table.keyless else _apply_keys(batch, decoded)
+    batch = _Batch(target.stage, start, covered, applied, counted, fit)
+    repeats = _apply_images(ctx, batch, decoded) if start.table.keyless else _apply_keys(ctx, batch, decoded)
     return {"counted": counted, **_columns(fit), "repeats": repeats}
 
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """A counted batch on its way into the stage of the quoted `name`; `applied` is what its commit will remember."""
+    """A counted batch on its way into its stage; `applied` is what its commit will remember."""
 
-    name: str
+    stage: Stage
     start: Start
+    covered: Covered
     applied: Applied
     counted: counts.Counts
     fit: SchemaChange
@@ -268,21 +273,25 @@ class _Batch:
         return 1 + self.counted.records // RECORDS_PER_FILE
 
 
-def _apply_keys(batch: _Batch, decoded: DataFrame) -> int:
+def _apply_keys(ctx: ApplyContext, batch: _Batch, decoded: DataFrame) -> int:
     start, truncated_at = batch.start, batch.counted.truncated_at
     if batch.counted.before_watermark:
-        decoded = changes.without_covered_tombstones(decoded, start.watermark)
-    events = changes.after_truncate(changes.applicable(decoded, start.watermark), truncated_at)
+        decoded = changes.without_covered_tombstones(decoded, batch.covered)
+    events = changes.after_truncate(changes.applicable(decoded, batch.covered), truncated_at)
     filled = schema_values.with_filled(changes.net_changes(events, len(start.ranges)), start.table, batch.fit)
     net = filled.coalesce(batch.files).localCheckpoint(eager=False)
     if len(start.ranges) > 1:
         _check_order(net, start)
     schema_values.check_never_null(
-        decoded.sparkSession, batch.name, start.table, batch.fit, net, emptied=truncated_at is not None
+        ctx.writer.rows(decoded.sparkSession, batch.stage),
+        start.table,
+        batch.fit,
+        net,
+        emptied=truncated_at is not None,
     )
     small = batch.counted.records <= BROADCAST_RECORDS
-    write_by_key(
-        batch.name, start.table, net, start.summary(batch.applied), emptied=truncated_at is not None, small=small
+    ctx.writer.changes(
+        batch.stage, start.table, net, start.summary(batch.applied), emptied=truncated_at is not None, small=small
     )
     return 0
 
@@ -301,23 +310,24 @@ def _check_order(net: DataFrame, start: Start) -> None:
 
 
 def _apply_images(ctx: ApplyContext, batch: _Batch, decoded: DataFrame) -> int:
-    """A table without a key: repeats are settled first, because each would count once more. Returns how many."""
+    """A table without a key: repeats are taken out first, because each would count once more. Returns how many."""
     start, counted = batch.start, batch.counted
-    events = changes.applicable(decoded, start.watermark)
-    own = events.where(changes.meta("op") == READ)
-    logged = changes.without_repeats(events.where(changes.meta("op") != READ)).localCheckpoint(eager=False)
-    fresh = _without_applied(ctx, start, logged)
+    events = changes.applicable(decoded, batch.covered)
+    own = events.where(meta("op") == READ)
+    logged = changes.without_repeats(events.where(meta("op") != READ)).localCheckpoint(eager=False)
+    fresh = _without_applied(ctx, batch, logged)
     high, rows, truncated_at = counts.highest(fresh)
     rows_after = changes.after_truncate(fresh.unionByName(own) if counted.reads else fresh, truncated_at)
     net = changes.net_images(rows_after).coalesce(batch.files)
     raised = changes.Seen(batch.applied.high).raised(high).high
     summary = start.summary(replace(batch.applied, high=dict(raised)))
-    write_images(batch.name, start.table, net, summary, emptied=truncated_at is not None)
+    ctx.writer.images(batch.stage, start.table, net, summary, emptied=truncated_at is not None)
     return counted.logged - rows
 
 
-def _without_applied(ctx: ApplyContext, start: Start, logged: DataFrame) -> DataFrame:
+def _without_applied(ctx: ApplyContext, batch: _Batch, logged: DataFrame) -> DataFrame:
     """Take out changes that an earlier batch of this epoch applied, by their exact identity in the topic itself."""
+    start = batch.start
     seen = changes.Seen(start.applied.high)
     counts.check_origins(logged, seen, start)
     doubtful = logged.where(seen.is_doubtful())
@@ -330,16 +340,16 @@ def _without_applied(ctx: ApplyContext, start: Start, logged: DataFrame) -> Data
             todo="Recover the table: it has no key to tell repeats by.",
         )
     raw = ctx.read(logged.sparkSession, {start.topic: start.past})
-    past = changes.applicable(decode(raw, start.table, ctx.settings), start.watermark)
+    past = changes.applicable(ctx.events.decode(raw, start.table), batch.covered)
     known = (
-        past.select(changes.identity().alias("cdc_identity"), changes.meta("gtid").alias("cdc_gtid"))
+        past.select(changes.identity().alias("cdc_identity"), meta("transaction").alias("cdc_transaction"))
         .distinct()
         .persist()
     )
     try:
         counts.check_servers(doubtful, known, start)
         marked = logged.withColumn("cdc_identity", changes.identity())
-        # settled before the merge reads it more than once
+        # decided before the merge reads it more than once
         return (
             marked.join(known.select("cdc_identity"), "cdc_identity", "left_anti")
             .drop("cdc_identity")
@@ -351,11 +361,11 @@ def _without_applied(ctx: ApplyContext, start: Start, logged: DataFrame) -> Data
 
 def _keep_bad(ctx: ApplyContext, start: Start, decoded: DataFrame) -> None:
     """Write the batch's bad records, as they came, before any offset past them is stamped."""
-    bad = decoded.where(changes.meta("bad").isNotNull() & changes.meta("stranger").isNull())
+    bad = decoded.where(meta("bad").isNotNull() & meta("other_table").isNull())
     which = bad.select(
-        changes.meta("partition").alias("partition"),
-        changes.meta("offset").alias("offset"),
-        changes.meta("bad").alias("reason"),
+        meta("partition").alias("partition"),
+        meta("offset").alias("offset"),
+        meta("bad").alias("reason"),
     )
     raw = ctx.read(decoded.sparkSession, {start.topic: start.ranges}).where(fn.col("topic") == start.topic)
     rows = raw.join(fn.broadcast(which), ["partition", "offset"]).select(
@@ -368,12 +378,12 @@ def _keep_bad(ctx: ApplyContext, start: Start, decoded: DataFrame) -> None:
         fn.lit(start.table.full_name).alias("table"),
         "reason",
     )
-    dead_letters.record(ctx.lake, ctx.pipeline, rows)
+    ctx.letters.record(rows)
 
 
 def _result(
     ctx: ApplyContext,
-    target: ApplyTarget,
+    target: ApplyTarget[Stage],
     start: Start,
     counted: counts.Counts | None = None,
     began: float = 0.0,
@@ -381,7 +391,7 @@ def _result(
 ) -> Result:
     """What was done, checked: the stage's head must carry the stamp that this batch ends with."""
     known = counted or counts.Counts()
-    stamp = ctx.lake.stamp(*target.stage.identifier)
+    stamp = ctx.writer.stamp(target.stage)
     read = TopicOffsets.after(start.topic_id, start.ranges)
     stamped = None if stamp is None else stamp.offsets.get(start.topic)
     if not start.empty and (stamped is None or stamped.next != read.next):
@@ -397,7 +407,7 @@ def _result(
         "table": start.table.full_name,
         "topic": start.topic,
         "offsets": read.to_json()["partitions"],
-        "snapshot_id": ctx.lake.stage_head(target.stage),
+        "snapshot_id": ctx.writer.version(target.stage),
         "behind": is_behind(start.applied.last, known.last),
         "seconds": round(time.monotonic() - began, 3),
     }

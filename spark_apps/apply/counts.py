@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as fn
 
-from airflow_cdc.connectors.debezium.null_defaults import nulls_at_risk
+from airflow_cdc.core.apply.start import Highest, LastChange
 from airflow_cdc.core.errors import ConnectorError, SchemaError, SourceError, TransportError, UnreportedChangeError
-from airflow_cdc.spark_apps.adapters.debezium import CREATE, DELETE, READ, TOMBSTONE, TRUNCATE, UPDATE
-from airflow_cdc.spark_apps.apply.changes import Seen, is_contradictory, is_covered, meta, origin, rank
+from airflow_cdc.spark_apps.apply.changes import Seen, is_contradictory, is_covered
+from airflow_cdc.spark_apps.apply.record import (
+    CREATE,
+    DELETE,
+    READ,
+    SNAPSHOT_BEGINS,
+    TOMBSTONE,
+    TRUNCATE,
+    UPDATE,
+    meta,
+)
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame, Row
 
-    from airflow_cdc.connectors.debezium.config import ConnectorSettings
+    from airflow_cdc.core.apply.coverage import Covered
     from airflow_cdc.core.apply.start import Start
-    from airflow_cdc.core.position import Watermark
-    from airflow_cdc.core.table import Table
+    from airflow_cdc.spark_apps.ports import Routing
 
 _OPS = {
     "creates": CREATE,
@@ -29,7 +37,9 @@ _OPS = {
     "tombstones": TOMBSTONE,
     "truncates": TRUNCATE,
 }
-_LAST = ("server_id", "file", "pos", "row", "ts_ms", "gtid")
+_LAST = "named_struct({})".format(
+    ", ".join(f"'{name}', cdc.`{name}`" for name in ("origin", "place", "log", "transaction", "ts_ms"))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +49,12 @@ class Counts:
     Attributes:
         records: all records read; the ops count those that may change the table.
         before_watermark: changes that the snapshot holds already, dropped.
-        strangers: changes of other tables in a shared topic.
+        other_tables: changes of other tables in a shared topic.
         bad: records that could not be decoded: the new dead letters.
         reads: op r, snapshots of the connector's own; unrequested on a table that was read from a watermark (INV 5).
         defaulted: changes written by a converter that puts a column's default in the place of NULL.
         truncated_at: offset of the last truncate, or None.
-        last: partition → the last change in it, as core.apply_start.Applied keeps it.
+        last: partition → the last change in it, as core.apply.start.Applied keeps it.
     """
 
     records: int = 0
@@ -56,14 +66,14 @@ class Counts:
     truncates: int = 0
     before_watermark: int = 0
     contradictory: int = 0
-    strangers: int = 0
+    other_tables: int = 0
     bad: int = 0
     snapshots_begun: int = 0
     defaulted: int = 0
     truncated_at: int | None = None
     unknown: tuple[str, ...] = ()
     reason: str | None = None
-    last: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    last: Mapping[str, LastChange] = field(default_factory=dict)
 
     @property
     def logged(self) -> int:
@@ -77,7 +87,7 @@ class Counts:
         return plain | {"dead_letters": self.bad}
 
 
-def count(decoded: DataFrame, watermark: Watermark | None) -> Counts:
+def count(decoded: DataFrame, covered: Covered) -> Counts:
     """Count a decoded batch in one job."""
     ops = {name: f"live AND cdc.op = '{op}'" for name, op in _OPS.items()}
     wanted = {
@@ -85,19 +95,17 @@ def count(decoded: DataFrame, watermark: Watermark | None) -> Counts:
         **ops,
         "before_watermark": "covered",
         "contradictory": "doubted",
-        "strangers": "NOT own",
+        "other_tables": "NOT own",
         "bad": "own AND cdc.bad IS NOT NULL",
-        "snapshots_begun": "live AND cdc.snapshot IN ('first', 'first_in_data_collection')",
-        # the field is absent in a streamed change, and has this default
-        "defaulted": "live AND cdc.snapshot = 'false'",
+        "snapshots_begun": f"live AND cdc.snapshot = '{SNAPSHOT_BEGINS}'",
+        "defaulted": "live AND cdc.defaulted",
     }
-    place = ", ".join(f"'{name}', cdc.`{name}`" for name in _LAST)
     flagged = decoded.select(
         "cdc",
-        fn.expr("cdc.stranger IS NULL AS own"),
-        fn.expr("cdc.stranger IS NULL AND cdc.bad IS NULL AS readable"),
-        is_covered(watermark).alias("in_w"),
-        is_contradictory(watermark).alias("moved"),
+        fn.expr("cdc.other_table IS NULL AS own"),
+        fn.expr("cdc.other_table IS NULL AND cdc.bad IS NULL AS readable"),
+        is_covered(covered).alias("in_w"),
+        is_contradictory(covered).alias("moved"),
     ).selectExpr(
         "cdc",
         "own",
@@ -111,7 +119,7 @@ def count(decoded: DataFrame, watermark: Watermark | None) -> Counts:
         fn.expr(f"max(IF(live AND cdc.op = '{TRUNCATE}', cdc.offset, NULL)) AS truncated_at"),
         fn.expr("array_distinct(flatten(collect_set(cdc.unknown))) AS unknown"),
         fn.expr("min(IF(own, cdc.bad, NULL)) AS reason"),
-        fn.expr(f"max_by(named_struct({place}), IF(readable AND cdc.file IS NOT NULL, cdc.offset, NULL)) AS last"),
+        fn.expr(f"max_by({_LAST}, IF(readable AND cdc.origin IS NOT NULL, cdc.offset, NULL)) AS last"),
     )
     return _summed([row.asDict(recursive=True) for row in rows.collect()], tuple(wanted))
 
@@ -125,11 +133,23 @@ def _summed(rows: list[dict[str, Any]], names: tuple[str, ...]) -> Counts:
         truncated_at=max(truncates, default=None),
         unknown=tuple(sorted({name for row in rows for name in row["unknown"]})),
         reason=reasons[0] if reasons else None,
-        last={str(row["partition"]): row["last"] for row in rows if row["last"] and row["last"]["file"]},
+        last={str(row["partition"]): read_change(row["last"]) for row in rows if row["last"]},
     )
 
 
-def check(counted: Counts, start: Start, settings: ConnectorSettings, max_bad: int) -> None:
+def last_change() -> Column:
+    """Where a record's change stands, for `read_change`."""
+    return fn.expr(_LAST)
+
+
+def read_change(row: Row | Mapping[str, Any]) -> LastChange:
+    """A value of `last_change` whose origin is not NULL."""
+    place, log = row["place"], row["log"]
+    at = (place["n"] or 0, place["pos"] or 0, place["row"] or 0)
+    return LastChange(row["origin"], at, log["name"], log["n"] or 0, row["transaction"], row["ts_ms"] or 0)
+
+
+def check(counted: Counts, start: Start, routing: Routing, max_bad: int) -> None:
     """Raise for a batch that must not be applied. Nothing has been written yet."""
     where = f"table {start.table.full_name}, topic {start.topic}"
     gone = () if start.change is None else start.change.dropped
@@ -139,9 +159,9 @@ def check(counted: Counts, start: Start, settings: ConnectorSettings, max_bad: i
             where=where,
             todo="The definition changed meanwhile: the next apply tries again; if it stays, recover the table.",
         )
-    if counted.strangers and settings.key_mark(start.table.full_name) is None:
+    if counted.other_tables and routing.key_mark(start.table.full_name) is None:
         raise SchemaError(
-            f"{counted.strangers} events belong to other tables, and keys do not say which",
+            f"{counted.other_tables} events belong to other tables, and keys do not say which",
             where=where,
             todo="Set key.enforce.uniqueness=true on the router, or give each table a topic of its own.",
         )
@@ -161,14 +181,13 @@ def check(counted: Counts, start: Start, settings: ConnectorSettings, max_bad: i
     _check_reads(counted, start, where)
 
 
-def check_nulls(counted: Counts, table: Table, defaults: Mapping[str, str | None] | None) -> None:
-    """Raise if events say a default where the row may hold NULL: whatever the converter is set to by now."""
-    columns = nulls_at_risk(table, defaults or {})
+def check_nulls(counted: Counts, table: str, columns: Sequence[str]) -> None:
+    """Raise if events say a default where the row may hold NULL, in these columns: whatever the converter is set to by now."""
     if columns and counted.defaulted:
         raise ConnectorError(
             f"{counted.defaulted} events were written by a converter that puts the default in the place of NULL:"
             f" {', '.join(columns)}",
-            where=f"table {table.full_name}",
+            where=f"table {table}",
             todo="Set value.converter.replace.null.with.default=false on the connector, then recover the table.",
         )
 
@@ -192,46 +211,47 @@ def _check_reads(counted: Counts, start: Start, where: str) -> None:
         )
 
 
-def highest(events: DataFrame) -> tuple[dict[str, list[int]], int, int | None]:
-    """Per origin the highest change [n, pos, row, server_id]; how many changes; the offset of the last truncate."""
-    here = rank()
-    place = fn.struct(*(here[name].alias(name) for name in ("n", "pos", "row")), meta("server_id").alias("server_id"))
+def highest(events: DataFrame) -> tuple[dict[str, Highest], int, int | None]:
+    """Per origin the highest change; how many changes; the offset of the last truncate."""
+    here, log = meta("place"), meta("log")
+    parts = (here["n"].alias("n"), here["pos"].alias("pos"), here["row"].alias("row"))
     rows = (
-        events.groupBy(origin().alias("origin"))
+        events.groupBy(meta("origin").alias("origin"))
         .agg(
-            fn.max(place).alias("high"),
+            fn.max(fn.struct(*parts, log["name"].alias("log"), log["n"].alias("log_n"))).alias("high"),
             fn.count(fn.lit(1)).alias("rows"),
             fn.max(fn.when(meta("op") == TRUNCATE, meta("offset"))).alias("truncated_at"),
         )
         .collect()
     )
     truncates = [row["truncated_at"] for row in rows if row["truncated_at"] is not None]
-    high = {row["origin"]: [int(value or 0) for value in row["high"]] for row in rows}
+    high = {row["origin"]: Highest.of(row["high"]) for row in rows}
     return high, sum(row["rows"] for row in rows), max(truncates, default=None)
 
 
 def check_origins(events: DataFrame, seen: Seen, start: Start) -> None:
-    """Without GTIDs another server id or series of files means that repeats cannot be told: raise SourceError (INV 19)."""
-    known = {name for name in seen.high if "/" in name}
+    """Where only places in log files order changes, another series of files means that repeats cannot be told (INV 19).
+
+    Raises SourceError.
+    """
+    known = {name for name, high in seen.high.items() if high.log == name}
     if not known:
         return
-    found = {
-        row["origin"]
-        for row in events.where(meta("gtid").isNull()).select(origin().alias("origin")).distinct().collect()
-    }
+    by_file = events.where(meta("origin") == meta("log")["name"])
+    found = {row["origin"] for row in by_file.select(meta("origin").alias("origin")).distinct().collect()}
     if found - known:
         raise SourceError(
             f"changes come from {', '.join(sorted(found - known))} now, and from {', '.join(sorted(known))} before",
             where=f"table {start.table.full_name}",
-            todo="Recover the table: without GTIDs and without a key, repeats across servers cannot be told.",
+            todo="Recover the table: where transactions have no name and rows no key, repeats across servers cannot be told.",
         )
 
 
 def check_servers(doubtful: DataFrame, known: DataFrame, start: Start) -> None:
     """A transaction that came once from another server has other positions there: what of it came cannot be told."""
-    fresh = doubtful.select(meta("gtid").alias("g"), meta("server_id").alias("s")).distinct()
+    fresh = doubtful.select(meta("transaction").alias("g"), meta("log").alias("s")).distinct()
     clash = fresh.join(
-        known, (fn.col("g") == fn.col("cdc_gtid")) & (fn.col("s") != fn.col("cdc_identity.server_id")), "left_semi"
+        known, (fn.col("g") == fn.col("cdc_transaction")) & (fn.col("s") != fn.col("cdc_identity.log")), "left_semi"
     )
     if not clash.isEmpty():
         raise SourceError(

@@ -1,4 +1,4 @@
-"""One table read again, whole, because DDL changed its rows in a way that no event carries (ADR 0017).
+"""One table read again, whole, because DDL changed its rows in a way that no event carries (ADR 0010).
 
 Readers see the old state until the new one is proven: the rows go to a stage of their own, whose base is fixed before
 the source is read (INV 20); the stage catches up past the read, is compared row by row, and only that very snapshot is
@@ -20,12 +20,12 @@ from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.run import Run
 from airflow_cdc.sinks.iceberg.snapshots import row_count
-from airflow_cdc.spark_apps.adapters.mysql import MySqlReader
-from airflow_cdc.spark_apps.apply.stage_schema import fit_columns, set_definition
+from airflow_cdc.spark_apps.adapters.iceberg_schema import fit_columns, set_definition
 from airflow_cdc.spark_apps.compare.scan import VISIBLE_SECONDS
 from airflow_cdc.spark_apps.driver.app import explained
 from airflow_cdc.spark_apps.driver.lease import leased
 from airflow_cdc.spark_apps.driver.progress import Progress
+from airflow_cdc.spark_apps.driver.systems import row_reader
 from airflow_cdc.spark_apps.repair import (
     LEASE_WAIT_SECONDS,
     Job,
@@ -78,7 +78,7 @@ def reread(run: Run, spark: SparkSession, name: str, tries: int) -> Reread:
     at the end, StaleHeadError if main moved. Main is as it was then.
     """
     table = captured(run, [name])[name]
-    if why := refusal(run.pipeline.policy, tries, MySqlReader(run.clients.source).estimated_rows([table])[name]):
+    if why := refusal(run.pipeline.policy, tries, row_reader(run).estimated_rows([table])[name]):
         raise RereadNeededError(
             f"it has to be read again, and is not by itself: {why}", where=f"table {name}", todo="Recover the table."
         )
@@ -120,18 +120,18 @@ def read_anew(job: Job, stage: Stage, name: str) -> Table:
             where=f"table {name}",
             todo="Wait until they end (XA RECOVER shows them).",
         )
-    states = clients.transport.topic_states(job.settings.topics_about([name]))
+    states = clients.transport.topic_states(job.systems.events.routing.topics_about([name]))
     ends = {topic: TopicOffsets.end_of(state) for topic, state in states.items()}
     clients.source.wait_visible(clients.source.position(), VISIBLE_SECONDS)
     taken = clients.source.watermark()
     clients.source.wait_visible(taken, VISIBLE_SECONDS)
     table = captured(job.run, [name])[name]
-    job.settings.check_table(table)
+    job.systems.events.routing.check_table(table)
     fit_columns(clients.sink, stage, [(column.name, sink_type(column)) for column in table.mirrored])
     set_definition(clients.sink, stage, table)
     ledger = ChunkLedger(taken.hash, taken.server, table.fingerprint)
     reading = Reading(table, stage, ledger, Stamp(job.epochs.of(name), taken.to_json(), ends), taken)
-    read_table(Tools(job.spark, MySqlReader(clients.source), clients.sink), reading, Progress({name: 0}))
+    read_table(Tools(job.spark, job.systems.reader, clients.sink), reading, Progress({name: 0}))
     return table
 
 

@@ -12,28 +12,13 @@ from airflow_cdc.spark_apps.types import sink_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from airflow_cdc.core.table import Table
 
 
 def _constant(table: Table, name: str, text: str) -> Expression:
     return fn.lit(text).cast(sink_type(table.column(name)))
-
-
-def fill(session: SparkSession, target: str, table: Table, change: SchemaChange) -> None:
-    """Give all rows of `target` the values that DDL gave to old rows. The columns never were nullable: a NULL is an old row."""
-    if not change.filled:
-        return
-    values = (
-        f"{quote_ident(name)} = coalesce({quote_ident(name)}, CAST({_literal(text)} AS {sink_type(table.column(name))}))"
-        for name, text in change.filled.items()
-    )
-    session.sql(f"UPDATE {target} SET {', '.join(values)}")
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def with_filled(net: DataFrame, table: Table, change: SchemaChange) -> DataFrame:
@@ -46,15 +31,9 @@ def with_filled(net: DataFrame, table: Table, change: SchemaChange) -> DataFrame
 
 
 def check_never_null(
-    session: SparkSession,
-    target: str,
-    table: Table,
-    change: SchemaChange,
-    net: DataFrame | None = None,
-    *,
-    emptied: bool = False,
+    rows: DataFrame, table: Table, change: SchemaChange, net: DataFrame | None = None, *, emptied: bool = False
 ) -> None:
-    """Raise RereadNeededError if `target` after the net changes would hold NULL where the definition forbids it now.
+    """Raise RereadNeededError if `rows` after the net changes would hold NULL where the definition forbids it now.
 
     The server put a value in the place of such a NULL, and no event says which.
     """
@@ -62,14 +41,13 @@ def check_never_null(
         column = quote_ident(name)
         found = False if net is None else not net.where(f"NOT deleted AND after.{column} IS NULL").isEmpty()
         if not found and not emptied:
-            found = not _left(session, target, table, net).where(f"{column} IS NULL").isEmpty()
+            found = not _left(rows, table, net).where(f"{column} IS NULL").isEmpty()
         if found:
             raise refused(table, f"column {name}: NULL became forbidden, and what stood there was replaced")
 
 
-def _left(session: SparkSession, target: str, table: Table, net: DataFrame | None) -> DataFrame:
+def _left(rows: DataFrame, table: Table, net: DataFrame | None) -> DataFrame:
     """The rows that the net changes do not touch."""
-    rows = session.table(target)
     if net is None:
         return rows
     keys = net.select(*(fn.col(f"key.{quote_ident(name)}").alias(f"cdc_k{at}") for at, name in enumerate(table.key)))

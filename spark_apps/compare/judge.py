@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from airflow_cdc.core.apply.coverage import Covered
 from airflow_cdc.core.compare.changelog import Event, Tail
 from airflow_cdc.core.compare.leaves import Leaf, compare, compare_multisets, compare_rows, leaf_of
 from airflow_cdc.core.compare.part import WHOLE
@@ -47,7 +48,7 @@ def tail_of(outcome: Outcome, now: Reached) -> Tail:
         return Tail()
     stop = now.ends.get(topic.name, {})
     tail = read_tail(subject.sink.spark, topic, subject.ends, stop, subject.position)
-    outcome.doubt(*tail.doubts())
+    outcome.doubt(*tail.caveats())
     return tail
 
 
@@ -252,8 +253,10 @@ class ImageJudgement:
         by_hash: dict[str, list[tuple[Image, int, Event]]] = defaultdict(list)
         for change in tail.image_changes():
             by_hash[str(change[0][0])].append(change)
+        topic = self.outcome.subject.topic
+        covered = Covered() if topic is None else topic.log.covered(self.at)
         for row_hash in sorted(self.open):
-            found = _copies(self.source.get(row_hash, []), self.sink.get(row_hash, []), by_hash[row_hash], self.at)
+            found = _copies(self.source.get(row_hash, []), self.sink.get(row_hash, []), by_hash[row_hash], covered)
             verdicts = [classify_count(count) for count in found]
             self._note(row_hash, found, verdicts)
 
@@ -327,12 +330,12 @@ def _copies(
     source: list[Image],
     sink: list[Image],
     changes: list[tuple[Image, int, Event]],
-    at: Watermark,
+    covered: Covered,
 ) -> list[ImageCount]:
     """One count per image under a hash: several only where columns stand outside the hash."""
     ours, theirs = Counter(source), Counter(sink)
     counts = []
     for image in sorted({*ours, *theirs, *(changed for changed, _, _ in changes)}, key=repr):
-        since = sum(sign for changed, sign, event in changes if changed == image and event.is_before(at))
+        since = sum(sign for changed, sign, event in changes if changed == image and event.is_covered(covered))
         counts.append(ImageCount(sink=theirs[image], source=ours[image], since=since))
     return counts

@@ -8,21 +8,18 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as fn
 
-from airflow_cdc.connectors.debezium.config import ConnectorSettings
-from airflow_cdc.core.apply.start import Bounds
 from airflow_cdc.core.compare.canonical import outside_hash
 from airflow_cdc.core.compare.changelog import Event, Tail
 from airflow_cdc.core.compare.leaves import LeafScheme
 from airflow_cdc.core.compare.verdict import Image
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
-from airflow_cdc.spark_apps.adapters.debezium import SIDES, TOMBSTONE, decode
-from airflow_cdc.spark_apps.apply.batch import RangeReader
-from airflow_cdc.spark_apps.apply.changes import origin, rank
+from airflow_cdc.spark_apps.apply.record import SIDES, TOMBSTONE
 from airflow_cdc.spark_apps.compare.digest import leaf
 from airflow_cdc.spark_apps.compare.encoding import key_text, row_hash
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
 from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
+from airflow_cdc.spark_apps.ports import Bounds, EventDecoder, ReadRanges, SourceLog
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
@@ -41,8 +38,9 @@ class Topic:
     table: Table
     name: str
     begins: Mapping[int, int]
-    settings: ConnectorSettings
-    read: RangeReader
+    log: SourceLog
+    events: EventDecoder
+    read: ReadRanges
 
 
 def read_tail(
@@ -51,10 +49,10 @@ def read_tail(
     """The table's records in [start, stop), which `position` lies before. Costs nothing where there are none."""
     if all(end <= start.get(partition, 0) for partition, end in stop.items()):
         return Tail()
-    tail = Tail()
+    tail, passed = Tail(), topic.log.covered(position)
     for records in LOOK_BACK:
         back = {p: max(topic.begins.get(p, 0), start.get(p, 0) - records) for p in stop}
-        tail = Tail.of(_events(spark, topic, {p: (back[p], end) for p, end in stop.items()}), start, position)
+        tail = Tail.of(_events(spark, topic, {p: (back[p], end) for p, end in stop.items()}), start, passed)
         if tail.complete or all(back[p] <= topic.begins.get(p, 0) for p in stop):
             break
     return tail
@@ -63,24 +61,24 @@ def read_tail(
 def _events(spark: SparkSession, topic: Topic, ranges: Bounds) -> Iterator[Event]:
     raw = topic.read(sibling(spark, SMALL_BATCH), {topic.name: ranges})
     # No where() on what was decoded: Spark would push it below the decoding, and plan that for half a minute.
-    rows = images(topic.table, decode(raw, topic.table, topic.settings, SIDES)).collect()
-    return (_event(topic.table, row) for row in rows if _is_own(row[_FACTS]["cdc"]))
+    rows = images(topic.table, topic.events.decode(raw, topic.table)).collect()
+    return (_event(topic.table, row) for row in rows if _is_own(row[_FACTS]))
 
 
-def touched_leaves(raw: DataFrame, table: Table, settings: ConnectorSettings, scheme: LeafScheme) -> frozenset[int]:
+def touched_leaves(raw: DataFrame, table: Table, events: EventDecoder, scheme: LeafScheme) -> frozenset[int]:
     """The leaves of all keys that stand in raw records. A record whose key cannot be read names none."""
-    leaves = decode(raw, table, settings, ()).select("key.*").selectExpr(f"{leaf(scheme, table)} AS leaf")
+    leaves = events.decode(raw, table, ()).select("key.*").selectExpr(f"{leaf(scheme, table)} AS leaf")
     return frozenset(int(row["leaf"]) for row in leaves.distinct().collect() if row["leaf"] is not None)
 
 
 def _is_own(cdc: Row) -> bool:
-    """Whether a record is a change of this table; one without an op is no change event, and kept as a doubt."""
-    return cdc["stranger"] is None and cdc["op"] != TOMBSTONE
+    """Whether a record is a change of this table; one without an op is no change event, and kept as a caveat."""
+    return cdc["other_table"] is None and cdc["op"] != TOMBSTONE
 
 
 def images(table: Table, events: DataFrame) -> DataFrame:
     """Decoded records with the key's text and the row images in the comparison's own form, under names of ours."""
-    facts = fn.struct(fn.col("cdc"), origin().alias("origin"), rank().alias("place")).alias(_FACTS)
+    facts = fn.col("cdc").alias(_FACTS)
     sides = (fn.col(side).alias(own_name(side)) for side in SIDES)
     opened = events.select(facts, *sides, *(["key.*"] if table.key else []))
     key = fn.expr(key_text(table)) if table.key else fn.lit(None)
@@ -104,17 +102,15 @@ def _with_image(frame: DataFrame, side: str, table: Table) -> DataFrame:
 
 
 def _event(table: Table, row: Row) -> Event:
-    cdc, place = row[_FACTS]["cdc"], row[_FACTS]["place"]
+    cdc, place, log = row[_FACTS], row[_FACTS]["place"], row[_FACTS]["log"]
     return Event(
         partition=cdc["partition"],
         offset=cdc["offset"],
         op=cdc["op"],
-        origin=row[_FACTS]["origin"],
+        origin=cdc["origin"],
         place=(place["n"] or 0, place["pos"] or 0, place["row"] or 0),
-        gtid=cdc["gtid"],
-        server_id=cdc["server_id"] or 0,
-        file=cdc["file"] or "",
-        pos=cdc["pos"] or 0,
+        log=(log["name"] or "", log["n"] or 0),
+        transaction=cdc["transaction"],
         key=row[_KEY] if table.key else None,
         before=_image(row[own_name("before")]),
         after=_image(row[own_name("after")]),

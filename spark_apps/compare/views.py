@@ -12,10 +12,10 @@ from airflow_cdc.core.compare.leaves import Leaf, LeafScheme, read_leaves
 from airflow_cdc.core.compare.part import WHOLE, Part
 from airflow_cdc.core.compare.verdict import Rows
 from airflow_cdc.core.table import Table
-from airflow_cdc.spark_apps.apply.merge import view_of
 from airflow_cdc.spark_apps.compare import digest
 from airflow_cdc.spark_apps.compare.encoding import key_text, row_hash
 from airflow_cdc.spark_apps.driver.sql import quote_ident
+from airflow_cdc.spark_apps.driver.views import view_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -18,8 +18,8 @@ from airflow_cdc.core.compare.verdict import leaf_doubt
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.sinks.iceberg.stage import Stage
-from airflow_cdc.spark_apps.apply.merge import append_nothing, write_by_key
-from airflow_cdc.spark_apps.apply.stage_fit import delete_by_position
+from airflow_cdc.spark_apps.adapters.iceberg_fit import delete_by_position
+from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing, write_by_key
 from airflow_cdc.spark_apps.compare.encoding import key_text
 from airflow_cdc.spark_apps.compare.judge import drill_keys
 from airflow_cdc.spark_apps.compare.scan import Subject, rows_in, scan

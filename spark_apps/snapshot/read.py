@@ -20,7 +20,7 @@ from airflow_cdc.core.table import Table
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.snapshots import row_count
 from airflow_cdc.sinks.iceberg.stage import Stage
-from airflow_cdc.spark_apps.apply.merge import append_nothing
+from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
 from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.ports import RowReader
 

@@ -17,6 +17,7 @@ from airflow_cdc.core.table import Table
 from airflow_cdc.flows.abandon import abandon
 from airflow_cdc.flows.run import Run
 from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sources.mysql.position import read_position
 from tests.contract.lakes import COLUMNS, run_on
 from tests.diagnosing import diagnose
 from tests.unit.builders import seen
@@ -58,7 +59,15 @@ def test_inv_02_the_stamp_of_an_abandoned_table_is_no_start_for_apply(run: Run) 
     table = Table("shop", "orders", (), ())
     with pytest.raises(SinkError, match="epoch 0"):
         plan_start(
-            table, run.clients.control.facts().epoch, Stamp(0), {}, topic="t", state=None, upto={}, ddl=DdlLog("ddl")
+            table,
+            run.clients.control.facts().epoch,
+            Stamp(0),
+            {},
+            topic="t",
+            state=None,
+            upto={},
+            ddl=DdlLog("ddl"),
+            read_position=read_position,
         )
 
 

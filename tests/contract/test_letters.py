@@ -11,12 +11,12 @@ import pytest
 from pyiceberg.table import Table
 
 from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.core.dead_letter import is_before
 from airflow_cdc.core.topics import TopicOffsets, fence_json
 from airflow_cdc.flows.publish import publish
 from airflow_cdc.sinks.iceberg import dead_letters as letters
 from airflow_cdc.sinks.iceberg.client import Lake
-from airflow_cdc.sinks.iceberg.dead_letters import NAMESPACE, is_before, resolve_before, table_name, waiting
-from airflow_cdc.spark_apps.apply.dead_letters import COLUMNS
+from airflow_cdc.sinks.iceberg.dead_letters import COLUMNS, NAMESPACE, resolve_before, table_name, waiting
 from tests.contract.lakes import append_staged, run_on
 
 SINCE = {"t": TopicOffsets("id1", {0: 10, 1: 5})}

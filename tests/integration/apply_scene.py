@@ -13,7 +13,7 @@ from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.flows.run import Run
 from airflow_cdc.sources.mysql.types import words_of
-from airflow_cdc.spark_apps.apply.merge import append_nothing
+from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
 from airflow_cdc.spark_apps.apply_changes import apply_changes
 from airflow_cdc.spark_apps.types import sink_type
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport

@@ -17,11 +17,16 @@ from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.stage import Stage
 from airflow_cdc.sources.mysql.types import MySqlWords, mysql_column
-from airflow_cdc.spark_apps.adapters.debezium import RAW_SCHEMA
-from airflow_cdc.spark_apps.adapters.kafka import Ranges, nonempty
+from airflow_cdc.spark_apps.adapters.debezium_mysql import Events
+from airflow_cdc.spark_apps.adapters.iceberg import IcebergWriter
+from airflow_cdc.spark_apps.adapters.iceberg_fit import fit_stage
+from airflow_cdc.spark_apps.adapters.iceberg_letters import IcebergLetters
+from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
+from airflow_cdc.spark_apps.adapters.kafka import nonempty
+from airflow_cdc.spark_apps.adapters.mysql import MySqlLog
 from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget
-from airflow_cdc.spark_apps.apply.merge import append_nothing
-from airflow_cdc.spark_apps.apply.stage_fit import fit_stage
+from airflow_cdc.spark_apps.apply.record import RAW_SCHEMA
+from airflow_cdc.spark_apps.ports import Ranges
 from airflow_cdc.spark_apps.types import sink_type
 
 if TYPE_CHECKING:
@@ -168,7 +173,7 @@ class Bench:
 
     def target(
         self, made: Table, stamp: Stamp | None, rows: Sequence[tuple[Any, ...]] = (), label: str = "t_1"
-    ) -> ApplyTarget:
+    ) -> ApplyTarget[Stage]:
         """A target with `rows`, its head stamped, and a fresh stage of it."""
         columns = [(c.name, sink_type(c)) for c in made.mirrored]
         self.lake.ensure_table(self.namespace, made.name, columns)
@@ -199,10 +204,11 @@ class Bench:
         states = {t.name: t.state for t in topics}
         return ApplyContext(
             self.spark,
-            self.lake,
-            self.pipeline,
+            IcebergWriter(self.lake),
+            IcebergLetters(self.lake, self.pipeline),
             Epochs(epoch),
-            made or settings(),
+            MySqlLog(),
+            Events(made or settings()),
             states,
             read,
             lambda _topic, _ranges: (),

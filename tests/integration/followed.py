@@ -19,7 +19,7 @@ from airflow_cdc.core.poll import poll_until
 from airflow_cdc.sources.mysql.encoding import row_hash as mysql_row_hash
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.quoting import quote_table
-from airflow_cdc.spark_apps.apply.merge import append_nothing
+from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
 from airflow_cdc.spark_apps.apply_changes import apply_changes
 from airflow_cdc.spark_apps.compare.encoding import row_hash as spark_row_hash
 from airflow_cdc.spark_apps.types import sink_type

@@ -9,17 +9,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.connectors.debezium.schema_changes import Ddl
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.flows.run import Run
 from airflow_cdc.sources.mysql.position import mysql_position
 from airflow_cdc.spark_apps import verify
-from airflow_cdc.spark_apps.adapters.debezium import RAW_SCHEMA
-from airflow_cdc.spark_apps.apply.merge import append_nothing
+from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
+from airflow_cdc.spark_apps.apply.record import RAW_SCHEMA
 from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.snapshot.read import read_table
 from airflow_cdc.transports.kafka.client import KafkaEndpoint
+from airflow_cdc.transports.kafka.wire import Record
 from tests.integration import apply_support
 from tests.integration.rig import Rig
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pytest
     from pyspark.sql import DataFrame, SparkSession
 
-    from airflow_cdc.spark_apps.adapters.kafka import Ranges
+    from airflow_cdc.spark_apps.ports import Ranges
 
 DDL = TopicState("p", "ddl-id", {0: (0, 0)})  # where the connector tells of every DDL: there was none
 NUMBERS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})"
@@ -149,6 +149,6 @@ class FakeTransport:
             known = {DDL.name: DDL, **{name: topic.state for name, topic in self.mirror.topics.items()}}
             return {name: known[name] for name in names if name in known}
 
-    def schema_changes(self, _topic: str, _ranges: Mapping[int, tuple[int, int]]) -> list[Ddl]:
+    def records(self, _topic: str, _ranges: Mapping[int, tuple[int, int]]) -> list[Record]:
         """No definition changes behind the back of these tests."""
         return []

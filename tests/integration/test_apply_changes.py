@@ -14,11 +14,11 @@ from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
 from airflow_cdc.core.apply.schema_change import DEFINITION
 from airflow_cdc.core.errors import LeaseHeldError, SchemaError, SinkError, SourceError, TransportError
 from airflow_cdc.flows.abandon import abandon
+from airflow_cdc.sinks.iceberg import dead_letters
 from airflow_cdc.spark_apps import apply_changes as application
+from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
 from airflow_cdc.spark_apps.adapters.kafka import kafka_options, read_topics
-from airflow_cdc.spark_apps.apply import dead_letters
 from airflow_cdc.spark_apps.apply.batch import apply_table
-from airflow_cdc.spark_apps.apply.merge import append_nothing
 from airflow_cdc.transports.kafka.client import KafkaEndpoint
 from tests.integration.apply_scene import Scene, delete_before
 from tests.integration.rig import Rig

@@ -10,8 +10,8 @@ import pytest
 from airflow_cdc.core.apply.start import SNAPSHOT_AT
 from airflow_cdc.core.errors import ConnectorError, SinkError, SourceError, TransportError
 from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
 from airflow_cdc.spark_apps.apply.batch import apply_batch
-from airflow_cdc.spark_apps.apply.merge import append_nothing
 from tests.integration.apply_support import EVENTS, Bench, Topic, column, stamp_at, table, watermark
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def test_inv_19_without_gtids_a_changed_server_is_refused(bench: Bench) -> None:
     apply_batch(bench.context([topic]), [target], topic.upto)
     topic.server_id = 2
     topic.create(**Y2)
-    with pytest.raises(SourceError, match="without GTIDs"):
+    with pytest.raises(SourceError, match="repeats across servers cannot be told"):
         apply_batch(bench.context([topic]), [target], topic.upto)
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from airflow_cdc.connectors.debezium.values.mysql_charsets import CHARSETS, Carriage
 from airflow_cdc.core.errors import ConnectorError, SchemaError, TransportError
+from airflow_cdc.sinks.iceberg import dead_letters
 from airflow_cdc.sinks.iceberg.client import Lake
-from airflow_cdc.spark_apps.apply import dead_letters
 from airflow_cdc.spark_apps.apply.batch import apply_batch
 from tests.integration.apply_support import ITEMS, Bench, Topic, column, settings, stamp_at, table
 

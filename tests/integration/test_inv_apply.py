@@ -21,9 +21,10 @@ from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.sinks.iceberg import client as lake_module
 from airflow_cdc.spark_apps import apply_changes as application
+from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
+from airflow_cdc.spark_apps.adapters.mysql import MySqlReader
 from airflow_cdc.spark_apps.apply import batch as apply
 from airflow_cdc.spark_apps.apply import counts, replay
-from airflow_cdc.spark_apps.apply.merge import append_nothing
 from airflow_cdc.transports.kafka.client import KafkaTransport
 from airflow_cdc.transports.kafka.wire import admin, read_all
 from tests.integration.apply_scene import Scene
@@ -423,8 +424,12 @@ def test_inv_20_an_old_event_is_never_applied_later(scene: Scene, take_out: Take
 def applied_as_it_was(ctx: Any, target: Any, start: Any, letters: Any, _read: Any) -> Any:
     """Replay as it must not be: the row that the old event held."""
 
-    def rows(session: Any, table: Any, _keys: Any) -> Any:
-        found = [json.loads(letter.value)["after"] for letter in letters]
-        return session.createDataFrame([(row["code"], row["n"]) for row in found], "code string, n int")
+    class Letters(MySqlReader):
+        def __init__(self) -> None:
+            """There is no server to ask."""
 
-    return replay.replay(ctx, target, start, letters, rows)
+        def rows_by_key(self, session: Any, _table: Any, _keys: Any) -> Any:
+            found = [json.loads(letter.value)["after"] for letter in letters]
+            return session.createDataFrame([(row["code"], row["n"]) for row in found], "code string, n int")
+
+    return replay.replay(ctx, target, start, letters, Letters())

@@ -17,11 +17,10 @@ from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows.close import report_folder
-from airflow_cdc.sinks.iceberg.dead_letters import table_name
+from airflow_cdc.sinks.iceberg.dead_letters import COLUMNS as LETTERS
+from airflow_cdc.sinks.iceberg.dead_letters import table_name, unresolved
 from airflow_cdc.sources.mysql.position import mysql_position
 from airflow_cdc.spark_apps import repair as application
-from airflow_cdc.spark_apps.apply.dead_letters import COLUMNS as LETTERS
-from airflow_cdc.spark_apps.apply.dead_letters import unresolved
 from airflow_cdc.spark_apps.repair import repair
 from tests.integration.mirror import NUMBERS, Mirror
 from tests.integration.rig import Rig
@@ -93,7 +92,7 @@ def test_a_dry_run_names_the_keys_and_touches_nothing(mirror: Mirror, orders: Ta
         "people": [{"action": "write", "why": "different", "key": ["x|5", 5]}],
     }
     pairs = [RowPair.from_json(one) for one in stored(run, rows_file(orders.full_name))]
-    assert {pair.key: pair.said for pair in pairs} == {
+    assert {pair.key: pair.finding for pair in pairs} == {
         "500": "only in the source",
         "400": "differs in qty",
         "5000": "only in the sink",

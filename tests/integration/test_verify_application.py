@@ -56,7 +56,7 @@ class FakeTransport:
     def topic_states(self, names: list[str]) -> dict[str, TopicState]:
         return {name: self.topics[name].state for name in names if name in self.topics}
 
-    def schema_changes(self, _topic: str, _ranges: Any) -> list[Any]:
+    def records(self, _topic: str, _ranges: Any) -> list[Any]:
         return []
 
 

@@ -11,7 +11,9 @@ from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.table import Table
 from airflow_cdc.sinks.iceberg.stage import Stage
-from airflow_cdc.spark_apps.adapters.debezium import RAW_SCHEMA
+from airflow_cdc.spark_apps.adapters.debezium_mysql import Events
+from airflow_cdc.spark_apps.adapters.mysql import MySqlLog
+from airflow_cdc.spark_apps.apply.record import RAW_SCHEMA
 from airflow_cdc.spark_apps.compare.judge import judge
 from airflow_cdc.spark_apps.compare.scan import Outcome, Reached, Subject, compare_tables
 from airflow_cdc.spark_apps.compare.tail import Topic
@@ -22,7 +24,7 @@ from tests.integration.rig import Rig
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from airflow_cdc.spark_apps.adapters.kafka import Ranges
+    from airflow_cdc.spark_apps.ports import Ranges
 
 NUMBERS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})"
 ORDERS = "CREATE TABLE orders (id BIGINT PRIMARY KEY, name VARCHAR(40), qty INT, doc JSON)"
@@ -81,7 +83,9 @@ class Scene:
         subject = Subject(
             self.table,
             SinkView(self.rig.spark, self.stage.spark_name(self.rig.lake.name), self.head),
-            Topic(self.table, self.events.name, {0: 0}, settings_for(self.table), reader(self.events)),
+            Topic(
+                self.table, self.events.name, {0: 0}, MySqlLog(), Events(settings_for(self.table)), reader(self.events)
+            ),
             ends,
             begun.position if self.start is None else self.begun,
             1000,

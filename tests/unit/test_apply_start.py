@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from airflow_cdc.connectors.debezium.schema_changes import Ddl
+from airflow_cdc.core.apply import start as apply_start
+from airflow_cdc.core.apply.ddl import Ddl
 from airflow_cdc.core.apply.schema_change import SchemaChange
 from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.apply.start import (
@@ -17,8 +19,9 @@ from airflow_cdc.core.apply.start import (
     SNAPSHOT_AT,
     Applied,
     DdlLog,
+    Highest,
+    LastChange,
     Start,
-    check_ddl,
     check_made_anew,
     check_same_ddl,
     check_same_topic,
@@ -35,6 +38,9 @@ from airflow_cdc.core.errors import (
 )
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import Compaction, TopicOffsets, TopicState
+from airflow_cdc.sources.mysql.events import covered
+from airflow_cdc.sources.mysql.position import read_position
+from airflow_cdc.sources.mysql.schema_steps import judge_ddl
 from airflow_cdc.sources.mysql.types import with_words
 from tests.unit.tables import col
 
@@ -79,6 +85,22 @@ def plan(table: Table = KEYED, **changes: Any) -> Start:
         state=given["state"],
         upto=given["upto"],
         ddl=given["ddl"],
+        read_position=read_position,
+    )
+
+
+def check_ddl(
+    start: Start, statements: Sequence[Ddl], table_id: str | None, stored: Table | None, *, truncates_seen: bool
+) -> Start:
+    """With MySQL's own rules."""
+    return apply_start.check_ddl(
+        start,
+        statements,
+        table_id,
+        stored,
+        covered=covered(start.watermark),
+        judge=judge_ddl,
+        truncates_seen=truncates_seen,
     )
 
 
@@ -144,9 +166,9 @@ def test_brokers_without_topic_ids() -> None:
 
 
 def test_what_the_last_commit_remembers_is_carried_on() -> None:
-    applied = Applied({"0": 1}, {"u": [5, 6, 7, 1]}, {"0": {"file": "f"}}, 1)
+    applied = Applied({"0": 1}, {"u": Highest(5, 6, 7, "1/bin", 3)}, {"0": LAST}, 1)
     start = plan(KEYLESS, summary={APPLIED: applied.to_text(), FINGERPRINT: "f1"})
-    assert start.applied.to_text() == applied.to_text()
+    assert replace(start.applied, ddl=()) == applied
     assert start.fingerprint == "f1"
     assert start.past == {0: (1, 10), 1: (8, 8)}
     with pytest.raises(UnknownStateError, match=APPLIED):
@@ -179,7 +201,21 @@ def test_inv_19_a_mirrored_stamp_is_not_enough_for_a_table_without_a_key() -> No
     assert plan(KEYED, summary={}).ranges[0] == (10, 15)
 
 
-LAST = {"server_id": 1, "file": "bin.000009", "pos": 500, "row": 0, "ts_ms": 1000, "gtid": None}
+def test_what_an_older_version_remembered_is_refused_by_its_format() -> None:
+    old = {"base": {}, "high": {"u": [5, 6, 7, 1]}, "last": {"0": {"file": "f"}}, "snapshots": 0}
+    with pytest.raises(UnknownStateError, match=r"cdc\.applied is of format 1, and this version reads format 2"):
+        plan(summary={APPLIED: json.dumps(old)})
+    with pytest.raises(UnknownStateError, match="of format 3"):
+        plan(summary={APPLIED: json.dumps({**json.loads(Applied().to_text()), "format": 3})})
+
+
+LAST = LastChange("1/bin", (9, 500, 0), "1/bin", 9, None, 1000)
+
+
+def last(**changes: Any) -> LastChange:
+    """LAST, elsewhere: `n` is the number of the log file, `origin` the server's series of files."""
+    n, pos, origin = changes.get("n", 9), changes.get("pos", 500), changes.get("origin", "1/bin")
+    return LastChange(origin, (n, pos, 0), origin, n, None, changes.get("ts_ms", 1000))
 
 
 @pytest.mark.parametrize(
@@ -188,22 +224,30 @@ LAST = {"server_id": 1, "file": "bin.000009", "pos": 500, "row": 0, "ts_ms": 100
         ({}, False),
         ({"pos": 499}, True),
         ({"pos": 501}, False),
-        ({"file": "bin.000010", "pos": 4}, False),
-        ({"file": "bin.000008", "pos": 900}, True),
+        ({"n": 10, "pos": 4}, False),
+        ({"n": 8, "pos": 900}, True),
         ({"pos": 499, "ts_ms": 1001}, False),  # later in time: not a repeat, whatever its position
-        ({"pos": 499, "server_id": 2}, False),
-        ({"pos": 499, "file": "other.000001"}, False),
+        ({"pos": 499, "origin": "2/bin"}, False),
+        ({"pos": 499, "n": 1, "origin": "1/other"}, False),
     ],
 )
 def test_inv_18_behind_is_older_in_every_respect(change: dict[str, Any], behind: bool) -> None:
-    assert is_behind({"0": LAST}, {"0": {**LAST, **change}}) is behind
-    assert not is_behind({}, {"0": {**LAST, **change}})
+    assert is_behind({"0": LAST}, {"0": last(**change)}) is behind
+    assert not is_behind({}, {"0": last(**change)})
+
+
+def test_inv_18_transactions_whose_numbers_do_not_rise_are_ordered_by_the_log() -> None:
+    """A member of a group commits in a block of numbers of its own."""
+    before = LastChange("u", (1_000_007, 500, 0), "1/bin", 9, "u:1000007", 1000)
+    after = LastChange("u", (8, 600, 0), "1/bin", 9, "u:8", 1000)
+    assert not is_behind({"0": before}, {"0": after})
+    assert is_behind({"0": after}, {"0": before})
 
 
 # --- topics without ids ----------------------------------------------------------------------------------------------
 
-CHANGE = {"server_id": 1, "file": "bin.000003", "pos": 900, "row": 0, "gtid": "u:60"}
-NEWEST = Applied(last={"0": {**CHANGE, "ts_ms": 5}}).to_text()
+CHANGE = LastChange("u", (60, 900, 0), "1/bin", 3, "u:60", 0)
+NEWEST = Applied(last={"0": replace(CHANGE, ts_ms=5)}).to_text()
 
 
 @pytest.mark.parametrize(("stamped_id", "now"), [("", ""), ("", "id-1"), ("id-1", "")])
@@ -211,8 +255,9 @@ def test_inv_16_an_id_that_is_not_known_equals_nothing(stamped_id: str, now: str
     state = TopicState("t", now, {0: (5, 20), 1: (0, 8)})
     start = plan(stamp=stamp({"0": 10, "1": 0}, topic_id=stamped_id), state=state, summary={APPLIED: NEWEST})
     assert start.unproven
-    check_same_topic(start, {0: [{**CHANGE, "pos": 1, "covered": False}, {**CHANGE, "covered": False}]})
-    others: list[dict[int, list[dict[str, Any]]]] = [{}, {0: []}, {0: [{**CHANGE, "gtid": "u:61", "covered": True}]}]
+    check_same_topic(start, {0: [(replace(CHANGE, place=(60, 1, 0)), False), (CHANGE, False)]})
+    other = replace(CHANGE, place=(61, 900, 0), transaction="u:61")
+    others: list[dict[int, list[tuple[LastChange, bool]]]] = [{}, {0: []}, {0: [(other, True)]}]
     for earlier in others:
         with pytest.raises(TransportError, match="give topics no id"):
             check_same_topic(start, earlier)
@@ -220,9 +265,9 @@ def test_inv_16_an_id_that_is_not_known_equals_nothing(stamped_id: str, now: str
 
 def test_inv_16_where_nothing_was_applied_yet_all_before_the_stamp_is_before_the_watermark() -> None:
     start = plan(stamp=stamp({"0": 10, "1": 0}, topic_id=""), summary={})
-    check_same_topic(start, {0: [{**CHANGE, "covered": True}]})
+    check_same_topic(start, {0: [(CHANGE, True)]})
     with pytest.raises(TransportError, match="give topics no id"):
-        check_same_topic(start, {0: [{**CHANGE, "covered": True}, {**CHANGE, "covered": False}]})
+        check_same_topic(start, {0: [(CHANGE, True), (CHANGE, False)]})
     # nothing is kept before the stamp: a topic made anew would begin at 0
     check_same_topic(plan(stamp=stamp({"0": 5, "1": 0}, topic_id="")), {})
 
@@ -315,7 +360,8 @@ def test_inv_30_a_definition_ahead_of_its_statement_waits() -> None:
 def test_a_repeat_and_another_tables_ddl_mean_nothing() -> None:
     applied = Applied(ddl=["x"])
     start = plan(summary={APPLIED: applied.to_text(), FINGERPRINT: KEYED.fingerprint})
-    before_w = Ddl(frozenset({"shop.orders"}), "TRUNCATE t", "z", place={"gtid": f"{W['server']}:50"})
+    at_w = {"origin": W["server"], "place": (50, 0, 0)}
+    before_w = Ddl(frozenset({"shop.orders"}), "TRUNCATE t", "z", **at_w)
     for one in (statement("ALTER TABLE t DROP a"), statement("DROP TABLE t", "shop.other", "y"), before_w):
         assert check_ddl(start, [one], None, KEYED, truncates_seen=True).change == SchemaChange()
 

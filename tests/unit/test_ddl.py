@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.connectors.debezium.schema_changes import Ddl, read_ddl
+from airflow_cdc.connectors.debezium.schema_changes import read_ddl
+from airflow_cdc.core.apply.ddl import Ddl
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.kinds import read_position
+from airflow_cdc.sources.mysql import events
 from tests.marks import moved
 
 
@@ -109,4 +111,7 @@ W = Watermark.from_json(
 def test_a_statement_before_the_watermark_is_in_the_rows(
     watermark: Watermark | None, place: dict[str, Any], covered: bool
 ) -> None:
-    assert Ddl(frozenset({"shop.t"}), "TRUNCATE t", place=place).covered(watermark) is covered
+    named: dict[str, Any] = dict.fromkeys(("gtid", "server_id", "file", "pos"))
+    origin, at = events.place_of(**(named | place)) or (None, None)
+    ddl = Ddl(frozenset({"shop.t"}), "TRUNCATE t", origin=origin, place=at)
+    assert ddl.covered(events.covered(watermark)) is covered

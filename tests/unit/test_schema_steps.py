@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.connectors.debezium.schema_changes import Ddl, read_ddl
+from airflow_cdc.connectors.debezium.schema_changes import HistoryTable, read_ddl
+from airflow_cdc.core.apply.ddl import Ddl
 from airflow_cdc.core.apply.schema_change import SchemaChange
 from airflow_cdc.core.errors import RereadNeededError, UnreportedChangeError
 from airflow_cdc.core.table import Column, Table
@@ -140,10 +141,12 @@ def test_a_column_dropped_and_added_again_is_read_again() -> None:
     assert judge(gone, [], gone) == SchemaChange()
 
 
-def _with_a(drop: Ddl) -> dict[str, Any]:
-    made = dict(drop.after["shop.dropc"])
+def _with_a(drop: Ddl) -> HistoryTable:
+    reported = drop.after["shop.dropc"]
+    assert isinstance(reported, HistoryTable)
+    made = reported.raw
     name = {"name": "a", "typeName": "VARCHAR", "length": 9, "position": 3, "optional": True, "charsetName": "utf8mb4"}
-    return {**made, "columns": [*made["columns"], name]}
+    return HistoryTable({**made, "columns": [*made["columns"], name]})
 
 
 DECIMAL = column("c", "decimal(6,2)", precision=6, scale=2)

@@ -14,12 +14,11 @@ KIND = ConnectorKind(
     reads={
         "mysql": Reads(
             codec=Lazy(".offsets.mysql:MySqlCodec", __name__),
-            decoder=Lazy("airflow_cdc.spark_apps.adapters.debezium:decode"),
+            decoder=Lazy("airflow_cdc.spark_apps.adapters.debezium_mysql:Events"),
         ),
-        "mariadb": Reads(
-            codec=Lazy(".offsets.mariadb:MariaDbCodec", __name__)
-        ),  # its events are not decoded: diagnosed, not recovered
-        "postgres": Reads(codec=Lazy(".offsets.postgres:PostgresCodec", __name__)),  # likewise
+        # their events are not decoded: diagnosed, not recovered
+        "mariadb": Reads(codec=Lazy(".offsets.mariadb:MariaDbCodec", __name__)),
+        "postgres": Reads(codec=Lazy(".offsets.postgres:PostgresCodec", __name__)),
     },
     through=("kafka",),
 )

@@ -7,58 +7,59 @@ renamed into place, a column dropped and added again look as if nothing had happ
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-from airflow_cdc.connectors.debezium.history import full_name
-from airflow_cdc.core.errors import MALFORMED, PositionError
-from airflow_cdc.core.position import Watermark
-from airflow_cdc.sources.mysql.ddl_clauses import Clause, Statement, read_statement
-from airflow_cdc.sources.mysql.gtid import GtidSet
-from airflow_cdc.sources.mysql.position import BinlogPosition, mysql_position
+from airflow_cdc.connectors.debezium.history import column_defs, compare_history, full_name
+from airflow_cdc.core.apply.ddl import Ddl, ReportedTable
+from airflow_cdc.core.errors import MALFORMED, TransportError
+from airflow_cdc.core.table import Column, Table
+from airflow_cdc.sources.mysql.ddl_clauses import Statement, read_statement
+from airflow_cdc.sources.mysql.events import place_of
 
 
 @dataclass(frozen=True, slots=True)
-class Ddl:
-    """One streamed statement: the tables it changes as "schema.table", its text, and where in the source's log it stands.
+class HistoryTable:
+    """A table's definition in a record of the history, as Debezium writes it. Satisfies core.apply.ddl.ReportedTable."""
 
-    Attributes:
-        at: a mark of the place, the same for a repeat that a restarted connector sends.
-        after: table → its definition after the statement, as the connector reported it (connectors/debezium/history.py reads it).
-        place: the event's own position: gtid, server_id, file, pos, as far as the connector gave them.
-    """
+    raw: Mapping[str, Any]
 
-    tables: frozenset[str]
-    statement: str
-    at: str = ""
-    after: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    place: Mapping[str, Any] = field(default_factory=dict)
+    def columns(self) -> Mapping[str, Column]:
+        """See ReportedTable."""
+        return column_defs(self.raw)
+
+    def differences(self, table: Table) -> tuple[str, ...]:
+        """See ReportedTable."""
+        return compare_history(table, self.raw)
+
+
+class _Record(Protocol):
+    @property
+    def offset(self) -> int: ...
 
     @property
-    def clauses(self) -> tuple[Clause, ...]:
-        """What the statement does, clause by clause."""
-        return read_statement(self.statement).clauses
+    def value(self) -> bytes | None: ...
 
-    @property
-    def short(self) -> str:
-        """The statement on one line, for a message."""
-        text = " ".join(self.statement.split())
-        return text if len(text) <= 120 else f"{text[:119]}…"
 
-    def covered(self, watermark: Watermark | None) -> bool:
-        """Whether the statement is at or before W for certain, so that rows read at W show what it did."""
-        if watermark is None:
-            return False
-        gtid, server, file = self.place.get("gtid"), self.place.get("server_id"), self.place.get("file")
-        w = mysql_position(watermark.position)
-        try:
-            if w.gtids is not None:
-                return bool(gtid) and GtidSet.parse(str(gtid)).issubset(w.gtids)
-            at = BinlogPosition(str(file), int(self.place["pos"]))
-            return not gtid and server == w.server_id and at.comparable(w.place) and at < w.place
-        except (PositionError, *MALFORMED):
-            return False
+def read_statements(records: Iterable[_Record], where: str) -> list[Ddl]:
+    """The DDL that the connector streamed in these records, in their order. Raises TransportError for one that is none."""
+    return [ddl for record in records if record.value and (ddl := _statement(record.value, record.offset, where))]
+
+
+def _statement(value: bytes, offset: int, where: str) -> Ddl | None:
+    try:
+        record = json.loads(value)
+        if isinstance(record, dict):
+            return read_ddl(record)
+    except ValueError:
+        pass
+    raise TransportError(
+        f"the record at offset {offset} is not a schema history record",
+        where=where,
+        todo="Check topic.prefix and schema.history.internal.kafka.topic of the connector, and who writes there.",
+    )
 
 
 def read_ddl(record: Mapping[str, Any]) -> Ddl | None:
@@ -78,8 +79,12 @@ def read_ddl(record: Mapping[str, Any]) -> Ddl | None:
         changes = body.get("tableChanges") or []
         ids = [change.get(key) for change in changes for key in ("id", "previousId")]
         tables = named | {full_name(one) for one in ids if one} | _tables(read_statement(ddl), schema)
-        after = {full_name(change["id"]): dict(change["table"]) for change in changes if change.get("table")}
-        return Ddl(frozenset(tables), ddl, _at(source | place, ddl), after, _place(source | place))
+        after: dict[str, ReportedTable] = {
+            full_name(change["id"]): HistoryTable(dict(change["table"])) for change in changes if change.get("table")
+        }
+        named_place = _place(source | place)
+        origin, at = place_of(**named_place) or (None, None)
+        return Ddl(frozenset(tables), ddl, _at(named_place, ddl), after, origin, at)
     except MALFORMED as error:
         raise ValueError(f"not a schema change: {type(error).__name__} {error}") from None
 
@@ -93,5 +98,5 @@ def _place(source: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _at(source: Mapping[str, Any], ddl: str) -> str:
-    parts = [*(str(value) for value in _place(source).values()), ddl]
+    parts = [*(str(value) for value in source.values()), ddl]
     return hashlib.sha256("|".join(parts).encode()).hexdigest()[:16]

@@ -10,17 +10,16 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
-from airflow_cdc.connectors.debezium.schema_changes import Ddl
+from airflow_cdc.core.apply.coverage import Covered, Place
+from airflow_cdc.core.apply.ddl import Ddl, JudgeDdl
 from airflow_cdc.core.apply.schema_change import SchemaChange, refused
 from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.errors import MALFORMED, SinkError, TransportError, UnknownStateError, UnreportedChangeError
-from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.position import ReadPosition, Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicOffsets, TopicState
-from airflow_cdc.sources.mysql.position import read_position
-from airflow_cdc.sources.mysql.schema_steps import check_harmless, judge
 
 APPLIED = "cdc.applied"
 FINGERPRINT = "cdc.fingerprint"
@@ -33,23 +32,81 @@ KEEP_DDL = 50
 Bounds = dict[int, tuple[int, int]]
 
 
+# Of the record that APPLIED holds. The first format carried no number, and named places as MySQL does.
+FORMAT = 2
+
+
+class Highest(NamedTuple):
+    """The highest change applied of one origin: its place, and the log file that `pos` counts in."""
+
+    n: int
+    pos: int
+    row: int
+    log: str
+    log_n: int
+
+    @classmethod
+    def of(cls, values: Sequence[Any]) -> Highest:
+        """From the five values in this order; None is 0, or no name."""
+        n, pos, row, log, log_n = values
+        return cls(int(n or 0), int(pos or 0), int(row or 0), str(log or ""), int(log_n or 0))
+
+
+@dataclass(frozen=True, slots=True)
+class LastChange:
+    """The last change of a partition that was applied: where it stands in the source's log, and when it was committed.
+
+    `log` and `log_n` name the file that the place's `pos` counts in; `ts_ms` is in milliseconds since 1970.
+    """
+
+    origin: str
+    place: Place
+    log: str
+    log_n: int
+    transaction: str | None
+    ts_ms: int
+
+    def same_place(self, other: LastChange) -> bool:
+        """Whether both are the same change."""
+        return replace(self, ts_ms=0) == replace(other, ts_ms=0)
+
+    def is_older_than(self, other: LastChange) -> bool:
+        """Older in every respect, position and time, in one server's files.
+
+        A rebuilt server starts its files anew, and its changes are no repeats.
+        """
+        if self.log != other.log:
+            return False
+        return (self.log_n, *self.place[1:]) < (other.log_n, *other.place[1:]) and self.ts_ms <= other.ts_ms
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {**{name: getattr(self, name) for name in self.__slots__}, "place": list(self.place)}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> LastChange:
+        """The inverse of to_json(). Raises one of MALFORMED."""
+        n, pos, row = map(int, value["place"])
+        return cls(**{**value, "place": (n, pos, row)})
+
+
 @dataclass(frozen=True, slots=True)
 class Applied:
     """What a stamped commit remembers of the changes it holds, beyond the offsets.
 
     Attributes:
         base: partition → the first offset that belongs to this epoch; before it everything was in the snapshot.
-        high: origin → [n, pos, row, server_id] of the highest change applied (tables without a key).
-        last: partition → {server_id, file, pos, row, ts_ms, gtid} of the last record, to see a repeated range (INV 18).
+        high: origin → the highest change applied (tables without a key).
+        last: partition → the last change in it, to see a repeated range (INV 18).
         snapshots: how many snapshots of the connector's own were begun in the applied range.
-        ddl: the newest statements that were judged (core.ddl.Ddl.at), to know a repeat by.
+        ddl: the newest statements that were judged (Ddl.at), to know a repeat by.
         table_id: the source engine's own number of the table; TRUNCATE gives another.
         at_ms: when the ends of the batch were taken (epoch), of a compacted topic; 0: not known.
     """
 
     base: Mapping[str, int] = field(default_factory=dict)
-    high: Mapping[str, list[int]] = field(default_factory=dict)
-    last: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    high: Mapping[str, Highest] = field(default_factory=dict)
+    last: Mapping[str, LastChange] = field(default_factory=dict)
     snapshots: int = 0
     ddl: Sequence[str] = ()
     table_id: str = ""
@@ -57,7 +114,8 @@ class Applied:
 
     def to_text(self) -> str:
         """The text for the property APPLIED."""
-        values = {name: getattr(self, name) for name in self.__slots__}
+        last = {p: change.to_json() for p, change in self.last.items()}
+        values = {name: getattr(self, name) for name in self.__slots__} | {"last": last, "format": FORMAT}
         return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
     def judged(self, statements: Sequence[Ddl]) -> Applied:
@@ -67,13 +125,26 @@ class Applied:
 
     @classmethod
     def from_summary(cls, summary: Mapping[str, str]) -> Applied | None:
-        """What the summary says, or None. Raises UnknownStateError if it cannot be read."""
+        """What the summary says, or None. Raises UnknownStateError if it cannot be read, or is of another format."""
         if APPLIED not in summary:
             return None
         try:
-            return cls(**json.loads(summary[APPLIED]))
+            values = json.loads(summary[APPLIED])
+            found = values.pop("format", 1)
+            if found != FORMAT:
+                raise _of_format(found)
+            high = {origin: Highest.of(place) for origin, place in values.pop("high").items()}
+            last = {p: LastChange.from_json(change) for p, change in values.pop("last").items()}
+            return cls(high=high, last=last, **values)
         except MALFORMED as error:
             raise UnknownStateError(f"{APPLIED} cannot be read: {error}", todo="Recover the table.") from None
+
+
+def _of_format(found: object) -> UnknownStateError:
+    return UnknownStateError(
+        f"{APPLIED} is of format {found}, and this version reads format {FORMAT}",
+        todo="Recover the table: another version of airflow_cdc wrote it.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +249,12 @@ def plan_start(
     state: TopicState | None,
     upto: Mapping[int, int],
     ddl: DdlLog,
+    read_position: ReadPosition,
 ) -> Start:
     """Decide what to read of `topic` for `table`, up to the offsets `upto` (partition → end).
 
     `summary` is that of the commit that carries the stamp ({} if it is gone and the stamp is its mirror); `state`
-    is None when the topic does not exist; `ddl` is what `plan_ddl` gave. Raises UnknownStateError without a stamp, SinkError for a stamp of
+    is None when the topic does not exist; `ddl` is what `plan_ddl` gave; `read_position` reads the source's positions. Raises UnknownStateError without a stamp, SinkError for a stamp of
     another epoch, TransportError for a topic that is not the one that was stamped, or has lost records.
     """
     where = f"table {table.full_name}"
@@ -204,7 +276,7 @@ def plan_start(
             stamp,
             {},
             {},
-            _watermark(table, stamp, summary),
+            _watermark(table, stamp, summary, read_position),
             Applied.from_summary(summary) or Applied(),
             ddl,
             _fingerprint(summary),
@@ -214,7 +286,7 @@ def plan_start(
     applied = _applied(table, summary, starts, where)
     applied = _tombstones_seen(state, ranges, applied, where)
     begins = {p: begin for p, (begin, _) in state.partitions.items()}
-    at = _watermark(table, stamp, summary)
+    at = _watermark(table, stamp, summary, read_position)
     return Start(
         table,
         topic,
@@ -247,17 +319,25 @@ def plan_ddl(stamp: Stamp | None, topic: str, state: TopicState | None, upto: Ma
 
 
 def check_ddl(
-    start: Start, statements: Sequence[Ddl], table_id: str | None, stored: Table | None, *, truncates_seen: bool
+    start: Start,
+    statements: Sequence[Ddl],
+    table_id: str | None,
+    stored: Table | None,
+    *,
+    covered: Covered,
+    judge: JudgeDdl,
+    truncates_seen: bool,
 ) -> Start:
     """The start with the statements since the stamp and the engine's number of the table judged (INV 13, 30).
 
-    `stored` is the definition that the table's rows were written by. A repeat, and a statement before the watermark,
+    `stored` is the definition that the table's rows were written by; `covered` is what the start's watermark covers, and
+    `judge` the source's judgement. A repeat, and a statement before the watermark,
     mean nothing. Raises RereadNeededError if rows may have changed without an event; UnreportedChangeError if the
     definition changed and no statement says so.
     """
     own = [one for one in statements if start.table.full_name in one.tables and one.at not in start.applied.ddl]
-    own = [one for one in own if not one.covered(start.watermark)]
-    change = _change(start, own, stored)
+    own = [one for one in own if not one.covered(covered)]
+    change = _change(start, own, stored, judge)
     anew = not own and bool(start.applied.table_id) and table_id not in {None, start.applied.table_id}
     if anew and not truncates_seen:
         raise refused(
@@ -279,12 +359,9 @@ def check_made_anew(start: Start, truncates: int) -> None:
         )
 
 
-def _change(start: Start, own: Sequence[Ddl], stored: Table | None) -> SchemaChange | None:
+def _change(start: Start, own: Sequence[Ddl], stored: Table | None, judge: JudgeDdl) -> SchemaChange | None:
     if stored is None and start.fingerprint not in {None, start.table.fingerprint}:
         raise refused(start.table, "it is not the one the rows were written by, and that one is not known")
-    if stored is None:
-        check_harmless(own, start.table)
-        return None
     return SchemaChange() if not own and stored == start.table else judge(stored, own, start.table)
 
 
@@ -321,10 +398,10 @@ def unproven(known: TopicOffsets | None, state: TopicState) -> bool:
     return known is not None and known.is_of(state.id) is None
 
 
-def check_same_topic(start: Start, earlier: Mapping[int, Sequence[Mapping[str, Any]]]) -> None:
+def check_same_topic(start: Start, earlier: Mapping[int, Sequence[tuple[LastChange, bool]]]) -> None:
     """Raise TransportError unless the records before the stamp show that the topic is the one that was stamped.
 
-    `earlier`: partition → the newest of them, as in `Applied.last`, with `covered`: at or before the watermark. The last
+    `earlier`: partition → the newest of them, each with whether it is at or before the watermark. The last
     record that was applied must be among them; where none was, all must be before the watermark, as no other was there
     yet. Of a topic made anew that begins at the stamp itself nothing is left to compare: a new one begins at 0.
     """
@@ -332,7 +409,7 @@ def check_same_topic(start: Start, earlier: Mapping[int, Sequence[Mapping[str, A
         if at in {0, start.begins[p]}:
             continue
         last, records = start.applied.last.get(str(p)), earlier.get(p, ())
-        same = any(_same_place(one, last) for one in records) if last else all(one["covered"] for one in records)
+        same = any(one.same_place(last) for one, _ in records) if last else all(covered for _, covered in records)
         if not same or not records:
             how = "its brokers give topics no id, and the records before the stamp are not those that were applied"
             raise _replaced(start.topic, how, f"table {start.table.full_name}")
@@ -344,10 +421,6 @@ def check_same_ddl(start: Start, earlier: Sequence[Ddl]) -> None:
     if whole and start.applied.ddl and start.applied.ddl[-1] not in {one.at for one in earlier}:
         how = "its brokers give topics no id, and the DDL that was judged last is not in it"
         raise _replaced(start.ddl.topic, how, f"table {start.table.full_name}")
-
-
-def _same_place(one: Mapping[str, Any], last: Mapping[str, Any]) -> bool:
-    return all(one.get(name) == last.get(name) for name in ("server_id", "file", "pos", "row", "gtid"))
 
 
 def _replaced(topic: str, how: str, where: str) -> TransportError:
@@ -393,7 +466,7 @@ def _gap(topic: str, partition: int, what: str, where: str) -> TransportError:
     )
 
 
-def _watermark(table: Table, stamp: Stamp, summary: Mapping[str, str]) -> Watermark | None:
+def _watermark(table: Table, stamp: Stamp, summary: Mapping[str, str], read_position: ReadPosition) -> Watermark | None:
     if table.keyless and SNAPSHOT_AT in summary:
         return Watermark.from_json(summary[SNAPSHOT_AT], read_position)
     return None if stamp.watermark is None else Watermark.from_json(stamp.watermark, read_position)
@@ -419,24 +492,6 @@ def _fingerprint(summary: Mapping[str, str]) -> str | None:
     return None if ledger is None else ledger.fingerprint
 
 
-def is_behind(stamped: Mapping[str, Mapping[str, Any]], last: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether a batch ends inside a repeated range: in some partition its last change is older than the stamped one.
-
-    Older must be older in every respect, position and time on one server's files: a rebuilt server starts its files
-    anew, and its changes are no repeats.
-    """
-    return any(p in stamped and _older(found, stamped[p]) for p, found in last.items())
-
-
-def _older(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
-    if new["server_id"] != old["server_id"] or _base(new["file"]) != _base(old["file"]):
-        return False
-    return _place(new) < _place(old) and new["ts_ms"] <= old["ts_ms"]
-
-
-def _base(file: str) -> str:
-    return file.rpartition(".")[0]
-
-
-def _place(change: Mapping[str, Any]) -> tuple[int, int, int]:
-    return int(change["file"].rpartition(".")[2] or 0), int(change["pos"]), int(change["row"])
+def is_behind(stamped: Mapping[str, LastChange], last: Mapping[str, LastChange]) -> bool:
+    """Whether a batch ends inside a repeated range: in some partition its last change is older than the stamped one."""
+    return any(p in stamped and change.is_older_than(stamped[p]) for p, change in last.items())

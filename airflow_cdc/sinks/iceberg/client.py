@@ -22,6 +22,7 @@ from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.diagnosis.observation import SinkTableFacts
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import SinkError, StaleHeadError, UnknownStateError
+from airflow_cdc.sinks.iceberg import dead_letters
 from airflow_cdc.sinks.iceberg.catalog import (
     Change,
     Identifier,
@@ -65,6 +66,9 @@ from airflow_cdc.sinks.iceberg.types import iceberg_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from airflow_cdc.core.dead_letter import DeadLetter
+    from airflow_cdc.core.topics import Fence
 
 DEFAULT_FORMAT_VERSION = 2
 # of ours, not of the catalog's: taken out of the properties before the catalog is opened
@@ -232,6 +236,21 @@ class Lake:
         return found.scan(snapshot_id=snapshot_id, selected_fields=tuple(columns or ("*",))).to_arrow()
 
     # stages
+
+    def unresolved_letters(self, pipeline: str, table: str | None = None) -> tuple[DeadLetter, ...]:
+        """The dead letters that nothing has put right yet, of one table or of all, oldest first."""
+        return dead_letters.unresolved(self, pipeline, table)
+
+    def waiting_letters(self, pipeline: str) -> int:
+        """How many of them are to be tried again."""
+        return dead_letters.waiting(self, pipeline)
+
+    def resolve_letters_before(self, pipeline: str, since: Mapping[str, Fence]) -> int:
+        """Mark those that lie before `since`, by table, as their rows were read again.
+
+        Returns how many were marked. Safe to repeat.
+        """
+        return dead_letters.resolve_before(self, pipeline, since)
 
     def stage(self, namespace: str, table: str, label: str, from_stage: Stage | None = None) -> Stage:
         """Make (or find again) the stage `label` of a table, and pin its base on the target.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from airflow_cdc.core.dead_letter import MAX_ATTEMPTS, DeadLetter, is_before
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.topics import Fence
 
@@ -13,12 +15,21 @@ if TYPE_CHECKING:
     from airflow_cdc.sinks.iceberg.client import Lake
 
 NAMESPACE = "cdc_control"
-# after so many tries only a person asks for another
-MAX_ATTEMPTS = 5
 RESOLVE_SECONDS = 60.0
 
-# topic, the topic's id, partition, offset
-Place = tuple[str, str, int, int]
+COLUMNS = (
+    ("topic", "string"),
+    ("topic_id", "string"),
+    ("partition", "int"),
+    ("offset", "bigint"),
+    ("key", "string"),
+    ("value", "string"),
+    ("table", "string"),
+    ("reason", "string"),
+    ("attempts", "int"),
+    ("first_seen", "timestamp"),
+    ("resolved_at", "timestamp"),
+)
 
 
 def table_name(pipeline: str) -> str:
@@ -34,15 +45,23 @@ def waiting(lake: Lake, pipeline: str) -> int:
     return sum(row["resolved_at"] is None and row["attempts"] < MAX_ATTEMPTS for row in rows)
 
 
-def is_before(place: Place, since: Fence) -> bool:
-    """Whether a record lies before `since`, a fence or a stamp's offsets.
+def unresolved(lake: Lake, pipeline: str, table: str | None = None) -> tuple[DeadLetter, ...]:
+    """The dead letters that nothing has put right yet, of one table or of all, oldest first."""
+    return tuple(letter for letter in letters(lake, pipeline, table) if letter.resolved_at is None)
 
-    A topic that is absent did not exist then, so nothing lies before it; a record of another topic of the same name
-    is of a time before.
-    """
-    topic, topic_id, partition, offset = place
-    known = since.get(topic)
-    return known is not None and known.is_past_record(topic_id, partition, offset)
+
+def letters(lake: Lake, pipeline: str, table: str | None = None) -> tuple[DeadLetter, ...]:
+    """All dead letters, resolved ones too."""
+    if not lake.exists(NAMESPACE, table_name(pipeline)):
+        return ()
+    rows = lake.read_arrow(NAMESPACE, table_name(pipeline)).to_pylist()
+    found = [DeadLetter(**{**row, "key": _bytes(row["key"]), "value": _bytes(row["value"])}) for row in rows]
+    mine = (letter for letter in found if table in {None, letter.table})
+    return tuple(sorted(mine, key=lambda one: (one.first_seen, one.topic, one.partition, one.offset)))
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)
 
 
 def resolve_before(lake: Lake, pipeline: str, since: Mapping[str, Fence]) -> int:

@@ -9,19 +9,25 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from airflow_cdc.connectors.debezium.history import column_defs, compare_history
-from airflow_cdc.connectors.debezium.schema_changes import Ddl
+from airflow_cdc.core.apply.ddl import Ddl, ReportedTable
 from airflow_cdc.core.apply.schema_change import SchemaChange, refused
 from airflow_cdc.core.errors import MALFORMED, UnreportedChangeError
 from airflow_cdc.core.table import Column, Table
 from airflow_cdc.sources.mysql.column_changes import check_column, generated_as, meaning
-from airflow_cdc.sources.mysql.ddl_clauses import Clause, Kind
+from airflow_cdc.sources.mysql.ddl_clauses import Clause, Kind, read_statement
 from airflow_cdc.sources.mysql.types import INTEGERS, TEXTS, MySqlWords, words_of
 
 # Before NULL was forbidden in such a column, no value of it arrived in another form than after.
 _NO_CLOCKS = frozenset({*TEXTS, *INTEGERS, "decimal"})
+
+
+def judge_ddl(stored: Table | None, statements: Sequence[Ddl], now: Table) -> SchemaChange | None:
+    """See core.apply.ddl.JudgeDdl."""
+    if stored is None:
+        check_harmless(statements, now)
+        return None
+    return judge(stored, statements, now)
 
 
 def judge(stored: Table, statements: Sequence[Ddl], now: Table) -> SchemaChange:
@@ -48,8 +54,13 @@ def judge(stored: Table, statements: Sequence[Ddl], now: Table) -> SchemaChange:
 def check_harmless(statements: Sequence[Ddl], now: Table) -> None:
     """Raise RereadNeededError for a statement that is more than harmless: the definition before it is not known."""
     for one in statements:
-        if any(clause.kind is not Kind.NOTHING for clause in one.clauses):
+        if any(clause.kind is not Kind.NOTHING for clause in clauses_of(one)):
             raise refused(now, f"{one.short}, and the definition before it is not known")
+
+
+def clauses_of(one: Ddl) -> tuple[Clause, ...]:
+    """What the statement does, clause by clause."""
+    return read_statement(one.statement).clauses
 
 
 @dataclass(slots=True)
@@ -64,11 +75,11 @@ class _Steps:
     filled: dict[str, str] = field(default_factory=dict)
     never_null: set[str] = field(default_factory=set)
     reported: set[str] = field(default_factory=set)
-    last: Mapping[str, Any] | None = None
+    last: ReportedTable | None = None
 
     def take(self, one: Ddl) -> None:
         """One statement. Raises RereadNeededError unless all of it is understood and carried."""
-        clauses = one.clauses
+        clauses = clauses_of(one)
         if any(clause.kind is Kind.UNKNOWN for clause in clauses):
             raise refused(self.now, f"rows may have changed without events by {one.short}")
         reported = one.after.get(self.now.full_name)
@@ -82,23 +93,23 @@ class _Steps:
         self._check(reported, after, one)
         self.last = reported
 
-    def _read(self, reported: Mapping[str, Any], one: Ddl) -> dict[str, Column]:
+    def _read(self, reported: ReportedTable, one: Ddl) -> Mapping[str, Column]:
         try:
-            return column_defs(reported)
+            return reported.columns()
         except MALFORMED as error:
             raise refused(self.now, f"{one.short}, whose outcome cannot be read: {error!r}") from None
 
-    def _check(self, reported: Mapping[str, Any], after: Mapping[str, Column], one: Ddl) -> None:
+    def _check(self, reported: ReportedTable, after: Mapping[str, Column], one: Ddl) -> None:
         """The connector's definition must be the one that we understood: then nothing was overlooked."""
         if self.columns.keys() != after.keys():
             raise refused(self.now, f"{one.short} left the columns {', '.join(after)}")
         placed = [replace(column, ordinal=after[name].ordinal) for name, column in self.columns.items()]
-        if differences := compare_history(replace(self.now, columns=tuple(placed), key=self.key), reported):
+        if differences := reported.differences(replace(self.now, columns=tuple(placed), key=self.key)):
             raise refused(self.now, f"{one.short} did more than was understood: {differences[0]}")
 
     def check_end(self) -> None:
         """The source's definition must be the one that the statements lead to."""
-        said = () if self.last is None else compare_history(self.now, self.last)
+        said = () if self.last is None else self.last.differences(self.now)
         for column in self.now.columns:
             mine = self.columns.get(column.name)
             if mine is None or not _same(mine, column, reported=column.name in self.reported):

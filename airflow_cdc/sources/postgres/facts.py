@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from airflow_cdc.core.diagnosis.forecast import Margin, Outlook
+from airflow_cdc.core.diagnosis.forecast import Margin, PurgeForecast
 from airflow_cdc.core.diagnosis.observation import SourceFacts
 from airflow_cdc.sources.postgres.grants import missing, read_grants
 from airflow_cdc.sources.postgres.names import split_name
@@ -217,10 +217,10 @@ class PgFacts(SourceFacts):
             return Margin(0, limit)
         return None if self.slot.safe_bytes is None else Margin(max(0, self.slot.safe_bytes), limit)
 
-    def outlook(self, position: PgPosition) -> Outlook | None:  # noqa: ARG002 - the slot decides, not the position
+    def purge_forecast(self, position: PgPosition) -> PurgeForecast | None:  # noqa: ARG002 - the slot decides, not the position
         if self.forecast is None or self.slot is None or self.slot.invalidated:
             return None
-        return Outlook(self.forecast.earliest_s, in_newest_file=False, basis=str(self.forecast))
+        return PurgeForecast(self.forecast.earliest_s, in_newest_file=False, basis=str(self.forecast))
 
     def unpublished(self) -> tuple[str, ...]:
         """Captured tables whose changes the publication does not send."""

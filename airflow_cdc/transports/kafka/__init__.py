@@ -11,4 +11,5 @@ KIND = TransportKind(
     client=Lazy(".client:KafkaTransport", __name__),
     rules=Lazy(".problems:RULES", __name__),
     hook=Lazy("airflow_cdc.hooks.kafka:CdcKafkaHook"),
+    reader=Lazy("airflow_cdc.spark_apps.adapters.kafka:KafkaTopics"),
 )

@@ -12,12 +12,11 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Self
 
-from airflow_cdc.connectors.debezium.schema_changes import Ddl, read_ddl
 from airflow_cdc.connectors.kafka_connect.offsets_topic import RawOffset, fold_offsets, offset_key, parse_key
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import TransportError
 from airflow_cdc.core.topics import Compaction, TopicState
-from airflow_cdc.transports.kafka.wire import KafkaEndpoint, admin, explaining, producer, read_all
+from airflow_cdc.transports.kafka.wire import KafkaEndpoint, Record, admin, explaining, producer, read_all
 
 __all__ = ["KafkaEndpoint", "KafkaTransport", "RawOffset"]
 
@@ -155,14 +154,12 @@ class KafkaTransport:
         name, server = parse_key(key) or (connector, dict(partition))
         return RawOffset(name, server, None if value is None else dict(value), meta.partition, meta.offset)
 
-    def schema_changes(self, topic: str, ranges: Mapping[int, tuple[int, int]]) -> list[Ddl]:
-        """The DDL that the connector streamed in these ranges (partition → first offset, end), oldest first.
+    def records(self, topic: str, ranges: Mapping[int, tuple[int, int]]) -> list[Record]:
+        """The committed records in these ranges (partition → first offset, end), oldest first. For small topics.
 
-        Raises TransportError: a record is none of Debezium's, or the ends are not reached in time.
+        Raises TransportError if the ends are not reached in time.
         """
-        where = f"{self.where}, topic {topic}"
-        records = [record for record in read_all(self.endpoint, topic, ranges) if record.value]
-        return [ddl for r in records if (ddl := _ddl(_json_record(r.value or b"", r.offset, where), r.offset, where))]
+        return read_all(self.endpoint, topic, ranges)
 
     def history_records(self, topic: str) -> list[dict[str, Any]]:
         """All records of a schema history topic, oldest first.
@@ -189,13 +186,6 @@ def _json_record(value: bytes, offset: int, where: str) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise _foreign(offset, where)
     return record
-
-
-def _ddl(record: Mapping[str, Any], offset: int, where: str) -> Ddl | None:
-    try:
-        return read_ddl(record)
-    except ValueError:
-        raise _foreign(offset, where) from None
 
 
 def _foreign(offset: int, where: str) -> TransportError:

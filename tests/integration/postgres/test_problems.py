@@ -96,7 +96,9 @@ def test_another_reader_on_the_slot(ready: PostgresSource) -> None:
     reader = connect(ready.endpoint, replication="database")
     start = f"START_REPLICATION SLOT \"{slot}\" LOGICAL 0/0 (proto_version '1', publication_names '{slot}')"
     reader.pgconn.send_query(start.encode())
-    wait_until(lambda: ((found := ready.facts().slot) is not None and found.active) or None, timeout=10, what="a reader")
+    wait_until(
+        lambda: ((found := ready.facts().slot) is not None and found.active) or None, timeout=10, what="a reader"
+    )
     assert code(ready, lsn) == "SLOT_ACTIVE_ELSEWHERE"
     reader.close()
 
@@ -182,7 +184,7 @@ def test_a_slot_that_lost_its_log_and_was_warned_of(own: PostgresServer, reset: 
     assert code(source, lsn, state="RUNNING") == "AT_RISK"  # at 3 MB a second it is a matter of seconds
     facts = source.facts()
     assert facts.margin(PgPosition(lsn)) is not None
-    outlook = facts.outlook(PgPosition(lsn))
+    outlook = facts.purge_forecast(PgPosition(lsn))
     assert outlook is not None
     assert outlook.earliest_s is not None
     while (slot := source.facts().slot) is not None and (slot.safe_bytes or 0) > 0:

@@ -13,7 +13,7 @@ from airflow_cdc.core.apply.schema_change import SchemaChange, check_added, refu
 from airflow_cdc.core.errors import SinkError
 from airflow_cdc.sinks.iceberg.catalog import Change, commit
 from airflow_cdc.sinks.iceberg.types import iceberg_type
-from airflow_cdc.spark_apps.apply.stage_schema import fit_columns, keep, set_definition
+from airflow_cdc.spark_apps.adapters.iceberg_schema import fit_columns, keep, set_definition
 from airflow_cdc.spark_apps.types import sink_type
 
 _DELETE_MODE, _BY_POSITION = "write.delete.mode", "merge-on-read"
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from airflow_cdc.core.apply.start import Start
     from airflow_cdc.core.table import Table
     from airflow_cdc.sinks.iceberg.client import Lake
-    from airflow_cdc.sinks.iceberg.stage import Stage
+    from airflow_cdc.spark_apps.ports import Stage
 
 
 def fit_stage(lake: Lake, stage: Stage, start: Start, defaults: Mapping[str, str | None] | None) -> SchemaChange:

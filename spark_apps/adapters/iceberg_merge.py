@@ -6,31 +6,21 @@ without the outer join of a MERGE only the table's keys are read and nothing of 
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as fn
 
 from airflow_cdc.core.errors import SinkError
 from airflow_cdc.spark_apps.driver.sql import quote_ident
+from airflow_cdc.spark_apps.driver.views import view_of
+from airflow_cdc.spark_apps.types import sink_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from airflow_cdc.core.apply.schema_change import SchemaChange
     from airflow_cdc.core.table import Table
-
-
-@contextmanager
-def view_of(frame: DataFrame) -> Iterator[str]:
-    """A temporary view over a frame, for SQL that has no DataFrame form."""
-    name = f"cdc_{uuid.uuid4().hex}"
-    frame.createOrReplaceTempView(name)
-    try:
-        yield name
-    finally:
-        frame.sparkSession.catalog.dropTempView(name)
 
 
 def append(target: str, rows: DataFrame, summary: Mapping[str, str]) -> None:
@@ -120,3 +110,18 @@ def _delete(target: str, rows: DataFrame, same: str, *, emptied: bool) -> None:
         return
     with view_of(rows) as view:
         session.sql(f"DELETE FROM {target} t WHERE EXISTS (SELECT 1 FROM {view} s WHERE {same})")
+
+
+def fill(session: SparkSession, target: str, table: Table, change: SchemaChange) -> None:
+    """Give all rows of `target` the values that DDL gave to old rows. The columns never were nullable: a NULL is an old row."""
+    if not change.filled:
+        return
+    values = (
+        f"{quote_ident(name)} = coalesce({quote_ident(name)}, CAST({_literal(text)} AS {sink_type(table.column(name))}))"
+        for name, text in change.filled.items()
+    )
+    session.sql(f"UPDATE {target} SET {', '.join(values)}")
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

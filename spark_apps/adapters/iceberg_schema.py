@@ -38,8 +38,8 @@ from airflow_cdc.core.table import Table
 from airflow_cdc.sinks.iceberg.catalog import Change, commit
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.snapshots import make
-from airflow_cdc.sinks.iceberg.stage import Stage
 from airflow_cdc.sinks.iceberg.types import iceberg_type
+from airflow_cdc.spark_apps.ports import Stage
 
 _WIDENED = {(IntegerType, LongType), (FloatType, DoubleType)}
 
