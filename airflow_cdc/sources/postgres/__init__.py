@@ -13,4 +13,5 @@ KIND = SourceKind(
     read_position=Lazy(".position:read_position", __name__),
     rules=Lazy(".problems:RULES", __name__),
     hook=Lazy("airflow_cdc.hooks.postgres:CdcPostgresHook"),
+    form=Lazy(".connection:FORM", __name__),
 )
