@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from airflow_cdc.connectors.debezium.history import compare_history, fold_history, read_at
-from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.position import JsonObject, Watermark
 from airflow_cdc.core.recovery import OffsetBackup, OpenRecovery
@@ -129,21 +127,9 @@ def _history(run: Run, definitions: Mapping[str, Table], written: JsonObject) ->
     """Table → what the schema history, as it is read from the offset `written` on, says differently from the source
     (INV 12); {} when all are equal.
     """
-    newest = fold_history(read_at(history(run), MySqlOffset.from_value(written)))
-    found: dict[str, tuple[str, ...]] = {}
-    for name, made in definitions.items():
-        if name not in newest:
-            found[name] = ("the schema history has no such table",)
-        elif differences := compare_history(made, newest[name]):
-            found[name] = tuple(differences)
-    return found
+    return history(run).differences(definitions, at=written)
 
 
 def _doubts(definitions: Mapping[str, Table]) -> dict[str, tuple[str, ...]]:
     """Every table's history, after a detour that was given up: it may hold places that the source will never reach."""
     return dict.fromkeys(definitions, ("it was noted beside transactions of a replica's own",))
-
-
-def summary(value: JsonObject | None) -> str:
-    """An offset for a log line."""
-    return "none" if value is None else str(MySqlOffset.from_value(value).to_value())

@@ -20,4 +20,5 @@ KIND = ConnectorKind(
         "mariadb": Reads(codec=Lazy(".offsets.mariadb:MariaDbCodec", __name__)),
     },
     through=("kafka",),
+    config_rules=Lazy(".config_rules:RULES", __name__),
 )
