@@ -27,8 +27,7 @@ from airflow_cdc.core.errors import CdcError, UnknownStateError, UsageError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.report import RecoveryReport, Verdict
 from airflow_cdc.flows.doctor import Check, doctor_installation, doctor_pipeline
-from airflow_cdc.flows.observe import observe
-from airflow_cdc.flows.remember import remember
+from airflow_cdc.flows.observe import observe, store_observation
 from airflow_cdc.kinds import rules_for
 from airflow_cdc.links import runbook_url
 from airflow_cdc.names import RECOVERY_DAG_ID
@@ -125,7 +124,7 @@ def _seen(args: Namespace) -> tuple[Observation, Diagnosis]:
     run = run_of(args)
     observation = observe(run)
     diagnosis = diagnosis_of(observation, rules_for(run.pipeline))
-    remember(run, observation, diagnosis)
+    store_observation(run, observation, diagnosis)
     return observation, diagnosis
 
 

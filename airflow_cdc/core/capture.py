@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from airflow_cdc.core.errors import SchemaError
-from airflow_cdc.core.position import JsonObject
+from airflow_cdc.core.position import JsonObject, Position
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicState
 
@@ -126,11 +126,11 @@ class TableDefinitions(Protocol):
         ...
 
     def differences(
-        self, tables: Mapping[str, Table], *, at: JsonObject | None = None, server: str = ""
+        self, tables: Mapping[str, Table], *, at: Position | None = None, server: str = ""
     ) -> dict[str, tuple[str, ...]]:
         """Table → what they say differently from the source (INV 12); {} when all are equal.
 
-        `at`: as the connector reads them when it starts at this raw offset. `server`: only what that server name wrote.
+        `at`: as the connector reads them when it starts at this position. `server`: only what that server name wrote.
         """
         ...
 

@@ -33,6 +33,7 @@ class Lazy(Generic[T]):
         return cast("T", getattr(import_module(module, self.package or None), name))
 
 
+Form: TypeAlias = "Lazy[dict[str, Any]]"
 LazyRules: TypeAlias = "Lazy[Rules]"
 
 
@@ -47,6 +48,7 @@ class SourceKind:
         endpoint: the class of its address and credentials (core/endpoint.py).
         client: the class that reads such a server; called with its endpoint.
         hook: the Airflow hook that makes an endpoint of a connection.
+        form: the connection type's form in Airflow; None: it is declared elsewhere.
         read_position: reads a position of such a server from JSON.
         rules: its rows of the diagnosis, what blocks a strategy there, and what its errors say.
         reader: what Spark reads its rows with (spark_apps.ports.RowReader), called with the client; None: nothing does, so
@@ -61,6 +63,7 @@ class SourceKind:
     endpoint: Lazy[Any]
     client: Lazy[Any]
     hook: Lazy[Any]
+    form: Form | None = None
     read_position: Lazy[ReadPosition] | None = None
     rules: LazyRules | None = None
     reader: Lazy[Any] | None = None
@@ -100,6 +103,7 @@ class ConnectorKind:
     reads: Mapping[str, Reads]
     through: tuple[str, ...]
     config_rules: Lazy[ConfigRules]
+    form: Form | None = None
     rules: LazyRules | None = None
 
 
@@ -117,6 +121,7 @@ class TransportKind:
     endpoint: Lazy[Any]
     client: Lazy[Any]
     hook: Lazy[Any]
+    form: Form | None = None
     rules: LazyRules | None = None
     reader: Lazy[Any] | None = None
 
@@ -136,6 +141,7 @@ class SinkKind:
     endpoint: Lazy[Any]
     client: Lazy[Any]
     hook: Lazy[Any] | None
+    form: Form | None = None
     rules: LazyRules | None = None
     stages: Lazy[Any] | None = None
     letters: Lazy[Any] | None = None
@@ -156,6 +162,7 @@ class ControlKind:
     endpoint: Lazy[Any]
     client: Lazy[Any]
     hook: Lazy[Any]
+    form: Form | None = None
 
 
 AnyKind: TypeAlias = SourceKind | ConnectorKind | TransportKind | SinkKind

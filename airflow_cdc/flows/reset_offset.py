@@ -11,7 +11,7 @@ from airflow_cdc.core.table import Table
 from airflow_cdc.flows.capture import captured, present, settings
 from airflow_cdc.flows.connector import STOP_SECONDS, history
 from airflow_cdc.flows.move_offset import check
-from airflow_cdc.flows.offsets import committed, stored_value, write
+from airflow_cdc.flows.offsets import committed, read, stored_value, write
 from airflow_cdc.flows.recovery import change, current, watermark_of
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
 from airflow_cdc.flows.watermark import check_held, still_there
@@ -127,7 +127,7 @@ def _history(run: Run, definitions: Mapping[str, Table], written: JsonObject) ->
     """Table → what the schema history, as it is read from the offset `written` on, says differently from the source
     (INV 12); {} when all are equal.
     """
-    return history(run).differences(definitions, at=written)
+    return history(run).differences(definitions, at=read(run, written).position)
 
 
 def _doubts(definitions: Mapping[str, Table]) -> dict[str, tuple[str, ...]]:

@@ -132,7 +132,7 @@ def test_inv_31_the_plan_says_so_first(rig: Rig, run: Run, monkeypatch: pytest.M
     """What was seen and diagnosed stands still here: any problem whose plan would read rows."""
     plan = Plan("full_snapshot", (), "nothing", destructive=False, needs_approval=False, reason="")
     diagnosis = SimpleNamespace(to_json=dict, code="GTID_PURGED")
-    for name, answer in (("diagnose", diagnosis), ("remember", None), ("make_plan", plan), ("fewer_rows", {})):
+    for name, answer in (("diagnose", diagnosis), ("store_observation", None), ("make_plan", plan), ("fewer_rows", {})):
         monkeypatch.setattr(decide_flow, name, lambda *_, answer=answer, **__: answer)
     monkeypatch.setattr(decide_flow, "observe", lambda _: SimpleNamespace(taken_at=""))
     assert decide_flow.decide(run)["plan"]["strategy"] == "full_snapshot"

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.history import compare_history, fold_history, newest_snapshot_ms, read_at
 from airflow_cdc.connectors.debezium.null_defaults import NullFault, null_fault, replaces_nulls
-from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset
 from airflow_cdc.connectors.debezium.uncarried import looks
 from airflow_cdc.core.capture import CaptureSettings, ConfigRules, Defaults, Look, Topics
-from airflow_cdc.core.position import JsonObject
+from airflow_cdc.core.position import JsonObject, Position
 from airflow_cdc.core.table import Table
 
 
@@ -32,10 +31,10 @@ class HistoryDefinitions:
         return len(self.records)
 
     def differences(
-        self, tables: Mapping[str, Table], *, at: JsonObject | None = None, server: str = ""
+        self, tables: Mapping[str, Table], *, at: Position | None = None, server: str = ""
     ) -> dict[str, tuple[str, ...]]:
         """See core.capture.TableDefinitions."""
-        read = self.records if at is None else read_at(self.records, MySqlOffset.from_value(at))
+        read = self.records if at is None else read_at(self.records, at)
         newest = fold_history(read, server)
         compared = {name: tuple(compare_history(table, newest.get(name))) for name, table in tables.items()}
         return {name: found for name, found in compared.items() if found}

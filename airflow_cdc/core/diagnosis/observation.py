@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from airflow_cdc.core.diagnosis.forecast import Margin, Outlook, Retention
+from airflow_cdc.core.diagnosis.forecast import Margin, PurgeForecast, Retention
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.topics import TopicState
 from airflow_cdc.core.xa import XaState
@@ -95,7 +95,7 @@ class SourceFacts(ABC):
         """How much of the log may be purged before the position is lost; None where that cannot be told."""
 
     @abstractmethod
-    def outlook(self, position: Any) -> Outlook | None:
+    def purge_forecast(self, position: Any) -> PurgeForecast | None:
         """How long the position stays available at least; None where that cannot be told."""
 
 

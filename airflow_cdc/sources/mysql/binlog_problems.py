@@ -191,7 +191,7 @@ def of_another_make(case: AnyCase, here: str, stored: str) -> Evidence | None:
 def at_risk(case: BinlogCase) -> Evidence | None:
     """The log from the stored position on may be purged within the time that the policy wants to be warned."""
     found = case.both
-    seen = None if found is None else found[0].outlook(found[1])
+    seen = None if found is None else found[0].purge_forecast(found[1])
     if seen is None or seen.earliest_s is None:
         return None
     warn = case.seen.pipeline.policy.warn_before_purge
