@@ -22,4 +22,5 @@ KIND = ConnectorKind(
         "postgres": Reads(codec=Lazy(".offsets.postgres:PostgresCodec", __name__)),
     },
     through=("kafka",),
+    config_rules=Lazy(".config_rules:RULES", __name__),
 )
