@@ -20,8 +20,10 @@ from airflow_cdc.core.position import JsonObject, Position
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+    from airflow_cdc.core.capture import ConfigRules
     from airflow_cdc.core.diagnosis.error_texts import KnownText
     from airflow_cdc.core.diagnosis.problem import Problem, Rules
+    from airflow_cdc.core.spark_jars import Need
 
 K = TypeVar("K", bound=Named)
 
@@ -79,7 +81,7 @@ def _others(wing: str) -> Mapping[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=f"airflow_cdc.{wing}")}
 
 
-SOURCES: Final = Kinds("sources", SourceKind, "mysql", "mariadb")
+SOURCES: Final = Kinds("sources", SourceKind, "mysql", "mariadb", "postgres")
 CONNECTORS: Final = Kinds("connectors", ConnectorKind, "debezium")
 TRANSPORTS: Final = Kinds("transports", TransportKind, "kafka")
 SINKS: Final = Kinds("sinks", SinkKind, "iceberg", "none")
@@ -127,6 +129,17 @@ def no_recovery(pipeline: Pipeline) -> str:
     if reads_of(pipeline).decoder is None:
         return f"events of {connector.title} about {source.title} are not decoded: it is diagnosed, not recovered"
     return ""
+
+
+def config_rules_of(pipeline: Pipeline) -> ConfigRules:
+    """What the pipeline's connector does to names, keys and values."""
+    return CONNECTORS[pipeline.connector.kind].config_rules.load()
+
+
+def all_jars() -> tuple[Need, ...]:
+    """What Spark needs for every built-in kind beside its own jars."""
+    kinds = [wing[name] for wing in (SINKS, SOURCES, TRANSPORTS) for name in wing.built_in]
+    return tuple(need for kind in kinds if kind.jars is not None for need in kind.jars.load())
 
 
 def rules_for(pipeline: Pipeline) -> Rules:

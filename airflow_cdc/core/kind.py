@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
+from airflow_cdc.core.extras import needs
 from airflow_cdc.core.pipeline import ConnectorSpec, ControlSpec, SinkSpec, SourceSpec, TransportSpec
 
 if TYPE_CHECKING:
+    from airflow_cdc.core.capture import ConfigRules
     from airflow_cdc.core.diagnosis.problem import Rules
     from airflow_cdc.core.position import ReadPosition
+    from airflow_cdc.core.spark_jars import Need
 
 T = TypeVar("T")
 
@@ -20,19 +23,25 @@ T = TypeVar("T")
 class Lazy(Generic[T]):
     """An object named by "module:name"; the module is imported by the first `load()`.
 
-    A module that begins with a dot is relative to `package`, usually the `__name__` of the file that writes it.
+    A module that begins with a dot is relative to `package`, usually the `__name__` of the file that writes it. `extra`:
+    the extra of this package that brings what the module imports; "": the plain install does.
     """
 
     path: str
     package: str = ""
+    extra: str = ""
 
     def load(self) -> T:
-        """The object. Raises ImportError or AttributeError where it is not."""
+        """The object. Raises ConfigError for a package that is not installed, ImportError or AttributeError otherwise."""
         module, _, name = self.path.partition(":")
-        return cast("T", getattr(import_module(module, self.package or None), name))
+        if not (self.package if module.startswith(".") else module).startswith("airflow_cdc"):
+            return cast("T", getattr(import_module(module, self.package or None), name))
+        with needs(self.extra):
+            return cast("T", getattr(import_module(module, self.package or None), name))
 
 
 Form: TypeAlias = "Lazy[dict[str, Any]]"
+JarsOf: TypeAlias = "Callable[[Any], tuple[Need, ...]]"
 LazyRules: TypeAlias = "Lazy[Rules]"
 
 
@@ -65,6 +74,7 @@ class SourceKind:
     hook: Lazy[Any]
     form: Form | None = None
     read_position: Lazy[ReadPosition] | None = None
+    jars: Lazy[tuple[Need, ...]] | None = None
     rules: LazyRules | None = None
     reader: Lazy[Any] | None = None
     why_unread: str = ""
@@ -92,6 +102,7 @@ class ConnectorKind:
         client: the class that talks to it; called with its endpoint and the codec of the offsets that it stores.
         reads: the kinds of source that it reads, by name.
         through: the kinds of transport that it writes to, by name.
+        config_rules: what its configuration does to names, keys and values.
     """
 
     name: str
@@ -102,6 +113,7 @@ class ConnectorKind:
     hook: Lazy[Any]
     reads: Mapping[str, Reads]
     through: tuple[str, ...]
+    config_rules: Lazy[ConfigRules]
     form: Form | None = None
     rules: LazyRules | None = None
 
@@ -121,6 +133,7 @@ class TransportKind:
     client: Lazy[Any]
     hook: Lazy[Any]
     form: Form | None = None
+    jars: Lazy[tuple[Need, ...]] | None = None
     rules: LazyRules | None = None
     reader: Lazy[Any] | None = None
 
@@ -131,6 +144,7 @@ class SinkKind:
 
     Attributes:
         hook: None where there is nothing to connect to.
+        jars: what Spark needs for every such sink; `jars_of`: what it needs besides for the one at an endpoint.
         control: the control store in such a sink (core/ports.ControlStore); called with its client. None: it can keep none.
     """
 
@@ -141,6 +155,8 @@ class SinkKind:
     client: Lazy[Any]
     hook: Lazy[Any] | None
     form: Form | None = None
+    jars: Lazy[tuple[Need, ...]] | None = None
+    jars_of: Lazy[JarsOf] | None = None
     rules: LazyRules | None = None
     stages: Lazy[Any] | None = None
     letters: Lazy[Any] | None = None

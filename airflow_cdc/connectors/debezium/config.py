@@ -33,6 +33,7 @@ _MYSQL_CONNECTOR = "io.debezium.connector.mysql.MySqlConnector"
 _SOURCES: Final[Mapping[str, str]] = {
     _MYSQL_CONNECTOR: "mysql",
     "io.debezium.connector.mariadb.MariaDbConnector": "mariadb",
+    "io.debezium.connector.postgresql.PostgresConnector": "postgres",
 }
 _PLAIN_NAMING = frozenset(
     {"io.debezium.schema.SchemaTopicNamingStrategy", "io.debezium.schema.DefaultTopicNamingStrategy"}
@@ -148,7 +149,7 @@ class ConnectorSettings:
             delimiter=cfg.get("topic.delimiter", "."),
             modes=DecodeModes.from_config(cfg),
             routes=read_routes(cfg),
-            filters=_present(cfg, r"(table|database)\.(include|exclude)\.list"),
+            filters=_present(cfg, r"(table|schema|database)\.(include|exclude)\.list"),
             column_rules=_present(
                 cfg, rf"{_COLUMN_EXCLUDED}|{_COLUMN_INCLUDED}|{_COLUMN_CHANGED}|message\.key\.columns"
             ),
@@ -241,7 +242,7 @@ class ConnectorSettings:
         if not self.captures(table.full_name):
             raise ConfigError(
                 f"the connector does not capture {table.full_name}",
-                where="table.include.list, database.include.list and their exclude lists",
+                where="table.include.list, schema.include.list or database.include.list, and their exclude lists",
                 todo="Add the table to the connector's list, or take it out of pipelines.yaml.",
             )
         if self.keys_wrapped is None and {"schema", "payload"} <= {*table.key}:
@@ -266,7 +267,11 @@ class ConnectorSettings:
 def _check_kind(cfg: Mapping[str, str]) -> None:
     kind = cfg.get("connector.class", "")
     if kind not in _SOURCES:
-        refuse("connector.class", kind or "nothing", "only the Debezium MySQL connector can be followed")
+        refuse(
+            "connector.class",
+            kind or "nothing",
+            "only Debezium's connectors for MySQL, MariaDB and PostgreSQL can be followed",
+        )
     if not cfg.get("topic.prefix", "").strip():
         refuse("topic.prefix", "nothing", "topics and stored offsets are named by it")
     naming = cfg.get("topic.naming.strategy", "").strip()
