@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -249,6 +249,9 @@ class Stage(Protocol):
         ...
 
 
+S_co = TypeVar("S_co", bound=Stage, covariant=True)
+
+
 class StageWriter(Protocol):
     """A sink, for Spark. Every write is one commit that carries its `summary`, which says how far the table has come."""
 
@@ -271,6 +274,10 @@ class StageWriter(Protocol):
         """The stage's rows as they are now."""
         ...
 
+    def relation(self, stage: Stage, version: int) -> str:
+        """The stage at that version in Spark SQL: whatever is committed later, this is what is read (INV 4)."""
+        ...
+
     def fit(self, spark: SparkSession, stage: Stage, start: Start, defaults: Defaults | None) -> SchemaChange:
         """Give the stage the columns of the start's table, and old rows what they hold in new ones. Returns what changed.
 
@@ -284,6 +291,10 @@ class StageWriter(Protocol):
 
     def nothing(self, spark: SparkSession, stage: Stage, summary: Mapping[str, str]) -> None:
         """A commit that changes no row."""
+        ...
+
+    def snapshot(self, stage: Stage, rows: DataFrame, summary: Mapping[str, str], *, first: bool) -> None:
+        """Write rows of the source that were read; the first of them take the place of all that the stage held."""
         ...
 
     def changes(
@@ -313,6 +324,10 @@ class StageWriter(Protocol):
 
     def version(self, stage: Stage) -> int:
         """The stage's version now."""
+        ...
+
+    def whole_version(self, spark: SparkSession, stage: Stage) -> int:
+        """The same, after a commit that changes nothing where the newest version lacks a column that the stage has by now."""
         ...
 
     def row_count(self, stage: Stage, version: int) -> int | None:

@@ -244,10 +244,7 @@ def catch_up(
         results = apply_batch(context, targets, reached.ends)
     for table, result in results.items():
         log.info("%s: caught up by %d records in %.1f s", table, result["records"], result["seconds"])
-    return [
-        _subject(run.clients.sink, context, task, target, result=results[target.table.full_name], reached=reached)
-        for target in targets
-    ]
+    return [_subject(context, task, target, results[target.table.full_name], reached) for target in targets]
 
 
 def _targets(run: Run, task: Task) -> list[ApplyTarget[Stage]]:
@@ -276,24 +273,18 @@ def apply_context(run: Run, spark: SparkSession, task: Task, states: Mapping[str
 
 
 def _subject(
-    lake: Lake,
-    context: ApplyContext,
-    task: Task,
-    target: ApplyTarget[Stage],
-    *,
-    result: Mapping[str, Any],
-    reached: Reached,
+    context: ApplyContext, task: Task, target: ApplyTarget[Stage], result: Mapping[str, Any], reached: Reached
 ) -> Subject:
-    name = task.topic(target.table.full_name)
+    name, version = task.topic(target.table.full_name), int(result["snapshot_id"])
     state = context.topics.get(name)
     begins = {} if state is None else {p: begin for p, (begin, _) in state.partitions.items()}
     return Subject(
         target.table,
-        SinkView(context.spark, target.stage.spark_name(lake.name), int(result["snapshot_id"])),
+        SinkView(context.spark, context.writer.relation(target.stage, version), version),
         Topic(target.table, name, begins, context.log, context.events, context.read),
         {int(partition): int(offset) for partition, offset in result["offsets"].items()},
         reached.position,
-        staged_rows(lake, target.stage, int(result["snapshot_id"])),
+        staged_rows(context.writer, target.stage, version),
         task.parts.get(target.table.full_name, WHOLE),
     )
 

@@ -45,6 +45,10 @@ class IcebergWriter:
         """See ports.StageWriter."""
         return spark.table(self._name(stage))
 
+    def relation(self, stage: Stage, version: int) -> str:
+        """See ports.StageWriter."""
+        return f"{self._name(stage)} VERSION AS OF {version}"
+
     def fit(self, spark: SparkSession, stage: Stage, start: Start, defaults: Defaults | None) -> SchemaChange:
         """See ports.StageWriter."""
         change = iceberg_fit.fit_stage(self._lake, stage, start, defaults)
@@ -61,6 +65,10 @@ class IcebergWriter:
         """See ports.StageWriter."""
         iceberg_merge.append_nothing(spark, self._name(stage), summary)
 
+    def snapshot(self, stage: Stage, rows: DataFrame, summary: Mapping[str, str], *, first: bool) -> None:
+        """See ports.StageWriter."""
+        iceberg_merge.write_rows(self._name(stage), rows, summary, overwrite=first)
+
     def changes(
         self,
         stage: Stage,
@@ -72,6 +80,7 @@ class IcebergWriter:
         small: bool = True,
     ) -> None:
         """See ports.StageWriter."""
+        iceberg_fit.delete_by_position(self._lake, stage)
         iceberg_merge.write_by_key(self._name(stage), table, net, summary, emptied=emptied, small=small)
 
     def images(
@@ -83,6 +92,14 @@ class IcebergWriter:
     def version(self, stage: Stage) -> int:
         """See ports.StageWriter."""
         return self._lake.head(*stage.identifier) or stage.base_head
+
+    def whole_version(self, spark: SparkSession, stage: Stage) -> int:
+        """See ports.StageWriter. A snapshot is read with the columns that the table had when it was made."""
+        metadata = self._lake.table(*stage.identifier).metadata
+        head = metadata.snapshot_by_id(self.version(stage))
+        if head is not None and head.schema_id != metadata.current_schema_id:
+            self.nothing(spark, stage, {})
+        return self.version(stage)
 
     def row_count(self, stage: Stage, version: int) -> int | None:
         """See ports.StageWriter."""

@@ -23,16 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SinkView:
-    """A stage pinned to one snapshot: whatever is committed later, this is what is read (INV 4)."""
+    """A stage pinned to one version: whatever is committed later, this is what is read (INV 4).
+
+    `relation` is the pinned table in Spark SQL.
+    """
 
     spark: SparkSession
-    name: str
+    relation: str
     snapshot_id: int
-
-    @property
-    def relation(self) -> str:
-        """The pinned table in Spark SQL."""
-        return f"{self.name} VERSION AS OF {self.snapshot_id}"
 
     def frame(self) -> DataFrame:
         """All rows."""
