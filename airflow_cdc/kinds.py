@@ -102,9 +102,17 @@ def kinds_of(pipeline: Pipeline) -> tuple[AnyKind, ...]:
     )
 
 
+def readable_by(connector: str) -> Mapping[str, Reads]:
+    """The kinds of source that a kind of connector reads, by name: those it knows, and those that say so themselves."""
+    others = {name: SOURCES[name].read_by for name in SOURCES if name not in SOURCES.built_in}
+    own = {name: by[connector] for name, by in others.items() if connector in by}
+    return {**own, **CONNECTORS[connector].reads}
+
+
 def reads_of(pipeline: Pipeline) -> Reads:
     """What the pipeline's connector knows of its source. Raises KeyError for a pair that the registry refuses."""
-    return CONNECTORS[pipeline.connector.kind].reads[pipeline.source.kind]
+    known = CONNECTORS[pipeline.connector.kind].reads.get(pipeline.source.kind)
+    return known or SOURCES[pipeline.source.kind].read_by[pipeline.connector.kind]
 
 
 def rules_for(pipeline: Pipeline) -> Rules:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.core.diagnosis import diagnose as diagnosing
 from airflow_cdc.core.diagnosis import strategy
 from airflow_cdc.core.diagnosis.diagnose import Diagnosis
@@ -15,6 +16,7 @@ from airflow_cdc.core.diagnosis.problem import AnyCase
 from airflow_cdc.core.diagnosis.strategy import Plan
 from airflow_cdc.core.offset import StoredOffset
 from airflow_cdc.core.pipeline import Pipeline, Policy
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.kinds import all_texts, reads_of, rules_for
 
 SERVER_KEY = {"server": "shop"}
@@ -51,3 +53,13 @@ def stored(value: Mapping[str, Any] | None, pipeline: Pipeline) -> StoredOffset 
     assert reads.codec is not None
     offset: StoredOffset | None = reads.codec.load()().read(value, SERVER_KEY) if value else None
     return offset
+
+
+def offset_for(watermark: Watermark, ts_sec: int) -> dict[str, Any]:
+    """The value with which Debezium's MySQL connector starts at W, as a recovery writes it."""
+    return MySqlCodec().at(watermark.position, ts_sec)
+
+
+def offset_in(value: Mapping[str, Any]) -> StoredOffset:
+    """A stored value as Debezium's MySQL connector means it."""
+    return MySqlCodec().read(value, SERVER_KEY)

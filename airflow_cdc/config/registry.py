@@ -12,7 +12,7 @@ import yaml
 from airflow_cdc.core.errors import ConfigError, UsageError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.settings import Reader, connections, either, nearest, own_connection
-from airflow_cdc.kinds import CONNECTORS, SINKS, SOURCES, TRANSPORTS, WINGS
+from airflow_cdc.kinds import CONNECTORS, SINKS, SOURCES, TRANSPORTS, WINGS, readable_by
 
 
 def load_registry(path: str | Path, *, connection_exists: Callable[[str], bool] | None = None) -> dict[str, Pipeline]:
@@ -133,9 +133,10 @@ def _check_parts(pipeline: Pipeline, at: str) -> None:
     """Whether the connector reads such a source and writes to such a transport."""
     source, connector, transport = pipeline.source.kind, pipeline.connector.kind, pipeline.transport.kind
     kind = CONNECTORS[connector]
-    if source not in kind.reads:
-        others = [name for name, other in CONNECTORS.items() if source in other.reads]
-        raise _no_pair("source.kind", f"{kind.title} does not read {SOURCES[source].title}", at, kind.reads, others)
+    if source not in kind.reads and connector not in SOURCES[source].read_by:
+        others = [name for name in CONNECTORS if source in readable_by(name)]
+        unread = f"{kind.title} does not read {SOURCES[source].title}"
+        raise _no_pair("source.kind", unread, at, readable_by(connector), others)
     if transport not in kind.through:
         others = [name for name, other in CONNECTORS.items() if transport in other.through]
         written = f"{kind.title} does not write to {TRANSPORTS[transport].title}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
@@ -50,6 +50,8 @@ class SourceKind:
         rules: its rows of the diagnosis, what blocks a strategy there, and what its errors say.
         reader: what Spark reads its rows with (spark_apps.ports.RowReader), called with the client; None: nothing does, so
             the server is diagnosed and not recovered.
+        read_by: kinds of connector, by name, that read such a server and do not know it themselves: how a source of another
+            distribution comes with the offsets and events of a connector that is there already.
     """
 
     name: str
@@ -61,6 +63,7 @@ class SourceKind:
     read_position: Lazy[ReadPosition] | None = None
     rules: LazyRules | None = None
     reader: Lazy[Any] | None = None
+    read_by: Mapping[str, Reads] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from airflow_cdc.connectors.debezium.history import compare_history, fold_history, newest_snapshot_ms
-from airflow_cdc.connectors.debezium.offsets.mysql import past
 from airflow_cdc.core.errors import ConnectorError
 from airflow_cdc.core.poll import NotYet, poll_until, poll_while_moving
 from airflow_cdc.core.position import Watermark
@@ -91,13 +90,9 @@ def _purge_named(run: Run, taken: Watermark) -> Iterator[None]:
 
     def check() -> None:
         offset = committed(run)
-        if (
-            document.recovery(run).get("offset_kept")
-            and offset is not None
-            and offset.source_position != taken.position
-        ):
+        if document.recovery(run).get("offset_kept") and offset is not None and offset.position != taken.position:
             return  # it goes on from before W: whether that is there, only its own failure can tell
-        if offset is None or offset.source_position == taken.position or not past(offset, taken):
+        if offset is None or offset.position == taken.position or not offset.has_read(taken):
             still_there(run, taken, then="stop_connector")
 
     check()
@@ -225,7 +220,7 @@ def _streaming(run: Run, taken: Watermark) -> dict[str, Any]:
     def note(text: str) -> None:
         document.patch(run, resuming=text)
 
-    return wait_past(run, taken, note=note).to_value()
+    return dict(wait_past(run, taken, note=note).raw)
 
 
 def history(run: Run) -> list[dict[str, Any]]:

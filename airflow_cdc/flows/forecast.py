@@ -10,7 +10,7 @@ from airflow_cdc.core.errors import OffsetRejectedError, UnknownStateError
 from airflow_cdc.core.offset import StoredOffset
 from airflow_cdc.core.position import Position
 from airflow_cdc.flows.capture import topic_names
-from airflow_cdc.flows.offsets import stored_value
+from airflow_cdc.flows.offsets import read, stored_value
 from airflow_cdc.flows.run import Run, now_iso
 
 
@@ -86,7 +86,7 @@ def _stored(run: Run) -> tuple[StoredOffset, Position]:
             where=run.where,
             todo=f"Ask `airflow cdc diagnose {run.pipeline.name}` why.",
         )
-    offset = run.clients.connector.codec.read(value, {})
+    offset = read(run, value)
     if offset.position is None:
         raise OffsetRejectedError(offset.fault, where=run.where, reasons=(offset.fault,))
     return offset, offset.position

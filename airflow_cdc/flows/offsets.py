@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset
 from airflow_cdc.core.errors import DeadlineError, OffsetRejectedError
+from airflow_cdc.core.offset import StoredOffset
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.flows.capture import settings
 from airflow_cdc.flows.run import Run
@@ -14,10 +14,18 @@ from airflow_cdc.flows.run import Run
 SHOWN_SECONDS: Final = 20.0
 
 
-def committed(run: Run) -> MySqlOffset | None:
-    """The offset that the connector has committed, or None while it has none."""
+def committed(run: Run) -> StoredOffset | None:
+    """The offset that the connector has committed, or None while it has none. Raises OffsetRejectedError."""
     value = stored_value(run)
-    return None if value is None else MySqlOffset.from_value(value)
+    return None if value is None else read(run, value)
+
+
+def read(run: Run, value: Mapping[str, Any]) -> StoredOffset:
+    """What a stored value means. Raises OffsetRejectedError for one that cannot be read."""
+    offset = run.clients.connector.codec.read(value, {})
+    if offset.position is None:
+        raise OffsetRejectedError(offset.fault, where=run.where, reasons=(offset.fault,))
+    return offset
 
 
 def stored_value(run: Run) -> dict[str, Any] | None:

@@ -11,7 +11,6 @@ from typing import Any
 
 from airflow_cdc.connectors.debezium.address import is_away, pointed_at, pointed_back
 from airflow_cdc.connectors.debezium.history import compare_history, fold_history
-from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset
 from airflow_cdc.core.diagnosis.text import shorten
 from airflow_cdc.core.errors import (
     CdcError,
@@ -25,14 +24,14 @@ from airflow_cdc.flows import connector
 from airflow_cdc.flows import recovery as document
 from airflow_cdc.flows.capture import captured, settings
 from airflow_cdc.flows.close import CLOSED
-from airflow_cdc.flows.offsets import committed, stored_value, write
+from airflow_cdc.flows.offsets import committed, read, stored_value, write
 from airflow_cdc.flows.reached import not_failed, wait_past
 from airflow_cdc.flows.reset_offset import backup
 from airflow_cdc.flows.run import LEASE_SECONDS, Facts, Run, now_iso, step
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.sources.mysql.detour import come_back, faults, own_transactions, start_there
 from airflow_cdc.sources.mysql.gtid import GtidSet
-from airflow_cdc.sources.mysql.position import BinlogPosition
+from airflow_cdc.sources.mysql.position import BinlogPosition, MySqlPosition, mysql_position
 from airflow_cdc.sources.mysql.replica import (
     executed_now,
     first_place,
@@ -78,7 +77,7 @@ def go_on(run: Run) -> Facts:
     _point_back(run)
     _start(run)
     reached = wait_past(run, run.clients.source.position())
-    return {**_close(run), "offset": reached.to_value()}
+    return {**_close(run), "offset": dict(reached.raw)}
 
 
 def put_back(run: Run) -> None:
@@ -183,10 +182,11 @@ def _covered(run: Run, replica: MySqlSource) -> GtidSet:
     """
     end, before_end = log_end(replica)
     offset = committed(run)
-    if offset is None or offset.gtids is None:
+    stored = None if offset is None or offset.position is None else mysql_position(offset.position)
+    if stored is None or stored.gtids is None:
         raise NotYet("no offset with GTIDs yet")
-    at_end = offset.position.comparable(end) and end <= offset.position
-    return offset.gtids | before_end if at_end else offset.gtids
+    at_end = stored.place.comparable(end) and end <= stored.place
+    return stored.gtids | before_end if at_end else stored.gtids
 
 
 # ---- on the way back ---------------------------------------------------------------------------
@@ -244,8 +244,8 @@ def _check_return(run: Run, back: GtidSet, before: GtidSet) -> None:
 def _write_set(run: Run, partition: dict[str, Any], place: BinlogPosition, gtids: GtidSet) -> dict[str, Any]:
     """Write a set as the offset, proven by reading it back. A transaction that was read in part is read again whole."""
     stored = stored_value(run)
-    now = MySqlOffset.from_value(stored) if stored else None
-    value = MySqlOffset(place.file, place.pos, gtids, now.ts_sec if now else None).to_value()
+    written = read(run, stored).written if stored else None
+    value = run.clients.connector.codec.at(MySqlPosition(place.file, place.pos, gtids), written)
     write(run, partition, stored, value)
     return value
 
@@ -289,13 +289,14 @@ def _runs(run: Run) -> bool:
 
 def _read_set(run: Run) -> GtidSet:
     offset = committed(run)
-    if offset is None or offset.gtids is None:
+    stored = None if offset is None or offset.position is None else mysql_position(offset.position)
+    if stored is None or stored.gtids is None:
         raise OffsetRejectedError(
             "the connector has no stored GTID set to go on from",
             where=run.where,
             todo="Trigger cdc_recovery with the strategy full_snapshot.",
         )
-    return offset.gtids
+    return stored.gtids
 
 
 def _point_at(run: Run, replica: MySqlSource) -> None:

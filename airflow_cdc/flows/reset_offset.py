@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_cdc.connectors.debezium.history import compare_history, fold_history, read_at
-from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset, offset_for, past
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
@@ -36,7 +36,7 @@ def reset_offset(run: Run) -> Facts:
     run.clients.source.check_same_server(taken)
     still_there(run, taken, then="fence_and_watermark")
     partition, before = backup(run, open_doc)
-    written = offset_for(taken, int(taken.taken_at.timestamp()))
+    written = run.clients.connector.codec.at(taken.position, int(taken.taken_at.timestamp()))
     run.clients.connector.stop(run.pipeline.connector.name, timeout=STOP_SECONDS)
     write(run, partition, before, written)
     differences = _history(run, definitions, written) | (
@@ -85,7 +85,7 @@ def _others_unchanged(run: Run, recovered: set[str], offset: Mapping[str, Any]) 
 
 def _already(run: Run, taken: Watermark) -> bool:
     offset = committed(run)
-    return offset is not None and past(offset, taken) is True
+    return offset is not None and offset.has_read(taken) is True
 
 
 def _unchanged(run: Run, open_doc: Facts) -> dict[str, Table]:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset, holds
 from airflow_cdc.core.diagnosis.strategy import NEXT_FILE
 from airflow_cdc.core.errors import ConnectorError, OffsetRejectedError, SourceError
+from airflow_cdc.core.offset import StoredOffset
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.topics import Fence, TopicOffsets, fence_json
 from airflow_cdc.flows import recovery as document
 from airflow_cdc.flows.capture import captured, settings, topic_names
-from airflow_cdc.flows.offsets import stored_value
+from airflow_cdc.flows.offsets import read, stored_value
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
 from airflow_cdc.kinds import read_position
-from airflow_cdc.sources.mysql.replica import start_of_file_after
 
 HOLD_ANSWER_SECONDS = 30.0
 VISIBLE_SECONDS = 60.0
@@ -68,11 +67,11 @@ def still_there(run: Run, taken: Watermark, *, then: str) -> None:
         )
 
 
-def check_held(run: Run, taken: Watermark) -> MySqlOffset:
+def check_held(run: Run, taken: Watermark) -> StoredOffset:
     """The offset that the connector keeps, once W is known to hold all that it has read. Raises OffsetRejectedError."""
     value = stored_value(run)
-    offset = None if value is None else MySqlOffset.from_value(value)
-    if offset is not None and holds(taken, offset):
+    offset = None if value is None else read(run, value)
+    if offset is not None and offset.held_by(taken):
         return offset
     raise OffsetRejectedError(
         f"the connector's offset is {value}, and it is not known that {taken} holds all that was read until there",
@@ -123,8 +122,8 @@ def _take(run: Run, open_doc: Facts) -> Watermark:
     source.wait_visible(taken, VISIBLE_SECONDS)
     if open_doc.get("strategy") != NEXT_FILE:
         return taken
-    stored = MySqlOffset.from_value(open_doc.get("offset_before") or stored_value(run) or {})
-    return start_of_file_after(source, stored.file, taken)
+    stored = read(run, open_doc.get("offset_before") or stored_value(run) or {})
+    return source.start_of_file_after(stored.position, taken)
 
 
 def _still_good(run: Run, open_doc: Facts, prints: dict[str, str]) -> Watermark | None:

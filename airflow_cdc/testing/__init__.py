@@ -9,9 +9,12 @@ Each suite says in its docstring which fixture it needs. Needs pytest; nothing e
 
 import pytest
 
-pytest.register_assert_rewrite("airflow_cdc.testing.kind", "airflow_cdc.testing.source")
+pytest.register_assert_rewrite(
+    "airflow_cdc.testing.kind", "airflow_cdc.testing.offset_codec", "airflow_cdc.testing.source"
+)
 
 from airflow_cdc.testing.kind import KindContract  # noqa: E402
+from airflow_cdc.testing.offset_codec import OffsetCodecContract  # noqa: E402
 from airflow_cdc.testing.source import SourceBench, SourceContract  # noqa: E402
 
-__all__ = ["KindContract", "SourceBench", "SourceContract"]
+__all__ = ["KindContract", "OffsetCodecContract", "SourceBench", "SourceContract"]

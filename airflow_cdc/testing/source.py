@@ -36,7 +36,7 @@ class SourceBench(Protocol):
         ...
 
     def purge(self) -> None:
-        """Remove from the log all that was written up to now; a reader at its end loses nothing."""
+        """Remove from the log all that was written up to now; what is written next stays."""
         ...
 
     def unreachable(self) -> DataEndpoint:

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.history import compare_history, fold_history
-from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec, MySqlOffset, offset_for, past
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec, MySqlOffset
 from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
 from airflow_cdc.connectors.kafka_connect.http import ConnectorMissingError
 from airflow_cdc.connectors.kafka_connect.offsets_topic import read_raw_offsets, write_raw_offset
@@ -25,6 +25,7 @@ from airflow_cdc.sources.mysql.schema import read_table_defs
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from stack.connect import SETTINGS
 from stack.mysql import MySqlServer
+from tests.diagnosing import offset_for, offset_in
 from tests.marks import gtids_of
 
 # kafka-python reads its own message schemas with a deprecated call
@@ -58,7 +59,7 @@ class Shop:
     def wait_past(self, mark: Watermark) -> None:
         def there() -> bool | None:
             offset = self.committed()
-            return True if offset and past(offset, mark) else None
+            return True if offset and offset_in(offset.to_value()).has_read(mark) else None
 
         poll_until(there, timeout=60, interval=0.2, what="the connector reads past the watermark")
 
@@ -363,7 +364,7 @@ def claims_until_past(shop: Shop, mark: Watermark) -> int:
             and gtids_of(mark).issubset(offset.gtids or GtidSet())
         ):
             claims += offset.in_transaction
-        return True if offset and past(offset, mark) else None
+        return True if offset and offset_in(offset.to_value()).has_read(mark) else None
 
     poll_until(read, timeout=240, interval=0.05, what="the connector reads past the large transaction")
     return claims

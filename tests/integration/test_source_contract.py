@@ -10,6 +10,8 @@ import pytest
 from airflow_cdc.core.kind import SourceKind
 from airflow_cdc.core.position import Position
 from airflow_cdc.kinds import SOURCES
+from airflow_cdc.sources.mariadb.gtid import MariaDbPosition as Domains
+from airflow_cdc.sources.mariadb.position import MariaDbPosition
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import MySqlPosition
 from airflow_cdc.sources.mysql.session import MySqlEndpoint
@@ -55,10 +57,19 @@ class MySqlBench:
         return replace(self.endpoint, port=NOBODY_LISTENS)
 
 
-def bench_of(server: MySqlServer, databases: Callable[..., str], kind: str) -> MySqlBench:
+class MariaDbBench(MySqlBench):
+    """A real MariaDB server."""
+
+    def position(self) -> Position:
+        ((file, pos, *_),) = self.server.execute("SHOW MASTER STATUS")
+        ((held,),) = self.server.execute("SELECT @@gtid_binlog_pos")
+        return MariaDbPosition(file, int(pos), Domains.parse(held))
+
+
+def table_in(server: MySqlServer, databases: Callable[..., str]) -> str:
     table = f"{databases(server)}.t"
     server.execute(f"CREATE TABLE {table} (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(20))")
-    return MySqlBench(server, table, SOURCES[kind])
+    return table
 
 
 class TestMySql(SourceContract):
@@ -66,7 +77,7 @@ class TestMySql(SourceContract):
 
     @pytest.fixture
     def bench(self, mysql: MySqlServer, databases: Callable[..., str]) -> SourceBench:
-        return bench_of(mysql, databases, "mysql")
+        return MySqlBench(mysql, table_in(mysql, databases), SOURCES["mysql"])
 
 
 class TestMySqlWithoutGtid(SourceContract):
@@ -74,4 +85,15 @@ class TestMySqlWithoutGtid(SourceContract):
 
     @pytest.fixture
     def bench(self, mysql_nogtid: MySqlServer, databases: Callable[..., str]) -> SourceBench:
-        return bench_of(mysql_nogtid, databases, "mysql")
+        return MySqlBench(mysql_nogtid, table_in(mysql_nogtid, databases), SOURCES["mysql"])
+
+
+class TestMariaDb(SourceContract):
+    @pytest.fixture
+    def bench(self, mariadb_server: MySqlServer, databases: Callable[..., str]) -> SourceBench:
+        return MariaDbBench(mariadb_server, table_in(mariadb_server, databases), SOURCES["mariadb"])
+
+
+def test_every_built_in_source_is_held_by_the_suite() -> None:
+    held = {"mysql": (TestMySql, TestMySqlWithoutGtid), "mariadb": (TestMariaDb,)}
+    assert set(held) == set(SOURCES.built_in)

@@ -12,7 +12,7 @@ import pytest
 
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
-from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint, KafkaConnect, root_cause
+from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint, KafkaConnect
 from airflow_cdc.connectors.kafka_connect.http import (
     ConnectorMissingError,
     ConnectStartingError,
@@ -20,6 +20,7 @@ from airflow_cdc.connectors.kafka_connect.http import (
     ConnectUnreachableError,
     RebalancingError,
 )
+from airflow_cdc.core.diagnosis.text import root_cause
 from airflow_cdc.core.errors import ConfigError, ConnectorError, DeadlineError, OffsetRejectedError
 from tests.unit.http_server import Answer, Scripted, serving
 

@@ -7,14 +7,17 @@ from typing import Any
 import pytest
 
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
+from airflow_cdc.controls.sql.endpoint import SqlEndpoint
 from airflow_cdc.kinds import WINGS
 from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
+from airflow_cdc.sinks.none.client import NoEndpoint
 from airflow_cdc.sources.mysql.session import MySqlEndpoint
 from airflow_cdc.testing import KindContract
 from airflow_cdc.transports.kafka.wire import KafkaEndpoint
 
 HUSH = "hush-1"
 SERVER = MySqlEndpoint("db", 3306, "cdc", HUSH, ssl={"key_password": HUSH})
+LAKE = IcebergEndpoint("lake", {"credential": HUSH, "warehouse": f"s3://k:{HUSH}@bucket/lake?token={HUSH}"})
 TABLES = {"conn_id": "c", "tables": ["shop.orders"]}
 # wing, kind → what pipelines.yaml holds, an endpoint
 CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
@@ -29,8 +32,11 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
     ),
     ("sinks", "iceberg"): (
         {"catalog": "lake", "namespace": "shop"},
-        IcebergEndpoint("lake", {"credential": HUSH, "warehouse": f"s3://k:{HUSH}@bucket/lake?token={HUSH}"}),
+        LAKE,
     ),
+    ("sinks", "none"): ({}, NoEndpoint()),
+    ("controls", "iceberg"): ({"catalog": "lake"}, LAKE),
+    ("controls", "sql"): ({"conn_id": "c"}, SqlEndpoint("postgresql+psycopg", "cdc", "db", 5432, "u", HUSH)),
 }
 
 

@@ -4,16 +4,14 @@ import json
 import subprocess
 import sys
 from importlib.metadata import EntryPoint
-from typing import Any
 
 import pytest
 
 from airflow_cdc import kinds
 from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.kinds import CONNECTORS, SINKS, SOURCES, TRANSPORTS, Kinds
+from airflow_cdc.kinds import CONNECTORS, SOURCES, TRANSPORTS, WINGS
 from tests.unit.builders import PIPELINE
 
-WINGS: tuple[Kinds[Any], ...] = (SOURCES, CONNECTORS, TRANSPORTS, SINKS)
 HEAVY = ("pymysql", "kafka", "httpx", "pyiceberg", "pyarrow", "pyspark", "pydantic", "yaml", "airflow")
 
 
@@ -31,11 +29,11 @@ def _loaded_by(code: str) -> set[str]:
 def test_a_list_of_names_imports_no_system() -> None:
     loaded = _loaded_by("from airflow_cdc import kinds\n'mysql' in kinds.SOURCES; list(kinds.SINKS)")
 
-    assert not {name for name in loaded for wing in WINGS if name.startswith(f"airflow_cdc.{wing.wing}")}
+    assert not {name for name in loaded for wing in WINGS.values() if name.startswith(f"airflow_cdc.{wing.wing}")}
 
 
 def test_a_kind_is_looked_up_without_its_clients() -> None:
-    code = "from airflow_cdc import kinds\nfor wing in ('SOURCES', 'CONNECTORS', 'TRANSPORTS', 'SINKS'): dict(getattr(kinds, wing))"
+    code = "from airflow_cdc import kinds\nfor wing in kinds.WINGS.values(): dict(wing)"
     loaded = _loaded_by(code)
 
     assert "airflow_cdc.sources.mysql" in loaded
@@ -43,7 +41,7 @@ def test_a_kind_is_looked_up_without_its_clients() -> None:
     assert not {
         name
         for name in loaded
-        for wing in WINGS
+        for wing in WINGS.values()
         if name.startswith(f"airflow_cdc.{wing.wing}.") and name.count(".") > 2 and not name.endswith(".settings")
     }
 

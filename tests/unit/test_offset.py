@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset, offset_for, past, validate
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset, validate
 from airflow_cdc.core.errors import OffsetRejectedError
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import mysql_position
+from tests.diagnosing import offset_for, offset_in
 from tests.marks import moved
 from tests.unit.builders import UUID, WATERMARK
 
@@ -127,7 +128,7 @@ def test_what_is_written_is_valid_and_starts_at_w(gtids: GtidSet | None, ts: int
     w = moved(WATERMARK, gtids=gtids)
     value = offset_for(w, ts)
     assert validate(value) == ()
-    assert past(MySqlOffset.from_value(value), w) is True
+    assert offset_in(value).has_read(w) is True
 
 
 @pytest.mark.parametrize(
@@ -155,4 +156,4 @@ def test_what_is_written_is_valid_and_starts_at_w(gtids: GtidSet | None, ts: int
     ],
 )
 def test_inv_38_what_is_past_a_position(watermark: Watermark, offset: MySqlOffset, expected: bool | None) -> None:
-    assert past(offset, watermark) is expected
+    assert offset_in(offset.to_value()).has_read(watermark) is expected

@@ -8,7 +8,7 @@ from unittest.mock import create_autospec
 import pytest
 
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
-from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset, holds
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.errors import OffsetRejectedError, SchemaError
 from airflow_cdc.core.table import Table
@@ -18,6 +18,7 @@ from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.transports.kafka.client import KafkaTransport
+from tests.diagnosing import offset_in
 
 from .builders import OTHER, PIPELINE, UUID, WATERMARK
 
@@ -44,6 +45,7 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
     made: Any = Parts(*(create_autospec(kind, instance=True) for kind in kinds))
     made.control.state.return_value = {"recovery": OPEN}
     made.control.patch_recovery.side_effect = lambda _run_id, **fields: {**OPEN, **fields}
+    made.connector.codec = MySqlCodec()
     made.connector.raw_config.return_value = {"topic.prefix": "shop", "connector.class": MYSQL}
     made.connector.committed_offset.return_value = at(f"{UUID}:1-70")
     monkeypatch.setattr(offset, "captured", lambda *_: {"shop.orders": TABLE})
@@ -89,8 +91,8 @@ def test_inv_39_a_history_is_not_rebuilt_over_another_tables_change(
 
 
 def test_whether_a_watermark_holds_an_offset() -> None:
-    assert holds(WATERMARK, MySqlOffset.from_value(at(f"{UUID}:1-80"))) is True
-    assert holds(WATERMARK, MySqlOffset.from_value(at(f"{UUID}:1-81"))) is False
+    assert offset_in(at(f"{UUID}:1-80")).held_by(WATERMARK) is True
+    assert offset_in(at(f"{UUID}:1-81")).held_by(WATERMARK) is False
     without = {key: value for key, value in at("").items() if key != "gtids"}
-    assert holds(WATERMARK, MySqlOffset.from_value(without)) is None
-    assert holds(WATERMARK, MySqlOffset.from_value({**at(f"{UUID}:1"), "snapshot": "INITIAL"})) is None
+    assert offset_in(without).held_by(WATERMARK) is None
+    assert offset_in({**at(f"{UUID}:1"), "snapshot": "INITIAL"}).held_by(WATERMARK) is None

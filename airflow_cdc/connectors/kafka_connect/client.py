@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Self
 
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint, ConnectHttp, ConnectorMissingError
+from airflow_cdc.core.diagnosis.text import root_cause
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import ConnectorError, OffsetRejectedError
 from airflow_cdc.core.poll import NotYet, poll_until
@@ -270,13 +271,6 @@ def _is_offset(entry: Any) -> bool:
 def server_of(config: Mapping[str, str]) -> str:
     """The name under which a Debezium connector stores its offsets: topic.prefix (2.x and later)."""
     return config.get("topic.prefix") or config.get("database.server.name") or ""
-
-
-def root_cause(trace: str) -> str:
-    """The last "Caused by" of a Java trace, else its first line: what a person needs to see."""
-    lines = [line.strip() for line in trace.splitlines() if line.strip()]
-    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    return (causes or lines or ["no trace"])[-1 if causes else 0]
 
 
 def entry_of(offsets: list[Json], server: str) -> Json | None:

@@ -17,3 +17,10 @@ def trace_excerpt(trace: str, limit: int = 800) -> str:
     lines = [line.strip() for line in trace.splitlines() if line.strip()]
     telling = lines[:1] + [line for line in lines[1:] if line.startswith("Caused by:")]
     return shorten(mask_text(" | ".join(dict.fromkeys(telling))), limit)
+
+
+def root_cause(trace: str) -> str:
+    """The last "Caused by" of a Java trace, else its first line: what a person needs to see."""
+    lines = [line.strip() for line in trace.splitlines() if line.strip()]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    return (causes or lines or ["no trace"])[-1 if causes else 0]

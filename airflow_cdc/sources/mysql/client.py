@@ -32,7 +32,7 @@ from airflow_cdc.sources.mysql.hold import Hold, HoldLimits, hold_owner, run_hol
 from airflow_cdc.sources.mysql.position import BinlogPosition, mysql_position
 from airflow_cdc.sources.mysql.probe import inspect_position, max_file_size, retention, seen_replicas, timed_files
 from airflow_cdc.sources.mysql.quoting import quote_ident
-from airflow_cdc.sources.mysql.replica import read_replica
+from airflow_cdc.sources.mysql.replica import read_replica, start_of_file_after
 from airflow_cdc.sources.mysql.schema import read_defaults, read_table_defs
 from airflow_cdc.sources.mysql.server_log import (
     ServerIdentity,
@@ -279,6 +279,10 @@ class BinlogSource(Generic[F]):
                         timeout=timeout,
                     )
 
+    def at_rest(self, position: Position, watermark: Watermark) -> bool:  # noqa: ARG002 - for makes that need it
+        """Whether the server stands exactly at W now, and a reader at `position` has read its log to the end."""
+        return False
+
     def count_rows(self, table: str, seconds: float) -> int | None:
         """How many rows `schema.table` holds now; None if counting them takes longer than `seconds`."""
         schema, _, name = table.partition(".")
@@ -399,6 +403,26 @@ class BinlogSource(Generic[F]):
 
 class MySqlSource(BinlogSource[MySqlFacts]):
     """A MySQL server that a pipeline reads from."""
+
+    def at_rest(self, position: Position, watermark: Watermark) -> bool:
+        """Needed after a DDL: its GTID enters a connector's set only with the next transaction, while file and position
+        move at once, so on a server that rests the set alone would never cover W.
+        """
+        here, wanted = mysql_position(position), mysql_position(watermark.position)
+        if wanted.gtids is None or not here.place.comparable(wanted.place) or here.place < wanted.place:
+            return False
+        now = self.position()
+        end = mysql_position(now.position)
+        same = (now.server, end.gtids) == (watermark.server, wanted.gtids)
+        return same and end.may_be_on(here.server_id) and end.place <= here.place
+
+    def start_of_file_after(self, position: Position | None, now: Watermark) -> Watermark:
+        """The start of the first file after the position's, with the transactions that stand before it; else as `now`.
+
+        Raises SourceError where no file follows, or what stands before it cannot be read.
+        """
+        place = place_in_binlog(position)
+        return start_of_file_after(self, place.file if place else "", now)
 
     def replica_facts(self, conn_id: str) -> MySqlReplicaFacts:
         """What decides whether a connector may read here in its source's place. Raises SourceError."""

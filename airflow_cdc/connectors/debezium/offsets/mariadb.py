@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset, moved_in_files, validate
+from typing import Any
+
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset, moved_in_files, stored, validate
 from airflow_cdc.core.errors import OffsetRejectedError
 from airflow_cdc.core.offset import StoredOffset
-from airflow_cdc.core.position import JsonObject
+from airflow_cdc.core.position import JsonObject, Position
 from airflow_cdc.sources.mariadb.gtid import MariaDbPosition as Domains
-from airflow_cdc.sources.mariadb.position import MariaDbPosition
+from airflow_cdc.sources.mariadb.position import MariaDbPosition, mariadb_position
 
 
 class MariaDbCodec:
@@ -20,14 +22,16 @@ class MariaDbCodec:
         except OffsetRejectedError as error:
             return StoredOffset(raw, key, fault=str(error))
         position = MariaDbPosition(offset.file, offset.pos, offset.domains, offset.server_id)
-        foreign = str(offset.gtids or "")
-        return StoredOffset(
-            raw, key, position, inside=offset.inside, place=str(position.place), written=offset.ts_sec, foreign=foreign
-        )
+        return stored(raw, key, offset, position, foreign=str(offset.gtids or ""))
 
     def faults(self, raw: JsonObject) -> tuple[str, ...]:
         """Every fault of a value that is about to be written, as text; () when it is well formed."""
         return validate(raw)
+
+    def at(self, position: Position, written: int | None) -> dict[str, Any]:
+        """The value that makes the connector start there; all else starts anew."""
+        there = mariadb_position(position)
+        return MySqlOffset(there.file, there.pos, None, written, domains=there.domains).to_value()
 
     def moved(self, before: JsonObject | None, after: JsonObject) -> str:
         """What a move from one stored value to another skips and repeats, in words. Raises OffsetRejectedError."""

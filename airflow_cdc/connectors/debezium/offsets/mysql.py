@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_cdc.core.errors import CdcError, OffsetRejectedError
 from airflow_cdc.core.offset import Inside, StoredOffset
-from airflow_cdc.core.position import JsonObject, Position, Watermark
-from airflow_cdc.sources.mariadb import position as mariadb
+from airflow_cdc.core.position import JsonObject, Position
 from airflow_cdc.sources.mariadb.gtid import MariaDbPosition, is_mariadb
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import BinlogPosition, MySqlPosition, mysql_position
@@ -91,13 +90,6 @@ class MySqlOffset:
         return BinlogPosition(self.file, self.pos)
 
     @property
-    def source_position(self) -> Position:
-        """What it says of its source's log, as the source compares it."""
-        if self.domains is not None:
-            return mariadb.MariaDbPosition(self.file, self.pos, self.domains, self.server_id)
-        return MySqlPosition(self.file, self.pos, self.gtids, self.server_id)
-
-    @property
     def by_gtid(self) -> bool:
         """True when GTIDs say what was read: then file and position do not count."""
         return bool(self.gtids) or bool(self.domains)
@@ -125,6 +117,20 @@ class MySqlOffset:
         return self.server_id is None or self.server_id == server_id
 
 
+def stored(raw: JsonObject, key: JsonObject, offset: MySqlOffset, position: Position, *, foreign: str) -> StoredOffset:
+    """What an offset says beside its position."""
+    return StoredOffset(
+        raw,
+        key,
+        position,
+        inside=offset.inside,
+        place=str(offset.position),
+        written=offset.ts_sec,
+        progress=str(replace(offset, ts_sec=None).to_value()),
+        foreign=foreign,
+    )
+
+
 class MySqlCodec:
     """The offset that Debezium's MySQL connector stores."""
 
@@ -135,30 +141,24 @@ class MySqlCodec:
         except OffsetRejectedError as error:
             return StoredOffset(raw, key, fault=str(error))
         position = MySqlPosition(offset.file, offset.pos, offset.gtids, offset.server_id)
-        foreign = str(offset.domains or "")
-        return StoredOffset(
-            raw, key, position, inside=offset.inside, place=str(position.place), written=offset.ts_sec, foreign=foreign
-        )
+        return stored(raw, key, offset, position, foreign=str(offset.domains or ""))
 
     def faults(self, raw: JsonObject) -> tuple[str, ...]:
         """See `validate`."""
         return validate(raw)
 
+    def at(self, position: Position, written: int | None) -> dict[str, Any]:
+        """The value that makes the connector start there; event, row, snapshot* and transaction* all start anew.
+
+        On a GTID server the FULL executed set is written: with gtids missing Debezium ignores file and pos and replays
+        from gtid_purged.
+        """
+        there = mysql_position(position)
+        return MySqlOffset(there.file, there.pos, there.gtids, written).to_value()
+
     def moved(self, before: JsonObject | None, after: JsonObject) -> str:
         """See `moved`."""
         return moved(before, after)
-
-
-def offset_for(watermark: Watermark, ts_sec: int) -> dict[str, Any]:
-    """The value that makes the connector start at W. `ts_sec` is W's time in epoch seconds.
-
-    Connect replaces the whole value, so what is not written is reset: event, row, snapshot*,
-    transaction* and incremental_snapshot_* all start anew. On a GTID server the FULL executed set is
-    written: with gtids missing Debezium ignores file and pos and replays from gtid_purged.
-    """
-    position = mysql_position(watermark.position)
-    offset = MySqlOffset(position.file, position.pos, position.gtids, ts_sec)
-    return offset.to_value()
 
 
 def validate(value: Mapping[str, Any]) -> tuple[str, ...]:
@@ -195,32 +195,6 @@ def moved_in_files(old: BinlogPosition, new: BinlogPosition) -> str:
         return f"from {old} to {new}, which cannot be compared"
     verb = "skips" if new > old else "repeats"
     return "the same position" if new == old else f"{verb} what lies between {old} and {new}"
-
-
-def past(offset: MySqlOffset, watermark: Watermark) -> bool | None:
-    """True when the connector has read all of W, False when not yet, None when it cannot be told.
-
-    On a GTID server that is the set alone (INV 7); without GTID, file and position, if the offset
-    does not name another server. An offset inside the connector's own snapshot is not past anything.
-
-    An offset inside a transaction is past W only if it names something beyond W. Debezium that lost its connection within
-    a transaction reads it again from its begin, and its offset meanwhile names that transaction as done (seen on 3.6.1,
-    with 15,285 of its 60,000 events in the topic): if W ends with it, W is not read yet.
-    """
-    if offset.in_snapshot:
-        return False
-    covered = offset.source_position.covers(watermark.position)
-    if covered and offset.in_transaction:
-        return not watermark.position.covers(offset.source_position)
-    return covered
-
-
-def holds(watermark: Watermark, offset: MySqlOffset) -> bool | None:
-    """Whether W holds all that a connector has read at `offset`; None when it cannot be told.
-
-    Then nothing that it sent so far is missing from rows read at W, and it may go on from where it is (INV 39).
-    """
-    return None if offset.in_snapshot else watermark.position.covers(offset.source_position)
 
 
 def _known(key: str) -> bool:
