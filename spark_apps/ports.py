@@ -285,8 +285,11 @@ class StageWriter(Protocol):
         """
         ...
 
-    def define(self, stage: Stage, table: Table, columns: Sequence[tuple[str, str]]) -> bool:
-        """Give the stage exactly these (name, Spark SQL type) columns of that definition. Returns whether any changed."""
+    def define(self, stage: Stage, table: Table, columns: Sequence[tuple[str, str]] | None = None) -> bool:
+        """Keep on the stage by which definition its rows are written, and give it exactly these columns.
+
+        `columns`: (name, Spark SQL type); None leaves them as they are. Returns whether any changed.
+        """
         ...
 
     def nothing(self, spark: SparkSession, stage: Stage, summary: Mapping[str, str]) -> None:

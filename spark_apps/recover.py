@@ -21,7 +21,6 @@ from airflow_cdc.flows.capture import followed
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.stage import Stage
-from airflow_cdc.spark_apps.adapters.iceberg_schema import fit_columns, set_definition
 from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.driver.session import sibling
@@ -110,9 +109,8 @@ def prepare(run: Run, task: Task, table: Table, settings: Mapping[str, Any]) -> 
     label = next_label(lake.stages(namespace, name), task.epoch)
     stage = lake.stage(namespace, name, label, from_stage=earlier[0] if earlier else None)
     ledger = earlier[1] if earlier else fresh
-    if not ledger.complete and fit_columns(lake, stage, columns):
+    if stage_writer(run).define(stage, table, None if ledger.complete else columns):
         log.info("%s: the stage has the source's columns now", table.full_name)
-    set_definition(lake, stage, table)
     if ledger.rows or ledger.complete:
         log.info("%s: %s rows of an earlier try under the same watermark stand", table.full_name, ledger.rows)
     sizes = {key: int(settings[key]) for key in ("chunk_rows", "group_chunks") if key in settings}

@@ -55,9 +55,9 @@ class IcebergWriter:
         iceberg_merge.fill(spark, self._name(stage), start.table, change)
         return change
 
-    def define(self, stage: Stage, table: Table, columns: Sequence[tuple[str, str]]) -> bool:
+    def define(self, stage: Stage, table: Table, columns: Sequence[tuple[str, str]] | None = None) -> bool:
         """See ports.StageWriter."""
-        changed = iceberg_schema.fit_columns(self._lake, stage, columns)
+        changed = columns is not None and iceberg_schema.fit_columns(self._lake, stage, columns)
         iceberg_schema.set_definition(self._lake, stage, table)
         return changed
 
