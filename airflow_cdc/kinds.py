@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from airflow_cdc.core.errors import ConfigError, PositionError
@@ -18,6 +17,8 @@ from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.position import JsonObject, Position
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from airflow_cdc.core.diagnosis.error_texts import KnownText
     from airflow_cdc.core.diagnosis.problem import Problem, Rules
 
@@ -72,6 +73,8 @@ class Kinds(Mapping[str, K]):
 @cache
 def _others(wing: str) -> Mapping[str, EntryPoint]:
     """The entry points of other distributions, by name. Looking through all that is installed is slow: once."""
+    from importlib.metadata import entry_points
+
     return {point.name: point for point in entry_points(group=f"airflow_cdc.{wing}")}
 
 

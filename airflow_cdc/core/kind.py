@@ -32,6 +32,7 @@ class Lazy(Generic[T]):
         return cast("T", getattr(import_module(module, self.package or None), name))
 
 
+Form: TypeAlias = "Lazy[dict[str, Any]]"
 LazyRules: TypeAlias = "Lazy[Rules]"
 
 
@@ -46,6 +47,7 @@ class SourceKind:
         endpoint: the class of its address and credentials (core/endpoint.py).
         client: the class that reads such a server; called with its endpoint.
         hook: the Airflow hook that makes an endpoint of a connection.
+        form: the connection type's form in Airflow; None: it is declared elsewhere.
         read_position: reads a position of such a server from JSON.
         rules: its rows of the diagnosis, what blocks a strategy there, and what its errors say.
         reader: what Spark reads its rows with (spark_apps.ports.RowReader), called with the client; None: nothing does, so
@@ -60,6 +62,7 @@ class SourceKind:
     endpoint: Lazy[Any]
     client: Lazy[Any]
     hook: Lazy[Any]
+    form: Form | None = None
     read_position: Lazy[ReadPosition] | None = None
     rules: LazyRules | None = None
     reader: Lazy[Any] | None = None
@@ -97,6 +100,7 @@ class ConnectorKind:
     hook: Lazy[Any]
     reads: Mapping[str, Reads]
     through: tuple[str, ...]
+    form: Form | None = None
     rules: LazyRules | None = None
 
 
@@ -114,6 +118,7 @@ class TransportKind:
     endpoint: Lazy[Any]
     client: Lazy[Any]
     hook: Lazy[Any]
+    form: Form | None = None
     rules: LazyRules | None = None
     reader: Lazy[Any] | None = None
 
@@ -133,6 +138,7 @@ class SinkKind:
     endpoint: Lazy[Any]
     client: Lazy[Any]
     hook: Lazy[Any] | None
+    form: Form | None = None
     rules: LazyRules | None = None
     stages: Lazy[Any] | None = None
     letters: Lazy[Any] | None = None
@@ -153,6 +159,7 @@ class ControlKind:
     endpoint: Lazy[Any]
     client: Lazy[Any]
     hook: Lazy[Any]
+    form: Form | None = None
 
 
 AnyKind: TypeAlias = SourceKind | ConnectorKind | TransportKind | SinkKind

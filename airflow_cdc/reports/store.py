@@ -94,7 +94,7 @@ class ReportStore:
         without them. Those that an earlier try of the run kept, and that are equal since, are left out.
         """
         found = {
-            table.table: [pair for pair in self._kept_pairs(report, table.table) if pair.told in table.samples]
+            table.table: [pair for pair in self._kept_pairs(report, table.table) if pair.sample in table.samples]
             for table in report.tables
             if table.samples
         }

@@ -4,13 +4,17 @@
         @pytest.fixture
         def bench(self): ...
 
-Each suite says in its docstring which fixture it needs. Needs pytest; nothing else of this package imports it.
+Each suite says in its docstring which fixture it needs. Needs pytest; nothing else of this package imports it. The Spark side
+of a source is held by airflow_cdc.testing.rows, which needs pyspark.
 """
 
 import pytest
 
 pytest.register_assert_rewrite(
-    "airflow_cdc.testing.kind", "airflow_cdc.testing.offset_codec", "airflow_cdc.testing.source"
+    "airflow_cdc.testing.kind",
+    "airflow_cdc.testing.offset_codec",
+    "airflow_cdc.testing.rows",
+    "airflow_cdc.testing.source",
 )
 
 from airflow_cdc.testing.kind import KindContract  # noqa: E402

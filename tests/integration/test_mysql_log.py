@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from airflow_cdc.core.xa import rollback_doubt
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
-from airflow_cdc.sources.mysql.xa import rollback_doubt
 from stack.mysql import MySqlServer
 
 

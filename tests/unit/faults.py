@@ -20,9 +20,9 @@ from airflow_cdc.core.diagnosis.observation import (
 )
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicOffsets, TopicState
+from airflow_cdc.core.xa import XaState
 from airflow_cdc.sources.mysql.facts import EventAtPosition, EventBoundary
 from airflow_cdc.sources.mysql.gtid import GtidSet
-from airflow_cdc.sources.mysql.xa import XaState
 from tests.unit.builders import (
     CONNECTOR,
     FAILED,
@@ -280,7 +280,7 @@ ROWS: list[tuple[str, Observation, str, str]] = [
         "XA rolled back",
         replace(
             with_source(xa=XaState(UUID, 1000.0, 5, 2)),
-            control=ControlFacts(3, checked_xa={"shop.orders": XaState(UUID, 1000.0, 4, 1).to_json()}),
+            control=ControlFacts(3, checked_xa={"shop.orders": XaState(UUID, 1000.0, 4, 1)}),
         ),
         "XA_ROLLED_BACK",
         "1 XA ROLLBACK since then",

@@ -303,7 +303,7 @@ def test_every_code_has_a_runbook() -> None:
 
 
 def test_a_report_shows_both_rows_of_the_keys_that_it_names(web: Any, store: ReportStore) -> None:
-    store.keep_report(replace(REPORT, tables=(replace(BAD, samples=(PAIR.told,)),), verdict=None))
+    store.keep_report(replace(REPORT, tables=(replace(BAD, samples=(PAIR.sample,)),), verdict=None))
     path = f"{PREFIX}/pipelines/shop/runs/manual__1"
     assert "no such row" not in web("VIEWER").get(path).text
     store.write(json.dumps([PAIR.to_json()]), "shop", "manual__1", rows_file("shop.events"))

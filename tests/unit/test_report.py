@@ -226,7 +226,7 @@ GHOST = RowPair("ghosts", "8", None, {"id": "8", "name": "eve", "note": "x"})
 
 
 def test_page_shows_both_rows_with_the_columns_that_differ_first() -> None:
-    bad = replace(BAD, samples=(PAIR.told, GHOST.told))
+    bad = replace(BAD, samples=(PAIR.sample, GHOST.sample))
     page = render_html(replace(REPORT, tables=(bad,), verdict=None), {"shop.events": [PAIR, GHOST]})
     assert re.findall(r"<th>(name|id|note)</th>", page) == ["name", "id", "note", "id", "name", "note"]
     assert page.count('<td class="bad"><code>') == 2  # the name, on both sides
@@ -235,8 +235,8 @@ def test_page_shows_both_rows_with_the_columns_that_differ_first() -> None:
     assert page.count("no such row") == 1
     assert all(said in page for said in ("differs in name", "only in the sink"))
     twice = replace(GHOST, source=GHOST.sink)
-    assert twice.said == "more often in the sink than in the source"
-    assert replace(PAIR, differ=()).said == "differed, and is equal in the source by now"
+    assert twice.finding == "more often in the sink than in the source"
+    assert replace(PAIR, differ=()).finding == "differed, and is equal in the source by now"
     assert page.count(">NULL<") == 2
     assert "read at 2026-11-21T10:00:00+00:00, after the comparison" in page
 

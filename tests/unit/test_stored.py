@@ -83,7 +83,7 @@ def test_what_can_not_be_read_is_unknown_and_not_a_number() -> None:
 
 
 def test_both_rows_are_those_that_the_report_names(tmp_path: Path) -> None:
-    store, bad = ReportStore(str(tmp_path)), replace(BAD, samples=(PAIR.told,))
+    store, bad = ReportStore(str(tmp_path)), replace(BAD, samples=(PAIR.sample,))
     made = replace(REPORT, tables=(bad,), verdict=None)
     assert store.rows(made) == {}
     settled = replace(PAIR, key="9")  # kept by an earlier try of the run, and equal since

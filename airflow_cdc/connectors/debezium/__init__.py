@@ -11,6 +11,7 @@ KIND = ConnectorKind(
     settings=DebeziumSettings,
     endpoint=Lazy("airflow_cdc.connectors.kafka_connect.http:ConnectEndpoint"),
     hook=Lazy("airflow_cdc.hooks.kafka_connect:KafkaConnectHook"),
+    form=Lazy("airflow_cdc.connectors.kafka_connect.connection:FORM"),
     reads={
         "mysql": Reads(
             codec=Lazy(".offsets.mysql:MySqlCodec", __name__),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.compare.leaves import IntegerLeaves, LeafScheme, choose_scheme, scheme_from_json, scheme_to_json
 from airflow_cdc.core.compare.part import WHOLE, Part, leaves_part
-from airflow_cdc.sources.mysql.xa import XaState
+from airflow_cdc.core.xa import XaState
 
 if TYPE_CHECKING:
     from airflow_cdc.core.table import Table

@@ -27,19 +27,19 @@ class RowPair:
     read_at: str = ""
 
     @property
-    def told(self) -> str:
+    def sample(self) -> str:
         """The key as a report's `samples` name it."""
         return f"{self.kind}: {self.key}"
 
     @property
-    def said(self) -> str:
+    def finding(self) -> str:
         """What is wrong with the row, in a few words. A key may be in the sink more often than once."""
         if self.kind == "different":
             return (
                 f"differs in {', '.join(self.differ)}" if self.differ else "differed, and is equal in the source by now"
             )
         both = self.source is not None and self.sink is not None
-        return _SAID[self.kind, both]
+        return _FINDINGS[self.kind, both]
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -57,7 +57,7 @@ class RowPair:
         return cls(**{**value, "differ": tuple(value["differ"])})
 
 
-_SAID = {
+_FINDINGS = {
     ("missing", False): "only in the source",
     ("missing", True): "less often in the sink than in the source",
     ("ghosts", False): "only in the sink",

@@ -158,12 +158,12 @@ class Tally:
         """Count `rows` rows of `key`."""
         name = _TALLY[verdict]
         setattr(self, name, getattr(self, name) + rows)
-        kept = self.samples.setdefault(name, [])
+        samples = self.samples.setdefault(name, [])
         if verdict is KeyVerdict.EQUAL:
             return
         self.keys[key] = verdict
-        if len(kept) < SAMPLE_KEYS:
-            kept.append(key)
+        if len(samples) < SAMPLE_KEYS:
+            samples.append(key)
 
     @property
     def wrong(self) -> int:

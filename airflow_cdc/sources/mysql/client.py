@@ -21,6 +21,7 @@ from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import DeadlineError, SourceError
 from airflow_cdc.core.position import Available, Position, Watermark
 from airflow_cdc.core.table import Table
+from airflow_cdc.core.xa import XaState
 from airflow_cdc.sources.mysql.availability import availability
 from airflow_cdc.sources.mysql.capabilities import Capability, ServerVersion
 from airflow_cdc.sources.mysql.cascades import unlogged_cascades
@@ -59,7 +60,6 @@ from airflow_cdc.sources.mysql.server_log import (
     wait_slice,
 )
 from airflow_cdc.sources.mysql.session import QUICK_READ_S, MySqlEndpoint, Session, open_connection, open_session
-from airflow_cdc.sources.mysql.xa import XaState
 
 __all__ = ["MySqlEndpoint", "MySqlSource", "ServerIdentity", "XaTransaction"]
 

@@ -48,8 +48,8 @@ def _generation(old: Column, new: Column) -> str:
 
 
 def _charset(old: MySqlWords, new: MySqlWords) -> str:
-    kept = new.charset in {old.charset, "utf8mb4"}  # utf8mb4 can hold whatever the old one could
-    return "" if kept else "its characters were converted"
+    holds_all = new.charset in {old.charset, "utf8mb4"}  # utf8mb4 can hold whatever the old one could
+    return "" if holds_all else "its characters were converted"
 
 
 def _type(old: MySqlWords, new: MySqlWords) -> str:

@@ -128,20 +128,20 @@ def mysql_column(
 
 def with_words(column: Column, **words: Any) -> Column:
     """The column with some of its words replaced, and its type as they say it."""
-    made = mysql_column(column.name, column.ordinal, replace(words_of(column), **words))
-    return replace(column, type=made.type, native=made.native)
+    changed = mysql_column(column.name, column.ordinal, replace(words_of(column), **words))
+    return replace(column, type=changed.type, native=changed.native)
 
 
 def with_zones(columns: Iterable[Column]) -> tuple[Column, ...]:
     """The columns of a table, marked: those generated from a TIMESTAMP, directly or not, are zoned."""
-    ordered, found = sorted(columns, key=lambda c: c.ordinal), list[Column]()
+    ordered, marked = sorted(columns, key=lambda c: c.ordinal), list[Column]()
     zoned = {c.name for c in ordered if isinstance(c.type, Instant) and not c.generated}
     for column in ordered:
         expression = words_of(column).expression
         own = column.generated and any(quote_ident(name) in expression for name in zoned)
         zoned |= {column.name} if own else set()
-        found.append(replace(column, zoned=own))
-    return tuple(found)
+        marked.append(replace(column, zoned=own))
+    return tuple(marked)
 
 
 @dataclass(frozen=True, slots=True)
