@@ -90,3 +90,15 @@ class OffsetCodec(Protocol):
     def moved(self, before: JsonObject | None, after: JsonObject) -> str:
         """What a move from one stored value to another skips and repeats, in words. Raises OffsetRejectedError."""
         ...
+
+
+class OffsetStore(Protocol):
+    """Where one connector keeps its offset. Raises the errors of the system that keeps it."""
+
+    def read(self) -> JsonObject | None:
+        """The raw value as it stands; None while there is none."""
+        ...
+
+    def write(self, raw: JsonObject | None) -> None:
+        """Replace it; None takes it away. Only while the connector is stopped. Nothing is validated: read it back."""
+        ...

@@ -41,6 +41,7 @@ class World:
         kinds = (MySqlSource, DebeziumConnector, KafkaTransport, Lake, Control)
         c: Any = Parts(*(create_autospec(kind, instance=True) for kind in kinds))
         c.connector.codec = MySqlCodec()
+        c.connector.offset_store.side_effect = lambda name, key: ConnectOffsetStore(c.connector, name, key)
         c.connector.offsets.side_effect = lambda _n: [{"partition": {"server": "shop"}, "offset": self.offset}]
         c.connector.committed_offset.side_effect = lambda _n, _s: self.offset
         c.connector.status.side_effect = lambda _n: {"connector": {"state": self.state}, "tasks": []}
