@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from airflow_cdc.connectors.debezium.history import compare_history, fold_history, read_at
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.position import JsonObject, Watermark
 from airflow_cdc.core.recovery import OffsetBackup, OpenRecovery
@@ -128,15 +127,7 @@ def _history(run: Run, definitions: Mapping[str, Table], written: JsonObject) ->
     """Table → what the schema history, as it is read from the offset `written` on, says differently from the source
     (INV 12); {} when all are equal.
     """
-    start = read(run, written).position
-    newest = fold_history(read_at(history(run), start)) if start else {}
-    found: dict[str, tuple[str, ...]] = {}
-    for name, made in definitions.items():
-        if name not in newest:
-            found[name] = ("the schema history has no such table",)
-        elif differences := compare_history(made, newest[name]):
-            found[name] = tuple(differences)
-    return found
+    return history(run).differences(definitions, at=read(run, written).position)
 
 
 def _doubts(definitions: Mapping[str, Table]) -> dict[str, tuple[str, ...]]:

@@ -25,15 +25,15 @@ from airflow_cdc.core.diagnosis.observation import (
     Unknown,
 )
 from airflow_cdc.core.errors import ConnectorError, SourceError, TransportError, UnknownStateError
+from airflow_cdc.core.hold import HoldState, HoldStatus
 from airflow_cdc.core.table import Column, Table
-from airflow_cdc.flows import decide, doctor, hold, null_defaults, observe
+from airflow_cdc.flows import decide, doctor, hold, observe
 from airflow_cdc.flows.forecast import forecast_pipeline
 from airflow_cdc.flows.run import Run
 from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.sources.mysql.facts import EventAtPosition, EventBoundary
-from airflow_cdc.sources.mysql.hold import HoldState, HoldStatus
 from airflow_cdc.transports.kafka.client import KafkaTransport
 from tests.diagnosing import diagnose
 from tests.unit.tables import col
@@ -82,7 +82,6 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
     c.transport.end_offsets.return_value = {"shop.shop.orders": {0: 5}}
     c.sink.facts.side_effect = lambda _ns, table: SINK.tables[f"shop.{table}"]
     c.control.facts.return_value = HEALTHY.control
-    monkeypatch.setattr(null_defaults, "read_defaults", lambda _conn, _tables: {})
     return made
 
 

@@ -23,6 +23,8 @@ from airflow_cdc.core.topics import TopicState
 # what of a topic's settings a diagnosis looks at
 TOPIC_SETTINGS = ("cleanup.policy", "retention.ms", "retention.bytes", "delete.retention.ms")
 _OWN_OFFSETS = "offsets.storage.topic"
+# where a connector connects that names no port
+_PORTS = {"io.debezium.connector.postgresql.PostgresConnector": "5432"}
 
 
 class Topics(Protocol):
@@ -120,4 +122,5 @@ def read_capture(config: Mapping[str, str]) -> tuple[ConnectorSettings | None, C
 
 def address_in(config: Mapping[str, str]) -> str:
     """host:port that the connector is set to."""
-    return f"{config.get('database.hostname', '')}:{config.get('database.port', '3306')}"
+    port = config.get("database.port") or _PORTS.get(config.get("connector.class", ""), "3306")
+    return f"{config.get('database.hostname', '')}:{port}"
