@@ -79,7 +79,7 @@ def _others(wing: str) -> Mapping[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=f"airflow_cdc.{wing}")}
 
 
-SOURCES: Final = Kinds("sources", SourceKind, "mysql", "mariadb")
+SOURCES: Final = Kinds("sources", SourceKind, "mysql", "mariadb", "postgres")
 CONNECTORS: Final = Kinds("connectors", ConnectorKind, "debezium")
 TRANSPORTS: Final = Kinds("transports", TransportKind, "kafka")
 SINKS: Final = Kinds("sinks", SinkKind, "iceberg", "none")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from airflow_cdc.core.errors import DeadlineError, OffsetRejectedError
-from airflow_cdc.core.offset import OffsetCodec, OffsetStore, StoredOffset
+from airflow_cdc.core.offset import OffsetCodec, OffsetStore, RawOffset, StoredOffset
 from airflow_cdc.core.poll import poll_until
-from airflow_cdc.core.position import JsonObject
 from airflow_cdc.flows.capture import settings
 from airflow_cdc.flows.run import Run
 
@@ -20,7 +19,7 @@ def committed(run: Run) -> StoredOffset | None:
     return None if value is None else read(run, value)
 
 
-def read(run: Run, value: JsonObject) -> StoredOffset:
+def read(run: Run, value: RawOffset) -> StoredOffset:
     """What a stored value means. Raises OffsetRejectedError for one that cannot be read."""
     offset = run.clients.connector.codec.read(value, {})
     if offset.position is None:
@@ -28,12 +27,12 @@ def read(run: Run, value: JsonObject) -> StoredOffset:
     return offset
 
 
-def stored_value(run: Run) -> JsonObject | None:
+def stored_value(run: Run) -> RawOffset | None:
     """The raw offset value as the connector stores it, or None."""
     return run.clients.connector.committed_offset(run.pipeline.connector.name, settings(run).prefix)
 
 
-def write(run: Run, key: JsonObject, before: JsonObject | None, value: JsonObject) -> None:
+def write(run: Run, key: RawOffset, before: RawOffset | None, value: RawOffset) -> None:
     """Replace this pipeline's offset as `replace_offset` does. Raises OffsetRejectedError."""
     connector = run.clients.connector
     store = connector.offset_store(run.pipeline.connector.name, key)
@@ -41,7 +40,7 @@ def write(run: Run, key: JsonObject, before: JsonObject | None, value: JsonObjec
 
 
 def replace_offset(
-    store: OffsetStore, codec: OffsetCodec, before: JsonObject | None, value: JsonObject, *, where: str
+    store: OffsetStore, codec: OffsetCodec, before: RawOffset | None, value: RawOffset, *, where: str
 ) -> None:
     """The write as a transaction: validate, write, read back, compare; on any difference put the backup `before` back.
 
@@ -62,7 +61,7 @@ def replace_offset(
     )
 
 
-def _read_back(store: OffsetStore, where: str) -> JsonObject | None:
+def _read_back(store: OffsetStore, where: str) -> RawOffset | None:
     """What stands there after a write: a store may show it a moment late."""
     try:
         found = poll_until(

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from airflow_cdc.core.errors import CdcError, OffsetRejectedError
+from airflow_cdc.core.offset import Inside, StoredOffset
+from airflow_cdc.core.position import JsonObject
 from airflow_cdc.sources.postgres.position import Lsn, PgPosition
 
 _LSNS: Final = ("lsn", "lsn_proc", "lsn_commit")
@@ -163,3 +165,25 @@ def _known(key: str) -> bool:
 def _nearest(key: str) -> str:
     close = difflib.get_close_matches(key, _KEYS, n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+class PostgresCodec:
+    """The offset that Debezium's PostgreSQL connector stores."""
+
+    def read(self, raw: JsonObject, key: JsonObject) -> StoredOffset:
+        """What a stored value means."""
+        try:
+            offset = PgOffset.from_value(raw)
+        except OffsetRejectedError as error:
+            return StoredOffset(raw, key, fault=str(error))
+        inside = Inside.SNAPSHOT if offset.in_snapshot else Inside.NOTHING
+        written = None if offset.ts_usec is None else offset.ts_usec // 1_000_000
+        return StoredOffset(raw, key, offset.position, inside=inside, place=str(offset.lsn), written=written)
+
+    def faults(self, raw: JsonObject) -> tuple[str, ...]:
+        """See `validate`."""
+        return validate(raw)
+
+    def moved(self, before: JsonObject | None, after: JsonObject) -> str:
+        """See `moved`."""
+        return moved(before, after)

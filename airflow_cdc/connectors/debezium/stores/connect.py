@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
-from airflow_cdc.core.position import JsonObject
+from airflow_cdc.core.offset import RawOffset
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,9 +14,9 @@ class ConnectOffsetStore:
 
     connect: KafkaConnect
     connector: str
-    key: JsonObject
+    key: RawOffset
 
-    def read(self) -> JsonObject | None:
+    def read(self) -> RawOffset | None:
         """The value as Connect shows it.
 
         Connect lists a partition that had none only once its own reader of the topic has met the record: seen on 4.3.1
@@ -24,6 +24,6 @@ class ConnectOffsetStore:
         """
         return self.connect.committed_offset(self.connector, str(self.key["server"]))
 
-    def write(self, raw: JsonObject | None) -> None:
+    def write(self, raw: RawOffset | None) -> None:
         """Replace the value of the stopped connector; None takes it away."""
         self.connect.alter_offsets(self.connector, self.key, raw)
