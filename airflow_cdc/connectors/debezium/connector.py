@@ -36,43 +36,8 @@ class Topics(Protocol):
     def offsets_elsewhere(self, connector: str, key: JsonObject, own: str) -> Mapping[str, JsonObject]: ...
 
 
-class DebeziumConnector(KafkaConnect):
-    """Debezium's connectors of one Connect cluster. `codec` reads the offsets that they store of their kind of source."""
-
-    def __init__(self, endpoint: ConnectEndpoint, codec: OffsetCodec) -> None:
-        super().__init__(endpoint)
-        self._codec = codec
-
-    def limited(self, limits: CallLimits) -> Self:
-        """The same system, each call bounded."""
-        return type(self)(self.endpoint.limited(limits), self._codec)
-
-    @property
-    def codec(self) -> OffsetCodec:
-        """How its stored offsets are read."""
-        return self._codec
-
-    def facts(self, name: str) -> ConnectorFacts:
-        """What diagnosis needs to know of the connector, read and parsed once. Raises ConnectorError."""
-        status = self.status(name)
-        raw = self.raw_config(name)
-        offsets = self.offsets(name)
-        mine = entry_of(offsets, server_of(raw)) or {}
-        key, value = mine.get("partition"), mine.get("offset")
-        capture, fault = read_capture(raw)
-        return ConnectorFacts(
-            state=status["connector"]["state"],
-            tasks=tuple(TaskState(t["id"], t["state"], t.get("trace", "")) for t in status["tasks"]),
-            config=mask_config(raw),
-            offset=self.codec.read(value, key or {}) if value else None,
-            key=key,
-            offsets_count=len(offsets),
-            other_keys=tuple(entry["partition"] for entry in offsets if entry is not mine and entry["offset"]),
-            address=address_in(raw),
-            heartbeats=raw.get("heartbeat.interval.ms", "0").strip() not in ("", "0"),
-            capture=capture,
-            capture_fault=fault,
-        )
+class OwnTopics:
+    """What a Debezium connector keeps in topics: offsets, and its table definitions. Nothing here asks Connect."""
 
     def with_elsewhere(self, name: str, facts: ConnectorFacts, topics: Topics) -> ConnectorFacts:
         """The facts with the offsets that another topic keeps for a connector that has named a topic of its own."""
@@ -101,6 +66,50 @@ class DebeziumConnector(KafkaConnect):
         taken = newest_snapshot_ms(records)
         at = datetime.fromtimestamp(taken / 1000, UTC).isoformat(timespec="milliseconds") if taken else ""
         return replace(known, records=len(records), differences=differences, snapshot_at=at)
+
+
+class DebeziumConnector(KafkaConnect):
+    """Debezium's connectors of one Connect cluster. `codec` reads the offsets that they store of their kind of source."""
+
+    def __init__(self, endpoint: ConnectEndpoint, codec: OffsetCodec) -> None:
+        super().__init__(endpoint)
+        self._codec = codec
+
+    def limited(self, limits: CallLimits) -> Self:
+        """The same system, each call bounded."""
+        return type(self)(self.endpoint.limited(limits), self._codec)
+
+    @property
+    def codec(self) -> OffsetCodec:
+        """How its stored offsets are read."""
+        return self._codec
+
+    @property
+    def own_topics(self) -> OwnTopics:
+        """What it keeps in topics, which the transport is asked for: a broker that hangs says nothing of Connect."""
+        return OwnTopics()
+
+    def facts(self, name: str) -> ConnectorFacts:
+        """What diagnosis needs to know of the connector, read and parsed once. Raises ConnectorError."""
+        status = self.status(name)
+        raw = self.raw_config(name)
+        offsets = self.offsets(name)
+        mine = entry_of(offsets, server_of(raw)) or {}
+        key, value = mine.get("partition"), mine.get("offset")
+        capture, fault = read_capture(raw)
+        return ConnectorFacts(
+            state=status["connector"]["state"],
+            tasks=tuple(TaskState(t["id"], t["state"], t.get("trace", "")) for t in status["tasks"]),
+            config=mask_config(raw),
+            offset=self.codec.read(value, key or {}) if value else None,
+            key=key,
+            offsets_count=len(offsets),
+            other_keys=tuple(entry["partition"] for entry in offsets if entry is not mine and entry["offset"]),
+            address=address_in(raw),
+            heartbeats=raw.get("heartbeat.interval.ms", "0").strip() not in ("", "0"),
+            capture=capture,
+            capture_fault=fault,
+        )
 
 
 def read_capture(config: Mapping[str, str]) -> tuple[ConnectorSettings | None, CdcError | None]:
