@@ -245,8 +245,7 @@ def catch_up(
     for table, result in results.items():
         log.info("%s: caught up by %d records in %.1f s", table, result["records"], result["seconds"])
     return [
-        _subject(run.clients.sink, context, task, target, result=results[target.table.full_name], reached=reached)
-        for target in targets
+        _subject(context, task, target, result=results[target.table.full_name], reached=reached) for target in targets
     ]
 
 
@@ -276,7 +275,6 @@ def apply_context(run: Run, spark: SparkSession, task: Task, states: Mapping[str
 
 
 def _subject(
-    lake: Lake,
     context: ApplyContext,
     task: Task,
     target: ApplyTarget[Stage],
@@ -284,16 +282,16 @@ def _subject(
     result: Mapping[str, Any],
     reached: Reached,
 ) -> Subject:
-    name = task.topic(target.table.full_name)
+    name, version = task.topic(target.table.full_name), int(result["snapshot_id"])
     state = context.topics.get(name)
     begins = {} if state is None else {p: begin for p, (begin, _) in state.partitions.items()}
     return Subject(
         target.table,
-        SinkView(context.spark, target.stage.spark_name(lake.name), int(result["snapshot_id"])),
+        SinkView(context.spark, context.writer.at(target.stage, version), version),
         Topic(target.table, name, begins, context.log, context.events, context.read),
         {int(partition): int(offset) for partition, offset in result["offsets"].items()},
         reached.position,
-        staged_rows(lake, target.stage, int(result["snapshot_id"])),
+        staged_rows(context.writer, target.stage, version),
         task.parts.get(target.table.full_name, WHOLE),
     )
 
@@ -357,7 +355,7 @@ def _expected(outcome: Outcome) -> Expected:
     table = outcome.subject.table
     return Expected(
         name=table.full_name,
-        snapshot_id=outcome.subject.sink.snapshot_id,
+        snapshot_id=outcome.subject.sink.version,
         columns={column.name: sink_type(column) for column in table.mirrored},
         not_null=tuple(c.name for c in table.mirrored if not c.nullable or c.name in table.key),
         rows=outcome.source_rows,
@@ -381,7 +379,7 @@ def make_report(outcome: Outcome, suite: SuiteResult) -> TableReport:
         leaves=outcome.leaves,
         leaves_rechecked=outcome.leaves_rechecked,
         columns_not_compared=tuple(NotCompared(*pair) for pair in not_compared(outcome.subject.table)),
-        compared_at=ComparedAt(outcome.subject.sink.snapshot_id, str(outcome.subject.position)),
+        compared_at=ComparedAt(outcome.subject.sink.version, str(outcome.subject.position)),
         verdict=verdict,
         samples=(*samples, *outcome.reasons, *failures),
         leaf_map=outcome.leaf_map,
