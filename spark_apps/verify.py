@@ -106,7 +106,7 @@ def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
     task = load_task(run)
     try:
         with explained(SinkError, "compare the tables", where=run.where, todo=AGAIN):
-            outcomes = compare_passes(run, spark, task, options, _standing_doubts)
+            outcomes = compare_passes(run, spark, task, options, _standing_caveats)
     except DeadlineError as error:
         raise VerificationError(
             f"the comparison could not be finished: {error.what}",
@@ -178,11 +178,11 @@ def compare_passes(
     spark: SparkSession,
     task: Task,
     options: Mapping[str, Any],
-    doubts: Callable[[Run, Outcome], tuple[str, ...]],
+    caveats: Callable[[Run, Outcome], tuple[str, ...]],
 ) -> list[Outcome]:
     """Compare; where something differs, catch up and compare once more before it is said.
 
-    `doubts` says what keeps a table from being MATCH whatever its rows say. Options: `passes`, and
+    `caveats` says what keeps a table from being MATCH whatever its rows say. Options: `passes`, and
     `reach_seconds`: how long the connector may stand still while it is waited for (default: the policy's `standstill`).
     """
     timeout = float(options.get("reach_seconds", run.pipeline.policy.standstill))
@@ -204,7 +204,7 @@ def compare_passes(
         ]
         for outcome in outcomes:
             _wait_for_xa(run, outcome)
-            outcome.doubt(*doubts(run, outcome))
+            outcome.add_caveats(*caveats(run, outcome))
             log.info("pass %d: %s", number, summary(outcome))
         if all(outcome.verdict is Verdict.MATCH for outcome in outcomes):
             break
@@ -296,14 +296,14 @@ def _subject(
     )
 
 
-def _standing_doubts(run: Run, outcome: Outcome) -> tuple[str, ...]:
+def _standing_caveats(run: Run, outcome: Outcome) -> tuple[str, ...]:
     """Dead letters, but for those before the fence: their rows were read again with their table."""
     fence = read_fence(document.recovery(run).get("fence") or {})
-    return letter_doubts(run, outcome, fence)
+    return letter_caveats(run, outcome, fence)
 
 
-def letter_doubts(run: Run, outcome: Outcome, since: Fence) -> tuple[str, ...]:
-    """Events of the table that were never applied, as doubts; but for those that lie before `since`."""
+def letter_caveats(run: Run, outcome: Outcome, since: Fence) -> tuple[str, ...]:
+    """Events of the table that were never applied, as caveats; but for those that lie before `since`."""
     name = outcome.subject.table.full_name
     letters = run.clients.sink.unresolved_letters(run.pipeline.name, name)
     fresh = [letter for letter in letters if not is_before(letter.place, since)]
@@ -317,7 +317,7 @@ def _wait_for_xa(run: Run, outcome: Outcome) -> None:
     tally = outcome.tally
     if tally.wrong and xa_open(run):
         outcome.tally = Tally(unsettled=tally.wrong + tally.unsettled, samples=tally.samples, keys=tally.keys)
-        outcome.doubt("prepared XA transactions are open on the source")
+        outcome.add_caveats("prepared XA transactions are open on the source")
 
 
 def xa_open(run: Run) -> bool:
@@ -331,11 +331,11 @@ def xa_open(run: Run) -> bool:
 def summary(outcome: Outcome) -> str:
     """One line for the log."""
     tally = outcome.tally
-    doubts = "".join(f"; {reason}" for reason in outcome.reasons)
+    caveats = "".join(f"; {reason}" for reason in outcome.reasons)
     return (
         f"{outcome.subject.table.full_name}: {outcome.source_rows:,} source rows, {outcome.sink_rows:,} sink rows, "
         f"{tally.missing} missing, {tally.ghosts} ghosts, {tally.different} different, {tally.unsettled} unsettled, "
-        f"{outcome.in_flight} in flight{doubts}"
+        f"{outcome.in_flight} in flight{caveats}"
     )
 
 

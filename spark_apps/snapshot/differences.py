@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as fn
 
-from airflow_cdc.core.compare.verdict import leaf_doubt
+from airflow_cdc.core.compare.verdict import leaf_caveat
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.spark_apps.compare.encoding import key_text
@@ -59,7 +59,7 @@ def read_differences(tools: Tools, reading: Reading[Stage], progress: Progress) 
         drilled = drill_keys(scanned, scanned.source, scanned.sink)
         keys = sorted(drilled.keys.keys() | scanned.others)
     if drilled.unexplained:
-        log.info("%s: all of it is read: %s", table.full_name, leaf_doubt(drilled.unexplained))
+        log.info("%s: all of it is read: %s", table.full_name, leaf_caveat(drilled.unexplained))
         return None
     if len(keys) > held * MOST:
         log.info("%s: %d of %d rows differ: all of it is read", table.full_name, len(keys), held)
