@@ -7,17 +7,17 @@ import os
 import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.diagnosis.strategy import COMPARING
 from airflow_cdc.core.errors import SchemaError, SourceError
 from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.recovery import StagedTable
 from airflow_cdc.core.table import Table
-from airflow_cdc.core.topics import read_fence
-from airflow_cdc.flows import recovery as document
 from airflow_cdc.flows.capture import followed
+from airflow_cdc.flows.recovery import change, current, watermark_of
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.stage import Stage
@@ -26,6 +26,7 @@ from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.driver.session import sibling
 from airflow_cdc.spark_apps.driver.systems import row_reader, stage_writer
+from airflow_cdc.spark_apps.ports import StageWriter
 from airflow_cdc.spark_apps.snapshot.differences import read_differences
 from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, read_table, staged_rows
 from airflow_cdc.spark_apps.types import sink_type
@@ -70,34 +71,32 @@ def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = 
     with explained(SourceError, "read the tables", where=run.where, todo=RESTARTABLE):
         tools = Tools(spark, reader, writer)
         heads = _read_all(tools, readings, progress, differences=task.strategy in COMPARING)
-    stages = {
-        reading.table.full_name: {
-            "label": reading.stage.label,
-            "rows": staged_rows(writer, reading.stage, heads[reading.table.full_name]),
-            "snapshot_id": heads[reading.table.full_name],
-        }
-        for reading in readings
+    stages = {reading.table.full_name: _staged(writer, reading, heads[reading.table.full_name]) for reading in readings}
+    change(run, lambda now: now.staged(stages))
+    return {
+        "stages": {table: asdict(stage) for table, stage in stages.items()},
+        "rows": sum(stage.rows for stage in stages.values()),
     }
-    document.patch(run, stages={**(document.recovery(run).get("stages") or {}), **stages})
-    return {"stages": stages, "rows": sum(stage["rows"] for stage in stages.values())}
+
+
+def _staged(writer: StageWriter, reading: Reading[Stage], head: int) -> StagedTable:
+    return StagedTable(reading.stage.label, staged_rows(writer, reading.stage, head), head)
 
 
 def load_task(run: Run) -> Task:
     """The recovery's W, fence and tables, checked against what the source has now."""
-    open_doc = document.recovery(run)
-    taken = document.watermark(open_doc, run)
-    left = document.unpublished(open_doc)
+    recovery = current(run)
+    taken, left = watermark_of(recovery, run), recovery.unpublished
     definitions = followed(run, left) if left else {}
-    known = open_doc.get("definitions") or {}
-    if changed := [name for name, made in definitions.items() if known.get(name) != made.fingerprint]:
+    known = recovery.definitions
+    if changed := [name for name, table in definitions.items() if known.get(name) != table.fingerprint]:
         raise SchemaError(
             f"the definition of {', '.join(changed)} changed since the watermark",
             where=run.where,
             todo="Clear the task fence_and_watermark and all after it: a new watermark is taken.",
         )
-    epoch = int(open_doc["epoch"])
-    stamp = Stamp(epoch, taken.to_json(), read_fence(open_doc["fence"]))
-    return Task(epoch, taken, stamp, definitions, str(open_doc.get("strategy", "")))
+    stamp = Stamp(recovery.epoch, taken.to_json(), recovery.fence or {})
+    return Task(recovery.epoch, taken, stamp, definitions, recovery.strategy)
 
 
 def prepare(run: Run, task: Task, table: Table, settings: Mapping[str, Any]) -> Reading[Stage]:

@@ -28,13 +28,14 @@ from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import CdcError, DeadlineError, SinkError, VerificationError
 from airflow_cdc.core.poll import NotYet, poll_while_moving
 from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.recovery import VerifiedTable
 from airflow_cdc.core.report import ComparedAt, NotCompared, TableReport, Verdict, overall
 from airflow_cdc.core.table import Table
-from airflow_cdc.core.topics import Fence, TopicState, read_fence
-from airflow_cdc.flows import recovery as document
+from airflow_cdc.core.topics import Fence, TopicState
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.reached import wait_past
+from airflow_cdc.flows.recovery import change, current, watermark_of
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.stage import Stage
@@ -126,10 +127,10 @@ def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
 
 def _nothing_left(run: Run) -> Facts | None:
     """What was proven of the tables where all of them are published already; None if one is left to compare."""
-    open_doc = document.recovery(run)
-    if document.unpublished(open_doc):
+    recovery = current(run)
+    if recovery.unpublished:
         return None
-    verdicts = {name: str(entry.get("verdict")) for name, entry in (open_doc.get("verified") or {}).items()}
+    verdicts = {name: done.verdict for name, done in recovery.verified.items()}
     return {"verdict": str(overall(Verdict(verdict) for verdict in verdicts.values())), "tables": verdicts}
 
 
@@ -140,10 +141,10 @@ def wait_resumed(run: Run, standstill: float) -> None:
     """
 
     def probe() -> object:
-        open_doc = document.recovery(run)
-        if at := open_doc.get("resumed_at"):
-            return at
-        raise NotYet(str(open_doc.get("resuming") or f"offset written at {open_doc.get('offset_written_at')}"))
+        recovery = current(run)
+        if recovery.resumed_at:
+            return recovery.resumed_at
+        raise NotYet(recovery.resuming or f"offset written at {recovery.written_at or None}")
 
     poll_while_moving(probe, standstill=standstill, interval=0.5, what="the connector to be resumed by this recovery")
 
@@ -154,16 +155,16 @@ def load_task(run: Run) -> Task:
     A driver that outlived its task goes on in the stage of its own try: what it appends beside this one's would be a
     ghost. Raises VerificationError if a table was not read.
     """
-    open_doc = document.recovery(run)
-    tables, stages = document.unpublished(open_doc), dict(open_doc.get("stages") or {})
+    recovery = current(run)
+    tables, stages = recovery.unpublished, recovery.stages
     if missing := [table for table in tables if table not in stages]:
         raise VerificationError(
             f"{', '.join(missing)} was not read yet", where=run.where, todo="Clear the task recover and all after it."
         )
     lake, namespace = run.clients.sink, run.pipeline.sink.namespace
-    opened = {t: _own_stage(lake, namespace, run.pipeline.sink_table(t), stages[t]["label"]) for t in tables}
-    taken = document.watermark(open_doc, run)
-    return Task(int(open_doc["epoch"]), taken, opened, captured(run, tables), open_systems(run))
+    opened = {t: _own_stage(lake, namespace, run.pipeline.sink_table(t), stages[t].label) for t in tables}
+    taken = watermark_of(recovery, run)
+    return Task(recovery.epoch, taken, opened, captured(run, tables), open_systems(run))
 
 
 def _own_stage(lake: Lake, namespace: str, table: str, filled: str) -> Stage:
@@ -298,8 +299,7 @@ def _subject(
 
 def _standing_caveats(run: Run, outcome: Outcome) -> tuple[str, ...]:
     """Dead letters, but for those before the fence: their rows were read again with their table."""
-    fence = read_fence(document.recovery(run).get("fence") or {})
-    return letter_caveats(run, outcome, fence)
+    return letter_caveats(run, outcome, current(run).fence or {})
 
 
 def letter_caveats(run: Run, outcome: Outcome, since: Fence) -> tuple[str, ...]:
@@ -411,10 +411,12 @@ def keep(
     with files.open(f"{folder}/verify.json", "w") as out:
         json.dump({**facts, "run_id": run.run_id, "reports": [report.to_json() for report in reports]}, out, indent=2)
     verified = {
-        r.table: {**r.to_json(), "snapshot_id": r.compared_at.snapshot_id, "stage": labels[r.table]} for r in reports
+        r.table: VerifiedTable.from_json(
+            {**r.to_json(), "snapshot_id": r.compared_at.snapshot_id, "stage": labels[r.table]}
+        )
+        for r in reports
     }
-    earlier = document.recovery(run).get("verified") or {}
-    document.patch(run, verified={**earlier, **verified})
+    change(run, lambda now: now.compared(verified))
     run.clients.control.ledger_set(run.run_id, "verify", facts)
     return facts
 

@@ -10,7 +10,7 @@ from airflow_cdc.cli.run import command, emit, pairs, run_of
 from airflow_cdc.core.diagnosis.error_texts import UNNAMED
 from airflow_cdc.core.diagnosis.error_texts import explain as explanation_of
 from airflow_cdc.core.errors import UsageError
-from airflow_cdc.flows.forecast import foresee
+from airflow_cdc.flows.forecast import forecast_pipeline
 from airflow_cdc.flows.hold import hold_by_hand
 from airflow_cdc.kinds import all_texts
 from airflow_cdc.links import runbook_url
@@ -24,7 +24,7 @@ LAST_CHARACTERS = 4_000_000
 def forecast(args: Namespace) -> int:
     """0 nothing to fear, 1 below the policy's warning or the snapshot does not fit, 3 nothing could be read."""
     run = run_of(args, answer_within=ANSWER_WITHIN_S)
-    seen = read_soon(lambda: foresee(run), where=run.where)
+    seen = read_soon(lambda: forecast_pipeline(run), where=run.where)
     emit(args, seen.to_json(), pairs(seen.to_json()))
     return seen.exit_status
 

@@ -297,19 +297,23 @@ class Control:
 
         return dict(self.update(change, f"new epoch for {run_id}")["recovery"])
 
-    def patch_recovery(self, run_id: str, **fields: Any) -> Document:
-        """Set fields of the run's open recovery and return it. Raises UsageError if the run has none open."""
+    def change_recovery(self, run_id: str, by: Callable[[Document], Document]) -> Document:
+        """Change the run's open recovery as it stands by then, and return it. Raises UsageError if the run has none open.
+
+        What names it (run_id, epoch, opened_at) stays, whatever `by` returns.
+        """
 
         def change(state: Document) -> Document:
             open_ = state["recovery"]
             if open_ is None or open_["run_id"] != run_id:
                 raise self._not_open(run_id, open_)
-            return {
-                **state,
-                "recovery": {**fields, **{k: v for k, v in open_.items() if k not in fields or k in FIXED}},
-            }
+            return {**state, "recovery": {**by(open_), **{key: open_[key] for key in FIXED if key in open_}}}
 
         return dict(self.update(change, f"change of the recovery {run_id}")["recovery"])
+
+    def patch_recovery(self, run_id: str, **fields: Any) -> Document:
+        """Set fields of the run's open recovery and return it. Raises UsageError if the run has none open."""
+        return self.change_recovery(run_id, lambda open_: {**open_, **fields})
 
     def close_recovery(self, run_id: str, state: str = CLOSED) -> None:
         """Close the run's recovery; `state` is kept in its ledger ("closed", "abandoned"). Closing again changes nothing.

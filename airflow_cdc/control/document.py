@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_cdc.core.errors import LeaseHeldError
+from airflow_cdc.core.xa import XaState
 from airflow_cdc.reports.stored import LASTING
 
 # Tokens of the newest writes: how a writer whose answer was lost finds out that its write stands.
@@ -111,10 +112,10 @@ def parse(text: str) -> Document:
     return {**copy(EMPTY), WRITES: [], **{key: value for key, value in document.items() if key != FORMAT}}
 
 
-def checked_xa(checks: Mapping[str, Any], closed_at: str) -> dict[str, Document]:
+def checked_xa(checks: Mapping[str, Any], closed_at: str) -> dict[str, XaState]:
     """Of the tables that were compared after the last recovery was closed; that one compared them itself."""
     xa = {name: kept.get("xa") for name, kept in checks.items() if str(kept.get("at", "")) > closed_at}
-    return {name: value for name, value in xa.items() if value}
+    return {name: XaState.from_json(value) for name, value in xa.items() if value}
 
 
 def apply_error(ledger: Mapping[str, Any]) -> str:

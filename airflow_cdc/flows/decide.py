@@ -10,8 +10,7 @@ from airflow_cdc.core.diagnosis.problems import tables_behind, tables_stopped, t
 from airflow_cdc.core.diagnosis.strategy import AUTO, POSITION_ONLY, STRATEGIES, make_plan, refused_plan
 from airflow_cdc.core.errors import ConfigError, SchemaError, SourceError
 from airflow_cdc.flows.capture import followed
-from airflow_cdc.flows.observe import observe
-from airflow_cdc.flows.remember import remember
+from airflow_cdc.flows.observe import observe, store_observation
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.kinds import rules_for
 
@@ -28,7 +27,7 @@ def decide(run: Run, asked: str | None = None) -> Facts:
     """
     seen, rules = observe(run), rules_for(run.pipeline)
     diagnosis = diagnose(seen, rules)
-    remember(run, seen, diagnosis)
+    store_observation(run, seen, diagnosis)
     tables = _concerned(run, seen, diagnosis)
     plan = make_plan(diagnosis, run.pipeline.policy, seen, rules, asked=asked)
     deletes: dict[str, int | None] = {}

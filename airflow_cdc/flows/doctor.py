@@ -41,9 +41,9 @@ class Check:
         return asdict(self)
 
 
-def doctor_installation() -> list[Check]:
-    """What this machine must have: matching pyspark wheels, Java, spark-submit."""
-    return [_pyspark(), _java(), _spark_submit()]
+def doctor_installation(*, mirrors: bool = True) -> list[Check]:
+    """What this machine must have: matching pyspark wheels, Java, spark-submit; nothing where no pipeline has a sink."""
+    return [_pyspark(), _java(), _spark_submit()] if mirrors else []
 
 
 def doctor_pipeline(run: Run) -> list[Check]:
@@ -259,8 +259,15 @@ def _transport(run: Run) -> Iterator[Check]:
     yield Check(run.pipeline.name, "transport", "ok", f"{len(found)} of {len(topics)} topics exist")
 
 
+def _control(run: Run) -> Iterator[Check]:
+    control = run.clients.control
+    yield Check(run.pipeline.name, "control", "ok", f"{control.where}, epoch {control.facts().epoch}")
+
+
 def _sink(run: Run) -> Iterator[Check]:
-    state = run.clients.control.facts()
+    if not run.pipeline.has_sink:
+        yield Check(run.pipeline.name, "sink", "ok", "none: diagnosed, watched and moved, not recovered")
+        return
     there = [
         t
         for t in run.pipeline.source.tables
@@ -270,8 +277,19 @@ def _sink(run: Run) -> Iterator[Check]:
         run.pipeline.name,
         "sink",
         "ok",
-        f"{len(there)} of {len(run.pipeline.source.tables)} tables exist, epoch {state.epoch}",
+        f"{len(there)} of {len(run.pipeline.source.tables)} tables exist",
     )
 
 
-_PARTS = (check_source, check_replicas, _tables, _connector, _rows_in_events, _years, _carried, _transport, _sink)
+_PARTS = (
+    check_source,
+    check_replicas,
+    _tables,
+    _connector,
+    _rows_in_events,
+    _years,
+    _carried,
+    _transport,
+    _sink,
+    _control,
+)

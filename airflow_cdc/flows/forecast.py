@@ -15,7 +15,7 @@ from airflow_cdc.flows.run import Run, now_iso
 
 
 @dataclass(frozen=True, slots=True)
-class Foreseen:
+class PipelineForecast:
     """A pipeline's forecast at one time.
 
     Attributes:
@@ -47,7 +47,7 @@ class Foreseen:
         return {**value, **value.pop("forecast")}
 
 
-def foresee(run: Run) -> Foreseen:
+def forecast_pipeline(run: Run) -> PipelineForecast:
     """Read offset, log files and retention. Raises UnknownStateError without an offset, SourceError if it is gone."""
     offset, position = _stored(run)
     control = run.clients.control.facts()
@@ -55,7 +55,7 @@ def foresee(run: Run) -> Foreseen:
     seen, retention = run.clients.source.forecast(position)
     seconds = float(policy.max_duration if control.read_seconds is None else control.read_seconds)
     topics = _topics_keep(run)
-    return Foreseen(
+    return PipelineForecast(
         pipeline=run.pipeline.name,
         taken_at=now_iso(),
         position=offset.place,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -10,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, Self, TypeVar
 
-from airflow_cdc.core.diagnosis.diagnose import lost_where, seems_stuck
+from airflow_cdc.core.diagnosis.diagnose import Diagnosis, lost_where, seems_stuck
 from airflow_cdc.core.diagnosis.lag import late_events, waiting_of
 from airflow_cdc.core.diagnosis.observation import (
     Capture,
@@ -29,6 +30,10 @@ from airflow_cdc.core.errors import CdcError, ConnectorError, DeadlineError
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.flows.run import Run, now_iso
 from airflow_cdc.kinds import rules_for
+from airflow_cdc.reports.store import ReportStore
+from airflow_cdc.reports.stored import StoredObservation
+
+log = logging.getLogger("airflow_cdc.observe")
 
 T = TypeVar("T")
 
@@ -220,3 +225,26 @@ def _watched(run: Run, seen: Observation, seconds: float) -> Observation:
 def _produced(run: Run, capture: Capture) -> dict[str, dict[int, int]]:
     topics = [*(capture.topic_of(table) for table in run.pipeline.source.tables), capture.heartbeat_topic]
     return run.clients.transport.end_offsets(topics)
+
+
+# ---- what is kept of it ------------------------------------------------------------------------
+
+
+def store_observation(run: Run, seen: Observation, diagnosis: Diagnosis) -> None:
+    """Keep it where pages and commands read it: `<report_dir>/<pipeline>/observation.json`.
+
+    A folder that can't be written is a warning: what was found must not be hidden by where it could not be kept.
+    """
+    store = ReportStore(run.report_dir)
+    try:
+        store.keep_observation(StoredObservation.of(seen, diagnosis, load_observation(run)))
+    except CdcError as error:
+        log.warning("the observation of %s was not kept: %s", run.pipeline.name, error)
+
+
+def load_observation(run: Run) -> StoredObservation | None:
+    """What is stored of the run's pipeline; None where nothing is, or nothing that this version understands."""
+    try:
+        return ReportStore(run.report_dir).observation(run.pipeline.name)
+    except CdcError:
+        return None

@@ -1,13 +1,12 @@
 """The strategies that move a position and no row: read on at a replica and come back, or go on at a promoted server.
 
-`detour` and `go_on` share the open recovery, so each may be killed anywhere and run again: what was changed is found in
+`detour` and `return_to_source` share the open recovery, so each may be killed anywhere and run again: what was changed is found in
 the connector's own configuration, what was written in the control table (INV 27).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from airflow_cdc.connectors.debezium.address import is_away, pointed_at, pointed_back
 from airflow_cdc.connectors.debezium.history import compare_history, fold_history
@@ -20,12 +19,14 @@ from airflow_cdc.core.errors import (
     SourceError,
 )
 from airflow_cdc.core.poll import NotYet, poll_until
+from airflow_cdc.core.position import JsonObject
+from airflow_cdc.core.recovery import OpenRecovery
 from airflow_cdc.flows import connector
-from airflow_cdc.flows import recovery as document
 from airflow_cdc.flows.capture import captured, settings
 from airflow_cdc.flows.close import CLOSED
 from airflow_cdc.flows.offsets import committed, read, stored_value, write
 from airflow_cdc.flows.reached import not_failed, wait_past
+from airflow_cdc.flows.recovery import change, current
 from airflow_cdc.flows.reset_offset import backup
 from airflow_cdc.flows.run import LEASE_SECONDS, Facts, Run, now_iso, step
 from airflow_cdc.sources.mysql.client import MySqlSource
@@ -54,14 +55,14 @@ def detour(run: Run) -> Facts:
     if _is_back(run):
         return {"kept": True}
     if not _away(run) or not _runs(run):
-        _set_out(run)
+        _start_at_replica(run)
     conn_id, replica = _replica(run)
     read = _read_all(run, replica)
     return {"replica": conn_id, "server": replica.where, "read": shorten(str(read)), "kept": False}
 
 
 @step("return_connector")
-def go_on(run: Run) -> Facts:
+def return_to_source(run: Run) -> Facts:
     """Let the connector go on at the source, from all that it has read of what the source has; then close the recovery.
 
     Offset first, then the address, then the start: until the first is proven, the connector stays stopped. Raises
@@ -72,7 +73,7 @@ def go_on(run: Run) -> Facts:
         control.release(run.run_id)
         return {"closed": True}
     control.renew(run.run_id, LEASE_SECONDS)
-    if not document.recovery(run).get("offset_written_at"):
+    if not current(run).written_at:
         _write_return(run)
     _point_back(run)
     _start(run)
@@ -80,15 +81,15 @@ def go_on(run: Run) -> Facts:
     return {**_close(run), "offset": dict(reached.raw)}
 
 
-def put_back(run: Run) -> None:
+def abandon(run: Run) -> None:
     """Undo an open detour, before another strategy takes its place: stopped, the address and the first offset back."""
     run.clients.connector.stop(run.pipeline.connector.name, timeout=connector.STOP_SECONDS)
-    open_doc = document.patch(run, history_doubted=_history_grew(run))
+    grew = _history_grew(run)
+    before = change(run, lambda now: now.doubts_history(grew)).backup
     _point_back(run)
     connector.restore(run)
-    before = open_doc.get("offset_before")
-    if before:
-        write(run, open_doc["offset_partition"], stored_value(run), before)
+    if before is not None and before.value:
+        write(run, before.key, stored_value(run), before.value)
 
 
 # ---- on the way there --------------------------------------------------------------------------
@@ -96,29 +97,28 @@ def put_back(run: Run) -> None:
 
 def _is_back(run: Run) -> bool:
     """Whether the way back was begun, and still leads on: a source that purged more meanwhile means another round."""
-    if not document.recovery(run).get("offset_written_at"):
+    if not current(run).written_at:
         return False
     if purged_now(run.clients.source).issubset(_read_set(run)):
         return True
-    document.patch(run, offset_written_at=None)
+    change(run, OpenRecovery.sets_out_again)
     return False
 
 
-def _set_out(run: Run) -> None:
+def _start_at_replica(run: Run) -> None:
     """Stopped; offset and configuration for the replica written and read back; started there."""
     name = run.pipeline.connector.name
     run.clients.connector.stop(name, timeout=connector.STOP_SECONDS)
-    partition, _before = backup(run, document.recovery(run))
+    key = backup(run, current(run)).key
     _conn_id, replica = _replica(run)
     theirs = executed_now(replica)  # first: what the source executes in between is not the replica's own
     own = own_transactions(theirs, executed_now(run.clients.source))
     skipped = _own(run)  # of all rounds: what may not have been sent is sent again rather than never
     start = start_there(_read_set(run), own, skipped)
-    noted = document.recovery(run).get("history_before")  # the first counts: a second round adds to the same doubt
-    size = _history_size(run) if noted is None else noted
-    document.patch(run, read=None, own=str(own | skipped), history_before=size)
-    _write_set(run, partition, first_place(replica), start)
-    connector.change(run, {connector.HEARTBEAT: connector.heartbeat(run)})
+    size = _history_size(run)
+    change(run, lambda now: now.set_out(str(own | skipped), size))
+    _write_set(run, key, first_place(replica), start)
+    connector.change_settings(run, {connector.HEARTBEAT: connector.heartbeat(run)})
     _point_at(run, replica)
     run.clients.connector.resume(name)
     run.clients.connector.wait_running(name, timeout=connector.RUNNING_SECONDS)
@@ -126,17 +126,17 @@ def _set_out(run: Run) -> None:
 
 def _replica(run: Run) -> tuple[str, MySqlSource]:
     """The replica of this detour: the one that it began at, else the first that can stand in for the source."""
-    kept = document.recovery(run).get("replica")
-    if kept is None:
+    kept = current(run).replica.conn_id
+    if not kept:
         kept = _choose(run)
-        document.patch(run, replica=kept)
+        change(run, lambda now: now.reads_at(kept))
     if kept not in run.clients.replicas:
         raise ConfigError(
             f"the detour reads at {kept}, which source.replicas no longer names",
             where=run.where,
             todo=f"Name it again, then clear the task detour_connector. {SNAPSHOT_BY_NAME}",
         )
-    return str(kept), run.clients.replicas[kept]
+    return kept, run.clients.replicas[kept]
 
 
 def _choose(run: Run) -> str:
@@ -195,34 +195,30 @@ def _covered(run: Run, replica: MySqlSource) -> GtidSet:
 def _write_return(run: Run) -> None:
     """Stopped; what was read, without the replica's own, written as the offset at the source (INV 27)."""
     run.clients.connector.stop(run.pipeline.connector.name, timeout=connector.STOP_SECONDS)
-    partition, before = backup(run, document.recovery(run))
+    before = backup(run, current(run))
     read, source = _read_so_far(run), run.clients.source
     executed = source.facts().gtid_executed or GtidSet()
     back = come_back(read, executed, _own(run))
-    _check_return(run, back, GtidSet.parse((before or {}).get("gtids") or ""))
+    _check_return(run, back, GtidSet.parse(str((before.value or {}).get("gtids") or "")))
     doubted = bool(read - back) and _history_grew(run)
-    value = _write_set(run, partition, place_of(source, back), back)
-    document.patch(
-        run,
-        offset_after=value,
-        offset_written_at=now_iso(),
-        left_out=str(read - back),
-        history_since=connector.newest_history(run) if doubted else None,
-    )
+    value = _write_set(run, before.key, place_of(source, back), back)
+    since, at = connector.newest_history(run) if doubted else None, now_iso()
+    change(run, lambda now: now.returned(value, at, str(read - back), since))
 
 
 def _own(run: Run) -> GtidSet:
     """Transactions of the replica's own that counted as read when this detour set out, in any of its rounds."""
-    return GtidSet.parse(document.recovery(run).get("own") or "")
+    return GtidSet.parse(current(run).replica.own)
 
 
 def _read_so_far(run: Run) -> GtidSet:
     """What the connector has read, kept before the offset is written: afterwards its position is of another server."""
-    kept = document.recovery(run).get("read")
-    if kept is None:
-        kept = str(_covered(run, _replica(run)[1]) if _away(run) else _read_set(run))
-        document.patch(run, read=kept)
-    return GtidSet.parse(kept)
+    kept = current(run).replica.read
+    if kept is not None:
+        return GtidSet.parse(kept)
+    read = _covered(run, _replica(run)[1]) if _away(run) else _read_set(run)
+    change(run, lambda now: now.read_there(str(read)))
+    return read
 
 
 def _check_return(run: Run, back: GtidSet, before: GtidSet) -> None:
@@ -241,18 +237,18 @@ def _check_return(run: Run, back: GtidSet, before: GtidSet) -> None:
         )
 
 
-def _write_set(run: Run, partition: dict[str, Any], place: BinlogPosition, gtids: GtidSet) -> dict[str, Any]:
+def _write_set(run: Run, key: JsonObject, place: BinlogPosition, gtids: GtidSet) -> JsonObject:
     """Write a set as the offset, proven by reading it back. A transaction that was read in part is read again whole."""
     stored = stored_value(run)
     written = read(run, stored).written if stored else None
     value = run.clients.connector.codec.at(MySqlPosition(place.file, place.pos, gtids), written)
-    write(run, partition, stored, value)
+    write(run, key, stored, value)
     return value
 
 
 def _start(run: Run) -> None:
     """Start the connector at the source; with a schema history that is in doubt only after it was written anew."""
-    name, since = run.pipeline.connector.name, document.recovery(run).get("history_since")
+    name, since = run.pipeline.connector.name, current(run).history.since
     if since is not None:
         _doubt_history(run)
     run.clients.connector.resume(name)
@@ -260,18 +256,18 @@ def _start(run: Run) -> None:
     if since is not None:
         connector.history_rebuilt(run, since, list(run.pipeline.source.tables), "return_connector")
         # the mode goes back, and what was sent meanwhile is sent again with the new definitions
-        connector.from_the_start_again(run, document.recovery(run))
-        document.patch(run, history_since=None)
+        connector.from_the_start_again(run, current(run))
+        change(run, OpenRecovery.history_settled)
 
 
 def _close(run: Run) -> Facts:
-    connector.settle(run)
-    control, open_doc = run.clients.control, document.recovery(run)
+    connector.restore_settings(run)
+    control, recovery = run.clients.control, current(run)
     control.note_server(run.clients.source.identity().server_uuid)
-    control.ledger_set(run.run_id, "document", open_doc)
+    control.ledger_set(run.run_id, "document", recovery.to_json())
     control.close_recovery(run.run_id, CLOSED)
     control.release(run.run_id)
-    return {"closed": True, "left_out": open_doc.get("left_out") or ""}
+    return {"closed": True, "left_out": recovery.replica.left_out}
 
 
 # ---- the connector -----------------------------------------------------------------------------
@@ -321,7 +317,7 @@ def _change(run: Run, by: Callable[[dict[str, str]], dict[str, str]]) -> None:
 
 
 def _history_grew(run: Run) -> bool:
-    return document.recovery(run).get("history_before") not in (None, _history_size(run))
+    return current(run).replica.history_before not in (None, _history_size(run))
 
 
 def _history_size(run: Run) -> int:
@@ -344,4 +340,4 @@ def _doubt_history(run: Run) -> None:
             where=run.where,
             todo="Trigger cdc_recovery with the strategy full_snapshot: it takes the detour's place.",
         )
-    connector.change(run, {connector.SNAPSHOT_MODE: "recovery"})
+    connector.change_settings(run, {connector.SNAPSHOT_MODE: "recovery"})

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from airflow_cdc.connectors.debezium.history import compare_history, fold_history, read_at
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset
 from airflow_cdc.core.errors import SchemaError
-from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.position import JsonObject, Watermark
+from airflow_cdc.core.recovery import OffsetBackup, OpenRecovery
 from airflow_cdc.core.table import Table
-from airflow_cdc.flows import recovery as document
 from airflow_cdc.flows.capture import captured, present, settings
 from airflow_cdc.flows.connector import STOP_SECONDS, history
 from airflow_cdc.flows.move_offset import check
 from airflow_cdc.flows.offsets import committed, stored_value, write
+from airflow_cdc.flows.recovery import change, current, watermark_of
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
 from airflow_cdc.flows.watermark import check_held, still_there
 
@@ -26,47 +26,58 @@ def reset_offset(run: Run) -> Facts:
     Safe to run again: the first backup stands, and a connector that already reads from this W (or past it) is
     left alone. Raises SourceError when W is gone, SchemaError when a table changed since W (INV 11).
     """
-    open_doc = document.recovery(run)
-    taken = document.watermark(open_doc, run)
-    if open_doc.get("offset_kept"):
-        return _kept(run, open_doc, taken)
-    if open_doc.get("offset_written_at") and _already(run, taken):
-        return {"offset_before": open_doc.get("offset_before"), "offset_after": open_doc["offset_after"], "kept": True}
-    definitions = _unchanged(run, open_doc)
+    recovery = current(run)
+    taken = watermark_of(recovery, run)
+    if recovery.offset_kept:
+        return _kept(run, recovery, taken)
+    if recovery.written_at and _already(run, taken):
+        return _facts(recovery, recovery.written)
+    definitions = _unchanged(run, recovery)
     run.clients.source.check_same_server(taken)
     still_there(run, taken, then="fence_and_watermark")
-    partition, before = backup(run, open_doc)
+    before = backup(run, recovery)
     written = run.clients.connector.codec.at(taken.position, int(taken.taken_at.timestamp()))
     run.clients.connector.stop(run.pipeline.connector.name, timeout=STOP_SECONDS)
-    write(run, partition, before, written)
-    differences = _history(run, definitions, written) | (
-        _doubts(definitions) if open_doc.get("history_doubted") else {}
-    )
-    document.patch(run, offset_after=written, offset_written_at=now_iso(), history_differences=differences)
-    return {"offset_before": before, "offset_after": written, "history_differences": differences, "kept": False}
+    write(run, before.key, before.value, written)
+    differences = _history(run, definitions, written) | (_doubts(definitions) if recovery.history.doubted else {})
+    at = now_iso()
+    change(run, lambda now: now.wrote(written, at, differences))
+    differing = _lists(differences)
+    return {"offset_before": before.value, "offset_after": written, "history_differences": differing, "kept": False}
 
 
-def _kept(run: Run, open_doc: Facts, taken: Watermark) -> Facts:
+def _facts(recovery: OpenRecovery, after: JsonObject | None) -> Facts:
+    """Of an offset that stays as it is."""
+    before = None if recovery.backup is None else recovery.backup.value
+    return {"offset_before": before, "offset_after": after, "kept": True}
+
+
+def _lists(differences: Mapping[str, tuple[str, ...]]) -> dict[str, list[str]]:
+    return {table: list(found) for table, found in differences.items()}
+
+
+def _kept(run: Run, recovery: OpenRecovery, taken: Watermark) -> Facts:
     """Leave the offset alone, for the tables that are not recovered (INV 39): proven to be held by W and by the source.
 
     Changes of the recovered tables between the offset and W come once more, and are dropped as being in the snapshot.
     """
-    if open_doc.get("offset_written_at"):
-        return {"offset_before": open_doc["offset_before"], "offset_after": open_doc["offset_after"], "kept": True}
-    definitions = _unchanged(run, open_doc)
+    if recovery.written_at:
+        return _facts(recovery, recovery.written)
+    definitions = _unchanged(run, recovery)
     run.clients.source.check_same_server(taken)
-    backup(run, open_doc)
+    backup(run, recovery)
     check_held(run, taken)
     offset = stored_value(run) or {}  # as it stands: it is compared with what the connector commits next
     check(run, offset)
     differences = _history(run, definitions, offset)
     if differences:
         _others_unchanged(run, set(definitions), offset)
-    document.patch(run, offset_after=offset, offset_written_at=now_iso(), history_differences=differences)
-    return {"offset_before": offset, "offset_after": offset, "history_differences": differences, "kept": True}
+    at = now_iso()
+    change(run, lambda now: now.wrote(offset, at, differences))
+    return {"offset_before": offset, "offset_after": offset, "history_differences": _lists(differences), "kept": True}
 
 
-def _others_unchanged(run: Run, recovered: set[str], offset: Mapping[str, Any]) -> None:
+def _others_unchanged(run: Run, recovered: set[str], offset: JsonObject) -> None:
     """A rebuilt history holds the definitions of now: those of the other tables must be the ones the connector has.
 
     Else it would decode events from before a change with the definition from after it (INV 11, 12).
@@ -88,9 +99,9 @@ def _already(run: Run, taken: Watermark) -> bool:
     return offset is not None and offset.has_read(taken) is True
 
 
-def _unchanged(run: Run, open_doc: Facts) -> dict[str, Table]:
-    now = captured(run, open_doc["tables"])
-    changed = [name for name, made in now.items() if open_doc["definitions"].get(name) != made.fingerprint]
+def _unchanged(run: Run, recovery: OpenRecovery) -> dict[str, Table]:
+    now = captured(run, recovery.tables)
+    changed = [name for name, table in now.items() if recovery.definitions.get(name) != table.fingerprint]
     if changed:
         raise SchemaError(
             f"the definition of {', '.join(changed)} changed since the watermark: what was read no longer fits",
@@ -100,38 +111,39 @@ def _unchanged(run: Run, open_doc: Facts) -> dict[str, Table]:
     return now
 
 
-def backup(run: Run, open_doc: Facts) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """The offset's partition and its value before the recovery; the first backup stands for ever."""
-    if open_doc.get("offset_partition"):
-        return dict(open_doc["offset_partition"]), open_doc.get("offset_before")
+def backup(run: Run, recovery: OpenRecovery) -> OffsetBackup:
+    """The offset's key and its value before the recovery; the first backup stands for ever."""
+    if recovery.backup is not None:
+        return recovery.backup
     prefix = settings(run).prefix
     stored = run.clients.connector.offsets(run.pipeline.connector.name)
     mine = [entry for entry in stored if entry["partition"].get("server") == prefix]
     partition = dict(mine[0]["partition"]) if mine else {"server": prefix}
     before = dict(mine[0]["offset"]) if mine and mine[0]["offset"] else None
-    document.patch(run, offset_partition=partition, offset_before=before)
-    return partition, before
+    return change(run, lambda now: now.backed_up(OffsetBackup(partition, before))).backup or OffsetBackup(
+        partition, before
+    )
 
 
-def _history(run: Run, definitions: Mapping[str, Table], written: Mapping[str, Any]) -> dict[str, list[str]]:
+def _history(run: Run, definitions: Mapping[str, Table], written: JsonObject) -> dict[str, tuple[str, ...]]:
     """Table → what the schema history, as it is read from the offset `written` on, says differently from the source
     (INV 12); {} when all are equal.
     """
     newest = fold_history(read_at(history(run), MySqlOffset.from_value(written)))
-    found: dict[str, list[str]] = {}
+    found: dict[str, tuple[str, ...]] = {}
     for name, made in definitions.items():
         if name not in newest:
-            found[name] = ["the schema history has no such table"]
+            found[name] = ("the schema history has no such table",)
         elif differences := compare_history(made, newest[name]):
-            found[name] = list(differences)
+            found[name] = tuple(differences)
     return found
 
 
-def _doubts(definitions: Mapping[str, Table]) -> dict[str, list[str]]:
+def _doubts(definitions: Mapping[str, Table]) -> dict[str, tuple[str, ...]]:
     """Every table's history, after a detour that was given up: it may hold places that the source will never reach."""
-    return {name: ["it was noted beside transactions of a replica's own"] for name in definitions}
+    return dict.fromkeys(definitions, ("it was noted beside transactions of a replica's own",))
 
 
-def summary(value: Mapping[str, Any] | None) -> str:
+def summary(value: JsonObject | None) -> str:
     """An offset for a log line."""
     return "none" if value is None else str(MySqlOffset.from_value(value).to_value())

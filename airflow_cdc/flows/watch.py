@@ -29,8 +29,7 @@ from airflow_cdc.core.outage import (
     advance,
     notified,
 )
-from airflow_cdc.flows.observe import observe
-from airflow_cdc.flows.remember import remember
+from airflow_cdc.flows.observe import observe, store_observation
 from airflow_cdc.flows.run import Facts, Run, now_iso
 from airflow_cdc.kinds import rules_for
 from airflow_cdc.reports.stored import LASTING
@@ -92,7 +91,7 @@ def look(run: Run, carried: OutageLog | None = None, at: str = "") -> Look:
     observation = observe(run, within=LOOK_SECONDS)
     rules = rules_for(run.pipeline)
     diagnosis = diagnose(observation, rules)
-    remember(run, observation, diagnosis)
+    store_observation(run, observation, diagnosis)
     plan = make_plan(diagnosis, run.pipeline.policy, observation, rules)
     readable = isinstance(observation.control, ControlFacts)
     before = load_log(run, carried or OutageLog(), readable)

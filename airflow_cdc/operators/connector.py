@@ -105,7 +105,7 @@ class ReturnConnectorOperator(PlannedOperator):
     def step(self, run: Run) -> Facts:
         from airflow_cdc.flows import replica as detour
 
-        return detour.go_on(run)
+        return detour.return_to_source(run)
 
 
 def _strategy(context: Context, decision_task: str) -> str:

@@ -33,10 +33,10 @@ class CdcDiagnoseOperator(CdcOperator, SkipMixin):
 
     def step(self, run: Run) -> Facts:
         from airflow_cdc.flows.decide import decide
-        from airflow_cdc.flows.remember import recall
+        from airflow_cdc.flows.observe import load_observation
 
         decision = decide(run, None if self.strategy in ("", AUTO) else self.strategy)
-        if seen := recall(run):
+        if seen := load_observation(run):
             metrics.of_observation(seen)
         return decision
 

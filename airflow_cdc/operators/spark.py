@@ -93,6 +93,7 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
 
     def execute(self, context: Context) -> Facts:
         pipeline = find_pipeline(self.pipeline, self.registry)
+        pipeline.check_sink(f"the task {self.task_id}")
         self._conn_id = self._conn_id or pipeline.spark.conn_id
         tuning = self._preflight()
         with private_settings(self._payload(pipeline, context)) as path:
@@ -202,6 +203,7 @@ class ApplyChangesOperator(CdcSparkOperator):
         from airflow_cdc.flows.backlog import pending
 
         pipeline = find_pipeline(self.pipeline, self.registry)
+        pipeline.check_sink(f"the task {self.task_id}")
         asked = asked_for(context, pipeline)
         if not asked.get("replay"):
             self._worth_it(pending(open_run_of(context, pipeline, self.report_dir)))

@@ -41,11 +41,19 @@ _BY_STRATEGY: Mapping[str, Action] = {
 _RECOVER = Action(
     "Recover…", "The cheapest safe way is worked out and shown before anything is changed.", RECOVERY_DAG_ID
 )
+_BY_HAND = Action("What to do", "This pipeline has no sink, so no run mends it: the runbook says what to do by hand.")
 _GIVE_UP = Action("Give it up…", "For a recovery that cannot end; main is not touched.", ABANDON_DAG_ID)
 
 
-def actions_for(code: str, diagnosis: Diagnosis | None) -> tuple[Action, ...]:
+def actions_for(code: str, diagnosis: Diagnosis | None, *, has_sink: bool = True) -> tuple[Action, ...]:
     """The buttons of a pipeline that is called `code`, the fitting one first; none for one that is healthy."""
+    found = _with_sink(code, diagnosis)
+    if has_sink or not found or found[0] == _BY_STRATEGY["restart"]:
+        return found
+    return (found[0] if not found[0].dag_id else _BY_HAND,)
+
+
+def _with_sink(code: str, diagnosis: Diagnosis | None) -> tuple[Action, ...]:
     if code == "HEALTHY":
         return ()
     if code == RECOVERY_OPEN:

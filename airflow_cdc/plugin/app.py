@@ -24,7 +24,7 @@ from airflow_cdc.config import settings
 from airflow_cdc.config.registry import load_unchanged
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.pipeline import Pipeline
-from airflow_cdc.names import RECOVERY_DAG_ID, apply_dag_id
+from airflow_cdc.names import RECOVERY_DAG_ID, main_dag_id
 from airflow_cdc.plugin import PREFIX, view
 from airflow_cdc.plugin.colour import VERDICTS
 from airflow_cdc.reports.page import environment, report_values
@@ -54,8 +54,10 @@ def may_open(request: Request, user: GetUserDep) -> None:
 
 def may_read(request: Request, pipeline: str, user: GetUserDep) -> str:
     """A pipeline's facts are for those who may read its DAG: reports name keys of its rows."""
-    requires_access_dag("GET", param_dag_id=apply_dag_id(pipeline))(request, user)
-    if pipeline not in _registered():
+    declared = _registered().get(pipeline)
+    has_sink = declared is None or declared.has_sink
+    requires_access_dag("GET", param_dag_id=main_dag_id(pipeline, has_sink=has_sink))(request, user)
+    if declared is None:
         raise HTTPException(status.HTTP_404_NOT_FOUND, f"There is no pipeline {pipeline} in pipelines.yaml.")
     return pipeline
 
@@ -86,14 +88,15 @@ def overview(
     page: int = 1,
 ) -> Response:
     """The pipelines that the user may read, the worst first: those that fit a search, a page at a time."""
-    rows = view.overview(_store(), _readable(user), datetime.now(UTC))
+    sinkless = {name for name, one in _registered().items() if not one.has_sink}
+    rows = view.overview(_store(), _readable(user), datetime.now(UTC), sinkless)
     found = view.listing(rows, q.strip(), state, page)
     return _html(request, "overview.html.j2", any_rows=bool(rows), found=found, counts=view.counts(rows))
 
 
 def timeline(request: Request, pipeline: PipelineDep) -> Response:
     """One pipeline: its positions, its evidence, and what happened to it."""
-    one = view.row(_store(), pipeline, datetime.now(UTC))
+    one = view.row(_store(), pipeline, datetime.now(UTC), has_sink=_registered()[pipeline].has_sink)
     return _html(
         request,
         "pipeline.html.j2",
@@ -140,7 +143,8 @@ def _plain(part: str) -> str:
 
 def _readable(user: Any) -> list[str]:
     """The pipelines whose DAG the user may read."""
-    manager, by_dag = get_auth_manager(), {apply_dag_id(name): name for name in _registered()}
+    manager = get_auth_manager()
+    by_dag = {main_dag_id(name, has_sink=one.has_sink): name for name, one in _registered().items()}
     teams = DagModel.get_dag_id_to_team_name_mapping(list(by_dag))
     return [
         name

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -38,6 +38,7 @@ class Row:
     since: str
     runs: Sequence[RunSummary]
     error: str = ""
+    has_sink: bool = True
 
     @property
     def last_recovery(self) -> RunSummary | None:
@@ -57,7 +58,7 @@ class Row:
     @property
     def actions(self) -> tuple[Action, ...]:
         """What to press, the fitting one first."""
-        return actions_for(self.code, self.seen.diagnosis if self.seen else None)
+        return actions_for(self.code, self.seen.diagnosis if self.seen else None, has_sink=self.has_sink)
 
     @property
     def unreachable(self) -> Mapping[str, str]:
@@ -92,9 +93,9 @@ class Event:
     run: RunSummary | None = None
 
 
-def overview(store: ReportStore, names: Sequence[str], now: datetime) -> list[Row]:
-    """One row per pipeline, the worst first."""
-    rows = store.many(lambda name: row(store, name, now), names).values()
+def overview(store: ReportStore, names: Sequence[str], now: datetime, sinkless: Container[str] = ()) -> list[Row]:
+    """One row per pipeline, the worst first; `sinkless`: the names of those without a sink."""
+    rows = store.many(lambda name: row(store, name, now, has_sink=name not in sinkless), names).values()
     return sorted(rows, key=_urgency)
 
 
@@ -129,10 +130,10 @@ def _urgency(one: Row) -> tuple[int, int, str]:
     return ORDER.index(one.colour), tuple(Severity).index(severity), one.name
 
 
-def row(store: ReportStore, name: str, now: datetime) -> Row:
+def row(store: ReportStore, name: str, now: datetime, *, has_sink: bool = True) -> Row:
     """The stored facts of one pipeline; a file that can't be read is said, and the pipeline is then unknown."""
     try:
-        return _row(name, store.observation(name), store.runs(name), now)
+        return replace(_row(name, store.observation(name), store.runs(name), now), has_sink=has_sink)
     except CdcError as error:
         meaning = "What is stored of this pipeline can't be read."
         return Row(name, "UNKNOWN", meaning, Colour.AMBER, None, "", stale=True, since="", runs=(), error=str(error))

@@ -40,7 +40,7 @@ class StoredObservation:
     the stored position (unix seconds). `behind` is how many transactions the
     server has executed beyond the stored set, None without GTID. `unknowns`: part → why it could not be read.
     `changes` are the newest changes of the problem, oldest first. `forecast`: when the
-    stored position may be purged at the earliest, and why (an Outlook as JSON), None where that can't be told.
+    stored position may be purged at the earliest, and why (an PurgeForecast as JSON), None where that can't be told.
     """
 
     pipeline: str
@@ -80,7 +80,7 @@ class StoredObservation:
         connector = obs.connector if isinstance(obs.connector, ConnectorFacts) else None
         offset = connector.offset if connector else None
         position = None if offset is None or offset.foreign else offset.position
-        outlook = source.outlook(position) if source and position else None
+        purge_forecast = source.purge_forecast(position) if source and position else None
         return cls(
             pipeline=obs.pipeline.name,
             taken_at=obs.taken_at,
@@ -94,7 +94,7 @@ class StoredObservation:
             retention=source.margin(position) if source and position else None,
             unknowns=obs.unknowns,
             changes=(*known, *fresh),
-            forecast=asdict(outlook) if outlook else None,
+            forecast=asdict(purge_forecast) if purge_forecast else None,
         )
 
     def to_json(self) -> dict[str, Any]:

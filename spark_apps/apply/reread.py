@@ -1,4 +1,4 @@
-"""One table read again, whole, because DDL changed its rows in a way that no event carries (ADR 0017).
+"""One table read again, whole, because DDL changed its rows in a way that no event carries (ADR 0010).
 
 Readers see the old state until the new one is proven: the rows go to a stage of their own, whose base is fixed before
 the source is read (INV 20); the stage catches up past the read, is compared row by row, and only that very snapshot is

@@ -21,6 +21,7 @@ import stack
 from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.core.recovery import Decision
 from airflow_cdc.flows import close, connector, decide, hold, observe, publish, watermark
 from airflow_cdc.flows import reset_offset as offset
 from airflow_cdc.flows.open import open_recovery
@@ -312,7 +313,7 @@ class Pipe:
         if plan["strategy"] == "restart":
             connector.restart(run)
             return "none"
-        open_recovery(run, decision)
+        open_recovery(run, Decision.from_json(decision))
         connector.stop(run)
         with held(run):
             watermark.fence_and_watermark(run)

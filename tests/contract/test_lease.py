@@ -17,6 +17,7 @@ import pytest
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.errors import LeaseHeldError, SinkError
 from airflow_cdc.core.poll import poll_until
+from airflow_cdc.core.recovery import Decision
 from airflow_cdc.flows.lease import Lives, ended_by, kept
 from airflow_cdc.flows.open import open_recovery
 from airflow_cdc.sinks.iceberg.client import Lake
@@ -130,7 +131,7 @@ def test_a_run_between_two_of_its_tasks_keeps_its_recovery(
     other = run_on(lake, tmp_path, "shop.orders", run_id="run:2")
     decision: dict[str, Any] = {"tables": ["shop.orders"], "plan": {"strategy": "replica_detour"}}
     with pytest.raises(LeaseHeldError, match=r"ran out at .* but Airflow does not say that it has ended"):
-        open_recovery(replace(other, lives=lambda *_: True), decision)
+        open_recovery(replace(other, lives=lambda *_: True), Decision.from_json(decision))
 
 
 def test_who_has_no_dag_run_is_dead_once_the_lease_has_run_out(lake: Lake) -> None:

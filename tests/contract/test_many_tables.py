@@ -59,7 +59,7 @@ def test_what_was_published_before_an_error_is_known_but_for_the_last_few(
 ) -> None:
     """The rest of them is found on main by the next try."""
 
-    def half(_run: Run, _open: Any, table: str, _snapshot: int) -> int:
+    def half(_run: Run, _open: Any, table: str) -> int:
         if table == TABLES[150]:
             raise SinkError("the catalog is away")
         return 7

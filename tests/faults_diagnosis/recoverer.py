@@ -15,11 +15,12 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.errors import CdcError
+from airflow_cdc.core.recovery import Decision
 from airflow_cdc.flows import close, connector, decide, hold, publish, watermark
 from airflow_cdc.flows import reset_offset as offset
 from airflow_cdc.flows.checks import conclude
 from airflow_cdc.flows.open import open_recovery
-from airflow_cdc.flows.replica import go_on
+from airflow_cdc.flows.replica import return_to_source
 from airflow_cdc.flows.run import Run
 from airflow_cdc.spark_apps.apply_changes import apply_changes
 from airflow_cdc.spark_apps.driver.app import log_to_stderr, read_run
@@ -38,7 +39,7 @@ SAYS_NOTHING = "-"  # a restart compares nothing
 
 def snapshot(run: Run, spark: SparkSession, decision: Facts) -> str:
     """All ten steps; the verdict of `verify`."""
-    open_recovery(run, decision)
+    open_recovery(run, Decision.from_json(decision))
     connector.stop(run)
     with _held(run):
         watermark.fence_and_watermark(run)
@@ -66,8 +67,8 @@ def _held(run: Run) -> Iterator[None]:
 
 def go_on_there(run: Run, spark: SparkSession, decision: Facts) -> str:
     """The connector goes on at the server that took over; then every row is compared."""
-    open_recovery(run, decision)
-    go_on(run)
+    open_recovery(run, Decision.from_json(decision))
+    return_to_source(run)
     repair(Run(run.pipeline, run.clients, run.run_id, run.report_dir, {"dry_run": True}), spark)
     return str(conclude(run)["verdict"])
 

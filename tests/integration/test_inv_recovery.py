@@ -15,6 +15,7 @@ import pytest
 
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.core.errors import SchemaError, StaleHeadError
+from airflow_cdc.core.recovery import Decision
 from airflow_cdc.flows import open as opening
 from airflow_cdc.flows.publish import publish
 from airflow_cdc.flows.run import Run
@@ -123,7 +124,9 @@ def masked(rig: Rig, run: Run) -> None:
 def test_inv_21_a_masked_column_is_refused_before_anything_is_changed_or_read(rig: Rig, run: Run) -> None:
     masked(rig, run)
     with pytest.raises(SchemaError, match=r"column.mask.with.5.chars hides or changes secret"):
-        opening.open_recovery(run, {"tables": list(run.pipeline.source.tables), "plan": {"strategy": "full_snapshot"}})
+        opening.open_recovery(
+            run, Decision.from_json({"tables": list(run.pipeline.source.tables), "plan": {"strategy": "full_snapshot"}})
+        )
     stages = len(rig.lake.stages(rig.schema, "items"))
     with pytest.raises(SchemaError, match=r"column.mask.with.5.chars hides or changes secret"):
         recover(run, rig.spark)

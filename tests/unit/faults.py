@@ -280,7 +280,7 @@ ROWS: list[tuple[str, Observation, str, str]] = [
         "XA rolled back",
         replace(
             with_source(xa=XaState(UUID, 1000.0, 5, 2)),
-            control=ControlFacts(3, checked_xa={"shop.orders": XaState(UUID, 1000.0, 4, 1).to_json()}),
+            control=ControlFacts(3, checked_xa={"shop.orders": XaState(UUID, 1000.0, 4, 1)}),
         ),
         "XA_ROLLED_BACK",
         "1 XA ROLLBACK since then",

@@ -30,7 +30,7 @@ from airflow_cdc.core.diagnosis.strategy import Plan
 from airflow_cdc.core.report import RecoveryReport
 from airflow_cdc.flows import abandon as abandoning
 from airflow_cdc.flows.doctor import Check
-from airflow_cdc.flows.forecast import Foreseen
+from airflow_cdc.flows.forecast import PipelineForecast
 from airflow_cdc.flows.run import Run
 from airflow_cdc.parts import Parts
 from airflow_cdc.reports.store import ReportStore, safe
@@ -117,8 +117,8 @@ class Scene:
     def foreseen(self) -> None:
         self.run()
         forecast = Forecast(7000.0, 9000.0, 1.5, 60.0, HOSTILE)
-        outcome = Foreseen("shop", "now", "b.000009:4", forecast, 21600, False, 60.0, None, True)
-        self.spec(outlook, "foresee", outcome)
+        outcome = PipelineForecast("shop", "now", "b.000009:4", forecast, 21600, False, 60.0, None, True)
+        self.spec(outlook, "forecast_pipeline", outcome)
 
     def held(self) -> None:
         self.run()

@@ -63,7 +63,7 @@ def test_a_connect_that_does_not_answer_is_unknown_soon(
     ],
 )
 def test_what_is_known_is_no_unknown(error: Exception, status: int, cdc: Callable[..., Answer], spec: Any) -> None:
-    spec(outlook, "foresee", error)
+    spec(outlook, "forecast_pipeline", error)
     answer = cdc("forecast", "shop")
     assert answer.status == status
     assert str(error) in answer.err

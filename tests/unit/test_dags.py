@@ -209,7 +209,7 @@ FLOWS: dict[str, tuple[Any, str]] = {
     "restart_connector": (connector, "restart"),
     "stop_connector": (connector, "stop"),
     "detour_connector": (detour, "detour"),
-    "return_connector": (detour, "go_on"),
+    "return_connector": (detour, "return_to_source"),
     "verdict": (checks, "conclude"),
     "hold_binlog": (holding, "hold"),
     "fence_and_watermark": (watermark, "fence_and_watermark"),

@@ -242,3 +242,14 @@ def test_every_page_is_in_the_navigation() -> None:
     listed = set(re.findall(r"[\w/.-]+\.md", (ROOT / "mkdocs.yml").read_text()))
     assert {str(page.relative_to(ROOT / "docs")) for page in PAGES} == listed
     assert yaml.safe_load((ROOT / "mkdocs.yml").read_text())["strict"] is True
+
+
+def test_decisions_are_numbered_without_a_hole_and_all_listed() -> None:
+    files = sorted((ROOT / "docs" / "adr").glob("[0-9]*.md"))
+    index = (ROOT / "docs" / "adr" / "index.md").read_text()
+    assert [file.name[:4] for file in files] == [f"{n:04}" for n in range(1, len(files) + 1)]
+    for file in files:
+        title = file.read_text().splitlines()[0].removeprefix("# ")
+        assert title.startswith(file.name[:4]), file
+        assert f"| [{title[:4]}]({file.name}) | {title[5:]} |" in index, file
+        assert f"adr/{file.name}" in (ROOT / "mkdocs.yml").read_text(), file

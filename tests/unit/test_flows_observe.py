@@ -27,7 +27,7 @@ from airflow_cdc.core.diagnosis.observation import (
 from airflow_cdc.core.errors import ConnectorError, SourceError, TransportError, UnknownStateError
 from airflow_cdc.core.table import Column, Table
 from airflow_cdc.flows import decide, doctor, hold, null_defaults, observe
-from airflow_cdc.flows.forecast import foresee
+from airflow_cdc.flows.forecast import forecast_pipeline
 from airflow_cdc.flows.run import Run
 from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
@@ -247,7 +247,7 @@ def test_a_forecast_says_whether_a_snapshot_fits_into_what_log_and_topics_keep(
     clients.connector.committed_offset.return_value = GTID_OFFSET
     clients.control.facts.return_value = replace(CONTROL, read_seconds=read)
     clients.transport.topic_configs.return_value = {"shop.shop.orders": topic}
-    seen = foresee(run)
+    seen = forecast_pipeline(run)
     # 20,000 s of log are left, and the policy wants 21,600
     assert (seen.snapshot_fits, seen.exit_status, seen.at_risk) == (fits, 1, True)
     assert seen.forecast.earliest_s == 20_000.0
@@ -257,7 +257,7 @@ def test_a_forecast_says_whether_a_snapshot_fits_into_what_log_and_topics_keep(
 def test_without_an_offset_there_is_no_forecast(run: Run, clients: Any) -> None:
     clients.connector.committed_offset.return_value = None
     with pytest.raises(UnknownStateError):
-        foresee(run)
+        forecast_pipeline(run)
 
 
 # ---- holding the log by hand ----------------------------------------------------------------------

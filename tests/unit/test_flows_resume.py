@@ -37,7 +37,7 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
     made.connector.codec = MySqlCodec()
     made.connector.wait_running.side_effect = ConnectorError("task 0 is FAILED: … no longer available on the server")
     made.connector.status.return_value = {"connector": {"state": "RUNNING"}, "tasks": [{"state": "RUNNING"}]}
-    monkeypatch.setattr(connector, "change", lambda *_: None)
+    monkeypatch.setattr(connector, "change_settings", lambda *_: None)
     monkeypatch.setattr(connector, "set_converter", lambda *_: ())
     monkeypatch.setattr(connector, "heartbeat", lambda _run: None)
     return made

@@ -44,7 +44,7 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
     kinds = (MySqlSource, DebeziumConnector, KafkaTransport, Lake, Control)
     made: Any = Parts(*(create_autospec(kind, instance=True) for kind in kinds))
     made.control.state.return_value = {"recovery": OPEN}
-    made.control.patch_recovery.side_effect = lambda _run_id, **fields: {**OPEN, **fields}
+    made.control.change_recovery.side_effect = lambda _run_id, by: by(OPEN)
     made.connector.codec = MySqlCodec()
     made.connector.raw_config.return_value = {"topic.prefix": "shop", "connector.class": MYSQL}
     made.connector.committed_offset.return_value = at(f"{UUID}:1-70")
@@ -63,7 +63,8 @@ def test_inv_39_the_offset_is_kept_as_it_stands(clients: Any) -> None:
     done = offset.reset_offset(run(clients))
     assert (done["offset_before"], done["offset_after"], done["kept"]) == (at(f"{UUID}:1-70"), at(f"{UUID}:1-70"), True)
     clients.connector.alter_offsets.assert_not_called()
-    assert clients.control.patch_recovery.call_args.kwargs["offset_after"] == at(f"{UUID}:1-70")
+    (*_, (_run_id, by)) = (call.args for call in clients.control.change_recovery.call_args_list)
+    assert by(OPEN)["offset_after"] == at(f"{UUID}:1-70")
 
 
 @pytest.mark.parametrize("gtids", [f"{UUID}:1-81", f"{UUID}:1-70,{OTHER}:1-5"])

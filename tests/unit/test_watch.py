@@ -27,7 +27,7 @@ from airflow_cdc.core.diagnosis.observation import (
 from airflow_cdc.core.errors import UnknownStateError
 from airflow_cdc.core.pipeline import AlertPolicy, Policy
 from airflow_cdc.flows import watch
-from airflow_cdc.flows.remember import recall
+from airflow_cdc.flows.observe import load_observation
 from airflow_cdc.flows.run import Facts, Run
 from airflow_cdc.links import runbook_url
 from airflow_cdc.operators import watch as operator
@@ -290,7 +290,7 @@ def test_every_look_is_kept_for_the_page(run: Run, monkeypatch: pytest.MonkeyPat
     for obs, code in ((HEALTHY, "HEALTHY"), (LOST, "GTID_PURGED")):
         shows(monkeypatch, obs)
         watch.look(run)
-        kept = recall(run)
+        kept = load_observation(run)
         assert kept is not None
         assert kept.diagnosis.code == code
 

@@ -216,6 +216,7 @@ PROBLEMS = (
         41,
         "The connector has more than one stored offset, and they differ.",
         offset_ambiguous,
+        on_request=("full_snapshot",),
     ),
     Problem(
         "SNAPSHOT_INTERRUPTED",
@@ -237,18 +238,21 @@ PROBLEMS = (
         "The connector failed because a connection was cut; the source still holds everything from its position on.",
         failed_transient,
         ("restart",),
+        on_request=("full_snapshot", "diff_repair", "translate_gtid"),
     ),
     Problem(
         "CONNECTOR_FAILED",
         53,
         "The connector has failed for a reason that a restart meets again; the source still holds everything.",
         connector_failed,
+        on_request=("restart", "full_snapshot", "diff_repair", "translate_gtid"),
     ),
     Problem(
         "CONNECTOR_STOPPED",
         55,
         "The connector was stopped or paused; nothing is captured until it is resumed.",
         connector_stopped,
+        on_request=("restart", "full_snapshot", "diff_repair", "translate_gtid"),
     ),
     Problem("UNKNOWN", 56, "The connector is between states; look again in a moment.", unsettled),
     Problem(
@@ -256,6 +260,7 @@ PROBLEMS = (
         57,
         "The connector claims to run and does not come past its position.",
         connector_looping,
+        on_request=("restart", "full_snapshot", "diff_repair"),
     ),
     Problem(
         "SELF_HEALED",
@@ -263,6 +268,7 @@ PROBLEMS = (
         "The connector copied its tables by itself: rows deleted in the gap are still in the sink.",
         self_healed,
         FULL_SNAPSHOT,
+        on_request=("diff_repair",),
     ),
     Problem(
         "CONNECTOR_MISCONFIGURED",

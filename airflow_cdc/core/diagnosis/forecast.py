@@ -53,7 +53,7 @@ class Margin:
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class PurgeForecast:
     """Seconds until the position may be gone at the earliest (None: it is never removed by itself), and why."""
 
     earliest_s: float | None
@@ -93,19 +93,19 @@ class Forecast:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-def outlook(retention: Retention, *, in_newest_file: bool) -> Outlook | None:
+def purge_forecast(retention: Retention, *, in_newest_file: bool) -> PurgeForecast | None:
     """The earliest time at which the file of a position can go. None if the time it was closed is not known."""
     if retention.expire_s <= 0:
-        return Outlook(None, in_newest_file, "the server removes no log files by itself")
+        return PurgeForecast(None, in_newest_file, "the server removes no log files by itself")
     if in_newest_file:
         why = f"the newest file: it is kept {span(retention.expire_s)} after it is rotated"
-        return Outlook(float(retention.expire_s), in_newest_file, why)
+        return PurgeForecast(float(retention.expire_s), in_newest_file, why)
     if retention.written_until is None:
         return None
     left = max(0.0, retention.written_until + retention.expire_s - retention.now)
     age = retention.now - retention.written_until
     why = f"closed {span(max(0.0, age))} ago, kept {span(retention.expire_s)}, gone at a rotation after"
-    return Outlook(left, in_newest_file, why)
+    return PurgeForecast(left, in_newest_file, why)
 
 
 def forecast(retention: Retention, files: Sequence[LogFile], *, in_newest_file: bool, max_size: int = 0) -> Forecast:
@@ -115,7 +115,7 @@ def forecast(retention: Retention, files: Sequence[LogFile], *, in_newest_file: 
     """
     rate, gaps = _rate(files), _gaps(files)
     mean = sum(gaps) / len(gaps) if gaps else None
-    seen = outlook(retention, in_newest_file=in_newest_file)
+    seen = purge_forecast(retention, in_newest_file=in_newest_file)
     if seen is None:
         return Forecast(0.0, None, rate, mean, "the time its file was closed cannot be read, so nothing is promised")
     longest = _longest(gaps, max_size, rate)

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from airflow_cdc.core.diagnosis.forecast import Margin, Outlook, Retention
+from airflow_cdc.core.diagnosis.forecast import Margin, PurgeForecast, Retention
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.topics import TopicState
+from airflow_cdc.core.xa import XaState
 
 if TYPE_CHECKING:
     from airflow_cdc.core.apply.stamp import Stamp
@@ -94,7 +95,7 @@ class SourceFacts(ABC):
         """How much of the log may be purged before the position is lost; None where that cannot be told."""
 
     @abstractmethod
-    def outlook(self, position: Any) -> Outlook | None:
+    def purge_forecast(self, position: Any) -> PurgeForecast | None:
         """How long the position stays available at least; None where that cannot be told."""
 
 
@@ -272,7 +273,7 @@ class ControlFacts:
     refused: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     epochs: Mapping[str, int] = field(default_factory=dict)
     apply_error: str = ""
-    checked_xa: Mapping[str, JsonObject] = field(default_factory=dict)
+    checked_xa: Mapping[str, XaState] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "servers", tuple(self.servers))

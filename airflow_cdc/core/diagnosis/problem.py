@@ -89,7 +89,7 @@ class Problem:
 
     `holds` returns the evidence, or None when this row does not hold. `strategies` are in order of preference; () means
     that nothing may be done before a person has looked. `about_position`: by facts of the server the stored position
-    itself is wrong, or cannot be judged.
+    itself is wrong, or cannot be judged. `on_request`: what a person may ask for by name although no plan would choose it.
     """
 
     code: str
@@ -98,6 +98,7 @@ class Problem:
     holds: Holds
     strategies: tuple[str, ...] = ()
     about_position: bool = False
+    on_request: tuple[str, ...] = ()
 
     @property
     def runbook(self) -> str:
@@ -142,6 +143,10 @@ class Rules:
         """Problem code → the ranks of its rows."""
         codes = {row.code for row in self.problems}
         return {code: tuple(row.rank for row in self.problems if row.code == code) for code in codes}
+
+    def on_request(self, code: str) -> tuple[str, ...]:
+        """What a person may ask for by name, where this problem is diagnosed."""
+        return tuple(dict.fromkeys(name for row in self.problems if row.code == code for name in row.on_request))
 
     def case(self, seen: Observation) -> AnyCase:
         """What the rows are given of an observation."""

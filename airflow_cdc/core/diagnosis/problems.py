@@ -177,6 +177,7 @@ RULES = Rules(
             "A recovery was begun and is not finished: its tables are not all published.",
             recovery_open,
             ("finish", "replica_detour", "translate_gtid"),
+            on_request=("full_snapshot",),
         ),
         Problem(
             "UNKNOWN",
@@ -210,6 +211,7 @@ RULES = Rules(
             "The connector has lost its offset: the sink was filled before, and where to read on is not known.",
             offset_missing,
             FULL_SNAPSHOT,
+            on_request=("diff_repair",),
         ),
         Problem(
             "EPOCH_BEHIND",
@@ -218,6 +220,7 @@ RULES = Rules(
             "was abandoned.",
             epoch_behind,
             FULL_SNAPSHOT,
+            on_request=("diff_repair",),
         ),
         Problem(
             "STAMP_LOST",
@@ -246,7 +249,15 @@ RULES = Rules(
             "Events wait to be applied: readers see the source as it was.",
             lag.sink_behind,
             WARNING,
+            on_request=("full_snapshot", "diff_repair"),
         ),
-        Problem("HEALTHY", 99, "The source holds everything from the connector's position on.", healthy, ("none",)),
+        Problem(
+            "HEALTHY",
+            99,
+            "The source holds everything from the connector's position on.",
+            healthy,
+            ("none",),
+            on_request=("full_snapshot", "diff_repair"),
+        ),
     )
 )

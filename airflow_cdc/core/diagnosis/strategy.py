@@ -37,7 +37,8 @@ POSITION_ONLY = frozenset({DETOUR, TRANSLATE})
 class Strategy:
     """One row: when it is right, what it loses, its steps, and what must not hold for it on any system.
 
-    `changes` is False if no row or offset moves. `special`: only a source that offers it can be recovered so.
+    `changes` is False if no row or offset moves. `special`: only a source that offers it can be recovered so. `sinkless`:
+    it touches no table of the sink, so a pipeline without one can be recovered so.
     """
 
     code: str
@@ -47,6 +48,7 @@ class Strategy:
     blockers: tuple[Blocker, ...]
     changes: bool = True
     special: bool = False
+    sinkless: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +111,10 @@ def make_plan(
     """
     if asked is not None:
         check_strategy(asked, where=obs.pipeline.name)
-    candidates = _candidates(diagnosis, asked)
+    on_request = rules.on_request(diagnosis.code)
+    candidates = _candidates(diagnosis, asked, on_request)
     if not candidates:
-        return refused_plan(_why_none(diagnosis, asked))
+        return refused_plan(_why_none(diagnosis, asked, on_request))
     case = rules.case(obs)
     blocked = {code: _blocked(STRATEGIES[code], rules, case) for code in candidates}
     chosen = next((code for code in candidates if not blocked[code]), None)
@@ -169,24 +172,26 @@ def refused_plan(reason: str) -> Plan:
     return Plan("none", (), NOTHING, destructive=False, needs_approval=False, reason=reason, refused=True)
 
 
-def _candidates(diagnosis: Diagnosis, asked: str | None) -> tuple[str, ...]:
+def _candidates(diagnosis: Diagnosis, asked: str | None, on_request: tuple[str, ...]) -> tuple[str, ...]:
     if asked is None:
         return diagnosis.strategies
-    allowed = (*diagnosis.strategies, *ON_REQUEST.get(diagnosis.code, ()))
+    allowed = (*diagnosis.strategies, *on_request)
     return (asked,) if asked in allowed else ()
 
 
-def _why_none(diagnosis: Diagnosis, asked: str | None) -> str:
-    able = (*diagnosis.strategies, *ON_REQUEST.get(diagnosis.code, ()))
-    on_request = f" On request: {', '.join(able)}." if able else ""
+def _why_none(diagnosis: Diagnosis, asked: str | None, on_request: tuple[str, ...]) -> str:
+    able = (*diagnosis.strategies, *on_request)
+    offered = f" On request: {', '.join(able)}." if able else ""
     if asked is not None and able:
-        return f"{asked!r} is not for {diagnosis.code}.{on_request}"
+        return f"{asked!r} is not for {diagnosis.code}.{offered}"
     told = "; ".join(f"{name}: {value}" for name, value in diagnosis.evidence.items())
-    return f"{diagnosis.code}: {diagnosis.description} {told}.{on_request}"
+    return f"{diagnosis.code}: {diagnosis.description} {told}.{offered}"
 
 
 def _blocked(strategy: Strategy, rules: Rules, case: AnyCase) -> tuple[str, ...]:
     """Why the strategy cannot be carried out: by what is asked of every system, then by what each of the pipeline's asks."""
+    if not strategy.sinkless and not case.seen.pipeline.has_sink:
+        return ("it needs a sink, and this pipeline has none",)
     if strategy.special and strategy.code not in rules.offers:
         return ("this kind of source has no such way",)
     asked = (*strategy.blockers, *rules.blockers.get(strategy.code, ()))
@@ -276,13 +281,14 @@ _BACK_STEPS = ("return_connector", "compare", "verdict", "report")
 STRATEGIES: Mapping[str, Strategy] = {
     row.code: row
     for row in (
-        Strategy("none", "No recovery is needed.", NOTHING, ("report",), (), changes=False),
+        Strategy("none", "No recovery is needed.", NOTHING, ("report",), (), changes=False, sinkless=True),
         Strategy(
             "restart",
             "Only the connector failed; the source still has everything, so it is started again, once.",
             NOTHING,
             ("restart", "report"),
             (_connector_known,),
+            sinkless=True,
         ),
         Strategy(
             TRANSLATE,
@@ -337,25 +343,4 @@ STRATEGIES: Mapping[str, Strategy] = {
             (_all_known, _source_logs_rows),
         ),
     )
-}
-
-# What a person may ask for by name although the planner would not choose it.
-ON_REQUEST: Mapping[str, tuple[str, ...]] = {
-    "RECOVERY_OPEN": ("full_snapshot",),
-    "SOURCE_FAILED_OVER": ("restart", "full_snapshot", "diff_repair"),
-    "HEALTHY": ("full_snapshot", "diff_repair"),
-    "CONNECTOR_FAILED_TRANSIENT": ("full_snapshot", "diff_repair", "translate_gtid"),
-    "CONNECTOR_FAILED": ("restart", "full_snapshot", "diff_repair", "translate_gtid"),
-    "CONNECTOR_LOOPING": ("restart", "full_snapshot", "diff_repair"),
-    "CONNECTOR_STOPPED": ("restart", "full_snapshot", "diff_repair", "translate_gtid"),
-    "DUPLICATE_SERVER_ID": ("restart",),
-    "OFFSET_AMBIGUOUS": ("full_snapshot",),
-    "GTID_MODE_MISMATCH": ("full_snapshot",),
-    "LOG_INCOMPLETE": ("full_snapshot", "diff_repair"),
-    "SINK_BEHIND": ("full_snapshot", "diff_repair"),
-    "XA_ROLLED_BACK": ("full_snapshot", "diff_repair"),
-    "AT_RISK": ("full_snapshot", "diff_repair"),
-    "GTID_PURGED": ("diff_repair", "skip"),
-    "BINLOG_PURGED": ("diff_repair", "skip"),
-    **dict.fromkeys(("POSITION_AHEAD", "OFFSET_MISSING", "EPOCH_BEHIND", "SELF_HEALED"), ("diff_repair",)),
 }

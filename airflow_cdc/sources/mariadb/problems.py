@@ -110,6 +110,7 @@ PROBLEMS = (
         purged,
         (DETOUR, FULL),
         about_position=True,
+        on_request=("diff_repair", "skip"),
     ),
     Problem(
         "POSITION_AHEAD",
@@ -118,6 +119,7 @@ PROBLEMS = (
         ahead,
         FULL_SNAPSHOT,
         about_position=True,
+        on_request=("diff_repair",),
     ),
     Problem(
         "GTID_MODE_MISMATCH",
@@ -125,6 +127,7 @@ PROBLEMS = (
         "The stored offset's GTIDs are MySQL's, and this server's are MariaDB's.",
         other_make,
         about_position=True,
+        on_request=("full_snapshot",),
     ),
     Problem(
         "GTID_NOT_CONTAINED",

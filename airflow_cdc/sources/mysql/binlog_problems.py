@@ -191,7 +191,7 @@ def of_another_make(case: AnyCase, here: str, stored: str) -> Evidence | None:
 def at_risk(case: BinlogCase) -> Evidence | None:
     """The log from the stored position on may be purged within the time that the policy wants to be warned."""
     found = case.both
-    seen = None if found is None else found[0].outlook(found[1])
+    seen = None if found is None else found[0].purge_forecast(found[1])
     if seen is None or seen.earliest_s is None:
         return None
     warn = case.seen.pipeline.policy.warn_before_purge
@@ -229,6 +229,7 @@ FILE_PROBLEMS: tuple[Problem, ...] = (
         binlog_purged,
         FULL_SNAPSHOT,
         about_position=True,
+        on_request=("diff_repair", "skip"),
     ),
     Problem(
         "POSITION_PAST_END",
@@ -252,6 +253,7 @@ FILE_PROBLEMS: tuple[Problem, ...] = (
         50,
         "Another client reads the log under the connector's server id, and the server cuts one of them off.",
         duplicate_server_id,
+        on_request=("restart",),
     ),
     Problem(
         "AT_RISK",
@@ -259,6 +261,7 @@ FILE_PROBLEMS: tuple[Problem, ...] = (
         "The log from the stored position on may be purged before the policy's warning time has passed.",
         at_risk,
         WARNING,
+        on_request=("full_snapshot", "diff_repair"),
     ),
     Problem(
         "SOURCE_MISCONFIGURED",
@@ -273,5 +276,6 @@ FILE_PROBLEMS: tuple[Problem, ...] = (
         "Foreign keys change rows of captured tables, and this server does not log those changes.",
         log_incomplete,
         WARNING,
+        on_request=("full_snapshot", "diff_repair"),
     ),
 )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
-from airflow_cdc.core.diagnosis.forecast import Margin, Outlook, outlook
+from airflow_cdc.core.diagnosis.forecast import Margin, PurgeForecast, purge_forecast
 from airflow_cdc.core.diagnosis.observation import ReplicaFacts, SourceFacts
 from airflow_cdc.core.errors import PositionError
 from airflow_cdc.core.position import Position
@@ -176,13 +176,13 @@ class BinlogFacts(SourceFacts):
         before = sum(s for name, s in sizes.items() if BinlogPosition(name, 0).file_number < place.file_number)
         return Margin(min(before + place.pos, total), total)
 
-    def outlook(self, position: InBinlog) -> Outlook | None:
+    def purge_forecast(self, position: InBinlog) -> PurgeForecast | None:
         if self.retention is None or position.file not in self.sizes:
             return None
         look, newest = self.at_offset, position.file == self.newest_file
         # by GTID a file that was read to its end is not needed any more; by name it is
         done = self.by_gtid(position) and not newest and look is not None and look.read_to_the_end
-        return outlook(self.retention, in_newest_file=newest or done)
+        return purge_forecast(self.retention, in_newest_file=newest or done)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from airflow_cdc.core.diagnosis.observation import ControlFacts
 from airflow_cdc.core.diagnosis.problem import FULL_SNAPSHOT, WARNING, Case, Evidence, Problem, Rules
 from airflow_cdc.core.diagnosis.strategy import DETOUR, DIFF_REPAIR, FULL, NEXT_FILE, TRANSLATE
 from airflow_cdc.core.diagnosis.text import shorten
-from airflow_cdc.core.xa import XaState, rollback_doubt
+from airflow_cdc.core.xa import rollback_doubt
 from airflow_cdc.sources.mysql.binlog_problems import (
     FILE_PROBLEMS,
     WHILE_NOT_READING,
@@ -151,8 +151,7 @@ def xa_rolled_back(case: MySqlCase) -> Evidence | None:
     source, control = case.source, case.seen.control
     if source is None or not isinstance(control, ControlFacts):
         return None
-    before = {name: XaState.from_json(value) for name, value in control.checked_xa.items()}
-    doubts = {name: rollback_doubt(state, source.xa) for name, state in before.items()}
+    doubts = {name: rollback_doubt(before, source.xa) for name, before in control.checked_xa.items()}
     shown = {f"since the last check of {name}": why for name, why in doubts.items() if why}
     return server_evidence(case, shown) if shown else None
 
@@ -185,6 +184,7 @@ PROBLEMS = (
         gtid_purged,
         (DETOUR, FULL),
         about_position=True,
+        on_request=("diff_repair", "skip"),
     ),
     Problem(
         "POSITION_AHEAD",
@@ -193,6 +193,7 @@ PROBLEMS = (
         position_ahead,
         FULL_SNAPSHOT,
         about_position=True,
+        on_request=("diff_repair",),
     ),
     Problem(
         "GTID_MODE_MISMATCH",
@@ -200,6 +201,7 @@ PROBLEMS = (
         "The stored offset counts by GTID and the server writes transactions without any.",
         gtid_mode_mismatch,
         about_position=True,
+        on_request=("full_snapshot",),
     ),
     Problem(
         "GTID_NOT_CONTAINED",
@@ -229,6 +231,7 @@ PROBLEMS = (
         "Another server took over; it holds all that was read and still has all that was not.",
         failed_over,
         (TRANSLATE, FULL),
+        on_request=("restart", "full_snapshot", "diff_repair"),
     ),
     Problem(
         "XA_ROLLED_BACK",
@@ -236,6 +239,7 @@ PROBLEMS = (
         "XA transactions were rolled back after their rows may have been sent: such rows may stand in the sink.",
         xa_rolled_back,
         WARNING,
+        on_request=("full_snapshot", "diff_repair"),
     ),
 )
 
