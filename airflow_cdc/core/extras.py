@@ -1,41 +1,31 @@
-"""Packages that only some systems need: which extra of this package brings them."""
+"""Packages that only some systems need: what is not installed is said in one line, with the extra that brings it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
 from airflow_cdc.core.errors import ConfigError
 
 PACKAGE: Final = "airflow-provider-cdc"
-# module → extra. What the plain install brings stands here, too, with "": a broken installation is said as plainly.
-EXTRAS: Final[Mapping[str, str]] = {
-    "psycopg": "postgres",
-    "pymysql": "",
-    "kafka": "",
-    "pyiceberg": "",
-    "pyarrow": "",
-    "pandas": "",
-    "pyspark": "",
-    "great_expectations": "",
-}
-
-
-def missing_package(error: ModuleNotFoundError, *, where: str) -> ConfigError:
-    """The error to raise instead of `error`: what is not installed, and how it is."""
-    module = (error.name or "").partition(".")[0]
-    extra = EXTRAS.get(module, "")
-    wanted = f"{PACKAGE}[{extra}]" if extra else PACKAGE if module in EXTRAS else module
-    return ConfigError(f"the package {module!r} is not installed", where=where, todo=f"Run: pip install '{wanted}'")
+_OURS: Final = "airflow_cdc"
 
 
 @contextmanager
-def needed_by(where: str) -> Iterator[None]:
-    """Imports within it that fail say in one line what to install. Raises ConfigError."""
+def needs(extra: str, *, where: str = "") -> Iterator[None]:
+    """Around an import that only the extra `extra` of this package makes possible ("": the plain install does).
+
+    Raises ConfigError for a package that is not installed; a module of this package that is missing is a fault of ours,
+    and raises ModuleNotFoundError.
+    """
     try:
         yield
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in EXTRAS:
+        package = (error.name or "").partition(".")[0]
+        if package in ("", _OURS):
             raise
-        raise missing_package(error, where=where) from None
+        wanted = f"{PACKAGE}[{extra}]" if extra else PACKAGE
+        raise ConfigError(
+            f"the package {package!r} is not installed", where=where, todo=f"Run: pip install '{wanted}'"
+        ) from None

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
+from airflow_cdc.core.extras import needs
 from airflow_cdc.core.pipeline import ConnectorSpec, ControlSpec, SinkSpec, SourceSpec, TransportSpec
 
 if TYPE_CHECKING:
+    from airflow_cdc.core.capture import ConfigRules
     from airflow_cdc.core.diagnosis.problem import Rules
     from airflow_cdc.core.position import ReadPosition
 
@@ -20,18 +22,24 @@ T = TypeVar("T")
 class Lazy(Generic[T]):
     """An object named by "module:name"; the module is imported by the first `load()`.
 
-    A module that begins with a dot is relative to `package`, usually the `__name__` of the file that writes it.
+    A module that begins with a dot is relative to `package`, usually the `__name__` of the file that writes it. `extra`:
+    the extra of this package that brings what the module imports; "": the plain install does.
     """
 
     path: str
     package: str = ""
+    extra: str = ""
 
     def load(self) -> T:
-        """The object. Raises ImportError or AttributeError where it is not."""
+        """The object. Raises ConfigError for a package that is not installed, ImportError or AttributeError otherwise."""
         module, _, name = self.path.partition(":")
-        return cast("T", getattr(import_module(module, self.package or None), name))
+        if not (self.package if module.startswith(".") else module).startswith("airflow_cdc"):
+            return cast("T", getattr(import_module(module, self.package or None), name))
+        with needs(self.extra):
+            return cast("T", getattr(import_module(module, self.package or None), name))
 
 
+Form: TypeAlias = "Lazy[dict[str, Any]]"
 LazyRules: TypeAlias = "Lazy[Rules]"
 
 
@@ -46,6 +54,7 @@ class SourceKind:
         endpoint: the class of its address and credentials (core/endpoint.py).
         client: the class that reads such a server; called with its endpoint.
         hook: the Airflow hook that makes an endpoint of a connection.
+        form: the connection type's form in Airflow; None: it is declared elsewhere.
         read_position: reads a position of such a server from JSON.
         rules: its rows of the diagnosis, what blocks a strategy there, and what its errors say.
         reader: what Spark reads its rows with (spark_apps.ports.RowReader), called with the client; None: nothing does, so
@@ -60,6 +69,7 @@ class SourceKind:
     endpoint: Lazy[Any]
     client: Lazy[Any]
     hook: Lazy[Any]
+    form: Form | None = None
     read_position: Lazy[ReadPosition] | None = None
     rules: LazyRules | None = None
     reader: Lazy[Any] | None = None
@@ -87,6 +97,7 @@ class ConnectorKind:
         client: the class that talks to it; called with its endpoint and the codec of the offsets that it stores.
         reads: the kinds of source that it reads, by name.
         through: the kinds of transport that it writes to, by name.
+        config_rules: what its configuration does to names, keys and values.
     """
 
     name: str
@@ -97,6 +108,8 @@ class ConnectorKind:
     hook: Lazy[Any]
     reads: Mapping[str, Reads]
     through: tuple[str, ...]
+    config_rules: Lazy[ConfigRules]
+    form: Form | None = None
     rules: LazyRules | None = None
 
 
@@ -114,6 +127,7 @@ class TransportKind:
     endpoint: Lazy[Any]
     client: Lazy[Any]
     hook: Lazy[Any]
+    form: Form | None = None
     rules: LazyRules | None = None
     reader: Lazy[Any] | None = None
 
@@ -133,6 +147,7 @@ class SinkKind:
     endpoint: Lazy[Any]
     client: Lazy[Any]
     hook: Lazy[Any] | None
+    form: Form | None = None
     rules: LazyRules | None = None
     stages: Lazy[Any] | None = None
     letters: Lazy[Any] | None = None
@@ -153,6 +168,7 @@ class ControlKind:
     endpoint: Lazy[Any]
     client: Lazy[Any]
     hook: Lazy[Any]
+    form: Form | None = None
 
 
 AnyKind: TypeAlias = SourceKind | ConnectorKind | TransportKind | SinkKind

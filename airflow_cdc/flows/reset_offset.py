@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from airflow_cdc.connectors.debezium.history import compare_history, fold_history, read_at
-from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset
 from airflow_cdc.core.errors import SchemaError
-from airflow_cdc.core.position import JsonObject, Watermark
+from airflow_cdc.core.offset import RawOffset
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.recovery import OffsetBackup, OpenRecovery
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows.capture import captured, present, settings
 from airflow_cdc.flows.connector import STOP_SECONDS, history
 from airflow_cdc.flows.move_offset import check
-from airflow_cdc.flows.offsets import committed, stored_value, write
+from airflow_cdc.flows.offsets import committed, read, stored_value, write
 from airflow_cdc.flows.recovery import change, current, watermark_of
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
 from airflow_cdc.flows.watermark import check_held, still_there
@@ -46,7 +45,7 @@ def reset_offset(run: Run) -> Facts:
     return {"offset_before": before.value, "offset_after": written, "history_differences": differing, "kept": False}
 
 
-def _facts(recovery: OpenRecovery, after: JsonObject | None) -> Facts:
+def _facts(recovery: OpenRecovery, after: RawOffset | None) -> Facts:
     """Of an offset that stays as it is."""
     before = None if recovery.backup is None else recovery.backup.value
     return {"offset_before": before, "offset_after": after, "kept": True}
@@ -77,7 +76,7 @@ def _kept(run: Run, recovery: OpenRecovery, taken: Watermark) -> Facts:
     return {"offset_before": offset, "offset_after": offset, "history_differences": _lists(differences), "kept": True}
 
 
-def _others_unchanged(run: Run, recovered: set[str], offset: JsonObject) -> None:
+def _others_unchanged(run: Run, recovered: set[str], offset: RawOffset) -> None:
     """A rebuilt history holds the definitions of now: those of the other tables must be the ones the connector has.
 
     Else it would decode events from before a change with the definition from after it (INV 11, 12).
@@ -125,25 +124,13 @@ def backup(run: Run, recovery: OpenRecovery) -> OffsetBackup:
     )
 
 
-def _history(run: Run, definitions: Mapping[str, Table], written: JsonObject) -> dict[str, tuple[str, ...]]:
+def _history(run: Run, definitions: Mapping[str, Table], written: RawOffset) -> dict[str, tuple[str, ...]]:
     """Table → what the schema history, as it is read from the offset `written` on, says differently from the source
     (INV 12); {} when all are equal.
     """
-    newest = fold_history(read_at(history(run), MySqlOffset.from_value(written)))
-    found: dict[str, tuple[str, ...]] = {}
-    for name, made in definitions.items():
-        if name not in newest:
-            found[name] = ("the schema history has no such table",)
-        elif differences := compare_history(made, newest[name]):
-            found[name] = tuple(differences)
-    return found
+    return history(run).differences(definitions, at=read(run, written).position)
 
 
 def _doubts(definitions: Mapping[str, Table]) -> dict[str, tuple[str, ...]]:
     """Every table's history, after a detour that was given up: it may hold places that the source will never reach."""
     return dict.fromkeys(definitions, ("it was noted beside transactions of a replica's own",))
-
-
-def summary(value: JsonObject | None) -> str:
-    """An offset for a log line."""
-    return "none" if value is None else str(MySqlOffset.from_value(value).to_value())

@@ -23,6 +23,7 @@ class _Driver:
     name: str
     port: int | None
     options: Mapping[str, str] = field(default_factory=dict)
+    extra: str = ""
 
 
 _DRIVERS: Final[Mapping[str, _Driver]] = {
@@ -30,6 +31,7 @@ _DRIVERS: Final[Mapping[str, _Driver]] = {
         "postgresql+psycopg",
         5432,
         {"connect_timeout": "10", "tcp_user_timeout": "30000", "options": "-c statement_timeout=30000"},
+        "postgres",
     ),
     "mysql": _Driver("mysql+pymysql", 3306, {"connect_timeout": "10", "read_timeout": "30", "write_timeout": "30"}),
     "sqlite": _Driver("sqlite", None, {"timeout": "30"}),
@@ -70,6 +72,7 @@ class SqlControlHook(CdcHook[SqlEndpoint]):
             self.required(conn.login, "login"),
             conn.password or "",
             options,
+            driver.extra,
         )
 
     def get_conn(self) -> SqlControlStore:

@@ -71,7 +71,7 @@ def test_no_connection_is_kept_between_two_calls(tmp_path: Path) -> None:
 
 def test_a_driver_that_is_not_installed_is_said_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    store = SqlControlStore(SqlEndpoint("postgresql+psycopg", "cdc", "127.0.0.1", 1, "ann"))
+    store = SqlControlStore(SqlEndpoint("postgresql+psycopg", "cdc", "127.0.0.1", 1, "ann", extra="postgres"))
     with pytest.raises(ConfigError) as caught:
         store.load("shop")
     assert str(caught.value) == (

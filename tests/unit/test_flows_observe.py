@@ -25,15 +25,15 @@ from airflow_cdc.core.diagnosis.observation import (
     Unknown,
 )
 from airflow_cdc.core.errors import ConnectorError, SourceError, TransportError, UnknownStateError
+from airflow_cdc.core.hold import HoldState, HoldStatus
 from airflow_cdc.core.table import Column, Table
-from airflow_cdc.flows import decide, doctor, hold, null_defaults, observe
+from airflow_cdc.flows import decide, doctor, hold, observe
 from airflow_cdc.flows.forecast import forecast_pipeline
 from airflow_cdc.flows.run import Run
 from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.sources.mysql.facts import EventAtPosition, EventBoundary
-from airflow_cdc.sources.mysql.hold import HoldState, HoldStatus
 from airflow_cdc.transports.kafka.client import KafkaTransport
 from tests.diagnosing import diagnose
 from tests.unit.tables import col
@@ -74,15 +74,14 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
     c.connector.raw_config.return_value = CONFIG
     c.connector.codec = MySqlCodec()
     c.connector.committed_offset.return_value = GTID_OFFSET
-    c.connector.with_elsewhere.side_effect = lambda _name, facts, _topics: facts
-    c.connector.history.return_value = None
+    c.connector.own_topics.with_elsewhere.side_effect = lambda _name, facts, _topics: facts
+    c.connector.own_topics.history.return_value = None
     c.source.definitions_and_defaults.return_value = (DEFINITIONS, {})
     c.transport.topic_states.return_value = {}
     c.transport.topic_configs.return_value = {}
     c.transport.end_offsets.return_value = {"shop.shop.orders": {0: 5}}
     c.sink.facts.side_effect = lambda _ns, table: SINK.tables[f"shop.{table}"]
     c.control.facts.return_value = HEALTHY.control
-    monkeypatch.setattr(null_defaults, "read_defaults", lambda _conn, _tables: {})
     return made
 
 

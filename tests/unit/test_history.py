@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from airflow_cdc.connectors.debezium.history import compare_history, fold_history, read_at
-from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
+from airflow_cdc.core.position import Position
 from airflow_cdc.core.table import Column, Table
 from tests.unit.tables import col
 
@@ -58,6 +59,12 @@ BY_FILE = {"file": "mysql-bin.000010", "pos": 400}
 BY_GTID = {**BY_FILE, "gtids": f"{UUID}:1-40"}
 
 
+def start_of(offset: dict[str, Any]) -> Position:
+    position = MySqlCodec().read(offset, {}).position
+    assert position is not None
+    return position
+
+
 @pytest.mark.parametrize(
     ("offset", "position", "read"),
     [
@@ -81,7 +88,7 @@ def test_what_debezium_reads_of_its_history_when_it_starts_at_an_offset(
 ) -> None:
     """After a RESET the definitions noted before are later ones to it, and it passes them over."""
     record = {"position": position, "tableChanges": []}
-    assert read_at([record], MySqlOffset.from_value(offset)) == ([record] if read else [])
+    assert read_at([record], start_of(offset)) == ([record] if read else [])
 
 
 def test_equal_tables_have_no_difference() -> None:

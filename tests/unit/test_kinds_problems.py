@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from airflow_cdc.core import diagnosis
 from airflow_cdc.core.diagnosis.problem import Beside, Problem, Rules, assemble
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.kinds import CONNECTORS, SINKS, SOURCES, TRANSPORTS, all_texts, problems_for, rules_for
@@ -120,3 +124,23 @@ def test_mariadb_has_all_rows_but_those_that_need_a_server_uuid() -> None:
 def test_texts_of_one_rank_are_one_row() -> None:
     ranks = [text.rank for text in all_texts()]
     assert len(ranks) == len(set(ranks))
+
+
+def test_the_diagnosis_names_no_system() -> None:
+    """In names and texts of its code; docstrings and comments may give examples."""
+    systems = {*SOURCES, *CONNECTORS, *TRANSPORTS, *SINKS} - {"none"}  # a pipeline without a sink has none
+    names = re.compile("|".join(sorted(systems)), re.IGNORECASE)
+    folder = Path(diagnosis.__file__).parent
+    told = {path.name: _words(ast.parse(path.read_text())) for path in folder.glob("*.py")}
+    assert len(told) > 8
+    assert [(name, word) for name, words in told.items() for word in words if names.search(word)] == []
+
+
+def _words(tree: ast.AST) -> list[str]:
+    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    words = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            words.append(node.value)
+        words += [str(getattr(node, part)) for part in ("id", "attr", "name", "arg", "module") if hasattr(node, part)]
+    return words

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset
 from airflow_cdc.core.errors import MALFORMED, PositionError, TransportError
+from airflow_cdc.core.position import Position
 from airflow_cdc.core.table import Column, Table
 from airflow_cdc.sources.mysql.gtid import GtidSet
-from airflow_cdc.sources.mysql.position import BinlogPosition
+from airflow_cdc.sources.mysql.position import BinlogPosition, MySqlPosition, mysql_position
 from airflow_cdc.sources.mysql.types import MySqlWords, mysql_column, words_of
 
 _QUOTED: Final = re.compile(r'"((?:[^"]|"")*)"')
@@ -195,22 +195,23 @@ def _folded(tables: dict[str, dict[str, Any]], record: Mapping[str, Any], server
     return tables
 
 
-def read_at(records: Iterable[Mapping[str, Any]], offset: MySqlOffset) -> list[Mapping[str, Any]]:
-    """The records that Debezium reads when it starts at `offset`: it passes over those that it takes for later ones.
+def read_at(records: Iterable[Mapping[str, Any]], start: Position) -> list[Mapping[str, Any]]:
+    """The records that Debezium reads when it starts at this position of a MySQL server: it passes over those that it takes for later ones.
 
     After a RESET the old records are such: a table of theirs is unknown at the first event, or known by an older
     definition. A record whose place cannot be told is left out too: the history is then rebuilt, which is never wrong.
     """
-    return [record for record in records if _at_or_before(record.get("position"), offset)]
+    there = mysql_position(start)
+    return [record for record in records if _at_or_before(record.get("position"), there)]
 
 
-def _at_or_before(position: Any, offset: MySqlOffset) -> bool:
+def _at_or_before(position: Any, start: MySqlPosition) -> bool:
     """As Debezium's BinlogHistoryRecordComparator, but that files of two servers are not compared by their time."""
     try:
         gtids = position.get("gtids")
-        if offset.gtids is not None:
-            return not gtids or GtidSet.parse(gtids).issubset(offset.gtids)
-        return not gtids and BinlogPosition(position["file"], position["pos"]) <= offset.position
+        if start.gtids is not None:
+            return not gtids or GtidSet.parse(gtids).issubset(start.gtids)
+        return not gtids and BinlogPosition(position["file"], position["pos"]) <= start.place
     except (PositionError, *MALFORMED):
         return False
 

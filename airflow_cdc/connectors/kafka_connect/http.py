@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 from urllib.parse import quote, urlsplit, urlunsplit
@@ -100,6 +101,7 @@ class ConnectHttp:
     def __init__(self, endpoint: ConnectEndpoint) -> None:
         self.endpoint = endpoint
         self._client: httpx.Client | None = None
+        self._closing: Callable[[], object] | None = None
 
     def call(
         self,
@@ -125,9 +127,9 @@ class ConnectHttp:
 
     def close(self) -> None:
         """Give back the sockets."""
-        if self._client is not None:
-            self._client.close()
-            self._client = None
+        if self._closing is not None:
+            self._closing()
+            self._client = self._closing = None
 
     def _known(self, method: str, path: str, body: Any, params: dict[str, str] | None, secrets: Sequence[str]) -> Any:
         """One request; while a worker starts it knows its version already and its requests not yet (seen on 4.3.1)."""
@@ -166,6 +168,8 @@ class ConnectHttp:
                 headers={"Accept": "application/json"},
                 trust_env=e.trust_env,
             )
+            # a run is over without anybody saying so: its sockets are given back when it is let go
+            self._closing = weakref.finalize(self, self._client.close)
         return self._client
 
 

@@ -10,4 +10,5 @@ KIND = ControlKind(
     endpoint=Lazy(".endpoint:SqlEndpoint", __name__),
     client=Lazy(".store:SqlControlStore", __name__),
     hook=Lazy("airflow_cdc.hooks.sql_control:SqlControlHook"),
+    form=Lazy(".connection:FORM", __name__),
 )

@@ -18,6 +18,7 @@ class SqlEndpoint:
         driver: dialect and driver as in an SQLAlchemy URL: "sqlite", "postgresql+psycopg", "mysql+pymysql".
         database: its name, or the file of a SQLite database.
         options: further parameters of the driver, such as sslmode and how long a connection may take.
+        extra: the extra of this package that brings the driver; "": the plain install does.
     """
 
     driver: str
@@ -27,6 +28,7 @@ class SqlEndpoint:
     user: str = ""
     password: str = field(default="", repr=False)
     options: Mapping[str, str] = field(default_factory=dict)
+    extra: str = ""
 
     def limited(self, _: CallLimits) -> Self:
         """Itself: `options` say how long a call may take."""

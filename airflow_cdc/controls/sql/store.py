@@ -18,7 +18,7 @@ from sqlalchemy.pool import NullPool
 
 from airflow_cdc.controls.sql.endpoint import SqlEndpoint
 from airflow_cdc.core.errors import ConfigError, StaleHeadError, UnknownStateError
-from airflow_cdc.core.extras import missing_package
+from airflow_cdc.core.extras import needs
 from airflow_cdc.core.ports import StoredDocument
 
 T = TypeVar("T")
@@ -131,9 +131,8 @@ def _engine_of(endpoint: SqlEndpoint) -> Engine:
     )
     try:
         # one statement is one transaction; a pool would hand a forked process its parent's connection
-        return create_engine(url, poolclass=NullPool, isolation_level="AUTOCOMMIT")
-    except ModuleNotFoundError as error:
-        raise missing_package(error, where=endpoint.where) from None
+        with needs(endpoint.extra, where=endpoint.where):
+            return create_engine(url, poolclass=NullPool, isolation_level="AUTOCOMMIT")
     except NoSuchModuleError:
         raise ConfigError(f"SQLAlchemy knows no {endpoint.driver!r}", where=endpoint.where) from None
 

@@ -10,6 +10,7 @@ KIND = SinkKind(
     endpoint=Lazy(".endpoint:IcebergEndpoint", __name__),
     client=Lazy(".client:open_lake", __name__),
     hook=Lazy("airflow_cdc.hooks.iceberg:IcebergCatalogHook"),
+    form=Lazy(".connection:FORM", __name__),
     stages=Lazy("airflow_cdc.spark_apps.adapters.iceberg:IcebergWriter"),
     letters=Lazy("airflow_cdc.spark_apps.adapters.iceberg_letters:IcebergLetters"),
     control=Lazy(".control:IcebergControlStore", __name__),

@@ -12,4 +12,5 @@ KIND = SourceKind(
     endpoint=Lazy("airflow_cdc.sources.mysql.session:MySqlEndpoint"),
     read_position=Lazy(".position:read_position", __name__),
     hook=Lazy("airflow_cdc.hooks.mysql:CdcMySqlHook"),
+    form=Lazy("airflow_cdc.sources.mysql.connection:FORM"),
 )

@@ -12,5 +12,6 @@ KIND = SourceKind(
     rules=Lazy(".problems:RULES", __name__),
     read_position=Lazy(".position:read_position", __name__),
     hook=Lazy("airflow_cdc.hooks.mysql:CdcMySqlHook"),
+    form=Lazy(".connection:FORM", __name__),
     reader=Lazy("airflow_cdc.spark_apps.adapters.mysql:MySqlReader"),
 )

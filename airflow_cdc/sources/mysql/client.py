@@ -19,6 +19,7 @@ from pymysql.connections import Connection
 from airflow_cdc.core.diagnosis.forecast import Forecast, Retention, forecast
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import DeadlineError, SourceError
+from airflow_cdc.core.hold import HoldLimits
 from airflow_cdc.core.position import Available, Position, Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.xa import XaState
@@ -29,7 +30,7 @@ from airflow_cdc.sources.mysql.errors import ServerRestartedError, SourceOutOfTi
 from airflow_cdc.sources.mysql.facts import BinlogFacts, BinlogFile, MySqlFacts, MySqlReplicaFacts, place_in_binlog
 from airflow_cdc.sources.mysql.grants import Grants, read_grants
 from airflow_cdc.sources.mysql.gtid import GtidSet
-from airflow_cdc.sources.mysql.hold import Hold, HoldLimits, hold_owner, run_hold
+from airflow_cdc.sources.mysql.hold import Hold, hold_owner, run_hold
 from airflow_cdc.sources.mysql.position import BinlogPosition, mysql_position
 from airflow_cdc.sources.mysql.probe import inspect_position, max_file_size, retention, seen_replicas, timed_files
 from airflow_cdc.sources.mysql.quoting import quote_ident
@@ -190,6 +191,11 @@ class BinlogSource(Generic[F]):
             uptime_s=identity.uptime_s,
             address=f"{self.endpoint.host}:{self.endpoint.port}",
         )
+
+    def definitions(self, tables: Sequence[str]) -> dict[str, Table]:
+        """Of those of the tables that the source has: their definitions. Raises SourceError."""
+        with closing(self.connect()) as connection:
+            return read_table_defs(connection, tables)
 
     def definitions_and_defaults(
         self, tables: Sequence[str]

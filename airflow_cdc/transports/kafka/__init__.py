@@ -11,5 +11,6 @@ KIND = TransportKind(
     client=Lazy(".client:KafkaTransport", __name__),
     rules=Lazy(".problems:RULES", __name__),
     hook=Lazy("airflow_cdc.hooks.kafka:CdcKafkaHook"),
+    form=Lazy(".connection:FORM", __name__),
     reader=Lazy("airflow_cdc.spark_apps.adapters.kafka:KafkaTopics"),
 )
