@@ -9,12 +9,13 @@ from typing import Any, Protocol, Self
 
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.history import compare_history, fold_history, newest_snapshot_ms
+from airflow_cdc.connectors.debezium.stores.connect import ConnectOffsetStore
 from airflow_cdc.connectors.kafka_connect.client import KafkaConnect, entry_of, server_of
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
 from airflow_cdc.core.diagnosis.observation import Capture, ConnectorFacts, HistoryFacts, TaskState
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import CdcError
-from airflow_cdc.core.offset import OffsetCodec
+from airflow_cdc.core.offset import OffsetCodec, OffsetStore
 from airflow_cdc.core.position import JsonObject
 from airflow_cdc.core.secrets import mask_config
 from airflow_cdc.core.table import Table
@@ -88,6 +89,10 @@ class DebeziumConnector(KafkaConnect):
     def own_topics(self) -> OwnTopics:
         """What it keeps in topics, which the transport is asked for: a broker that hangs says nothing of Connect."""
         return OwnTopics()
+
+    def offset_store(self, name: str, key: JsonObject) -> OffsetStore:
+        """Where the connector `name` keeps the offset of `key`."""
+        return ConnectOffsetStore(self, name, key)
 
     def facts(self, name: str) -> ConnectorFacts:
         """What diagnosis needs to know of the connector, read and parsed once. Raises ConnectorError."""
