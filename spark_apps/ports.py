@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -249,9 +249,6 @@ class Stage(Protocol):
         ...
 
 
-S_co = TypeVar("S_co", bound=Stage, covariant=True)
-
-
 class StageWriter(Protocol):
     """A sink, for Spark. Every write is one commit that carries its `summary`, which says how far the table has come."""
 
@@ -274,10 +271,6 @@ class StageWriter(Protocol):
         """The stage's rows as they are now."""
         ...
 
-    def relation(self, stage: Stage, version: int) -> str:
-        """The stage at that version in Spark SQL: whatever is committed later, this is what is read (INV 4)."""
-        ...
-
     def fit(self, spark: SparkSession, stage: Stage, start: Start, defaults: Defaults | None) -> SchemaChange:
         """Give the stage the columns of the start's table, and old rows what they hold in new ones. Returns what changed.
 
@@ -285,19 +278,12 @@ class StageWriter(Protocol):
         """
         ...
 
-    def define(self, stage: Stage, table: Table, columns: Sequence[tuple[str, str]] | None = None) -> bool:
-        """Keep on the stage by which definition its rows are written, and give it exactly these columns.
-
-        `columns`: (name, Spark SQL type); None leaves them as they are. Returns whether any changed.
-        """
+    def define(self, stage: Stage, table: Table, columns: Sequence[tuple[str, str]]) -> bool:
+        """Give the stage exactly these (name, Spark SQL type) columns of that definition. Returns whether any changed."""
         ...
 
     def nothing(self, spark: SparkSession, stage: Stage, summary: Mapping[str, str]) -> None:
         """A commit that changes no row."""
-        ...
-
-    def snapshot(self, stage: Stage, rows: DataFrame, summary: Mapping[str, str], *, first: bool) -> None:
-        """Write rows of the source that were read; the first of them take the place of all that the stage held."""
         ...
 
     def changes(
@@ -325,12 +311,24 @@ class StageWriter(Protocol):
         """
         ...
 
+    def snapshot(self, stage: Stage, rows: DataFrame, summary: Mapping[str, str], *, first: bool) -> None:
+        """Add rows in one commit; the `first` one replaces what the stage held."""
+        ...
+
+    def changeable(self, stage: Stage) -> None:
+        """Prepare the stage for a write of few changes to many rows."""
+        ...
+
     def version(self, stage: Stage) -> int:
         """The stage's version now."""
         ...
 
-    def whole_version(self, spark: SparkSession, stage: Stage) -> int:
-        """The same, after a commit that changes nothing where the newest version lacks a column that the stage has by now."""
+    def readable_version(self, spark: SparkSession, stage: Stage) -> int:
+        """The stage's version now, made anew if a column was added since, which could not be read at the old one."""
+        ...
+
+    def at(self, stage: Stage, version: int) -> str:
+        """What Spark SQL selects from to read the stage pinned to that version, whatever is written later (INV 4)."""
         ...
 
     def row_count(self, stage: Stage, version: int) -> int | None:

@@ -21,10 +21,12 @@ from airflow_cdc.flows.recovery import change, current, watermark_of
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.stage import Stage
+from airflow_cdc.spark_apps.adapters.iceberg_schema import fit_columns, set_definition
 from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.driver.session import sibling
 from airflow_cdc.spark_apps.driver.systems import row_reader, stage_writer
+from airflow_cdc.spark_apps.ports import StageWriter
 from airflow_cdc.spark_apps.snapshot.differences import read_differences
 from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, read_table, staged_rows
 from airflow_cdc.spark_apps.types import sink_type
@@ -63,13 +65,13 @@ def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = 
     """
     task = load_task(run)
     run.clients.source.check_same_server(task.watermark)
-    tables, reader = list(task.definitions.values()), row_reader(run)
+    tables, reader, writer = list(task.definitions.values()), row_reader(run), stage_writer(run)
     progress = Progress(reader.estimated_rows(tables))
     readings = [prepare(run, task, table, dict(settings or {})) for table in tables]
     with explained(SourceError, "read the tables", where=run.where, todo=RESTARTABLE):
-        tools = Tools(spark, reader, stage_writer(run))
+        tools = Tools(spark, reader, writer)
         heads = _read_all(tools, readings, progress, differences=task.strategy in COMPARING)
-    stages = {reading.table.full_name: _staged(tools, reading, heads[reading.table.full_name]) for reading in readings}
+    stages = {reading.table.full_name: _staged(writer, reading, heads[reading.table.full_name]) for reading in readings}
     change(run, lambda now: now.staged(stages))
     return {
         "stages": {table: asdict(stage) for table, stage in stages.items()},
@@ -77,8 +79,8 @@ def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = 
     }
 
 
-def _staged(tools: Tools, reading: Reading[Stage], head: int) -> StagedTable:
-    return StagedTable(reading.stage.label, staged_rows(tools.writer, reading.stage, head), head)
+def _staged(writer: StageWriter, reading: Reading[Stage], head: int) -> StagedTable:
+    return StagedTable(reading.stage.label, staged_rows(writer, reading.stage, head), head)
 
 
 def load_task(run: Run) -> Task:
@@ -107,8 +109,9 @@ def prepare(run: Run, task: Task, table: Table, settings: Mapping[str, Any]) -> 
     label = next_label(lake.stages(namespace, name), task.epoch)
     stage = lake.stage(namespace, name, label, from_stage=earlier[0] if earlier else None)
     ledger = earlier[1] if earlier else fresh
-    if stage_writer(run).define(stage, table, None if ledger.complete else columns):
+    if not ledger.complete and fit_columns(lake, stage, columns):
         log.info("%s: the stage has the source's columns now", table.full_name)
+    set_definition(lake, stage, table)
     if ledger.rows or ledger.complete:
         log.info("%s: %s rows of an earlier try under the same watermark stand", table.full_name, ledger.rows)
     sizes = {key: int(settings[key]) for key in ("chunk_rows", "group_chunks") if key in settings}

@@ -38,6 +38,7 @@ from airflow_cdc.flows.publish import mirror
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.reports.stored import CHECK, REPAIR
 from airflow_cdc.sinks.iceberg.stage import Stage, only_compacted
+from airflow_cdc.spark_apps.adapters.iceberg_schema import set_definition
 from airflow_cdc.spark_apps.apply.batch import start_of
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
 from airflow_cdc.spark_apps.compare.expectations import SuiteResult
@@ -297,7 +298,7 @@ def _attempt(job: Job, stage: Stage, table: Table, part: Part, plan: RepairPlan)
     if report.verdict is not Verdict.MATCH:
         keep_rows(job.run, job.systems.reader, job.spark, outcome)
         return RepairOutcome(table, plan, report)
-    snapshot_id = outcome.subject.sink.snapshot_id
+    snapshot_id = outcome.subject.sink.version
     try:
         publish_stage(job, stage, table, snapshot_id)
     except StaleHeadError as error:
@@ -349,7 +350,7 @@ def replace_rows(job: Job, stage: Stage, table: Table) -> None:
         )
     taken = clients.source.watermark()
     clients.source.wait_visible(taken, VISIBLE_SECONDS)
-    job.systems.writer.define(stage, table)
+    set_definition(clients.sink, stage, table)
     ledger = ChunkLedger(taken.hash, taken.server, table.fingerprint)
     reading = Reading(table, stage, ledger, Stamp(stamp.epoch, taken.to_json(), stamp.offsets), taken)
     read_table(Tools(job.spark, job.systems.reader, job.systems.writer), reading, Progress({table.full_name: 0}))

@@ -23,20 +23,17 @@ if TYPE_CHECKING:
     from airflow_cdc.core.table import Table
 
 
-def write_rows(target: str, rows: DataFrame, summary: Mapping[str, str], *, overwrite: bool = False) -> None:
-    """Append rows, or put them in the place of all others, in a commit that carries `summary`; no rows make one too."""
+def append(target: str, rows: DataFrame, summary: Mapping[str, str]) -> None:
+    """Append rows in a commit that carries `summary`; no rows make a commit too."""
     writer = rows.writeTo(target)
     for key, value in summary.items():
         writer = writer.option(f"snapshot-property.{key}", value)
-    if overwrite:
-        writer.overwrite(fn.lit(True))
-    else:
-        writer.append()
+    writer.append()
 
 
 def append_nothing(session: SparkSession, target: str, summary: Mapping[str, str]) -> None:
     """A commit that changes no row and carries `summary`."""
-    write_rows(target, session.table(target).limit(0), summary)
+    append(target, session.table(target).limit(0), summary)
 
 
 def write_by_key(
@@ -59,7 +56,7 @@ def write_by_key(
         target, keys, " AND ".join(f"t.{quote_ident(n)} = s.k{at}" for at, n in enumerate(table.key)), emptied=emptied
     )
     columns = (fn.col(f"after.{quote_ident(c.name)}") for c in table.mirrored)
-    write_rows(target, changes.where("NOT deleted").select(*columns), summary)
+    append(target, changes.where("NOT deleted").select(*columns), summary)
 
 
 def write_images(
@@ -77,7 +74,7 @@ def write_images(
         _delete(target, losses.selectExpr(*_flat(table)), _same_image(table), emptied=emptied)
         gains = gains.unionAll(left.where("n > 0"))
     copies = gains.withColumn("copy", fn.explode(fn.sequence(fn.lit(1), fn.col("n").cast("int"))))
-    write_rows(target, copies.select("image.*"), summary)
+    append(target, copies.select("image.*"), summary)
 
 
 def _flat(table: Table) -> list[str]:

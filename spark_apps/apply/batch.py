@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pyspark.sql import functions as fn
 
@@ -38,16 +38,7 @@ from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.spark_apps.apply import changes, counts, schema_values
 from airflow_cdc.spark_apps.apply.record import READ, SIDES, meta
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
-from airflow_cdc.spark_apps.ports import (
-    DeadLetters,
-    EventDecoder,
-    ReadDdl,
-    ReadRanges,
-    S_co,
-    SourceLog,
-    Stage,
-    StageWriter,
-)
+from airflow_cdc.spark_apps.ports import DeadLetters, EventDecoder, ReadDdl, ReadRanges, SourceLog, Stage, StageWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -85,6 +76,9 @@ class ApplyContext:
     read_ddl: ReadDdl
     threads: int = 4
     max_dead_letters: int = 1_000
+
+
+S_co = TypeVar("S_co", bound=Stage, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,14 +23,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SinkView:
-    """A stage pinned to one version: whatever is committed later, this is what is read (INV 4).
-
-    `relation` is the pinned table in Spark SQL.
-    """
+    """A stage pinned to one version: whatever is committed later, this is what is read (INV 4)."""
 
     spark: SparkSession
     relation: str
-    snapshot_id: int
+    version: int
 
     def frame(self) -> DataFrame:
         """All rows."""
@@ -42,7 +39,7 @@ class SinkView:
         return read_leaves(tuple(row) for row in self.spark.sql(sql).collect())
 
     def count(self) -> int:
-        """How many rows the snapshot has."""
+        """How many rows there are."""
         return int(self.frame().count())
 
     def hashes(

@@ -54,8 +54,8 @@ def row_reader(run: Run) -> RowReader:
 
 def stage_writer(run: Run) -> StageWriter:
     """What writes the stages of the run's sink. Raises ConfigError where nothing does."""
-    kind = SINKS[run.pipeline.sink.kind]
-    writer: StageWriter = _load(kind.stages, f"writes stages in {kind.name}", run)(run.clients.sink)
+    sink = SINKS[run.pipeline.sink.kind]
+    writer: StageWriter = _load(sink.stages, f"writes stages in {sink.name}", run)(run.clients.sink)
     return writer
 
 

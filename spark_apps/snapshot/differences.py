@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as fn
 
-from airflow_cdc.core.compare.verdict import leaf_doubt
+from airflow_cdc.core.compare.verdict import leaf_caveat
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.spark_apps.compare.encoding import key_text
@@ -48,8 +48,8 @@ def read_differences(tools: Tools, reading: Reading[Stage], progress: Progress) 
     held = staged_rows(writer, reading.stage, writer.version(reading.stage))
     if table.keyless or not held:
         return None
-    version = writer.whole_version(tools.spark, reading.stage)
-    sink = SinkView(tools.spark, writer.relation(reading.stage, version), version)
+    version = writer.readable_version(tools.spark, reading.stage)
+    sink = SinkView(tools.spark, writer.at(reading.stage, version), version)
     with tools.reader.view(table, at=reading.watermark) as view:
         scanned = scan(tools.reader, reading.watermark, Subject(table, sink, None, {}, reading.watermark, held), view)
         leaves, unequal = len(scanned.source.keys() | scanned.sink.keys()), scanned.unequal
@@ -59,7 +59,7 @@ def read_differences(tools: Tools, reading: Reading[Stage], progress: Progress) 
         drilled = drill_keys(scanned, scanned.source, scanned.sink)
         keys = sorted(drilled.keys.keys() | scanned.others)
     if drilled.unexplained:
-        log.info("%s: all of it is read: %s", table.full_name, leaf_doubt(drilled.unexplained))
+        log.info("%s: all of it is read: %s", table.full_name, leaf_caveat(drilled.unexplained))
         return None
     if len(keys) > held * MOST:
         log.info("%s: %d of %d rows differ: all of it is read", table.full_name, len(keys), held)
@@ -84,12 +84,12 @@ class Wanted:
 def rewrite_keys(tools: Tools, stage: Stage, wanted: Wanted, summary: Mapping[str, str]) -> None:
     """Bring these rows of the stage to what the source holds now; the commit carries `summary`."""
     session = sibling(tools.spark, SMALL_BATCH)
-    net = rows_now(tools, session, wanted, tools.writer.rows(session, stage))
-    tools.writer.changes(stage, wanted.table, net, summary)
+    tools.writer.changeable(stage)
+    tools.writer.changes(stage, wanted.table, rows_now(tools, session, wanted, stage), summary)
 
 
-def rows_now(tools: Tools, session: SparkSession, wanted: Wanted, held: DataFrame) -> DataFrame:
-    """(key, deleted, after) of the wanted rows: those that the source has are upserts, those that only `held` has go."""
+def rows_now(tools: Tools, session: SparkSession, wanted: Wanted, stage: Stage) -> DataFrame:
+    """(key, deleted, after) of the wanted rows: those that the source has are upserts, those that only `stage` has go."""
     table, keys = wanted.table, wanted.keys
     asked_for = session.createDataFrame([(key,) for key in keys], f"{quote_ident(_KEY)} string")
     # a collation that ignores case finds rows of other keys too
@@ -97,7 +97,7 @@ def rows_now(tools: Tools, session: SparkSession, wanted: Wanted, held: DataFram
     found = _with_key(rows, table).join(asked_for, _KEY, "left_semi")
     found = found.localCheckpoint()
     gone = asked_for.join(found.select(_KEY), _KEY, "left_anti")
-    left = _with_key(held, table).join(fn.broadcast(gone), _KEY, "left_semi")
+    left = _with_key(tools.writer.rows(session, stage), table).join(fn.broadcast(gone), _KEY, "left_semi")
     key = fn.struct(*(quote_ident(name) for name in table.key)).alias("key")
     after = fn.struct(*(quote_ident(column.name) for column in table.mirrored)).alias("after")
     upserts = found.select(key, fn.lit(False).alias("deleted"), after)

@@ -10,7 +10,7 @@ import json
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.apply.start import SNAPSHOT_AT
@@ -18,12 +18,14 @@ from airflow_cdc.core.compare.chunk import Chunk, key_from_json, key_to_json
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.spark_apps.driver.progress import Progress
-from airflow_cdc.spark_apps.ports import RowReader, S_co, Stage, StageWriter
+from airflow_cdc.spark_apps.ports import RowReader, Stage, StageWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger("airflow_cdc.snapshot")
+
+S_co = TypeVar("S_co", bound=Stage, covariant=True)
 
 CHUNK_ROWS = 50_000
 GROUP_CHUNKS = 8
@@ -50,7 +52,7 @@ class Reading(Generic[S_co]):
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """The systems a snapshot works with."""
+    """The systems a snapshot works with; `cores` bounds the connections that read side by side."""
 
     spark: SparkSession
     reader: RowReader
@@ -69,7 +71,7 @@ def read_table(tools: Tools, reading: Reading[Stage], progress: Progress) -> int
 
 
 def staged_rows(writer: StageWriter, stage: Stage, version: int) -> int:
-    """Rows of a stage at a version, for progress; 0 where the sink does not tell."""
+    """Rows of a stage at a snapshot, by its summary."""
     return writer.row_count(stage, version) or 0
 
 

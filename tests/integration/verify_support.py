@@ -12,7 +12,6 @@ from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.table import Table
 from airflow_cdc.sinks.iceberg.stage import Stage
 from airflow_cdc.spark_apps.adapters.debezium_mysql import Events
-from airflow_cdc.spark_apps.adapters.iceberg import IcebergWriter
 from airflow_cdc.spark_apps.adapters.mysql import MySqlLog
 from airflow_cdc.spark_apps.apply.record import RAW_SCHEMA
 from airflow_cdc.spark_apps.compare.judge import judge
@@ -83,7 +82,7 @@ class Scene:
         begun = Reached(self.rig.source.position(), self.events.upto)
         subject = Subject(
             self.table,
-            SinkView(self.rig.spark, IcebergWriter(self.rig.lake).relation(self.stage, self.head), self.head),
+            SinkView(self.rig.spark, self.rig.tools().writer.at(self.stage, self.head), self.head),
             Topic(
                 self.table, self.events.name, {0: 0}, MySqlLog(), Events(settings_for(self.table)), reader(self.events)
             ),
