@@ -298,7 +298,7 @@ def _attempt(job: Job, stage: Stage, table: Table, part: Part, plan: RepairPlan)
     if report.verdict is not Verdict.MATCH:
         keep_rows(job.run, job.systems.reader, job.spark, outcome)
         return Mended(table, plan, report)
-    snapshot_id = outcome.subject.sink.snapshot_id
+    snapshot_id = outcome.subject.sink.version
     try:
         publish_stage(job, stage, table, snapshot_id)
     except StaleHeadError as error:
@@ -325,7 +325,7 @@ def read_again(job: Job, stage: Stage, table: Table, plan: RepairPlan) -> None:
     if table.keyless:
         replace_rows(job, stage, table)
         return
-    tools = Tools(job.spark, job.systems.reader, job.run.clients.sink)
+    tools = Tools(job.spark, job.systems.reader, job.systems.writer)
     position = job.run.clients.source.position()
     tools.reader.wait_visible(position, VISIBLE_SECONDS)
     rewrite_keys(tools, stage, Wanted(table, plan.keys, position), _stamp(job, stage, table))
@@ -353,7 +353,7 @@ def replace_rows(job: Job, stage: Stage, table: Table) -> None:
     set_definition(clients.sink, stage, table)
     ledger = ChunkLedger(taken.hash, taken.server, table.fingerprint)
     reading = Reading(table, stage, ledger, Stamp(stamp.epoch, taken.to_json(), stamp.offsets), taken)
-    read_table(Tools(job.spark, job.systems.reader, clients.sink), reading, Progress({table.full_name: 0}))
+    read_table(Tools(job.spark, job.systems.reader, job.systems.writer), reading, Progress({table.full_name: 0}))
 
 
 def publish_stage(job: Job, stage: Stage, table: Table, snapshot_id: int) -> None:
