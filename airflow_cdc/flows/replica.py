@@ -17,8 +17,8 @@ from airflow_cdc.core.errors import (
     SchemaError,
     SourceError,
 )
+from airflow_cdc.core.offset import RawOffset
 from airflow_cdc.core.poll import NotYet, poll_until
-from airflow_cdc.core.position import JsonObject
 from airflow_cdc.core.recovery import OpenRecovery
 from airflow_cdc.flows import connector
 from airflow_cdc.flows.capture import captured, settings
@@ -236,7 +236,7 @@ def _check_return(run: Run, back: GtidSet, before: GtidSet) -> None:
         )
 
 
-def _write_set(run: Run, key: JsonObject, place: BinlogPosition, gtids: GtidSet) -> JsonObject:
+def _write_set(run: Run, key: RawOffset, place: BinlogPosition, gtids: GtidSet) -> RawOffset:
     """Write a set as the offset, proven by reading it back. A transaction that was read in part is read again whole."""
     stored = stored_value(run)
     written = read(run, stored).written if stored else None

@@ -12,7 +12,7 @@ import pytest
 
 from airflow_cdc.cli import checks, commands, jars
 from airflow_cdc.config.registry import load_registry
-from airflow_cdc.flows.doctor import Check
+from airflow_cdc.core.check import Check
 from airflow_cdc.kinds import all_jars
 from stack.fetch import jars_of
 

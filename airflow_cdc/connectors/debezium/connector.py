@@ -9,12 +9,14 @@ from typing import Any, Protocol, Self
 
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.history import compare_history, fold_history, newest_snapshot_ms
+from airflow_cdc.connectors.debezium.stores.connect import ConnectOffsetStore
+from airflow_cdc.connectors.kafka_connect import offsets_topic
 from airflow_cdc.connectors.kafka_connect.client import KafkaConnect, entry_of, server_of
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
 from airflow_cdc.core.diagnosis.observation import Capture, ConnectorFacts, HistoryFacts, TaskState
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import CdcError
-from airflow_cdc.core.offset import OffsetCodec
+from airflow_cdc.core.offset import OffsetCodec, OffsetStore
 from airflow_cdc.core.position import JsonObject
 from airflow_cdc.core.secrets import mask_config
 from airflow_cdc.core.table import Table
@@ -27,13 +29,44 @@ _OWN_OFFSETS = "offsets.storage.topic"
 _PORTS = {"io.debezium.connector.postgresql.PostgresConnector": "5432"}
 
 
-class Topics(Protocol):
+class Topics(offsets_topic.Topics, Protocol):
     """What is asked of the transport that a connector keeps records of its own in."""
 
     def topic_states(self, names: list[str]) -> Mapping[str, TopicState]: ...
     def topic_configs(self, names: list[str]) -> Mapping[str, Mapping[str, str]]: ...
     def history_records(self, topic: str) -> list[dict[str, Any]]: ...
-    def offsets_elsewhere(self, connector: str, key: JsonObject, own: str) -> Mapping[str, JsonObject]: ...
+
+
+class OwnTopics:
+    """What a Debezium connector keeps in topics: offsets, and its table definitions. Nothing here asks Connect."""
+
+    def with_elsewhere(self, name: str, facts: ConnectorFacts, topics: Topics) -> ConnectorFacts:
+        """The facts with the offsets that another topic keeps for a connector that has named a topic of its own."""
+        own = facts.config.get(_OWN_OFFSETS)
+        if not own or facts.key is None or facts.state == "RUNNING":
+            return facts  # both topics are written one after the other: only at rest must they agree
+        kept = offsets_topic.offsets_elsewhere(topics, name, facts.key, own)
+        stored = None if facts.offset is None else facts.offset.raw
+        return replace(facts, elsewhere={topic: value for topic, value in kept.items() if value != stored})
+
+    def history(self, capture: Capture, topics: Topics, definitions: Mapping[str, Table]) -> HistoryFacts | None:
+        """The connector's schema history, and what of it differs from `definitions`; None if it is kept elsewhere."""
+        topic = capture.history_topic
+        if topic is None:
+            return None
+        state = topics.topic_states([topic]).get(topic)
+        if state is None:
+            return HistoryFacts(topic)
+        config = topics.topic_configs([topic]).get(topic, {})
+        known = HistoryFacts(topic, state, config={key: config[key] for key in TOPIC_SETTINGS if key in config})
+        if len(state.partitions) > 1:  # without an order nothing can be compared
+            return replace(known, records=sum(end - begin for begin, end in state.partitions.values()))
+        records = topics.history_records(topic)
+        newest = fold_history(records, capture.prefix)
+        differences = {name: d for name, made in definitions.items() if (d := compare_history(made, newest.get(name)))}
+        taken = newest_snapshot_ms(records)
+        at = datetime.fromtimestamp(taken / 1000, UTC).isoformat(timespec="milliseconds") if taken else ""
+        return replace(known, records=len(records), differences=differences, snapshot_at=at)
 
 
 class DebeziumConnector(KafkaConnect):
@@ -51,6 +84,15 @@ class DebeziumConnector(KafkaConnect):
     def codec(self) -> OffsetCodec:
         """How its stored offsets are read."""
         return self._codec
+
+    @property
+    def own_topics(self) -> OwnTopics:
+        """What it keeps in topics, which the transport is asked for: a broker that hangs says nothing of Connect."""
+        return OwnTopics()
+
+    def offset_store(self, name: str, key: JsonObject) -> OffsetStore:
+        """Where the connector `name` keeps the offset of `key`."""
+        return ConnectOffsetStore(self, name, key)
 
     def facts(self, name: str) -> ConnectorFacts:
         """What diagnosis needs to know of the connector, read and parsed once. Raises ConnectorError."""
@@ -73,34 +115,6 @@ class DebeziumConnector(KafkaConnect):
             capture=capture,
             capture_fault=fault,
         )
-
-    def with_elsewhere(self, name: str, facts: ConnectorFacts, topics: Topics) -> ConnectorFacts:
-        """The facts with the offsets that another topic keeps for a connector that has named a topic of its own."""
-        own = facts.config.get(_OWN_OFFSETS)
-        if not own or facts.key is None or facts.state == "RUNNING":
-            return facts  # both topics are written one after the other: only at rest must they agree
-        kept = topics.offsets_elsewhere(name, facts.key, own)
-        stored = None if facts.offset is None else facts.offset.raw
-        return replace(facts, elsewhere={topic: value for topic, value in kept.items() if value != stored})
-
-    def history(self, capture: Capture, topics: Topics, definitions: Mapping[str, Table]) -> HistoryFacts | None:
-        """The connector's schema history, and what of it differs from `definitions`; None if it is kept elsewhere."""
-        topic = capture.history_topic
-        if topic is None:
-            return None
-        state = topics.topic_states([topic]).get(topic)
-        if state is None:
-            return HistoryFacts(topic)
-        config = topics.topic_configs([topic]).get(topic, {})
-        known = HistoryFacts(topic, state, config={key: config[key] for key in TOPIC_SETTINGS if key in config})
-        if len(state.partitions) > 1:  # without an order nothing can be compared
-            return replace(known, records=sum(end - begin for begin, end in state.partitions.values()))
-        records = topics.history_records(topic)
-        newest = fold_history(records, capture.prefix)
-        differences = {name: d for name, made in definitions.items() if (d := compare_history(made, newest.get(name)))}
-        taken = newest_snapshot_ms(records)
-        at = datetime.fromtimestamp(taken / 1000, UTC).isoformat(timespec="milliseconds") if taken else ""
-        return replace(known, records=len(records), differences=differences, snapshot_at=at)
 
 
 def read_capture(config: Mapping[str, str]) -> tuple[ConnectorSettings | None, CdcError | None]:

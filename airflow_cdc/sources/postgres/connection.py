@@ -1,4 +1,4 @@
-"""The form of Airflow's connection type `cdc_mysql`."""
+"""The form of Airflow's connection type `cdc_postgres`."""
 
 from __future__ import annotations
 

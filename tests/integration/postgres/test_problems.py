@@ -20,7 +20,7 @@ from airflow_cdc.core.position import Availability
 from airflow_cdc.sources.postgres.client import PostgresSource, available
 from airflow_cdc.sources.postgres.errors import WrongServerError
 from airflow_cdc.sources.postgres.position import Lsn, PgPosition
-from airflow_cdc.sources.postgres.session import PostgresEndpoint, connect
+from airflow_cdc.sources.postgres.session import connect
 from airflow_cdc.sources.postgres.snapshot import create_slot
 from stack.postgres import PostgresServer, PostgresSettings, hang_up, restart_postgres
 from stack.process import end, wait_until
@@ -139,6 +139,54 @@ def test_what_else_the_source_says(server: PostgresServer, ready: PostgresSource
     assert retention.expire_s == 0
 
 
+@pytest.fixture
+def limit(server: PostgresServer) -> Iterator[Callable[[str], None]]:
+    """Sets max_slot_wal_keep_size, and takes it back."""
+
+    def change(size: str) -> None:
+        server.execute(f"ALTER SYSTEM SET max_slot_wal_keep_size = '{size}'", "SELECT pg_reload_conf()")
+        shown = "SHOW max_slot_wal_keep_size"
+        wait_until(lambda: server.execute(shown)[0][0] == size or None, timeout=10, what="the reload")
+
+    yield change
+    change("-1")
+
+
+def test_a_slot_that_lost_its_log_and_was_warned_of(
+    server: PostgresServer, ready: PostgresSource, limit: Callable[[str], None]
+) -> None:
+    source = ready
+    lsn, fill = stored_at(source), "SELECT pg_logical_emit_message(false, 't', repeat(md5('x'), 100000))"
+    limit("48MB")
+    while (slot := source.facts().slot) is not None and (slot.safe_bytes or 0) > 30 << 20:
+        server.execute(fill)
+    assert code(source, lsn, state="RUNNING") == "AT_RISK"  # at 3 MB a second it is a matter of seconds
+    facts = source.facts()
+    assert facts.margin(PgPosition(lsn)) is not None
+    outlook = facts.purge_forecast(PgPosition(lsn))
+    assert outlook is not None
+    assert outlook.earliest_s is not None
+    while (slot := source.facts().slot) is not None and (slot.safe_bytes or 0) > 0:
+        server.execute(fill)
+    server.execute("CHECKPOINT")
+    assert code(source, lsn) == "SLOT_INVALIDATED"
+    assert code(source, lsn, state="RUNNING") == "SLOT_INVALIDATED"
+    assert source.availability(PgPosition(lsn)).state is Availability.LOST
+    with pytest.raises(SourceError, match="keeps no log"):
+        source.forecast(PgPosition(lsn))
+
+
+def test_no_wal_sender_to_spare(server: PostgresServer, ready: PostgresSource) -> None:
+    lsn, most = stored_at(ready), int(server.execute("SHOW max_wal_senders")[0][0])
+    holders = [connect(ready.endpoint, replication="database") for _ in range(most)]
+    wait_until(lambda: ready.facts().wal_senders >= most or None, timeout=10, what="the senders to be counted")
+    assert code(ready, lsn) == "MAX_WAL_SENDERS"
+    with pytest.raises(SourceError, match="max_wal_senders"):
+        create_slot(ready.endpoint, "other")
+    for holder in holders:
+        holder.close()
+
+
 # ---- servers of their own, which these faults change for good ----------------------------------
 
 
@@ -163,38 +211,6 @@ def of_own(server: PostgresServer) -> PostgresSource:
     create_slot(source.endpoint, "shop").close()
     server.execute(COMMIT)
     return source
-
-
-@pytest.fixture
-def reset(own: PostgresServer) -> Callable[..., None]:
-    def change(**settings: str) -> None:
-        for name, value in settings.items():
-            own.execute(f"ALTER SYSTEM SET {name} = '{value}'", "SELECT pg_reload_conf()")
-            wait_until(lambda: own.execute(f"SHOW {name}")[0][0] == value or None, timeout=10, what=name)  # noqa: B023
-
-    return change
-
-
-def test_a_slot_that_lost_its_log_and_was_warned_of(own: PostgresServer, reset: Callable[..., None]) -> None:
-    source = of_own(own)
-    lsn, fill = stored_at(source), "SELECT pg_logical_emit_message(false, 't', repeat(md5('x'), 100000))"
-    reset(max_slot_wal_keep_size="48MB")
-    while (slot := source.facts().slot) is not None and (slot.safe_bytes or 0) > 30 << 20:
-        own.execute(fill)
-    assert code(source, lsn, state="RUNNING") == "AT_RISK"  # at 3 MB a second it is a matter of seconds
-    facts = source.facts()
-    assert facts.margin(PgPosition(lsn)) is not None
-    outlook = facts.purge_forecast(PgPosition(lsn))
-    assert outlook is not None
-    assert outlook.earliest_s is not None
-    while (slot := source.facts().slot) is not None and (slot.safe_bytes or 0) > 0:
-        own.execute(fill)
-    own.execute("CHECKPOINT")
-    assert code(source, lsn) == "SLOT_INVALIDATED"
-    assert code(source, lsn, state="RUNNING") == "SLOT_INVALIDATED"
-    assert source.availability(PgPosition(lsn)).state is Availability.LOST
-    with pytest.raises(SourceError, match="keeps no log"):
-        source.forecast(PgPosition(lsn))
 
 
 def test_a_server_put_back_to_older_files(own: PostgresServer, tmp_path: Path) -> None:
@@ -246,26 +262,14 @@ def test_a_promoted_standby_has_no_slot_and_another_timeline(own: PostgresServer
         end(running.child)
 
 
-def test_a_log_that_is_not_logical_and_no_sender_to_spare(own: PostgresServer) -> None:
-    for name, value in {"wal_level": "replica", "max_wal_senders": "1"}.items():
-        own.execute(f"ALTER SYSTEM SET {name} = '{value}'")
+def test_a_log_that_is_not_logical(own: PostgresServer) -> None:
+    own.execute("ALTER SYSTEM SET wal_level = 'replica'")
     running = restart_postgres(own)
     try:
         source = PostgresSource(endpoint(running))
         assert code(source, Lsn(1)) == "WAL_LEVEL"
         with pytest.raises(SourceError, match=r"wal_level.*Set wal_level = logical"):
             create_slot(source.endpoint, "shop")
-        running.execute("ALTER SYSTEM SET wal_level = 'logical'")
-        running = restart_postgres(running)
-        source = of_own(running)
-        holder = connect(
-            PostgresEndpoint(running.host, running.port, "cdc", running.cdc.password), replication="database"
-        )
-        wait_until(lambda: source.facts().wal_senders or None, timeout=10, what="the sender to be counted")
-        assert code(source, stored_at(source)) == "MAX_WAL_SENDERS"
-        with pytest.raises(SourceError, match="max_wal_senders"):
-            create_slot(source.endpoint, "other")
-        holder.close()
     finally:
         hang_up(running)
         end(running.child)
