@@ -156,6 +156,14 @@ class ConfigRules(Protocol):
         """Values to look for in the table's rows."""
         ...
 
+    def dated_columns(self, table: Table) -> Sequence[str]:
+        """The table's columns of dates with a year, as `schema.table.column`."""
+        ...
+
+    def doubted_columns(self, table: Table) -> Sequence[str]:
+        """Columns of which some characters are not read from events, as `schema.table.column (character set)`."""
+        ...
+
     def definitions(self, topic: str, topics: Topics) -> TableDefinitions:
         """Read the table definitions that the connector keeps in `topic`; empty where the topic is gone."""
         ...

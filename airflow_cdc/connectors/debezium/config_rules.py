@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.history import compare_history, fold_history, newest_snapshot_ms, read_at
 from airflow_cdc.connectors.debezium.null_defaults import NullFault, null_fault, replaces_nulls
-from airflow_cdc.connectors.debezium.uncarried import looks
+from airflow_cdc.connectors.debezium.uncarried import dated_columns, doubted_columns, looks
 from airflow_cdc.core.capture import CaptureSettings, ConfigRules, Defaults, Look, Topics
 from airflow_cdc.core.position import JsonObject, Position
 from airflow_cdc.core.table import Table
@@ -60,6 +60,14 @@ class DebeziumConfigRules:
     def looks(self, table: Table, capture: CaptureSettings) -> Iterator[Look]:
         """Values that Debezium's events don't carry."""
         return looks(table, years_adjusted=capture.years_adjusted)
+
+    def dated_columns(self, table: Table) -> Sequence[str]:
+        """Columns of dates with a year."""
+        return dated_columns(table)
+
+    def doubted_columns(self, table: Table) -> Sequence[str]:
+        """Columns of which some characters are not read from events."""
+        return doubted_columns(table)
 
     def definitions(self, topic: str, topics: Topics) -> HistoryDefinitions:
         """The schema history as it stands."""

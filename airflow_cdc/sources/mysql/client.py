@@ -16,6 +16,7 @@ from typing import Any, Final, Generic, Self, TypedDict, TypeVar
 
 from pymysql.connections import Connection
 
+from airflow_cdc.core.check import Check
 from airflow_cdc.core.diagnosis.forecast import Forecast, Retention, forecast
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import DeadlineError, SourceError
@@ -26,6 +27,8 @@ from airflow_cdc.core.xa import XaState
 from airflow_cdc.sources.mysql.availability import availability
 from airflow_cdc.sources.mysql.capabilities import Capability, ServerVersion
 from airflow_cdc.sources.mysql.cascades import unlogged_cascades
+from airflow_cdc.sources.mysql.checks import checks
+from airflow_cdc.sources.mysql.detour import standing_faults
 from airflow_cdc.sources.mysql.errors import ServerRestartedError, SourceOutOfTimeError, SourceSettingError
 from airflow_cdc.sources.mysql.facts import BinlogFacts, BinlogFile, MySqlFacts, MySqlReplicaFacts, place_in_binlog
 from airflow_cdc.sources.mysql.grants import Grants, read_grants
@@ -378,6 +381,10 @@ class BinlogSource(Generic[F]):
                 todo="Clear the task fence_and_watermark and all after it: a new watermark is taken, and all is read again.",
             )
 
+    def checks(self, subject: str, tables: Sequence[str], *, hold: bool) -> Iterator[Check]:
+        """The doctor's, with what each needs. `hold`: the policy asks for one. Raises SourceError."""
+        return checks(self, subject, tables, hold=hold)
+
     def grants(self) -> Grants:
         """The user's effective privileges, active roles included."""
         with self.session() as session:
@@ -429,6 +436,10 @@ class MySqlSource(BinlogSource[MySqlFacts]):
         """
         place = place_in_binlog(position)
         return start_of_file_after(self, place.file if place else "", now)
+
+    def standing_faults(self, conn_id: str) -> tuple[str, ...]:
+        """Why this server could not stand in for its source, whatever is missing there; () if it could."""
+        return standing_faults(self.replica_facts(conn_id))
 
     def replica_facts(self, conn_id: str) -> MySqlReplicaFacts:
         """What decides whether a connector may read here in its source's place. Raises SourceError."""
