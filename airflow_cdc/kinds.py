@@ -19,6 +19,7 @@ from airflow_cdc.core.position import JsonObject, Position
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+    from airflow_cdc.core.capture import ConfigRules
     from airflow_cdc.core.diagnosis.error_texts import KnownText
     from airflow_cdc.core.diagnosis.problem import Problem, Rules
 
@@ -78,7 +79,7 @@ def _others(wing: str) -> Mapping[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=f"airflow_cdc.{wing}")}
 
 
-SOURCES: Final = Kinds("sources", SourceKind, "mysql", "mariadb")
+SOURCES: Final = Kinds("sources", SourceKind, "mysql", "mariadb", "postgres")
 CONNECTORS: Final = Kinds("connectors", ConnectorKind, "debezium")
 TRANSPORTS: Final = Kinds("transports", TransportKind, "kafka")
 SINKS: Final = Kinds("sinks", SinkKind, "iceberg", "none")
@@ -116,6 +117,11 @@ def reads_of(pipeline: Pipeline) -> Reads:
     """What the pipeline's connector knows of its source. Raises KeyError for a pair that the registry refuses."""
     known = CONNECTORS[pipeline.connector.kind].reads.get(pipeline.source.kind)
     return known or SOURCES[pipeline.source.kind].read_by[pipeline.connector.kind]
+
+
+def config_rules_of(pipeline: Pipeline) -> ConfigRules:
+    """What the pipeline's connector does to names, keys and values."""
+    return CONNECTORS[pipeline.connector.kind].config_rules.load()
 
 
 def rules_for(pipeline: Pipeline) -> Rules:

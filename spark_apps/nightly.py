@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.apply.stamp import EPOCH, Stamp
 from airflow_cdc.core.compare.leaves import LEAF_ROWS
-from airflow_cdc.core.compare.nightly import WHOLE_NIGHT, Checked, Seen, Tonight, first_check, plan_night
+from airflow_cdc.core.compare.nightly import WHOLE_NIGHT, Checked, NightPlan, Seen, first_check, plan_night
 from airflow_cdc.core.compare.part import WHOLE
 from airflow_cdc.core.compare.repair import RepairPlan, needs_approval
 from airflow_cdc.core.errors import CdcError, ConfigError, SinkError, UsageError
@@ -42,7 +42,7 @@ from airflow_cdc.spark_apps.verify import (
     apply_context,
     check_expectations,
     compare_passes,
-    letter_doubts,
+    letter_caveats,
     make_report,
 )
 
@@ -66,7 +66,7 @@ def main(settings: Mapping[str, Any]) -> Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Night:
+class NightRun:
     """One night over one pipeline.
 
     `leaf_rows`: how large the leaves of a table are cut. `xa`: the source's XA transactions before anything is compared.
@@ -117,7 +117,7 @@ def _compare_all(
         job = open_job(run, spark, options)
         definitions = captured(run, names) if names else {}
         leaf_rows = int(options.get("leaf_rows", LEAF_ROWS))
-        night = Night(job, now, _known(run), _cascades(run), leaf_rows, run.clients.source.xa())
+        night = NightRun(job, now, _known(run), _cascades(run), leaf_rows, run.clients.source.xa())
     except (ConfigError, UsageError):
         raise
     except CdcError as error:
@@ -135,7 +135,7 @@ def _cascades(run: Run) -> frozenset[str]:
     return run.clients.source.cascade_targets(run.pipeline.source.tables)
 
 
-def _checked(night: Night, table: Table) -> TableReport:
+def _checked(night: NightRun, table: Table) -> TableReport:
     """One table: compared, and its result kept; what stops the comparison makes it INCONCLUSIVE."""
     run = night.job.run
     try:
@@ -160,7 +160,7 @@ def _base_stamp(job: Job, table: Table, stage: Stage) -> Stamp | None:
     return job.run.clients.sink.stamp_or_mirror(*stage.identifier, mirror)
 
 
-def verified_through(night: Night, base: Stamp | None, outcome: Outcome) -> str:
+def verified_through(night: NightRun, base: Stamp | None, outcome: Outcome) -> str:
     """The source's time up to which main itself is proven equal by this MATCH; "" where that cannot be told (INV 35).
 
     What the comparison caught up is not on main yet: then it is the time of the first event that waits. While an XA
@@ -177,7 +177,7 @@ def verified_through(night: Night, base: Stamp | None, outcome: Outcome) -> str:
     return min(reached, first or reached).isoformat(timespec="milliseconds")
 
 
-def _first_change(night: Night, subject: Subject, waiting: Ranges) -> datetime | None:
+def _first_change(night: NightRun, subject: Subject, waiting: Ranges) -> datetime | None:
     """The source's time of the earliest of these events; None if none says one."""
     if subject.topic is None:
         return None
@@ -187,19 +187,19 @@ def _first_change(night: Night, subject: Subject, waiting: Ranges) -> datetime |
     return None if row["first"] is None else datetime.fromtimestamp(row["first"] / 1000, UTC)
 
 
-def _compare(night: Night, stage: Stage, table: Table, plan: Tonight) -> tuple[Tonight, Outcome]:
+def _compare(night: NightRun, stage: Stage, table: Table, plan: NightPlan) -> tuple[NightPlan, Outcome]:
     """Compare what was planned; all of the table where its row counts say that there is more."""
     log.info("%s: %s: %s", table.full_name, plan.part.name, plan.why)
     job = night.job
-    (outcome,) = compare_passes(job.run, job.spark, job.task(stage, table, plan.part), job.options, _doubts)
+    (outcome,) = compare_passes(job.run, job.spark, job.task(stage, table, plan.part), job.options, _caveats)
     if not outcome.elsewhere:
         return plan, outcome
-    again = Tonight(WHOLE, WHOLE_NIGHT, "its row counts differ outside the part that was compared")
+    again = NightPlan(WHOLE, WHOLE_NIGHT, "its row counts differ outside the part that was compared")
     return _compare(night, stage, table, again)
 
 
-def _doubts(run: Run, outcome: Outcome) -> tuple[str, ...]:
-    return letter_doubts(run, outcome, {})
+def _caveats(run: Run, outcome: Outcome) -> tuple[str, ...]:
+    return letter_caveats(run, outcome, {})
 
 
 def _topic_state(job: Job, table: Table) -> TopicState | None:
@@ -208,7 +208,7 @@ def _topic_state(job: Job, table: Table) -> TopicState | None:
     return job.run.clients.transport.topic_states([name]).get(name)
 
 
-def _seen(night: Night, table: Table, stage: Stage, state: TopicState | None) -> Seen:
+def _seen(night: NightRun, table: Table, stage: Stage, state: TopicState | None) -> Seen:
     """What is known of the table before it is compared."""
     job, known = night.job, night.known.get(table.full_name)
     metadata = job.run.clients.sink.table(*night.job.place(table)).metadata
@@ -235,7 +235,9 @@ def foreign_commit(metadata: TableMetadata) -> int | None:
     return None if newest is None or EPOCH in summary_of(newest) else newest.snapshot_id
 
 
-def _keep(night: Night, plan: Tonight, state: TopicState | None, outcome: Outcome, report: TableReport) -> TableReport:
+def _keep(
+    night: NightRun, plan: NightPlan, state: TopicState | None, outcome: Outcome, report: TableReport
+) -> TableReport:
     """Note the comparison for the next night and in this run's ledger; returns the report."""
     job, table = night.job, outcome.subject.table
     known = night.known.get(table.full_name)

@@ -311,8 +311,24 @@ class StageWriter(Protocol):
         """
         ...
 
+    def snapshot(self, stage: Stage, rows: DataFrame, summary: Mapping[str, str], *, first: bool) -> None:
+        """Add rows in one commit; the `first` one replaces what the stage held."""
+        ...
+
+    def changeable(self, stage: Stage) -> None:
+        """Prepare the stage for a write of few changes to many rows."""
+        ...
+
     def version(self, stage: Stage) -> int:
         """The stage's version now."""
+        ...
+
+    def readable_version(self, spark: SparkSession, stage: Stage) -> int:
+        """The stage's version now, made anew if a column was added since, which could not be read at the old one."""
+        ...
+
+    def at(self, stage: Stage, version: int) -> str:
+        """What Spark SQL selects from to read the stage pinned to that version, whatever is written later (INV 4)."""
         ...
 
     def row_count(self, stage: Stage, version: int) -> int | None:

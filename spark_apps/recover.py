@@ -25,7 +25,8 @@ from airflow_cdc.spark_apps.adapters.iceberg_schema import fit_columns, set_defi
 from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.driver.session import sibling
-from airflow_cdc.spark_apps.driver.systems import row_reader
+from airflow_cdc.spark_apps.driver.systems import row_reader, stage_writer
+from airflow_cdc.spark_apps.ports import StageWriter
 from airflow_cdc.spark_apps.snapshot.differences import read_differences
 from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, read_table, staged_rows
 from airflow_cdc.spark_apps.types import sink_type
@@ -64,13 +65,13 @@ def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = 
     """
     task = load_task(run)
     run.clients.source.check_same_server(task.watermark)
-    tables, reader = list(task.definitions.values()), row_reader(run)
+    tables, reader, writer = list(task.definitions.values()), row_reader(run), stage_writer(run)
     progress = Progress(reader.estimated_rows(tables))
     readings = [prepare(run, task, table, dict(settings or {})) for table in tables]
     with explained(SourceError, "read the tables", where=run.where, todo=RESTARTABLE):
-        tools = Tools(spark, reader, run.clients.sink)
+        tools = Tools(spark, reader, writer)
         heads = _read_all(tools, readings, progress, differences=task.strategy in COMPARING)
-    stages = {reading.table.full_name: _staged(run, reading, heads[reading.table.full_name]) for reading in readings}
+    stages = {reading.table.full_name: _staged(writer, reading, heads[reading.table.full_name]) for reading in readings}
     change(run, lambda now: now.staged(stages))
     return {
         "stages": {table: asdict(stage) for table, stage in stages.items()},
@@ -78,8 +79,8 @@ def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = 
     }
 
 
-def _staged(run: Run, reading: Reading, head: int) -> StagedTable:
-    return StagedTable(reading.stage.label, staged_rows(run.clients.sink, reading.stage, head), head)
+def _staged(writer: StageWriter, reading: Reading[Stage], head: int) -> StagedTable:
+    return StagedTable(reading.stage.label, staged_rows(writer, reading.stage, head), head)
 
 
 def load_task(run: Run) -> Task:
@@ -98,7 +99,7 @@ def load_task(run: Run) -> Task:
     return Task(recovery.epoch, taken, stamp, definitions, recovery.strategy)
 
 
-def prepare(run: Run, task: Task, table: Table, settings: Mapping[str, Any]) -> Reading:
+def prepare(run: Run, task: Task, table: Table, settings: Mapping[str, Any]) -> Reading[Stage]:
     """A stage of this try's own, with the source's columns and what an earlier try of the same W has finished."""
     lake, namespace, name = run.clients.sink, run.pipeline.sink.namespace, run.pipeline.sink_table(table.full_name)
     columns = [(column.name, sink_type(column)) for column in table.mirrored]
@@ -145,7 +146,7 @@ def _try_of(stage: Stage, epoch: int) -> int:
 
 
 def _read_all(
-    tools: Tools, readings: list[Reading], progress: Progress, *, differences: bool = False
+    tools: Tools, readings: list[Reading[Stage]], progress: Progress, *, differences: bool = False
 ) -> dict[str, int]:
     """Tables without a key first and alone, as they are locked until Spark reads; then the rest side by side.
 
@@ -156,8 +157,8 @@ def _read_all(
     keyed = [reading for reading in ordered if not reading.table.keyless]
     with ThreadPoolExecutor(max(1, min(len(keyed), os.cpu_count() or 1))) as pool:
 
-        def read(reading: Reading) -> int:
-            own = Tools(sibling(tools.spark), tools.reader, tools.lake)
+        def read(reading: Reading[Stage]) -> int:
+            own = Tools(sibling(tools.spark), tools.reader, tools.writer)
             fresh = not (reading.ledger.rows or reading.ledger.complete)
             head = read_differences(own, reading, progress) if differences and fresh else None
             return head or read_table(own, reading, progress)

@@ -107,7 +107,7 @@ def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
     task = load_task(run)
     try:
         with explained(SinkError, "compare the tables", where=run.where, todo=AGAIN):
-            outcomes = compare_passes(run, spark, task, options, _standing_doubts)
+            outcomes = compare_passes(run, spark, task, options, _standing_caveats)
     except DeadlineError as error:
         raise VerificationError(
             f"the comparison could not be finished: {error.what}",
@@ -179,11 +179,11 @@ def compare_passes(
     spark: SparkSession,
     task: Task,
     options: Mapping[str, Any],
-    doubts: Callable[[Run, Outcome], tuple[str, ...]],
+    caveats: Callable[[Run, Outcome], tuple[str, ...]],
 ) -> list[Outcome]:
     """Compare; where something differs, catch up and compare once more before it is said.
 
-    `doubts` says what keeps a table from being MATCH whatever its rows say. Options: `passes`, and
+    `caveats` says what keeps a table from being MATCH whatever its rows say. Options: `passes`, and
     `reach_seconds`: how long the connector may stand still while it is waited for (default: the policy's `standstill`).
     """
     timeout = float(options.get("reach_seconds", run.pipeline.policy.standstill))
@@ -205,7 +205,7 @@ def compare_passes(
         ]
         for outcome in outcomes:
             _wait_for_xa(run, outcome)
-            outcome.doubt(*doubts(run, outcome))
+            outcome.add_caveats(*caveats(run, outcome))
             log.info("pass %d: %s", number, summary(outcome))
         if all(outcome.verdict is Verdict.MATCH for outcome in outcomes):
             break
@@ -246,8 +246,7 @@ def catch_up(
     for table, result in results.items():
         log.info("%s: caught up by %d records in %.1f s", table, result["records"], result["seconds"])
     return [
-        _subject(run.clients.sink, context, task, target, result=results[target.table.full_name], reached=reached)
-        for target in targets
+        _subject(context, task, target, result=results[target.table.full_name], reached=reached) for target in targets
     ]
 
 
@@ -277,7 +276,6 @@ def apply_context(run: Run, spark: SparkSession, task: Task, states: Mapping[str
 
 
 def _subject(
-    lake: Lake,
     context: ApplyContext,
     task: Task,
     target: ApplyTarget[Stage],
@@ -285,27 +283,27 @@ def _subject(
     result: Mapping[str, Any],
     reached: Reached,
 ) -> Subject:
-    name = task.topic(target.table.full_name)
+    name, version = task.topic(target.table.full_name), int(result["snapshot_id"])
     state = context.topics.get(name)
     begins = {} if state is None else {p: begin for p, (begin, _) in state.partitions.items()}
     return Subject(
         target.table,
-        SinkView(context.spark, target.stage.spark_name(lake.name), int(result["snapshot_id"])),
+        SinkView(context.spark, context.writer.at(target.stage, version), version),
         Topic(target.table, name, begins, context.log, context.events, context.read),
         {int(partition): int(offset) for partition, offset in result["offsets"].items()},
         reached.position,
-        staged_rows(lake, target.stage, int(result["snapshot_id"])),
+        staged_rows(context.writer, target.stage, version),
         task.parts.get(target.table.full_name, WHOLE),
     )
 
 
-def _standing_doubts(run: Run, outcome: Outcome) -> tuple[str, ...]:
+def _standing_caveats(run: Run, outcome: Outcome) -> tuple[str, ...]:
     """Dead letters, but for those before the fence: their rows were read again with their table."""
-    return letter_doubts(run, outcome, current(run).fence or {})
+    return letter_caveats(run, outcome, current(run).fence or {})
 
 
-def letter_doubts(run: Run, outcome: Outcome, since: Fence) -> tuple[str, ...]:
-    """Events of the table that were never applied, as doubts; but for those that lie before `since`."""
+def letter_caveats(run: Run, outcome: Outcome, since: Fence) -> tuple[str, ...]:
+    """Events of the table that were never applied, as caveats; but for those that lie before `since`."""
     name = outcome.subject.table.full_name
     letters = run.clients.sink.unresolved_letters(run.pipeline.name, name)
     fresh = [letter for letter in letters if not is_before(letter.place, since)]
@@ -319,7 +317,7 @@ def _wait_for_xa(run: Run, outcome: Outcome) -> None:
     tally = outcome.tally
     if tally.wrong and xa_open(run):
         outcome.tally = Tally(unsettled=tally.wrong + tally.unsettled, samples=tally.samples, keys=tally.keys)
-        outcome.doubt("prepared XA transactions are open on the source")
+        outcome.add_caveats("prepared XA transactions are open on the source")
 
 
 def xa_open(run: Run) -> bool:
@@ -333,11 +331,11 @@ def xa_open(run: Run) -> bool:
 def summary(outcome: Outcome) -> str:
     """One line for the log."""
     tally = outcome.tally
-    doubts = "".join(f"; {reason}" for reason in outcome.reasons)
+    caveats = "".join(f"; {reason}" for reason in outcome.reasons)
     return (
         f"{outcome.subject.table.full_name}: {outcome.source_rows:,} source rows, {outcome.sink_rows:,} sink rows, "
         f"{tally.missing} missing, {tally.ghosts} ghosts, {tally.different} different, {tally.unsettled} unsettled, "
-        f"{outcome.in_flight} in flight{doubts}"
+        f"{outcome.in_flight} in flight{caveats}"
     )
 
 
@@ -357,7 +355,7 @@ def _expected(outcome: Outcome) -> Expected:
     table = outcome.subject.table
     return Expected(
         name=table.full_name,
-        snapshot_id=outcome.subject.sink.snapshot_id,
+        snapshot_id=outcome.subject.sink.version,
         columns={column.name: sink_type(column) for column in table.mirrored},
         not_null=tuple(c.name for c in table.mirrored if not c.nullable or c.name in table.key),
         rows=outcome.source_rows,
@@ -381,7 +379,7 @@ def make_report(outcome: Outcome, suite: SuiteResult) -> TableReport:
         leaves=outcome.leaves,
         leaves_rechecked=outcome.leaves_rechecked,
         columns_not_compared=tuple(NotCompared(*pair) for pair in not_compared(outcome.subject.table)),
-        compared_at=ComparedAt(outcome.subject.sink.snapshot_id, str(outcome.subject.position)),
+        compared_at=ComparedAt(outcome.subject.sink.version, str(outcome.subject.position)),
         verdict=verdict,
         samples=(*samples, *outcome.reasons, *failures),
         leaf_map=outcome.leaf_map,

@@ -9,11 +9,11 @@ from pathlib import Path
 from airflow_cdc.cli import trigger
 from airflow_cdc.cli.jars import jar_checks
 from airflow_cdc.config import settings
+from airflow_cdc.core.check import Check
 from airflow_cdc.core.errors import CdcError, ConfigError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.settings import own_connection
 from airflow_cdc.core.spark_jars import NEEDS, catalog_needs
-from airflow_cdc.flows.doctor import Check
 from airflow_cdc.hooks.iceberg import IcebergCatalogHook
 from airflow_cdc.names import RECOVERY_DAG_ID, REPAIR_DAG_ID, apply_dag_id, nightly_dag_id
 from airflow_cdc.reports.store import ReportStore

@@ -11,6 +11,7 @@ from airflow_cdc.core.extras import needs
 from airflow_cdc.core.pipeline import ConnectorSpec, ControlSpec, SinkSpec, SourceSpec, TransportSpec
 
 if TYPE_CHECKING:
+    from airflow_cdc.core.capture import ConfigRules
     from airflow_cdc.core.diagnosis.problem import Rules
     from airflow_cdc.core.position import ReadPosition
 
@@ -96,6 +97,7 @@ class ConnectorKind:
         client: the class that talks to it; called with its endpoint and the codec of the offsets that it stores.
         reads: the kinds of source that it reads, by name.
         through: the kinds of transport that it writes to, by name.
+        config_rules: what its configuration does to names, keys and values.
     """
 
     name: str
@@ -106,6 +108,7 @@ class ConnectorKind:
     hook: Lazy[Any]
     reads: Mapping[str, Reads]
     through: tuple[str, ...]
+    config_rules: Lazy[ConfigRules]
     form: Form | None = None
     rules: LazyRules | None = None
 

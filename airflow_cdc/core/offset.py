@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
-from airflow_cdc.core.position import JsonObject, Position, Watermark
+from airflow_cdc.core.position import Position, Watermark
+
+# A stored value, or the key it is stored under: kept to the byte, and looked into by the codec alone.
+RawOffset: TypeAlias = Mapping[str, object]
 
 
 class Inside(StrEnum):
@@ -32,8 +36,8 @@ class StoredOffset:
         foreign: what in `raw` belongs to another make of source and tells nothing about this one; "" if nothing does.
     """
 
-    raw: JsonObject
-    key: JsonObject
+    raw: RawOffset
+    key: RawOffset
     position: Position | None = None
     fault: str = ""
     inside: Inside = Inside.NOTHING
@@ -72,11 +76,11 @@ class StoredOffset:
 class OffsetCodec(Protocol):
     """Raw value ↔ position, for one connector and one kind of source."""
 
-    def read(self, raw: JsonObject, key: JsonObject) -> StoredOffset:
+    def read(self, raw: RawOffset, key: RawOffset) -> StoredOffset:
         """What a stored value means. Never raises: what cannot be read is the answer's `fault`."""
         ...
 
-    def faults(self, raw: JsonObject) -> tuple[str, ...]:
+    def faults(self, raw: RawOffset) -> tuple[str, ...]:
         """Every fault of a value that is about to be written, as text; () when it is well formed."""
         ...
 
@@ -87,6 +91,18 @@ class OffsetCodec(Protocol):
         """
         ...
 
-    def moved(self, before: JsonObject | None, after: JsonObject) -> str:
+    def moved(self, before: RawOffset | None, after: RawOffset) -> str:
         """What a move from one stored value to another skips and repeats, in words. Raises OffsetRejectedError."""
+        ...
+
+
+class OffsetStore(Protocol):
+    """Where one connector keeps its offset. Raises the errors of the system that keeps it."""
+
+    def read(self) -> RawOffset | None:
+        """The raw value as it stands; None while there is none."""
+        ...
+
+    def write(self, raw: RawOffset | None) -> None:
+        """Replace it; None takes it away. Only while the connector is stopped. Nothing is validated: read it back."""
         ...

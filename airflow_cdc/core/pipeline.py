@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from airflow_cdc.core.errors import ConfigError, UsageError
 from airflow_cdc.core.limit import Limit
@@ -25,6 +25,8 @@ from airflow_cdc.core.settings import (
     settings,
 )
 
+E = TypeVar("E")
+
 
 @settings
 class SourceSpec:
@@ -40,6 +42,10 @@ class SourceSpec:
     def replicas(self) -> tuple[str, ...]:
         """Connections of replicas where the connector may read for a while what the source has purged."""
         return ()
+
+    def at(self, endpoint: E) -> E:
+        """The connection's endpoint with what this pipeline's own keys add to it."""
+        return endpoint
 
 
 @settings

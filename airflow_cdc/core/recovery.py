@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from airflow_cdc.core.errors import MALFORMED, UnknownStateError
+from airflow_cdc.core.offset import RawOffset
 from airflow_cdc.core.position import JsonObject, ReadPosition, Watermark
 from airflow_cdc.core.topics import Fence, fence_json, read_fence
 
@@ -100,8 +101,8 @@ class VerifiedTable:
 class OffsetBackup:
     """The connector's offset before the recovery: the key it is stored under, and the raw value; None: there was none."""
 
-    key: JsonObject
-    value: JsonObject | None
+    key: RawOffset
+    value: RawOffset | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +166,7 @@ class OpenRecovery:
     definitions: Mapping[str, str] = field(default_factory=dict)
     stages: Mapping[str, StagedTable] = field(default_factory=dict)
     backup: OffsetBackup | None = None
-    written: JsonObject | None = None
+    written: RawOffset | None = None
     written_at: str = ""
     history: HistoryDoubts = HistoryDoubts()
     settings_before: Mapping[str, str | None] = field(default_factory=dict)
@@ -235,7 +236,7 @@ class OpenRecovery:
         """The first backup stands for ever."""
         return self if self.backup is not None else replace(self, backup=backup)
 
-    def wrote(self, value: JsonObject, at: str, differences: Mapping[str, tuple[str, ...]]) -> OpenRecovery:
+    def wrote(self, value: RawOffset, at: str, differences: Mapping[str, tuple[str, ...]]) -> OpenRecovery:
         """The offset was written, or is left as it is, and these definitions have to be rebuilt."""
         return replace(self, written=value, written_at=at, history=replace(self.history, differences=dict(differences)))
 
@@ -283,7 +284,7 @@ class OpenRecovery:
         """What was read, before the offset is written: afterwards the connector's position is of another server."""
         return replace(self, replica=replace(self.replica, read=read))
 
-    def returned(self, value: JsonObject, at: str, left_out: str, since: int | None) -> OpenRecovery:
+    def returned(self, value: RawOffset, at: str, left_out: str, since: int | None) -> OpenRecovery:
         """The offset at the source was written; `since`: the definitions are rebuilt, what is newer than that is."""
         return replace(
             self,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
 
-from airflow_cdc.connectors.debezium.config import ConnectorSettings
+from airflow_cdc.core.capture import CaptureSettings
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows.run import Run
-from airflow_cdc.sources.mysql.schema import read_table_defs
+from airflow_cdc.kinds import config_rules_of
 
 
 def captured(run: Run, tables: Sequence[str] = ()) -> dict[str, Table]:
@@ -23,10 +22,7 @@ def captured(run: Run, tables: Sequence[str] = ()) -> dict[str, Table]:
 
 def present(run: Run, tables: Sequence[str]) -> dict[str, Table]:
     """Definitions of those of the tables that the source has now."""
-    if not tables:
-        return {}
-    with closing(run.clients.source.connect()) as connection:
-        return read_table_defs(connection, list(tables))
+    return run.clients.source.definitions(list(tables)) if tables else {}
 
 
 def missing_error(run: Run, tables: str) -> SourceError:
@@ -39,9 +35,9 @@ def missing_error(run: Run, tables: str) -> SourceError:
     )
 
 
-def settings(run: Run) -> ConnectorSettings:
+def settings(run: Run) -> CaptureSettings:
     """The connector's own configuration, read for what decoding and routing need."""
-    return ConnectorSettings.from_config(run.clients.connector.raw_config(run.pipeline.connector.name))
+    return config_rules_of(run.pipeline).capture(run.clients.connector.raw_config(run.pipeline.connector.name))
 
 
 def followed(run: Run, tables: Sequence[str] = ()) -> dict[str, Table]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from airflow_cdc.connectors.debezium.history import compare_history, fold_history, newest_snapshot_ms
+from airflow_cdc.core.capture import TableDefinitions
 from airflow_cdc.core.errors import ConnectorError
 from airflow_cdc.core.poll import NotYet, poll_until, poll_while_moving
 from airflow_cdc.core.position import Watermark
@@ -18,6 +18,7 @@ from airflow_cdc.flows.reached import failures, not_failed, wait_past, wait_read
 from airflow_cdc.flows.recovery import change, current, watermark_of
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
 from airflow_cdc.flows.watermark import still_there
+from airflow_cdc.kinds import config_rules_of
 
 STOP_SECONDS = 60.0
 RUNNING_SECONDS = 120.0
@@ -227,22 +228,16 @@ def _streaming(run: Run, taken: Watermark) -> dict[str, Any]:
     return dict(wait_past(run, taken, note=note).raw)
 
 
-def history(run: Run) -> list[dict[str, Any]]:
-    """The records of the connector's schema history, oldest first; none where its topic is gone."""
-    topic, transport = history_topic(run), run.clients.transport
-    return transport.history_records(topic) if transport.topic_states([topic]) else []
-
-
-def newest_history(run: Run) -> int:
-    """When the connector last wrote its schema history from a snapshot, in epoch milliseconds; 0: never."""
-    return newest_snapshot_ms(history(run)) or 0
+def history(run: Run) -> TableDefinitions:
+    """The table definitions of the connector's schema history as they stand; none where its topic is gone."""
+    return config_rules_of(run.pipeline).definitions(history_topic(run), run.clients.transport)
 
 
 def _doubted_since(run: Run) -> int:
     """The newest snapshot in the history before this recovery began to rebuild it; the first answer stands."""
     if (since := current(run).history.since) is not None:
         return since
-    newest = newest_history(run)
+    newest = history(run).newest_ms
     return change(run, lambda now: now.rebuilding_since(newest)).history.since or 0
 
 
@@ -252,12 +247,11 @@ def history_rebuilt(run: Run, since: int, tables: Sequence[str], task: str = "re
 
     def probe() -> bool | None:
         not_failed(run, task)
-        records = history(run)
-        newest = fold_history(records)
-        stale = [t for t, d in definitions.items() if t not in newest or compare_history(d, newest[t])]
-        if not stale and (newest_snapshot_ms(records) or 0) > since:
+        known = history(run)
+        stale = known.differences(definitions)
+        if not stale and known.newest_ms > since:
             return True
-        raise NotYet(f"{len(records)} records; stale: {', '.join(stale) or 'no newer definitions yet'}")
+        raise NotYet(f"{known.size} records; stale: {', '.join(stale) or 'no newer definitions yet'}")
 
     standstill = run.pipeline.policy.standstill
     poll_while_moving(probe, standstill=standstill, interval=1.0, what="the connector to rebuild its schema history")

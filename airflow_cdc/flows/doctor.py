@@ -7,38 +7,18 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import closing
-from dataclasses import asdict, dataclass
-from typing import Any
 
-from airflow_cdc.connectors.debezium.uncarried import dated_columns, doubted_columns
+from airflow_cdc.core.check import Check
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.flows.capture import captured, settings, topic_names
 from airflow_cdc.flows.carried import look_through
 from airflow_cdc.flows.null_defaults import fault_of
 from airflow_cdc.flows.run import Run
-from airflow_cdc.sources.mysql.capabilities import ServerVersion
-from airflow_cdc.sources.mysql.detour import standing_faults
-from airflow_cdc.sources.mysql.facts import BinlogFacts
-from airflow_cdc.sources.mysql.schema import read_table_defs
+from airflow_cdc.kinds import config_rules_of
 
 JAVA_FLOOR = 17
 KEEP_ALIVE_FLOOR_MS = 30_000
 _DOUBTED = "Nothing, if such characters are rare: their events become dead letters, whose rows are read again."
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One line of the doctor's answer. `state` is ok, warn, bad or unknown."""
-
-    subject: str
-    name: str
-    state: str
-    found: str
-    todo: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def doctor_installation(*, mirrors: bool = True) -> list[Check]:
@@ -98,70 +78,21 @@ def guarded(part: Callable[[Run], Iterator[Check]], run: Run) -> list[Check]:
 
 
 def check_source(run: Run) -> Iterator[Check]:
-    subject, facts = run.pipeline.name, run.clients.source.facts()
-    yield from _server(subject, facts)
-    yield from _log(subject, facts)
-    missing = run.clients.source.grants().missing(
-        run.pipeline.source.tables,
-        gtid=facts.gtid_mode == "ON",
-        hold=run.pipeline.policy.hold.mode != "off",
-        keyless=() if facts.no_recovery else _keyless(run),
-    )
-    for need in missing:
-        state = "bad" if need.required else "warn"
-        yield Check(
-            subject,
-            "privileges",
-            state,
-            f"missing {need.privilege} on {need.on}",
-            f"Grant it: it is needed to {need.why}.",
-        )
-    if not missing:
-        what = "diagnosis" if facts.no_recovery else "recovery"
-        yield Check(subject, "privileges", "ok", f"all that a {what} needs")
+    hold = run.pipeline.policy.hold.mode != "off"
+    yield from run.clients.source.checks(run.pipeline.name, run.pipeline.source.tables, hold=hold)
 
 
 def check_replicas(run: Run) -> Iterator[Check]:
     """Whether the named replicas could stand in for the source on the night when it has purged too much."""
     for conn_id, replica in run.clients.replicas.items():
         try:
-            found = standing_faults(replica.replica_facts(conn_id))
+            found = replica.standing_faults(conn_id)
         except CdcError as error:
             yield Check(run.pipeline.name, f"replica {conn_id}", "unknown", str(error), error.todo)
             continue
         told = "; ".join(found) or "could stand in for the source"
         todo = "Mend it, or take it out of source.replicas: no detour leads there as it is." if found else ""
         yield Check(run.pipeline.name, f"replica {conn_id}", "warn" if found else "ok", told, todo)
-
-
-def _server(subject: str, facts: BinlogFacts) -> Iterator[Check]:
-    """Which server answers. One that has no identity of its own is diagnosed, and no recovery can read it."""
-    make = ServerVersion.parse(facts.version).name
-    if not facts.no_recovery:
-        yield Check(subject, "source", "ok", f"{make}, server_uuid {facts.server_uuid}")
-        return
-    yield Check(subject, "source", "ok", f"{make}, server_id {facts.server_id}")
-    yield Check(
-        subject, "recovery", "warn", facts.no_recovery, "Use the connector's own snapshot, and compare the rows."
-    )
-
-
-def _log(subject: str, facts: BinlogFacts) -> Iterator[Check]:
-    """Whether the log holds every change whole (INV 31)."""
-    faults = facts.log_faults
-    right = {"log_bin": "ON", "binlog_format": facts.binlog_format, "binlog_row_image": facts.row_image}
-    for name, value in right.items():
-        if name not in faults:
-            yield Check(subject, name, "ok", value)
-    for name, fault in faults.items():
-        yield Check(subject, name, "bad", fault, f"Set {name} on the server: the log must hold every change, whole.")
-
-
-def _keyless(run: Run) -> list[str]:
-    """The tables without a key, as far as they can be seen at all."""
-    with closing(run.clients.source.connect()) as connection:
-        found = read_table_defs(connection, run.pipeline.source.tables)
-    return [name for name, made in found.items() if not made.key]
 
 
 def _tables(run: Run) -> Iterator[Check]:
@@ -221,7 +152,7 @@ def _rows_in_events(run: Run) -> Iterator[Check]:
 
 def _years(run: Run) -> Iterator[Check]:
     """Years below 100 arrive as 1970 to 2069 unless the connector is told not to, and then nothing tells them apart."""
-    dated = [name for table in captured(run).values() for name in dated_columns(table)]
+    dated = [name for table in captured(run).values() for name in config_rules_of(run.pipeline).dated_columns(table)]
     if not dated:
         return
     adjusted = settings(run).years_adjusted
@@ -241,7 +172,9 @@ def _carried(run: Run) -> Iterator[Check]:
         except CdcError as error:
             del tables[table.full_name]
             yield Check(subject, "values", "bad", f"{error.what} ({error.where})", error.todo)
-    if doubted := sorted(name for table in tables.values() for name in doubted_columns(table)):
+    if doubted := sorted(
+        name for table in tables.values() for name in config_rules_of(run.pipeline).doubted_columns(table)
+    ):
         yield Check(
             subject, "values", "warn", f"some characters are not read from events: {', '.join(doubted)}", _DOUBTED
         )

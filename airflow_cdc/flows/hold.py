@@ -6,10 +6,10 @@ from collections.abc import Callable
 from time import sleep as pause
 
 from airflow_cdc.core.errors import CdcError
+from airflow_cdc.core.hold import HoldLimits, HoldState
 from airflow_cdc.core.recovery import HoldAnswer
 from airflow_cdc.flows.recovery import change, current
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
-from airflow_cdc.sources.mysql.hold import HoldLimits, HoldState
 
 TICK_SECONDS = 1.0  # between two looks: the poll of a condition, see Hold.tick
 

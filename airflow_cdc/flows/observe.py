@@ -142,7 +142,7 @@ def _replica(run: Run, conn_id: str) -> ReplicaFacts:
 
 def _connector(run: Run) -> ConnectorFacts:
     name, connector = run.pipeline.connector.name, run.clients.connector
-    return connector.with_elsewhere(name, connector.facts(name), run.clients.transport)
+    return connector.own_topics.with_elsewhere(name, connector.facts(name), run.clients.transport)
 
 
 def _capture(facts: ConnectorFacts) -> Capture:
@@ -167,7 +167,7 @@ def _schema(run: Run, connector: ConnectorFacts) -> SchemaFacts:
     """Definitions first: a history read after them can only be ahead of them, which the log then shows."""
     capture = _capture(connector)
     definitions, defaults = run.clients.source.definitions_and_defaults(run.pipeline.source.tables)
-    history = run.clients.connector.history(capture, run.clients.transport, definitions)
+    history = run.clients.connector.own_topics.history(capture, run.clients.transport, definitions)
     return SchemaFacts(definitions, history, defaults)
 
 

@@ -1,12 +1,11 @@
-"""The offset that Connect keeps for the connector: read as it is, and written as a transaction."""
+"""The offset that a connector has stored: read as it is, and written as a transaction that exists once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from airflow_cdc.core.errors import DeadlineError, OffsetRejectedError
-from airflow_cdc.core.offset import StoredOffset
+from airflow_cdc.core.offset import OffsetCodec, OffsetStore, RawOffset, StoredOffset
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.flows.capture import settings
 from airflow_cdc.flows.run import Run
@@ -20,7 +19,7 @@ def committed(run: Run) -> StoredOffset | None:
     return None if value is None else read(run, value)
 
 
-def read(run: Run, value: Mapping[str, Any]) -> StoredOffset:
+def read(run: Run, value: RawOffset) -> StoredOffset:
     """What a stored value means. Raises OffsetRejectedError for one that cannot be read."""
     offset = run.clients.connector.codec.read(value, {})
     if offset.position is None:
@@ -28,40 +27,46 @@ def read(run: Run, value: Mapping[str, Any]) -> StoredOffset:
     return offset
 
 
-def stored_value(run: Run) -> dict[str, Any] | None:
-    """The same, as Connect keeps it."""
+def stored_value(run: Run) -> RawOffset | None:
+    """The raw offset value as the connector stores it, or None."""
     return run.clients.connector.committed_offset(run.pipeline.connector.name, settings(run).prefix)
 
 
-def write(run: Run, partition: Mapping[str, Any], before: Mapping[str, Any] | None, value: Mapping[str, Any]) -> None:
-    """Validate, write, read back, compare; on any difference put `before` back and raise OffsetRejectedError."""
-    if faults := run.clients.connector.codec.faults(value):
-        raise OffsetRejectedError(f"the new offset is not valid: {'; '.join(faults)}", where=run.where, reasons=faults)
-    name, connector = run.pipeline.connector.name, run.clients.connector
-    connector.alter_offsets(name, partition, value)
-    found = _read_back(run, str(partition["server"]))
+def write(run: Run, key: RawOffset, before: RawOffset | None, value: RawOffset) -> None:
+    """Replace this pipeline's offset as `replace_offset` does. Raises OffsetRejectedError."""
+    connector = run.clients.connector
+    store = connector.offset_store(run.pipeline.connector.name, key)
+    replace_offset(store, connector.codec, before, value, where=run.where)
+
+
+def replace_offset(
+    store: OffsetStore, codec: OffsetCodec, before: RawOffset | None, value: RawOffset, *, where: str
+) -> None:
+    """The write as a transaction: validate, write, read back, compare; on any difference put the backup `before` back.
+
+    The connector is stopped. Raises OffsetRejectedError.
+    """
+    if faults := codec.faults(value):
+        raise OffsetRejectedError(f"the new offset is not valid: {'; '.join(faults)}", where=where, reasons=faults)
+    store.write(value)
+    found = _read_back(store, where)
     if found == dict(value):
         return
-    connector.alter_offsets(name, partition, before)
+    store.write(before)
     raise OffsetRejectedError(
         f"the offset read back differs from what was written: wrote {dict(value)}, found {found}; the old one was put back",
-        where=run.where,
+        where=where,
         todo="Look for another writer of this connector's offsets, then clear the task reset_offset.",
         reasons=("read back differs",),
     )
 
 
-def _read_back(run: Run, server: str) -> dict[str, Any] | None:
-    """The offset after a write. Connect lists a partition that had none only once its own reader of the topic has met the
-    record: seen on 4.3.1 after a DELETE, where a GET some milliseconds after the PATCH still answered none.
-    """
-    name, connector = run.pipeline.connector.name, run.clients.connector
+def _read_back(store: OffsetStore, where: str) -> RawOffset | None:
+    """What stands there after a write: a store may show it a moment late."""
     try:
-        return poll_until(
-            lambda: connector.committed_offset(name, server),
-            timeout=SHOWN_SECONDS,
-            interval=0.1,
-            what=f"Connect shows the offset written for {name}",
+        found = poll_until(
+            store.read, timeout=SHOWN_SECONDS, interval=0.1, what=f"the written offset to show ({where})"
         )
     except DeadlineError:
         return None
+    return dict(found)

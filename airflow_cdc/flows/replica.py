@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from airflow_cdc.connectors.debezium.address import is_away, pointed_at, pointed_back
-from airflow_cdc.connectors.debezium.history import compare_history, fold_history
 from airflow_cdc.core.diagnosis.text import shorten
 from airflow_cdc.core.errors import (
     CdcError,
@@ -18,8 +17,8 @@ from airflow_cdc.core.errors import (
     SchemaError,
     SourceError,
 )
+from airflow_cdc.core.offset import RawOffset
 from airflow_cdc.core.poll import NotYet, poll_until
-from airflow_cdc.core.position import JsonObject
 from airflow_cdc.core.recovery import OpenRecovery
 from airflow_cdc.flows import connector
 from airflow_cdc.flows.capture import captured, settings
@@ -202,7 +201,7 @@ def _write_return(run: Run) -> None:
     _check_return(run, back, GtidSet.parse(str((before.value or {}).get("gtids") or "")))
     doubted = bool(read - back) and _history_grew(run)
     value = _write_set(run, before.key, place_of(source, back), back)
-    since, at = connector.newest_history(run) if doubted else None, now_iso()
+    since, at = connector.history(run).newest_ms if doubted else None, now_iso()
     change(run, lambda now: now.returned(value, at, str(read - back), since))
 
 
@@ -237,7 +236,7 @@ def _check_return(run: Run, back: GtidSet, before: GtidSet) -> None:
         )
 
 
-def _write_set(run: Run, key: JsonObject, place: BinlogPosition, gtids: GtidSet) -> JsonObject:
+def _write_set(run: Run, key: RawOffset, place: BinlogPosition, gtids: GtidSet) -> RawOffset:
     """Write a set as the offset, proven by reading it back. A transaction that was read in part is read again whole."""
     stored = stored_value(run)
     written = read(run, stored).written if stored else None
@@ -332,9 +331,7 @@ def _doubt_history(run: Run) -> None:
     Definitions that the connector noted while transactions of the replica's own were in its offset carry those GTIDs.
     At the source they are not at or before any offset, so a restart would pass them over and decode with older ones.
     """
-    records = connector.history(run)
-    newest = fold_history(records, settings(run).prefix)
-    if stale := [name for name, made in captured(run).items() if compare_history(made, newest.get(name))]:
+    if stale := connector.history(run).differences(captured(run), server=settings(run).prefix):
         raise SchemaError(
             f"{', '.join(stale)} changed at the source behind what the connector has read",
             where=run.where,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from airflow_cdc.connectors.debezium.history import compare_history, fold_history, read_at
 from airflow_cdc.core.errors import SchemaError
-from airflow_cdc.core.position import JsonObject, Watermark
+from airflow_cdc.core.offset import RawOffset
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.recovery import OffsetBackup, OpenRecovery
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows.capture import captured, present, settings
@@ -45,7 +45,7 @@ def reset_offset(run: Run) -> Facts:
     return {"offset_before": before.value, "offset_after": written, "history_differences": differing, "kept": False}
 
 
-def _facts(recovery: OpenRecovery, after: JsonObject | None) -> Facts:
+def _facts(recovery: OpenRecovery, after: RawOffset | None) -> Facts:
     """Of an offset that stays as it is."""
     before = None if recovery.backup is None else recovery.backup.value
     return {"offset_before": before, "offset_after": after, "kept": True}
@@ -76,7 +76,7 @@ def _kept(run: Run, recovery: OpenRecovery, taken: Watermark) -> Facts:
     return {"offset_before": offset, "offset_after": offset, "history_differences": _lists(differences), "kept": True}
 
 
-def _others_unchanged(run: Run, recovered: set[str], offset: JsonObject) -> None:
+def _others_unchanged(run: Run, recovered: set[str], offset: RawOffset) -> None:
     """A rebuilt history holds the definitions of now: those of the other tables must be the ones the connector has.
 
     Else it would decode events from before a change with the definition from after it (INV 11, 12).
@@ -124,19 +124,11 @@ def backup(run: Run, recovery: OpenRecovery) -> OffsetBackup:
     )
 
 
-def _history(run: Run, definitions: Mapping[str, Table], written: JsonObject) -> dict[str, tuple[str, ...]]:
+def _history(run: Run, definitions: Mapping[str, Table], written: RawOffset) -> dict[str, tuple[str, ...]]:
     """Table → what the schema history, as it is read from the offset `written` on, says differently from the source
     (INV 12); {} when all are equal.
     """
-    start = read(run, written).position
-    newest = fold_history(read_at(history(run), start)) if start else {}
-    found: dict[str, tuple[str, ...]] = {}
-    for name, made in definitions.items():
-        if name not in newest:
-            found[name] = ("the schema history has no such table",)
-        elif differences := compare_history(made, newest[name]):
-            found[name] = tuple(differences)
-    return found
+    return history(run).differences(definitions, at=read(run, written).position)
 
 
 def _doubts(definitions: Mapping[str, Table]) -> dict[str, tuple[str, ...]]:

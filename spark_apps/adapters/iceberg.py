@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from pyspark.sql.functions import lit
+
 from airflow_cdc.core.apply.schema_change import SchemaChange, stored_definition
 from airflow_cdc.sinks.iceberg.snapshots import row_count
 from airflow_cdc.spark_apps.adapters import iceberg_fit, iceberg_merge, iceberg_schema
@@ -79,6 +81,32 @@ class IcebergWriter:
     ) -> None:
         """See ports.StageWriter."""
         iceberg_merge.write_images(self._name(stage), table, net, summary, emptied=emptied)
+
+    def snapshot(self, stage: Stage, rows: DataFrame, summary: Mapping[str, str], *, first: bool) -> None:
+        """See ports.StageWriter."""
+        writer = rows.writeTo(self._name(stage))
+        for key, value in summary.items():
+            writer = writer.option(f"snapshot-property.{key}", value)
+        if first:
+            writer.overwrite(lit(True))
+        else:
+            writer.append()
+
+    def changeable(self, stage: Stage) -> None:
+        """See ports.StageWriter."""
+        iceberg_fit.delete_by_position(self._lake, stage)
+
+    def readable_version(self, spark: SparkSession, stage: Stage) -> int:
+        """See ports.StageWriter. A snapshot is read with the columns that the table had when it was made."""
+        metadata = self._lake.table(*stage.identifier).metadata
+        head = metadata.snapshot_by_id(self.version(stage))
+        if head is not None and head.schema_id != metadata.current_schema_id:
+            self.nothing(spark, stage, {})
+        return self.version(stage)
+
+    def at(self, stage: Stage, version: int) -> str:
+        """See ports.StageWriter."""
+        return f"{self._name(stage)} VERSION AS OF {version}"
 
     def version(self, stage: Stage) -> int:
         """See ports.StageWriter."""

@@ -20,7 +20,6 @@ from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.run import Run
 from airflow_cdc.sinks.iceberg.snapshots import row_count
-from airflow_cdc.spark_apps.adapters.iceberg_schema import fit_columns, set_definition
 from airflow_cdc.spark_apps.compare.scan import VISIBLE_SECONDS
 from airflow_cdc.spark_apps.driver.app import explained
 from airflow_cdc.spark_apps.driver.lease import leased
@@ -95,7 +94,7 @@ def reread(run: Run, spark: SparkSession, name: str, tries: int) -> Reread:
                 verdict=str(report.verdict),
             )
         _check_removed(job, stage, table, outcome.sink_rows)
-        snapshot_id = outcome.subject.sink.snapshot_id
+        snapshot_id = outcome.subject.sink.version
         with leased(run, LEASE_WAIT_SECONDS):
             _check_epoch(job, name)
             publish_stage(job, stage, table, snapshot_id)
@@ -127,11 +126,10 @@ def read_anew(job: Job, stage: Stage, name: str) -> Table:
     clients.source.wait_visible(taken, VISIBLE_SECONDS)
     table = captured(job.run, [name])[name]
     job.systems.events.routing.check_table(table)
-    fit_columns(clients.sink, stage, [(column.name, sink_type(column)) for column in table.mirrored])
-    set_definition(clients.sink, stage, table)
+    job.systems.writer.define(stage, table, [(column.name, sink_type(column)) for column in table.mirrored])
     ledger = ChunkLedger(taken.hash, taken.server, table.fingerprint)
     reading = Reading(table, stage, ledger, Stamp(job.epochs.of(name), taken.to_json(), ends), taken)
-    read_table(Tools(job.spark, job.systems.reader, clients.sink), reading, Progress({name: 0}))
+    read_table(Tools(job.spark, job.systems.reader, job.systems.writer), reading, Progress({name: 0}))
     return table
 
 

@@ -21,7 +21,7 @@ from airflow_cdc.core.compare.verdict import (
     Rows,
     classify_count,
     classify_key,
-    leaf_doubt,
+    leaf_caveat,
     rows_held,
     without,
 )
@@ -48,7 +48,7 @@ def tail_of(outcome: Outcome, now: Reached) -> Tail:
         return Tail()
     stop = now.ends.get(topic.name, {})
     tail = read_tail(subject.sink.spark, topic, subject.ends, stop, subject.position)
-    outcome.doubt(*tail.caveats())
+    outcome.add_caveats(*tail.caveats())
     return tail
 
 
@@ -80,14 +80,13 @@ class KeyJudgement:
         for key, evidence in self.suspects.items():
             self.suspects[key] = replace(evidence, reads=(*evidence.reads, _one(rows.get(key))))
 
-    def settle(self, before: Reached, now: Reached) -> None:
-        del before
+    def decide(self, now: Reached) -> None:
         logs = tail_of(self.outcome, now).key_logs()
         for key, evidence in list(self.suspects.items()):
             self.suspects[key] = replace(evidence, log=logs.get(key))
-            self.decide(key)
+            self.count(key)
 
-    def decide(self, key: str) -> None:
+    def count(self, key: str) -> None:
         """Count the key, if what is known of it is enough."""
         evidence = self.suspects[key]
         verdict = classify_key(evidence)
@@ -97,14 +96,14 @@ class KeyJudgement:
         self.outcome.tally.add(verdict, key)
         self.outcome.source_rows += rows_held(verdict, evidence)
         if evidence.strange > 1 and verdict is KeyVerdict.DIFFERENT:
-            self.outcome.doubt(STRANGE)
+            self.outcome.add_caveats(STRANGE)
 
     def give_up(self) -> None:
         for key, evidence in self.suspects.items():
             self.outcome.tally.add(KeyVerdict.UNSETTLED, key)
             self.outcome.source_rows += rows_held(KeyVerdict.UNSETTLED, evidence)
             if evidence.strange:
-                self.outcome.doubt(STRANGE)
+                self.outcome.add_caveats(STRANGE)
         self.suspects.clear()
 
 
@@ -121,7 +120,7 @@ def judge_keys(scanned: Scanned, now: Reached) -> KeyJudgement:
     outcome.source_rows = rows_in(source) if subject.part.whole else scanned.totals[0] - sum(map(len, ours.values()))
     drilled = drill_keys(scanned, source, sink, flying)
     if drilled.unexplained:
-        outcome.doubt(leaf_doubt(drilled.unexplained))
+        outcome.add_caveats(leaf_caveat(drilled.unexplained))
     for key in scanned.others - flying.keys():
         drilled.keys.setdefault(key, KeyVerdict.DIFFERENT)
     _suspect(scanned, judgement, drilled.keys)
@@ -130,7 +129,7 @@ def judge_keys(scanned: Scanned, now: Reached) -> KeyJudgement:
             outcome.source_rows += log.before is not None
         elif not _several(outcome, key, ours, theirs, log):
             judgement.suspects[key] = KeyEvidence(_one(theirs.get(key)), (_one(ours.get(key)),), log)
-            judgement.decide(key)
+            judgement.count(key)
     return judgement
 
 
@@ -207,7 +206,7 @@ def _several(outcome: Outcome, key: str, source: Rows, sink: Rows, log: KeyLog |
     if max(len(ours), len(theirs)) < 2:
         return False
     if len(ours) > 1:
-        outcome.doubt(f"{len(ours)} rows of the source have the same key in the sink: {key}")
+        outcome.add_caveats(f"{len(ours)} rows of the source have the same key in the sink: {key}")
     rows = len(ours) if log is None or len(ours) > 1 else int(log.before is not None)
     outcome.source_rows += rows
     if len(ours) > 1 and log is not None:
@@ -244,11 +243,10 @@ class ImageJudgement:
         self.at = exact(view)
         self.source = view.images(self.open)
 
-    def settle(self, before: Reached, now: Reached) -> None:
-        del before
-        self.decide(tail_of(self.outcome, now))
+    def decide(self, now: Reached) -> None:
+        self.count(tail_of(self.outcome, now))
 
-    def decide(self, tail: Tail) -> None:
+    def count(self, tail: Tail) -> None:
         """Settle the open hashes whose copies agree for certain, or disagree for the second time."""
         by_hash: dict[str, list[tuple[Image, int, Event]]] = defaultdict(list)
         for change in tail.image_changes():
@@ -289,7 +287,7 @@ def judge_images(scanned: Scanned, now: Reached) -> ImageJudgement:
     _count(outcome, scanned, len(flying))
     drilled = _drill_images(scanned, source, sink, flying)
     if drilled.unexplained:
-        outcome.doubt(leaf_doubt(drilled.unexplained))
+        outcome.add_caveats(leaf_caveat(drilled.unexplained))
     suspects = drilled.keys.keys() | (scanned.others - flying)
     resting = scanned.view.images(suspects)
     outcome.source_rows = rows_in(source) - sum(map(len, resting.values()))
@@ -300,7 +298,7 @@ def judge_images(scanned: Scanned, now: Reached) -> ImageJudgement:
         at=exact(scanned.view),
         source={**ours, **resting},
     )
-    judgement.decide(tail)
+    judgement.count(tail)
     return judgement
 
 

@@ -21,7 +21,7 @@ from pyspark.sql import functions as fn
 from airflow_cdc.core.compare.canonical import outside_hash
 from airflow_cdc.core.compare.leaves import Leaf, LeafScheme, choose_scheme, compare, leaf_of
 from airflow_cdc.core.compare.part import WHOLE, Part
-from airflow_cdc.core.compare.verdict import RowCounts, Rows, Tally, count_doubt, table_verdict, without
+from airflow_cdc.core.compare.verdict import RowCounts, Rows, Tally, count_caveats, table_verdict, without
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.table import Table
@@ -95,7 +95,7 @@ class Outcome:
     leaves_rechecked: int = 0
     leaf_map: str = ""
     in_flight: int = 0
-    doubts: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
 
     @property
     def rows(self) -> RowCounts:
@@ -107,16 +107,16 @@ class Outcome:
     @property
     def verdict(self) -> Verdict:
         """What the comparison says of the table, or of the part that was compared."""
-        return table_verdict(self.tally, self.doubts, self.rows)
+        return table_verdict(self.tally, self.caveats, self.rows)
 
     @property
     def reasons(self) -> tuple[str, ...]:
         """Why the table cannot be called equal, beyond the keys that differ."""
-        return (*self.doubts, *(count_doubt(self.tally, self.rows)))
+        return (*self.caveats, *(count_caveats(self.tally, self.rows)))
 
-    def doubt(self, *reasons: str) -> None:
+    def add_caveats(self, *reasons: str) -> None:
         """Note why equality cannot be proven; each reason once."""
-        self.doubts = tuple(dict.fromkeys((*self.doubts, *reasons)))
+        self.caveats = tuple(dict.fromkeys((*self.caveats, *reasons)))
 
     @property
     def elsewhere(self) -> bool:
@@ -139,8 +139,8 @@ class Judgement(Protocol):
         """Read what is open in a newer view."""
         ...
 
-    def settle(self, before: Reached, now: Reached) -> None:
-        """Decide what the events up to `now` allow; the view was opened between the two."""
+    def decide(self, now: Reached) -> None:
+        """Decide what the events up to `now` allow, which was reached after the last view was opened."""
         ...
 
     def give_up(self) -> None:
@@ -196,7 +196,7 @@ def _another_round(
             judgement.read_again(view)
     now = reach()
     for judgement in judgements:
-        judgement.settle(before, now)
+        judgement.decide(now)
     return now
 
 

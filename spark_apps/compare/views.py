@@ -23,16 +23,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SinkView:
-    """A stage pinned to one snapshot: whatever is committed later, this is what is read (INV 4)."""
+    """A stage pinned to one version: whatever is committed later, this is what is read (INV 4)."""
 
     spark: SparkSession
-    name: str
-    snapshot_id: int
-
-    @property
-    def relation(self) -> str:
-        """The pinned table in Spark SQL."""
-        return f"{self.name} VERSION AS OF {self.snapshot_id}"
+    relation: str
+    version: int
 
     def frame(self) -> DataFrame:
         """All rows."""
@@ -44,7 +39,7 @@ class SinkView:
         return read_leaves(tuple(row) for row in self.spark.sql(sql).collect())
 
     def count(self) -> int:
-        """How many rows the snapshot has."""
+        """How many rows there are."""
         return int(self.frame().count())
 
     def hashes(

@@ -35,13 +35,12 @@ def open_systems(run: Run) -> Systems:
     decoder = _load(reads_of(pipeline).decoder, f"reads events of {pipeline.connector.kind} about such a source", run)
     topics = _load(TRANSPORTS[pipeline.transport.kind].reader, f"reads events in {pipeline.transport.kind}", run)
     sink = SINKS[pipeline.sink.kind]
-    writer = _load(sink.stages, f"writes stages in {sink.name}", run)
     letters = _load(sink.letters, f"keeps dead letters in {sink.name}", run)
     return Systems(
         row_reader(run),
         decoder(connector_settings(run)),
         topics(clients.transport),
-        writer(clients.sink),
+        stage_writer(run),
         letters(clients.sink, pipeline.name),
     )
 
@@ -51,6 +50,13 @@ def row_reader(run: Run) -> RowReader:
     kind = run.pipeline.source.kind
     reader: RowReader = _load(SOURCES[kind].reader, f"reads rows of a {kind} source", run)(run.clients.source)
     return reader
+
+
+def stage_writer(run: Run) -> StageWriter:
+    """What writes the stages of the run's sink. Raises ConfigError where nothing does."""
+    sink = SINKS[run.pipeline.sink.kind]
+    writer: StageWriter = _load(sink.stages, f"writes stages in {sink.name}", run)(run.clients.sink)
+    return writer
 
 
 def ddl_reader(run: Run, events: EventDecoder) -> ReadDdl:

@@ -14,12 +14,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as fn
 
-from airflow_cdc.core.compare.verdict import leaf_doubt
+from airflow_cdc.core.compare.verdict import leaf_caveat
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
-from airflow_cdc.sinks.iceberg.stage import Stage
-from airflow_cdc.spark_apps.adapters.iceberg_fit import delete_by_position
-from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing, write_by_key
 from airflow_cdc.spark_apps.compare.encoding import key_text
 from airflow_cdc.spark_apps.compare.judge import drill_keys
 from airflow_cdc.spark_apps.compare.scan import Subject, rows_in, scan
@@ -27,6 +24,7 @@ from airflow_cdc.spark_apps.compare.views import SinkView
 from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
 from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
+from airflow_cdc.spark_apps.ports import Stage
 from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, staged_rows
 
 if TYPE_CHECKING:
@@ -40,17 +38,18 @@ FEW_LEAVES = 4  # so many are gone through in any case
 _KEY = own_name("key_text")
 
 
-def read_differences(tools: Tools, reading: Reading, progress: Progress) -> int | None:
+def read_differences(tools: Tools, reading: Reading[Stage], progress: Progress) -> int | None:
     """Bring the reading's stage to the source by reading only the rows that differ, in one stamped commit.
 
     Returns the stage's head; None, with the stage as it was, where all of the table has to be read: it has no key,
     the stage holds no rows, or most of it differs.
     """
-    table, lake = reading.table, tools.lake
-    held = staged_rows(lake, reading.stage, lake.stage_head(reading.stage))
+    table, writer = reading.table, tools.writer
+    held = staged_rows(writer, reading.stage, writer.version(reading.stage))
     if table.keyless or not held:
         return None
-    sink = SinkView(tools.spark, reading.stage.spark_name(lake.name), _head_with_all_columns(tools, reading.stage))
+    version = writer.readable_version(tools.spark, reading.stage)
+    sink = SinkView(tools.spark, writer.at(reading.stage, version), version)
     with tools.reader.view(table, at=reading.watermark) as view:
         scanned = scan(tools.reader, reading.watermark, Subject(table, sink, None, {}, reading.watermark, held), view)
         leaves, unequal = len(scanned.source.keys() | scanned.sink.keys()), scanned.unequal
@@ -60,7 +59,7 @@ def read_differences(tools: Tools, reading: Reading, progress: Progress) -> int 
         drilled = drill_keys(scanned, scanned.source, scanned.sink)
         keys = sorted(drilled.keys.keys() | scanned.others)
     if drilled.unexplained:
-        log.info("%s: all of it is read: %s", table.full_name, leaf_doubt(drilled.unexplained))
+        log.info("%s: all of it is read: %s", table.full_name, leaf_caveat(drilled.unexplained))
         return None
     if len(keys) > held * MOST:
         log.info("%s: %d of %d rows differ: all of it is read", table.full_name, len(keys), held)
@@ -70,19 +69,7 @@ def read_differences(tools: Tools, reading: Reading, progress: Progress) -> int 
     rewrite_keys(tools, reading.stage, wanted, done | reading.stamp.to_summary())
     log.info("%s: %d of %d leaves and %d rows differed", table.full_name, len(unequal), leaves, len(keys))
     progress.done(table.full_name, rows_in(scanned.source))
-    return lake.stage_head(reading.stage)
-
-
-def _head_with_all_columns(tools: Tools, stage: Stage) -> int:
-    """The stage's head, after a commit that changes nothing where the head is older than a column of the stage.
-
-    A snapshot is read with the columns that the table had when it was made: one that was added since is not found.
-    """
-    metadata = tools.lake.table(*stage.identifier).metadata
-    head = metadata.snapshot_by_id(tools.lake.stage_head(stage))
-    if head is not None and head.schema_id != metadata.current_schema_id:
-        append_nothing(tools.spark, stage.spark_name(tools.lake.name), {})
-    return tools.lake.stage_head(stage)
+    return writer.version(reading.stage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +83,12 @@ class Wanted:
 
 def rewrite_keys(tools: Tools, stage: Stage, wanted: Wanted, summary: Mapping[str, str]) -> None:
     """Bring these rows of the stage to what the source holds now; the commit carries `summary`."""
-    session, name = sibling(tools.spark, SMALL_BATCH), stage.spark_name(tools.lake.name)
-    delete_by_position(tools.lake, stage)
-    write_by_key(name, wanted.table, rows_now(tools, session, wanted, name), summary)
+    session = sibling(tools.spark, SMALL_BATCH)
+    tools.writer.changeable(stage)
+    tools.writer.changes(stage, wanted.table, rows_now(tools, session, wanted, stage), summary)
 
 
-def rows_now(tools: Tools, session: SparkSession, wanted: Wanted, stage: str) -> DataFrame:
+def rows_now(tools: Tools, session: SparkSession, wanted: Wanted, stage: Stage) -> DataFrame:
     """(key, deleted, after) of the wanted rows: those that the source has are upserts, those that only `stage` has go."""
     table, keys = wanted.table, wanted.keys
     asked_for = session.createDataFrame([(key,) for key in keys], f"{quote_ident(_KEY)} string")
@@ -110,7 +97,7 @@ def rows_now(tools: Tools, session: SparkSession, wanted: Wanted, stage: str) ->
     found = _with_key(rows, table).join(asked_for, _KEY, "left_semi")
     found = found.localCheckpoint()
     gone = asked_for.join(found.select(_KEY), _KEY, "left_anti")
-    left = _with_key(session.table(stage), table).join(fn.broadcast(gone), _KEY, "left_semi")
+    left = _with_key(tools.writer.rows(session, stage), table).join(fn.broadcast(gone), _KEY, "left_semi")
     key = fn.struct(*(quote_ident(name) for name in table.key)).alias("key")
     after = fn.struct(*(quote_ident(column.name) for column in table.mirrored)).alias("after")
     upserts = found.select(key, fn.lit(False).alias("deleted"), after)

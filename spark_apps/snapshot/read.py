@@ -10,31 +10,29 @@ import json
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.apply.start import SNAPSHOT_AT
 from airflow_cdc.core.compare.chunk import Chunk, key_from_json, key_to_json
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
-from airflow_cdc.sinks.iceberg.client import Lake
-from airflow_cdc.sinks.iceberg.snapshots import row_count
-from airflow_cdc.sinks.iceberg.stage import Stage
-from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
 from airflow_cdc.spark_apps.driver.progress import Progress
-from airflow_cdc.spark_apps.ports import RowReader
+from airflow_cdc.spark_apps.ports import RowReader, Stage, StageWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger("airflow_cdc.snapshot")
 
+S_co = TypeVar("S_co", bound=Stage, covariant=True)
+
 CHUNK_ROWS = 50_000
 GROUP_CHUNKS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Generic[S_co]):
     """One table on its way into a stage.
 
     Attributes:
@@ -44,7 +42,7 @@ class Reading:
     """
 
     table: Table
-    stage: Stage
+    stage: S_co
     ledger: ChunkLedger
     stamp: Stamp
     watermark: Watermark
@@ -58,33 +56,33 @@ class Tools:
 
     spark: SparkSession
     reader: RowReader
-    lake: Lake
+    writer: StageWriter
 
 
-def read_table(tools: Tools, reading: Reading, progress: Progress) -> int:
+def read_table(tools: Tools, reading: Reading[Stage], progress: Progress) -> int:
     """Read what is left of the table into its stage. Returns the snapshot id of the complete stage."""
     if not reading.ledger.complete and reading.table.keyless:
         read_keyless(tools, reading)
     elif not reading.ledger.complete:
         read_keyed(tools, reading, progress)
-    head = tools.lake.stage_head(reading.stage)
-    progress.done(reading.table.full_name, staged_rows(tools.lake, reading.stage, head))
+    head = tools.writer.version(reading.stage)
+    progress.done(reading.table.full_name, staged_rows(tools.writer, reading.stage, head))
     return head
 
 
-def staged_rows(lake: Lake, stage: Stage, snapshot_id: int) -> int:
+def staged_rows(writer: StageWriter, stage: Stage, version: int) -> int:
     """Rows of a stage at a snapshot, by its summary."""
-    return row_count(lake.table(*stage.identifier).metadata, snapshot_id) or 0
+    return writer.row_count(stage, version) or 0
 
 
-def read_keyed(tools: Tools, reading: Reading, progress: Progress) -> None:
+def read_keyed(tools: Tools, reading: Reading[Stage], progress: Progress) -> None:
     """Chunk group by chunk group; a group is finished exactly if its commit stands."""
     ledger = reading.ledger
     for group in chunk_groups(tools.reader, reading):
         frame = tools.reader.rows(tools.spark, reading.table, group, at=reading.watermark)
         first = ledger.done_to is None and ledger.rows == 0
         ledger = after_group(ledger, group, reading.chunk_rows)
-        write_group(frame, reading, ledger, overwrite=first, catalog=tools.lake.name)
+        write_group(tools.writer, frame, reading, ledger, first=first)
         progress.rows(reading.table.full_name, ledger.rows)
 
 
@@ -96,27 +94,21 @@ def after_group(ledger: ChunkLedger, group: Sequence[Chunk], chunk_rows: int) ->
     return replace(ledger, done_to=done_to, rows=ledger.rows + full * chunk_rows, complete=last is None)
 
 
-def chunk_groups(reader: RowReader, reading: Reading) -> Iterator[list[Chunk]]:
+def chunk_groups(reader: RowReader, reading: Reading[Stage]) -> Iterator[list[Chunk]]:
     """The table's chunks after what the ledger has, a group at a time; the last chunk is open-ended (INV 25)."""
     done_to = key_from_json(reading.ledger.done_to)
     return reader.chunks(reading.table, done_to, reading.chunk_rows, at=reading.watermark, ahead=reading.group_chunks)
 
 
-def write_group(frame: DataFrame, reading: Reading, ledger: ChunkLedger, *, overwrite: bool, catalog: str) -> None:
+def write_group(
+    writer: StageWriter, frame: DataFrame, reading: Reading[Stage], ledger: ChunkLedger, *, first: bool
+) -> None:
     """One commit to the stage: the first replaces what the base held, the last carries the stamp."""
-    from pyspark.sql.functions import lit
-
     stamp = reading.stamp.to_summary() if ledger.complete else {}
-    writer = frame.writeTo(reading.stage.spark_name(catalog))
-    for key, value in (ledger.to_summary() | stamp).items():
-        writer = writer.option(f"snapshot-property.{key}", value)
-    if overwrite:
-        writer.overwrite(lit(True))
-    else:
-        writer.append()
+    writer.snapshot(reading.stage, frame, ledger.to_summary() | stamp, first=first)
 
 
-def read_keyless(tools: Tools, reading: Reading) -> None:
+def read_keyless(tools: Tools, reading: Reading[Stage]) -> None:
     """The whole table in one read view whose position is known exactly (INV 19).
 
     The rows' commit says nothing of completeness; a second, empty one does, so that rows of a view that was opened too
@@ -124,10 +116,10 @@ def read_keyless(tools: Tools, reading: Reading) -> None:
     """
 
     def write(frame: DataFrame) -> None:
-        write_group(frame, reading, reading.ledger, overwrite=True, catalog=tools.lake.name)
+        write_group(tools.writer, frame, reading, reading.ledger, first=True)
 
     position = tools.reader.rows_at_exactly(tools.spark, reading.table, write, at=reading.watermark)
     log.info("%s: read at exactly %s", reading.table.full_name, position)
     done = replace(reading.ledger, complete=True).to_summary() | reading.stamp.to_summary()
     at = {SNAPSHOT_AT: json.dumps(position.to_json())}
-    append_nothing(tools.spark, reading.stage.spark_name(tools.lake.name), done | at)
+    tools.writer.nothing(tools.spark, reading.stage, done | at)

@@ -22,6 +22,7 @@ from airflow_cdc.sinks.iceberg.stage import Stage
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
 from airflow_cdc.sources.mysql.schema import read_table_defs
 from airflow_cdc.sources.mysql.settings import MySqlSettings
+from airflow_cdc.spark_apps.adapters.iceberg import IcebergWriter
 from airflow_cdc.spark_apps.adapters.iceberg_schema import fit_columns
 from airflow_cdc.spark_apps.adapters.mysql import MySqlReader
 from airflow_cdc.spark_apps.driver.functions import register_functions
@@ -72,9 +73,9 @@ class Rig:
             return read_table_defs(connection, [full])[full]
 
     def tools(self) -> Tools:
-        return Tools(self.spark, MySqlReader(self.source), self.lake)
+        return Tools(self.spark, MySqlReader(self.source), IcebergWriter(self.lake))
 
-    def reading(self, table: Table, watermark: Watermark, label: str = "recov_1_1", **sizes: int) -> Reading:
+    def reading(self, table: Table, watermark: Watermark, label: str = "recov_1_1", **sizes: int) -> Reading[Stage]:
         """A fresh stage for the table, with its columns, and nothing read."""
         stage = self.stage(table, label)
         ledger = ChunkLedger(watermark.hash, watermark.server, table.fingerprint)

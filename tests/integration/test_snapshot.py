@@ -138,7 +138,7 @@ def test_inv_03_a_killed_read_goes_on_where_its_last_commit_stands(
     assert rig.staged(again.stage) == source_rows(rig, "items")
     # the orphan of the first try goes on writing to its own stage
     orphan = rows_frame(rig.spark, jdbc_options(rig.source, "SET @a := 1"), table)
-    snapshot.write_group(orphan, reading, ledger, overwrite=False, catalog="lake")
+    snapshot.write_group(rig.tools().writer, orphan, reading, ledger, first=False)
     assert rig.staged(again.stage) == source_rows(rig, "items")
 
 

@@ -165,7 +165,7 @@ def test_many_differences_are_counted_exactly(scene: Callable[..., Scene], monke
 
 def test_leaves_in_python_are_those_of_both_engines(scene: Callable[..., Scene]) -> None:
     made = scene("orders", ORDERS, FILL, "INSERT INTO orders VALUES (-7, 'x', 1, NULL), (-30, 'y', 1, NULL)")
-    sink = SinkView(made.rig.spark, made.stage.spark_name("lake"), made.head)
+    sink = SinkView(made.rig.spark, made.rig.tools().writer.at(made.stage, made.head), made.head)
     with made.rig.tools().reader.view(made.table, at=made.rig.source.position()) as view:
         for scheme in (IntegerLeaves("id", 10), HashLeaves(13)):
             leaves = sorted(view.leaves(scheme, WHOLE))

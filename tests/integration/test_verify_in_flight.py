@@ -117,7 +117,7 @@ def test_events_that_prove_nothing_leave_the_table_inconclusive(
     made = scene("orders", ORDERS, FILL)
     found, outcome = made.verdict(lambda number: doubt(made.events) if number == 0 else None)
     assert found is not Verdict.MATCH
-    assert say in " ".join(outcome.doubts)
+    assert say in " ".join(outcome.caveats)
 
 
 @pytest.fixture
@@ -272,4 +272,4 @@ def test_inv_24_repeats_are_known_however_far_back_they_came_first(scene: Callab
     made.events.event("u", order(10), order(10, qty=50), source=first)
     made.events.update(order(10, qty=50), **order(10, qty=51))
     found, outcome = made.verdict()
-    assert found is Verdict.MATCH, (outcome.tally, outcome.doubts)
+    assert found is Verdict.MATCH, (outcome.tally, outcome.caveats)

@@ -19,10 +19,11 @@ from airflow_cdc.core.diagnosis.observation import (
     TaskState,
     TransportFacts,
 )
+from airflow_cdc.core.kind import AnyKind
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.topics import TopicState
-from airflow_cdc.kinds import problems_for
+from airflow_cdc.kinds import CONNECTORS, SINKS, SOURCES, TRANSPORTS, problems_for
 from airflow_cdc.sinks.iceberg.settings import IcebergSettings
 from airflow_cdc.sources.mysql.facts import BinlogFile, MySqlFacts, MySqlReplicaFacts
 from airflow_cdc.sources.mysql.gtid import GtidSet
@@ -94,6 +95,9 @@ CONNECTOR = connector_with(
     offset=GTID_OFFSET,
 )
 PROBLEMS = problems_for(PIPELINE)
+_KINDS: tuple[AnyKind, ...] = (*SOURCES.values(), *CONNECTORS.values(), *TRANSPORTS.values(), *SINKS.values())
+_ROWS = (row for kind in _KINDS if kind.rules for row in kind.rules.load().problems)
+ALL_CODES = frozenset(row.code for row in (*PROBLEMS, *_ROWS))
 TRANSPORT = TransportFacts({"shop.shop.orders": TopicState("shop.shop.orders", "id1", {0: (0, 10)})})
 SINK = SinkFacts({name: SinkTableFacts(True, 7, Stamp(3), 10) for name in PIPELINE.source.tables})
 CONTROL = ControlFacts(3)

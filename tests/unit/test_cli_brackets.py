@@ -23,20 +23,20 @@ from airflow_cdc.cli import run as running
 from airflow_cdc.cli.definition import get_cdc_cli_commands
 from airflow_cdc.cli.progress import telling
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.core.check import Check
 from airflow_cdc.core.dead_letter import DeadLetter
 from airflow_cdc.core.diagnosis.diagnose import Diagnosis
 from airflow_cdc.core.diagnosis.forecast import Forecast
 from airflow_cdc.core.diagnosis.strategy import Plan
+from airflow_cdc.core.hold import HoldState, HoldStatus
 from airflow_cdc.core.report import RecoveryReport
 from airflow_cdc.flows import abandon as abandoning
-from airflow_cdc.flows.doctor import Check
 from airflow_cdc.flows.forecast import PipelineForecast
 from airflow_cdc.flows.run import Run
 from airflow_cdc.parts import Parts
 from airflow_cdc.reports.store import ReportStore, safe
 from airflow_cdc.reports.stored import RunSummary
 from airflow_cdc.sinks.iceberg.client import Lake
-from airflow_cdc.sources.mysql.hold import HoldState, HoldStatus
 from demo.show import Show
 
 from .builders import HEALTHY

@@ -162,7 +162,7 @@ def test_routes_follow_each_other_and_their_predicates() -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"connector.class": "io.debezium.connector.postgresql.PostgresConnector"}, "connector.class"),
+        ({"connector.class": "io.debezium.connector.oracle.OracleConnector"}, "connector.class"),
         ({"topic.prefix": ""}, "topic.prefix"),
         ({"topic.naming.strategy": "com.example.Mine"}, "topic.naming.strategy"),
         ({"value.converter": "io.confluent.connect.avro.AvroConverter"}, "value.converter"),

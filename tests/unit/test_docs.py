@@ -26,7 +26,7 @@ from airflow_cdc.hooks.sql_control import SqlControlHook
 from airflow_cdc.notifications.webhook import address
 from airflow_cdc.provider_info import get_provider_info
 from airflow_cdc.sources.mysql.grants import MARIADB_NEEDS, MYSQL_NEEDS, Need
-from tests.unit.builders import PROBLEMS
+from tests.unit.builders import ALL_CODES
 
 from .conftest import REGISTRY
 
@@ -147,7 +147,7 @@ def test_the_grants_in_the_docs_are_all_that_is_needed(file: str, needs: tuple[N
 
 def test_every_problem_has_a_runbook_entry() -> None:
     headings = set(re.findall(r"^## (\w+)$", (ROOT / "docs" / "problems.md").read_text(), re.MULTILINE))
-    assert {row.code for row in PROBLEMS} <= headings
+    assert headings >= ALL_CODES
 
 
 def test_every_command_in_the_docs_exists() -> None:

@@ -25,15 +25,16 @@ from airflow_cdc.core.diagnosis.observation import (
     Unknown,
 )
 from airflow_cdc.core.errors import ConnectorError, SourceError, TransportError, UnknownStateError
+from airflow_cdc.core.hold import HoldState, HoldStatus
 from airflow_cdc.core.table import Column, Table
-from airflow_cdc.flows import decide, doctor, hold, null_defaults, observe
+from airflow_cdc.flows import decide, doctor, hold, observe
 from airflow_cdc.flows.forecast import forecast_pipeline
 from airflow_cdc.flows.run import Run
 from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mysql.client import MySqlSource
-from airflow_cdc.sources.mysql.facts import EventAtPosition, EventBoundary
-from airflow_cdc.sources.mysql.hold import HoldState, HoldStatus
+from airflow_cdc.sources.mysql.detour import standing_faults
+from airflow_cdc.sources.mysql.facts import EventAtPosition, EventBoundary, MySqlReplicaFacts
 from airflow_cdc.transports.kafka.client import KafkaTransport
 from tests.diagnosing import diagnose
 from tests.unit.tables import col
@@ -74,15 +75,14 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
     c.connector.raw_config.return_value = CONFIG
     c.connector.codec = MySqlCodec()
     c.connector.committed_offset.return_value = GTID_OFFSET
-    c.connector.with_elsewhere.side_effect = lambda _name, facts, _topics: facts
-    c.connector.history.return_value = None
+    c.connector.own_topics.with_elsewhere.side_effect = lambda _name, facts, _topics: facts
+    c.connector.own_topics.history.return_value = None
     c.source.definitions_and_defaults.return_value = (DEFINITIONS, {})
     c.transport.topic_states.return_value = {}
     c.transport.topic_configs.return_value = {}
     c.transport.end_offsets.return_value = {"shop.shop.orders": {0: 5}}
     c.sink.facts.side_effect = lambda _ns, table: SINK.tables[f"shop.{table}"]
     c.control.facts.return_value = HEALTHY.control
-    monkeypatch.setattr(null_defaults, "read_defaults", lambda _conn, _tables: {})
     return made
 
 
@@ -213,7 +213,6 @@ def test_doctor_warns_of_adjusted_years_where_there_are_dates(
 ) -> None:
     clients.connector.raw_config.return_value = {**CONFIG, "enable.time.adjuster": value}
     monkeypatch.setattr(doctor, "captured", lambda _run: DEFINITIONS)
-    monkeypatch.setattr(doctor, "_keyless", lambda _run: [])
     checks = [check for check in doctor.doctor_pipeline(run) if check.name == "years below 100"]
     assert [check.state for check in checks] == [state]
     assert "shop.orders.day" in checks[0].found
@@ -222,7 +221,6 @@ def test_doctor_warns_of_adjusted_years_where_there_are_dates(
 def test_doctor_says_nothing_of_years_where_there_are_none(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = {"shop.orders": Table("shop", "orders", (column("id", "int"),), ())}
     monkeypatch.setattr(doctor, "captured", lambda _run: plain)
-    monkeypatch.setattr(doctor, "_keyless", lambda _run: [])
     assert not [check for check in doctor.doctor_pipeline(run) if check.name == "years below 100"]
 
 
@@ -327,6 +325,7 @@ def with_replicas(run: Run, **found: ReplicaFacts | SourceError) -> list[str]:
 
     replica = create_autospec(MySqlSource, instance=True)
     replica.replica_facts.side_effect = reading
+    replica.standing_faults.side_effect = lambda conn_id: standing_faults(cast("MySqlReplicaFacts", reading(conn_id)))
     cast("dict[str, Any]", run.clients.replicas).update(dict.fromkeys(found, replica))
     return read
 

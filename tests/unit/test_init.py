@@ -16,7 +16,7 @@ from sqlalchemy import delete, select
 from airflow_cdc.cli import add_pipeline as added
 from airflow_cdc.cli import commands, definition
 from airflow_cdc.config.registry import load_registry
-from airflow_cdc.flows.doctor import Check
+from airflow_cdc.core.check import Check
 
 from .conftest import Answer
 

@@ -76,7 +76,7 @@ def test_an_entry_point_that_leads_to_no_such_kind(monkeypatch: pytest.MonkeyPat
     point = EntryPoint("oracle", target, "airflow_cdc.sources")
     monkeypatch.setattr(kinds, "_others", lambda wing: {"oracle": point} if wing == "sources" else {})
 
-    assert list(SOURCES) == ["mysql", "mariadb", "oracle"]
+    assert list(SOURCES) == ["mysql", "mariadb", "postgres", "oracle"]
     with pytest.raises(ConfigError, match=fault):
         SOURCES["oracle"]
 
@@ -86,4 +86,4 @@ def test_no_other_distribution_takes_a_built_in_name(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(kinds, "_others", lambda _: {"mysql": point})
 
     assert SOURCES["mysql"].title == "MySQL"
-    assert list(SOURCES) == ["mysql", "mariadb"]
+    assert list(SOURCES) == ["mysql", "mariadb", "postgres"]

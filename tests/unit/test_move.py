@@ -10,6 +10,7 @@ import pytest
 
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec, moved
+from airflow_cdc.connectors.debezium.stores.connect import ConnectOffsetStore
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.diagnosis.observation import (
     Observation,
@@ -41,6 +42,7 @@ class World:
         kinds = (MySqlSource, DebeziumConnector, KafkaTransport, Lake, Control)
         c: Any = Parts(*(create_autospec(kind, instance=True) for kind in kinds))
         c.connector.codec = MySqlCodec()
+        c.connector.offset_store.side_effect = lambda name, key: ConnectOffsetStore(c.connector, name, key)
         c.connector.offsets.side_effect = lambda _n: [{"partition": {"server": "shop"}, "offset": self.offset}]
         c.connector.committed_offset.side_effect = lambda _n, _s: self.offset
         c.connector.status.side_effect = lambda _n: {"connector": {"state": self.state}, "tasks": []}

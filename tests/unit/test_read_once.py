@@ -15,7 +15,10 @@ from airflow_cdc.connectors.debezium.offsets.mariadb import MariaDbCodec
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec, MySqlOffset
 from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
 from airflow_cdc.control.control import Control
+from airflow_cdc.core.circuit import Circuits, guard
+from airflow_cdc.core.errors import TransportError
 from airflow_cdc.core.offset import Inside
+from airflow_cdc.core.topics import TopicState
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.run import Run
 from airflow_cdc.parts import Parts
@@ -119,3 +122,23 @@ def test_an_observation_of_an_earlier_version_is_read() -> None:
     kept = StoredObservation.from_json(json.loads(text))
     assert (kept.stored, kept.behind, kept.diagnosis.code) == ("mysql-bin.000009:500", 20, "HEALTHY")
     assert kept.to_json() == json.loads(text)
+
+
+class SilentBroker:
+    """A broker that lists its topics and answers nothing else."""
+
+    def topic_states(self, names: list[str]) -> dict[str, TopicState]:
+        return {name: TopicState(name, "id", {0: (0, 1)}) for name in names}
+
+    def topic_configs(self, names: list[str]) -> dict[str, dict[str, str]]:
+        raise TransportError(f"no answer about {names}")
+
+
+def test_a_broker_that_fails_within_the_connectors_own_topics_says_nothing_of_connect(run: Run) -> None:
+    """The schema history is read from the broker: its silence must not open the circuit that all share for Connect."""
+    circuits = Circuits(clock=iter(range(0, 10_000, 5)).__next__)  # every call takes longer than an answer may
+    broker: Any = guard(SilentBroker(), "broker", circuits)
+    connect = guard(run.clients.connector, "connect", circuits)
+    seen = observe(replace(run, clients=replace(run.clients, connector=connect, transport=broker)))
+    assert set(seen.unknowns) == {"transport", "schema"}
+    assert {name: one.failures > 0 for name, one in circuits._circuits.items()} == {"connect": False, "broker": True}

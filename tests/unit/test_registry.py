@@ -87,7 +87,7 @@ def test_a_bare_off_is_the_word_off(registry: Path) -> None:
         ("conn_id: shop_mysql", "con_id: shop_mysql", "source.conn_id", "Add `conn_id:` to source."),
         ("kind: mysql, ", "kind: mysql, tabels: [x.y], ", "source.tabels", "Did you mean 'tables'?"),
         ("    sink:  ", "    sinc:  ", "sinc", "Did you mean 'sink'?"),
-        ("kind: mysql", "kind: oracle", "source.kind", "Write 'mysql' or 'mariadb'."),
+        ("kind: mysql", "kind: oracle", "source.kind", "Write 'mysql', 'mariadb' or 'postgres'."),
         ("kind: debezium", "kind: maxwell", "connector.kind", "Write 'debezium'."),
         ("writer: cdc_apply", "writer: nobody", "sink.writer", "Write 'cdc_apply'."),
         ("tables: [shop.customers, shop.orders]", "tables: []", "source.tables", "schema.table"),
@@ -290,7 +290,7 @@ def test_replicas_are_named_by_their_connections(tmp_path: Path) -> None:
         (
             "{kind: mysql, ",
             "{kind: toy, slot: s, ",
-            "Debezium does not read Toy.*key source.kind.*'mysql' or 'mariadb'",
+            "Debezium does not read Toy.*key source.kind.*'mysql', 'mariadb' or 'postgres'",
         ),
         ("{kind: kafka, ", "{kind: toy, ", "Debezium does not write to Toy queue.*key transport.kind.*'kafka'"),
         ("{kind: mysql, ", "{kind: toy, ", "source.slot is missing"),
@@ -299,7 +299,7 @@ def test_replicas_are_named_by_their_connections(tmp_path: Path) -> None:
         ("{kind: mysql, ", "{kind: mariadb, replicas: [r], ", "source.replicas is not a key here"),
         ("{kind: mysql, ", "{kind: [mysql], ", r"source.kind is not one of the allowed words"),
         ("{kind: mysql, ", "{", "source.kind is missing.*Add `kind:` to source"),
-        ("{kind: mysql, ", "{kind: toi, ", "Write 'mysql', 'mariadb' or 'toy'"),
+        ("{kind: mysql, ", "{kind: toi, ", "Write 'mysql', 'mariadb', 'postgres' or 'toy'"),
     ],
 )
 def test_what_a_kind_reads_and_its_own_keys(

@@ -22,7 +22,7 @@ from airflow_cdc.core.compare.verdict import (
     classify_count,
     classify_key,
     compare_images,
-    count_doubt,
+    count_caveats,
     rows_held,
     table_verdict,
     without,
@@ -196,7 +196,7 @@ def test_inv_34_unequal_counts_are_never_a_match() -> None:
     ],
 )
 def test_inv_34_a_count_that_no_row_explains_is_a_doubt(tally: Tally, rows: RowCounts, doubted: bool) -> None:
-    assert bool(count_doubt(tally, rows)) is doubted
+    assert bool(count_caveats(tally, rows)) is doubted
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,9 @@ from airflow_cdc.core.table import Table
 
 _MYSQL_CONNECTOR = "io.debezium.connector.mysql.MySqlConnector"
 # its offset and its topics are read, its events are not decoded
-_OBSERVED_CONNECTORS = frozenset({"io.debezium.connector.mariadb.MariaDbConnector"})
+_OBSERVED_CONNECTORS = frozenset(
+    {"io.debezium.connector.mariadb.MariaDbConnector", "io.debezium.connector.postgresql.PostgresConnector"}
+)
 _PLAIN_NAMING = frozenset(
     {"io.debezium.schema.SchemaTopicNamingStrategy", "io.debezium.schema.DefaultTopicNamingStrategy"}
 )
@@ -144,7 +146,7 @@ class ConnectorSettings:
             delimiter=cfg.get("topic.delimiter", "."),
             modes=DecodeModes.from_config(cfg),
             routes=read_routes(cfg),
-            filters=_present(cfg, r"(table|database)\.(include|exclude)\.list"),
+            filters=_present(cfg, r"(table|schema|database)\.(include|exclude)\.list"),
             column_rules=_present(
                 cfg, rf"{_COLUMN_EXCLUDED}|{_COLUMN_INCLUDED}|{_COLUMN_CHANGED}|message\.key\.columns"
             ),
@@ -237,7 +239,7 @@ class ConnectorSettings:
         if not self.captures(table.full_name):
             raise ConfigError(
                 f"the connector does not capture {table.full_name}",
-                where="table.include.list, database.include.list and their exclude lists",
+                where="table.include.list, schema.include.list or database.include.list, and their exclude lists",
                 todo="Add the table to the connector's list, or take it out of pipelines.yaml.",
             )
         if self.keys_wrapped is None and {"schema", "payload"} <= {*table.key}:
@@ -262,7 +264,11 @@ class ConnectorSettings:
 def _check_kind(cfg: Mapping[str, str]) -> None:
     kind = cfg.get("connector.class", "")
     if kind not in {_MYSQL_CONNECTOR, *_OBSERVED_CONNECTORS}:
-        refuse("connector.class", kind or "nothing", "only the Debezium MySQL connector can be followed")
+        refuse(
+            "connector.class",
+            kind or "nothing",
+            "only Debezium's connectors for MySQL, MariaDB and PostgreSQL can be followed",
+        )
     if not cfg.get("topic.prefix", "").strip():
         refuse("topic.prefix", "nothing", "topics and stored offsets are named by it")
     naming = cfg.get("topic.naming.strategy", "").strip()

@@ -33,12 +33,6 @@ TEXTS: Final[tuple[KnownText, ...]] = (
         "the connector's position is not on the server any more",
     ),
     KnownText(
-        "BINLOG_PURGED",
-        120,
-        r"cannot advance replication slot to \S+, minimum is",
-        "a replication slot only moves forward: what was asked for lies before it and is gone",
-    ),
-    KnownText(
         "CONNECTOR_FAILED",
         145,
         r"authentication failed|not authorized|could not open.{0,40}certificate|PKIX path",

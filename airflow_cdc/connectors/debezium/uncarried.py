@@ -6,11 +6,10 @@ What stands here depends on the rows: a column is fine until somebody stores suc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_cdc.connectors.debezium.values.mysql_charsets import doubt
-from airflow_cdc.core.errors import SchemaError
+from airflow_cdc.core.capture import Look
 from airflow_cdc.core.types import Date, Json, LocalDateTime
 from airflow_cdc.sources.mysql.quoting import quote_ident
 from airflow_cdc.sources.mysql.types import words_of
@@ -22,28 +21,6 @@ if TYPE_CHECKING:
 
 # bytes of MySQL's latin1 that have no character in Java's, so that all five arrive as one (connectors/debezium/values/mysql_charsets.py)
 _LATIN1_BYTES = "81|8D|8F|90|9D"
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """One kind of value in one column.
-
-    Attributes:
-        condition: MySQL condition of the rows that hold one.
-        what: such a row, as a sentence.
-        todo: what a person can do about it.
-    """
-
-    table: str
-    column: str
-    condition: str
-    what: str
-    todo: str
-
-    @property
-    def error(self) -> SchemaError:
-        """The refusal of a table that has such a row."""
-        return SchemaError(self.what, where=f"column {self.column} of {self.table}", todo=self.todo)
 
 
 def looks(table: Table, *, years_adjusted: bool) -> Iterator[Look]:

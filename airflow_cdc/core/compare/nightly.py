@@ -90,7 +90,7 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True)
-class Tonight:
+class NightPlan:
     """What is compared: `part`, which holds `shares`; `why` in words."""
 
     part: Part
@@ -121,18 +121,18 @@ class Seen:
 WHOLE_NIGHT = tuple(range(SHARES))
 
 
-def plan_night(table: Table, known: Checked | None, seen: Seen, now: datetime) -> Tonight:
+def plan_night(table: Table, known: Checked | None, seen: Seen, now: datetime) -> NightPlan:
     """Decide what of `table` is compared tonight."""
     if known is None:
-        return Tonight(WHOLE, WHOLE_NIGHT, "it was never compared before")
+        return NightPlan(WHOLE, WHOLE_NIGHT, "it was never compared before")
     if why := _why_whole(table, known, seen):
-        return Tonight(WHOLE, WHOLE_NIGHT, why)
+        return NightPlan(WHOLE, WHOLE_NIGHT, why)
     shares, touched = known.due(now), seen.touched or frozenset()
     leaves = {leaf for leaf in range(known.low, known.high + 1) if known.share_of(leaf) in shares} | touched
     below = known.low if 0 in shares else None
     above = known.high if SHARES - 1 in shares else None
     part = leaves_part(known.scheme, leaves, below=below, above=above)
-    return Tonight(
+    return NightPlan(
         part, shares, f"{len(touched)} touched leaves, and share {', '.join(str(s + 1) for s in shares)} of {SHARES}"
     )
 

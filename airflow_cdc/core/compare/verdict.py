@@ -190,7 +190,7 @@ def rows_held(verdict: KeyVerdict, evidence: KeyEvidence) -> int:
     return int(verdict is not KeyVerdict.GHOST)
 
 
-def leaf_doubt(leaves: Sequence[int]) -> str:
+def leaf_caveat(leaves: Sequence[int]) -> str:
     """Why leaves that differ while none of their rows does keep a table from being equal (INV 34)."""
     first = ", ".join(str(leaf) for leaf in leaves[:SAMPLE_KEYS])
     return f"{len(leaves)} leaves differ, and no row in them explains it: leaf {first}"
@@ -203,22 +203,22 @@ class RowCounts(NamedTuple):
     sink: int
 
 
-def count_doubt(tally: Tally, rows: RowCounts) -> tuple[str, ...]:
-    """A doubt where the rows that differ do not explain why the counts do (INV 34)."""
+def count_caveats(tally: Tally, rows: RowCounts) -> tuple[str, ...]:
+    """A caveat where the rows that differ do not explain why the counts do (INV 34)."""
     gap = rows.source - rows.sink
     if tally.unsettled or gap == tally.missing - tally.ghosts:
         return ()
     return (f"the source has {rows.source} rows, the sink {rows.sink}, and the rows that differ do not explain it",)
 
 
-def table_verdict(tally: Tally, doubts: Sequence[str], rows: RowCounts) -> Verdict:
-    """MISMATCH for a proven difference; INCONCLUSIVE for an unsettled key, a doubt or unequal counts; else MATCH.
+def table_verdict(tally: Tally, caveats: Sequence[str], rows: RowCounts) -> Verdict:
+    """MISMATCH for a proven difference; INCONCLUSIVE for an unsettled key, a caveat or unequal counts; else MATCH.
 
-    A doubt is anything that keeps equality from being proven for the whole table, such as unresolved dead letters.
+    A caveat is anything that keeps equality from being proven for the whole table, such as unresolved dead letters.
     """
     if tally.wrong:
         return Verdict.MISMATCH
-    return Verdict.INCONCLUSIVE if tally.unsettled or doubts or rows.source != rows.sink else Verdict.MATCH
+    return Verdict.INCONCLUSIVE if tally.unsettled or caveats or rows.source != rows.sink else Verdict.MATCH
 
 
 def without(leaves: Mapping[int, Leaf], rows: Iterable[tuple[int, str]]) -> dict[int, Leaf]:

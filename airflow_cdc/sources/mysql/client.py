@@ -16,20 +16,24 @@ from typing import Any, Final, Generic, Self, TypedDict, TypeVar
 
 from pymysql.connections import Connection
 
+from airflow_cdc.core.check import Check
 from airflow_cdc.core.diagnosis.forecast import Forecast, Retention, forecast
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import DeadlineError, SourceError
+from airflow_cdc.core.hold import HoldLimits
 from airflow_cdc.core.position import Available, Position, Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.xa import XaState
 from airflow_cdc.sources.mysql.availability import availability
 from airflow_cdc.sources.mysql.capabilities import Capability, ServerVersion
 from airflow_cdc.sources.mysql.cascades import unlogged_cascades
+from airflow_cdc.sources.mysql.checks import checks
+from airflow_cdc.sources.mysql.detour import standing_faults
 from airflow_cdc.sources.mysql.errors import ServerRestartedError, SourceOutOfTimeError, SourceSettingError
 from airflow_cdc.sources.mysql.facts import BinlogFacts, BinlogFile, MySqlFacts, MySqlReplicaFacts, place_in_binlog
 from airflow_cdc.sources.mysql.grants import Grants, read_grants
 from airflow_cdc.sources.mysql.gtid import GtidSet
-from airflow_cdc.sources.mysql.hold import Hold, HoldLimits, hold_owner, run_hold
+from airflow_cdc.sources.mysql.hold import Hold, hold_owner, run_hold
 from airflow_cdc.sources.mysql.position import BinlogPosition, mysql_position
 from airflow_cdc.sources.mysql.probe import inspect_position, max_file_size, retention, seen_replicas, timed_files
 from airflow_cdc.sources.mysql.quoting import quote_ident
@@ -190,6 +194,11 @@ class BinlogSource(Generic[F]):
             uptime_s=identity.uptime_s,
             address=f"{self.endpoint.host}:{self.endpoint.port}",
         )
+
+    def definitions(self, tables: Sequence[str]) -> dict[str, Table]:
+        """Of those of the tables that the source has: their definitions. Raises SourceError."""
+        with closing(self.connect()) as connection:
+            return read_table_defs(connection, tables)
 
     def definitions_and_defaults(
         self, tables: Sequence[str]
@@ -372,6 +381,10 @@ class BinlogSource(Generic[F]):
                 todo="Clear the task fence_and_watermark and all after it: a new watermark is taken, and all is read again.",
             )
 
+    def checks(self, subject: str, tables: Sequence[str], *, hold: bool) -> Iterator[Check]:
+        """The doctor's, with what each needs. `hold`: the policy asks for one. Raises SourceError."""
+        return checks(self, subject, tables, hold=hold)
+
     def grants(self) -> Grants:
         """The user's effective privileges, active roles included."""
         with self.session() as session:
@@ -423,6 +436,10 @@ class MySqlSource(BinlogSource[MySqlFacts]):
         """
         place = place_in_binlog(position)
         return start_of_file_after(self, place.file if place else "", now)
+
+    def standing_faults(self, conn_id: str) -> tuple[str, ...]:
+        """Why this server could not stand in for its source, whatever is missing there; () if it could."""
+        return standing_faults(self.replica_facts(conn_id))
 
     def replica_facts(self, conn_id: str) -> MySqlReplicaFacts:
         """What decides whether a connector may read here in its source's place. Raises SourceError."""

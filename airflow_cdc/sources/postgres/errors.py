@@ -103,7 +103,7 @@ _MEANINGS: Final[dict[str, tuple[_Meaning, ...]]] = {
         _Meaning(
             MissingPrivilegeError,
             "could not {doing}: {message}",
-            "Grant it; docs/systems/postgres.md lists what is needed.",
+            "Grant it; `airflow cdc doctor` lists what is needed.",
         ),
     ),
     "53300": (

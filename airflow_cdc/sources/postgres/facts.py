@@ -7,11 +7,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
+from airflow_cdc.core.diagnosis.forecast import Margin, PurgeForecast
+from airflow_cdc.core.diagnosis.observation import SourceFacts
 from airflow_cdc.sources.postgres.grants import missing, read_grants
 from airflow_cdc.sources.postgres.names import split_name
 from airflow_cdc.sources.postgres.position import Lsn, PgPosition, server_name
 from airflow_cdc.sources.postgres.session import Session
 from airflow_cdc.sources.postgres.slot import Slot, SlotForecast, forecast, read_slots
+
+NO_RECOVERY: Final = "the rows of a PostgreSQL source are not read by Spark yet: it is diagnosed and watched"
 
 _IDENTITY: Final = """
 SELECT s.system_identifier::text AS system_id, c.timeline_id AS control_timeline, pg_catalog.pg_is_in_recovery() AS standby,
@@ -147,35 +151,82 @@ class TableFacts:
         return self.identity in (Identity.FULL, Identity.INDEX) or (self.identity is Identity.DEFAULT and self.has_key)
 
 
-@dataclass(frozen=True, slots=True)
-class PgFacts:
-    """The source server, read in one session.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PgFacts(SourceFacts):
+    """A PostgreSQL server, and what on it the pipeline's connector needs.
 
     Attributes:
-        address: host:port of the connection it was read through.
+        settings: of pg_settings; sizes in MB, times in seconds.
         wal_senders: how many WAL senders run, of `max_wal_senders`.
-        slot: the connector's; None if there is none of that name, or no name was asked for.
-        slots: all of them by name.
-        publication: the connector's; None if it does not exist, or no name was asked for.
+        slot_name: the slot that the pipeline names; `slot` is None if there is none of that name.
+        publication_name: likewise; `publication` is None if it does not exist in this database.
         tables: the captured ones that exist.
-        forecast: of the connector's slot.
-        missing_privileges: what the role lacks and a recovery needs, "PRIVILEGE on what".
+        forecast: of the slot.
     """
 
-    server: ServerFacts
-    settings: Mapping[str, str]
-    address: str
+    log: ServerFacts
+    settings: Mapping[str, str] = field(default_factory=dict)
     wal_senders: int = 0
+    slot_name: str = ""
     slot: Slot | None = None
-    slots: Mapping[str, Slot] = field(default_factory=dict)
+    publication_name: str = ""
     publication: Publication | None = None
     tables: Mapping[str, TableFacts] = field(default_factory=dict)
     forecast: SlotForecast | None = None
-    missing_privileges: tuple[str, ...] = ()
 
-    def number(self, setting: str) -> int:
-        """A setting that is a whole number; 0 where the server does not have it. Sizes in MB, times in seconds."""
-        return int(self.settings.get(setting) or 0)
+    @property
+    def server(self) -> str:
+        return f"server {self.log.name}"
+
+    @property
+    def log_faults(self) -> Mapping[str, str]:
+        level = self.settings.get("wal_level", "logical")
+        faults = {} if level == "logical" else {"wal_level": f"{level}, must be logical"}
+        if self.publication is None:
+            return faults
+        filters = {
+            f"row filter of {table}": f"{where}, must be none" for table, where in self.publication.row_filters.items()
+        }
+        left_out = ", ".join(self.publication.left_out)
+        published = {f"publication {self.publication.name}": f"leaves out {left_out}"} if left_out else {}
+        return faults | published | filters
+
+    @property
+    def oldest(self) -> str | None:
+        return None if self.slot is None or self.slot.restart is None else str(self.slot.restart)
+
+    @property
+    def newest(self) -> str:
+        return str(self.log.lsn)
+
+    @property
+    def more_to_read(self) -> bool:
+        return False  # the log holds much that is no change of a captured table, and only a reader can tell
+
+    def read_all(self, position: PgPosition) -> bool:
+        return position.lsn >= self.log.lsn
+
+    def behind(self, position: PgPosition) -> int | None:  # noqa: ARG002 - a log of bytes counts no transactions
+        return None
+
+    def margin(self, position: PgPosition) -> Margin | None:  # noqa: ARG002 - the slot decides, not the position
+        limit = int(self.settings.get("max_slot_wal_keep_size") or -1) * 1024 * 1024
+        if self.slot is None or limit <= 0:
+            return None
+        if self.slot.invalidated:
+            return Margin(0, limit)
+        return None if self.slot.safe_bytes is None else Margin(max(0, self.slot.safe_bytes), limit)
+
+    def purge_forecast(self, position: PgPosition) -> PurgeForecast | None:  # noqa: ARG002 - the slot decides, not the position
+        if self.forecast is None or self.slot is None or self.slot.invalidated:
+            return None
+        return PurgeForecast(self.forecast.earliest_s, in_newest_file=False, basis=str(self.forecast))
+
+    def unpublished(self) -> tuple[str, ...]:
+        """Captured tables whose changes the publication does not send."""
+        if self.publication is None:
+            return ()
+        return tuple(sorted(set(self.tables) - set(self.publication.tables)))
 
 
 def read_server(session: Session) -> ServerFacts:
@@ -259,19 +310,22 @@ def read_facts(
     slots = read_slots(session)
     senders = session.row("SELECT count(*) AS n FROM pg_catalog.pg_stat_replication", doing="count the WAL senders")
     needs = missing(read_grants(session, tables))
-    server = read_server(session)
+    log = read_server(session)
     mine = slots.get(slot)
-    # minutes before they were seconds: pg_settings says which
     idle = int(settings.get("idle_replication_slot_timeout") or 0)
     return PgFacts(
-        server=server,
-        settings=settings,
+        version=log.version,
+        uptime_s=int(log.uptime_s),
         address=address,
+        missing_privileges=needs,
+        no_recovery=NO_RECOVERY,
+        log=log,
+        settings=settings,
         wal_senders=int(senders["n"]),
+        slot_name=slot,
         slot=mine,
-        slots=slots,
+        publication_name=publication,
         publication=publications.get(publication),
         tables=captured,
-        forecast=None if mine is None else forecast(mine, server.lsn, server.wal_bytes_s, idle),
-        missing_privileges=needs,
+        forecast=None if mine is None else forecast(mine, log.lsn, log.wal_bytes_s, idle),
     )

@@ -68,6 +68,15 @@ WHERE i.indisunique AND i.indimmediate AND i.indisvalid AND i.indpred IS NULL AN
 ORDER BY x.relname
 """
 
+_DEFAULTS: Final = """
+SELECT n.nspname::text AS schema, c.relname::text AS "table", a.attname::text AS name,
+  CASE WHEN a.attgenerated = '' THEN pg_catalog.pg_get_expr(d.adbin, d.adrelid) END AS value
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+WHERE c.relkind IN ('r', 'p') AND (n.nspname, c.relname) IN (SELECT * FROM unnest(%s::text[], %s::text[]))
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class PgColumn:
@@ -215,3 +224,13 @@ def _column(row: Mapping[str, Any]) -> PgColumn:
 def read_definitions(session: Session, tables: Iterable[str]) -> dict[str, Table]:
     """The same as everybody else sees them: logical types, and without generated columns. Raises SourceError."""
     return {name: table_of(table) for name, table in read_pg_tables(session, tables).items()}
+
+
+def read_defaults(session: Session, tables: Iterable[str]) -> dict[str, dict[str, str | None]]:
+    """Table → column → its default as the server writes it, an expression as its text; None: it has none."""
+    pairs = [split_name(name) for name in tables]
+    args = ([schema for schema, _ in pairs], [name for _, name in pairs])
+    found: dict[str, dict[str, str | None]] = {}
+    for row in session.rows(_DEFAULTS, args, doing="read the columns' defaults") if pairs else ():
+        found.setdefault(f"{row['schema']}.{row['table']}", {})[row["name"]] = row["value"]
+    return found

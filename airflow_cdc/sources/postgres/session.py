@@ -61,7 +61,8 @@ class PostgresEndpoint:
 
     `ssl` is None (TLS if the server offers it, unverified) or a dict: mode (disabled, preferred, required, verify_ca,
     verify_identity; default verify_identity with a ca, else required), ca, cert, key, key_password. Timeouts in
-    seconds; `quick_read` is that of statements that ask about the server and its tables.
+    seconds; `quick_read` is that of statements that ask about the server and its tables. `slot` and `publication` are
+    those of the pipeline's connector; "" where no pipeline is asked about.
     """
 
     host: str
@@ -69,6 +70,8 @@ class PostgresEndpoint:
     user: str
     password: str = field(repr=False)
     database: str = "postgres"
+    slot: str = ""
+    publication: str = ""
     ssl: dict[str, Any] | None = field(default=None, repr=False)
     connect_timeout: float = 10.0
     read_timeout: float = 3600.0

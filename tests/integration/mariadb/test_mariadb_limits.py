@@ -11,10 +11,10 @@ from typing import Any
 import pymysql
 import pytest
 
+from airflow_cdc.core.hold import HoldStatus
 from airflow_cdc.sources.mariadb.client import MariaDbSource
 from airflow_cdc.sources.mariadb.gtid import MariaDbGtid
 from airflow_cdc.sources.mysql.errors import SourceSettingError
-from airflow_cdc.sources.mysql.hold import HoldStatus
 from stack.mysql import MySqlServer
 from tests.diagnosing import explain
 from tests.integration.mariadb.support import endpoint, here, position_in, purge, purge_to, rotate

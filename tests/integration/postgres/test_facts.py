@@ -123,7 +123,7 @@ def test_all_at_once(server: PostgresServer, database: str, session: Session) ->
     facts = read_facts(session, "here:1", slot=f"s_{database}", publication="p", tables=["public.t", "public.absent"])
     assert facts.slot is not None
     assert facts.slot.confirmed is not None
-    assert facts.slot.confirmed <= facts.server.lsn
+    assert facts.slot.confirmed <= facts.log.lsn
     assert facts.publication is not None
     assert list(facts.tables) == ["public.t"]
     assert facts.settings["wal_level"] == "logical"
@@ -161,7 +161,7 @@ def test_what_a_role_lacks(server: PostgresServer, database: str) -> None:
             )
             assert missing(read_grants(reading, tables), recovery=False) == ()
             # diagnosing needs nothing more
-            assert read_facts(reading, "here:1", tables=tables).server.version
+            assert read_facts(reading, "here:1", tables=tables).version
             with pytest.raises(SourceObjectMissingError):
                 reading.rows("SELECT * FROM shop.absent", doing="read")
     finally:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from airflow_cdc.connectors.debezium.offsets.postgres import PgOffset, moved, past, validate, value_at
-from airflow_cdc.core.errors import OffsetRejectedError
+from airflow_cdc.connectors.debezium.offsets.postgres import PgOffset, PostgresCodec, moved, validate, value_at
+from airflow_cdc.core.errors import OffsetRejectedError, PositionError
+from airflow_cdc.core.position import Watermark
+from airflow_cdc.sources.mysql.position import MySqlPosition
 from airflow_cdc.sources.postgres.position import Lsn, PgPosition
 
 # as they stood in Kafka Connect (Debezium 3.6.1 on PostgreSQL 18)
@@ -89,13 +92,30 @@ def test_what_a_move_skips_and_repeats(before: int | None, after: int, said: str
     assert said in moved(None if before is None else value_at(Lsn(before)), value_at(Lsn(after)))
 
 
+W = Watermark(PgPosition(Lsn(100), 1, "7"), "7/1", datetime(2026, 11, 23, tzinfo=UTC))
+
+
 @pytest.mark.parametrize(
     ("value", "answer"),
     [
         (value_at(Lsn(99)), False),
         (value_at(Lsn(100)), True),
         ({**AFTER_SNAPSHOT, "snapshot_completed": False, "lsn": 200}, False),
+        ({"lsn": "0/64"}, None),
     ],
 )
-def test_past_a_watermark(value: dict[str, Any], answer: bool) -> None:
-    assert past(PgOffset.from_value(value), PgPosition(Lsn(100), 1, "7")) is answer
+def test_whether_it_has_read_a_watermark(value: dict[str, Any], answer: bool | None) -> None:
+    assert PostgresCodec().read(value, {}).has_read(W) is answer
+
+
+def test_the_codec() -> None:
+    codec = PostgresCodec()
+    assert codec.at(W.position, 1) == value_at(Lsn(100))
+    assert codec.faults(codec.at(W.position, None)) == ()
+    read = codec.read(STREAMING, {"server": "shop"})
+    assert (read.place, read.written, read.fault) == ("0/17889D0", 1795424148, "")
+    later = codec.read({**STREAMING, "ts_usec": 1}, {})
+    assert later.progress == read.progress
+    assert codec.read({**STREAMING, "lsn": 24676817}, {}).progress != read.progress
+    with pytest.raises(PositionError, match="not of PostgreSQL"):
+        codec.at(MySqlPosition("a.000001", 4), None)

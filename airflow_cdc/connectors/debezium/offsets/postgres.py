@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from airflow_cdc.core.errors import CdcError, OffsetRejectedError
-from airflow_cdc.sources.postgres.position import Lsn, PgPosition
+from airflow_cdc.core.offset import Inside, StoredOffset
+from airflow_cdc.core.position import JsonObject, Position
+from airflow_cdc.sources.postgres.position import Lsn, PgPosition, postgres_position
 
 _LSNS: Final = ("lsn", "lsn_proc", "lsn_commit")
 _NUMBERS: Final = (*_LSNS, "txId", "ts_usec")
@@ -124,15 +126,6 @@ def moved(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> str:
     return f"{verb} what lies between {old} and {new} ({abs(new - old):,} bytes of log)"
 
 
-def past(offset: PgOffset, watermark: PgPosition) -> bool | None:
-    """True when the connector has read all up to W, False when not yet, None when it cannot be told.
-
-    An event AT W is the last one that W holds: W is the end of a commit record or lies between transactions. An offset
-    inside the connector's own snapshot is not past anything.
-    """
-    return False if offset.in_snapshot else offset.position.covers(watermark)
-
-
 def _faults(value: Mapping[str, Any]) -> tuple[str, ...]:
     faults = [] if value.get("lsn") is not None else ["lsn is missing"]
     faults += [
@@ -163,3 +156,31 @@ def _known(key: str) -> bool:
 def _nearest(key: str) -> str:
     close = difflib.get_close_matches(key, _KEYS, n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+class PostgresCodec:
+    """The offset that Debezium's PostgreSQL connector stores."""
+
+    def read(self, raw: JsonObject, key: JsonObject) -> StoredOffset:
+        """What a stored value means."""
+        try:
+            offset = PgOffset.from_value(raw)
+        except OffsetRejectedError as error:
+            return StoredOffset(raw, key, fault=str(error))
+        inside = Inside.SNAPSHOT if offset.in_snapshot else Inside.NOTHING
+        written = None if offset.ts_usec is None else offset.ts_usec // 1_000_000
+        progress = " ".join(f"{name}={raw.get(name)}" for name in (*_LSNS, "txId", "snapshot_completed"))
+        place = str(offset.lsn)
+        return StoredOffset(raw, key, offset.position, inside=inside, place=place, written=written, progress=progress)
+
+    def faults(self, raw: JsonObject) -> tuple[str, ...]:
+        """See `validate`."""
+        return validate(raw)
+
+    def at(self, position: Position, written: int | None) -> dict[str, Any]:  # noqa: ARG002 - says nothing of the start
+        """The value that makes the connector start exactly after the position, with its own check of the slot left on."""
+        return value_at(postgres_position(position).lsn)
+
+    def moved(self, before: JsonObject | None, after: JsonObject) -> str:
+        """See `moved`."""
+        return moved(before, after)
