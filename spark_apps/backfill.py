@@ -1,6 +1,6 @@
 """The application `backfill`: the rows of one interval are brought to what the source holds now.
 
-An interval is compared and mended like a whole table (repair.py), so it may be done any number of times, beside other
+An interval is compared and repaired like a whole table (repair.py), so it may be done any number of times, beside other
 intervals and beside the live apply: what is read is the source's present row, what is published holds every change
 that the topics had by then, and whoever publishes second starts again from the new head.
 """
@@ -19,7 +19,7 @@ from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.reports.stored import BACKFILL
 from airflow_cdc.spark_apps.driver.app import open_app
-from airflow_cdc.spark_apps.repair import Mended, mended, not_matching, open_job, tell
+from airflow_cdc.spark_apps.repair import RepairOutcome, not_matching, open_job, tell, try_repair
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,10 +68,10 @@ def backfill(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None =
         )
     job = open_job(run, spark, settings)
     tables = captured(run, [spec.table for spec in run.pipeline.backfill])
-    done: list[Mended] = []
+    done: list[RepairOutcome] = []
     for spec in run.pipeline.backfill:
         table = _with_key(tables[spec.table])
-        done.append(mended(job, table, interval_part(table, spec, interval.start, interval.end)))
+        done.append(try_repair(job, table, interval_part(table, spec, interval.start, interval.end)))
     told = tell(run, done, BACKFILL)
     verdict = overall(one.report.verdict for one in done)
     if verdict is not Verdict.MATCH:

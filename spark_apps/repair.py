@@ -97,7 +97,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
+class RepairOutcome:
     """What became of one table: `plan` as found, `report` of the last comparison, `snapshot_id` if it was published."""
 
     table: Table
@@ -150,7 +150,7 @@ def drop_orphans(run: Run) -> None:
 
 @step("repair")
 def repair(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = None) -> Facts:
-    """Compare the tables of the run (option `tables`; default: all), and mend them unless `dry_run` is asked for.
+    """Compare the tables of the run (option `tables`; default: all), and repair them unless `dry_run` is asked for.
 
     Raises VerificationError for a table that is not MATCH at the end, once all were tried.
     """
@@ -164,7 +164,7 @@ def repair(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
         if not dry:
             raise
         return {**told, "dry_run": True, **asked(run, [])}
-    done = [mended(job, table, dry=dry) for table in tables.values()]
+    done = [try_repair(job, table, dry=dry) for table in tables.values()]
     verdict = overall(one.report.verdict for one in done)
     told = tell(run, done, CHECK if dry else REPAIR)
     if verdict is not Verdict.MATCH and not dry:
@@ -178,7 +178,7 @@ def asked(run: Run, plans: Sequence[RepairPlan]) -> Facts:
     return {"plans": wanted, "needs_approval": needs_approval(run.pipeline.policy, list(wanted.values()))}
 
 
-def tell(run: Run, done: Sequence[Mended], kind: str) -> Facts:
+def tell(run: Run, done: Sequence[RepairOutcome], kind: str) -> Facts:
     """Write the report, and every key with what is done to it (repair.json); returns where they are. `kind`: of the run."""
     keys = store_json(run, "repair.json", {one.table.full_name: one.plan.actions(one.table) for one in done})
     evidence = {one.table.full_name: one.said(dry=kind == CHECK) for one in done if one.plan.keys}
@@ -187,7 +187,7 @@ def tell(run: Run, done: Sequence[Mended], kind: str) -> Facts:
     return {**told, "keys": keys}
 
 
-def not_matching(run: Run, done: Sequence[Mended]) -> VerificationError:
+def not_matching(run: Run, done: Sequence[RepairOutcome]) -> VerificationError:
     """The error that names the tables which are not equal after all."""
     bad = [one for one in done if one.report.verdict is not Verdict.MATCH]
     told = "; ".join(
@@ -196,22 +196,22 @@ def not_matching(run: Run, done: Sequence[Mended]) -> VerificationError:
     return VerificationError(
         told,
         where=run.where,
-        todo="Its main is as it was. Mend what is named, then run the repair again.",
+        todo="Its main is as it was. Put right what is named, then run the repair again.",
         verdict=str(overall(one.report.verdict for one in bad)),
     )
 
 
-def mended(job: Job, table: Table, part: Part = WHOLE, *, dry: bool = False) -> Mended:
-    """The same as `mend`; what stops it makes the table INCONCLUSIVE, and no other table."""
+def try_repair(job: Job, table: Table, part: Part = WHOLE, *, dry: bool = False) -> RepairOutcome:
+    """The same as `repair_table`; what stops it makes the table INCONCLUSIVE, and no other table."""
     try:
-        return mend(job, table, part, dry=dry)
+        return repair_table(job, table, part, dry=dry)
     except CdcError as error:
         log.warning("%s: %s", table.full_name, error)
-        return Mended(table, RepairPlan(table.full_name), inconclusive(table.full_name, error))
+        return RepairOutcome(table, RepairPlan(table.full_name), inconclusive(table.full_name, error))
 
 
 def inconclusive(table: str, error: CdcError) -> TableReport:
-    """The report of a table that could not be compared, or not be mended."""
+    """The report of a table that could not be compared, or not be repaired."""
     return TableReport(
         table=table,
         source_rows=0,
@@ -228,7 +228,7 @@ def inconclusive(table: str, error: CdcError) -> TableReport:
     )
 
 
-def mend(job: Job, table: Table, part: Part = WHOLE, *, dry: bool = False) -> Mended:
+def repair_table(job: Job, table: Table, part: Part = WHOLE, *, dry: bool = False) -> RepairOutcome:
     """Compare a table (or a part of it) with the source, and rewrite the rows that differ.
 
     A repair that deletes too much is not begun, and one whose rows are not equal afterwards is not published; the
@@ -239,9 +239,9 @@ def mend(job: Job, table: Table, part: Part = WHOLE, *, dry: bool = False) -> Me
         keep_rows(job.run, job.systems.reader, job.spark, outcome)
         plan = RepairPlan.of(table, outcome.tally, outcome.sink_rows)
         if dry or not plan.keys:
-            return Mended(table, plan, report_of(outcome))
+            return RepairOutcome(table, plan, report_of(outcome))
         if why := refusal(job.run.pipeline.policy, plan, job.approved):
-            return Mended(table, plan, report_of(outcome, why))
+            return RepairOutcome(table, plan, report_of(outcome, why))
         with leased(job.run, LEASE_WAIT_SECONDS):
             if _base_stands(job, stage):
                 done = _attempt(job, stage, table, part, plan)
@@ -250,7 +250,7 @@ def mend(job: Job, table: Table, part: Part = WHOLE, *, dry: bool = False) -> Me
     return _again(job, table, part, plan)
 
 
-def _again(job: Job, table: Table, part: Part, plan: RepairPlan) -> Mended:
+def _again(job: Job, table: Table, part: Part, plan: RepairPlan) -> RepairOutcome:
     """Main moved since: stage its new head, and read the source anew (INV 20). All writers of ours wait meanwhile."""
     with leased(job.run, LEASE_WAIT_SECONDS):
         for number in range(2, TRIES + 1):
@@ -289,7 +289,7 @@ def compared(job: Job, stage: Stage, table: Table, part: Part) -> Outcome:
     return outcome
 
 
-def _attempt(job: Job, stage: Stage, table: Table, part: Part, plan: RepairPlan) -> Mended | None:
+def _attempt(job: Job, stage: Stage, table: Table, part: Part, plan: RepairPlan) -> RepairOutcome | None:
     """Read the plan's rows into the stage, compare again, publish. None if main moved meanwhile."""
     with explained(SinkError, "write the rows", where=job.run.where, todo="Run it again; main is as it was."):
         read_again(job, stage, table, plan)
@@ -297,7 +297,7 @@ def _attempt(job: Job, stage: Stage, table: Table, part: Part, plan: RepairPlan)
     report = report_of(outcome)
     if report.verdict is not Verdict.MATCH:
         keep_rows(job.run, job.systems.reader, job.spark, outcome)
-        return Mended(table, plan, report)
+        return RepairOutcome(table, plan, report)
     snapshot_id = outcome.subject.sink.version
     try:
         publish_stage(job, stage, table, snapshot_id)
@@ -306,7 +306,7 @@ def _attempt(job: Job, stage: Stage, table: Table, part: Part, plan: RepairPlan)
         return None
     note_published(job, table, part)
     log.info("%s: %d rows read again, %d deleted", table.full_name, plan.writes, plan.deletes)
-    return Mended(table, plan, report, snapshot_id)
+    return RepairOutcome(table, plan, report, snapshot_id)
 
 
 def read_again(job: Job, stage: Stage, table: Table, plan: RepairPlan) -> None:

@@ -20,7 +20,7 @@ def leased(run: Run, wait: float = 0.0, *, beside: bool = False) -> Iterator[Non
     Waits up to `wait` seconds for its holder. Raises LeaseHeldError without a wait, DeadlineError after it; SinkError
     while a recovery is open, which publishes by itself.
 
-    `beside`: a recovery that leaves the connector's offset alone is no hindrance (INV 39), and keeps the lease; who works
+    `beside`: a recovery that leaves the connector's offset alone is no blocker (INV 39), and keeps the lease; who works
     beside it leaves its tables alone.
     """
     recovery = run.clients.control.state()["recovery"]

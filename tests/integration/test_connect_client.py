@@ -14,6 +14,7 @@ from airflow_cdc.connectors.debezium.history import compare_history, fold_histor
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec, MySqlOffset
 from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
 from airflow_cdc.connectors.kafka_connect.http import ConnectorMissingError
+from airflow_cdc.connectors.kafka_connect.offsets_topic import read_raw_offsets, write_raw_offset
 from airflow_cdc.core.errors import ConnectorError, OffsetRejectedError
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.position import Watermark
@@ -179,12 +180,12 @@ def test_the_raw_offsets_topic_says_the_same_as_rest(client: DebeziumConnector, 
     """Connect older than 3.6 has no other way; the layout is the one that REST reads."""
     client.stop(shop.name)
     topic = SETTINGS["offset.storage.topic"]
-    (key,) = shop.transport.read_raw_offsets(topic, shop.name)
-    raw = shop.transport.read_raw_offsets(topic)[key]
+    (key,) = read_raw_offsets(shop.transport, topic, shop.name)
+    raw = read_raw_offsets(shop.transport, topic)[key]
     assert key == f'["{shop.name}",{{"server":"{shop.name}"}}]'
     assert raw.value == client.committed_offset(shop.name, shop.name)
     mark = offset_for(shop.source.watermark(), 1795244530)
-    sent = shop.transport.write_raw_offset(topic, shop.name, {"server": shop.name}, mark)
+    sent = write_raw_offset(shop.transport, topic, shop.name, {"server": shop.name}, mark)
     assert sent.kafka_partition == raw.kafka_partition
     poll_until(
         lambda: client.committed_offset(shop.name, shop.name) == mark or None,

@@ -10,6 +10,7 @@ from typing import Any, Protocol, Self
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.history import compare_history, fold_history, newest_snapshot_ms
 from airflow_cdc.connectors.debezium.stores.connect import ConnectOffsetStore
+from airflow_cdc.connectors.kafka_connect import offsets_topic
 from airflow_cdc.connectors.kafka_connect.client import KafkaConnect, entry_of, server_of
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
 from airflow_cdc.core.diagnosis.observation import Capture, ConnectorFacts, HistoryFacts, TaskState
@@ -28,13 +29,12 @@ _OWN_OFFSETS = "offsets.storage.topic"
 _PORTS = {"io.debezium.connector.postgresql.PostgresConnector": "5432"}
 
 
-class Topics(Protocol):
+class Topics(offsets_topic.Topics, Protocol):
     """What is asked of the transport that a connector keeps records of its own in."""
 
     def topic_states(self, names: list[str]) -> Mapping[str, TopicState]: ...
     def topic_configs(self, names: list[str]) -> Mapping[str, Mapping[str, str]]: ...
     def history_records(self, topic: str) -> list[dict[str, Any]]: ...
-    def offsets_elsewhere(self, connector: str, key: JsonObject, own: str) -> Mapping[str, JsonObject]: ...
 
 
 class OwnTopics:
@@ -45,7 +45,7 @@ class OwnTopics:
         own = facts.config.get(_OWN_OFFSETS)
         if not own or facts.key is None or facts.state == "RUNNING":
             return facts  # both topics are written one after the other: only at rest must they agree
-        kept = topics.offsets_elsewhere(name, facts.key, own)
+        kept = offsets_topic.offsets_elsewhere(topics, name, facts.key, own)
         stored = None if facts.offset is None else facts.offset.raw
         return replace(facts, elsewhere={topic: value for topic, value in kept.items() if value != stored})
 

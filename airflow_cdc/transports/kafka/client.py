@@ -1,4 +1,4 @@
-"""The Kafka transport: topic ids and ends, Connect's raw offsets topic, Debezium's schema history.
+"""The Kafka transport: topic ids and ends, small topics as records, Debezium's schema history.
 
 Every method opens short-lived clients with bounded timeouts, so a KafkaTransport may be shared by threads.
 """
@@ -12,13 +12,12 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Self
 
-from airflow_cdc.connectors.kafka_connect.offsets_topic import RawOffset, fold_offsets, offset_key, parse_key
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import TransportError
 from airflow_cdc.core.topics import Compaction, TopicState
 from airflow_cdc.transports.kafka.wire import KafkaEndpoint, Record, admin, explaining, producer, read_all
 
-__all__ = ["KafkaEndpoint", "KafkaTransport", "RawOffset"]
+__all__ = ["KafkaEndpoint", "KafkaTransport"]
 
 _NO_ID: Final = uuid.UUID(int=0)
 _MISSING: Final = 3  # UNKNOWN_TOPIC_OR_PARTITION
@@ -102,62 +101,26 @@ class KafkaTransport:
         topics: Mapping[str, Mapping[str, Any]] = next(iter(found.values()), {})
         return {name: {key: str(entry["value"]) for key, entry in values.items()} for name, values in topics.items()}
 
-    def offsets_elsewhere(self, connector: str, partition: Mapping[str, Any], own: str) -> dict[str, dict[str, Any]]:
-        """Topic → the offset kept there for a connector's partition, of offsets topics other than its `own`."""
-        key = offset_key(connector, partition)
+    def topic_names(self) -> list[str]:
+        """All topics that the user may see. Raises TransportError."""
         with admin(self.endpoint) as client, explaining(self.where, "list the topics"):
-            names = [name for name in client.list_topics() if "offset" in name and not name.startswith("__")]
-        kept = {name: self.read_raw_offsets(name, connector).get(key) for name in names if name != own}
-        return {name: dict(offset.value) for name, offset in kept.items() if offset is not None and offset.value}
+            return list(client.list_topics())
 
-    def read_raw_offsets(self, topic: str, connector: str | None = None) -> dict[str, RawOffset]:
-        """The newest record per key of Connect's offsets topic, by the key's text.
+    def send(self, topic: str, key: bytes, value: bytes | None, partition: int | None = None) -> tuple[int, int]:
+        """Write one record and wait until it stands; returns its partition and offset. None: Kafka's own partitioning.
 
-        `connector`: only its records. A record without a value (a tombstone) means: no offset.
+        Raises TransportError.
         """
-        records = read_all(self.endpoint, topic)
-        return {
-            key: offset
-            for key, offset in fold_offsets(records).items()
-            if connector is None or offset.connector == connector
-        }
-
-    def write_raw_offset(
-        self,
-        topic: str,
-        connector: str,
-        partition: Mapping[str, Any],
-        value: Mapping[str, Any] | None,
-        *,
-        create: bool = False,
-    ) -> RawOffset:
-        """Write an offset record for a connector that is NOT running, and return it as it stands in the topic.
-
-        It goes to the partition of the existing record, because readers keep the last record per key and
-        order exists only within a partition. Without an existing record it is refused, as a mistyped
-        topic.prefix would write a key that nobody reads, unless `create`.
-        """
-        key = offset_key(connector, partition)
-        old = self.read_raw_offsets(topic).get(key)
-        if old is None and not create:
-            raise TransportError(
-                f"there is no offset record with the key {key}",
-                where=f"{self.where}, topic {topic}",
-                todo="Check the connector's name and its topic.prefix.",
-            )
-        payload = None if value is None else json.dumps(dict(value), separators=(",", ":")).encode()
-        target = None if old is None else old.kafka_partition
         with producer(self.endpoint) as client, explaining(self.where, f"write to {topic}"):
-            sent = client.send(topic, key=key.encode(), value=payload, partition=target)
+            sent = client.send(topic, key=key, value=value, partition=partition)
             client.flush(self.endpoint.timeout)
             meta = sent.get(self.endpoint.timeout)
-        name, server = parse_key(key) or (connector, dict(partition))
-        return RawOffset(name, server, None if value is None else dict(value), meta.partition, meta.offset)
+        return meta.partition, meta.offset
 
-    def records(self, topic: str, ranges: Mapping[int, tuple[int, int]]) -> list[Record]:
-        """The committed records in these ranges (partition → first offset, end), oldest first. For small topics.
+    def records(self, topic: str, ranges: Mapping[int, tuple[int, int]] | None = None) -> list[Record]:
+        """The committed records, in order within a partition: all, or those in `ranges` (partition → first offset, end).
 
-        Raises TransportError if the ends are not reached in time.
+        For small topics. Raises TransportError: no such topic, or the ends are not reached in time.
         """
         return read_all(self.endpoint, topic, ranges)
 
