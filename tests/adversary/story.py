@@ -1,7 +1,8 @@
 """One seed from its first table to its verdict: rounds of statements and steps, and a check after each.
 
-The rule: what the product calls applied, MATCH or HEALTHY must be equal at a quiet moment. It may refuse, by name. A
-crash, a refusal that names nothing, and a difference that it did not name are findings.
+The rule: what the product calls applied, MATCH or HEALTHY must be equal at a quiet moment. It may refuse, by name, and
+then what the refusal asks of a person is done. A crash, a refusal that names nothing, a recovery that does not end, and a
+difference that it did not name are findings. What only a comparison can see (limits.py) its own repair must mend.
 """
 
 from __future__ import annotations
@@ -18,15 +19,16 @@ from pathlib import Path
 from typing import IO, Any
 
 from airflow_cdc.core.errors import CdcError
+from tests.adversary import limits
 from tests.adversary.generator import Generator, Op, Round, Step
 from tests.adversary.oracle import Comparison, compare, sink_name
-from tests.adversary.schema import quote
+from tests.adversary.schema import quote, without_column
 from tests.adversary.world import BEHIND, Pipe, Servers, execute, hot
 
 MATCH = "MATCH"
 EQUAL = "equal"
 TRIES = 4  # a batch that ends inside repeats is published by a later apply
-FIRST_COPIES = 6
+FIRST_COPIES = 20
 _CRASH = re.compile(
     r"Py4J|Traceback|java\.lang|NullPointer|list index|KeyError|AttributeError|TypeError|INTERNAL_ERROR|\[[A-Z_]{6,}(\.[A-Z_]+)?\]"
 )
@@ -64,8 +66,8 @@ class Result:
 
     @property
     def failed(self) -> bool:
-        """Whether something differed that the product did not name, or it crashed, or a healthy table was not."""
-        return any(finding.kind in {"difference", "crash", "healthy"} for finding in self.findings)
+        """Whether there is a finding: every kind of them is a fault."""
+        return bool(self.findings)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -80,6 +82,8 @@ class Story:
     log: IO[str]
     result: Result
     refused: dict[str, str] = field(default_factory=dict)
+    unseen: dict[str, str] = field(default_factory=dict)  # tables in which only a comparison can see what differs
+    unmended: set[str] = field(default_factory=set)  # of these, what the product's repair saw and could not mend
     damaged: set[str] = field(default_factory=set)
     failed: set[str] = field(default_factory=set)
     since: dict[str, list[list[str]]] = field(default_factory=dict)
@@ -112,9 +116,15 @@ class Story:
             refused = execute(connection, op)
         if not refused:
             self.generator.settle(op)
+            self.keep_in_mind(op)
         self.result.operations += 1
         self.since.setdefault(op.table, []).append([*op.statements, *([f"-- {refused}"] if refused else [])])
         self.note({"op": op.kind, "table": op.table, "statements": op.statements, "refused": refused})
+
+    def keep_in_mind(self, op: Op) -> None:
+        """Note why the table may differ unseen from now on, if it may."""
+        if why := limits.unseen(op, self.generator.modes):
+            self.unseen.setdefault(op.table, why)
 
     def do_all(self, operations: Sequence[Op]) -> None:
         """Run them one after the other."""
@@ -137,19 +147,45 @@ class Story:
     # --- steps -------------------------------------------------------------------------------------------------------
 
     def first_copy(self) -> bool:
-        """The first recovery; a table that is refused by name is left out, and the pipeline declared anew."""
+        """The first recovery; what is refused by name is done away with, as the refusal asks a person to."""
         for _ in range(FIRST_COPIES):
             error = self.attempt("first copy", self.pipe.recover)
             if error is None:
                 return True
-            culprit = next((t for t in self.pipe.tables if f"{self.pipe.database}.{t}" in error), None)
-            if culprit is None or len(self.pipe.tables) == 1:
+            if not self.gave_way(error):
                 break
-            self.pipe.renewed(culprit)
-            self.note({"left out": culprit, "why": error})
-            self.pipe.resume()
-        self.find("stuck", "first copy", "", self.last_error)
+        self.stuck("first copy", self.last_error)
         return False
+
+    def stuck(self, step: str, why: str) -> None:
+        """A finding, unless it is what the docs say stops a connector for good."""
+        if not limits.stop(why):
+            self.find("stuck", step, self.named(why), why)
+
+    def gave_way(self, error: str) -> bool:
+        """Drop the column that a plan refuses, or leave out the table that is refused. False: nothing is named."""
+        culprit = next((t for t in self.pipe.tables if f"{self.pipe.database}.{t}" in error), None)
+        if culprit is None:
+            return False
+        if drop := self.dropped(culprit, error):
+            self.do(drop)
+            return True
+        if len(self.pipe.tables) == 1:
+            return False
+        self.pipe.renewed(culprit)
+        self.note({"left out": culprit, "why": error})
+        self.pipe.resume()
+        return True
+
+    def dropped(self, name: str, error: str) -> Op | None:
+        """The statement that drops the column of a table that an error names; None if none is named, or it is in the key."""
+        table = self.generator.tables[name]
+        free = [c for c in table.stored if c.name not in (*table.key, "n", "ticks")]
+        column = next((c for c in free if f"column {c.name} of {self.pipe.database}.{name}" in error), None)
+        if column is None:
+            return None
+        sql = f"ALTER TABLE {quote(name)} DROP COLUMN {quote(column.name)}"
+        return Op("give way", name, (sql,), without_column(table, column))
 
     def attempt(self, step: str, act: Any) -> str | None:
         """Do a step of the product; None, or what it refused. A crash is a finding."""
@@ -218,7 +254,8 @@ class Story:
         error = self.attempt(Step.REPAIR, lambda: verdicts.update(self.judged(self.pipe.compare(dry=False))))
         unsaid = {t for t in tables if verdicts.get(t, ("", ""))[0] != MATCH}
         self.damaged |= {table} & unsaid if tables else set()
-        self.refused = {t: why for t, why in self.refused.items() if verdicts.get(t, ("", ""))[0] != MATCH}
+        for table in (t for t, (verdict, _) in verdicts.items() if verdict == MATCH):
+            self.equal_now(table)
         return error is None or bool(verdicts)
 
     def recovered(self, step: Step) -> bool:
@@ -229,20 +266,24 @@ class Story:
         if error is not None and "the plan is refused" not in error:
             error = self.attempt("finish", lambda: self.pipe.recover(again=True))
             if error is not None:
-                self.find("stuck", step, self.named(error), error)
+                self.stuck(step, error)
                 return False
         if error is None:
-            self.refused.clear()
+            for table in self.pipe.tables:
+                self.equal_now(table)
             self.damaged.clear()
         return True
+
+    def equal_now(self, table: str) -> None:
+        """The product has proven the table: it is compared again."""
+        self.refused.pop(table, None)
+        self.unmended.discard(table)
 
     # --- the check ---------------------------------------------------------------------------------------------------
 
     def check(self, step: str) -> bool:
         """Let everything drain, apply it, and compare every table that the product has not refused."""
-        if why := self.pipe.drain():
-            self.refusal(step, "", f"the connector: {why}")
-            self.find("stuck", step, "", f"the connector: {why}")
+        if (why := self.pipe.drain()) and not self.started_again(step, why):
             return False
         said: dict[str, str] = {}
         for _ in range(TRIES):
@@ -255,9 +296,30 @@ class Story:
                 self.refused[table] = why
                 self.refusal(step, table, why)
         for table in list(self.pipe.tables):
-            if table not in self.refused and table not in self.damaged and table not in self.failed:
+            if table not in self.out_of_sight:
                 self.compare(step, table)
         return True
+
+    @property
+    def out_of_sight(self) -> set[str]:
+        """Tables that the product does not call equal, or of which a difference was found already."""
+        return {*self.refused, *self.damaged, *self.failed, *self.unmended}
+
+    def started_again(self, step: str, why: str) -> bool:
+        """The connector has stopped and must be read past by a recovery. False: it stops again, as the docs say it may."""
+        self.refusal(step, "", f"the connector stopped: {limits.stop(why)}: {why}")
+        codes: list[str] = []
+        self.attempt("diagnosis", lambda: codes.append(self.pipe.diagnosis()))
+        if "HEALTHY" in codes:
+            self.find("healthy", step, "", f"HEALTHY, while the connector has stopped: {why}")
+        if self.attempt("restart", lambda: self.pipe.recover("full_snapshot")) is None and not (
+            why := self.pipe.drain()
+        ):
+            for table in self.pipe.tables:
+                self.equal_now(table)
+            return True
+        self.stuck(step, self.last_error or why)
+        return False
 
     def compare(self, step: str, table: str) -> None:
         """The independent comparison of one table that the product says is applied."""
@@ -268,10 +330,24 @@ class Story:
         self.note({"compared": table, "rows": [found.source_rows, found.sink_rows], "equal": found.equal})
         if found.equal:
             self.since[table] = []
+            self.unseen.pop(table, None)
+            return
+        if table in self.unseen:
+            self.mend(table, self.unseen.pop(table))
             return
         self.failed.add(table)
         what = f"{found.why or f'{found.missing} rows only in the source, {found.ghosts} only in the sink'}"
         self.find("difference", step, table, f"{what}; {' | '.join(found.examples)}", found.columns)
+
+    def mend(self, table: str, why: str) -> None:
+        """A table differs that only a comparison can see: the product's repair must see it, and what it calls MATCH must be."""
+        self.refusal(Step.REPAIR, table, f"only a comparison sees: {why} (transaction)")
+        verdicts: dict[str, tuple[str, str]] = {}
+        self.attempt(Step.REPAIR, lambda: verdicts.update(self.judged(self.pipe.compare(dry=False, tables=[table]))))
+        if verdicts.get(table, ("", ""))[0] == MATCH:
+            self.compare(Step.REPAIR, table)
+        else:
+            self.unmended.add(table)
 
     def _compared(self, servers: Servers, table: str, *, generated: bool) -> Comparison:
         place = self.pipe.namespace
@@ -323,7 +399,7 @@ def fault_of(text: str) -> str:
     """What is wrong with a refusal: "crash" where an exception shines through, "vague" where it names nothing, or ""."""
     if _CRASH.search(text):
         return "crash"
-    return "vague" if _REASONLESS in text or not _NAMES.search(text) else ""
+    return "vague" if _REASONLESS in text or not (_NAMES.search(text) or limits.stop(text)) else ""
 
 
 def kind_of(text: str, names: Sequence[str]) -> str:

@@ -35,7 +35,7 @@ from airflow_cdc.systems.kafka_clients import admin
 from airflow_cdc.systems.kafka_connect import ConnectEndpoint
 from airflow_cdc.systems.lake import Lake
 from airflow_cdc.systems.mysql import MySqlEndpoint
-from stack import fetch
+from stack import jvm
 from stack.connect import ConnectWorker
 from stack.mysql import MySqlServer
 from stack.process import wait_until
@@ -122,7 +122,7 @@ def session(folder: Path) -> Iterator[SparkSession]:
     os.environ.update({"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable})
     lake = Lake(CATALOG, lake_properties(folder))
     small = {"spark.master": "local[2]", "spark.driver.memory": "1500m", "spark.sql.shuffle.partitions": "2"}
-    spark = build_session("adversary", lake, [str(jar) for jar in fetch.set_jars("spark")], small)
+    spark = build_session("adversary", lake, (), small | jvm.conf())
     try:
         yield spark
     finally:
