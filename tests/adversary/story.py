@@ -271,13 +271,13 @@ class Story:
         if error is None:
             for table in self.pipe.tables:
                 self.equal_now(table)
-            self.damaged.clear()
         return True
 
     def equal_now(self, table: str) -> None:
         """The product has proven the table: it is compared again."""
         self.refused.pop(table, None)
         self.unmended.discard(table)
+        self.damaged.discard(table)
 
     # --- the check ---------------------------------------------------------------------------------------------------
 

@@ -353,7 +353,7 @@ BEHIND = "not published yet"
 
 @dataclass(slots=True)
 class Refusals(logging.Handler):
-    """Which tables an apply stopped, and why, read from its log: the error it raises holds only the first of them."""
+    """Which tables an apply stopped and did not read again, and why, from its log: its error holds only the first of them."""
 
     by_table: dict[str, CdcError] = field(default_factory=dict)
 
@@ -364,7 +364,11 @@ class Refusals(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         arguments = record.args if isinstance(record.args, tuple) else ()
-        if len(arguments) == 2 and isinstance(arguments[1], CdcError):
+        if len(arguments) != 2 or not isinstance(arguments[1], CdcError):
+            return
+        if "is read again" in str(record.msg):
+            self.by_table.pop(str(arguments[0]), None)
+        else:
             self.by_table[str(arguments[0])] = arguments[1]
 
     @contextmanager
