@@ -34,7 +34,7 @@ _CRASH = re.compile(
 )
 _NAMES = re.compile(
     r"column|`|[a-z]+\.[a-z]+\.[a-z]+|\b(ALTER|TRUNCATE|DROP|MODIFY|CHANGE|XA|GTID\w*)\b|transaction|topic|truncated|"
-    r"dead letter|different: |missing: |ghost|of run r[0-9]|by r[0-9]",
+    r"dead.letter|different: |missing: |ghost|of run r[0-9]|by r[0-9]",
 )  # fmt: skip
 _REASONLESS = "(0 missing, 0 ghosts, 0 different)"
 
@@ -89,6 +89,7 @@ class Story:
     since: dict[str, list[list[str]]] = field(default_factory=dict)
     tamper: bool = False  # change the sink unseen after the first copy: the check must find it
     last_error: str = ""
+    unfinished: bool = False  # a recovery did not end while hot rows never rested
 
     def go(self, rounds: int, deadline: float) -> None:
         """Fill, copy for the first time, then the rounds, until the deadline (time.monotonic)."""
@@ -164,28 +165,25 @@ class Story:
 
     def gave_way(self, error: str) -> bool:
         """Drop the column that a plan refuses, or leave out the table that is refused. False: nothing is named."""
-        culprit = next((t for t in self.pipe.tables if f"{self.pipe.database}.{t}" in error), None)
-        if culprit is None:
-            return False
-        if drop := self.dropped(culprit, error):
+        if drop := self.dropped(error):
             self.do(drop)
             return True
-        if len(self.pipe.tables) == 1:
+        culprit = self.named(error)
+        if culprit not in self.pipe.tables or len(self.pipe.tables) == 1:
             return False
         self.pipe.renewed(culprit)
         self.note({"left out": culprit, "why": error})
         self.pipe.resume()
         return True
 
-    def dropped(self, name: str, error: str) -> Op | None:
-        """The statement that drops the column of a table that an error names; None if none is named, or it is in the key."""
-        table = self.generator.tables[name]
-        free = [c for c in table.stored if c.name not in (*table.key, "n", "ticks")]
-        column = next((c for c in free if f"column {c.name} of {self.pipe.database}.{name}" in error), None)
-        if column is None:
-            return None
-        sql = f"ALTER TABLE {quote(name)} DROP COLUMN {quote(column.name)}"
-        return Op("give way", name, (sql,), without_column(table, column))
+    def dropped(self, error: str) -> Op | None:
+        """The statement that drops the column that an error names; None if none is named, or it is in the key."""
+        for table in (self.generator.tables[name] for name in self.pipe.tables):
+            for column in (c for c in table.stored if c.name not in (*table.key, "n", "ticks")):
+                if f"column {column.name} of {self.pipe.database}.{table.name}" in error:
+                    sql = f"ALTER TABLE {quote(table.name)} DROP COLUMN {quote(column.name)}"
+                    return Op("give way", table.name, (sql,), without_column(table, column))
+        return None
 
     def attempt(self, step: str, act: Any) -> str | None:
         """Do a step of the product; None, or what it refused. A crash is a finding."""
@@ -217,10 +215,10 @@ class Story:
                 done = self.step(one.step)
                 beside.result()
         self.note({"round": number, "done": done})
-        return done and self.check(str(one.step))
+        return done and self.finished(str(one.step)) and self.check(str(one.step))
 
     def step(self, step: Step) -> bool:
-        """One step of the product. False if a recovery does not end."""
+        """One step of the product. False if a repair ends without a word of any table."""
         if step is Step.APPLY:
             self.attempt(step, self.pipe.apply)
         elif step is Step.CHECK:
@@ -228,7 +226,7 @@ class Story:
         elif step is Step.REPAIR:
             return self.repaired()
         else:
-            return self.recovered(step)
+            self.recovered(step)
         return True
 
     def damage(self, table: str) -> None:
@@ -258,20 +256,36 @@ class Story:
             self.equal_now(table)
         return error is None or bool(verdicts)
 
-    def recovered(self, step: Step) -> bool:
-        """A recovery, and once more at rest if it did not end. False: it does not end."""
+    def recovered(self, step: Step) -> None:
+        """A recovery; what it refuses by its column is done away with."""
         ways = ("full_snapshot",) if "differences" in self.generator.without else ("full_snapshot", "diff_repair")
         asked = self.generator.dice.choice(ways) if step is Step.REREAD else None
         error = self.attempt(step, lambda: self.pipe.recover(asked))
-        if error is not None and "the plan is refused" not in error:
-            error = self.attempt("finish", lambda: self.pipe.recover(again=True))
-            if error is not None:
-                self.stuck(step, error)
-                return False
+        for _ in range(FIRST_COPIES):
+            if error is None or (drop := self.dropped(error)) is None:
+                break
+            self.do(drop)
+            error = self.attempt(step, lambda: self.pipe.recover(asked))
+        self.unfinished = error is not None and "the plan is refused" not in error
         if error is None:
-            for table in self.pipe.tables:
-                self.equal_now(table)
+            self.all_equal_now()
+
+    def finished(self, step: str) -> bool:
+        """Now that the hot rows rest, a recovery that did not end is ended, as a person who cleared its tasks would."""
+        if not self.unfinished:
+            return True
+        self.unfinished = False
+        error = self.attempt("finish", lambda: self.pipe.recover(again=True))
+        if error is not None:
+            self.stuck(step, error)
+            return False
+        self.all_equal_now()
         return True
+
+    def all_equal_now(self) -> None:
+        """The product has proven every table."""
+        for table in self.pipe.tables:
+            self.equal_now(table)
 
     def equal_now(self, table: str) -> None:
         """The product has proven the table: it is compared again."""
@@ -315,8 +329,7 @@ class Story:
         if self.attempt("restart", lambda: self.pipe.recover("full_snapshot")) is None and not (
             why := self.pipe.drain()
         ):
-            for table in self.pipe.tables:
-                self.equal_now(table)
+            self.all_equal_now()
             return True
         self.stuck(step, self.last_error or why)
         return False
@@ -385,7 +398,7 @@ class Story:
 
     def named(self, text: str) -> str:
         """The first of our tables that a text names."""
-        return next((t for t in self.generator.tables if f"{self.pipe.database}.{t}" in text), "")
+        return next((t for t in self.pipe.tables if f"{self.pipe.database}.{t}" in text), "")
 
     def find(self, kind: str, step: str, table: str, what: str, columns: dict[str, str] | None = None) -> None:
         """Keep a finding, with the last statements of its table."""
@@ -399,7 +412,8 @@ def fault_of(text: str) -> str:
     """What is wrong with a refusal: "crash" where an exception shines through, "vague" where it names nothing, or ""."""
     if _CRASH.search(text):
         return "crash"
-    return "vague" if _REASONLESS in text or not (_NAMES.search(text) or limits.stop(text)) else ""
+    told = text.partition(_REASONLESS)[2] or text
+    return "" if _NAMES.search(told) or limits.stop(text) else "vague"
 
 
 def kind_of(text: str, names: Sequence[str]) -> str:
