@@ -421,7 +421,7 @@ def kind_of(text: str, names: Sequence[str]) -> str:
     for name in sorted(names, key=len, reverse=True):
         text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "…", text)
     text = re.sub(r"(different|missing|ghost): .*", r"\1: …", text)
-    text = re.sub(r"column .*? (\(|was|is|,)", r"column … \1", text)
+    text = re.sub(r"column .*? (\(|was|is|of|,)", r"column … \1", text)
     return re.sub(r"\s+", " ", re.sub(r"[0-9]+", "#", text))[:110]
 
 
