@@ -79,7 +79,7 @@ docs: setup ## build the documentation into build/site; a warning is an error
 	$(BIN)/mkdocs build --strict --clean
 
 reference: setup ## write the configuration reference from the code
-	$(BIN)/python -m airflow_cdc.reference > docs/reference/configuration.md
+	$(BIN)/python -m airflow_cdc.config.reference > docs/reference/configuration.md
 
 wheel: setup ## build the wheel
 	$(BIN)/python -m build --wheel --no-isolation --outdir build/dist .

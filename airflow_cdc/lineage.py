@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
-from urllib.parse import urlsplit
 
 from airflow_cdc.core.pipeline import Pipeline
 
 if TYPE_CHECKING:
-    from airflow_cdc.systems.clients import Endpoints, LakeEndpoint
+    from airflow_cdc.parts import Endpoints
 
 Side: TypeAlias = Literal["source", "sink"]
 
@@ -43,20 +42,11 @@ class Named:
 def datasets(pipeline: Pipeline, endpoints: Endpoints, side: Side) -> list[Named]:
     """The pipeline's tables on one side; no credential is in a name."""
     if side == "source":
-        namespace = f"mysql://{endpoints.mysql.host}:{endpoints.mysql.port}"
-        return [Named(namespace, table) for table in pipeline.source.tables]
-    namespace = _warehouse(endpoints.lake)
+        return [Named(endpoints.source.dataset, table) for table in pipeline.source.tables]
+    if not pipeline.has_sink:
+        return []
+    namespace = endpoints.sink.dataset
     return [Named(namespace, f"{pipeline.sink.namespace}.{pipeline.sink_table(t)}") for t in pipeline.source.tables]
-
-
-def _warehouse(lake: LakeEndpoint) -> str:
-    """Where the tables are, without a user or a query; a catalog that keeps that to itself is named by its own name."""
-    parts = urlsplit(lake.properties.get("warehouse", ""))
-    if not parts.scheme:
-        return f"iceberg://{lake.name}"
-    host = parts.hostname or ""
-    port = f":{parts.port}" if parts.port else ""
-    return f"{parts.scheme}://{host}{port}{parts.path}".rstrip("/")
 
 
 def facets(flow: str, pipeline: Pipeline, endpoints: Endpoints) -> Any:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from airflow.sdk import BaseOperator, BaseOperatorLink
 
-from airflow_cdc import settings
+from airflow_cdc.config import settings
 from airflow_cdc.names import PAGE_PREFIX, REPORT_PAGE
 
 if TYPE_CHECKING:
@@ -35,7 +35,9 @@ def web_address(location: str, report_dir: str | None = None) -> str:
 
 def runbook_url(code: str) -> str:
     """The address at which a browser shows what to do about a problem: the runbook on this provider's page in Airflow."""
-    from airflow_cdc.core.diagnosis import runbook  # heavy, and this module is loaded whenever a DAG file is parsed
+    from airflow_cdc.core.diagnosis.problem import (
+        runbook,  # heavy, and this module is loaded whenever a DAG file is parsed
+    )
 
     return f"{settings.airflow_url()}{PAGE_PREFIX}/{runbook(code)}"
 

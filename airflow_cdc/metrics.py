@@ -26,7 +26,7 @@ from airflow.sdk.observability import stats
 
 if TYPE_CHECKING:
     from airflow_cdc.core.report import RecoveryReport
-    from airflow_cdc.core.stored import StoredObservation
+    from airflow_cdc.reports.stored import StoredObservation
 
 HEALTHY = "HEALTHY"
 

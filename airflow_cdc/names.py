@@ -15,6 +15,16 @@ def apply_dag_id(name: str) -> str:
     return f"cdc_apply__{name}"
 
 
+def watch_dag_id(name: str) -> str:
+    """The id of the DAG that watches pipeline `name`."""
+    return f"cdc_watch__{name}"
+
+
+def main_dag_id(name: str, *, has_sink: bool) -> str:
+    """The id of the DAG of pipeline `name` that one must be able to read to see its page."""
+    return apply_dag_id(name) if has_sink else watch_dag_id(name)
+
+
 def nightly_dag_id(name: str) -> str:
     """The id of the DAG that compares pipeline `name` every night."""
     return f"cdc_nightly_consistency__{name}"

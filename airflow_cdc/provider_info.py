@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_cdc.settings import OPTIONS
+from airflow_cdc.config.settings import OPTIONS
+from airflow_cdc.kinds import WINGS
 
 NAME = "CDC"
 PACKAGE = "airflow-provider-cdc"
@@ -12,6 +13,7 @@ PACKAGE = "airflow-provider-cdc"
 
 def get_provider_info() -> dict[str, Any]:
     """The provider's declaration, as airflow/provider_info.schema.json describes it."""
+    forms = _forms()
     return {
         "package-name": PACKAGE,
         "name": NAME,
@@ -23,8 +25,8 @@ def get_provider_info() -> dict[str, Any]:
                 "tags": ["software"],
             }
         ],
-        "connection-types": [_mysql(), _kafka_connect(), _kafka(), _iceberg()],
-        "hooks": [_modules("hooks", "mysql", "kafka_connect", "kafka", "iceberg")],
+        "connection-types": forms,
+        "hooks": [_modules("hooks", *(form["hook-class-name"].split(".")[2] for form in forms))],
         "operators": [
             _modules(
                 "operators",
@@ -54,99 +56,15 @@ def get_provider_info() -> dict[str, Any]:
     }
 
 
+def _forms() -> list[dict[str, Any]]:
+    """The connection types of the built-in kinds, each once. Other distributions tell Airflow of theirs themselves."""
+    kinds = (wing[name] for wing in WINGS.values() for name in wing.built_in)
+    forms = [kind.form.load() for kind in kinds if kind.form is not None]
+    return list({form["connection-type"]: form for form in forms}.values())
+
+
 def _modules(package: str, *names: str) -> dict[str, Any]:
     return {"integration-name": NAME, "python-modules": [f"airflow_cdc.{package}.{name}" for name in names]}
-
-
-def _field(label: str, description: str = "", **schema: Any) -> dict[str, Any]:
-    """One form field; text unless `schema` says otherwise."""
-    field: dict[str, Any] = {"label": label, "schema": {"type": ["string", "null"], **schema}}
-    return {**field, "description": description} if description else field
-
-
-def _mysql() -> dict[str, Any]:
-    return {
-        "connection-type": "cdc_mysql",
-        "hook-class-name": "airflow_cdc.hooks.mysql.CdcMySqlHook",
-        "hook-name": "CDC MySQL source",
-        "ui-field-behaviour": {
-            "hidden-fields": ["schema"],
-            "relabeling": {"login": "User"},
-            "placeholders": {"host": "mysql.example", "port": "3306", "login": "cdc"},
-        },
-        "conn-fields": {
-            "ssl_mode": _field(
-                "TLS mode",
-                "disabled, preferred, required, verify_ca or verify_identity",
-                enum=["disabled", "preferred", "required", "verify_ca", "verify_identity", None],
-                default="preferred",
-            ),
-            "ssl_ca": _field("TLS: CA file", "Path of the authority's certificate"),
-            "ssl_cert": _field("TLS: client certificate", "Path"),
-            "ssl_key": _field("TLS: client key", "Path"),
-            "ssl_key_password": _field("TLS: password of the client key", format="password"),
-            "connect_timeout": _field("Connect timeout (s)", type=["integer", "null"], default=10),
-            "read_timeout": _field("Read timeout (s)", type=["integer", "null"], default=3600),
-        },
-    }
-
-
-def _kafka_connect() -> dict[str, Any]:
-    return {
-        "connection-type": "kafka_connect",
-        "hook-class-name": "airflow_cdc.hooks.kafka_connect.KafkaConnectHook",
-        "hook-name": "Kafka Connect",
-        "ui-field-behaviour": {
-            "hidden-fields": [],
-            "relabeling": {"schema": "Scheme", "host": "Host or URL"},
-            "placeholders": {"host": "http://connect.example:8083", "schema": "http"},
-        },
-        "conn-fields": {
-            "verify": _field("Check the TLS certificate", type=["boolean", "null"], default=True),
-            "ca_file": _field("TLS: CA file", "Path; takes the place of the system's authorities"),
-        },
-    }
-
-
-def _kafka() -> dict[str, Any]:
-    protocols = ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL", None]
-    return {
-        "connection-type": "cdc_kafka",
-        "hook-class-name": "airflow_cdc.hooks.kafka.CdcKafkaHook",
-        "hook-name": "CDC Kafka transport",
-        "ui-field-behaviour": {
-            "hidden-fields": ["schema"],
-            "relabeling": {"login": "SASL user", "password": "SASL password"},
-        },
-        "conn-fields": {
-            "bootstrap.servers": _field("Bootstrap servers", "host:port,host:port"),
-            "security.protocol": _field("Security protocol", enum=protocols, default="PLAINTEXT"),
-            "sasl.mechanism": _field("SASL mechanism", "PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"),
-            "ssl.cafile": _field("TLS: CA file", "Path"),
-            "ssl.certfile": _field("TLS: client certificate", "Path"),
-            "ssl.keyfile": _field("TLS: client key", "Path"),
-        },
-    }
-
-
-def _iceberg() -> dict[str, Any]:
-    return {
-        "connection-type": "iceberg_catalog",
-        "hook-class-name": "airflow_cdc.hooks.iceberg.IcebergCatalogHook",
-        "hook-name": "Iceberg catalog",
-        "ui-field-behaviour": {
-            "hidden-fields": ["schema", "port"],
-            "relabeling": {"host": "URI", "login": "Client id", "password": "Client secret or token"},
-            "placeholders": {
-                "host": "https://catalog.example",
-                "extra": '{"type": "rest", "warehouse": "s3://bucket/warehouse"}',
-            },
-        },
-        "conn-fields": {
-            "type": _field("Catalog type", "rest, sql, hive or glue"),
-            "warehouse": _field("Warehouse", "Folder or URL under which new tables are made"),
-        },
-    }
 
 
 def _config() -> dict[str, Any]:

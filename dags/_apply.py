@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, Param
 
-from airflow_cdc import settings
+from airflow_cdc.config import settings
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.dags._factory import START, one_each, tables_param, with_our_writer
 from airflow_cdc.names import apply_dag_id

@@ -6,7 +6,7 @@ from typing import Any
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param, chain
 
-from airflow_cdc import settings
+from airflow_cdc.config import settings
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.dags._factory import START, one_each, registered_names, tables_param, with_our_writer
 from airflow_cdc.names import REPAIR_DAG_ID, nightly_dag_id

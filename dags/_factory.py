@@ -14,10 +14,10 @@ from typing import Any
 
 from airflow.sdk import DAG, Param
 
-from airflow_cdc import settings
+from airflow_cdc.config import settings
+from airflow_cdc.config.registry import load_unchanged
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import Pipeline
-from airflow_cdc.registry import load_unchanged
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 OUR_WRITER = "cdc_apply"

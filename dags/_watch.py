@@ -10,16 +10,11 @@ from airflow.sdk import DAG, chain
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.dags._factory import START, one_each, registered
-from airflow_cdc.names import RECOVERY_DAG_ID
+from airflow_cdc.names import RECOVERY_DAG_ID, watch_dag_id
 from airflow_cdc.operators.watch import WatchPipelineOperator, alias_of
 
 WATCH_TASK = "watch"
 RETRIES_OF_WATCH = 3
-
-
-def watch_dag_id(name: str) -> str:
-    """The id of the DAG that watches pipeline `name`."""
-    return f"cdc_watch__{name}"
 
 
 def watch_dag(pipeline: Pipeline) -> DAG:

@@ -9,7 +9,7 @@ from typing import Any
 import pymysql
 from kafka import KafkaConsumer, TopicPartition
 
-from demo.dataset import SCHEMA
+from stack.shop.dataset import SCHEMA
 
 # the events table has no key, so its topic can't be folded; all_types is small
 KEYED = {"customers": ("code",), "orders": ("id",), "order_items": ("order_id", "line"), "all_types": ("id",)}

@@ -11,14 +11,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from demo import connectors, dataset, meddle, peer
-from demo.check import TableCheck, check
-from demo.gap import Gap, make_gap
+from demo import interference, peer
 from demo.show import Show, ended
 from demo.world import NAMESPACE, PIPELINE, World, changes_between, writer
 from stack.airflow_client import AirflowClient
 from stack.errors import StackError
 from stack.process import wait_until
+from stack.shop import connectors, dataset
+from stack.shop.check import TableCheck, check
+from stack.shop.gap import Gap, make_gap
 
 Tasks = dict[str, dict[str, Any]]
 
@@ -115,11 +116,11 @@ def recover(world: World, airflow: AirflowClient, show: Show) -> tuple[dict[str,
     """
     tried: dict[str, str] = {}
 
-    def disturb(tasks: Tasks) -> None:
+    def interfere_once(tasks: Tasks) -> None:
         if tasks.get("recover", {}).get("state") == "running" and not tried:
-            tried.update(meddle.disturb(world.mysql))
+            tried.update(interference.interfere(world.mysql))
 
-    run_id, tasks = run(airflow, show, "cdc_recovery", "the recovery", disturb)
+    run_id, tasks = run(airflow, show, "cdc_recovery", "the recovery", interfere_once)
     for what, outcome in tried.items():
         show.line(f"{what}, tried meanwhile by someone else: {outcome}")
     found = [json.loads(path.read_text()) for path in (world.folder / "reports" / PIPELINE).glob("*/report.json")]
@@ -233,7 +234,7 @@ def conclude(show: Show, report: Mapping[str, Any], checks: list[TableCheck], pa
             show.problem(f"{found.table}: {example}")
     show.line(f"written to {path}")
     proven = report["verdict"] == "MATCH" and all(found.equal for found in checks)
-    return proven and report["peer"]["ghosts"] > 0 and meddle.held(report["tried_while_held"])
+    return proven and report["peer"]["ghosts"] > 0 and interference.held(report["tried_while_held"])
 
 
 def _worker(world: World) -> Any:

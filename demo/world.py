@@ -13,17 +13,16 @@ from typing import Any
 
 import yaml
 
-from demo.dataset import SCHEMA, TABLES
 from stack import connections, jvm
 from stack.airflow import COMPONENTS, TRIGGERER, AirflowSettings
 from stack.cluster import Stack
 from stack.errors import StackError, log_tail
 from stack.mysql import MySqlServer
 from stack.process import end, spawn
+from stack.shop.dataset import CATALOG, SCHEMA, TABLES
 
 PIPELINE = "shop"
 NAMESPACE = "shop"
-CATALOG = "lake"  # the SQL catalog keeps its tables under this name
 SPARK = {
     "spark.driver.memory": "1500m",
     "spark.ui.enabled": "false",
@@ -111,7 +110,7 @@ def airflow_settings(stack: Stack, *, deferring: bool = True) -> AirflowSettings
 
 
 @contextmanager
-def writer(world: World, module: str = "demo.writer", *arguments: str) -> Iterator[Path]:
+def writer(world: World, module: str = "stack.shop.writer", *arguments: str) -> Iterator[Path]:
     """A writer as a process of its own, ended with this block, or with this process; yields the file it counts in.
 
     Raises StackError if it ended before. `module` is run with a settings file, the file to count in, and `arguments`.

@@ -5,9 +5,9 @@ from typing import Any
 
 from airflow.sdk import DAG, task
 
+from airflow_cdc.config.registry import load_registry
+from airflow_cdc.config.settings import registry_path
 from airflow_cdc.operators.diagnose import CdcDiagnoseOperator
-from airflow_cdc.registry import load_registry
-from airflow_cdc.settings import registry_path
 
 with DAG("morning_diagnosis", schedule="0 6 * * *", start_date=datetime(2024, 1, 1, tzinfo=UTC), catchup=False):
     for name in load_registry(registry_path()):

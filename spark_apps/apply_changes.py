@@ -14,7 +14,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.apply_start import Start
+from airflow_cdc.connectors.debezium.null_defaults import null_fault
+from airflow_cdc.core.apply.schema_change import DEFINITION, dump_definition
+from airflow_cdc.core.apply.start import Start
+from airflow_cdc.core.dead_letter import MAX_ATTEMPTS, DeadLetter
 from airflow_cdc.core.errors import (
     CdcError,
     ConfigError,
@@ -24,26 +27,22 @@ from airflow_cdc.core.errors import (
     StaleHeadError,
     UnreportedChangeError,
 )
-from airflow_cdc.core.null_defaults import null_fault, nulls_at_risk
-from airflow_cdc.core.observation import TopicState
-from airflow_cdc.core.schema_change import DEFINITION, dump_definition
-from airflow_cdc.core.table import TableDef
-from airflow_cdc.flows.captured import captured, missing_error, present
-from airflow_cdc.flows.captured import settings as connector_settings
-from airflow_cdc.flows.pending import applicable
+from airflow_cdc.core.table import Table
+from airflow_cdc.core.topics import TopicState
+from airflow_cdc.flows.backlog import applicable
+from airflow_cdc.flows.capture import captured, missing_error, present
 from airflow_cdc.flows.reached import wait_past
 from airflow_cdc.flows.refused import failed_tries, note_refused
 from airflow_cdc.flows.run import Facts, Run, step
-from airflow_cdc.spark_apps import dead_letters
-from airflow_cdc.spark_apps.app import explained, open_app
-from airflow_cdc.spark_apps.apply import ApplyContext, ApplyTarget, Result, apply_table, start_of
-from airflow_cdc.spark_apps.dead_letters import DeadLetter
-from airflow_cdc.spark_apps.io import read_topics, source_defaults
-from airflow_cdc.spark_apps.lease import leased
-from airflow_cdc.spark_apps.replay import KeyReader, replay, source_reader
-from airflow_cdc.spark_apps.reread import reread
-from airflow_cdc.systems.letters import MAX_ATTEMPTS
-from airflow_cdc.systems.mysql_errors import MissingPrivilegeError
+from airflow_cdc.sinks.iceberg.stage import Stage
+from airflow_cdc.sources.mysql.errors import MissingPrivilegeError
+from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget, Result, apply_table, start_of
+from airflow_cdc.spark_apps.apply.replay import replay
+from airflow_cdc.spark_apps.apply.reread import reread
+from airflow_cdc.spark_apps.driver.app import explained, open_app
+from airflow_cdc.spark_apps.driver.lease import leased
+from airflow_cdc.spark_apps.driver.systems import ddl_reader, open_systems
+from airflow_cdc.spark_apps.ports import RowReader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -92,11 +91,11 @@ class _Job:
     table_ids: Mapping[str, str]
     letters: Mapping[str, Sequence[DeadLetter]]
     label: str
-    read_rows: KeyReader
+    reader: RowReader
     every_letter: bool
     missing: tuple[str, ...] = ()
 
-    def place(self, table: TableDef) -> tuple[str, str]:
+    def place(self, table: Table) -> tuple[str, str]:
         """The sink table: namespace and name."""
         return self.run.pipeline.sink.namespace, self.run.pipeline.sink_table(table.full_name)
 
@@ -111,45 +110,46 @@ def _apply_all(run: Run, spark: SparkSession) -> dict[str, Result | CdcError]:
     return outcomes
 
 
-def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[TableDef]]:
+def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[Table]]:
     """Fix the ends first and read the definitions after: then none is older than an event of the batch."""
     clients, facts = run.clients, run.clients.control.facts()
     asked = list(run.options.get("tables") or run.pipeline.source.tables)
     wanted = applicable(facts, asked)
     if left_out := sorted(set(asked) - set(wanted)):
         log.warning("left out, as tables of an open or an abandoned recovery: %s", ", ".join(left_out))
-    made = connector_settings(run)
-    topics = clients.transport.topic_states([*made.topics(wanted), made.ddl_topic])
+    systems = open_systems(run)
+    routing = systems.events.routing
+    topics = clients.transport.topic_states([*routing.topics(wanted), routing.ddl_topic])
     definitions = present(run, wanted)
     tables = list(definitions.values())
-    endpoint = clients.transport.endpoint
     ctx = ApplyContext(
         spark,
-        clients.lake,
-        run.pipeline.name,
+        systems.writer,
+        systems.letters,
         facts.required,
-        made,
+        systems.reader,
+        systems.events,
         topics,
-        lambda own, ranges: read_topics(own, endpoint, ranges),
-        clients.transport.schema_changes,
+        systems.topics.read,
+        ddl_reader(run, systems.events),
     )
-    found = dead_letters.unresolved(clients.lake, run.pipeline.name)
+    found = systems.letters.unresolved()
     job = _Job(
         run,
         ctx,
         ends_of(topics),
-        source_defaults(clients.source, tables),
+        systems.reader.defaults(tables),
         clients.source.table_ids(list(definitions)),
         {table.full_name: [one for one in found if one.table == table.full_name] for table in tables},
         f"{LABEL}{uuid.uuid4().hex[:12]}",
-        source_reader(clients.source),
+        systems.reader,
         bool(run.options.get("replay")),
         tuple(name for name in wanted if name not in definitions),
     )
     return job, tables
 
 
-def _try_table(job: _Job, table: TableDef) -> Result | CdcError:
+def _try_table(job: _Job, table: Table) -> Result | CdcError:
     """One table: nothing, or a stage, a batch, and a publish. Its error stops no other table."""
     try:
         with explained(SinkError, "apply the changes", where=f"table {table.full_name}", todo=RUN_AGAIN):
@@ -163,11 +163,11 @@ def _try_table(job: _Job, table: TableDef) -> Result | CdcError:
         return error
 
 
-def _later(job: _Job, table: TableDef) -> tuple[_Job, TableDef]:
+def _later(job: _Job, table: Table) -> tuple[_Job, Table]:
     """The job with the table's topics as they are once the connector has read past the table's definition of now."""
     clients = job.run.clients
     wait_past(job.run, clients.source.position(), REPORT_SECONDS)
-    topics = clients.transport.topic_states(job.ctx.settings.topics_about([table.full_name]))
+    topics = clients.transport.topic_states(job.ctx.events.routing.topics_about([table.full_name]))
     (fresh,) = captured(job.run, [table.full_name]).values()
     return replace(job, ctx=replace(job.ctx, topics=topics), ends=ends_of(topics)), fresh
 
@@ -177,45 +177,45 @@ def ends_of(topics: Mapping[str, TopicState]) -> dict[str, dict[int, int]]:
     return {name: {p: end for p, (_, end) in state.partitions.items()} for name, state in topics.items()}
 
 
-def _applied(job: _Job, table: TableDef) -> Result:
+def _applied(job: _Job, table: Table) -> Result:
     check_nulls(job, table)
     mirror = job.run.clients.control.mirrored_stamp(table.full_name)
     start = start_of(job.ctx, table, job.place(table), job.ends, mirror)
     table_id = job.table_ids.get(table.full_name)
-    check_truncates(job.ctx.settings.truncates_seen, table, table_id)
+    check_truncates(job.ctx.events.routing.truncates_seen, table, table_id)
     unchanged = start.current and table_id in {None, start.applied.table_id}
     if unchanged and not _worth_a_try(job, job.letters[table.full_name]):
         return {"table": table.full_name, "records": 0, "published": False}
-    stage = job.ctx.lake.stage(*job.place(table), job.label)
+    stage = job.run.clients.sink.stage(*job.place(table), job.label)
     try:
         target = ApplyTarget(table, stage, start.stamp, job.defaults[table.full_name], table_id)
         return _apply_and_publish(job, target, start)
     finally:
-        job.ctx.lake.drop_stage(stage)
+        job.run.clients.sink.drop_stage(stage)
 
 
-def _apply_and_publish(job: _Job, target: ApplyTarget, start: Start) -> Result:
-    lake, name = job.ctx.lake, target.table.full_name
+def _apply_and_publish(job: _Job, target: ApplyTarget[Stage], start: Start) -> Result:
+    kept, name = job.ctx.letters, target.table.full_name
     result = apply_table(job.ctx, target, job.ends)
-    letters = dead_letters.unresolved(lake, job.ctx.pipeline, name) if result["dead_letters"] else job.letters[name]
+    letters = kept.unresolved(name) if result["dead_letters"] else job.letters[name]
     tried = _worth_a_try(job, letters) if xa_settled(job.run) else []
     after = start_of(job.ctx, target.table, target.stage.identifier, job.ends, start.stamp) if tried else start
-    right = replay(job.ctx, target, after, tried, job.read_rows)
+    right = replay(job.ctx, target, after, tried, job.reader)
     if result["behind"]:
         log.info("%s: the connector is repeating changes; published once it is past them", name)
         return {**result, "published": False}
     published, why = _publish(job, target)
     if published:
-        dead_letters.resolve(job.ctx.spark, lake, job.ctx.pipeline, right)
-        dead_letters.count_attempt(job.ctx.spark, lake, job.ctx.pipeline, [one for one in tried if one not in right])
+        kept.resolve(job.ctx.spark, right)
+        kept.count_attempt(job.ctx.spark, [one for one in tried if one not in right])
     log.info("%s: %d records, %s", name, result["records"], "published" if published else why)
     left = len(letters) - (len(right) if published else 0)
     return {**result, "published": published, "not_published": why, "replayed": len(right), "unresolved": left}
 
 
-def _publish(job: _Job, target: ApplyTarget) -> tuple[bool, str]:
+def _publish(job: _Job, target: ApplyTarget[Stage]) -> tuple[bool, str]:
     """Move main to the stage's head if it stands where the stage began; if not, say so: the next run does it again."""
-    lake, stage = job.ctx.lake, target.stage
+    lake, stage = job.run.clients.sink, target.stage
     definition = dump_definition(target.table)
     known = lake.table(stage.namespace, stage.table).properties.get(DEFINITION)
     properties = {} if known == definition else {DEFINITION: definition}
@@ -243,13 +243,13 @@ def xa_settled(run: Run) -> bool:
         return True
 
 
-def _drop_orphans(job: _Job, tables: Sequence[TableDef]) -> None:
+def _drop_orphans(job: _Job, tables: Sequence[Table]) -> None:
     """Forget stages of dead applies: we hold the lease, so none of them will ever be published."""
     ours = {job.place(table) for table in tables}
     try:
-        for stage in job.ctx.lake.stages(job.run.pipeline.sink.namespace):
+        for stage in job.run.clients.sink.stages(job.run.pipeline.sink.namespace):
             if stage.label.startswith(LABEL) and (stage.namespace, stage.table) in ours:
-                job.ctx.lake.drop_stage(stage)
+                job.run.clients.sink.drop_stage(stage)
     except CdcError as error:  # another pipeline may drop one of its own meanwhile; it is tidied up next time
         log.info("stages of dead applies were not all dropped: %s", error)
 
@@ -258,14 +258,14 @@ def _published(outcome: Result | CdcError) -> bool:
     return not isinstance(outcome, CdcError) and bool(outcome.get("published"))
 
 
-def _mirror(job: _Job, tables: Sequence[TableDef]) -> None:
+def _mirror(job: _Job, tables: Sequence[Table]) -> None:
     """Keep the new stamps in the control table too: expiry may take every stamped snapshot of a table."""
-    stamps = {table.full_name: job.ctx.lake.stamp(*job.place(table)) for table in tables}
+    stamps = {table.full_name: job.run.clients.sink.stamp(*job.place(table)) for table in tables}
     if stamps:
         job.run.clients.control.mirror_stamps({name: stamp for name, stamp in stamps.items() if stamp})
 
 
-def check_truncates(truncates_seen: bool, table: TableDef, table_id: str | None) -> None:
+def check_truncates(truncates_seen: bool, table: Table, table_id: str | None) -> None:
     """Refuse a table whose TRUNCATE nothing would show: its connector leaves them out, and its engine has no number of it."""
     if not truncates_seen and table_id is None:
         raise ConfigError(
@@ -297,9 +297,10 @@ def _both(why: CdcError, error: CdcError) -> CdcError:
     return SchemaError(f"{why.what}; {error.what}", where=why.where, todo=error.todo)
 
 
-def check_nulls(job: _Job, table: TableDef) -> None:
+def check_nulls(job: _Job, table: Table) -> None:
     """Refuse a table while the converter writes a column's default in the place of NULL, also before an event comes."""
-    if not job.ctx.settings.null_becomes_default or not nulls_at_risk(table, job.defaults[table.full_name]):
+    events = job.ctx.events
+    if not events.routing.null_becomes_default or not events.nulls_at_risk(table, job.defaults[table.full_name]):
         return
     config = job.run.clients.connector.raw_config(job.run.pipeline.connector.name)
     fault = null_fault(config, {table.full_name: table}, job.defaults)

@@ -1,6 +1,6 @@
 """The application `backfill`: the rows of one interval are brought to what the source holds now.
 
-An interval is compared and mended like a whole table (repair.py), so it may be done any number of times, beside other
+An interval is compared and repaired like a whole table (repair.py), so it may be done any number of times, beside other
 intervals and beside the live apply: what is read is the source's present row, what is published holds every change
 that the topics had by then, and whoever publishes second starts again from the new head.
 """
@@ -12,19 +12,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from airflow_cdc.core.compare.part import interval_part
 from airflow_cdc.core.errors import ConfigError, UsageError
-from airflow_cdc.core.part import interval_part
 from airflow_cdc.core.report import Verdict, overall
-from airflow_cdc.core.stored import BACKFILL
-from airflow_cdc.flows.captured import captured
+from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.run import Facts, Run, step
-from airflow_cdc.spark_apps.app import open_app
-from airflow_cdc.spark_apps.repair import Mended, mended, not_matching, open_job, tell
+from airflow_cdc.reports.stored import BACKFILL
+from airflow_cdc.spark_apps.driver.app import open_app
+from airflow_cdc.spark_apps.repair import RepairOutcome, not_matching, open_job, tell, try_repair
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from airflow_cdc.core.table import TableDef
+    from airflow_cdc.core.table import Table
 
 
 def main(settings: Mapping[str, Any]) -> Facts:
@@ -68,10 +68,10 @@ def backfill(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None =
         )
     job = open_job(run, spark, settings)
     tables = captured(run, [spec.table for spec in run.pipeline.backfill])
-    done: list[Mended] = []
+    done: list[RepairOutcome] = []
     for spec in run.pipeline.backfill:
         table = _with_key(tables[spec.table])
-        done.append(mended(job, table, interval_part(table, spec, interval.start, interval.end)))
+        done.append(try_repair(job, table, interval_part(table, spec, interval.start, interval.end)))
     told = tell(run, done, BACKFILL)
     verdict = overall(one.report.verdict for one in done)
     if verdict is not Verdict.MATCH:
@@ -79,7 +79,7 @@ def backfill(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None =
     return {**told, "verdict": str(verdict), "tables": {one.table.full_name: one.to_json() for one in done}}
 
 
-def _with_key(table: TableDef) -> TableDef:
+def _with_key(table: Table) -> Table:
     if table.keyless:
         raise ConfigError(
             f"{table.full_name} has no key, so a part of it cannot be replaced",

@@ -15,44 +15,42 @@ from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.digest import LEAF_ROWS
+from airflow_cdc.core.apply.stamp import EPOCH, Stamp
+from airflow_cdc.core.compare.leaves import LEAF_ROWS
+from airflow_cdc.core.compare.nightly import WHOLE_NIGHT, Checked, NightPlan, Seen, first_check, plan_night
+from airflow_cdc.core.compare.part import WHOLE
+from airflow_cdc.core.compare.repair import RepairPlan, needs_approval
 from airflow_cdc.core.errors import CdcError, ConfigError, SinkError, UsageError
-from airflow_cdc.core.nightly import WHOLE_NIGHT, Checked, Seen, Tonight, first_check, plan_night
-from airflow_cdc.core.observation import TopicState
-from airflow_cdc.core.part import WHOLE
-from airflow_cdc.core.repair import RepairPlan, needs_approval
 from airflow_cdc.core.report import TableReport, Verdict, overall
-from airflow_cdc.core.stamp import EPOCH, Stamp
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
+from airflow_cdc.core.topics import TopicState
 from airflow_cdc.core.xa import XaState, rollback_doubt
-from airflow_cdc.flows.captured import captured
+from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.checks import report_check, store_json, store_text
 from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.run import Facts, Run, step
-from airflow_cdc.spark_apps.app import explained, open_app
-from airflow_cdc.spark_apps.both_rows import keep_rows
-from airflow_cdc.spark_apps.envelope import decode
-from airflow_cdc.spark_apps.expectations import DATA_DOCS
+from airflow_cdc.sinks.iceberg.snapshots import head_of, lineage, operation_of, row_count, summary_of
+from airflow_cdc.sinks.iceberg.stage import Stage
+from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
+from airflow_cdc.spark_apps.compare.expectations import DATA_DOCS
+from airflow_cdc.spark_apps.compare.scan import Outcome, Subject
+from airflow_cdc.spark_apps.compare.tail import touched_leaves
+from airflow_cdc.spark_apps.driver.app import explained, open_app
+from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
 from airflow_cdc.spark_apps.repair import Job, inconclusive, open_job, staged
-from airflow_cdc.spark_apps.session import SMALL_BATCH, sibling
-from airflow_cdc.spark_apps.sides import SourceView
-from airflow_cdc.spark_apps.tail import touched_leaves
 from airflow_cdc.spark_apps.verify import (
     apply_context,
     check_expectations,
     compare_passes,
-    letter_doubts,
+    letter_caveats,
     make_report,
 )
-from airflow_cdc.spark_apps.verify_core import Outcome, Subject
-from airflow_cdc.systems.snapshots import head_of, lineage, operation_of, row_count, summary_of
-from airflow_cdc.systems.stage import Stage
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyspark.sql import SparkSession
 
-    from airflow_cdc.spark_apps.io import Ranges
+    from airflow_cdc.spark_apps.ports import Ranges
 
 log = logging.getLogger("airflow_cdc.nightly")
 
@@ -68,7 +66,7 @@ def main(settings: Mapping[str, Any]) -> Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Night:
+class NightRun:
     """One night over one pipeline.
 
     `leaf_rows`: how large the leaves of a table are cut. `xa`: the source's XA transactions before anything is compared.
@@ -119,7 +117,7 @@ def _compare_all(
         job = open_job(run, spark, options)
         definitions = captured(run, names) if names else {}
         leaf_rows = int(options.get("leaf_rows", LEAF_ROWS))
-        night = Night(job, now, _known(run), _cascades(run), leaf_rows, run.clients.source.xa())
+        night = NightRun(job, now, _known(run), _cascades(run), leaf_rows, run.clients.source.xa())
     except (ConfigError, UsageError):
         raise
     except CdcError as error:
@@ -137,7 +135,7 @@ def _cascades(run: Run) -> frozenset[str]:
     return run.clients.source.cascade_targets(run.pipeline.source.tables)
 
 
-def _checked(night: Night, table: TableDef) -> TableReport:
+def _checked(night: NightRun, table: Table) -> TableReport:
     """One table: compared, and its result kept; what stops the comparison makes it INCONCLUSIVE."""
     run = night.job.run
     try:
@@ -146,7 +144,7 @@ def _checked(night: Night, table: TableDef) -> TableReport:
             base = _base_stamp(night.job, table, stage)
             plan = plan_night(table, night.known.get(table.full_name), _seen(night, table, stage, state), night.now)
             plan, outcome = _compare(night, stage, table, plan)
-            keep_rows(run, night.job.spark, outcome)
+            keep_rows(run, night.job.systems.reader, night.job.spark, outcome)
             suites = check_expectations(f"{docs_folder(run)}/{table.full_name}", [outcome])
             report = make_report(outcome, suites[table.full_name])
             through = verified_through(night, base, outcome) if report.verdict is Verdict.MATCH else ""
@@ -156,63 +154,64 @@ def _checked(night: Night, table: TableDef) -> TableReport:
         return inconclusive(table.full_name, error)
 
 
-def _base_stamp(job: Job, table: TableDef, stage: Stage) -> Stamp | None:
+def _base_stamp(job: Job, table: Table, stage: Stage) -> Stamp | None:
     """How far main had come when the stage was cut from it, before the comparison catches up."""
     mirror = job.run.clients.control.mirrored_stamp(table.full_name)
-    return job.run.clients.lake.stamp_or_mirror(*stage.identifier, mirror)
+    return job.run.clients.sink.stamp_or_mirror(*stage.identifier, mirror)
 
 
-def verified_through(night: Night, base: Stamp | None, outcome: Outcome) -> str:
+def verified_through(night: NightRun, base: Stamp | None, outcome: Outcome) -> str:
     """The source's time up to which main itself is proven equal by this MATCH; "" where that cannot be told (INV 35).
 
     What the comparison caught up is not on main yet: then it is the time of the first event that waits. While an XA
     transaction was open, its rows may not be what they will be.
     """
-    subject, name = outcome.subject, night.job.settings.topic_of(outcome.subject.table.full_name)
+    subject, name = outcome.subject, night.job.systems.events.routing.topic_of(outcome.subject.table.full_name)
     if base is None or (night.xa is not None and night.xa.open):
         return ""
     ends = {p: ((base.next_offset(name, p) or 0), end) for p, end in subject.ends.items()}
     waiting = {p: span for p, span in ends.items() if span[0] < span[1]}
     # the position was taken a moment before its time was asked for
-    reached = datetime.fromisoformat(subject.position.taken_at) - CLOCK_SLACK
+    reached = subject.position.taken_at - CLOCK_SLACK
     first = _first_change(night, subject, {name: waiting}) if waiting else None
     return min(reached, first or reached).isoformat(timespec="milliseconds")
 
 
-def _first_change(night: Night, subject: Subject, waiting: Ranges) -> datetime | None:
+def _first_change(night: NightRun, subject: Subject, waiting: Ranges) -> datetime | None:
     """The source's time of the earliest of these events; None if none says one."""
     if subject.topic is None:
         return None
     raw = subject.topic.read(sibling(night.job.spark, SMALL_BATCH), waiting)
-    (row,) = decode(raw, subject.table, night.job.settings, ()).selectExpr("min(cdc.ts_ms) AS first").collect()
+    decoded = night.job.systems.events.decode(raw, subject.table, ())
+    (row,) = decoded.selectExpr("min(cdc.ts_ms) AS first").collect()
     return None if row["first"] is None else datetime.fromtimestamp(row["first"] / 1000, UTC)
 
 
-def _compare(night: Night, stage: Stage, table: TableDef, plan: Tonight) -> tuple[Tonight, Outcome]:
+def _compare(night: NightRun, stage: Stage, table: Table, plan: NightPlan) -> tuple[NightPlan, Outcome]:
     """Compare what was planned; all of the table where its row counts say that there is more."""
     log.info("%s: %s: %s", table.full_name, plan.part.name, plan.why)
     job = night.job
-    (outcome,) = compare_passes(job.run, job.spark, job.task(stage, table, plan.part), job.options, _doubts)
+    (outcome,) = compare_passes(job.run, job.spark, job.task(stage, table, plan.part), job.options, _caveats)
     if not outcome.elsewhere:
         return plan, outcome
-    again = Tonight(WHOLE, WHOLE_NIGHT, "its row counts differ outside the part that was compared")
+    again = NightPlan(WHOLE, WHOLE_NIGHT, "its row counts differ outside the part that was compared")
     return _compare(night, stage, table, again)
 
 
-def _doubts(run: Run, outcome: Outcome) -> tuple[str, ...]:
-    return letter_doubts(run, outcome, {})
+def _caveats(run: Run, outcome: Outcome) -> tuple[str, ...]:
+    return letter_caveats(run, outcome, {})
 
 
-def _topic_state(job: Job, table: TableDef) -> TopicState | None:
+def _topic_state(job: Job, table: Table) -> TopicState | None:
     """The table's topic before anything is compared: what comes later is looked at the next night."""
-    name = job.settings.topic_of(table.full_name)
+    name = job.systems.events.routing.topic_of(table.full_name)
     return job.run.clients.transport.topic_states([name]).get(name)
 
 
-def _seen(night: Night, table: TableDef, stage: Stage, state: TopicState | None) -> Seen:
+def _seen(night: NightRun, table: Table, stage: Stage, state: TopicState | None) -> Seen:
     """What is known of the table before it is compared."""
     job, known = night.job, night.known.get(table.full_name)
-    metadata = job.run.clients.lake.table(*night.job.place(table)).metadata
+    metadata = job.run.clients.sink.table(*night.job.place(table)).metadata
     rows = row_count(metadata, stage.base_head) or 0
     if table.full_name in night.cascades:
         return Seen(odd="rows of it change by foreign keys, which this server does not log", rows=rows)
@@ -225,7 +224,7 @@ def _seen(night: Night, table: TableDef, stage: Stage, state: TopicState | None)
     ranges = {p: (known.ends[str(p)], end) for p, (_, end) in state.partitions.items()}
     read = apply_context(job.run, job.spark, job.task(stage, table, WHOLE), {state.name: state}).read
     session = sibling(job.spark, SMALL_BATCH)
-    touched = touched_leaves(read(session, {state.name: ranges}), table, job.settings, known.scheme)
+    touched = touched_leaves(read(session, {state.name: ranges}), table, job.systems.events, known.scheme)
     return Seen(touched=touched, rows=rows)
 
 
@@ -236,7 +235,9 @@ def foreign_commit(metadata: TableMetadata) -> int | None:
     return None if newest is None or EPOCH in summary_of(newest) else newest.snapshot_id
 
 
-def _keep(night: Night, plan: Tonight, state: TopicState | None, outcome: Outcome, report: TableReport) -> TableReport:
+def _keep(
+    night: NightRun, plan: NightPlan, state: TopicState | None, outcome: Outcome, report: TableReport
+) -> TableReport:
     """Note the comparison for the next night and in this run's ledger; returns the report."""
     job, table = night.job, outcome.subject.table
     known = night.known.get(table.full_name)
@@ -259,9 +260,8 @@ def _keep(night: Night, plan: Tonight, state: TopicState | None, outcome: Outcom
     return report
 
 
-def _bounds(job: Job, table: TableDef) -> tuple[int, int] | None:
-    with job.run.clients.source.session() as session:
-        return SourceView(session).bounds(table)
+def _bounds(job: Job, table: Table) -> tuple[int, int] | None:
+    return job.systems.reader.bounds(table)
 
 
 def docs_folder(run: Run) -> str:

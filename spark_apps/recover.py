@@ -7,26 +7,29 @@ import os
 import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
+from airflow_cdc.core.diagnosis.strategy import COMPARING
 from airflow_cdc.core.errors import SchemaError, SourceError
 from airflow_cdc.core.position import Watermark
-from airflow_cdc.core.stamp import ChunkLedger, Stamp
-from airflow_cdc.core.strategy import COMPARING
-from airflow_cdc.core.table import TableDef
-from airflow_cdc.core.types import sink_type
-from airflow_cdc.flows import document
-from airflow_cdc.flows.captured import followed
+from airflow_cdc.core.recovery import StagedTable
+from airflow_cdc.core.table import Table
+from airflow_cdc.flows.capture import followed
+from airflow_cdc.flows.recovery import change, current, watermark_of
 from airflow_cdc.flows.run import Facts, Run, step
-from airflow_cdc.spark_apps.app import explained, open_app
-from airflow_cdc.spark_apps.differences import read_differences
-from airflow_cdc.spark_apps.progress import Progress
-from airflow_cdc.spark_apps.session import sibling
-from airflow_cdc.spark_apps.snapshot import Reading, Tools, estimated_rows, read_table, staged_rows
-from airflow_cdc.spark_apps.stage_schema import fit_columns, set_definition
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.stage import Stage
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.stage import Stage
+from airflow_cdc.spark_apps.adapters.iceberg_schema import fit_columns, set_definition
+from airflow_cdc.spark_apps.driver.app import explained, open_app
+from airflow_cdc.spark_apps.driver.progress import Progress
+from airflow_cdc.spark_apps.driver.session import sibling
+from airflow_cdc.spark_apps.driver.systems import row_reader, stage_writer
+from airflow_cdc.spark_apps.ports import StageWriter
+from airflow_cdc.spark_apps.snapshot.differences import read_differences
+from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, read_table, staged_rows
+from airflow_cdc.spark_apps.types import sink_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +52,7 @@ class Task:
     epoch: int
     watermark: Watermark
     stamp: Stamp
-    definitions: Mapping[str, TableDef]
+    definitions: Mapping[str, Table]
     strategy: str = ""
 
 
@@ -62,48 +65,46 @@ def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = 
     """
     task = load_task(run)
     run.clients.source.check_same_server(task.watermark)
-    tables = list(task.definitions.values())
-    progress = Progress(estimated_rows(run.clients.source, tables))
+    tables, reader, writer = list(task.definitions.values()), row_reader(run), stage_writer(run)
+    progress = Progress(reader.estimated_rows(tables))
     readings = [prepare(run, task, table, dict(settings or {})) for table in tables]
     with explained(SourceError, "read the tables", where=run.where, todo=RESTARTABLE):
-        tools = Tools(spark, run.clients.source, run.clients.lake)
+        tools = Tools(spark, reader, writer)
         heads = _read_all(tools, readings, progress, differences=task.strategy in COMPARING)
-    stages = {
-        reading.table.full_name: {
-            "label": reading.stage.label,
-            "rows": staged_rows(run.clients.lake, reading.stage, heads[reading.table.full_name]),
-            "snapshot_id": heads[reading.table.full_name],
-        }
-        for reading in readings
+    stages = {reading.table.full_name: _staged(writer, reading, heads[reading.table.full_name]) for reading in readings}
+    change(run, lambda now: now.staged(stages))
+    return {
+        "stages": {table: asdict(stage) for table, stage in stages.items()},
+        "rows": sum(stage.rows for stage in stages.values()),
     }
-    document.patch(run, stages={**(document.recovery(run).get("stages") or {}), **stages})
-    return {"stages": stages, "rows": sum(stage["rows"] for stage in stages.values())}
+
+
+def _staged(writer: StageWriter, reading: Reading[Stage], head: int) -> StagedTable:
+    return StagedTable(reading.stage.label, staged_rows(writer, reading.stage, head), head)
 
 
 def load_task(run: Run) -> Task:
     """The recovery's W, fence and tables, checked against what the source has now."""
-    open_doc = document.recovery(run)
-    taken = document.watermark(open_doc, run)
-    left = document.unpublished(open_doc)
+    recovery = current(run)
+    taken, left = watermark_of(recovery, run), recovery.unpublished
     definitions = followed(run, left) if left else {}
-    known = open_doc.get("definitions") or {}
-    if changed := [name for name, made in definitions.items() if known.get(name) != made.fingerprint]:
+    known = recovery.definitions
+    if changed := [name for name, table in definitions.items() if known.get(name) != table.fingerprint]:
         raise SchemaError(
             f"the definition of {', '.join(changed)} changed since the watermark",
             where=run.where,
             todo="Clear the task fence_and_watermark and all after it: a new watermark is taken.",
         )
-    epoch = int(open_doc["epoch"])
-    stamp = Stamp(epoch, taken.to_json(), open_doc["fence"])
-    return Task(epoch, taken, stamp, definitions, str(open_doc.get("strategy", "")))
+    stamp = Stamp(recovery.epoch, taken.to_json(), recovery.fence or {})
+    return Task(recovery.epoch, taken, stamp, definitions, recovery.strategy)
 
 
-def prepare(run: Run, task: Task, table: TableDef, settings: Mapping[str, Any]) -> Reading:
+def prepare(run: Run, task: Task, table: Table, settings: Mapping[str, Any]) -> Reading[Stage]:
     """A stage of this try's own, with the source's columns and what an earlier try of the same W has finished."""
-    lake, namespace, name = run.clients.lake, run.pipeline.sink.namespace, run.pipeline.sink_table(table.full_name)
+    lake, namespace, name = run.clients.sink, run.pipeline.sink.namespace, run.pipeline.sink_table(table.full_name)
     columns = [(column.name, sink_type(column)) for column in table.mirrored]
     lake.ensure_table(namespace, name, columns)
-    fresh = ChunkLedger(task.watermark.hash, task.watermark.server_uuid, table.fingerprint)
+    fresh = ChunkLedger(task.watermark.hash, task.watermark.server, table.fingerprint)
     earlier = find_earlier(lake, lake.stages(namespace, name), fresh, task.epoch)
     label = next_label(lake.stages(namespace, name), task.epoch)
     stage = lake.stage(namespace, name, label, from_stage=earlier[0] if earlier else None)
@@ -145,7 +146,7 @@ def _try_of(stage: Stage, epoch: int) -> int:
 
 
 def _read_all(
-    tools: Tools, readings: list[Reading], progress: Progress, *, differences: bool = False
+    tools: Tools, readings: list[Reading[Stage]], progress: Progress, *, differences: bool = False
 ) -> dict[str, int]:
     """Tables without a key first and alone, as they are locked until Spark reads; then the rest side by side.
 
@@ -156,8 +157,8 @@ def _read_all(
     keyed = [reading for reading in ordered if not reading.table.keyless]
     with ThreadPoolExecutor(max(1, min(len(keyed), os.cpu_count() or 1))) as pool:
 
-        def read(reading: Reading) -> int:
-            own = Tools(sibling(tools.spark), tools.source, tools.lake)
+        def read(reading: Reading[Stage]) -> int:
+            own = Tools(sibling(tools.spark), tools.reader, tools.writer)
             fresh = not (reading.ledger.rows or reading.ledger.complete)
             head = read_differences(own, reading, progress) if differences and fresh else None
             return head or read_table(own, reading, progress)

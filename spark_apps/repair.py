@@ -16,7 +16,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.connector_config import ConnectorSettings
+from airflow_cdc.core.apply.schema_change import DEFINITION, dump_definition
+from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
+from airflow_cdc.core.compare.part import WHOLE, Part
+from airflow_cdc.core.compare.repair import RepairPlan, needs_approval, refusal
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import (
     CdcError,
@@ -27,31 +30,26 @@ from airflow_cdc.core.errors import (
     UsageError,
     VerificationError,
 )
-from airflow_cdc.core.part import WHOLE, Part
-from airflow_cdc.core.repair import RepairPlan, needs_approval, refusal
 from airflow_cdc.core.report import ComparedAt, TableReport, Verdict, overall
-from airflow_cdc.core.schema_change import DEFINITION, dump_definition
-from airflow_cdc.core.stamp import ChunkLedger, Stamp
-from airflow_cdc.core.stored import CHECK, REPAIR
-from airflow_cdc.core.table import TableDef
-from airflow_cdc.flows.captured import captured
-from airflow_cdc.flows.captured import settings as connector_settings
+from airflow_cdc.core.table import Table
+from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.checks import report_check, store_json
 from airflow_cdc.flows.publish import mirror
 from airflow_cdc.flows.run import Facts, Run, step
-from airflow_cdc.spark_apps.app import explained, open_app
-from airflow_cdc.spark_apps.apply import start_of
-from airflow_cdc.spark_apps.both_rows import keep_rows
-from airflow_cdc.spark_apps.differences import Wanted, rewrite_keys
-from airflow_cdc.spark_apps.expectations import SuiteResult
-from airflow_cdc.spark_apps.lease import leased
-from airflow_cdc.spark_apps.progress import Progress
-from airflow_cdc.spark_apps.snapshot import Reading, Tools, read_table
-from airflow_cdc.spark_apps.stage_schema import set_definition
+from airflow_cdc.reports.stored import CHECK, REPAIR
+from airflow_cdc.sinks.iceberg.stage import Stage, only_compacted
+from airflow_cdc.spark_apps.adapters.iceberg_schema import set_definition
+from airflow_cdc.spark_apps.apply.batch import start_of
+from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
+from airflow_cdc.spark_apps.compare.expectations import SuiteResult
+from airflow_cdc.spark_apps.compare.scan import VISIBLE_SECONDS, Outcome
+from airflow_cdc.spark_apps.driver.app import explained, open_app
+from airflow_cdc.spark_apps.driver.lease import leased
+from airflow_cdc.spark_apps.driver.progress import Progress
+from airflow_cdc.spark_apps.driver.systems import Systems, open_systems
+from airflow_cdc.spark_apps.snapshot.differences import Wanted, rewrite_keys
+from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, read_table
 from airflow_cdc.spark_apps.verify import Task, apply_context, compare_passes, make_report, xa_open
-from airflow_cdc.spark_apps.verify_core import VISIBLE_SECONDS, Outcome
-from airflow_cdc.systems.letters import resolve_before
-from airflow_cdc.systems.stage import Stage, only_compacted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,26 +81,26 @@ class Job:
 
     run: Run
     spark: SparkSession
-    settings: ConnectorSettings
+    systems: Systems
     epochs: Epochs
     options: Mapping[str, Any]
     approved: Mapping[str, int]
 
-    def place(self, table: TableDef) -> tuple[str, str]:
+    def place(self, table: Table) -> tuple[str, str]:
         """The sink table: namespace and name."""
         return self.run.pipeline.sink.namespace, self.run.pipeline.sink_table(table.full_name)
 
-    def task(self, stage: Stage, table: TableDef, part: Part) -> Task:
+    def task(self, stage: Stage, table: Table, part: Part) -> Task:
         """The comparison of one stage with the server that is reached now."""
         here, name = self.run.clients.source.position(), table.full_name
-        return Task(self.epochs.of(name), here, {name: stage}, {name: table}, self.settings, {name: part})
+        return Task(self.epochs.of(name), here, {name: stage}, {name: table}, self.systems, {name: part})
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
+class RepairOutcome:
     """What became of one table: `plan` as found, `report` of the last comparison, `snapshot_id` if it was published."""
 
-    table: TableDef
+    table: Table
     plan: RepairPlan
     report: TableReport
     snapshot_id: int | None = None
@@ -134,12 +132,12 @@ def open_job(run: Run, spark: SparkSession, options: Mapping[str, Any] | None = 
     approved = {str(table): int(rows) for table, rows in (run.options.get("deletes") or {}).items()}
     # the settings hold credentials too: only what is meant for the comparison goes on
     known = {key: value for key, value in (options or {}).items() if key in OPTIONS}
-    return Job(run, spark, connector_settings(run), facts.required, known, approved)
+    return Job(run, spark, open_systems(run), facts.required, known, approved)
 
 
 def drop_orphans(run: Run) -> None:
     """Forget stages of repairs and checks that were killed long ago; none of them will ever be published."""
-    lake, ours = run.clients.lake, {run.pipeline.sink_table(table) for table in run.pipeline.source.tables}
+    lake, ours = run.clients.sink, {run.pipeline.sink_table(table) for table in run.pipeline.source.tables}
     try:
         for stage in lake.stages(run.pipeline.sink.namespace):
             if stage.label.startswith(LABEL) and stage.table in ours:
@@ -152,7 +150,7 @@ def drop_orphans(run: Run) -> None:
 
 @step("repair")
 def repair(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = None) -> Facts:
-    """Compare the tables of the run (option `tables`; default: all), and mend them unless `dry_run` is asked for.
+    """Compare the tables of the run (option `tables`; default: all), and repair them unless `dry_run` is asked for.
 
     Raises VerificationError for a table that is not MATCH at the end, once all were tried.
     """
@@ -166,7 +164,7 @@ def repair(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
         if not dry:
             raise
         return {**told, "dry_run": True, **asked(run, [])}
-    done = [mended(job, table, dry=dry) for table in tables.values()]
+    done = [try_repair(job, table, dry=dry) for table in tables.values()]
     verdict = overall(one.report.verdict for one in done)
     told = tell(run, done, CHECK if dry else REPAIR)
     if verdict is not Verdict.MATCH and not dry:
@@ -180,7 +178,7 @@ def asked(run: Run, plans: Sequence[RepairPlan]) -> Facts:
     return {"plans": wanted, "needs_approval": needs_approval(run.pipeline.policy, list(wanted.values()))}
 
 
-def tell(run: Run, done: Sequence[Mended], kind: str) -> Facts:
+def tell(run: Run, done: Sequence[RepairOutcome], kind: str) -> Facts:
     """Write the report, and every key with what is done to it (repair.json); returns where they are. `kind`: of the run."""
     keys = store_json(run, "repair.json", {one.table.full_name: one.plan.actions(one.table) for one in done})
     evidence = {one.table.full_name: one.said(dry=kind == CHECK) for one in done if one.plan.keys}
@@ -189,7 +187,7 @@ def tell(run: Run, done: Sequence[Mended], kind: str) -> Facts:
     return {**told, "keys": keys}
 
 
-def not_matching(run: Run, done: Sequence[Mended]) -> VerificationError:
+def not_matching(run: Run, done: Sequence[RepairOutcome]) -> VerificationError:
     """The error that names the tables which are not equal after all."""
     bad = [one for one in done if one.report.verdict is not Verdict.MATCH]
     told = "; ".join(
@@ -198,22 +196,22 @@ def not_matching(run: Run, done: Sequence[Mended]) -> VerificationError:
     return VerificationError(
         told,
         where=run.where,
-        todo="Its main is as it was. Mend what is named, then run the repair again.",
+        todo="Its main is as it was. Put right what is named, then run the repair again.",
         verdict=str(overall(one.report.verdict for one in bad)),
     )
 
 
-def mended(job: Job, table: TableDef, part: Part = WHOLE, *, dry: bool = False) -> Mended:
-    """The same as `mend`; what stops it makes the table INCONCLUSIVE, and no other table."""
+def try_repair(job: Job, table: Table, part: Part = WHOLE, *, dry: bool = False) -> RepairOutcome:
+    """The same as `repair_table`; what stops it makes the table INCONCLUSIVE, and no other table."""
     try:
-        return mend(job, table, part, dry=dry)
+        return repair_table(job, table, part, dry=dry)
     except CdcError as error:
         log.warning("%s: %s", table.full_name, error)
-        return Mended(table, RepairPlan(table.full_name), inconclusive(table.full_name, error))
+        return RepairOutcome(table, RepairPlan(table.full_name), inconclusive(table.full_name, error))
 
 
 def inconclusive(table: str, error: CdcError) -> TableReport:
-    """The report of a table that could not be compared, or not be mended."""
+    """The report of a table that could not be compared, or not be repaired."""
     return TableReport(
         table=table,
         source_rows=0,
@@ -230,7 +228,7 @@ def inconclusive(table: str, error: CdcError) -> TableReport:
     )
 
 
-def mend(job: Job, table: TableDef, part: Part = WHOLE, *, dry: bool = False) -> Mended:
+def repair_table(job: Job, table: Table, part: Part = WHOLE, *, dry: bool = False) -> RepairOutcome:
     """Compare a table (or a part of it) with the source, and rewrite the rows that differ.
 
     A repair that deletes too much is not begun, and one whose rows are not equal afterwards is not published; the
@@ -238,12 +236,12 @@ def mend(job: Job, table: TableDef, part: Part = WHOLE, *, dry: bool = False) ->
     """
     with staged(job, table) as stage:
         outcome = compared(job, stage, table, part)
-        keep_rows(job.run, job.spark, outcome)
+        keep_rows(job.run, job.systems.reader, job.spark, outcome)
         plan = RepairPlan.of(table, outcome.tally, outcome.sink_rows)
         if dry or not plan.keys:
-            return Mended(table, plan, report_of(outcome))
+            return RepairOutcome(table, plan, report_of(outcome))
         if why := refusal(job.run.pipeline.policy, plan, job.approved):
-            return Mended(table, plan, report_of(outcome, why))
+            return RepairOutcome(table, plan, report_of(outcome, why))
         with leased(job.run, LEASE_WAIT_SECONDS):
             if _base_stands(job, stage):
                 done = _attempt(job, stage, table, part, plan)
@@ -252,7 +250,7 @@ def mend(job: Job, table: TableDef, part: Part = WHOLE, *, dry: bool = False) ->
     return _again(job, table, part, plan)
 
 
-def _again(job: Job, table: TableDef, part: Part, plan: RepairPlan) -> Mended:
+def _again(job: Job, table: Table, part: Part, plan: RepairPlan) -> RepairOutcome:
     """Main moved since: stage its new head, and read the source anew (INV 20). All writers of ours wait meanwhile."""
     with leased(job.run, LEASE_WAIT_SECONDS):
         for number in range(2, TRIES + 1):
@@ -267,9 +265,9 @@ def _again(job: Job, table: TableDef, part: Part, plan: RepairPlan) -> Mended:
 
 
 @contextmanager
-def staged(job: Job, table: TableDef) -> Iterator[Stage]:
+def staged(job: Job, table: Table) -> Iterator[Stage]:
     """A stage of the table's head as it is now, forgotten at the end."""
-    lake = job.run.clients.lake
+    lake = job.run.clients.sink
     stage = lake.stage(*job.place(table), f"{LABEL}{uuid.uuid4().hex[:12]}")
     try:
         yield stage
@@ -279,11 +277,11 @@ def staged(job: Job, table: TableDef) -> Iterator[Stage]:
 
 def _base_stands(job: Job, stage: Stage) -> bool:
     """Whether main still is what the stage was made from, but for compactions."""
-    metadata = job.run.clients.lake.table(stage.namespace, stage.table).metadata
+    metadata = job.run.clients.sink.table(stage.namespace, stage.table).metadata
     return only_compacted(metadata, stage.base_head)
 
 
-def compared(job: Job, stage: Stage, table: TableDef, part: Part) -> Outcome:
+def compared(job: Job, stage: Stage, table: Table, part: Part) -> Outcome:
     """The stage, caught up and compared. Dead letters are no doubt here: their rows are compared like all others."""
     task = job.task(stage, table, part)
     with explained(SinkError, "compare the table", where=job.run.where, todo="Run it again; main is as it was."):
@@ -291,16 +289,16 @@ def compared(job: Job, stage: Stage, table: TableDef, part: Part) -> Outcome:
     return outcome
 
 
-def _attempt(job: Job, stage: Stage, table: TableDef, part: Part, plan: RepairPlan) -> Mended | None:
+def _attempt(job: Job, stage: Stage, table: Table, part: Part, plan: RepairPlan) -> RepairOutcome | None:
     """Read the plan's rows into the stage, compare again, publish. None if main moved meanwhile."""
     with explained(SinkError, "write the rows", where=job.run.where, todo="Run it again; main is as it was."):
         read_again(job, stage, table, plan)
     outcome = compared(job, stage, table, part)
     report = report_of(outcome)
     if report.verdict is not Verdict.MATCH:
-        keep_rows(job.run, job.spark, outcome)
-        return Mended(table, plan, report)
-    snapshot_id = outcome.subject.sink.snapshot_id
+        keep_rows(job.run, job.systems.reader, job.spark, outcome)
+        return RepairOutcome(table, plan, report)
+    snapshot_id = outcome.subject.sink.version
     try:
         publish_stage(job, stage, table, snapshot_id)
     except StaleHeadError as error:
@@ -308,10 +306,10 @@ def _attempt(job: Job, stage: Stage, table: TableDef, part: Part, plan: RepairPl
         return None
     note_published(job, table, part)
     log.info("%s: %d rows read again, %d deleted", table.full_name, plan.writes, plan.deletes)
-    return Mended(table, plan, report, snapshot_id)
+    return RepairOutcome(table, plan, report, snapshot_id)
 
 
-def read_again(job: Job, stage: Stage, table: TableDef, plan: RepairPlan) -> None:
+def read_again(job: Job, stage: Stage, table: Table, plan: RepairPlan) -> None:
     """Bring the plan's rows in the stage to what the source holds now; the stage keeps its offsets.
 
     Raises VerificationError while a prepared XA transaction is open: its changes are in the log, and perhaps in the
@@ -327,53 +325,53 @@ def read_again(job: Job, stage: Stage, table: TableDef, plan: RepairPlan) -> Non
     if table.keyless:
         replace_rows(job, stage, table)
         return
-    tools = Tools(job.spark, job.run.clients.source, job.run.clients.lake)
-    position = tools.source.position()
-    tools.source.wait_visible(position, VISIBLE_SECONDS)
+    tools = Tools(job.spark, job.systems.reader, job.systems.writer)
+    position = job.run.clients.source.position()
+    tools.reader.wait_visible(position, VISIBLE_SECONDS)
     rewrite_keys(tools, stage, Wanted(table, plan.keys, position), _stamp(job, stage, table))
 
 
-def _stamp(job: Job, stage: Stage, table: TableDef) -> dict[str, str]:
+def _stamp(job: Job, stage: Stage, table: Table) -> dict[str, str]:
     """The stage's newest stamp once more: reading rows applies no change, so no offset moves."""
-    states = job.run.clients.transport.topic_states(job.settings.topics_about([table.full_name]))
+    states = job.run.clients.transport.topic_states(job.systems.events.routing.topics_about([table.full_name]))
     ctx = apply_context(job.run, job.spark, job.task(stage, table, WHOLE), states)
     mirrored = job.run.clients.control.mirrored_stamp(table.full_name)
     start = start_of(ctx, table, stage.identifier, {}, mirrored)
     return start.summary(start.applied)
 
 
-def replace_rows(job: Job, stage: Stage, table: TableDef) -> None:
+def replace_rows(job: Job, stage: Stage, table: Table) -> None:
     """A table without a key is read anew at one exact position and replaced in one commit (INV 19, ADR 0005)."""
     clients = job.run.clients
-    stamp = clients.lake.stamp(*stage.identifier) or clients.control.mirrored_stamp(table.full_name)
+    stamp = clients.sink.stamp(*stage.identifier) or clients.control.mirrored_stamp(table.full_name)
     if stamp is None:
         raise UnknownStateError(
             "nothing says how far the table has come", where=f"table {table.full_name}", todo="Recover the table."
         )
     taken = clients.source.watermark()
     clients.source.wait_visible(taken, VISIBLE_SECONDS)
-    set_definition(clients.lake, stage, table)
-    ledger = ChunkLedger(taken.hash, taken.server_uuid, table.fingerprint)
+    set_definition(clients.sink, stage, table)
+    ledger = ChunkLedger(taken.hash, taken.server, table.fingerprint)
     reading = Reading(table, stage, ledger, Stamp(stamp.epoch, taken.to_json(), stamp.offsets), taken)
-    read_table(Tools(job.spark, clients.source, clients.lake), reading, Progress({table.full_name: 0}))
+    read_table(Tools(job.spark, job.systems.reader, job.systems.writer), reading, Progress({table.full_name: 0}))
 
 
-def publish_stage(job: Job, stage: Stage, table: TableDef, snapshot_id: int) -> None:
+def publish_stage(job: Job, stage: Stage, table: Table, snapshot_id: int) -> None:
     """Move main to the stage's snapshot, if only compactions moved it since the stage was made."""
-    lake = job.run.clients.lake
+    lake = job.run.clients.sink
     definition = dump_definition(table)
     known = lake.table(stage.namespace, stage.table).properties.get(DEFINITION)
     properties = {} if known == definition else {DEFINITION: definition}
     lake.publish(stage, snapshot_id, stage.base_head, properties, over_compaction=True)
 
 
-def note_published(job: Job, table: TableDef, part: Part) -> None:
+def note_published(job: Job, table: Table, part: Part) -> None:
     """Mirror the new stamp; events that were never applied are put right once every row was found equal."""
     run, name = job.run, table.full_name
     mirror(run, [name])
-    stamp = run.clients.lake.stamp(*job.place(table))
+    stamp = run.clients.sink.stamp(*job.place(table))
     if part.whole and stamp is not None:
-        resolve_before(run.clients.lake, run.pipeline.name, {name: stamp.offsets})
+        run.clients.sink.resolve_letters_before(run.pipeline.name, {name: stamp.offsets})
 
 
 def report_of(outcome: Outcome, why: str = "") -> TableReport:

@@ -20,44 +20,40 @@ from typing import TYPE_CHECKING, Any
 
 import fsspec
 
-from airflow_cdc.core.connector_config import ConnectorSettings
-from airflow_cdc.core.encoding import not_compared
+from airflow_cdc.core.compare.canonical import not_compared
+from airflow_cdc.core.compare.part import WHOLE, Part
+from airflow_cdc.core.compare.verdict import Tally
+from airflow_cdc.core.dead_letter import DeadLetter, Place, is_before
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import CdcError, DeadlineError, SinkError, VerificationError
-from airflow_cdc.core.observation import TopicState
-from airflow_cdc.core.part import WHOLE, Part
 from airflow_cdc.core.poll import NotYet, poll_while_moving
 from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.recovery import VerifiedTable
 from airflow_cdc.core.report import ComparedAt, NotCompared, TableReport, Verdict, overall
-from airflow_cdc.core.table import TableDef
-from airflow_cdc.core.types import sink_type
-from airflow_cdc.core.verdict import Tally
-from airflow_cdc.flows import document
-from airflow_cdc.flows.captured import captured
-from airflow_cdc.flows.captured import settings as connector_settings
+from airflow_cdc.core.table import Table
+from airflow_cdc.core.topics import Fence, TopicState
+from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.reached import wait_past
+from airflow_cdc.flows.recovery import change, current, watermark_of
 from airflow_cdc.flows.run import Facts, Run, step
-from airflow_cdc.spark_apps import dead_letters
-from airflow_cdc.spark_apps.app import explained, open_app
-from airflow_cdc.spark_apps.apply import ApplyContext, ApplyTarget, apply_batch, start_of
-from airflow_cdc.spark_apps.both_rows import keep_rows
-from airflow_cdc.spark_apps.expectations import DATA_DOCS, Expected, SuiteResult, run_suites
-from airflow_cdc.spark_apps.io import read_topics, source_defaults
-from airflow_cdc.spark_apps.replay import replay, source_reader
-from airflow_cdc.spark_apps.settle import judge
-from airflow_cdc.spark_apps.sides import SinkView
-from airflow_cdc.spark_apps.snapshot import staged_rows
-from airflow_cdc.spark_apps.tail import Topic
-from airflow_cdc.spark_apps.verify_core import Outcome, Reached, Subject, compare_tables
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.letters import Place, is_before
-from airflow_cdc.systems.stage import Stage
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.stage import Stage
+from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget, apply_batch, start_of
+from airflow_cdc.spark_apps.apply.replay import replay
+from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
+from airflow_cdc.spark_apps.compare.expectations import DATA_DOCS, Expected, SuiteResult, run_suites
+from airflow_cdc.spark_apps.compare.judge import judge
+from airflow_cdc.spark_apps.compare.scan import Outcome, Reached, Subject, compare_tables
+from airflow_cdc.spark_apps.compare.tail import Topic
+from airflow_cdc.spark_apps.compare.views import SinkView
+from airflow_cdc.spark_apps.driver.app import explained, open_app
+from airflow_cdc.spark_apps.driver.systems import Systems, ddl_reader, open_systems
+from airflow_cdc.spark_apps.snapshot.read import staged_rows
+from airflow_cdc.spark_apps.types import sink_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from airflow_cdc.spark_apps.dead_letters import DeadLetter
 
 log = logging.getLogger("airflow_cdc.verify")
 
@@ -88,13 +84,13 @@ class Task:
     epoch: int
     watermark: Watermark
     stages: Mapping[str, Stage]
-    definitions: Mapping[str, TableDef]
-    settings: ConnectorSettings
+    definitions: Mapping[str, Table]
+    systems: Systems
     parts: Mapping[str, Part] = field(default_factory=dict)
 
     def topic(self, table: str) -> str:
         """The topic of a table."""
-        return self.settings.topic_of(table)
+        return self.systems.events.routing.topic_of(table)
 
 
 @step("verify", leased=True)
@@ -112,8 +108,8 @@ def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
     task = load_task(run)
     try:
         with explained(SinkError, "compare the tables", where=run.where, todo=AGAIN):
-            again = LettersAgain(run, spark, task, document.recovery(run).get("fence") or {})
-            outcomes = compare_passes(run, spark, task, options, again.doubts, put_right=again.put_right)
+            again = LettersAgain(run, spark, task, current(run).fence or {})
+            outcomes = compare_passes(run, spark, task, options, again.caveats, put_right=again.put_right)
     except DeadlineError as error:
         raise VerificationError(
             f"the comparison could not be finished: {error.what}",
@@ -122,7 +118,7 @@ def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
             verdict=str(Verdict.INCONCLUSIVE),
         ) from error
     for outcome in outcomes:
-        keep_rows(run, spark, outcome)
+        keep_rows(run, task.systems.reader, spark, outcome)
     suites = check_expectations(f"{report_folder(run)}/{DATA_DOCS}", outcomes)
     reports = [make_report(outcome, suites[outcome.subject.table.full_name]) for outcome in outcomes]
     labels = {table: stage.label for table, stage in task.stages.items()}
@@ -133,10 +129,10 @@ def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
 
 def _nothing_left(run: Run) -> Facts | None:
     """What was proven of the tables where all of them are published already; None if one is left to compare."""
-    open_doc = document.recovery(run)
-    if document.unpublished(open_doc):
+    recovery = current(run)
+    if recovery.unpublished:
         return None
-    verdicts = {name: str(entry.get("verdict")) for name, entry in (open_doc.get("verified") or {}).items()}
+    verdicts = {name: done.verdict for name, done in recovery.verified.items()}
     return {"verdict": str(overall(Verdict(verdict) for verdict in verdicts.values())), "tables": verdicts}
 
 
@@ -147,10 +143,10 @@ def wait_resumed(run: Run, standstill: float) -> None:
     """
 
     def probe() -> object:
-        open_doc = document.recovery(run)
-        if at := open_doc.get("resumed_at"):
-            return at
-        raise NotYet(str(open_doc.get("resuming") or f"offset written at {open_doc.get('offset_written_at')}"))
+        recovery = current(run)
+        if recovery.resumed_at:
+            return recovery.resumed_at
+        raise NotYet(recovery.resuming or f"offset written at {recovery.written_at or None}")
 
     poll_while_moving(probe, standstill=standstill, interval=0.5, what="the connector to be resumed by this recovery")
 
@@ -161,16 +157,16 @@ def load_task(run: Run) -> Task:
     A driver that outlived its task goes on in the stage of its own try: what it appends beside this one's would be a
     ghost. Raises VerificationError if a table was not read.
     """
-    open_doc = document.recovery(run)
-    tables, stages = document.unpublished(open_doc), dict(open_doc.get("stages") or {})
+    recovery = current(run)
+    tables, stages = recovery.unpublished, recovery.stages
     if missing := [table for table in tables if table not in stages]:
         raise VerificationError(
             f"{', '.join(missing)} was not read yet", where=run.where, todo="Clear the task recover and all after it."
         )
-    lake, namespace = run.clients.lake, run.pipeline.sink.namespace
-    opened = {t: _own_stage(lake, namespace, run.pipeline.sink_table(t), stages[t]["label"]) for t in tables}
-    taken = document.watermark(open_doc, run)
-    return Task(int(open_doc["epoch"]), taken, opened, captured(run, tables), connector_settings(run))
+    lake, namespace = run.clients.sink, run.pipeline.sink.namespace
+    opened = {t: _own_stage(lake, namespace, run.pipeline.sink_table(t), stages[t].label) for t in tables}
+    taken = watermark_of(recovery, run)
+    return Task(recovery.epoch, taken, opened, captured(run, tables), open_systems(run))
 
 
 def _own_stage(lake: Lake, namespace: str, table: str, filled: str) -> Stage:
@@ -185,13 +181,13 @@ def compare_passes(
     spark: SparkSession,
     task: Task,
     options: Mapping[str, Any],
-    doubts: Callable[[Run, Outcome], tuple[str, ...]],
+    caveats: Callable[[Run, Outcome], tuple[str, ...]],
     *,
     put_right: Callable[[], bool] = lambda: False,
 ) -> list[Outcome]:
     """Compare; where something differs, catch up and compare once more before it is said.
 
-    `doubts` says what keeps a table from being MATCH whatever its rows say; `put_right` reads into the stages what
+    `caveats` says what keeps a table from being MATCH whatever its rows say; `put_right` reads into the stages what
     catching up could not apply, and says whether there was any. Options: `passes`, and `reach_seconds`: how long the
     connector may stand still while it is waited for (default: the policy's `standstill`).
     """
@@ -203,7 +199,7 @@ def compare_passes(
             outcome
             for at in range(0, len(subjects), TABLES_AT_ONCE)
             for outcome in compare_tables(
-                run.clients.source,
+                task.systems.reader,
                 subjects[at : at + TABLES_AT_ONCE],
                 judge,
                 lambda: reach(run, task, timeout)[0],
@@ -213,7 +209,7 @@ def compare_passes(
         ]
         for outcome in outcomes:
             _wait_for_xa(run, outcome)
-            outcome.doubt(*doubts(run, outcome))
+            outcome.add_caveats(*caveats(run, outcome))
             log.info("pass %d: %s", number, summary(outcome))
         if all(outcome.verdict is Verdict.MATCH for outcome in outcomes):
             break
@@ -236,7 +232,7 @@ def reach(run: Run, task: Task, timeout: float) -> tuple[Reached, dict[str, Topi
     """The source's position now, once the connector has committed an offset past it; and the topics' ends then."""
     position = run.clients.source.position()
     wait_past(run, position, timeout)
-    states = run.clients.transport.topic_states(task.settings.topics_about(task.definitions))
+    states = run.clients.transport.topic_states(task.systems.events.routing.topics_about(task.definitions))
     ends = {name: {p: end for p, (_, end) in state.partitions.items()} for name, state in states.items()}
     return Reached(position, ends), states
 
@@ -265,11 +261,13 @@ def catch_up(
         results = apply_batch(context, targets, reached.ends)
     for table, result in results.items():
         log.info("%s: caught up by %d records in %.1f s", table, result["records"], result["seconds"])
-    return [_subject(context, task, target, results[target.table.full_name], reached) for target in targets]
+    return [
+        _subject(context, task, target, result=results[target.table.full_name], reached=reached) for target in targets
+    ]
 
 
-def _targets(run: Run, task: Task) -> list[ApplyTarget]:
-    defaults = source_defaults(run.clients.source, list(task.definitions.values()))
+def _targets(run: Run, task: Task) -> list[ApplyTarget[Stage]]:
+    defaults = task.systems.reader.defaults(list(task.definitions.values()))
     table_ids = run.clients.source.table_ids(list(task.definitions))
     return [
         ApplyTarget(table, task.stages[name], defaults=defaults[name], table_id=table_ids.get(name))
@@ -279,32 +277,38 @@ def _targets(run: Run, task: Task) -> list[ApplyTarget]:
 
 def apply_context(run: Run, spark: SparkSession, task: Task, states: Mapping[str, TopicState]) -> ApplyContext:
     """What an apply to the task's stages needs, with the topics as they were in `states`."""
-    endpoint = run.clients.transport.endpoint
+    systems = task.systems
     return ApplyContext(
         spark=spark,
-        lake=run.clients.lake,
-        pipeline=run.pipeline.name,
+        writer=systems.writer,
+        letters=systems.letters,
         epochs=Epochs(task.epoch),
-        settings=task.settings,
+        log=systems.reader,
+        events=systems.events,
         topics=states,
-        read=lambda session, ranges: read_topics(session, endpoint, ranges),
-        read_ddl=run.clients.transport.schema_changes,
+        read=systems.topics.read,
+        read_ddl=ddl_reader(run, systems.events),
     )
 
 
 def _subject(
-    context: ApplyContext, task: Task, target: ApplyTarget, result: Mapping[str, Any], reached: Reached
+    context: ApplyContext,
+    task: Task,
+    target: ApplyTarget[Stage],
+    *,
+    result: Mapping[str, Any],
+    reached: Reached,
 ) -> Subject:
-    name = task.topic(target.table.full_name)
+    name, version = task.topic(target.table.full_name), int(result["snapshot_id"])
     state = context.topics.get(name)
     begins = {} if state is None else {p: begin for p, (begin, _) in state.partitions.items()}
     return Subject(
         target.table,
-        SinkView(context.spark, target.stage.spark_name(context.lake.name), int(result["snapshot_id"])),
-        Topic(target.table, name, begins, task.settings, context.read),
+        SinkView(context.spark, context.writer.at(target.stage, version), version),
+        Topic(target.table, name, begins, context.log, context.events, context.read),
         {int(partition): int(offset) for partition, offset in result["offsets"].items()},
         reached.position,
-        staged_rows(context.lake, target.stage, int(result["snapshot_id"])),
+        staged_rows(context.writer, target.stage, version),
         task.parts.get(target.table.full_name, WHOLE),
     )
 
@@ -319,7 +323,7 @@ class LettersAgain:
     run: Run
     spark: SparkSession
     task: Task
-    since: Mapping[str, Any]
+    since: Fence
     tried: set[Place] = field(default_factory=set)
     right: set[Place] = field(default_factory=set)
 
@@ -332,34 +336,33 @@ class LettersAgain:
         if not fresh or xa_open(self.run):
             return False
         self.tried |= {letter.place for letter in fresh}
-        states = self.run.clients.transport.topic_states(self.task.settings.topics_about(self.task.definitions))
+        states = self.run.clients.transport.topic_states(
+            self.task.systems.events.routing.topics_about(self.task.definitions)
+        )
         context = apply_context(self.run, self.spark, self.task, states)
-        read_rows = source_reader(self.run.clients.source)
         for target in _targets(self.run, self.task):
             mine = [letter for letter in fresh if letter.table == target.table.full_name]
             start = start_of(context, target.table, target.stage.identifier, {})
-            self.right |= {letter.place for letter in replay(context, target, start, mine, read_rows)}
+            self.right |= {letter.place for letter in replay(context, target, start, mine, self.task.systems.reader)}
         return True
 
-    def doubts(self, run: Run, outcome: Outcome) -> tuple[str, ...]:
+    def caveats(self, run: Run, outcome: Outcome) -> tuple[str, ...]:
         """Events of the table that were never applied, and whose rows were not read since."""
-        return letter_doubts(run, outcome, self.since, self.right)
+        return letter_caveats(run, outcome, self.since, self.right)
 
     def _letters(self) -> list[DeadLetter]:
         keyed = {name for name, table in self.task.definitions.items() if not table.keyless}
-        found = dead_letters.unresolved(self.run.clients.lake, self.run.pipeline.name)
+        found = self.run.clients.sink.unresolved_letters(self.run.pipeline.name)
         return [letter for letter in found if letter.table in keyed and not is_before(letter.place, self.since)]
 
 
-def letter_doubts(
-    run: Run, outcome: Outcome, since: Mapping[str, Any], right: Collection[Place] = ()
-) -> tuple[str, ...]:
-    """Events of the table that were never applied, as doubts; `since` is topic → {id, partitions}, as in a fence.
+def letter_caveats(run: Run, outcome: Outcome, since: Fence, right: Collection[Place] = ()) -> tuple[str, ...]:
+    """Events of the table that were never applied, as caveats; but for those that lie before `since`.
 
     The rows of those at `right` were read again.
     """
     name = outcome.subject.table.full_name
-    letters = dead_letters.unresolved(run.clients.lake, run.pipeline.name, name)
+    letters = run.clients.sink.unresolved_letters(run.pipeline.name, name)
     left = [letter for letter in letters if not is_before(letter.place, since) and letter.place not in right]
     return (f"{len(left)} records are in the dead-letter table, the first for {left[0].reason}",) if left else ()
 
@@ -371,7 +374,7 @@ def _wait_for_xa(run: Run, outcome: Outcome) -> None:
     tally = outcome.tally
     if tally.wrong and xa_open(run):
         outcome.tally = Tally(unsettled=tally.wrong + tally.unsettled, samples=tally.samples, keys=tally.keys)
-        outcome.doubt("prepared XA transactions are open on the source")
+        outcome.add_caveats("prepared XA transactions are open on the source")
 
 
 def xa_open(run: Run) -> bool:
@@ -385,11 +388,11 @@ def xa_open(run: Run) -> bool:
 def summary(outcome: Outcome) -> str:
     """One line for the log."""
     tally = outcome.tally
-    doubts = "".join(f"; {reason}" for reason in outcome.reasons)
+    caveats = "".join(f"; {reason}" for reason in outcome.reasons)
     return (
         f"{outcome.subject.table.full_name}: {outcome.source_rows:,} source rows, {outcome.sink_rows:,} sink rows, "
         f"{tally.missing} missing, {tally.ghosts} ghosts, {tally.different} different, {tally.unsettled} unsettled, "
-        f"{outcome.in_flight} in flight{doubts}"
+        f"{outcome.in_flight} in flight{caveats}"
     )
 
 
@@ -409,7 +412,7 @@ def _expected(outcome: Outcome) -> Expected:
     table = outcome.subject.table
     return Expected(
         name=table.full_name,
-        snapshot_id=outcome.subject.sink.snapshot_id,
+        snapshot_id=outcome.subject.sink.version,
         columns={column.name: sink_type(column) for column in table.mirrored},
         not_null=tuple(c.name for c in table.mirrored if not c.nullable or c.name in table.key),
         rows=outcome.source_rows,
@@ -433,7 +436,7 @@ def make_report(outcome: Outcome, suite: SuiteResult) -> TableReport:
         leaves=outcome.leaves,
         leaves_rechecked=outcome.leaves_rechecked,
         columns_not_compared=tuple(NotCompared(*pair) for pair in not_compared(outcome.subject.table)),
-        compared_at=ComparedAt(outcome.subject.sink.snapshot_id, str(outcome.subject.position)),
+        compared_at=ComparedAt(outcome.subject.sink.version, str(outcome.subject.position)),
         verdict=verdict,
         samples=(*samples, *outcome.reasons, *failures)
         if outcome.tally.wrong
@@ -467,10 +470,12 @@ def keep(
     with files.open(f"{folder}/verify.json", "w") as out:
         json.dump({**facts, "run_id": run.run_id, "reports": [report.to_json() for report in reports]}, out, indent=2)
     verified = {
-        r.table: {**r.to_json(), "snapshot_id": r.compared_at.snapshot_id, "stage": labels[r.table]} for r in reports
+        r.table: VerifiedTable.from_json(
+            {**r.to_json(), "snapshot_id": r.compared_at.snapshot_id, "stage": labels[r.table]}
+        )
+        for r in reports
     }
-    earlier = document.recovery(run).get("verified") or {}
-    document.patch(run, verified={**earlier, **verified})
+    change(run, lambda now: now.compared(verified))
     run.clients.control.ledger_set(run.run_id, "verify", facts)
     return facts
 

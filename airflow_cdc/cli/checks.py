@@ -6,16 +6,17 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from airflow_cdc import settings
 from airflow_cdc.cli import trigger
 from airflow_cdc.cli.jars import jar_checks
+from airflow_cdc.config import settings
+from airflow_cdc.core.check import Check
 from airflow_cdc.core.errors import CdcError, ConfigError
 from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.core.settings import own_connection
 from airflow_cdc.core.spark_jars import NEEDS, catalog_needs
-from airflow_cdc.flows.doctor import Check
 from airflow_cdc.hooks.iceberg import IcebergCatalogHook
 from airflow_cdc.names import RECOVERY_DAG_ID, REPAIR_DAG_ID, apply_dag_id, nightly_dag_id
-from airflow_cdc.systems.reports import ReportStore
+from airflow_cdc.reports.store import ReportStore
 
 AIRFLOW = "installation"
 # hold_binlog runs beside the chain of the other tasks
@@ -36,7 +37,7 @@ def pipeline_airflow_checks(pipeline: Pipeline) -> list[Check]:
     name = pipeline.name
     dags = [_dag(name, dag_id(name), "warn") for dag_id in (apply_dag_id, nightly_dag_id)]
     try:
-        needs = catalog_needs(IcebergCatalogHook(pipeline.sink.catalog).endpoint().properties)
+        needs = catalog_needs(IcebergCatalogHook(own_connection(pipeline.sink)).endpoint().properties)
     except ConfigError:
         return dags  # the check of the connections says it
     return [*dags, *(jar_checks(name, needs) if needs else ())]

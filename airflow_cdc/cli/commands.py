@@ -12,25 +12,27 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 import airflow_cdc
-from airflow_cdc import settings
-from airflow_cdc.cli import added, reports, trigger
+from airflow_cdc.cli import add_pipeline as added
+from airflow_cdc.cli import reports, trigger
 from airflow_cdc.cli.checks import airflow_checks, pipeline_airflow_checks
 from airflow_cdc.cli.progress import telling
 from airflow_cdc.cli.run import command, emit, pairs, pipeline_of, run_of, tables_of
-from airflow_cdc.core.diagnosis import Diagnosis
-from airflow_cdc.core.diagnosis import diagnose as diagnosis_of
+from airflow_cdc.config import settings
+from airflow_cdc.config.registry import get_pipeline, load_registry
+from airflow_cdc.core.check import Check
+from airflow_cdc.core.diagnosis.diagnose import Diagnosis
+from airflow_cdc.core.diagnosis.diagnose import diagnose as diagnosis_of
+from airflow_cdc.core.diagnosis.observation import Observation
+from airflow_cdc.core.diagnosis.strategy import AUTO, FULL, STRATEGIES, Plan, check_strategy, make_plan
 from airflow_cdc.core.errors import CdcError, UnknownStateError, UsageError
-from airflow_cdc.core.observation import Observation
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.report import RecoveryReport, Verdict
-from airflow_cdc.core.strategy import AUTO, Plan, check_strategy, make_plan
-from airflow_cdc.flows.doctor import Check, doctor_installation, doctor_pipeline
-from airflow_cdc.flows.observe import observe
-from airflow_cdc.flows.remember import remember
+from airflow_cdc.flows.doctor import doctor_installation, doctor_pipeline
+from airflow_cdc.flows.observe import observe, store_observation
+from airflow_cdc.kinds import rules_for
 from airflow_cdc.links import runbook_url
 from airflow_cdc.names import RECOVERY_DAG_ID
 from airflow_cdc.operators.base import open_run
-from airflow_cdc.registry import get_pipeline, load_registry
 
 PACKAGE = Path(airflow_cdc.__file__).parent
 TEMPLATE = "templates/pipelines.yaml"
@@ -48,7 +50,7 @@ STUBS = {
 @command
 def doctor(args: Namespace) -> int:
     """0 all good (warnings allowed), 1 something is bad, 3 something could not be read, 2 the registry is unusable."""
-    checks = [*doctor_installation(), *airflow_checks(), *_pipeline_checks(args)]
+    checks = [*doctor_installation(mirrors=_any_sink(args)), *airflow_checks(), *_pipeline_checks(args)]
     emit(args, [check.to_json() for check in checks])
     return _doctor_status(checks)
 
@@ -56,6 +58,14 @@ def doctor(args: Namespace) -> int:
 def _doctor_status(checks: Iterable[Check]) -> int:
     states = {check.state for check in checks}
     return 1 if "bad" in states else 3 if "unknown" in states else 0
+
+
+def _any_sink(args: Namespace) -> bool:
+    """Whether Spark is needed at all; a registry that cannot be read is said by the checks of its pipelines."""
+    try:
+        return any(pipeline.has_sink for pipeline in load_registry(settings.registry_path(args.registry)).values())
+    except CdcError:
+        return True
 
 
 def _pipeline_checks(args: Namespace) -> Iterator[Check]:
@@ -67,8 +77,9 @@ def _pipeline_checks(args: Namespace) -> Iterator[Check]:
         yield _bad("registry", "pipelines.yaml", error)
         return
     for pipeline in chosen:
-        yield _spark(pipeline)
-        yield from pipeline_airflow_checks(pipeline)
+        if pipeline.has_sink:
+            yield _spark(pipeline)
+            yield from pipeline_airflow_checks(pipeline)
         try:
             yield from doctor_pipeline(open_run(pipeline, "doctor"))
         except CdcError as error:
@@ -104,7 +115,7 @@ def _row(pipeline: Pipeline) -> dict[str, str]:
         "source": f"{pipeline.source.kind} {pipeline.source.conn_id}",
         "tables": ", ".join(pipeline.source.tables),
         "connector": f"{pipeline.connector.kind} {pipeline.connector.name}",
-        "sink": f"{pipeline.sink.kind} {pipeline.sink.catalog}.{pipeline.sink.namespace}",
+        "sink": f"{pipeline.sink.kind} {pipeline.sink.where}".strip(),
         "writer": pipeline.sink.writer,
     }
 
@@ -113,8 +124,8 @@ def _seen(args: Namespace) -> tuple[Observation, Diagnosis]:
     """Observe; the ledger belongs to runs and stays as it is, the page is told."""
     run = run_of(args)
     observation = observe(run)
-    diagnosis = diagnosis_of(observation)
-    remember(run, observation, diagnosis)
+    diagnosis = diagnosis_of(observation, rules_for(run.pipeline))
+    store_observation(run, observation, diagnosis)
     return observation, diagnosis
 
 
@@ -122,7 +133,7 @@ def _seen(args: Namespace) -> tuple[Observation, Diagnosis]:
 def diagnose(args: Namespace) -> int:
     """0 healthy, 3 unknown, 1 any other problem."""
     observation, diagnosis = _seen(args)
-    made = make_plan(diagnosis, observation.pipeline.policy, observation)
+    made = make_plan(diagnosis, observation.pipeline.policy, observation, rules_for(observation.pipeline))
     taken = {"pipeline": args.pipeline, "taken_at": observation.taken_at}
     runbook = runbook_url(diagnosis.code)
     data = {**taken, **diagnosis.to_json(), "runbook": runbook, "plan": made.to_json()}
@@ -150,7 +161,7 @@ def plan(args: Namespace) -> int:
     """As `diagnose`."""
     observation, diagnosis = _seen(args)
     asked = None if args.strategy == AUTO else args.strategy
-    made = make_plan(diagnosis, observation.pipeline.policy, observation, asked=asked)
+    made = make_plan(diagnosis, observation.pipeline.policy, observation, rules_for(observation.pipeline), asked=asked)
     data = {"pipeline": args.pipeline, "problem": diagnosis.code, **made.to_json()}
     emit(args, data, pairs({**data, "steps": " → ".join(made.steps)}))
     return diagnosis.exit_status
@@ -163,6 +174,8 @@ def recover(args: Namespace) -> int:
     tables_of(args, pipeline)
     if args.strategy != AUTO:
         check_strategy(args.strategy, where=f"pipeline {pipeline.name}")
+    if not STRATEGIES.get(args.strategy, STRATEGIES[FULL]).sinkless:
+        pipeline.check_sink("a recovery")
     asked = {
         "pipeline": pipeline.name,
         "strategy": args.strategy,
@@ -188,6 +201,7 @@ def verify(args: Namespace) -> int:
     A table that an earlier check found to differ is said, too, and counts as MISMATCH, until a run has proven it equal.
     """
     pipeline = pipeline_of(args)
+    pipeline.check_sink("a verification")
     run_id = args.run_id or reports.newest(pipeline.name)
     report = reports.load(pipeline.name, run_id) if run_id else None
     if report is None:

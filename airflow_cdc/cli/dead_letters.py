@@ -14,11 +14,10 @@ SHOWN = ("table", "topic", "partition", "offset", "attempts", "reason")
 @command
 def list_letters(args: Namespace) -> int:
     """0 when there are none, 1 when there are: a table with unresolved dead letters can't be MATCH."""
-    from airflow_cdc.spark_apps.dead_letters import unresolved
-
+    pipeline_of(args).check_sink("a dead letter")
     run = run_of(args)
     wanted = tables_of(args, run.pipeline)
-    letters = [one.to_json() for one in unresolved(run.clients.lake, run.pipeline.name)]
+    letters = [one.to_json() for one in run.clients.sink.unresolved_letters(run.pipeline.name)]
     mine = [one for one in letters if one["table"] in wanted]
     emit(args, mine, [{key: one[key] for key in SHOWN} for one in mine])
     return 1 if mine else 0
@@ -28,6 +27,7 @@ def list_letters(args: Namespace) -> int:
 def replay(args: Namespace) -> int:
     """Trigger the pipeline's apply DAG, which reads the keys of the dead letters again (never the old events)."""
     pipeline = pipeline_of(args)
+    pipeline.check_sink("a dead letter")
     dag_id = apply_dag_id(pipeline.name)
     run_id = trigger.start(dag_id, {"replay": True, "tables": list(tables_of(args, pipeline))})
     emit(args, {"dag_id": dag_id, "run_id": run_id}, [{"dag_id": dag_id, "run_id": run_id}])

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 COMMANDS = "airflow_cdc.cli.commands"
 OFFSETS = "airflow_cdc.cli.offsets"
-OUTLOOK = "airflow_cdc.cli.outlook"
+OUTLOOK = "airflow_cdc.cli.forecast"
 LETTERS = "airflow_cdc.cli.dead_letters"
 REPAIR = "airflow_cdc.cli.repair"
 ABANDON = "airflow_cdc.cli.abandon"

@@ -9,10 +9,10 @@ import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from airflow_cdc import settings
+from airflow_cdc.config import settings
+from airflow_cdc.core.check import Check
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.spark_jars import GivenJars, Need, SparkVersion, misfits, missing
-from airflow_cdc.flows.doctor import Check
 
 
 def jar_checks(subject: str, needs: Sequence[Need]) -> list[Check]:

@@ -16,7 +16,7 @@ from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
 from jwt import InvalidTokenError
 
-from airflow_cdc import settings
+from airflow_cdc.config import settings
 from airflow_cdc.core.errors import NotAllowedError
 from airflow_cdc.names import RECOVERY_DAG_ID
 

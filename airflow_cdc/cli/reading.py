@@ -7,9 +7,9 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TypeVar
 
+from airflow_cdc.connectors.kafka_connect.http import ConnectorMissingError, ConnectTooOldError
 from airflow_cdc.core.errors import ConnectorError, DeadlineError, TransportError, UnknownStateError
-from airflow_cdc.systems.connect_http import ConnectorMissingError, ConnectTooOldError
-from airflow_cdc.systems.mysql_errors import (
+from airflow_cdc.sources.mysql.errors import (
     MissingPrivilegeError,
     SourceAccessError,
     SourceOutOfTimeError,

@@ -22,6 +22,7 @@ def repair(args: Namespace) -> int:
     now, 1 not equal or failed, 3 inconclusive. Without: 0 triggered.
     """
     pipeline = pipeline_of(args)
+    pipeline.check_sink("a repair")
     tables_of(args, pipeline)
     asked = {
         "pipeline": pipeline.name,

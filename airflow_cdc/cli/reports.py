@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_cdc import settings
+from airflow_cdc.config import settings
 from airflow_cdc.core.report import RecoveryReport
-from airflow_cdc.core.stored import known_to_differ, verified_through
-from airflow_cdc.systems.reports import ReportStore, safe
+from airflow_cdc.reports.store import ReportStore, safe
+from airflow_cdc.reports.stored import known_to_differ, verified_through
 
 
 def store() -> ReportStore:

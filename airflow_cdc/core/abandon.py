@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from airflow_cdc.core.detour import POSITION_ONLY
+from airflow_cdc.core.diagnosis.strategy import POSITION_ONLY
 from airflow_cdc.core.errors import UsageError
 
 Document = dict[str, Any]

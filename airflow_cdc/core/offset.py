@@ -1,242 +1,108 @@
-"""The offset value that Debezium's MySQL connector stores in Kafka Connect."""
+"""What a connector has stored as its offset: exactly as it stands, and what it means."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from enum import StrEnum
+from typing import Any, Protocol, TypeAlias
 
-from airflow_cdc.core.errors import CdcError, OffsetRejectedError
-from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.mariadb_gtid import MariaDbPosition, MariaDbSpans, is_mariadb
-from airflow_cdc.core.position import BinlogPosition, Watermark
+from airflow_cdc.core.position import Position, Watermark
 
-_KEYS = (
-    "file",
-    "pos",
-    "gtids",
-    "ts_sec",
-    "server_id",
-    "event",
-    "row",
-    "snapshot",
-    "snapshot_completed",
-    "transaction_id",
-)
-_OPEN_PREFIXES = ("transaction_", "incremental_snapshot_")
-_NUMBERS = ("pos", "ts_sec", "server_id", "event", "row")
+# A stored value, or the key it is stored under: kept to the byte, and looked into by the codec alone.
+RawOffset: TypeAlias = Mapping[str, object]
+
+
+class Inside(StrEnum):
+    """What a connector was in the middle of when it stored its offset."""
+
+    NOTHING = "nothing"
+    TRANSACTION = "transaction"  # only a part of the transaction that comes next was sent
+    SNAPSHOT = "snapshot"  # its own copy of the tables is not complete
 
 
 @dataclass(frozen=True, slots=True)
-class MySqlOffset:
-    """A stored offset. `gtids` is None when the key is absent (a server without GTID) or holds MariaDB's, in `domains`.
+class StoredOffset:
+    """A stored offset, read once by the codec of its connector and source.
 
-    `event` and `row` say how much of the transaction at the position was already read. `extra` holds
-    the keys that carry no position (snapshot and transaction state), sorted, so nothing is lost.
+    Attributes:
+        raw: the value, kept as it was: a backup is this.
+        key: under which it is stored, such as {"server": "shop"}.
+        position: where the connector would read on; None if `raw` cannot be read.
+        fault: why it cannot; "" if it can.
+        place: the position's place in the log as a person reads it, such as mysql-bin.000004:198; "" without a position.
+        written: when the change at the position was written, in unix seconds; None where the offset does not say.
+        progress: all that `raw` says but the time: it stays the same for as long as the connector does not move.
+        foreign: what in `raw` belongs to another make of source and tells nothing about this one; "" if nothing does.
     """
 
-    file: str
-    pos: int
-    gtids: GtidSet | None = None
-    ts_sec: int | None = None
-    server_id: int | None = None
-    event: int = 0
-    row: int = 0
-    extra: tuple[tuple[str, Any], ...] = ()
-    domains: MariaDbPosition | None = None
+    raw: RawOffset
+    key: RawOffset
+    position: Position | None = None
+    fault: str = ""
+    inside: Inside = Inside.NOTHING
+    place: str = ""
+    written: int | None = None
+    progress: str = ""
+    foreign: str = ""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "file", BinlogPosition(self.file, self.pos).file)
-        object.__setattr__(self, "extra", tuple(sorted(self.extra)))
+    def has_read(self, watermark: Watermark) -> bool | None:
+        """True when the connector has read all of W, False when not yet, None when it cannot be told.
 
-    @classmethod
-    def from_value(cls, value: Mapping[str, Any]) -> MySqlOffset:
-        """Read the value as Connect returns it. Raises OffsetRejectedError listing every fault.
-
-        A key that is not known here is kept in `extra`: a newer connector may store more.
+        An offset inside the connector's own snapshot is past nothing. One inside a transaction is past W only if it names
+        something beyond W: a connector that lost its connection within a transaction may read it again from its begin, and
+        its offset meanwhile names that transaction as done (seen on Debezium 3.6.1, with 15,285 of its 60,000 events in the
+        topic): if W ends with it, W is not read yet.
         """
-        if faults := _faults(value):
-            raise OffsetRejectedError(f"the stored offset cannot be read: {'; '.join(faults)}", reasons=faults)
-        own = {k: value[k] for k in ("file", "pos", "ts_sec", "server_id") if value.get(k) is not None}
-        gtids = None if value.get("gtids") is None else _gtids(value["gtids"])
-        return cls(
-            **own,
-            gtids=gtids if isinstance(gtids, GtidSet) else None,
-            domains=gtids if isinstance(gtids, MariaDbPosition) else None,
-            event=value.get("event") or 0,
-            row=value.get("row") or 0,
-            extra=tuple((k, v) for k, v in value.items() if k not in _KEYS[:7]),
-        )
+        if self.position is None:
+            return None
+        if self.inside is Inside.SNAPSHOT:
+            return False
+        covered = self.position.covers(watermark.position)
+        if covered and self.inside is Inside.TRANSACTION:
+            return not watermark.position.covers(self.position)
+        return covered
 
-    def to_value(self) -> dict[str, Any]:
-        """The value as Connect stores it; keys without content are left out."""
-        value: dict[str, Any] = {"file": self.file, "pos": self.pos}
-        if (held := self.gtids if self.domains is None else self.domains) is not None:
-            value["gtids"] = str(held)
-        for key in ("ts_sec", "server_id"):
-            if getattr(self, key) is not None:
-                value[key] = getattr(self, key)
-        for key in ("event", "row"):
-            if getattr(self, key):
-                value[key] = getattr(self, key)
-        return {**value, **dict(self.extra)}
+    def held_by(self, watermark: Watermark) -> bool | None:
+        """Whether W holds all that the connector has read at this offset; None when it cannot be told.
 
-    @property
-    def position(self) -> BinlogPosition:
-        """File and position from which the connector would read on."""
-        return BinlogPosition(self.file, self.pos)
-
-    @property
-    def by_gtid(self) -> bool:
-        """True when GTIDs say what was read: then file and position do not count."""
-        return bool(self.gtids) or bool(self.domains)
-
-    @property
-    def in_snapshot(self) -> bool:
-        """True while the connector's own first snapshot is not complete."""
-        extra = dict(self.extra)
-        return bool(extra.get("snapshot")) and not extra.get("snapshot_completed")
-
-    @property
-    def in_transaction(self) -> bool:
-        """True if only a part of the transaction that comes next was sent."""
-        return bool(self.event or self.row)
-
-    def may_be_on(self, server_id: int) -> bool:
-        """False when the offset names another server. Right after a snapshot it names none."""
-        return self.server_id is None or self.server_id == server_id
+        Then nothing that it sent so far is missing from rows read at W, and it may go on from where it is (INV 39).
+        """
+        if self.position is None or self.inside is Inside.SNAPSHOT:
+            return None
+        return watermark.position.covers(self.position)
 
 
-def offset_for(watermark: Watermark, ts_sec: int) -> dict[str, Any]:
-    """The value that makes the connector start at W. `ts_sec` is W's time in epoch seconds.
+class OffsetCodec(Protocol):
+    """Raw value ↔ position, for one connector and one kind of source."""
 
-    Connect replaces the whole value, so what is not written is reset: event, row, snapshot*,
-    transaction* and incremental_snapshot_* all start anew. On a GTID server the FULL executed set is
-    written: with gtids missing Debezium ignores file and pos and replays from gtid_purged.
-    """
-    offset = MySqlOffset(watermark.file, watermark.pos, watermark.gtids, ts_sec)
-    return offset.to_value()
+    def read(self, raw: RawOffset, key: RawOffset) -> StoredOffset:
+        """What a stored value means. Never raises: what cannot be read is the answer's `fault`."""
+        ...
 
+    def faults(self, raw: RawOffset) -> tuple[str, ...]:
+        """Every fault of a value that is about to be written, as text; () when it is well formed."""
+        ...
 
-def validate(value: Mapping[str, Any]) -> tuple[str, ...]:
-    """Every fault of a value that is about to be written, as text; () when it is well formed."""
-    return (*(f"unknown key {key!r}{_nearest(key)}" for key in value if not _known(key)), *_faults(value))
+    def at(self, position: Position, written: int | None) -> dict[str, Any]:
+        """The value that makes the connector start at a position; `written`: its time in unix seconds, if known.
 
+        All else starts anew: the whole value is replaced. Raises PositionError for a position of another kind of source.
+        """
+        ...
 
-def _faults(value: Mapping[str, Any]) -> tuple[str, ...]:
-    faults = [f"{key} is missing" for key in ("file", "pos") if value.get(key) is None]
-    faults += [
-        f"{key} must be a number of 0 or more, not {value[key]!r}"
-        for key in _NUMBERS
-        if value.get(key) is not None and not _is_count(value[key])
-    ]
-    return tuple(faults + _text_faults(value))
+    def moved(self, before: RawOffset | None, after: RawOffset) -> str:
+        """What a move from one stored value to another skips and repeats, in words. Raises OffsetRejectedError."""
+        ...
 
 
-def moved(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> str:
-    """What a move from one stored value to another skips and repeats, in words."""
-    if before is None:
-        return "there was no offset before"
-    old, new = MySqlOffset.from_value(before), MySqlOffset.from_value(after)
-    if old.gtids is not None and new.gtids is not None:
-        skipped, repeated = new.gtids - old.gtids, old.gtids - new.gtids
-        told = [f"skips {skipped} ({skipped.count} transactions)" if skipped else ""]
-        told += [f"repeats {repeated} ({repeated.count} transactions)" if repeated else ""]
-        return "; ".join(text for text in told if text) or "the same transactions"
-    if old.domains is not None and new.domains is not None:
-        return _moved_domains(old.domains, new.domains)
-    if not old.position.comparable(new.position):
-        return f"from {old.position} to {new.position}, which cannot be compared"
-    verb = "skips" if new.position > old.position else "repeats"
-    return (
-        "the same position"
-        if new.position == old.position
-        else f"{verb} what lies between {old.position} and {new.position}"
-    )
+class OffsetStore(Protocol):
+    """Where one connector keeps its offset. Raises the errors of the system that keeps it."""
 
+    def read(self) -> RawOffset | None:
+        """The raw value as it stands; None while there is none."""
+        ...
 
-def _moved_domains(old: MariaDbPosition, new: MariaDbPosition) -> str:
-    told = [f"{verb} {span} (at most {span.count} transactions)" for verb, span in _ways(old, new) if span]
-    return "; ".join(told) or "the same transactions"
-
-
-def _ways(old: MariaDbPosition, new: MariaDbPosition) -> tuple[tuple[str, MariaDbSpans], ...]:
-    return ("skips", new - old), ("repeats", old - new)
-
-
-def past(offset: MySqlOffset, watermark: Watermark) -> bool | None:
-    """True when the connector has read all of W, False when not yet, None when it cannot be told.
-
-    On a GTID server that is the set alone (INV 7); without GTID, file and position, if the offset
-    does not name another server. An offset inside the connector's own snapshot is not past anything.
-
-    An offset inside a transaction is past W only if it names something beyond W. Debezium that lost its connection within
-    a transaction reads it again from its begin, and its offset meanwhile names that transaction as done (seen on 3.6.1,
-    with 15,285 of its 60,000 events in the topic): if W ends with it, W is not read yet.
-    """
-    if offset.in_snapshot:
-        return False
-    if watermark.gtids:
-        return None if offset.gtids is None else _past_set(offset, offset.gtids, watermark.gtids)
-    if not offset.may_be_on(watermark.server_id) or not offset.position.comparable(watermark.position):
-        return None
-    if offset.in_transaction:
-        return offset.position > watermark.position
-    return offset.position >= watermark.position
-
-
-def holds(watermark: Watermark, offset: MySqlOffset) -> bool | None:
-    """Whether W holds all that a connector has read at `offset`; None when it cannot be told.
-
-    Then nothing that it sent so far is missing from rows read at W, and it may go on from where it is (INV 39).
-    """
-    if offset.in_snapshot:
-        return None
-    if watermark.gtids:
-        return None if offset.gtids is None else offset.gtids.issubset(watermark.gtids)
-    if not offset.may_be_on(watermark.server_id) or not offset.position.comparable(watermark.position):
-        return None
-    return offset.position <= watermark.position
-
-
-def _past_set(offset: MySqlOffset, held: GtidSet, wanted: GtidSet) -> bool:
-    return wanted.issubset(held) and not (offset.in_transaction and held.issubset(wanted))
-
-
-def _known(key: str) -> bool:
-    return key in _KEYS or key.startswith(_OPEN_PREFIXES)
-
-
-def _nearest(key: str) -> str:
-    close = difflib.get_close_matches(key, _KEYS, n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _text_faults(value: Mapping[str, Any]) -> list[str]:
-    return [*_fault_of(value, "file", _check_file), *_fault_of(value, "gtids", _gtids)]
-
-
-def _fault_of(value: Mapping[str, Any], key: str, check: Callable[[str], object]) -> list[str]:
-    if value.get(key) is None:
-        return []
-    if not isinstance(value[key], str):
-        return [f"{key} must be text, not {value[key]!r}"]
-    try:
-        check(value[key])
-    except CdcError as error:
-        return [f"{key}: {error}"]
-    return []
-
-
-def _gtids(text: str) -> GtidSet | MariaDbPosition:
-    """MySQL's set or MariaDB's position, told apart by their form."""
-    return MariaDbPosition.parse(text) if is_mariadb(text) else GtidSet.parse(text)
-
-
-def _check_file(text: str) -> BinlogPosition:
-    return BinlogPosition(text, 0)
+    def write(self, raw: RawOffset | None) -> None:
+        """Replace it; None takes it away. Only while the connector is stopped. Nothing is validated: read it back."""
+        ...

@@ -2,7 +2,7 @@
 
 An outage is a problem code in an epoch, named `<pipeline>:<code>:<epoch>`, whatever else about the pipeline moves: a
 connector that runs has another offset at each look. It is over when a look proves that its problem does not hold any
-more: the diagnosis is HEALTHY, or a problem that is judged after it (the rows of PROBLEMS are judged in order, so every
+more: the diagnosis is HEALTHY, or a problem that is judged after it (rows are judged in order of their rank, so every
 earlier row was looked at and did not hold). A look that could not read the pipeline, or that ended at an earlier row,
 says nothing about it.
 """
@@ -15,9 +15,12 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from airflow_cdc.core.diagnosis import PROBLEMS
 from airflow_cdc.core.errors import MALFORMED
 from airflow_cdc.core.pipeline import AlertPolicy
+from airflow_cdc.core.severity import Severity, severity_of
+
+# problem code → the ranks of its rows, in the order of judgement
+Ranks = Mapping[str, tuple[int, ...]]
 
 HEALTHY, UNKNOWN, RECOVERY_OPEN = "HEALTHY", "UNKNOWN", "RECOVERY_OPEN"
 
@@ -57,6 +60,7 @@ class Outage:
         notifications: how often they were told.
         clear_since: the first look that proved it over, while it may still come back; "" while it holds.
         recovery: the id of the recovery that was triggered for it; "" if none was.
+        standing: it only warns of how something is set.
     """
 
     code: str
@@ -66,6 +70,12 @@ class Outage:
     notifications: int = 0
     clear_since: str = ""
     recovery: str = ""
+    standing: bool = False
+
+    @property
+    def severity(self) -> Severity:
+        """How urgent it is: a problem that only warns of a setting wakes nobody."""
+        return severity_of(self.code, ("none",) if self.standing else ())
 
     @property
     def name(self) -> str:
@@ -115,7 +125,7 @@ class OutageLog:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One message to people. It carries no severity: who is told, and how loudly, is the receiver's decision by code."""
+    """One message to people. Whom a severity wakes is the receiver's decision."""
 
     status: Status
     pipeline: str
@@ -135,6 +145,7 @@ class Alert:
             "dedup_key": self.key,
             "pipeline": self.pipeline,
             "code": outage.code,
+            "severity": str(outage.severity),
             "epoch": outage.epoch,
             "since": outage.since,
             "at": self.at,
@@ -152,15 +163,15 @@ class Progress:
     alerts: tuple[Alert, ...] = ()
 
 
-def advance(pipeline: str, log: OutageLog, sighting: Sighting, policy: AlertPolicy) -> Progress:
-    """Carry the open outages on by one look.
+def advance(pipeline: str, log: OutageLog, sighting: Sighting, policy: AlertPolicy, ranks: Ranks) -> Progress:
+    """Carry the open outages on by one look, whose pipeline is judged in the order of these `ranks`.
 
     Told at once, or after `policy.unknown_for` for UNKNOWN; again after each `repeat_interval` in which the problem
     stands; resolved once it is `keep_firing_for` seconds over. A problem that comes back before that is the same
     outage: nothing is told and no second recovery follows.
     """
-    aged = [_aged(outage, sighting) for outage in log.outages]
-    gone = [outage for outage in aged if _ended(outage, sighting, policy)]
+    aged = [_aged(outage, sighting, ranks) for outage in log.outages]
+    gone = [outage for outage in aged if _ended(outage, sighting, policy, ranks)]
     resolved = [Alert(Status.RESOLVED, pipeline, outage, sighting.at) for outage in gone if outage.notified_at]
     open_now = [outage for outage in aged if outage not in gone]
     current = next((outage for outage in open_now if _same(outage, sighting)), None) or _begun(sighting, gone)
@@ -184,7 +195,7 @@ def seconds_between(earlier: str, later: str) -> float:
     return (datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds()
 
 
-def proves_over(code: str, current: str) -> bool:
+def proves_over(code: str, current: str, ranks: Ranks) -> bool:
     """Whether a look whose diagnosis is `current` proves that the problem `code` does not hold.
 
     A code may have several rows: all of them must be judged before the first row of `current`. Every look that is not
@@ -192,8 +203,7 @@ def proves_over(code: str, current: str) -> bool:
     """
     if UNKNOWN in (code, current):
         return code != current and code == UNKNOWN
-    rows = {name: [row.priority for row in PROBLEMS if row.code == name] for name in (code, current)}
-    return bool(rows[current]) and max(rows[code], default=0) < min(rows[current])
+    return current in ranks and max(ranks.get(code, ()), default=0) < min(ranks[current])
 
 
 def _same(outage: Outage, sighting: Sighting) -> bool:
@@ -205,20 +215,20 @@ def _superseded(outage: Outage, sighting: Sighting) -> bool:
     return outage.code == sighting.code and not _same(outage, sighting)
 
 
-def _aged(outage: Outage, sighting: Sighting) -> Outage:
+def _aged(outage: Outage, sighting: Sighting, ranks: Ranks) -> Outage:
     if _same(outage, sighting):
         return replace(outage, clear_since="")
-    if _superseded(outage, sighting) or proves_over(outage.code, sighting.code):
+    if _superseded(outage, sighting) or proves_over(outage.code, sighting.code, ranks):
         return replace(outage, clear_since=outage.clear_since or sighting.at)
     return outage
 
 
-def _ended(outage: Outage, sighting: Sighting, policy: AlertPolicy) -> bool:
+def _ended(outage: Outage, sighting: Sighting, policy: AlertPolicy, ranks: Ranks) -> bool:
     if not outage.clear_since:
         return False
     if not outage.notified_at or _superseded(outage, sighting):
         return True
-    over = _superseded(outage, sighting) or proves_over(outage.code, sighting.code)
+    over = _superseded(outage, sighting) or proves_over(outage.code, sighting.code, ranks)
     return over and seconds_between(outage.clear_since, sighting.at) >= policy.keep_firing_for
 
 
@@ -231,7 +241,7 @@ def _begun(sighting: Sighting, gone: list[Outage]) -> Outage | None:
     if sighting.code == HEALTHY or sighting.attended:
         return None
     tried = next((outage.recovery for outage in gone if _superseded(outage, sighting)), "")
-    return Outage(sighting.code, sighting.epoch or 0, since=sighting.at, recovery=tried)
+    return Outage(sighting.code, sighting.epoch or 0, since=sighting.at, recovery=tried, standing=sighting.standing)
 
 
 def _due(outage: Outage, sighting: Sighting, policy: AlertPolicy) -> bool:

@@ -6,80 +6,112 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeAlias, TypeVar
 
-from airflow_cdc.core.duration import parse_duration
-from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.core.errors import ConfigError, UsageError
+from airflow_cdc.core.limit import Limit
+from airflow_cdc.core.settings import (
+    CONNECTION,
+    DAY,
+    DURATION,
+    LIMIT,
+    NAME,
+    TABLE,
+    Reader,
+    Systems,
+    key,
+    own_connection,
+    plain,
+    settings,
+)
 
-_LIMIT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(%?)")
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """A number of rows, or a share of them: "1000" or "1%" (`amount` 1.0, `percent` True)."""
-
-    amount: float
-    percent: bool
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "amount", float(self.amount))
-
-    @classmethod
-    def parse(cls, value: str | float) -> Limit:
-        """Read "1%" or 1000. Raises ConfigError."""
-        match = None if isinstance(value, bool) else _LIMIT.fullmatch(str(value).strip())
-        if match is None or (match[2] and float(match[1]) > 100):
-            raise ConfigError(f"{value!r} is not a limit", todo="Write a number of rows or a share like 1%.")
-        return cls(float(match[1]), bool(match[2]))
-
-    def __str__(self) -> str:
-        return f"{self.amount:g}%" if self.percent else f"{self.amount:.0f}"
-
-    def exceeded_by(self, removed: int, total: int) -> bool:
-        """True when removing `removed` of `total` rows is more than allowed."""
-        return removed > (total * self.amount / 100 if self.percent else self.amount)
+E = TypeVar("E")
 
 
-@dataclass(frozen=True, slots=True)
+@settings
 class SourceSpec:
-    """The server read from, its captured tables ("schema.table"), and connections of its replicas."""
+    """The server read from, and its captured tables ("schema.table"). A kind of source adds its own keys."""
 
-    kind: str
-    conn_id: str
-    tables: tuple[str, ...]
-    replicas: tuple[str, ...] = ()
+    kind: str = key("What the source is.")
+    conn_id: str = key("Airflow connection of the server that the connector reads.", form=CONNECTION)
+    tables: tuple[str, ...] = key(
+        "The mirrored tables, as `schema.table`; each becomes `<namespace>.<table>` in the sink.", form=TABLE
+    )
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "tables", tuple(self.tables))
-        object.__setattr__(self, "replicas", tuple(self.replicas))
+    @property
+    def replicas(self) -> tuple[str, ...]:
+        """Connections of replicas where the connector may read for a while what the source has purged."""
+        return ()
+
+    def at(self, endpoint: E) -> E:
+        """The connection's endpoint with what this pipeline's own keys add to it."""
+        return endpoint
 
 
-@dataclass(frozen=True, slots=True)
+@settings
 class ConnectorSpec:
-    """The connector: where its REST interface is, and its name there."""
+    """The connector: where its interface is, and its name there. A kind of connector adds its own keys."""
 
-    kind: str
-    conn_id: str
-    name: str
+    kind: str = key("What the connector is.")
+    conn_id: str = key("Airflow connection of the connector's interface.", form=CONNECTION)
+    name: str = key("The connector's name there.")
 
 
-@dataclass(frozen=True, slots=True)
+@settings
 class TransportSpec:
-    """The topics between connector and sink."""
+    """The topics between connector and sink. A kind of transport adds its own keys."""
 
-    kind: str
-    conn_id: str
+    kind: str = key("What carries the events.")
+    conn_id: str = key("Airflow connection of the brokers.", form=CONNECTION)
 
 
-@dataclass(frozen=True, slots=True)
+@settings
 class SinkSpec:
-    """The lake: catalog, namespace, and who writes its tables."""
+    """Where the mirrored tables are, and who writes them. A kind of sink adds its own keys."""
 
-    kind: str
-    catalog: str
-    namespace: str
-    writer: str = "cdc_apply"
+    kind: str = key("What the sink tables are.")
+    namespace: str = key("Namespace of the sink tables.", form=NAME)
+    writer: str = key("Who writes the sink tables.", default="cdc_apply", kw_only=True)
+
+    @property
+    def where(self) -> str:
+        """How messages name the place of the tables: its connection and the namespace, "lake.shop"."""
+        return f"{own_connection(self)}.{self.namespace}"
+
+
+UNUSED = "Not used without a sink."
+
+
+@settings
+class NoSink(SinkSpec):
+    """`kind: none`: nobody's tables. The pipeline is diagnosed, watched, held, and its offset moved; no row is."""
+
+    namespace: str = key(UNUSED, default="")
+    writer: Literal["nobody"] = key(UNUSED, default="nobody", kw_only=True)
+
+    @property
+    def where(self) -> str:
+        """How messages name it."""
+        return ""
+
+
+NO_SINK = NoSink("none")
+
+
+def no_sink(what: str, pipeline: str = "") -> UsageError:
+    """The error to raise where `what` needs a sink."""
+    return UsageError(
+        f"{what} needs a sink, and this pipeline has none",
+        where=f"pipeline {pipeline}" if pipeline else "",
+        todo="Declare one under `sink` in pipelines.yaml; without one the runbook says what to do by hand.",
+    )
+
+
+@settings
+class ControlSpec:
+    """Where the pipeline's own state is kept: lease, open recovery, ledger. A kind of store adds its own keys."""
+
+    kind: str = key("Where the pipeline's own state is kept (lease, open recovery, what its runs did).")
 
 
 def sink_name(table: str) -> str:
@@ -87,18 +119,18 @@ def sink_name(table: str) -> str:
 
     These become _, and a hash of the whole name keeps two such tables apart: "my table" is "my_table_0ab2f1c4".
     """
-    plain = re.sub(r"[^\w$-]", "_", table)
-    return table if plain == table else f"{plain}_{hashlib.sha256(table.encode()).hexdigest()[:8]}"
+    allowed = re.sub(r"[^\w$-]", "_", table)
+    return table if allowed == table else f"{allowed}_{hashlib.sha256(table.encode()).hexdigest()[:8]}"
 
 
-@dataclass(frozen=True, slots=True)
+@settings
 class SparkSpec:
     """The Airflow connection of the Spark cluster."""
 
-    conn_id: str = "spark_default"
+    conn_id: str = key("Airflow connection (`spark`) of the Spark master.", form=CONNECTION, default="spark_default")
 
 
-@dataclass(frozen=True, slots=True)
+@settings
 class BackfillSpec:
     """How a table is cut into intervals of a day, for `cdc_backfill__<pipeline>`.
 
@@ -108,95 +140,132 @@ class BackfillSpec:
         step: the interval has `step` keys, counted from 0 at the day `origin` (ISO date): a key range.
     """
 
-    table: str
-    by: str
-    format: str = ""
-    step: int = 0
-    origin: str = ""
+    table: str = key("The table, one of `source.tables`.", form=TABLE)
+    by: str = key("The column that says to which day a row belongs. Alone: a DATE, DATETIME or TIMESTAMP (UTC).")
+    format: str = key("The column holds the day's name, written so (strftime), such as `%Y%m%d`.", default="")
+    step: int = key("A day has so many keys, counted from 0 at `origin`.", default=0)
+    origin: str = key("The day of key 0, as 2026-01-31.", form=DAY, default="")
 
     def __post_init__(self) -> None:
         if bool(self.step) != bool(self.origin) or (self.step and self.format):
             raise ConfigError(
-                "`step` and `origin` belong together, and not with `format`",
-                where=f"backfill of {self.table}",
+                f"of {self.table}: `step` and `origin` belong together, and not with `format`",
                 todo="Write {table, by}, {table, by, format} or {table, by, step, origin}.",
             )
 
 
-@dataclass(frozen=True, slots=True)
+Approval: TypeAlias = Literal["always", "when_destructive", "never"]
+Repair: TypeAlias = Literal["approved", "automatic"]
+
+
+@settings
 class HoldPolicy:
-    """Whether to hold the binlog during a recovery: auto, required or off; `max` in seconds."""
+    """Whether to hold the source's log during a recovery, and for how many seconds at most."""
 
-    mode: str = "auto"
-    max: int = 7200
+    mode: Literal["auto", "required", "off"] = key(
+        "Whether a recovery keeps the source's log from being purged meanwhile: where it can, always, or never.",
+        default="auto",
+    )
+    max: int = key("Let go of the log after so long, however far the recovery is.", form=DURATION, default=7200)
 
 
-@dataclass(frozen=True, slots=True)
+@settings
 class AlertPolicy:
     """When those whom `notify` names are told of an outage. Seconds; named as Prometheus and Alertmanager name them.
 
-    Attributes:
-        repeat_interval: told again after so long while the outage lasts; 0: once only.
-        unknown_for: how long a pipeline may be unreadable before that is told.
-        keep_firing_for: how long an outage must be over to be resolved; if it comes back sooner it is the same one.
+    `repeat_interval` 0: told once only. An outage that comes back within `keep_firing_for` is the same one.
     """
 
-    repeat_interval: int = 14400
-    unknown_for: int = 900
-    keep_firing_for: int = 300
+    repeat_interval: int = key("Tell again of an outage that lasts so long.", form=DURATION, default=14400)
+    unknown_for: int = key("Tell of a pipeline that could not be read for so long.", form=DURATION, default=900)
+    keep_firing_for: int = key("An outage is over once nothing was wrong for so long.", form=DURATION, default=300)
 
 
-@dataclass(frozen=True, slots=True)
+@settings
 class Policy:
     """What a pipeline's owners allow. All durations are in seconds.
 
-    `repair`: whether rows that a nightly check found wrong are rewritten at once (automatic), or once a person agreed
-    (approved). Removing more than `max_deletes` is asked for either way, unless `approval` is never. `schema_change`: whether
-    apply reads a table again by itself (reread) after DDL that events do not carry, or leaves it to a person (stop); one
-    of more than `reread_limit` rows is left to a person either way. `report_rows`: whether both rows of the first keys that
-    differ are kept beside a report, or the keys alone. `standstill`: a wait for the connector goes on for as long as it
-    moves, and is given up once it has not for so long. `set_converter`: whether a recovery may set the
-    connector's `replace.null.with.default=false`, for good, where a column needs it. `max_lag`: for how long an
-    event may wait in its topic before the sink counts as behind.
+    Removing more than `max_deletes` is asked for whatever `repair` says, unless `approval` is never. A table of more
+    than `reread_limit` rows is left to a person whatever `schema_change` says.
     """
 
-    approval: str = "when_destructive"
-    approval_timeout: int = 7200
-    warn_before_purge: int = 21600
-    recover_automatically: bool = False
-    max_deletes: Limit = field(default=Limit(1.0, percent=True))
-    max_duration: int = 21600
-    standstill: int = 600
-    max_lag: int = 3600
-    publish: str = "all"
-    hold: HoldPolicy = field(default=HoldPolicy())
-    repair: str = "approved"
-    schema_change: str = "reread"
-    reread_limit: int = 10_000_000
-    report_rows: bool = True
-    set_converter: bool = True
-    notify: tuple[str, ...] = ()
-    alert: AlertPolicy = field(default=AlertPolicy())
+    approval: Approval = key("When a person is asked before anything is changed.", default="when_destructive")
+    approval_timeout: int = key("No answer within this time is a Reject.", form=DURATION, default=7200)
+    warn_before_purge: int = key(
+        "Warn when the stored position may be purged in less than this.", form=DURATION, default=21600
+    )
+    recover_automatically: bool = key("Start a recovery as soon as a lost position is seen.", default=False)
+    max_deletes: Limit = key(
+        "Removing more of a sink table's rows than this is destructive.", form=LIMIT, default=Limit(1.0, percent=True)
+    )
+    max_duration: int = key(
+        "How long reading the source may take, where it is not known from before.", form=DURATION, default=21600
+    )
+    max_lag: int = key(
+        "An event that waits in its topic for so long means that the sink is behind.", form=DURATION, default=3600
+    )
+    standstill: int = key("Give up waiting for a connector that has not moved for so long.", form=DURATION, default=600)
+    publish: Literal["all", "each"] = key(
+        "Publish nothing before all tables are verified, or each table as soon as it is.", default="all"
+    )
+    hold: HoldPolicy = key("Keeping the source's log during a recovery.", default=HoldPolicy())
+    repair: Repair = key(
+        "Whether a person is asked before rows that a night found wrong are rewritten.", default="approved"
+    )
+    schema_change: Literal["reread", "stop"] = key(
+        "After DDL that events do not carry: read the table again by itself, or leave it to a person.", default="reread"
+    )
+    reread_limit: int = key("A table of more rows than this is not read again by itself.", default=10_000_000)
+    report_rows: bool = key(
+        "Keep both rows of the first keys that differ beside a report, or the keys alone.", default=True
+    )
+    set_converter: bool = key(
+        "Let a recovery set `replace.null.with.default=false` on the connector, for good, where a column needs it.",
+        default=True,
+    )
+    notify: tuple[str, ...] = key(
+        'Who is told: ids of connections (Slack, PagerDuty, SMTP, Apprise, or webhooks that take `{"text": …}`).',
+        default=(),
+    )
+    alert: AlertPolicy = key(
+        "When people are told of an outage again, and of what cannot be read.", default=AlertPolicy()
+    )
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "notify", tuple(self.notify))
 
-
-@dataclass(frozen=True, slots=True)
+@settings
 class Pipeline:
-    """One source + connector + transport + sink. Frozen, by `hash`, for the length of a run."""
+    """One source + connector + transport + sink. Frozen, by `hash`, for the length of a run.
+
+    Each part is of the settings class of its kind.
+    """
 
     name: str
-    source: SourceSpec
-    connector: ConnectorSpec
-    transport: TransportSpec
-    sink: SinkSpec
-    spark: SparkSpec = field(default=SparkSpec())
-    policy: Policy = field(default=Policy())
-    backfill: tuple[BackfillSpec, ...] = ()
+    source: SourceSpec = key("The server that is mirrored.", wing="sources")
+    connector: ConnectorSpec = key("What reads the source's log.", wing="connectors")
+    transport: TransportSpec = key("The topics between connector and sink.", wing="transports")
+    sink: SinkSpec = key(
+        "The tables that mirror the source; left out: a pipeline without one.", wing="sinks", default=NO_SINK
+    )
+    spark: SparkSpec = key("Where Spark runs.", default=SparkSpec())
+    policy: Policy = key("What the pipeline's owners allow.", default=Policy())
+    backfill: tuple[BackfillSpec, ...] = key(
+        "How `cdc_backfill__<pipeline>` cuts tables into days: one such mapping, or a list of them.",
+        alone=True,
+        default=(),
+    )
+    control: ControlSpec | None = key(
+        "Where the pipeline's own state is kept; left out: in its sink.", wing="controls", default=None
+    )
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "backfill", tuple(self.backfill))
+    @property
+    def has_sink(self) -> bool:
+        """Whether there are tables to recover, verify and apply changes to."""
+        return self.sink != NO_SINK
+
+    def check_sink(self, what: str) -> None:
+        """Raises UsageError unless there is a sink; `what` needs one."""
+        if not self.has_sink:
+            raise no_sink(what, self.name)
 
     @property
     def hash(self) -> str:
@@ -210,42 +279,17 @@ class Pipeline:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON: durations as seconds, limits as text."""
-        value = asdict(self)
-        value["source"]["tables"] = list(self.source.tables)
-        value["source"]["replicas"] = list(self.source.replicas)
-        value["policy"]["max_deletes"] = str(self.policy.max_deletes)
-        value["policy"]["notify"] = list(self.policy.notify)
-        value["backfill"] = [asdict(spec) for spec in self.backfill]
-        return value
+        return plain(self)
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any] | str) -> Pipeline:
+    def from_json(cls, value: Mapping[str, Any] | str, systems: Systems) -> Pipeline:
         """The inverse of to_json(); accepts its JSON text too. Raises ConfigError."""
         raw = json.loads(value) if isinstance(value, str) else value
-        try:
-            return cls(
-                name=raw["name"],
-                source=SourceSpec(**raw["source"]),
-                connector=ConnectorSpec(**raw["connector"]),
-                transport=TransportSpec(**raw["transport"]),
-                sink=SinkSpec(**raw["sink"]),
-                spark=SparkSpec(**raw.get("spark") or {}),
-                policy=_policy(raw.get("policy") or {}),
-                backfill=tuple(BackfillSpec(**spec) for spec in raw.get("backfill") or ()),
-            )
-        except (KeyError, TypeError) as error:
-            raise ConfigError(f"pipeline definition cannot be read: {error}") from error
-
-
-def _policy(raw: Mapping[str, Any]) -> Policy:
-    value = dict(raw)
-    if "max_deletes" in value:
-        value["max_deletes"] = Limit.parse(value["max_deletes"])
-    if "hold" in value:
-        value["hold"] = HoldPolicy(**value["hold"])
-    if "alert" in value:
-        value["alert"] = AlertPolicy(**{key: parse_duration(length) for key, length in value["alert"].items()})
-    for key in ("approval_timeout", "warn_before_purge", "max_duration", "standstill", "max_lag"):
-        if key in value:
-            value[key] = parse_duration(value[key])
-    return Policy(**value)
+        if "name" not in raw:
+            raise ConfigError("pipeline definition cannot be read: it has no name")
+        reader = Reader(systems)
+        pipeline = reader.settings(cls, raw, name=raw["name"])
+        if pipeline is None:
+            first = reader.faults[0]
+            raise ConfigError(f"pipeline definition cannot be read: {first.key} {first.what}", todo=first.todo)
+        return pipeline

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -82,3 +83,8 @@ def poll_while_moving(
                 last=state,
             )
         sleep(min(interval, left))
+
+
+def jittered(seconds: float) -> None:
+    """Sleep for up to `seconds`: the losers of one race must not meet again at the same instant."""
+    time.sleep(seconds * random.uniform(0.1, 1.0))  # noqa: S311

@@ -7,10 +7,12 @@ kind must offer stands here; what one server can do beyond that is asked of it b
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from airflow_cdc.core.observation import ConnectorFacts, SourceFacts, TopicState
+from airflow_cdc.core.diagnosis.observation import ConnectorFacts, SourceFacts
 from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.topics import TopicState
 
 
 @runtime_checkable
@@ -98,4 +100,42 @@ class ControlPort(Protocol):
 
     def ledger_once(self, run_id: str, key: str, value: Any) -> Any:
         """Keep a value unless one stands already; return the one that stands."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDocument:
+    """A pipeline's control document as a store holds it.
+
+    Attributes:
+        text: JSON, as control/document.py writes it; "" where something was stored and no document is in it any more.
+        version: what the store calls this state of it; only that store can compare it.
+    """
+
+    text: str
+    version: str
+
+
+class ControlStore(Protocol):
+    """Keeps one document per pipeline, changed by compare-and-set. control/control.py does the rest."""
+
+    @property
+    def where(self) -> str:
+        """How messages name the server or catalog."""
+        ...
+
+    def place(self, pipeline: str) -> str:
+        """How messages name the place of one document."""
+        ...
+
+    def load(self, pipeline: str) -> StoredDocument | None:
+        """The document as it stands; None before the first write. Raises UnknownStateError if it cannot be read."""
+        ...
+
+    def swap(self, pipeline: str, expected: str | None, text: str) -> None:
+        """Replace the document of version `expected` (None: there is none yet) by `text`.
+
+        Raises StaleHeadError if the stored version is another one, UnknownStateError if the write may or may not stand, and
+        an error of the store's own for a write that it refuses. Makes what the store needs at the first write.
+        """
         ...

@@ -1,103 +1,68 @@
-"""Positions in a source's log: a binlog file with an offset, and the watermark W of a recovery."""
+"""Places in a source's log, as neutral values: a position, the watermark W of a recovery, and whether a position is there.
+
+What a position is made of is its source's matter (sources/*/position.py). Everything else only compares, prints and
+stores it. In JSON a position carries its kind, so a document can be read without its source at hand.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import total_ordering
-from typing import Any
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Protocol, TypeAlias
 
 from airflow_cdc.core.errors import MALFORMED, PositionError
-from airflow_cdc.core.gtid import GtidSet
+
+JsonObject: TypeAlias = Mapping[str, object]
+
+FORMAT = 2  # of a watermark in JSON; the first one named MySQL's file, pos and gtids itself and carried no number
 
 
-@total_ordering
-@dataclass(frozen=True, slots=True)
-class BinlogPosition:
-    """A byte position in a binlog file, such as mysql-bin.000004:198.
-
-    Positions compare only within one base name, by the file's number (mysql-bin.9 < mysql-bin.10,
-    and .999999 < .1000000); comparing others raises PositionError, because it has no answer.
-    """
-
-    file: str
-    pos: int
-
-    def __post_init__(self) -> None:
-        base, _, number = self.file.strip().rpartition(".")
-        if not base or not number.isascii() or not number.isdigit():
-            raise PositionError(f"{self.file!r} is not a binlog file name", todo="Expected one like mysql-bin.000004.")
-        if isinstance(self.pos, bool) or not isinstance(self.pos, int) or self.pos < 0:
-            raise PositionError(f"binlog position {self.pos!r} is not a number of bytes", where=self.file)
-        object.__setattr__(self, "file", self.file.strip())
-
-    @classmethod
-    def parse(cls, text: str) -> BinlogPosition:
-        """Read `file:pos`, the form that str() prints."""
-        file, _, pos = text.strip().rpartition(":")
-        if not pos.isascii() or not pos.isdigit():
-            raise PositionError(f"{text!r} is not a binlog position", todo="Expected file:pos.")
-        return cls(file, int(pos))
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.pos}"
+class Position(Protocol):
+    """A place in one source's log. Only the source that made it can compare it."""
 
     @property
-    def base(self) -> str:
-        """The file's name without its number: mysql-bin."""
-        return self.file.rpartition(".")[0]
+    def kind(self) -> str:
+        """The kind of source, as pipelines.yaml names it."""
+        ...
 
-    @property
-    def file_number(self) -> int:
-        """The file's number: 4 for mysql-bin.000004."""
-        return int(self.file.rpartition(".")[2])
+    def covers(self, other: Position) -> bool | None:
+        """Whether who read up to this has read all up to `other`; None: it cannot be told, as of another server's."""
+        ...
 
-    def comparable(self, other: BinlogPosition) -> bool:
-        """True when both are in one series of files, so that they can be ordered."""
-        return self.base == other.base
+    def __str__(self) -> str: ...
 
-    def __lt__(self, other: BinlogPosition) -> bool:
-        if not self.comparable(other):
-            raise PositionError(f"{self} and {other} are in different series of files and cannot be ordered")
-        return (self.file_number, self.pos) < (other.file_number, other.pos)
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON with its `kind`, which `kinds.read_position` reads."""
+        ...
 
 
-def file_after(files: Iterable[str], file: str) -> str | None:
-    """The first of `files` that comes after `file` in its series; None if none does."""
-    here = BinlogPosition(file, 0)
-    later = [found for found in (BinlogPosition(name, 0) for name in files) if here.comparable(found) and here < found]
-    return min(later).file if later else None
+ReadPosition: TypeAlias = Callable[[JsonObject], Position]
 
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """The source position W taken before the first snapshot read (INV 7).
+    """The source position W taken before the first snapshot read (INV 7), or another one that was read off a server.
 
-    `gtids` is the full executed set on a GTID server and then it alone is W; otherwise None and
-    (file, pos) is W. `taken_at` is an ISO time.
+    Attributes:
+        server: the server's own name for itself, in small letters: a server_uuid; "" where a server has none.
+        taken_at: when, by the server's clock; without a time zone it is taken for UTC.
     """
 
-    server_uuid: str
-    file: str
-    pos: int
-    gtids: GtidSet | None
-    taken_at: str
-    server_id: int
+    position: Position
+    server: str
+    taken_at: datetime
 
     def __post_init__(self) -> None:
-        position = BinlogPosition(self.file, self.pos)
-        object.__setattr__(self, "file", position.file)
-        object.__setattr__(self, "server_uuid", self.server_uuid.strip().lower())
+        object.__setattr__(self, "server", self.server.strip().lower())
+        if self.taken_at.tzinfo is None:
+            object.__setattr__(self, "taken_at", self.taken_at.replace(tzinfo=UTC))
 
     def __str__(self) -> str:
-        return f"{self.position} {self.gtids}" if self.gtids is not None else str(self.position)
-
-    @property
-    def position(self) -> BinlogPosition:
-        """File and position of W."""
-        return BinlogPosition(self.file, self.pos)
+        return str(self.position)
 
     @property
     def hash(self) -> str:
@@ -106,28 +71,44 @@ class Watermark:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON; `gtids` is text without newlines, or null."""
+        """{"format": 2, "position": {"kind": …}, "server": text, "taken_at": ISO time}."""
         return {
-            "server_uuid": self.server_uuid,
-            "file": self.file,
-            "pos": self.pos,
-            "gtids": None if self.gtids is None else str(self.gtids),
-            "taken_at": self.taken_at,
-            "server_id": self.server_id,
+            "format": FORMAT,
+            "position": self.position.to_json(),
+            "server": self.server,
+            "taken_at": self.taken_at.isoformat(),
         }
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any] | str) -> Watermark:
-        """The inverse of to_json(); accepts its JSON text too. Raises PositionError."""
+    def from_json(cls, value: JsonObject | str, read_position: ReadPosition) -> Watermark:
+        """The inverse of to_json(); accepts its JSON text too. Raises PositionError, also for a format it does not know."""
         try:
-            raw = json.loads(value) if isinstance(value, str) else value
-            return cls(
-                server_uuid=str(raw["server_uuid"]),
-                file=str(raw["file"]),
-                pos=int(raw["pos"]),
-                gtids=None if raw["gtids"] is None else GtidSet.parse(raw["gtids"]),
-                taken_at=str(raw["taken_at"]),
-                server_id=int(raw["server_id"]),
-            )
+            raw: Mapping[str, Any] = json.loads(value) if isinstance(value, str) else value
+            if (known := raw.get("format")) != FORMAT:
+                raise PositionError(
+                    f"watermark of format {1 if known is None else known}, but only format {FORMAT} can be read here",
+                    todo="Another version of airflow_cdc wrote it: recover the table (diff_repair) with this one.",
+                )
+            return cls(read_position(raw["position"]), str(raw["server"]), datetime.fromisoformat(raw["taken_at"]))
         except MALFORMED as error:
             raise PositionError(f"watermark cannot be read: {error!r}") from error
+
+
+class Availability(StrEnum):
+    """Whether a position can still be read from a source's log."""
+
+    AVAILABLE = "available"
+    NOT_YET = "not yet"  # the source has not come so far
+    LOST = "lost"
+    UNKNOWN = "unknown"  # it could not be read, which is neither there nor lost
+
+
+@dataclass(frozen=True, slots=True)
+class Available:
+    """The answer, and in words why."""
+
+    state: Availability
+    why: str
+
+    def __bool__(self) -> bool:
+        return self.state is Availability.AVAILABLE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from airflow_cdc.core.pipeline import Limit
+from airflow_cdc.core.limit import Limit
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,76 +4,97 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from airflow_cdc.core.chunk import quote_ident
 from airflow_cdc.core.errors import MALFORMED, SchemaError
+from airflow_cdc.core.types import LogicalType, Unsupported, type_from_json, type_to_json
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+# The form of a definition as JSON. Form 1 had MySQL's words in the place of types.
+FORMAT = 2
 
-INTEGER_TYPES = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
-_PARENTHESES = re.compile(r"\([^)]*\)")
+Word = str | int | tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnDef:
+class NativeColumn:
+    """A column in its source's own words. Only the source reads them; everybody else compares them as they are.
+
+    Attributes:
+        source: whose words these are, such as mysql.
+        type: the type as people of that source write it, for messages.
+        words: (name, value) of whatever else decides what a value is, sorted; what the source does not say is left out.
+    """
+
+    source: str
+    type: str
+    words: tuple[tuple[str, Word], ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        words = {name: list(value) if isinstance(value, tuple) else value for name, value in self.words}
+        return {"source": self.source, "type": self.type, "words": words}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> NativeColumn:
+        """The inverse of `to_json`."""
+        words = {name: tuple(word) if isinstance(word, list) else word for name, word in value["words"].items()}
+        return cls(value["source"], value["type"], tuple(sorted(words.items())))
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
     """One column of a source table.
 
-    Lengths are in characters (`char_length`) and bytes (`byte_length`), `fsp` in digits of a second.
-    `expression` is the text of a generated column; `labels` are those of ENUM and SET, in order.
+    `zoned`: generated from an instant, so that its value depends on the time zone of the session that reads or writes it.
     """
 
     name: str
     ordinal: int
-    data_type: str
-    column_type: str
+    type: LogicalType
+    native: NativeColumn
     nullable: bool = True
-    charset: str | None = None
-    collation: str | None = None
-    char_length: int | None = None
-    byte_length: int | None = None
-    precision: int | None = None
-    scale: int | None = None
-    fsp: int | None = None
     generated: bool = False
-    labels: tuple[str, ...] = ()
-    srid: int | None = None
-    expression: str = ""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "data_type", self.data_type.lower())
-        object.__setattr__(self, "labels", tuple(self.labels))
+    zoned: bool = False
 
     @property
-    def unsigned(self) -> bool:
-        """Whether a number has no sign; a label such as `enum('unsigned')` does not count."""
-        return "unsigned" in self._words or self.zerofill
+    def value_type(self) -> LogicalType:
+        """The type; SchemaError for one whose values cannot be carried."""
+        if isinstance(self.type, Unsupported):
+            raise SchemaError(
+                f"type {self.native.type} is not supported",
+                where=f"column {self.name}",
+                todo="Exclude the column on the connector, or leave the table out of the pipeline.",
+            )
+        return self.type
 
-    @property
-    def zerofill(self) -> bool:
-        """Whether MySQL pads the number with zeros when it prints it."""
-        return "zerofill" in self._words
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {
+            "name": self.name,
+            "ordinal": self.ordinal,
+            "type": type_to_json(self.type),
+            "native": self.native.to_json(),
+            "nullable": self.nullable,
+            "generated": self.generated,
+            "zoned": self.zoned,
+        }
 
-    @property
-    def _words(self) -> list[str]:
-        return [] if self.labels else _PARENTHESES.sub("", self.column_type.lower()).split()
-
-    @property
-    def is_integer(self) -> bool:
-        """Whether the type is one of MySQL's integers (BIT and YEAR are not)."""
-        return self.data_type in INTEGER_TYPES
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Column:
+        """The inverse of `to_json`."""
+        kind, native = type_from_json(value["type"]), NativeColumn.from_json(value["native"])
+        return cls(**{**value, "type": kind, "native": native})
 
 
 @dataclass(frozen=True, slots=True)
-class TableDef:
+class Table:
     """A source table: columns in order, and the columns that tell rows apart (empty = keyless)."""
 
     schema: str
     name: str
-    columns: tuple[ColumnDef, ...]
+    columns: tuple[Column, ...]
     key: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -94,30 +115,19 @@ class TableDef:
         return not self.key
 
     @property
-    def key_columns(self) -> tuple[ColumnDef, ...]:
+    def key_columns(self) -> tuple[Column, ...]:
         """The key's columns in the key's own order."""
         return tuple(self.column(name) for name in self.key)
 
     @property
-    def mirrored(self) -> tuple[ColumnDef, ...]:
+    def mirrored(self) -> tuple[Column, ...]:
         """The columns that the sink has: all of them."""
         return self.columns
 
     @property
-    def compared(self) -> tuple[ColumnDef, ...]:
-        """The mirrored columns that have one value, whoever reads them: generated ones too, but for those in `zoned`."""
-        zoned = self.zoned
-        return tuple(c for c in self.columns if c.name not in zoned)
-
-    @property
-    def zoned(self) -> frozenset[str]:
-        """Columns generated from a TIMESTAMP, directly or not: their values depend on the session's time zone."""
-        moments = [c.name for c in self.columns if c.data_type == "timestamp" and not c.generated]
-        zoned: set[str] = set()
-        for column in self.columns:
-            if column.generated and any(quote_ident(name) in column.expression for name in (*moments, *zoned)):
-                zoned.add(column.name)
-        return frozenset(zoned)
+    def compared(self) -> tuple[Column, ...]:
+        """The mirrored columns that have one value, whoever reads them: generated ones too, but for zoned ones."""
+        return tuple(c for c in self.columns if not c.zoned)
 
     @property
     def fingerprint(self) -> str:
@@ -125,7 +135,7 @@ class TableDef:
         text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(text.encode("ascii")).hexdigest()
 
-    def column(self, name: str) -> ColumnDef:
+    def column(self, name: str) -> Column:
         """The column of that name; SchemaError if there is none."""
         for column in self.columns:
             if column.name == name:
@@ -134,16 +144,20 @@ class TableDef:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; `from_json` gives the same table back."""
-        columns = [asdict(c) | {"labels": list(c.labels)} for c in self.columns]
-        return {"schema": self.schema, "name": self.name, "columns": columns, "key": list(self.key)}
+        columns = [c.to_json() for c in self.columns]
+        return {"format": FORMAT, "schema": self.schema, "name": self.name, "columns": columns, "key": list(self.key)}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> TableDef:
-        """The inverse of `to_json`; SchemaError if a value is missing or unknown."""
-        known = {f.name for f in fields(ColumnDef)}
+    def from_json(cls, data: Mapping[str, Any]) -> Table:
+        """The inverse of `to_json`; SchemaError if a value is missing or unknown, or the format is not this version's."""
+        if data.get("columns") and data.get("format", 1) != FORMAT:
+            raise SchemaError(
+                f"a table definition of format {data.get('format', 1)} cannot be read, only of format {FORMAT}",
+                where=f"{data.get('schema')}.{data.get('name')}",
+                todo="Recover the table (diff_repair or full_snapshot): that writes its definition anew.",
+            )
         try:
-            columns = tuple(ColumnDef(**column) for column in data["columns"])
+            columns = tuple(Column.from_json(column) for column in data["columns"])
             return cls(data["schema"], data["name"], columns, tuple(data["key"]))
         except MALFORMED as error:
-            what = f"not a table definition: {error!r} (a column has {sorted(known)})"
-            raise SchemaError(what) from error
+            raise SchemaError(f"not a table definition: {error!r}") from error

@@ -1,7 +1,7 @@
 """XA transactions that were rolled back after their rows had been sent (INV 32).
 
-Debezium sends rows at XA PREPARE and nothing at XA ROLLBACK, and no event says which rows belong to which XA transaction.
-So the server's counters tell whether it may have happened, and a comparison of whole tables finds the rows.
+A connector may send rows at XA PREPARE and nothing at XA ROLLBACK, and no event says which rows belong to which XA
+transaction. So the server's counters tell whether it may have happened, and a comparison of whole tables finds the rows.
 """
 
 from __future__ import annotations

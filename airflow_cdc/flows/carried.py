@@ -5,30 +5,31 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
-from airflow_cdc.core.table import TableDef
-from airflow_cdc.core.uncarried import Look, looks
-from airflow_cdc.flows.captured import settings
+from airflow_cdc.core.capture import Look
+from airflow_cdc.core.table import Table
+from airflow_cdc.flows.capture import settings
 from airflow_cdc.flows.run import Run
+from airflow_cdc.kinds import config_rules_of
 
 LOOK_SECONDS = 20.0
 TABLE_SECONDS = 5.0
 
 
-def refuse_uncarried(run: Run, tables: Iterable[TableDef]) -> None:
+def refuse_uncarried(run: Run, tables: Iterable[Table]) -> None:
     """Raise SchemaError for a table with a value that events don't carry; a table that takes too long passes."""
     for _, look in look_through(run, tables):
         if look is not None:
             raise look.error
 
 
-def look_through(run: Run, tables: Iterable[TableDef]) -> Iterator[tuple[str, Look | None]]:
+def look_through(run: Run, tables: Iterable[Table]) -> Iterator[tuple[str, Look | None]]:
     """Each table that could be looked through, with a kind of value in it that events don't carry (None: there is none).
 
     A table whose scan takes longer than TABLE_SECONDS, or that is left after LOOK_SECONDS, is left out.
     """
-    adjusted, ends = settings(run).years_adjusted, time.monotonic() + LOOK_SECONDS
+    rules, capture, ends = config_rules_of(run.pipeline), settings(run), time.monotonic() + LOOK_SECONDS
     for table in tables:
-        wanted = list(looks(table, years_adjusted=adjusted))
+        wanted = list(rules.looks(table, capture))
         seconds = min(ends - time.monotonic(), TABLE_SECONDS)
         if not wanted:
             yield table.full_name, None

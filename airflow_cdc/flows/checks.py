@@ -8,13 +8,13 @@ from typing import Any
 
 import fsspec
 
+from airflow_cdc.core.compare.part import WHOLE
+from airflow_cdc.core.diagnosis.strategy import DIFF_REPAIR
 from airflow_cdc.core.errors import VerificationError
-from airflow_cdc.core.part import WHOLE
 from airflow_cdc.core.report import RecoveryReport, StepReport, TableReport, Verdict
-from airflow_cdc.core.stored import BACKFILL, CHECK, REPAIR
-from airflow_cdc.core.strategy import DIFF_REPAIR
 from airflow_cdc.flows.close import report_folder, steps_of, store
 from airflow_cdc.flows.run import Facts, Run
+from airflow_cdc.reports.stored import BACKFILL, CHECK, REPAIR
 
 # What a report calls the problem by its verdict; see docs/problems.md.
 PROBLEMS = {Verdict.MATCH: "HEALTHY", Verdict.MISMATCH: "SINK_DIFFERS", Verdict.INCONCLUSIVE: "UNKNOWN"}

@@ -8,17 +8,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from airflow_cdc.core.detour import POSITION_ONLY
+from airflow_cdc.core.diagnosis.strategy import POSITION_ONLY
 from airflow_cdc.core.errors import CdcError, VerificationError
+from airflow_cdc.core.position import JsonObject
 from airflow_cdc.core.report import RecoveryReport, Verdict
-from airflow_cdc.core.stored import RECOVERY, RunSummary, tables_of
-from airflow_cdc.flows import connector, document
+from airflow_cdc.flows import connector
 from airflow_cdc.flows.decide import UNCHANGED
 from airflow_cdc.flows.lease import kept
+from airflow_cdc.flows.recovery import current
 from airflow_cdc.flows.run import LEASE_SECONDS, Facts, Run, now_iso, step
 from airflow_cdc.names import REPORT_PAGE
-from airflow_cdc.reporting import render_html
-from airflow_cdc.systems.reports import ReportStore, safe
+from airflow_cdc.reports.page import render_html
+from airflow_cdc.reports.store import ReportStore, safe
+from airflow_cdc.reports.stored import RECOVERY, RunSummary, tables_of
 
 log = logging.getLogger("airflow_cdc.close")
 
@@ -43,18 +45,18 @@ def close(run: Run) -> Facts:
 
 
 def _close(run: Run) -> Facts:
-    control, open_doc = run.clients.control, document.recovery(run)
-    if missing := sorted(set(open_doc["tables"]) - set(open_doc.get("published") or {})):
+    control, recovery = run.clients.control, current(run)
+    if missing := sorted(recovery.unpublished):
         raise VerificationError(
             f"the recovery cannot be closed: {', '.join(missing)} not published",
             where=run.where,
             todo="Clear the task publish.",
         )
-    connector.settle(run)
-    keep_document(run, open_doc)
-    drop_stages(run, open_doc["tables"])
+    connector.restore_settings(run)
+    keep_document(run, recovery.to_json())
+    drop_stages(run, recovery.tables)
     control.close_recovery(run.run_id, CLOSED)
-    return {"closed": True, "epoch": open_doc["epoch"]}
+    return {"closed": True, "epoch": recovery.epoch}
 
 
 def report(run: Run) -> Facts:
@@ -117,17 +119,17 @@ def steps_of(ledger: Mapping[str, Any]) -> list[dict[str, Any]]:
     return sorted(entries, key=lambda entry: str(entry.get("started")))
 
 
-def keep_document(run: Run, open_doc: Mapping[str, Any]) -> None:
+def keep_document(run: Run, document: JsonObject) -> None:
     """Keep the closed recovery for its report, beside that: with thousands of tables it is too large for the ledger.
 
     Only where the folder can't be written it stays in the ledger: a recovery that is done must be able to close.
     """
     try:
-        text = json.dumps(open_doc, ensure_ascii=False)
+        text = json.dumps(document, ensure_ascii=False)
         ReportStore(run.report_dir).write(text, run.pipeline.name, safe(run.run_id), RECOVERY_FILE)
     except CdcError as error:
         log.warning("the recovery's document was not kept beside its report: %s", error)
-        run.clients.control.ledger_set(run.run_id, "document", open_doc)
+        run.clients.control.ledger_set(run.run_id, "document", document)
 
 
 def kept_document(run: Run) -> Facts:
@@ -138,7 +140,7 @@ def kept_document(run: Run) -> Facts:
 
 def drop_stages(run: Run, tables: Sequence[str]) -> None:
     """Forget what recoveries of these tables staged: none of it will be published any more."""
-    lake, namespace = run.clients.lake, run.pipeline.sink.namespace
+    lake, namespace = run.clients.sink, run.pipeline.sink.namespace
     for table in tables:
         for stage in lake.stages(namespace, run.pipeline.sink_table(table)):
             if stage.label.startswith("recov_"):

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from airflow_cdc.core.capture import TableDefinitions
 from airflow_cdc.core.errors import ConnectorError
-from airflow_cdc.core.history import compare_history, fold_history, newest_snapshot_ms
-from airflow_cdc.core.offset import past
 from airflow_cdc.core.poll import NotYet, poll_until, poll_while_moving
 from airflow_cdc.core.position import Watermark
-from airflow_cdc.flows import document
-from airflow_cdc.flows.captured import captured, settings
+from airflow_cdc.core.recovery import OpenRecovery
+from airflow_cdc.flows.capture import captured, settings
 from airflow_cdc.flows.null_defaults import set_converter
+from airflow_cdc.flows.offsets import committed, write
 from airflow_cdc.flows.reached import failures, not_failed, wait_past, wait_reading
+from airflow_cdc.flows.recovery import change, current, watermark_of
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
-from airflow_cdc.flows.stored_offset import committed, write
 from airflow_cdc.flows.watermark import still_there
+from airflow_cdc.kinds import config_rules_of
 
 STOP_SECONDS = 60.0
 RUNNING_SECONDS = 120.0
@@ -35,11 +36,11 @@ RECOVERY_SETTINGS = (HEARTBEAT, SNAPSHOT_MODE)
 @step("stop_connector", leased=True)
 def stop(run: Run) -> Facts:
     """Stop the connector and wait until it is STOPPED with zero tasks. It stays so until its offset is proven."""
-    document.recovery(run)
+    current(run)
     name = run.pipeline.connector.name
     before = run.clients.connector.status(name)["connector"]["state"]
     run.clients.connector.stop(name, timeout=STOP_SECONDS)
-    document.patch(run, resumed_at=None)
+    change(run, OpenRecovery.stopped)
     return {"connector": name, "state_before": before, "state": "STOPPED"}
 
 
@@ -52,33 +53,34 @@ def resume(run: Run) -> Facts:
     moves no offset without heartbeats, so the run has them (INV 6); `close` puts the setting back. Raises SourceError
     where the log was purged behind the written offset.
     """
-    open_doc = document.recovery(run)
-    taken = document.watermark(open_doc, run)
-    if not open_doc.get("offset_written_at"):
+    recovery = current(run)
+    taken = watermark_of(recovery, run)
+    if not recovery.written_at:
         raise ConnectorError(
             "the offset of this recovery is not written yet: the connector stays stopped",
             where=run.where,
             todo="Clear the task reset_offset.",
         )
     with _purge_named(run, taken):
-        return _resumed(run, open_doc, taken)
+        return _resumed(run, recovery, taken)
 
 
-def _resumed(run: Run, open_doc: Facts, taken: Watermark) -> Facts:
-    name, rebuild = run.pipeline.connector.name, bool(open_doc.get("history_differences"))
-    since = _doubted_since(run, open_doc) if rebuild else 0
+def _resumed(run: Run, recovery: OpenRecovery, taken: Watermark) -> Facts:
+    name, rebuild = run.pipeline.connector.name, bool(recovery.history.differences)
+    since = _doubted_since(run) if rebuild else 0
     if failures(run):  # of an earlier try: resuming does not start a failed task
-        _stop_at_w(run, open_doc)
+        _stop_at_w(run, recovery)
     set_converter(run)
-    change(run, {HEARTBEAT: heartbeat(run), SNAPSHOT_MODE: "recovery" if rebuild else None})
+    change_settings(run, {HEARTBEAT: heartbeat(run), SNAPSHOT_MODE: "recovery" if rebuild else None})
     run.clients.connector.resume(name)
     run.clients.connector.wait_running(name, timeout=RUNNING_SECONDS)
     if rebuild:
-        history_rebuilt(run, since, open_doc["tables"])
-        from_the_start_again(run, open_doc)
-    shown = wait_reading(run, open_doc.get("offset_after") or {})
+        history_rebuilt(run, since, recovery.tables)
+        from_the_start_again(run, recovery)
+    shown = wait_reading(run, recovery.written or {})
     reached = _streaming(run, taken)
-    document.patch(run, resumed_at=now_iso(), resuming=None, history_differences={}, history_since=None)
+    at = now_iso()
+    change(run, lambda now: now.resumed(at))
     return {"connector": name, "state": "RUNNING", "history_rebuilt": rebuild, "offset": reached, "shown_by": shown}
 
 
@@ -91,9 +93,9 @@ def _purge_named(run: Run, taken: Watermark) -> Iterator[None]:
 
     def check() -> None:
         offset = committed(run)
-        if document.recovery(run).get("offset_kept") and offset is not None and offset.position != taken.position:
+        if current(run).offset_kept and offset is not None and offset.position != taken.position:
             return  # it goes on from before W: whether that is there, only its own failure can tell
-        if offset is None or offset.position == taken.position or not past(offset, taken):
+        if offset is None or offset.position == taken.position or not offset.has_read(taken):
             still_there(run, taken, then="stop_connector")
 
     check()
@@ -128,7 +130,7 @@ def _restarted(run: Run) -> bool | None:
     raise NotYet(", ".join(states))
 
 
-def change(run: Run, wanted: dict[str, str | None]) -> None:
+def change_settings(run: Run, wanted: Mapping[str, str | None]) -> None:
     """Set settings of the connector; the first value of each before the recovery is kept (None: was absent).
 
     None in `wanted` leaves a setting alone. Only the changed settings are kept: a connector's configuration holds
@@ -139,22 +141,22 @@ def change(run: Run, wanted: dict[str, str | None]) -> None:
     changes = {key: value for key, value in wanted.items() if value is not None and config.get(key) != value}
     if not changes:
         return
-    kept = document.recovery(run).get("config_changed") or {}
-    document.patch(run, config_changed={**{key: config.get(key) for key in changes}, **kept})
+    before = {key: config.get(key) for key in changes}
+    change(run, lambda now: now.settings_saved(before))
     run.clients.connector.change_config(name, config, {**config, **changes})
 
 
-def restore(run: Run, keys: tuple[str, ...] = RECOVERY_SETTINGS) -> dict[str, Any]:
+def restore(run: Run, keys: tuple[str, ...] = RECOVERY_SETTINGS) -> dict[str, str | None]:
     """Put settings back to what they were before the recovery. Safe to run again."""
-    kept = dict(document.recovery(run).get("config_changed") or {})
-    due = {key: kept.pop(key) for key in keys if key in kept}
+    saved = current(run).settings_before
+    due = {key: saved[key] for key in keys if key in saved}
     if due:
         name = run.pipeline.connector.name
         config = run.clients.connector.raw_config(name)
         others = {key: value for key, value in config.items() if key not in due}
         before = {key: value for key, value in due.items() if value is not None}
         run.clients.connector.change_config(name, config, {**others, **before})
-        document.patch(run, config_changed=kept)
+        change(run, lambda now: now.settings_restored(due))
     return due
 
 
@@ -163,33 +165,35 @@ def heartbeat(run: Run) -> str | None:
     return None if 0 < settings(run).heartbeat_ms <= SLOWEST_HEARTBEAT_MS else HEARTBEAT_MS
 
 
-def _stop_at_w(run: Run, open_doc: Facts) -> None:
+def _stop_at_w(run: Run, recovery: OpenRecovery) -> None:
     """Stop the connector and put its offset to W once more, so that it begins there whatever it had sent.
 
     A restart alone goes on wherever it was. Seen on 3.6.1: stopped between the delete and the create that a changed key
     becomes, it counts the row as done and never sends the create.
     """
     run.clients.connector.stop(run.pipeline.connector.name, timeout=STOP_SECONDS)
-    write(run, open_doc["offset_partition"], open_doc["offset_after"], open_doc["offset_after"])
+    if recovery.backup is None or recovery.written is None:
+        raise ConnectorError("no offset was written yet", where=run.where, todo="Clear the task reset_offset.")
+    write(run, recovery.backup.key, recovery.written, recovery.written)
 
 
-def from_the_start_again(run: Run, open_doc: Facts) -> None:
+def from_the_start_again(run: Run, recovery: OpenRecovery) -> None:
     """Put the snapshot mode back, and begin at W once more."""
     name = run.pipeline.connector.name
-    _stop_at_w(run, open_doc)
+    _stop_at_w(run, recovery)
     restore(run, (SNAPSHOT_MODE,))
     run.clients.connector.resume(name)
     run.clients.connector.wait_running(name, timeout=RUNNING_SECONDS)
 
 
-def settle(run: Run) -> dict[str, Any]:
+def restore_settings(run: Run) -> dict[str, str | None]:
     """Put all settings back, by a restart that begins the transaction under way from its start.
 
     An offset inside a transaction says how many of its events and rows to skip, and a row of which only half was sent
     would be skipped whole; without those two keys the transaction is sent again from its beginning, which is harmless.
     """
     name, connector = run.pipeline.connector.name, run.clients.connector
-    if not document.recovery(run).get("config_changed"):
+    if not current(run).settings_before:
         return {}
     connector.stop(name, timeout=STOP_SECONDS)
     restored = restore(run)
@@ -219,41 +223,35 @@ def _streaming(run: Run, taken: Watermark) -> dict[str, Any]:
     """Wait for that as long as the connector moves; what it says meanwhile stands in the recovery, for `verify`."""
 
     def note(text: str) -> None:
-        document.patch(run, resuming=text)
+        change(run, lambda now: now.resumes(text))
 
-    return wait_past(run, taken, note=note).to_value()
-
-
-def history(run: Run) -> list[dict[str, Any]]:
-    """The records of the connector's schema history, oldest first; none where its topic is gone."""
-    topic, transport = history_topic(run), run.clients.transport
-    return transport.history_records(topic) if transport.topic_states([topic]) else []
+    return dict(wait_past(run, taken, note=note).raw)
 
 
-def newest_history(run: Run) -> int:
-    """When the connector last wrote its schema history from a snapshot, in epoch milliseconds; 0: never."""
-    return newest_snapshot_ms(history(run)) or 0
+def history(run: Run) -> TableDefinitions:
+    """The table definitions of the connector's schema history as they stand; none where its topic is gone."""
+    return config_rules_of(run.pipeline).definitions(history_topic(run), run.clients.transport)
 
 
-def _doubted_since(run: Run, open_doc: Facts) -> int:
+def _doubted_since(run: Run) -> int:
     """The newest snapshot in the history before this recovery began to rebuild it; the first answer stands."""
-    if open_doc.get("history_since") is None:
-        return int(document.patch(run, history_since=newest_history(run))["history_since"])
-    return int(open_doc["history_since"])
+    if (since := current(run).history.since) is not None:
+        return since
+    newest = history(run).newest_ms
+    return change(run, lambda now: now.rebuilding_since(newest)).history.since or 0
 
 
-def history_rebuilt(run: Run, since: int, tables: list[str], task: str = "resume_connector") -> None:
+def history_rebuilt(run: Run, since: int, tables: Sequence[str], task: str = "resume_connector") -> None:
     """Wait until the schema history was written anew after `since`, and says of every table what the source says."""
     definitions = captured(run, tables)
 
     def probe() -> bool | None:
         not_failed(run, task)
-        records = history(run)
-        newest = fold_history(records)
-        stale = [t for t, d in definitions.items() if t not in newest or compare_history(d, newest[t])]
-        if not stale and (newest_snapshot_ms(records) or 0) > since:
+        known = history(run)
+        stale = known.differences(definitions)
+        if not stale and known.newest_ms > since:
             return True
-        raise NotYet(f"{len(records)} records; stale: {', '.join(stale) or 'no newer definitions yet'}")
+        raise NotYet(f"{known.size} records; stale: {', '.join(stale) or 'no newer definitions yet'}")
 
     standstill = run.pipeline.policy.standstill
     poll_while_moving(probe, standstill=standstill, interval=1.0, what="the connector to rebuild its schema history")

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from airflow_cdc.core.detour import POSITION_ONLY
-from airflow_cdc.core.diagnosis import Diagnosis, diagnose
+from airflow_cdc.core.diagnosis.diagnose import Diagnosis, diagnose
+from airflow_cdc.core.diagnosis.observation import Observation, SinkFacts, SinkTableFacts
+from airflow_cdc.core.diagnosis.problems import tables_behind, tables_stopped, tables_without_stamp
+from airflow_cdc.core.diagnosis.strategy import AUTO, POSITION_ONLY, STRATEGIES, make_plan, refused_plan
 from airflow_cdc.core.errors import ConfigError, SchemaError, SourceError
-from airflow_cdc.core.observation import Observation, SinkFacts, SinkTableFacts
-from airflow_cdc.core.problems_sink import tables_behind, tables_stopped, tables_without_stamp
-from airflow_cdc.core.strategy import AUTO, STRATEGIES, make_plan, refused_plan
-from airflow_cdc.flows.captured import followed
-from airflow_cdc.flows.observe import observe
-from airflow_cdc.flows.remember import remember
+from airflow_cdc.flows.capture import followed
+from airflow_cdc.flows.observe import observe, store_observation
 from airflow_cdc.flows.run import Facts, Run, step
+from airflow_cdc.kinds import rules_for
 
 COUNT_SECONDS = 30.0
 UNCHANGED = "unchanged"
@@ -26,15 +25,15 @@ def decide(run: Run, asked: str | None = None) -> Facts:
     Returns `{"pipeline", "pipeline_hash", "tables", "deletes", "taken_at", "note", "diagnosis": {...}, "plan": {...}}`, all plain JSON.
     `asked` names a strategy a person chose; the planner refuses one that does not fit, with its reason.
     """
-    seen = observe(run)
-    diagnosis = diagnose(seen)
-    remember(run, seen, diagnosis)
+    seen, rules = observe(run), rules_for(run.pipeline)
+    diagnosis = diagnose(seen, rules)
+    store_observation(run, seen, diagnosis)
     tables = _concerned(run, seen, diagnosis)
-    plan = make_plan(diagnosis, run.pipeline.policy, seen, asked=asked)
+    plan = make_plan(diagnosis, run.pipeline.policy, seen, rules, asked=asked)
     deletes: dict[str, int | None] = {}
     if not plan.refused and STRATEGIES[plan.strategy].changes:
         deletes = fewer_rows(run, seen)
-        plan = make_plan(diagnosis, run.pipeline.policy, seen, asked=asked, deletes=deletes)
+        plan = make_plan(diagnosis, run.pipeline.policy, seen, rules, asked=asked, deletes=deletes)
         if plan.strategy not in POSITION_ONLY and (why := _not_carried(run, tables)):
             plan = refused_plan(why)
     decision = {

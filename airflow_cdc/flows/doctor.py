@@ -7,45 +7,23 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import closing
-from dataclasses import asdict, dataclass
-from typing import Any
 
-from airflow_cdc.core.charsets import doubt
-from airflow_cdc.core.detour import standing_faults
+from airflow_cdc.core.check import Check
 from airflow_cdc.core.errors import CdcError
-from airflow_cdc.core.observation import SourceFacts
-from airflow_cdc.flows.captured import captured, settings, topic_names
+from airflow_cdc.flows.capture import captured, settings, topic_names
 from airflow_cdc.flows.carried import look_through
 from airflow_cdc.flows.null_defaults import fault_of
 from airflow_cdc.flows.run import Run
-from airflow_cdc.systems.mysql_capabilities import ServerVersion
-from airflow_cdc.systems.mysql_replica import read_replica
-from airflow_cdc.systems.mysql_schema import read_table_defs
+from airflow_cdc.kinds import config_rules_of
 
 JAVA_FLOOR = 17
 KEEP_ALIVE_FLOOR_MS = 30_000
-_DATED = frozenset({"year", "date", "datetime"})
 _DOUBTED = "Nothing, if such characters are rare: their events become dead letters, whose rows are read again."
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One line of the doctor's answer. `state` is ok, warn, bad or unknown."""
-
-    subject: str
-    name: str
-    state: str
-    found: str
-    todo: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-def doctor_installation() -> list[Check]:
-    """What this machine must have: matching pyspark wheels, Java, spark-submit."""
-    return [_pyspark(), _java(), _spark_submit()]
+def doctor_installation(*, mirrors: bool = True) -> list[Check]:
+    """What this machine must have: matching pyspark wheels, Java, spark-submit; nothing where no pipeline has a sink."""
+    return [_pyspark(), _java(), _spark_submit()] if mirrors else []
 
 
 def doctor_pipeline(run: Run) -> list[Check]:
@@ -100,70 +78,21 @@ def guarded(part: Callable[[Run], Iterator[Check]], run: Run) -> list[Check]:
 
 
 def check_source(run: Run) -> Iterator[Check]:
-    subject, facts = run.pipeline.name, run.clients.source.facts()
-    yield from _server(subject, facts)
-    yield from _log(subject, facts)
-    missing = run.clients.source.grants().missing(
-        run.pipeline.source.tables,
-        gtid=facts.gtid_mode == "ON",
-        hold=run.pipeline.policy.hold.mode != "off",
-        keyless=() if facts.no_recovery else _keyless(run),
-    )
-    for need in missing:
-        state = "bad" if need.required else "warn"
-        yield Check(
-            subject,
-            "privileges",
-            state,
-            f"missing {need.privilege} on {need.on}",
-            f"Grant it: it is needed to {need.why}.",
-        )
-    if not missing:
-        what = "diagnosis" if facts.no_recovery else "recovery"
-        yield Check(subject, "privileges", "ok", f"all that a {what} needs")
+    hold = run.pipeline.policy.hold.mode != "off"
+    yield from run.clients.source.checks(run.pipeline.name, run.pipeline.source.tables, hold=hold)
 
 
 def check_replicas(run: Run) -> Iterator[Check]:
     """Whether the named replicas could stand in for the source on the night when it has purged too much."""
     for conn_id, replica in run.clients.replicas.items():
         try:
-            found = standing_faults(read_replica(replica, conn_id))
+            found = replica.standing_faults(conn_id)
         except CdcError as error:
             yield Check(run.pipeline.name, f"replica {conn_id}", "unknown", str(error), error.todo)
             continue
         told = "; ".join(found) or "could stand in for the source"
         todo = "Mend it, or take it out of source.replicas: no detour leads there as it is." if found else ""
         yield Check(run.pipeline.name, f"replica {conn_id}", "warn" if found else "ok", told, todo)
-
-
-def _server(subject: str, facts: SourceFacts) -> Iterator[Check]:
-    """Which server answers. One that has no identity of its own is diagnosed, and no recovery can read it."""
-    make = ServerVersion.parse(facts.version).name
-    if not facts.no_recovery:
-        yield Check(subject, "source", "ok", f"{make}, server_uuid {facts.server_uuid}")
-        return
-    yield Check(subject, "source", "ok", f"{make}, server_id {facts.server_id}")
-    yield Check(
-        subject, "recovery", "warn", facts.no_recovery, "Use the connector's own snapshot, and compare the rows."
-    )
-
-
-def _log(subject: str, facts: SourceFacts) -> Iterator[Check]:
-    """Whether the log holds every change whole (INV 31)."""
-    faults = facts.log_faults
-    right = {"log_bin": "ON", "binlog_format": facts.binlog_format, "binlog_row_image": facts.row_image}
-    for name, value in right.items():
-        if name not in faults:
-            yield Check(subject, name, "ok", value)
-    for name, fault in faults.items():
-        yield Check(subject, name, "bad", fault, f"Set {name} on the server: the log must hold every change, whole.")
-
-
-def _keyless(run: Run) -> list[str]:
-    """The tables without a key, as far as they can be seen at all."""
-    with closing(run.clients.source.connect()) as connection:
-        found = read_table_defs(connection, run.pipeline.source.tables)
-    return [name for name, made in found.items() if not made.key]
 
 
 def _tables(run: Run) -> Iterator[Check]:
@@ -223,7 +152,7 @@ def _rows_in_events(run: Run) -> Iterator[Check]:
 
 def _years(run: Run) -> Iterator[Check]:
     """Years below 100 arrive as 1970 to 2069 unless the connector is told not to, and then nothing tells them apart."""
-    dated = [f"{t.full_name}.{c.name}" for t in captured(run).values() for c in t.columns if c.data_type in _DATED]
+    dated = [name for table in captured(run).values() for name in config_rules_of(run.pipeline).dated_columns(table)]
     if not dated:
         return
     adjusted = settings(run).years_adjusted
@@ -244,7 +173,7 @@ def _carried(run: Run) -> Iterator[Check]:
             del tables[table.full_name]
             yield Check(subject, "values", "bad", f"{error.what} ({error.where})", error.todo)
     if doubted := sorted(
-        f"{t.full_name}.{c.name} ({c.charset})" for t in tables.values() for c in t.mirrored if doubt(c)
+        name for table in tables.values() for name in config_rules_of(run.pipeline).doubted_columns(table)
     ):
         yield Check(
             subject, "values", "warn", f"some characters are not read from events: {', '.join(doubted)}", _DOUBTED
@@ -263,19 +192,37 @@ def _transport(run: Run) -> Iterator[Check]:
     yield Check(run.pipeline.name, "transport", "ok", f"{len(found)} of {len(topics)} topics exist")
 
 
+def _control(run: Run) -> Iterator[Check]:
+    control = run.clients.control
+    yield Check(run.pipeline.name, "control", "ok", f"{control.where}, epoch {control.facts().epoch}")
+
+
 def _sink(run: Run) -> Iterator[Check]:
-    state = run.clients.control.facts()
+    if not run.pipeline.has_sink:
+        yield Check(run.pipeline.name, "sink", "ok", "none: diagnosed, watched and moved, not recovered")
+        return
     there = [
         t
         for t in run.pipeline.source.tables
-        if run.clients.lake.exists(run.pipeline.sink.namespace, run.pipeline.sink_table(t))
+        if run.clients.sink.exists(run.pipeline.sink.namespace, run.pipeline.sink_table(t))
     ]
     yield Check(
         run.pipeline.name,
         "sink",
         "ok",
-        f"{len(there)} of {len(run.pipeline.source.tables)} tables exist, epoch {state.epoch}",
+        f"{len(there)} of {len(run.pipeline.source.tables)} tables exist",
     )
 
 
-_PARTS = (check_source, check_replicas, _tables, _connector, _rows_in_events, _years, _carried, _transport, _sink)
+_PARTS = (
+    check_source,
+    check_replicas,
+    _tables,
+    _connector,
+    _rows_in_events,
+    _years,
+    _carried,
+    _transport,
+    _sink,
+    _control,
+)

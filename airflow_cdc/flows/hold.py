@@ -6,11 +6,11 @@ from collections.abc import Callable
 from time import sleep as pause
 
 from airflow_cdc.core.errors import CdcError
-from airflow_cdc.flows import document
+from airflow_cdc.core.hold import HoldLimits, HoldState
+from airflow_cdc.core.recovery import HoldAnswer
+from airflow_cdc.flows.recovery import change, current
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
-from airflow_cdc.systems.mysql_hold import HoldLimits, HoldState
 
-DONE_FIELDS = ("resumed_at",)
 TICK_SECONDS = 1.0  # between two looks: the poll of a condition, see Hold.tick
 
 
@@ -65,16 +65,15 @@ def hold_label(run: Run) -> str:
 def _released(run: Run) -> bool:
     """The recovery is past the point that needs the hold, or is gone."""
     try:
-        open_doc = document.recovery(run)
+        return bool(current(run).resumed_at)
     except CdcError:
         return True
-    return any(open_doc.get(name) for name in DONE_FIELDS)
 
 
 def _say(run: Run, state: str, detail: str) -> Facts:
-    said = {"state": state, "detail": detail, "since": now_iso()}
+    answer = HoldAnswer(state, detail, now_iso())
     try:
-        document.patch(run, hold=said)
+        change(run, lambda now: now.held(answer))
     except CdcError:
-        said["detail"] = f"{detail} (the recovery is closed)"
-    return said
+        detail = f"{detail} (the recovery is closed)"
+    return {"state": state, "detail": detail, "since": answer.since}

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 
+from airflow_cdc.core.capture import NullFault
 from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.core.null_defaults import NullFault, null_fault, replaces_nulls
-from airflow_cdc.core.table import TableDef
-from airflow_cdc.flows.captured import captured
+from airflow_cdc.core.table import Table
+from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.run import Run
-from airflow_cdc.systems.mysql_schema import read_defaults
+from airflow_cdc.kinds import config_rules_of
 
 
-def fault_of(run: Run, definitions: Mapping[str, TableDef]) -> NullFault | None:
+def fault_of(run: Run, definitions: Mapping[str, Table]) -> NullFault | None:
     """What the connector's converter does to the NULLs of these tables now; None if nothing."""
-    with closing(run.clients.source.connect()) as connection:
-        defaults = read_defaults(connection, definitions)
-    return null_fault(run.clients.connector.raw_config(run.pipeline.connector.name), definitions, defaults)
+    _definitions, defaults = run.clients.source.definitions_and_defaults(list(definitions))
+    config = run.clients.connector.raw_config(run.pipeline.connector.name)
+    return config_rules_of(run.pipeline).null_fault(config, definitions, defaults)
 
 
-def require_nulls(run: Run, definitions: Mapping[str, TableDef]) -> None:
+def require_nulls(run: Run, definitions: Mapping[str, Table]) -> None:
     """Raise ConfigError where NULLs would arrive as defaults and this run may not set the converter."""
     fault = fault_of(run, definitions)
     if fault is not None and not (fault.settings and run.pipeline.policy.set_converter):
@@ -34,7 +33,7 @@ def set_converter(run: Run) -> Sequence[str]:
     """
     name = run.pipeline.connector.name
     config = run.clients.connector.raw_config(name)
-    if not replaces_nulls(config):
+    if not config_rules_of(run.pipeline).may_replace_nulls(config):
         return ()
     definitions = captured(run)
     fault = fault_of(run, definitions)

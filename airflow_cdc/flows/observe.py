@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
-from airflow_cdc.core.errors import CdcError, DeadlineError
-from airflow_cdc.core.evidence import offset_of
-from airflow_cdc.core.history import compare_history, fold_history, newest_snapshot_ms
-from airflow_cdc.core.observation import (
+from airflow_cdc.core.diagnosis.diagnose import Diagnosis, lost_where, seems_stuck
+from airflow_cdc.core.diagnosis.lag import late_events, waiting_of
+from airflow_cdc.core.diagnosis.observation import (
+    Capture,
     ConnectorFacts,
-    HistoryFacts,
     Observation,
     ReplicaFacts,
     SchemaFacts,
@@ -26,14 +25,15 @@ from airflow_cdc.core.observation import (
     TransportFacts,
     Unknown,
 )
+from airflow_cdc.core.diagnosis.strategy import DETOUR
+from airflow_cdc.core.errors import CdcError, ConnectorError, DeadlineError
 from airflow_cdc.core.poll import poll_until
-from airflow_cdc.core.problems_lag import late_events, waiting_of
-from airflow_cdc.core.problems_source import gtid_purged, seems_stuck
-from airflow_cdc.core.table import TableDef
-from airflow_cdc.flows.captured import settings, topic_names
 from airflow_cdc.flows.run import Run, now_iso
-from airflow_cdc.systems.mysql_replica import read_replica
-from airflow_cdc.systems.mysql_schema import read_defaults, read_table_defs
+from airflow_cdc.kinds import rules_for
+from airflow_cdc.reports.store import ReportStore
+from airflow_cdc.reports.stored import StoredObservation
+
+log = logging.getLogger("airflow_cdc.observe")
 
 T = TypeVar("T")
 
@@ -41,7 +41,6 @@ T = TypeVar("T")
 WATCH_SECONDS = 12.0
 _AT_ONCE = 8  # so that parts which hang leave room for those that are asked after them
 _TOPIC_SETTINGS = ("cleanup.policy", "retention.ms", "retention.bytes", "delete.retention.ms")
-_OWN_OFFSETS = "offsets.storage.topic"
 
 
 def observe(run: Run, watch: float = WATCH_SECONDS, within: float | None = None) -> Observation:
@@ -51,26 +50,47 @@ def observe(run: Run, watch: float = WATCH_SECONDS, within: float | None = None)
     an offset read later than the server's position could seem to be ahead of the server. Only a connector that seems to
     stand still is watched, for `watch` seconds more.
     """
+    connector, rules = _Once(run, _connector), rules_for(run.pipeline)
     with _Parts(run, within) as parts:
         facts = parts.read(
             {
-                "connector": _connector,
-                "transport": _transport,
+                "connector": connector,
+                "transport": lambda r: _transport(r, connector(r)),
                 "sink": _sink,
                 "control": lambda r: r.clients.control.facts(),
             },
             share=0.5,  # a catalog that hangs leaves time to ask the source
         )
         asked = not isinstance(facts["connector"], Unknown)  # its settings say where the schema history is
-        facts |= parts.read({"schema": _schema}) if asked else {"schema": Unknown("the connector could not be read")}
+        unknown = {"schema": Unknown("the connector could not be read")}
+        facts |= parts.read({"schema": lambda r: _schema(r, connector(r))}) if asked else unknown
         unread = Observation(run.pipeline, "", Unknown("not read yet"), **facts)
         facts |= parts.read({"source": lambda r: _source(r, unread)})
         facts |= parts.read({"sink": lambda r: _with_lag(r, facts["sink"], facts["transport"])})
         seen = Observation(pipeline=run.pipeline, taken_at=now_iso(), **facts)
-        if run.clients.replicas and gtid_purged(seen) is not None:  # only then they matter
+        if run.clients.replicas and lost_where(seen, rules, DETOUR):  # only then they matter
             replicas = {conn_id: partial(_replica, conn_id=conn_id) for conn_id in run.clients.replicas}
             seen = replace(seen, replicas=parts.read(replicas))
-    return _watched(run, seen, watch) if seems_stuck(seen) else seen
+    return _watched(run, seen, watch) if seems_stuck(seen, rules) else seen
+
+
+class _Once(Generic[T]):
+    """Read by the first part that needs it; the others wait for the same answer, or the same error."""
+
+    def __init__(self, run: Run, reader: Callable[[Run], T]) -> None:
+        self._run, self._reader, self._lock = run, reader, threading.Lock()
+        self._answer: tuple[T] | CdcError | None = None
+
+    def __call__(self, _run: Run) -> T:
+        with self._lock:
+            if self._answer is None:
+                try:
+                    self._answer = (self._reader(self._run),)
+                except CdcError as error:
+                    self._answer = error
+        if isinstance(self._answer, CdcError):
+            raise self._answer
+        return self._answer[0]
 
 
 class _Parts:
@@ -112,25 +132,28 @@ def _or_unknown(reader: Callable[[Run], T], run: Run) -> T | Unknown:
 
 
 def _source(run: Run, seen: Observation) -> SourceFacts:
-    offset = offset_of(seen)
+    offset = seen.connector.offset if isinstance(seen.connector, ConnectorFacts) else None
     return run.clients.source.facts_for(run.pipeline.source.tables, offset.position if offset else None)
 
 
 def _replica(run: Run, conn_id: str) -> ReplicaFacts:
-    return read_replica(run.clients.replicas[conn_id], conn_id)
+    return run.clients.replicas[conn_id].replica_facts(conn_id)
 
 
 def _connector(run: Run) -> ConnectorFacts:
-    facts = run.clients.connector.facts(run.pipeline.connector.name)
-    own = facts.config.get(_OWN_OFFSETS)
-    if not own or facts.offset_partition is None or facts.state == "RUNNING":
-        return facts  # both topics are written one after the other: only at rest must they agree
-    kept = run.clients.transport.offsets_elsewhere(run.pipeline.connector.name, facts.offset_partition, own)
-    return replace(facts, elsewhere={topic: value for topic, value in kept.items() if value != facts.offset})
+    name, connector = run.pipeline.connector.name, run.clients.connector
+    return connector.own_topics.with_elsewhere(name, connector.facts(name), run.clients.transport)
 
 
-def _transport(run: Run) -> TransportFacts:
-    topics = topic_names(run, run.pipeline.source.tables)
+def _capture(facts: ConnectorFacts) -> Capture:
+    """The connector's settings. Raises ConfigError or SchemaError for those that cannot be followed."""
+    if facts.capture is None:
+        raise facts.capture_fault or ConnectorError("the connector's settings were not read")
+    return facts.capture
+
+
+def _transport(run: Run, connector: ConnectorFacts) -> TransportFacts:
+    topics = {table: _capture(connector).topic_of(table) for table in run.pipeline.source.tables}
     states = run.clients.transport.topic_states(sorted(set(topics.values())))
     return TransportFacts(states, topics, _configs(run, tuple(states)))
 
@@ -140,35 +163,17 @@ def _configs(run: Run, topics: tuple[str, ...]) -> dict[str, dict[str, str]]:
     return {topic: {key: values[key] for key in _TOPIC_SETTINGS if key in values} for topic, values in found.items()}
 
 
-def _schema(run: Run) -> SchemaFacts:
+def _schema(run: Run, connector: ConnectorFacts) -> SchemaFacts:
     """Definitions first: a history read after them can only be ahead of them, which the log then shows."""
-    # a server that accepts and never answers would hold this for as long as a snapshot's scan may take, an hour
-    with closing(run.clients.source.connect(quick=True)) as connection:
-        definitions = read_table_defs(connection, run.pipeline.source.tables)
-        defaults = read_defaults(connection, run.pipeline.source.tables)
-    topic = settings(run).history_topic
-    return SchemaFacts(definitions, None if topic is None else _history(run, topic, definitions), defaults)
-
-
-def _history(run: Run, topic: str, definitions: dict[str, TableDef]) -> HistoryFacts:
-    state = run.clients.transport.topic_states([topic]).get(topic)
-    if state is None:
-        return HistoryFacts(topic)
-    known = HistoryFacts(topic, state, config=_configs(run, (topic,)).get(topic, {}))
-    count = sum(end - begin for begin, end in state.partitions.values())
-    if len(state.partitions) > 1:
-        return replace(known, records=count)  # without an order nothing can be compared
-    records = run.clients.transport.history_records(topic)
-    newest = fold_history(records, settings(run).prefix)
-    differences = {
-        name: found for name, made in definitions.items() if (found := compare_history(made, newest.get(name)))
-    }
-    taken = newest_snapshot_ms(records)
-    at = datetime.fromtimestamp(taken / 1000, UTC).isoformat(timespec="milliseconds") if taken else ""
-    return replace(known, records=len(records), differences=differences, snapshot_at=at)
+    capture = _capture(connector)
+    definitions, defaults = run.clients.source.definitions_and_defaults(run.pipeline.source.tables)
+    history = run.clients.connector.own_topics.history(capture, run.clients.transport, definitions)
+    return SchemaFacts(definitions, history, defaults)
 
 
 def _sink(run: Run) -> SinkFacts:
+    if not run.pipeline.has_sink:
+        return SinkFacts({})
     return SinkFacts({table: _sink_table(run, table) for table in run.pipeline.source.tables})
 
 
@@ -186,11 +191,11 @@ def _with_lag(run: Run, sink: SinkFacts | Unknown, transport: TransportFacts | U
 
 def _sink_table(run: Run, table: str) -> SinkTableFacts:
     place = run.pipeline.sink.namespace, run.pipeline.sink_table(table)
-    found = run.clients.lake.facts(*place)
+    found = run.clients.sink.facts(*place)
     if not found.exists or found.stamp is not None:
         return found
     # expiry may have taken every stamped snapshot: the control table's copy is as good
-    return replace(found, stamp=run.clients.lake.stamp_or_mirror(*place, run.clients.control.mirrored_stamp(table)))
+    return replace(found, stamp=run.clients.sink.stamp_or_mirror(*place, run.clients.control.mirrored_stamp(table)))
 
 
 def _watched(run: Run, seen: Observation, seconds: float) -> Observation:
@@ -198,12 +203,15 @@ def _watched(run: Run, seen: Observation, seconds: float) -> Observation:
     connector = seen.connector
     if not isinstance(connector, ConnectorFacts) or seconds <= 0:
         return seen
+    name, key = run.pipeline.connector.name, connector.key or {}
+    before = connector.offset.raw if connector.offset else None
     try:
-        began = _produced(run)
+        capture = _capture(connector)
+        began = _produced(run, capture)
 
         def moved() -> bool | None:
-            now = run.clients.connector.facts(run.pipeline.connector.name)
-            return True if now.offset != connector.offset or _produced(run) != began else None
+            now = run.clients.connector.committed_offset(name, str(key.get("server", "")))
+            return True if now != before or _produced(run, capture) != began else None
 
         poll_until(moved, timeout=seconds, interval=1.0, what="the connector moves")
     except DeadlineError:
@@ -214,7 +222,29 @@ def _watched(run: Run, seen: Observation, seconds: float) -> Observation:
     return seen
 
 
-def _produced(run: Run) -> dict[str, dict[int, int]]:
-    made = settings(run)
-    topics = [*topic_names(run, run.pipeline.source.tables).values(), made.heartbeat_topic]
+def _produced(run: Run, capture: Capture) -> dict[str, dict[int, int]]:
+    topics = [*(capture.topic_of(table) for table in run.pipeline.source.tables), capture.heartbeat_topic]
     return run.clients.transport.end_offsets(topics)
+
+
+# ---- what is kept of it ------------------------------------------------------------------------
+
+
+def store_observation(run: Run, seen: Observation, diagnosis: Diagnosis) -> None:
+    """Keep it where pages and commands read it: `<report_dir>/<pipeline>/observation.json`.
+
+    A folder that can't be written is a warning: what was found must not be hidden by where it could not be kept.
+    """
+    store = ReportStore(run.report_dir)
+    try:
+        store.keep_observation(StoredObservation.of(seen, diagnosis, load_observation(run)))
+    except CdcError as error:
+        log.warning("the observation of %s was not kept: %s", run.pipeline.name, error)
+
+
+def load_observation(run: Run) -> StoredObservation | None:
+    """What is stored of the run's pipeline; None where nothing is, or nothing that this version understands."""
+    try:
+        return ReportStore(run.report_dir).observation(run.pipeline.name)
+    except CdcError:
+        return None

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
+from airflow_cdc.core.compare.repair import NEVER
 from airflow_cdc.core.errors import NotAgreedError, StaleHeadError, VerificationError
+from airflow_cdc.core.recovery import MATCH, OpenRecovery, VerifiedTable
 from airflow_cdc.core.removal import Removal, refusals
-from airflow_cdc.core.repair import NEVER
-from airflow_cdc.flows import document
+from airflow_cdc.flows.recovery import change, current
 from airflow_cdc.flows.run import Facts, Run, step
-from airflow_cdc.systems.letters import resolve_before
 
 
 @step("publish", leased=True)
@@ -20,47 +19,47 @@ def publish(run: Run) -> Facts:
     Safe to run again after a kill: what is already on main is seen there and passed over (INV 4). Raises NotAgreedError
     for a table that would lose more rows than the policy allows or a person agreed to (INV 36).
     """
-    open_doc = document.recovery(run)
-    verified = open_doc.get("verified") or {}
-    ready = _ready(run, document.unpublished(open_doc), verified)
-    refused = _refused(run, open_doc, ready)
+    recovery = current(run)
+    ready = _ready(run, recovery.unpublished, recovery.verified)
+    refused = _refused(run, recovery, ready)
     if refused and run.pipeline.policy.publish == "all":
         raise not_agreed(run, refused)
-    published = _publish_all(run, open_doc, [table for table in ready if table not in refused])
+    published = _publish_all(run, recovery, [table for table in ready if table not in refused])
     mirror(run, published)
-    _resolve_letters(run, open_doc, published)
+    _resolve_letters(run, recovery, published)
     if refused:
         raise not_agreed(run, refused)
-    if left := sorted(set(open_doc["tables"]) - set(published)):
+    if left := sorted(set(recovery.tables) - set(published)):
         raise VerificationError(
             f"not published, because not MATCH: {', '.join(left)}", where=run.where, todo=_READ_REPORT
         )
     return {"published": published}
 
 
-def _publish_all(run: Run, open_doc: Facts, tables: Sequence[str]) -> dict[str, int]:
+def _publish_all(run: Run, recovery: OpenRecovery, tables: Sequence[str]) -> dict[str, int]:
     """Publish the tables one after the other; returns table → snapshot, of those that were published before, too.
 
     The recovery is told whenever their number has doubled: told of each, its document would be written as often as it has
     tables, and 2,000 tables would take hours. A table that it does not know of yet is found on main by the next try.
     """
-    published, noted = dict(open_doc.get("published") or {}), 0
+    published, noted = dict(recovery.published), 0
     for table in tables:
-        published[table] = _publish_one(run, open_doc, table, int(open_doc["verified"][table]["snapshot_id"]))
+        published[table] = _publish_one(run, recovery, table)
         if len(published) >= 2 * noted:
-            document.patch(run, published=published)
+            change(run, lambda now: now.published_as(published))
             noted = len(published)
     if len(published) != noted:
-        document.patch(run, published=published)
+        change(run, lambda now: now.published_as(published))
     return published
 
 
 _READ_REPORT = "Read the report for the keys that differ; main is as it was. Clear the task verify to verify again."
 
 
-def _ready(run: Run, tables: list[str], verified: Mapping[str, Any]) -> list[str]:
-    good = [table for table in tables if verified.get(table, {}).get("verdict") == "MATCH"]
-    bad = {table: verified.get(table, {}).get("verdict", "not verified") for table in tables if table not in good}
+def _ready(run: Run, tables: Sequence[str], verified: Mapping[str, VerifiedTable]) -> list[str]:
+    verdicts = {table: verified[table].verdict if table in verified else "not verified" for table in tables}
+    good = [table for table, verdict in verdicts.items() if verdict == MATCH]
+    bad = {table: verdict for table, verdict in verdicts.items() if verdict != MATCH}
     if bad and run.pipeline.policy.publish == "all":
         worst = "MISMATCH" if "MISMATCH" in bad.values() else "INCONCLUSIVE"
         raise VerificationError(
@@ -72,7 +71,7 @@ def _ready(run: Run, tables: list[str], verified: Mapping[str, Any]) -> list[str
     return good
 
 
-def _refused(run: Run, open_doc: Facts, ready: list[str]) -> dict[str, str]:
+def _refused(run: Run, recovery: OpenRecovery, ready: Sequence[str]) -> dict[str, str]:
     """Table → why it would lose too many rows, by the counts that the verification proved.
 
     The plan knew less: what could not be counted in time, and what went since. Who triggered the run with `approved`, and
@@ -81,12 +80,11 @@ def _refused(run: Run, open_doc: Facts, ready: list[str]) -> dict[str, str]:
     policy = run.pipeline.policy
     if policy.approval == NEVER or run.options.get("approved"):
         return {}
-    lake, namespace, agreed = run.clients.lake, run.pipeline.sink.namespace, open_doc.get("agreed") or {}
+    lake, namespace = run.clients.sink, run.pipeline.sink.namespace
 
     def removal(table: str) -> Removal:
         rows = lake.facts(namespace, run.pipeline.sink_table(table)).rows
-        proven = open_doc["verified"][table].get("source_rows")
-        return Removal(table, rows, None if proven is None else int(proven), int(agreed.get(table, 0)))
+        return Removal(table, rows, recovery.verified[table].source_rows, recovery.agreed.get(table, 0))
 
     return refusals(policy.max_deletes, map(removal, ready))
 
@@ -104,27 +102,26 @@ def not_agreed(run: Run, refused: Mapping[str, str]) -> NotAgreedError:
     )
 
 
-def _publish_one(run: Run, open_doc: Facts, table: str, snapshot_id: int) -> int:
-    lake, namespace, name = run.clients.lake, run.pipeline.sink.namespace, run.pipeline.sink_table(table)
-    verified = open_doc["verified"][table]
-    stage = lake.open_stage(namespace, name, verified.get("stage") or open_doc["stages"][table]["label"])
+def _publish_one(run: Run, recovery: OpenRecovery, table: str) -> int:
+    lake, namespace, name = run.clients.sink, run.pipeline.sink.namespace, run.pipeline.sink_table(table)
+    verified = recovery.verified[table]
+    stage = lake.open_stage(namespace, name, verified.stage or recovery.stages[table].label)
     # if only compaction moved main in between, no row changed and the verified snapshot still says the truth
     try:
-        lake.publish(stage, snapshot_id, stage.base_head, over_compaction=True)
+        lake.publish(stage, verified.snapshot_id, stage.base_head, over_compaction=True)
     except StaleHeadError as error:
         error.todo = "Find out who writes to the table, then clear the task recover and all after it: it is read again."
         raise
-    return snapshot_id
+    return verified.snapshot_id
 
 
-def _resolve_letters(run: Run, open_doc: Facts, published: Mapping[str, int]) -> None:
+def _resolve_letters(run: Run, recovery: OpenRecovery, published: Mapping[str, int]) -> None:
     """Events before the fence are never applied again: the rows of their keys were read anew with their table."""
-    fence = open_doc.get("fence") or {}
-    resolve_before(run.clients.lake, run.pipeline.name, dict.fromkeys(published, fence))
+    run.clients.sink.resolve_letters_before(run.pipeline.name, dict.fromkeys(published, recovery.fence or {}))
 
 
 def mirror(run: Run, published: Iterable[str]) -> None:
     """Keep the newest stamps in the control table too: snapshot expiry may remove the stamped snapshot."""
-    lake, namespace = run.clients.lake, run.pipeline.sink.namespace
+    lake, namespace = run.clients.sink, run.pipeline.sink.namespace
     stamps = {table: lake.stamp(namespace, run.pipeline.sink_table(table)) for table in published}
     run.clients.control.mirror_stamps({table: stamp for table, stamp in stamps.items() if stamp})

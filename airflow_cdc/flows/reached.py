@@ -5,19 +5,19 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from airflow_cdc.core.catchup import Reading, progress_text
+from airflow_cdc.core.diagnosis.catchup import Reading, progress_text
+from airflow_cdc.core.diagnosis.text import root_cause
 from airflow_cdc.core.errors import ConnectorError
-from airflow_cdc.core.offset import MySqlOffset, past
+from airflow_cdc.core.offset import StoredOffset
 from airflow_cdc.core.poll import NotYet, poll_while_moving
 from airflow_cdc.core.position import Watermark
-from airflow_cdc.flows.captured import settings
+from airflow_cdc.flows.capture import settings
+from airflow_cdc.flows.offsets import committed, stored_value
 from airflow_cdc.flows.run import Run
-from airflow_cdc.flows.stored_offset import committed, stored_value
-from airflow_cdc.systems.kafka_connect import root_cause
 
 log = logging.getLogger("airflow_cdc.reached")
 
@@ -28,7 +28,7 @@ TELL_SECONDS = 30.0
 
 def wait_past(
     run: Run, position: Watermark, standstill: float | None = None, note: Callable[[str], None] | None = None
-) -> MySqlOffset:
+) -> StoredOffset:
     """Wait until the connector's committed offset covers `position` (INV 6): an event proves nothing, this does.
 
     However long that takes while the offset moves; DeadlineError once it has not for `standstill` seconds (default: the
@@ -36,9 +36,9 @@ def wait_past(
     """
     progress = _Progress(run, position, note or (lambda _text: None))
 
-    def probe() -> MySqlOffset | None:
+    def probe() -> StoredOffset | None:
         offset = committed(run)
-        if offset is not None and (past(offset, position) or _at_rest(run, offset, position)):
+        if offset is not None and (offset.has_read(position) or _at_rest(run, offset, position)):
             return offset
         not_failed(run)
         raise NotYet(progress.seen(offset))
@@ -90,38 +90,26 @@ class _Progress:
     first: Reading | None = None
     last_line: float = field(default_factory=time.monotonic)
 
-    def seen(self, offset: MySqlOffset | None) -> str:
+    def seen(self, offset: StoredOffset | None) -> str:
         """The state by which it moves or stands still: the offset without its time, which heartbeats move as well."""
         now = time.monotonic()
-        reading = None if offset is None or offset.ts_sec is None else Reading(now, offset.ts_sec)
+        reading = None if offset is None or offset.written is None else Reading(now, offset.written)
         self.first = self.first or reading
         if now - self.last_line >= TELL_SECONDS and self.first is not None and reading is not None:
             self.last_line = now
             self._tell(self.first, reading)
-        return f"offset {offset and replace(offset, ts_sec=None).to_value()}"
+        return f"offset {offset and offset.progress}"
 
     def _tell(self, first: Reading, last: Reading) -> None:
-        target = datetime.fromisoformat(self.position.taken_at).timestamp()
+        target = self.position.taken_at.timestamp()
         text = progress_text(first, last, target, datetime.now(UTC))
         log.info("%s: %s", self.run.pipeline.name, text)
         self.note(text)
 
 
-def _at_rest(run: Run, offset: MySqlOffset, position: Watermark) -> bool:
-    """Whether a quiet server stands exactly at `position` and the connector has read its log to the end.
-
-    Needed after a DDL: its GTID enters the committed set only with the next transaction, while file and position move
-    at once, so on a server that rests the set alone would never cover the position.
-    """
-    if (
-        position.gtids is None
-        or not offset.position.comparable(position.position)
-        or offset.position < position.position
-    ):
-        return False
-    now = run.clients.source.position()
-    same = (now.server_uuid, now.gtids) == (position.server_uuid, position.gtids)
-    return same and offset.may_be_on(now.server_id) and now.position <= offset.position
+def _at_rest(run: Run, offset: StoredOffset, position: Watermark) -> bool:
+    """Whether a quiet server stands exactly at `position` and the connector has read its log to the end."""
+    return offset.position is not None and run.clients.source.at_rest(offset.position, position)
 
 
 def not_failed(run: Run, task: str = "resume_connector") -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from airflow_cdc.control.control import REFUSED
 from airflow_cdc.flows.run import Run, now_iso
-from airflow_cdc.systems.control import REFUSED
 
 # After so long without a try, what stopped a re-read may have passed.
 FORGOTTEN = timedelta(hours=1)
@@ -41,5 +41,5 @@ def _noted(run: Run, table: str) -> dict[str, Any]:
 
 def _stamp(run: Run, table: str) -> object:
     place = run.pipeline.sink.namespace, run.pipeline.sink_table(table)
-    found = run.clients.lake.stamp_or_mirror(*place, run.clients.control.mirrored_stamp(table))
+    found = run.clients.sink.stamp_or_mirror(*place, run.clients.control.mirrored_stamp(table))
     return None if found is None else found.to_json()

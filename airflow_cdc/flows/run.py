@@ -15,7 +15,7 @@ from typing import Any, Concatenate, ParamSpec, cast
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.flows.lease import Lives, kept
-from airflow_cdc.systems.clients import Clients, Endpoints, open_clients
+from airflow_cdc.parts import Endpoints, Parts, open_parts
 
 log = logging.getLogger("airflow_cdc.steps")
 
@@ -38,7 +38,7 @@ class Run:
     """
 
     pipeline: Pipeline
-    clients: Clients
+    clients: Parts
     run_id: str
     report_dir: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -61,7 +61,7 @@ def make_run(
     lives: Lives | None = None,
 ) -> Run:
     """Open the clients of `pipeline` (lazily: nothing is connected yet) for the run `run_id`."""
-    return Run(pipeline, open_clients(pipeline, endpoints), run_id, report_dir, dict(options or {}), dag_id, lives)
+    return Run(pipeline, open_parts(pipeline, endpoints), run_id, report_dir, dict(options or {}), dag_id, lives)
 
 
 def now_iso() -> str:

@@ -12,9 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from airflow_cdc.core.diagnosis import Diagnosis, diagnose
+from airflow_cdc.core.circuit import Circuits
+from airflow_cdc.core.diagnosis.diagnose import Diagnosis, diagnose
+from airflow_cdc.core.diagnosis.observation import ControlFacts, Observation
+from airflow_cdc.core.diagnosis.strategy import STRATEGIES, Plan, make_plan
+from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import CdcError
-from airflow_cdc.core.observation import ControlFacts, Observation
 from airflow_cdc.core.outage import (
     RECOVERY_OPEN,
     Alert,
@@ -26,13 +29,10 @@ from airflow_cdc.core.outage import (
     advance,
     notified,
 )
-from airflow_cdc.core.stored import LASTING
-from airflow_cdc.core.strategy import STRATEGIES, Plan, make_plan
-from airflow_cdc.flows.observe import observe
-from airflow_cdc.flows.remember import remember
+from airflow_cdc.flows.observe import observe, store_observation
 from airflow_cdc.flows.run import Facts, Run, now_iso
-from airflow_cdc.systems.circuit import Circuits
-from airflow_cdc.systems.clients import CallLimits
+from airflow_cdc.kinds import rules_for
+from airflow_cdc.reports.stored import LASTING
 
 log = logging.getLogger("airflow_cdc.watch")
 
@@ -89,13 +89,14 @@ def look(run: Run, carried: OutageLog | None = None, at: str = "") -> Look:
     (ISO) is when this is; now if empty. A change that nobody has to be told of is stored at once.
     """
     observation = observe(run, within=LOOK_SECONDS)
-    diagnosis = diagnose(observation)
-    remember(run, observation, diagnosis)
-    plan = make_plan(diagnosis, run.pipeline.policy, observation)
+    rules = rules_for(run.pipeline)
+    diagnosis = diagnose(observation, rules)
+    store_observation(run, observation, diagnosis)
+    plan = make_plan(diagnosis, run.pipeline.policy, observation, rules)
     readable = isinstance(observation.control, ControlFacts)
     before = load_log(run, carried or OutageLog(), readable)
     sighting = sighting_of(observation, diagnosis, at or now_iso())
-    progress = advance(run.pipeline.name, before, sighting, run.pipeline.policy.alert)
+    progress = advance(run.pipeline.name, before, sighting, run.pipeline.policy.alert, rules.ranks)
     outage = progress.log.of(sighting)
     seen = Look(observation, diagnosis, plan, progress, outage, _may_recover(run, diagnosis, plan, outage))
     if readable and progress.log is not before and not seen.due:

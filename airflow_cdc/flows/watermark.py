@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
 
+from airflow_cdc.core.diagnosis.strategy import NEXT_FILE
 from airflow_cdc.core.errors import ConnectorError, OffsetRejectedError, SourceError
-from airflow_cdc.core.offset import MySqlOffset, holds
+from airflow_cdc.core.offset import StoredOffset
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.position import Watermark
-from airflow_cdc.core.strategy import NEXT_FILE
-from airflow_cdc.flows import document
-from airflow_cdc.flows.captured import captured, settings, topic_names
+from airflow_cdc.core.recovery import OpenRecovery
+from airflow_cdc.core.topics import Fence, TopicOffsets, fence_json
+from airflow_cdc.flows.capture import captured, settings, topic_names
+from airflow_cdc.flows.offsets import read, stored_value
+from airflow_cdc.flows.recovery import change, current
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
-from airflow_cdc.flows.stored_offset import stored_value
-from airflow_cdc.systems.mysql_replica import start_of_file_after
 
 HOLD_ANSWER_SECONDS = 30.0
 VISIBLE_SECONDS = 60.0
@@ -29,32 +30,25 @@ def fence_and_watermark(run: Run) -> Facts:
     connector's offset is left alone, W must hold all that it has read (INV 39); where it moves, tables that were published
     under an older W are read again, under a new epoch.
     """
-    open_doc = document.recovery(run)
+    recovery = current(run)
     _stopped(run)
-    definitions = captured(run, open_doc["tables"])
-    prints = {name: definition.fingerprint for name, definition in definitions.items()}
-    if (kept := _still_good(run, open_doc, prints)) is not None:
-        return {"watermark": kept.to_json(), "fence": open_doc["fence"], "kept": True}
-    fence = _fence(run, open_doc["tables"])
+    prints = {name: definition.fingerprint for name, definition in captured(run, recovery.tables).items()}
+    if (kept := _still_good(run, recovery, prints)) is not None:
+        return _facts(kept, recovery.fence or {}, kept=True)
+    fence = _fence(run, recovery.tables)
     _hold_answered(run)
-    taken = _take(run, open_doc)
-    if open_doc.get("offset_kept"):
+    taken = _take(run, recovery)
+    if recovery.offset_kept:
         check_held(run, taken)
-    elif open_doc.get("published"):
+    elif recovery.published:
         run.clients.control.raise_epoch(run.run_id, published={})
-    document.patch(
-        run,
-        fence=fence,
-        watermark=taken.to_json(),
-        watermark_at=now_iso(),
-        definitions=prints,
-        stages={},
-        resumed_at=None,
-        verified=None,
-        offset_written_at=None,
-        **{"try": int(open_doc.get("try", 0)) + 1},
-    )
-    return {"watermark": taken.to_json(), "fence": fence, "kept": False}
+    at = now_iso()
+    change(run, lambda now: now.with_watermark(taken, fence, prints, at))
+    return _facts(taken, fence, kept=False)
+
+
+def _facts(taken: Watermark, fence: Fence, *, kept: bool) -> Facts:
+    return {"watermark": taken.to_json(), "fence": fence_json(fence), "kept": kept}
 
 
 def still_there(run: Run, taken: Watermark, *, then: str) -> None:
@@ -62,17 +56,17 @@ def still_there(run: Run, taken: Watermark, *, then: str) -> None:
     found = run.clients.source.still_available(taken)
     if not found:
         raise SourceError(
-            f"the source no longer has the log from the watermark: {found.reason}",
+            f"the source no longer has the log from the watermark: {found.why}",
             where=run.where,
             todo=f"Raise the binlog retention, then clear the task {then} and all after it.",
         )
 
 
-def check_held(run: Run, taken: Watermark) -> MySqlOffset:
+def check_held(run: Run, taken: Watermark) -> StoredOffset:
     """The offset that the connector keeps, once W is known to hold all that it has read. Raises OffsetRejectedError."""
     value = stored_value(run)
-    offset = None if value is None else MySqlOffset.from_value(value)
-    if offset is not None and holds(taken, offset):
+    offset = None if value is None else read(run, value)
+    if offset is not None and offset.held_by(taken):
         return offset
     raise OffsetRejectedError(
         f"the connector's offset is {value}, and it is not known that {taken} holds all that was read until there",
@@ -93,14 +87,11 @@ def _stopped(run: Run) -> None:
         )
 
 
-def _fence(run: Run, tables: list[str]) -> dict[str, Any]:
-    """Topic → {id, partitions}. A topic that does not exist yet is absent: it will be read from 0 (INV 16)."""
+def _fence(run: Run, tables: Sequence[str]) -> Fence:
+    """The ends of the tables' topics. One that does not exist yet is absent: it will be read from 0 (INV 16)."""
     wanted = [*topic_names(run, tables).values(), settings(run).ddl_topic]
     states = run.clients.transport.topic_states(wanted)
-    return {
-        name: {"id": state.id, "partitions": {str(number): ends[1] for number, ends in state.partitions.items()}}
-        for name, state in states.items()
-    }
+    return {name: TopicOffsets.end_of(state) for name, state in states.items()}
 
 
 def _hold_answered(run: Run) -> None:
@@ -108,14 +99,14 @@ def _hold_answered(run: Run) -> None:
     if run.pipeline.policy.hold.mode == "off":
         return
     poll_until(
-        lambda: document.recovery(run).get("hold"),
+        lambda: current(run).hold,
         timeout=HOLD_ANSWER_SECONDS,
         interval=0.5,
         what="the binlog hold to answer (held, refused or unsupported)",
     )
 
 
-def _take(run: Run, open_doc: Facts) -> Watermark:
+def _take(run: Run, recovery: OpenRecovery) -> Watermark:
     """W, visible to every later read, with no prepared XA transaction open behind it (INV 7, 8).
 
     For `resume_next_file` the start of the file after the stored position's, which is before what is visible now: what
@@ -124,16 +115,17 @@ def _take(run: Run, open_doc: Facts) -> Watermark:
     source = run.clients.source
     taken = source.watermark(xa_timeout=XA_SECONDS)
     source.wait_visible(taken, VISIBLE_SECONDS)
-    if open_doc.get("strategy") != NEXT_FILE:
+    if recovery.strategy != NEXT_FILE:
         return taken
-    stored = MySqlOffset.from_value(open_doc.get("offset_before") or stored_value(run) or {})
-    return start_of_file_after(source, stored.file, taken)
+    before = None if recovery.backup is None else recovery.backup.value
+    stored = read(run, before or stored_value(run) or {})
+    return source.start_of_file_after(stored.position, taken)
 
 
-def _still_good(run: Run, open_doc: Facts, prints: dict[str, str]) -> Watermark | None:
-    if not open_doc.get("watermark") or open_doc.get("definitions") != prints:
+def _still_good(run: Run, recovery: OpenRecovery, prints: Mapping[str, str]) -> Watermark | None:
+    kept = recovery.watermark
+    if kept is None or recovery.definitions != prints:
         return None
-    kept = Watermark.from_json(open_doc["watermark"])
     try:
         run.clients.source.check_same_server(kept)
         return kept if run.clients.source.still_available(kept) else None

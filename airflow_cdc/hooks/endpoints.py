@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import Pipeline
-from airflow_cdc.hooks.iceberg import IcebergCatalogHook
-from airflow_cdc.hooks.kafka import CdcKafkaHook
-from airflow_cdc.hooks.kafka_connect import KafkaConnectHook
-from airflow_cdc.hooks.mysql import CdcMySqlHook
-from airflow_cdc.systems.clients import Endpoints
+from airflow_cdc.core.settings import own_connection
+from airflow_cdc.hooks.base import CdcHook
+from airflow_cdc.kinds import CONNECTORS, CONTROLS, SINKS, SOURCES, TRANSPORTS
+from airflow_cdc.parts import Endpoints
 
-T = TypeVar("T")
+
+def hooks_of(pipeline: Pipeline) -> tuple[dict[str, CdcHook[Any]], dict[str, CdcHook[Any]]]:
+    """The hooks of the pipeline's parts, by part, and of the source's replicas, by connection."""
+    source = SOURCES[pipeline.source.kind].hook.load()
+    parts = {
+        "source": source(own_connection(pipeline.source)),
+        "connector": CONNECTORS[pipeline.connector.kind].hook.load()(own_connection(pipeline.connector)),
+        "transport": TRANSPORTS[pipeline.transport.kind].hook.load()(own_connection(pipeline.transport)),
+    }
+    if (hook := SINKS[pipeline.sink.kind].hook) is not None:
+        parts["sink"] = hook.load()(own_connection(pipeline.sink))
+    if pipeline.control is not None:
+        parts["control"] = CONTROLS[pipeline.control.kind].hook.load()(own_connection(pipeline.control))
+    return parts, {conn_id: source(conn_id) for conn_id in pipeline.source.replicas}
 
 
 def resolve_endpoints(pipeline: Pipeline) -> Endpoints:
@@ -22,29 +34,30 @@ def resolve_endpoints(pipeline: Pipeline) -> Endpoints:
     Raises ConfigError: as it stands for one bad connection, and as one error that lists them all for several.
     """
     errors: list[ConfigError] = []
-    mysql = _try(CdcMySqlHook(pipeline.source.conn_id).endpoint, errors)
-    connect = _try(KafkaConnectHook(pipeline.connector.conn_id).endpoint, errors)
-    kafka = _try(CdcKafkaHook(pipeline.transport.conn_id).endpoint, errors)
-    lake = _try(IcebergCatalogHook(pipeline.sink.catalog).endpoint, errors)
-    named = {conn_id: _try(CdcMySqlHook(conn_id).endpoint, errors) for conn_id in pipeline.source.replicas}
-    replicas = {conn_id: endpoint for conn_id, endpoint in named.items() if endpoint is not None}
-    if errors or mysql is None or connect is None or kafka is None or lake is None:
+    parts, replicas = hooks_of(pipeline)
+    of_parts = {part: _try(hook.endpoint, errors) for part, hook in parts.items()}
+    of_replicas = {conn_id: _try(hook.endpoint, errors) for conn_id, hook in replicas.items()}
+    if errors:
         raise _merged(pipeline.name, errors)
-    return Endpoints(mysql, connect, kafka, lake, replicas)
+    return _endpoints(pipeline, of_parts, of_replicas)
 
 
 async def aresolve_endpoints(pipeline: Pipeline) -> Endpoints:
-    """The same from a trigger's event loop. Raises ConfigError for the first bad connection."""
-    return Endpoints(
-        await CdcMySqlHook(pipeline.source.conn_id).aendpoint(),
-        await KafkaConnectHook(pipeline.connector.conn_id).aendpoint(),
-        await CdcKafkaHook(pipeline.transport.conn_id).aendpoint(),
-        await IcebergCatalogHook(pipeline.sink.catalog).aendpoint(),
-        {conn_id: await CdcMySqlHook(conn_id).aendpoint() for conn_id in pipeline.source.replicas},
-    )
+    """As resolve_endpoints, from a trigger's event loop. Raises ConfigError for the first bad connection."""
+    parts, replicas = hooks_of(pipeline)
+    of_parts = {part: await hook.aendpoint() for part, hook in parts.items()}
+    return _endpoints(pipeline, of_parts, {conn_id: await hook.aendpoint() for conn_id, hook in replicas.items()})
 
 
-def _try(endpoint: Callable[[], T], errors: list[ConfigError]) -> T | None:
+def _endpoints(pipeline: Pipeline, parts: Mapping[str, object], replicas: Mapping[str, object]) -> Endpoints:
+    """Of what the hooks gave; a sink without a hook is at its kind's own, empty endpoint."""
+    sink = parts.get("sink") or SINKS[pipeline.sink.kind].endpoint.load()()
+    own = {"source": pipeline.source.at(parts["source"]), "sink": sink}
+    servers = {conn_id: pipeline.source.at(one) for conn_id, one in replicas.items()}
+    return Endpoints(**cast("dict[str, Any]", {**parts, **own}), replicas=cast("dict[str, Any]", servers))
+
+
+def _try(endpoint: Callable[[], object], errors: list[ConfigError]) -> object:
     try:
         return endpoint()
     except ConfigError as error:
@@ -52,7 +65,7 @@ def _try(endpoint: Callable[[], T], errors: list[ConfigError]) -> T | None:
         return None
 
 
-def _merged(name: str, errors: list[Any]) -> ConfigError:
+def _merged(name: str, errors: list[ConfigError]) -> ConfigError:
     if len(errors) == 1:
         first = errors[0]
         return ConfigError(first.what, where=f"pipeline {name}, {first.where}", todo=first.todo)

@@ -8,13 +8,13 @@ from airflow.sdk import Connection
 
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.hooks.base import CdcHook
-from airflow_cdc.systems.clients import LakeEndpoint
+from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
 
 if TYPE_CHECKING:
-    from airflow_cdc.systems.lake import Lake
+    from airflow_cdc.sinks.iceberg.client import Lake
 
 
-class IcebergCatalogHook(CdcHook[LakeEndpoint]):
+class IcebergCatalogHook(CdcHook[IcebergEndpoint]):
     """An Iceberg catalog; the connection's id is the `sink.catalog` of the registry.
 
     The extra field is the catalog's PyIceberg properties: {"type": "rest", "uri": "https://…"}, or {"type": "sql",
@@ -28,7 +28,7 @@ class IcebergCatalogHook(CdcHook[LakeEndpoint]):
     accepts = frozenset({"iceberg"})
     example = """--conn-extra '{"type": "rest", "uri": "https://HOST/catalog", "warehouse": "…"}'"""
 
-    def endpoint_of(self, conn: Connection) -> LakeEndpoint:
+    def endpoint_of(self, conn: Connection) -> IcebergEndpoint:
         """The catalog's name and properties. Raises ConfigError."""
         properties = {str(key): str(value) for key, value in conn.extra_dejson.items() if value not in (None, "")}
         if conn.host:
@@ -40,10 +40,12 @@ class IcebergCatalogHook(CdcHook[LakeEndpoint]):
             raise ConfigError(
                 "the catalog has neither type nor uri", where=self.where, todo=f"Fill in extra: {self.example}"
             )
-        return LakeEndpoint(self.conn_id, properties)
+        return IcebergEndpoint(self.conn_id, properties)
 
     def get_conn(self) -> Lake:
-        from airflow_cdc.systems.lake import Lake  # PyIceberg is slow to import, and every provider look-up comes here
+        from airflow_cdc.sinks.iceberg.client import (
+            Lake,  # PyIceberg is slow to import, and every provider look-up comes here
+        )
 
         endpoint = self.endpoint()
         return Lake(endpoint.name, dict(endpoint.properties))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from airflow.sdk import Connection
 
 from airflow_cdc.hooks.base import CdcHook
-from airflow_cdc.systems.kafka import KafkaEndpoint, KafkaTransport
+from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 
 SECURITY_PREFIXES = ("security.", "sasl.", "ssl.")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from airflow.sdk import Connection
 
+from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint, KafkaConnect
 from airflow_cdc.hooks.base import CdcHook, flag
-from airflow_cdc.systems.kafka_connect import ConnectEndpoint, KafkaConnect
 
 
 class KafkaConnectHook(CdcHook[ConnectEndpoint]):

@@ -10,7 +10,7 @@ from airflow.sdk import Connection
 
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.hooks.base import CdcHook
-from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
+from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
 
 SSL_MODES = ("disabled", "preferred", "required", "verify_ca", "verify_identity")
 SSL_TODO = 'Write it like {"ca": "/path/ca.pem"}.'
@@ -49,7 +49,7 @@ class CdcMySqlHook(CdcHook[MySqlEndpoint]):
         return MySqlSource(self.endpoint())
 
     def test_connection(self) -> tuple[bool, str]:
-        return self.tested("facts")
+        return self.tested("log_facts")
 
     def _ssl(self, extra: Mapping[str, Any]) -> dict[str, Any] | None:
         """The endpoint's `ssl`. The stock `mysql` type keeps ca, cert and key under `ssl`, as JSON or as its text."""

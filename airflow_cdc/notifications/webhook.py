@@ -7,7 +7,6 @@ from typing import Any
 
 import httpx
 from airflow.sdk import BaseHook, BaseNotifier, Context
-from airflow.sdk.exceptions import AirflowNotFoundException
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
 
 from airflow_cdc.core.errors import CdcError
@@ -62,27 +61,6 @@ def may_pass(error: BaseException) -> bool:
         status = error.response.status_code
         return status == _BUSY or status >= 500
     return isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
-
-
-class PolicyNotifier(BaseNotifier):
-    """Tells all that a pipeline's `policy.notify` names. One who cannot be reached is logged and holds nothing up.
-
-    :param conn_ids: HTTP connections, as WebhookNotifier takes them.
-    :param text: the message, sent as it is.
-    """
-
-    def __init__(self, *, conn_ids: Sequence[str], text: str) -> None:
-        super().__init__()
-        self.conn_ids = conn_ids
-        self.text = text
-
-    def notify(self, context: Context) -> None:
-        """Send it to each."""
-        for conn_id in self.conn_ids:
-            try:
-                WebhookNotifier(conn_id=conn_id, text=self.text).notify(context)
-            except (CdcError, AirflowNotFoundException) as error:
-                self.log.warning("%s was not told: %s", conn_id, error)
 
 
 def address(conn: Any) -> str:

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator, BaseXCom, Context
 from airflow.sdk.exceptions import AirflowRuntimeError
 
-from airflow_cdc import metrics, settings
+from airflow_cdc import metrics
+from airflow_cdc.config import settings
+from airflow_cdc.config.registry import get_pipeline, load_registry
 from airflow_cdc.core.errors import CdcError, UnknownStateError, UsageError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.links import runbook_url
-from airflow_cdc.registry import get_pipeline, load_registry
 
 if TYPE_CHECKING:
     from airflow_cdc.flows.lease import Lives
@@ -57,12 +58,13 @@ def open_run(
 
     `answer_within`: seconds that each system has to answer, where that is less than its connection allows.
     """
+    from airflow_cdc.core.endpoint import CallLimits
     from airflow_cdc.flows.run import make_run
     from airflow_cdc.hooks.endpoints import resolve_endpoints
 
     endpoints, folder = resolve_endpoints(pipeline), settings.report_dir(reports)
     if answer_within is not None:
-        endpoints = endpoints.bounded(answer_within)
+        endpoints = endpoints.limited(CallLimits.waited_for(answer_within))
     return make_run(pipeline, endpoints, run_id, folder, options, dag_id=dag_id, lives=lives)
 
 

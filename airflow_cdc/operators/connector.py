@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
-from airflow_cdc.core.detour import DETOUR, POSITION_ONLY
+from airflow_cdc.core.diagnosis.strategy import DETOUR, POSITION_ONLY
 from airflow_cdc.operators.base import DIAGNOSE_TASK, CdcOperator, decision_of, standing_decision
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class DetourConnectorOperator(PlannedOperator):
     otherwise = "the plan is not a detour"
 
     def step(self, run: Run) -> Facts:
-        from airflow_cdc.flows import detour
+        from airflow_cdc.flows import replica as detour
 
         return detour.detour(run)
 
@@ -103,9 +103,9 @@ class ReturnConnectorOperator(PlannedOperator):
     otherwise = "the plan moves more than the position"
 
     def step(self, run: Run) -> Facts:
-        from airflow_cdc.flows import detour
+        from airflow_cdc.flows import replica as detour
 
-        return detour.go_on(run)
+        return detour.return_to_source(run)
 
 
 def _strategy(context: Context, decision_task: str) -> str:

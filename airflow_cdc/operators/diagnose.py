@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseXCom, Context, SkipMixin
 
 from airflow_cdc import metrics
-from airflow_cdc.core.strategy import AUTO
+from airflow_cdc.core.diagnosis.strategy import AUTO
 from airflow_cdc.links import runbook_url
 from airflow_cdc.operators.base import NONE, CdcOperator, end_and_skip, refusal
 
@@ -33,10 +33,10 @@ class CdcDiagnoseOperator(CdcOperator, SkipMixin):
 
     def step(self, run: Run) -> Facts:
         from airflow_cdc.flows.decide import decide
-        from airflow_cdc.flows.remember import recall
+        from airflow_cdc.flows.observe import load_observation
 
         decision = decide(run, None if self.strategy in ("", AUTO) else self.strategy)
-        if seen := recall(run):
+        if seen := load_observation(run):
             metrics.of_observation(seen)
         return decision
 

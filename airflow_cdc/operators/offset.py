@@ -14,6 +14,6 @@ class ResetOffsetOperator(CdcOperator):
     """Back up → validate → write → read back → compare; the old offset is put back on any difference."""
 
     def step(self, run: Run) -> Facts:
-        from airflow_cdc.flows.offset import reset_offset
+        from airflow_cdc.flows.reset_offset import reset_offset
 
         return reset_offset(run)

@@ -39,11 +39,12 @@ class OpenRecoveryOperator(CdcOperator):
         return strategy != RESTART
 
     def step(self, run: Run) -> Facts:
+        from airflow_cdc.core.recovery import Decision
         from airflow_cdc.flows.open import open_recovery
 
         if self._decision["plan"]["needs_approval"]:
             self._still_true(run, self._decision)
-        return open_recovery(run, self._decision)
+        return open_recovery(run, Decision.from_json(self._decision))
 
     def _still_true(self, run: Run, decision: Mapping[str, Any]) -> None:
         from airflow_cdc.flows.decide import decide

@@ -9,7 +9,7 @@ from typing import Any
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import BaseNotifier, Context
 
-from airflow_cdc import settings
+from airflow_cdc.config import settings
 from airflow_cdc.operators.base import find_pipeline
 
 
@@ -33,13 +33,14 @@ class PolicyApprovalOperator(ApprovalOperator):  # type: ignore[misc]
 
     def ask(self, context: Context, body: str, news: str) -> Any:
         """Put the question `body` (Markdown) and wait; `news` is the line for those who are told of it."""
-        from airflow_cdc.notifications.webhook import PolicyNotifier
+        from airflow_cdc.notifications.channels import Message, PolicyNotifier
 
         policy = find_pipeline(self.pipeline, self.registry).policy
         self.response_timeout = timedelta(seconds=policy.approval_timeout)
         self.body = body
         told = f"{news} Without an answer within {self.response_timeout} nothing is done. {self._link(context)}".strip()
-        self.notifiers = [*self.notifiers, PolicyNotifier(conn_ids=policy.notify, text=told)]
+        message = Message(told, title=f"{self.pipeline}: a recovery waits for an answer")
+        self.notifiers = [*self.notifiers, PolicyNotifier(conn_ids=policy.notify, message=message)]
         return super().execute(context)
 
     def _link(self, context: Context) -> str:

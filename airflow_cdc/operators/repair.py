@@ -123,7 +123,7 @@ class ConcludeOperator(CdcOperator):
 
     def step(self, run: Run) -> Facts:
         from airflow_cdc.flows.checks import conclude
-        from airflow_cdc.systems.reports import ReportStore
+        from airflow_cdc.reports.store import ReportStore
 
         if made := ReportStore(run.report_dir).report(run.pipeline.name, run.run_id):
             metrics.of_report(made)

@@ -43,7 +43,7 @@ class ReportOperator(CdcOperator):
 
     def step(self, run: Run) -> Facts:
         from airflow_cdc.flows.close import report
-        from airflow_cdc.systems.reports import ReportStore
+        from airflow_cdc.reports.store import ReportStore
 
         facts = report(run)
         if made := ReportStore(run.report_dir).report(run.pipeline.name, run.run_id):

@@ -18,13 +18,14 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import BaseHook, Context
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException, AirflowSkipException
 
-from airflow_cdc import lineage, metrics, settings, spark_main
+from airflow_cdc import lineage, metrics, spark_main
+from airflow_cdc.config import settings
 from airflow_cdc.core import errors
 from airflow_cdc.core.errors import CdcError, ConfigError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.links import DataDocsLink, ReportLink
 from airflow_cdc.operators.base import asked_for, find_pipeline, open_run_of
-from airflow_cdc.operators.private import private_settings
+from airflow_cdc.operators.driver_settings import private_settings
 
 if TYPE_CHECKING:
     from airflow_cdc.flows.run import Facts
@@ -92,6 +93,7 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
 
     def execute(self, context: Context) -> Facts:
         pipeline = find_pipeline(self.pipeline, self.registry)
+        pipeline.check_sink(f"the task {self.task_id}")
         self._conn_id = self._conn_id or pipeline.spark.conn_id
         tuning = self._preflight()
         with private_settings(self._payload(pipeline, context)) as path:
@@ -110,7 +112,7 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
 
         return {
             "pipeline": pipeline.to_json(),
-            "endpoints": resolve_endpoints(pipeline).to_json(),
+            "endpoints": resolve_endpoints(pipeline).to_json(pipeline),
             "run_id": self.run_id(context),
             "dag_id": context["ti"].dag_id,
             "try_number": context["ti"].try_number,
@@ -198,9 +200,10 @@ class ApplyChangesOperator(CdcSparkOperator):
     app = "apply_changes"
 
     def execute(self, context: Context) -> Facts:
-        from airflow_cdc.flows.pending import pending
+        from airflow_cdc.flows.backlog import pending
 
         pipeline = find_pipeline(self.pipeline, self.registry)
+        pipeline.check_sink(f"the task {self.task_id}")
         asked = asked_for(context, pipeline)
         if not asked.get("replay"):
             self._worth_it(pending(open_run_of(context, pipeline, self.report_dir)))
@@ -222,7 +225,7 @@ class ApplyChangesOperator(CdcSparkOperator):
 
 def _tuning(master: str) -> dict[str, str]:
     """Settings for a driver that brings its own executors; a cluster knows its own."""
-    from airflow_cdc.spark_apps.session import LOCAL
+    from airflow_cdc.spark_apps.driver.session import LOCAL
 
     return {key: value for key, value in LOCAL.items() if key != "spark.master"} if master.startswith("local") else {}
 

@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, AssetAlias, Context, SkipMixin
 
-from airflow_cdc import settings
+from airflow_cdc.config import settings
 from airflow_cdc.core.alert_text import text_of
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.outage import Status
+from airflow_cdc.core.severity import Severity
 from airflow_cdc.links import runbook_url
 from airflow_cdc.operators.base import CdcOperator, end_and_skip, find_pipeline, plain
 from airflow_cdc.triggers.base import State
 
 if TYPE_CHECKING:
     from airflow_cdc.flows.run import Facts, Run
+    from airflow_cdc.notifications.channels import Message
 
 POKE_SECONDS = 60.0
 WATCH_SECONDS = 3600.0
@@ -99,11 +101,27 @@ class WatchPipelineOperator(CdcOperator, SkipMixin):
             asset = Asset(f"cdc://{self.pipeline}/problem")
             told = {key: facts[key] for key in ("pipeline", "diagnosis", "plan", "recover")}
             context["outlet_events"][alias_of(self.pipeline)].add(asset, extra={**alert, **told})
-        self.notify(context, text_of(alert, facts, runbook_url(alert["code"])))
+        self.notify(context, message_of(alert, facts))
 
-    def notify(self, context: Context, text: str) -> None:
+    def notify(self, context: Context, message: Message) -> None:
         """Tell those that the policy names. One who cannot be reached holds nothing up."""
-        from airflow_cdc.notifications.webhook import PolicyNotifier
+        from airflow_cdc.notifications.channels import PolicyNotifier
 
         named = find_pipeline(self.pipeline, self.registry).policy.notify
-        PolicyNotifier(conn_ids=named, text=text).notify(context)
+        PolicyNotifier(conn_ids=named, message=message).notify(context)
+
+
+def message_of(alert: dict[str, Any], facts: Facts) -> Message:
+    """An alert for those who are told of it: one incident per deduplication key, closed when it is resolved."""
+    from airflow_cdc.notifications.channels import Message
+
+    resolved = alert["status"] == Status.RESOLVED
+    link = runbook_url(alert["code"])
+    return Message(
+        text=text_of(alert, facts, link),
+        title=f"{alert['pipeline']}: {'resolved: ' if resolved else ''}{alert['code']}",
+        severity=Severity(alert["severity"]),
+        key=alert["dedup_key"],
+        resolved=resolved,
+        link=link,
+    )

@@ -16,25 +16,25 @@ from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import DagDetails
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag
 from airflow.models.dag import DagModel
-from fastapi import Depends, FastAPI, HTTPException, Request, Response, status
+from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response, status
 from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException as AnyHTTPException
 
-from airflow_cdc import settings
+from airflow_cdc.config import settings
+from airflow_cdc.config.registry import load_unchanged
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.pipeline import Pipeline
-from airflow_cdc.names import RECOVERY_DAG_ID, apply_dag_id
+from airflow_cdc.names import RECOVERY_DAG_ID, main_dag_id
 from airflow_cdc.plugin import PREFIX, view
-from airflow_cdc.plugin.severity import VERDICTS
-from airflow_cdc.registry import load_unchanged
-from airflow_cdc.reporting import environment, report_values
-from airflow_cdc.runbook import runbook_codes, runbook_html
-from airflow_cdc.systems.reports import ReportStore, safe
+from airflow_cdc.plugin.colour import VERDICTS
+from airflow_cdc.reports.page import environment, report_values
+from airflow_cdc.reports.runbook import runbook_codes, runbook_html
+from airflow_cdc.reports.store import ReportStore, safe
 
 DATA_DOCS = ("data_docs", "index.html")
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'; base-uri 'none'; "
-    "form-action 'none'",
+    "form-action 'self'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
@@ -54,8 +54,10 @@ def may_open(request: Request, user: GetUserDep) -> None:
 
 def may_read(request: Request, pipeline: str, user: GetUserDep) -> str:
     """A pipeline's facts are for those who may read its DAG: reports name keys of its rows."""
-    requires_access_dag("GET", param_dag_id=apply_dag_id(pipeline))(request, user)
-    if pipeline not in _registered():
+    declared = _registered().get(pipeline)
+    has_sink = declared is None or declared.has_sink
+    requires_access_dag("GET", param_dag_id=main_dag_id(pipeline, has_sink=has_sink))(request, user)
+    if declared is None:
         raise HTTPException(status.HTTP_404_NOT_FOUND, f"There is no pipeline {pipeline} in pipelines.yaml.")
     return pipeline
 
@@ -78,15 +80,23 @@ def page() -> FastAPI:
     return app
 
 
-def overview(request: Request, user: GetUserDep) -> Response:
-    """All pipelines that the user may read, the worst first."""
-    rows = view.overview(_store(), _readable(user), datetime.now(UTC))
-    return _html(request, "overview.html.j2", rows=rows, counts=view.counts(rows))
+def overview(
+    request: Request,
+    user: GetUserDep,
+    q: Annotated[str, Query(max_length=200)] = "",
+    state: Annotated[str, Query(max_length=10)] = "",
+    page: int = 1,
+) -> Response:
+    """The pipelines that the user may read, the worst first: those that fit a search, a page at a time."""
+    sinkless = {name for name, one in _registered().items() if not one.has_sink}
+    rows = view.overview(_store(), _readable(user), datetime.now(UTC), sinkless)
+    found = view.listing(rows, q.strip(), state, page)
+    return _html(request, "overview.html.j2", any_rows=bool(rows), found=found, counts=view.counts(rows))
 
 
 def timeline(request: Request, pipeline: PipelineDep) -> Response:
     """One pipeline: its positions, its evidence, and what happened to it."""
-    one = view.row(_store(), pipeline, datetime.now(UTC))
+    one = view.row(_store(), pipeline, datetime.now(UTC), has_sink=_registered()[pipeline].has_sink)
     return _html(
         request,
         "pipeline.html.j2",
@@ -133,7 +143,8 @@ def _plain(part: str) -> str:
 
 def _readable(user: Any) -> list[str]:
     """The pipelines whose DAG the user may read."""
-    manager, by_dag = get_auth_manager(), {apply_dag_id(name): name for name in _registered()}
+    manager = get_auth_manager()
+    by_dag = {main_dag_id(name, has_sink=one.has_sink): name for name, one in _registered().items()}
     teams = DagModel.get_dag_id_to_team_name_mapping(list(by_dag))
     return [
         name

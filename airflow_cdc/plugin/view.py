@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from airflow_cdc.core.duration import span
 from airflow_cdc.core.errors import CdcError
-from airflow_cdc.core.stored import RECOVERY, RunSummary, StoredObservation, known_to_differ, verified_through
-from airflow_cdc.names import ABANDON_DAG_ID, RECOVERY_DAG_ID, REPAIR_DAG_ID
-from airflow_cdc.plugin.severity import ORDER, SINK_DIFFERS, VERDICTS, Severity, present_code, severity
-from airflow_cdc.systems.reports import ReportStore
+from airflow_cdc.core.severity import Severity, severity_of
+from airflow_cdc.plugin.action import Action, actions_for
+from airflow_cdc.plugin.colour import ORDER, SINK_DIFFERS, VERDICTS, Colour, colour_of, present_code
+from airflow_cdc.reports.store import ReportStore
+from airflow_cdc.reports.stored import RECOVERY, RunSummary, StoredObservation, known_to_differ, verified_through
 
 STALE_SECONDS = 3600.0
+PAGE_ROWS = 50
 _MEANINGS = {
     "NOT_OBSERVED": "Nobody has diagnosed this pipeline yet.",
     "RECOVERED": "A recovery ended with MATCH after the problem was observed; nobody has looked since.",
@@ -29,13 +31,14 @@ class Row:
     name: str
     code: str
     meaning: str
-    severity: Severity
+    colour: Colour
     seen: StoredObservation | None
     age: str
     stale: bool
     since: str
     runs: Sequence[RunSummary]
     error: str = ""
+    has_sink: bool = True
 
     @property
     def last_recovery(self) -> RunSummary | None:
@@ -53,14 +56,19 @@ class Row:
         return verified_through(self.runs)
 
     @property
-    def remedy(self) -> str:
-        """The DAG whose form is the way out."""
-        return REPAIR_DAG_ID if self.code == SINK_DIFFERS else RECOVERY_DAG_ID
+    def actions(self) -> tuple[Action, ...]:
+        """What to press, the fitting one first."""
+        return actions_for(self.code, self.seen.diagnosis if self.seen else None, has_sink=self.has_sink)
 
     @property
-    def way_out(self) -> str:
-        """The DAG whose form gives up what can't end; "" where nothing is open."""
-        return ABANDON_DAG_ID if self.code == "RECOVERY_OPEN" else ""
+    def unreachable(self) -> Mapping[str, str]:
+        """What could not be read at the last look → why: "source", "connector" and the like."""
+        return self.seen.unknowns if self.seen else {}
+
+    @property
+    def data_age(self) -> str:
+        """The source's time (ISO) up to which every table of main is proven equal; "" while one is not."""
+        return min(self.verified_through.values(), default="")
 
     @property
     def left(self) -> int | None:
@@ -80,36 +88,67 @@ class Event:
     """One entry of a timeline: the problem changed, or a run ended."""
 
     at: str
-    severity: Severity
+    colour: Colour
     code: str
     run: RunSummary | None = None
 
 
-def overview(store: ReportStore, names: Sequence[str], now: datetime) -> list[Row]:
-    """One row per pipeline, the worst first."""
-    rows = store.many(lambda name: row(store, name, now), names).values()
-    return sorted(rows, key=lambda one: (ORDER.index(one.severity), one.name))
+def overview(store: ReportStore, names: Sequence[str], now: datetime, sinkless: Container[str] = ()) -> list[Row]:
+    """One row per pipeline, the worst first; `sinkless`: the names of those without a sink."""
+    rows = store.many(lambda name: row(store, name, now, has_sink=name not in sinkless), names).values()
+    return sorted(rows, key=_urgency)
 
 
-def row(store: ReportStore, name: str, now: datetime) -> Row:
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One page of the overview: `rows` of `total` that fit what was searched for."""
+
+    rows: Sequence[Row]
+    total: int
+    page: int
+    pages: int
+    query: str = ""
+    state: str = ""
+
+
+def listing(rows: Sequence[Row], query: str = "", state: str = "", page: int = 1) -> Listing:
+    """The rows whose name, problem or unreachable system holds `query`, of the colour `state`, `PAGE_ROWS` at a time."""
+    fitting = [one for one in rows if (not state or one.colour == state) and query.casefold() in _words(one)]
+    pages = max(1, -(-len(fitting) // PAGE_ROWS))
+    shown = min(max(1, page), pages)
+    return Listing(fitting[(shown - 1) * PAGE_ROWS : shown * PAGE_ROWS], len(fitting), shown, pages, query, state)
+
+
+def _words(one: Row) -> str:
+    return " ".join((one.name, one.code, one.meaning, *one.unreachable, *one.unreachable.values())).casefold()
+
+
+def _urgency(one: Row) -> tuple[int, int, str]:
+    """The worst colour first; within it, what loses rows before what only stands still."""
+    observed = one.seen is not None and one.seen.diagnosis.code == one.code
+    severity = severity_of(one.code, one.seen.diagnosis.strategies if one.seen and observed else ())
+    return ORDER.index(one.colour), tuple(Severity).index(severity), one.name
+
+
+def row(store: ReportStore, name: str, now: datetime, *, has_sink: bool = True) -> Row:
     """The stored facts of one pipeline; a file that can't be read is said, and the pipeline is then unknown."""
     try:
-        return _row(name, store.observation(name), store.runs(name), now)
+        return replace(_row(name, store.observation(name), store.runs(name), now), has_sink=has_sink)
     except CdcError as error:
         meaning = "What is stored of this pipeline can't be read."
-        return Row(name, "UNKNOWN", meaning, Severity.AMBER, None, "", stale=True, since="", runs=(), error=str(error))
+        return Row(name, "UNKNOWN", meaning, Colour.AMBER, None, "", stale=True, since="", runs=(), error=str(error))
 
 
 def _row(name: str, seen: StoredObservation | None, runs: Sequence[RunSummary], now: datetime) -> Row:
     code = present_code(seen, runs)
     stale = seen is None or seconds_since(seen.taken_at, now) > STALE_SECONDS
-    colour = severity(code)
+    colour = colour_of(code, seen.diagnosis.strategies if seen and code == seen.diagnosis.code else ())
     return Row(
         name=name,
         code=code,
         meaning=_meaning(code, seen, runs),
         # green is a claim about now, which an old observation can't make
-        severity=Severity.AMBER if stale and colour is Severity.GREEN else colour,
+        colour=Colour.AMBER if stale and colour is Colour.GREEN else colour,
         seen=seen,
         age=ago(seen.taken_at, now) if seen else "",
         stale=stale,
@@ -127,15 +166,15 @@ def _meaning(code: str, seen: StoredObservation | None, runs: Sequence[RunSummar
 def timeline(one: Row) -> list[Event]:
     """Changes of the problem and runs, newest first."""
     changes = [
-        Event(change.at, severity(change.code), change.code) for change in (one.seen.changes if one.seen else ())
+        Event(change.at, colour_of(change.code), change.code) for change in (one.seen.changes if one.seen else ())
     ]
     runs = [Event(run.ended_at, VERDICTS[run.verdict], str(run.verdict), run) for run in one.runs]
     return sorted((*changes, *runs), key=lambda event: datetime.fromisoformat(event.at), reverse=True)
 
 
-def counts(rows: Sequence[Row]) -> Mapping[Severity, int]:
+def counts(rows: Sequence[Row]) -> Mapping[Colour, int]:
     """How many pipelines are red, amber and green."""
-    return {colour: sum(one.severity is colour for one in rows) for colour in ORDER}
+    return {colour: sum(one.colour is colour for one in rows) for colour in ORDER}
 
 
 def seconds_since(at: str, now: datetime) -> float:

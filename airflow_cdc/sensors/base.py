@@ -55,7 +55,7 @@ class AvailabilitySensor(BaseSensorOperator):
             answer = trigger.probe(prepared)
         except CdcError as error:
             answer = Answer(State.UNKNOWN, str(error))
-        event = answer.to_event(**{name: getattr(trigger, name) for name in trigger.fields})
+        event = answer.to_event(**trigger.facts())
         self.log.info("%s: %s", answer.state, answer.reason)
         return PokeReturnValue(is_done=self.settled(event), xcom_value=event)
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from airflow_cdc.hooks.mysql import CdcMySqlHook
 from airflow_cdc.sensors.base import AvailabilitySensor
-from airflow_cdc.systems.mysql import MySqlEndpoint
-from airflow_cdc.triggers.availability import BinlogTrigger
+from airflow_cdc.triggers.availability import PositionTrigger
 
 
 class BinlogAvailableSensor(AvailabilitySensor):
@@ -25,14 +24,14 @@ class BinlogAvailableSensor(AvailabilitySensor):
         self.file = file
         self.position = position
 
-    def trigger(self) -> BinlogTrigger:
-        return BinlogTrigger(
+    def trigger(self) -> PositionTrigger:
+        return PositionTrigger(
             conn_id=self.conn_id,
-            file=self.file,
-            position=int(self.position),
+            position={"kind": "mysql", "file": self.file, "pos": int(self.position), "gtids": None, "server_id": None},
+            asked={"file": self.file, "position": int(self.position)},
             poke_interval=float(self.poke_interval),
             timeout=float(self.timeout),
         )
 
-    def prepared(self) -> MySqlEndpoint:
+    def prepared(self) -> Any:
         return CdcMySqlHook(self.conn_id).endpoint()

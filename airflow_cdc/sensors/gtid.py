@@ -7,8 +7,7 @@ from typing import Any
 
 from airflow_cdc.hooks.mysql import CdcMySqlHook
 from airflow_cdc.sensors.base import AvailabilitySensor
-from airflow_cdc.systems.mysql import MySqlEndpoint
-from airflow_cdc.triggers.availability import GtidSetTrigger
+from airflow_cdc.triggers.availability import PositionTrigger
 
 
 class GtidSetAvailableSensor(AvailabilitySensor):
@@ -23,13 +22,14 @@ class GtidSetAvailableSensor(AvailabilitySensor):
         super().__init__(**kwargs)
         self.gtid_set = gtid_set
 
-    def trigger(self) -> GtidSetTrigger:
-        return GtidSetTrigger(
+    def trigger(self) -> PositionTrigger:
+        return PositionTrigger(
             conn_id=self.conn_id,
-            gtid_set=self.gtid_set,
+            position={"kind": "mysql", "file": "", "pos": 0, "gtids": self.gtid_set, "server_id": None},
+            asked={"gtid_set": self.gtid_set},
             poke_interval=float(self.poke_interval),
             timeout=float(self.timeout),
         )
 
-    def prepared(self) -> MySqlEndpoint:
+    def prepared(self) -> Any:
         return CdcMySqlHook(self.conn_id).endpoint()

@@ -134,6 +134,10 @@ class ProbeTrigger(BaseTrigger):
         self._silent = answer.state is State.UNKNOWN and time.monotonic() - began >= SILENT_SECONDS
         return answer
 
+    def facts(self) -> dict[str, Any]:
+        """What was asked about, as its event says it."""
+        return {name: getattr(self, name) for name in self.fields}
+
     def _event(self, answer: Answer) -> TriggerEvent:
-        payload = answer.to_event(**{name: getattr(self, name) for name in self.fields})
+        payload = answer.to_event(**self.facts())
         return TriggerEvent(payload)  # type: ignore[no-untyped-call]

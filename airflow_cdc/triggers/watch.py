@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from airflow_cdc.config.registry import get_pipeline, load_unchanged
 from airflow_cdc.core.outage import UNKNOWN, OutageLog
 from airflow_cdc.flows.run import Run, make_run
 from airflow_cdc.flows.watch import limited, look
 from airflow_cdc.hooks.endpoints import aresolve_endpoints
-from airflow_cdc.registry import get_pipeline, load_unchanged
 from airflow_cdc.triggers.base import Answer, ProbeTrigger, State
 
 

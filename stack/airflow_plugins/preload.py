@@ -27,7 +27,7 @@ NEEDED = (
     "airflow_cdc.dags._recovery",
     *(f"airflow_cdc.flows.{step}" for step in STEPS),
     "airflow_cdc.hooks.endpoints",
-    "airflow_cdc.systems.control",
+    "airflow_cdc.control.control",
     "kafka",
     "pyiceberg.catalog.sql",
     "pyiceberg.io.pyarrow",

@@ -18,29 +18,33 @@ import pymysql
 from pyiceberg.catalog import Catalog, load_catalog
 
 import stack
-from airflow_cdc.core.diagnosis import diagnose
+from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.pipeline import Pipeline
-from airflow_cdc.flows import close, connector, decide, hold, observe, offset, publish, watermark
+from airflow_cdc.core.recovery import Decision
+from airflow_cdc.flows import close, connector, decide, hold, observe, publish, watermark
+from airflow_cdc.flows import reset_offset as offset
 from airflow_cdc.flows.open import open_recovery
 from airflow_cdc.flows.run import Run, make_run
+from airflow_cdc.kinds import read_pipeline
+from airflow_cdc.parts import Endpoints
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
+from airflow_cdc.sources.mysql.client import MySqlEndpoint
 from airflow_cdc.spark_apps.apply_changes import apply_changes
+from airflow_cdc.spark_apps.driver.session import build_session
 from airflow_cdc.spark_apps.recover import recover
 from airflow_cdc.spark_apps.repair import repair
-from airflow_cdc.spark_apps.session import build_session
 from airflow_cdc.spark_apps.verify import verify
-from airflow_cdc.systems.clients import Endpoints, LakeEndpoint
-from airflow_cdc.systems.kafka import KafkaEndpoint
-from airflow_cdc.systems.kafka_clients import admin
-from airflow_cdc.systems.kafka_connect import ConnectEndpoint
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.mysql import MySqlEndpoint
+from airflow_cdc.transports.kafka.client import KafkaEndpoint
+from airflow_cdc.transports.kafka.wire import admin
 from stack import jvm
 from stack.connect import ConnectWorker
 from stack.mysql import MySqlServer
 from stack.process import wait_until
 from stack.rest import RestError
 from tests.adversary.generator import Op
+from tests.diagnosing import diagnose
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,7 +98,7 @@ class Servers:
             MySqlEndpoint(server.host, server.port, server.cdc.user, server.cdc.password),
             ConnectEndpoint(self.worker.url),
             KafkaEndpoint(self.bootstrap),
-            LakeEndpoint(CATALOG, lake_properties(self.folder)),
+            IcebergEndpoint(CATALOG, lake_properties(self.folder)),
         )
 
 
@@ -152,7 +156,7 @@ class Pipe:
     @property
     def pipeline(self) -> Pipeline:
         """As a registry would declare it; nobody is there to approve."""
-        return Pipeline.from_json(
+        return read_pipeline(
             {
                 "name": self.namespace,
                 "source": {"kind": "mysql", "conn_id": "m", "tables": [f"{self.database}.{t}" for t in self.tables]},
@@ -309,7 +313,7 @@ class Pipe:
         if plan["strategy"] == "restart":
             connector.restart(run)
             return "none"
-        open_recovery(run, decision)
+        open_recovery(run, Decision.from_json(decision))
         connector.stop(run)
         with held(run):
             watermark.fence_and_watermark(run)

@@ -85,9 +85,9 @@ def declare(home: Path) -> None:
 
 def fill(home: Path) -> None:
     """An observation and 50 past runs of each pipeline, as diagnoses and runs leave them."""
-    from airflow_cdc.core.diagnosis import diagnose
-    from airflow_cdc.core.stored import RunSummary, StoredObservation
-    from airflow_cdc.systems.reports import ReportStore, safe
+    from airflow_cdc.reports.store import ReportStore, safe
+    from airflow_cdc.reports.stored import RunSummary, StoredObservation
+    from tests.diagnosing import diagnose
     from tests.unit.builders import HEALTHY
     from tests.unit.test_report import REPORT
 

@@ -31,9 +31,10 @@ import pyarrow as pa
 import yaml
 
 import stack
-from airflow_cdc.core.stamp import Stamp
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
+from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
+from airflow_cdc.sources.mysql.position import mysql_position
 from airflow_cdc.triggers.base import Answer, State
 from airflow_cdc.triggers.watch import PipelineTrigger
 from stack import connections
@@ -178,7 +179,7 @@ class World:
 
     def offset(self) -> dict[str, Any]:
         """The end of the source's log, as a connector would have stored it."""
-        here = self.source.position()
+        here = mysql_position(self.source.position().position)
         return {"file": here.file, "pos": here.pos, "gtids": str(here.gtids), "ts_sec": 1}
 
     def declare(self, ports: dict[str, int]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_cdc.systems.lake import Lake
+from airflow_cdc.sinks.iceberg.client import Lake
 from tests.contract.lakes import COLUMNS, lake_in
 
 

@@ -1,16 +1,22 @@
-"""One of several processes that change one control table at once (see test_control.py)."""
+"""One of several processes that change one control document at once (see control_store.py)."""
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from airflow_cdc.control.control import Control
+from airflow_cdc.control.document import Document
+from airflow_cdc.controls.sql.endpoint import SqlEndpoint
 from airflow_cdc.core.errors import LeaseHeldError
 from airflow_cdc.core.poll import poll_until
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.control_document import Document
-from tests.contract.lakes import lake_in
+from airflow_cdc.core.ports import ControlStore
 
 
 def add_one(state: Document) -> Document:
@@ -46,13 +52,52 @@ def taken(control: Control, name: str) -> bool | None:
     return True
 
 
-def main(folder: str, what: str, times: str, name: str) -> None:
-    """`what`: document or lease."""
-    control = Control(lake_in(Path(folder)), "shop")
-    if what == "document":
-        count_in_document(control, int(times), name)
-    else:
-        count_under_lease(control, int(times), name, Path(folder) / "counter")
+def asleep(control: Control) -> None:
+    """Stop this process between reading the document and writing it, once."""
+    calls: list[int] = []
+
+    def change(state: Document) -> Document:
+        calls.append(1)
+        if len(calls) == 1:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return add_one(state)
+
+    control.update(change, "asleep")
+
+
+def endless(control: Control, acknowledged: Path) -> None:
+    """Raise the counter again and again, and write down how often that was said to stand."""
+    number = 0
+    while True:
+        control.update(add_one, f"write {number}")
+        number += 1
+        told = acknowledged.with_suffix(".new")
+        told.write_text(str(number))
+        told.replace(acknowledged)
+
+
+def opened(spec: Mapping[str, Any]) -> ControlStore:
+    """The store of a bench's `spec`."""
+    if "folder" in spec:
+        from airflow_cdc.sinks.iceberg.control import IcebergControlStore
+        from tests.contract.lakes import lake_in
+
+        return IcebergControlStore(lake_in(Path(spec["folder"])))
+    from airflow_cdc.controls.sql.store import SqlControlStore
+
+    return SqlControlStore(SqlEndpoint(**spec))
+
+
+def main(spec: str, what: str, times: str, name: str, folder: str) -> None:
+    """`what`: document, lease, asleep or endless."""
+    control = Control(opened(json.loads(spec)), "shop")
+    jobs = {
+        "document": lambda: count_in_document(control, int(times), name),
+        "lease": lambda: count_under_lease(control, int(times), name, Path(folder) / "counter"),
+        "asleep": lambda: asleep(control),
+        "endless": lambda: endless(control, Path(folder) / "acknowledged"),
+    }
+    jobs[what]()
 
 
 if __name__ == "__main__":

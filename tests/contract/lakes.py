@@ -9,15 +9,20 @@ import pyarrow as pa
 from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update import AddSnapshotUpdate
 
-from airflow_cdc.core.pipeline import ConnectorSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.settings import DebeziumSettings
+from airflow_cdc.control.control import Control
+from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.flows.run import Run
-from airflow_cdc.systems.clients import Clients
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.kafka_connect import KafkaConnect
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.mysql import MySqlSource
-from airflow_cdc.systems.snapshots import empty_commit, make, summary_of
-from airflow_cdc.systems.stage import Stage
+from airflow_cdc.parts import Parts
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.control import IcebergControlStore
+from airflow_cdc.sinks.iceberg.settings import IcebergSettings
+from airflow_cdc.sinks.iceberg.snapshots import empty_commit, make, summary_of
+from airflow_cdc.sinks.iceberg.stage import Stage
+from airflow_cdc.sources.mysql.client import MySqlSource
+from airflow_cdc.sources.mysql.settings import MySqlSettings
+from airflow_cdc.transports.kafka.settings import KafkaSettings
 
 NOBODY = cast("Any", None)
 COLUMNS = (("id", "bigint"), ("a", "string"), ("b", "int"))
@@ -35,17 +40,22 @@ def run_on(
     *tables: str,
     run_id: str = "run:1",
     source: MySqlSource = NOBODY,
-    connector: KafkaConnect = NOBODY,
+    connector: DebeziumConnector = NOBODY,
 ) -> Run:
     """A run of pipeline "shop" over these tables of the source; a system that is not given is not there."""
     pipeline = Pipeline(
         "shop",
-        SourceSpec("mysql", "m", tables),
-        ConnectorSpec("debezium", "c", "shop"),
-        TransportSpec("kafka", "k"),
-        SinkSpec("iceberg", "lake", "shop"),
+        MySqlSettings("mysql", "m", tables),
+        DebeziumSettings("debezium", "c", "shop"),
+        KafkaSettings("kafka", "k"),
+        IcebergSettings("iceberg", "shop", "lake"),
     )
-    return Run(pipeline, Clients(source, connector, NOBODY, lake, Control(lake, "shop")), run_id, str(reports))
+    return Run(
+        pipeline,
+        Parts(source, connector, NOBODY, lake, Control(IcebergControlStore(lake), "shop")),
+        run_id,
+        str(reports),
+    )
 
 
 def rows(*ids: int, extra: str = "b") -> pa.Table:

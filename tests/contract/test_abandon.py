@@ -8,17 +8,18 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from airflow_cdc.core.apply_start import DdlLog, plan_start
-from airflow_cdc.core.detour import DETOUR
-from airflow_cdc.core.diagnosis import diagnose
+from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
+from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.core.apply.start import DdlLog, plan_start
+from airflow_cdc.core.diagnosis.strategy import DETOUR
 from airflow_cdc.core.errors import ConnectorError, LeaseHeldError, SinkError, UsageError
-from airflow_cdc.core.stamp import Stamp
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 from airflow_cdc.flows.abandon import abandon
 from airflow_cdc.flows.run import Run
-from airflow_cdc.systems.kafka_connect import KafkaConnect
-from airflow_cdc.systems.lake import Lake
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sources.mysql.position import read_position
 from tests.contract.lakes import COLUMNS, run_on
+from tests.diagnosing import diagnose
 from tests.unit.builders import seen
 from tests.unit.faults import epochs
 
@@ -55,10 +56,18 @@ def test_inv_01_an_abandoned_recovery_is_closed_and_does_not_look_healthy(run: R
 
 def test_inv_02_the_stamp_of_an_abandoned_table_is_no_start_for_apply(run: Run) -> None:
     abandon(run, **BY)
-    table = TableDef("shop", "orders", (), ())
+    table = Table("shop", "orders", (), ())
     with pytest.raises(SinkError, match="epoch 0"):
         plan_start(
-            table, run.clients.control.facts().epoch, Stamp(0), {}, topic="t", state=None, upto={}, ddl=DdlLog("ddl")
+            table,
+            run.clients.control.facts().epoch,
+            Stamp(0),
+            {},
+            topic="t",
+            state=None,
+            upto={},
+            ddl=DdlLog("ddl"),
+            read_position=read_position,
         )
 
 

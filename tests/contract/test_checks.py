@@ -11,15 +11,15 @@ import pytest
 
 from airflow_cdc.core.errors import SourceError, VerificationError
 from airflow_cdc.core.report import ComparedAt, RecoveryReport, TableReport, Verdict
-from airflow_cdc.core.stored import BACKFILL, CHECK, REPAIR
 from airflow_cdc.flows.checks import conclude, report_check
 from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.run import Run
+from airflow_cdc.reports.store import ReportStore
+from airflow_cdc.reports.stored import BACKFILL, CHECK, REPAIR
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
 from airflow_cdc.spark_apps.nightly import nightly
 from airflow_cdc.spark_apps.repair import repair
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
-from airflow_cdc.systems.reports import ReportStore
 from tests.contract.lakes import run_on
 
 TABLES = ("shop.orders", "shop.items")

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from airflow_cdc.core.detour import DETOUR
+from airflow_cdc.control.control import Control
+from airflow_cdc.core.diagnosis.strategy import DETOUR
 from airflow_cdc.core.errors import LeaseHeldError
 from airflow_cdc.core.report import Verdict
-from airflow_cdc.core.stored import CHECK, RunSummary
 from airflow_cdc.flows.close import close, report
 from airflow_cdc.flows.run import Run
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.reports import ReportStore
+from airflow_cdc.reports.store import ReportStore
+from airflow_cdc.reports.stored import CHECK, RunSummary
+from airflow_cdc.sinks.iceberg.client import Lake
 from tests.contract.lakes import run_on
 
 

@@ -8,14 +8,17 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.diagnosis import diagnose
+from airflow_cdc.control.control import Control
+from airflow_cdc.core.diagnosis.observation import (
+    ControlFacts,
+)
 from airflow_cdc.core.epochs import EVERY, Epochs
-from airflow_cdc.core.observation import ControlFacts
 from airflow_cdc.flows import decide
-from airflow_cdc.flows.pending import applicable
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.lake import Lake
+from airflow_cdc.flows.backlog import applicable
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.control import IcebergControlStore
 from tests.contract.lakes import run_on
+from tests.diagnosing import diagnose
 from tests.unit.builders import seen
 from tests.unit.faults import epochs
 
@@ -26,7 +29,7 @@ BOTH = [ORDERS, CUSTOMERS]
 @pytest.fixture
 def control(lake: Lake) -> Control:
     """A pipeline of two tables after its first recovery."""
-    made = Control(lake, "shop")
+    made = Control(IcebergControlStore(lake), "shop")
     recovered(made, "run:1", BOTH)
     return made
 

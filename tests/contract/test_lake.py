@@ -14,16 +14,17 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.types import LongType
 
+from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.errors import ConfigError, SchemaError, SinkError, UnknownStateError
-from airflow_cdc.core.stamp import ChunkLedger, Stamp
-from airflow_cdc.systems import iceberg_catalog
-from airflow_cdc.systems.iceberg_catalog import MissingTableError, spark_conf
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.snapshots import empty_commit
-from airflow_cdc.systems.stage import Stage
+from airflow_cdc.core.topics import TopicOffsets
+from airflow_cdc.sinks.iceberg import catalog as iceberg_catalog
+from airflow_cdc.sinks.iceberg.catalog import MissingTableError, spark_conf
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.snapshots import empty_commit
+from airflow_cdc.sinks.iceberg.stage import Stage
 from tests.contract.lakes import COLUMNS, append, append_staged, compact, ids, lake_in, rows
 
-STAMP = Stamp(1, {"file": "mysql-bin.000007"}, {"shop.orders": {"id": "T1", "partitions": {"0": 5}}})
+STAMP = Stamp(1, {"file": "mysql-bin.000007"}, {"shop.orders": TopicOffsets("T1", {0: 5})})
 
 
 def schema_of(lake: Lake, *table: str) -> list[str]:
@@ -200,11 +201,11 @@ def test_inv_15_the_stamp_of_a_published_stage_is_found_by_its_parents(shop: Lak
 
 
 def test_inv_16_a_stamp_keeps_the_topic_id_and_every_partition(shop: Lake) -> None:
-    stamp = Stamp(2, None, {"t": {"id": "T9", "partitions": {"0": 1, "1": 0, "2": 7}}})
+    stamp = Stamp(2, None, {"t": TopicOffsets("T9", {0: 1, 1: 0, 2: 7})})
     append(shop, "shop", "orders", 1, summary=stamp.to_summary())
     found = shop.stamp("shop", "orders")
     assert found is not None
-    assert found.offsets["t"] == {"id": "T9", "partitions": {"0": 1, "1": 0, "2": 7}}
+    assert found.offsets["t"] == TopicOffsets("T9", {0: 1, 1: 0, 2: 7})
 
 
 def test_the_stamp_of_an_older_snapshot(shop: Lake) -> None:

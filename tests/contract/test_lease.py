@@ -14,13 +14,15 @@ from typing import Any
 
 import pytest
 
+from airflow_cdc.control.control import Control
 from airflow_cdc.core.errors import LeaseHeldError, SinkError
 from airflow_cdc.core.poll import poll_until
+from airflow_cdc.core.recovery import Decision
 from airflow_cdc.flows.lease import Lives, ended_by, kept
 from airflow_cdc.flows.open import open_recovery
-from airflow_cdc.spark_apps.lease import leased
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.lake import Lake
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.control import IcebergControlStore
+from airflow_cdc.spark_apps.driver.lease import leased
 from tests.contract.lakes import run_on
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +34,7 @@ Start = Callable[[], subprocess.Popen[bytes]]
 @pytest.fixture
 def control(lake: Lake) -> Control:
     """The recovery `run:1` of the DAG has the lease, for the time that a step's lease lasts."""
-    made = Control(lake, "shop")
+    made = Control(IcebergControlStore(lake), "shop")
     made.acquire("run:1", LEASE, dag_id=DAG)
     return made
 
@@ -129,17 +131,17 @@ def test_a_run_between_two_of_its_tasks_keeps_its_recovery(
     other = run_on(lake, tmp_path, "shop.orders", run_id="run:2")
     decision: dict[str, Any] = {"tables": ["shop.orders"], "plan": {"strategy": "replica_detour"}}
     with pytest.raises(LeaseHeldError, match=r"ran out at .* but Airflow does not say that it has ended"):
-        open_recovery(replace(other, lives=lambda *_: True), decision)
+        open_recovery(replace(other, lives=lambda *_: True), Decision.from_json(decision))
 
 
 def test_who_has_no_dag_run_is_dead_once_the_lease_has_run_out(lake: Lake) -> None:
-    control = Control(lake, "other")
+    control = Control(IcebergControlStore(lake), "other")
     control.acquire("apply", 0)
     assert taken(control, lambda *_: True)
 
 
 def test_a_lost_lease_is_not_renewed_again(lake: Lake) -> None:
-    control = Control(lake, "other")
+    control = Control(IcebergControlStore(lake), "other")
     control.acquire("run:1", 60)
     with pytest.raises(LeaseHeldError, match="is lost"):
         _taken_meanwhile(control)

@@ -10,15 +10,16 @@ import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
 
-from airflow_cdc.core.stamp import Stamp
+from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.core.dead_letter import is_before
+from airflow_cdc.core.topics import TopicOffsets, fence_json
 from airflow_cdc.flows.publish import publish
-from airflow_cdc.spark_apps.dead_letters import COLUMNS
-from airflow_cdc.systems import letters
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.letters import NAMESPACE, is_before, resolve_before, table_name, waiting
+from airflow_cdc.sinks.iceberg import dead_letters as letters
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.dead_letters import COLUMNS, NAMESPACE, resolve_before, table_name, waiting
 from tests.contract.lakes import append_staged, run_on
 
-SINCE = {"t": {"id": "id1", "partitions": {"0": 10, "1": 5}}}
+SINCE = {"t": TopicOffsets("id1", {0: 10, 1: 5})}
 
 
 def letter(table: str, partition: int, offset: int, **more: Any) -> dict[str, Any]:
@@ -104,7 +105,7 @@ def test_publishing_a_recovery_resolves_what_lies_before_its_fence(shop: Lake, t
     head = append_staged(shop, stage, 1, summary=Stamp(epoch, None, SINCE).to_summary())
     run.clients.control.patch_recovery(
         "run-1",
-        fence=SINCE,
+        fence=fence_json(SINCE),
         stages={"shop.orders": {"label": stage.label}},
         verified={"shop.orders": {"verdict": "MATCH", "snapshot_id": head, "source_rows": 1}},
     )

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from airflow_cdc.control.control import Control
 from airflow_cdc.core.errors import SinkError
 from airflow_cdc.flows import close as closing
 from airflow_cdc.flows import publish as publishing
 from airflow_cdc.flows.run import Run
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.reports import ReportStore
+from airflow_cdc.reports.store import ReportStore
+from airflow_cdc.sinks.iceberg.client import Lake
 from tests.contract.lakes import run_on
 
 TABLES = [f"shop.table_{number:03}" for number in range(200)]
@@ -38,13 +38,13 @@ def run(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 def commits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What the control table was written for."""
     seen: list[str] = []
-    real = Control._commit
+    real = Control.update
 
-    def commit(control: Control, build: Any, what: str) -> Any:
+    def update(control: Control, change: Any, what: str) -> Any:
         seen.append(what)
-        return real(control, build, what)
+        return real(control, change, what)
 
-    monkeypatch.setattr(Control, "_commit", commit)
+    monkeypatch.setattr(Control, "update", update)
     return seen
 
 
@@ -59,7 +59,7 @@ def test_what_was_published_before_an_error_is_known_but_for_the_last_few(
 ) -> None:
     """The rest of them is found on main by the next try."""
 
-    def half(_run: Run, _open: Any, table: str, _snapshot: int) -> int:
+    def half(_run: Run, _open: Any, table: str) -> int:
         if table == TABLES[150]:
             raise SinkError("the catalog is away")
         return 7

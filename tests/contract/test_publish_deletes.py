@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from airflow_cdc.core.errors import NotAgreedError
-from airflow_cdc.core.pipeline import Limit, Policy
+from airflow_cdc.core.limit import Limit
+from airflow_cdc.core.pipeline import Policy
+from airflow_cdc.core.recovery import Decision
 from airflow_cdc.core.removal import Removal
-from airflow_cdc.flows.open import _agreed
 from airflow_cdc.flows.publish import publish
 from airflow_cdc.flows.run import Run
-from airflow_cdc.systems.lake import Lake
+from airflow_cdc.sinks.iceberg.client import Lake
 from tests.contract.lakes import COLUMNS, append, append_staged, ids, run_on
 
 TABLES = ("shop.orders", "shop.customers")
@@ -62,7 +63,9 @@ def test_the_way_on_is_a_run_that_was_approved(lake: Lake, tmp_path: Path) -> No
 
 
 def test_what_a_person_agreed_to_is_published_and_not_much_more(lake: Lake, tmp_path: Path) -> None:
-    agreed = _agreed({"deletes": {"shop.orders": 60, "shop.slow": None}, "plan": {"needs_approval": True}})
+    agreed = Decision(
+        "P", "full_snapshot", (), deletes={"shop.orders": 60, "shop.slow": None}, needs_approval=True
+    ).agreed
     assert agreed == {"shop.orders": 60}
     publish(recovered(lake, tmp_path, sink=100, source=39, agreed=agreed))
     assert rows(lake, "orders") == 39  # one more than was agreed to: the limit has room for it
@@ -72,7 +75,7 @@ def test_what_a_person_agreed_to_is_published_and_not_much_more(lake: Lake, tmp_
 
 
 def test_inv_36_nobody_was_asked_so_nobody_agreed() -> None:
-    assert _agreed({"deletes": {"shop.orders": 60}, "plan": {"needs_approval": False}}) == {}
+    assert Decision("P", "full_snapshot", (), deletes={"shop.orders": 60}).agreed == {}
 
 
 def test_inv_36_rows_that_nobody_can_count_are_not_few() -> None:

@@ -13,14 +13,15 @@ import pytest
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from pyiceberg.types import LongType
 
+from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.errors import SinkError, StaleHeadError, UnknownStateError
-from airflow_cdc.core.stamp import Stamp
-from airflow_cdc.systems import iceberg_catalog
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.stage import SEQUENCE_RESERVE, Stage
+from airflow_cdc.core.topics import TopicOffsets
+from airflow_cdc.sinks.iceberg import catalog as iceberg_catalog
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.stage import SEQUENCE_RESERVE, Stage
 from tests.contract.lakes import COLUMNS, append, append_staged, compact, ids, lake_in, rows
 
-STAMP = Stamp(1, {"file": "mysql-bin.000007"}, {"shop.orders": {"id": "T1", "partitions": {"0": 5}}})
+STAMP = Stamp(1, {"file": "mysql-bin.000007"}, {"shop.orders": TopicOffsets("T1", {0: 5})})
 
 
 def schema_of(lake: Lake, *table: str) -> list[str]:

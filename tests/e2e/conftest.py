@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 import yaml
 
-from demo import connectors, dataset
 from demo.world import PIPELINE, World, airflow_settings, writer
 from stack import cluster
 from stack.airflow import AirflowServer, AirflowSettings
@@ -23,6 +22,7 @@ from stack.airflow_client import AirflowClient
 from stack.connect import ConnectWorker
 from stack.process import wait_until
 from stack.rest import RestError
+from stack.shop import connectors, dataset
 
 ROWS = 6_000
 EVENTS = "spark-events"

@@ -18,13 +18,15 @@ import httpx
 import pytest
 import yaml
 
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.reports import ReportStore
-from demo import connectors
-from demo.gap import binlog_files
-from demo.world import CATALOG, PIPELINE
+from airflow_cdc.control.control import Control
+from airflow_cdc.reports.store import ReportStore
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.control import IcebergControlStore
+from demo.world import PIPELINE
 from stack.process import wait_until
+from stack.shop import connectors
+from stack.shop.dataset import CATALOG
+from stack.shop.gap import binlog_files
 from tests.e2e.conftest import Shop, parked
 from tests.unit.http_server import Answer, serving
 
@@ -73,7 +75,7 @@ def policy(shop: Shop, **changes: Any) -> None:
 def state(shop: Shop) -> dict[str, Any]:
     """Everything that a recovery changes: epoch, open recovery, lease; connector and its offset; main of each table."""
     lake = Lake(CATALOG, shop.world.lake)
-    kept = Control(lake, PIPELINE).state()
+    kept = Control(IcebergControlStore(lake), PIPELINE).state()
     worker = shop.worker
     tables = [f"shop.{table}" for table in ("customers", "orders", "order_items", "events", "all_types")]
     return {

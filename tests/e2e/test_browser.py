@@ -18,11 +18,11 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 
-from demo import connectors
-from demo.gap import make_gap
 from demo.world import PIPELINE
 from stack.browser import chromium
 from stack.process import wait_until
+from stack.shop import connectors
+from stack.shop.gap import make_gap
 from tests.e2e.conftest import RUN_SECONDS, Shop, parked
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
@@ -105,7 +105,7 @@ def test_from_the_red_pipeline_to_the_match(shop: Shop, person: Person) -> None:
 
 
 def sees_what_is_broken(person: Person) -> None:
-    badge = person.see(says("GTID_PURGED", "span"))
+    badge = person.see("//tr//span[normalize-space(.)='GTID_PURGED']")
     assert badge.value_of_css_property("background-color") == "rgba(179, 38, 30, 1)"
     person.shoot("overview-broken")
     person.click(says(PIPELINE, "a"))
@@ -115,7 +115,7 @@ def sees_what_is_broken(person: Person) -> None:
 
 def starts_the_recovery(shop: Shop, person: Person) -> str:
     """By the form of cdc_recovery; the id of the run."""
-    person.click("//a[contains(., 'Open cdc_recovery')]")
+    person.click("//a[@class='button' and contains(., 'Recover…')]")
     person.click("//button[contains(., 'Trigger')]")
     person.see("//*[contains(., 'A name from pipelines.yaml')]")
     person.write("//*[@name='element_pipeline']", PIPELINE)

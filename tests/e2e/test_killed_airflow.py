@@ -7,9 +7,9 @@ import signal
 
 import pytest
 
-from demo import connectors
-from demo.gap import make_gap
 from stack.guard import parents
+from stack.shop import connectors
+from stack.shop.gap import make_gap
 from tests.e2e.conftest import Shop
 from tests.e2e.test_recovery import control, reader, report, wait_settled
 

@@ -15,11 +15,12 @@ import yaml
 from pyiceberg.catalog import load_catalog
 from pyiceberg.expressions import And, BooleanExpression, EqualTo
 
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.reports import ReportStore
-from airflow_cdc.systems.snapshots import make
-from demo.world import CATALOG, NAMESPACE, PIPELINE
+from airflow_cdc.reports.store import ReportStore
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.snapshots import make
+from demo.world import NAMESPACE, PIPELINE
 from stack.process import wait_until
+from stack.shop.dataset import CATALOG
 from tests.e2e.conftest import FAR, RUN_SECONDS, Shop, parked
 
 NIGHT = "cdc_nightly_consistency__{}"

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from demo.check import check
 from stack import cluster
 from stack.airflow import AirflowServer
 from stack.connect import ConnectWorker
 from stack.mysql import MySqlServer, MySqlSettings
 from stack.process import wait_until
+from stack.shop.check import check
 from tests.e2e.stock import stock_airflow
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

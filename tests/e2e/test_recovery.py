@@ -11,13 +11,15 @@ from contextlib import contextmanager
 import pyarrow as pa
 from pyiceberg.catalog import load_catalog
 
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.lake import Lake
-from demo import connectors, dataset
-from demo.check import check
-from demo.gap import make_gap
-from demo.world import CATALOG, NAMESPACE, PIPELINE
+from airflow_cdc.control.control import Control
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.control import IcebergControlStore
+from demo.world import NAMESPACE, PIPELINE
 from stack.process import wait_until
+from stack.shop import connectors, dataset
+from stack.shop.check import check
+from stack.shop.dataset import CATALOG
+from stack.shop.gap import make_gap
 from tests.e2e.conftest import EVENTS, Shop, again_and_again
 
 # in the order in which they are met; `verify` runs beside reset_offset and resume_connector
@@ -37,7 +39,7 @@ KILLED = (
 
 
 def control(shop: Shop) -> Control:
-    return Control(Lake(CATALOG, shop.world.lake), PIPELINE)
+    return Control(IcebergControlStore(Lake(CATALOG, shop.world.lake)), PIPELINE)
 
 
 def report(shop: Shop, run_id: str) -> dict[str, object]:

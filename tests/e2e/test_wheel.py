@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "airflow-cdc-jsonlog"
 REGISTRY = """
 pipelines:
   shop:
@@ -47,13 +48,19 @@ class Installed:
         )  # fmt: skip
 
 
+def build(project: Path, folder: Path) -> Path:
+    """The wheel of a project, built into an empty folder."""
+    argv = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(project)]
+    subprocess.run(argv, check=True, capture_output=True, timeout=300)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     """Build the wheel, install it with the pinned constraints, and create Airflow's database."""
     folder = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder / "dist"), str(ROOT)]
-    subprocess.run(build, check=True, capture_output=True, timeout=300)
-    (wheel,) = (folder / "dist").glob("*.whl")
+    wheel = build(ROOT, folder / "dist")
     venv.create(folder / "venv", with_pip=True)
     made = Installed(folder)
     got = made.run("pip", "install", "--quiet", "--constraint", str(ROOT / "constraints.txt"), str(wheel))
@@ -92,9 +99,9 @@ def test_the_page_comes_with_the_wheel(installed: Installed) -> None:
     mine = next(one for one in answer(got.stdout) if one["name"] == "airflow_cdc")
     assert "/cdc" in str(mine["fastapi_apps"])
     script = (
-        "from airflow_cdc.reporting import environment;"
+        "from airflow_cdc.reports.page import environment;"
         "[environment().get_template(n) for n in ('overview.html.j2', 'pipeline.html.j2', 'run.html.j2', 'runbook.html.j2', 'error.html.j2')];"
-        "from airflow_cdc.runbook import runbook_html;"
+        "from airflow_cdc.reports.runbook import runbook_html;"
         "print('whole' if runbook_html('GTID_PURGED') else 'without the runbook')"
     )
     assert installed.run("python", "-c", script).stdout.strip() == "whole"
@@ -108,3 +115,29 @@ def test_the_doctor_tells_the_truth_of_a_broken_set_up(installed: Installed) -> 
     assert got.returncode in (1, 2)
     assert "shop_mysql" in got.stdout + got.stderr
     assert "Traceback" not in got.stdout + got.stderr
+
+
+JSONLOG = REGISTRY.replace("mysql, conn_id: shop_mysql", "jsonlog, conn_id: shop_log")
+
+
+def test_another_distribution_adds_a_kind_of_source(installed: Installed, tmp_path: Path) -> None:
+    """The one of CONTRIBUTING.md: found by its entry point, and held by the suites that come with the wheel."""
+    (installed.home / "jsonlog.yaml").write_text(JSONLOG)
+    listed = ("airflow", "cdc", "pipelines", "--registry", str(installed.home / "jsonlog.yaml"), "--output", "json")
+    before = installed.run(*listed)
+    assert before.returncode == 2
+    assert "Write 'mysql'" in before.stdout + before.stderr
+
+    wheel = build(EXAMPLE, tmp_path)
+    got = installed.run(
+        "pip", "install", "--quiet", "--constraint", str(ROOT / "constraints.txt"), "pytest", str(wheel)
+    )
+    assert got.returncode == 0, got.stderr[-3000:]
+    after = installed.run(*listed)
+    assert after.returncode == 0, after.stderr[-2000:]
+    assert json.loads(after.stdout)[0]["source"]["kind"] == "jsonlog"
+
+    suites = str(EXAMPLE / "tests")
+    held = installed.run("pytest", "-q", "-p", "no:cacheprovider", "--rootdir", suites, "-c", os.devnull, suites)
+    assert held.returncode == 0, held.stdout[-3000:]
+    assert int(held.stdout.split(" passed")[0].split()[-1]) > 20

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from demo import connectors
 from demo.world import NAMESPACE
+from stack.shop import connectors
 from tests.faults.world import PIPELINE, TABLES
 
 if TYPE_CHECKING:

@@ -18,13 +18,15 @@ from pathlib import Path
 from typing import IO, Any
 
 from airflow_cdc import spark_main
+from airflow_cdc.control.control import Control
+from airflow_cdc.control.document import Document
 from airflow_cdc.core.errors import CdcError, UnknownStateError
-from airflow_cdc.flows import close, connector, decide, hold, offset, publish, watermark
+from airflow_cdc.core.recovery import Decision
+from airflow_cdc.flows import close, connector, decide, hold, publish, watermark
 from airflow_cdc.flows import open as opening
+from airflow_cdc.flows import reset_offset as offset
 from airflow_cdc.flows.run import Facts, Run
-from airflow_cdc.spark_apps.app import read_run
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.control_document import Document
+from airflow_cdc.spark_apps.driver.app import read_run
 
 Settings = Mapping[str, Any]
 
@@ -39,7 +41,7 @@ def diagnose(run: Run) -> Facts:
 
 def open_recovery(run: Run) -> Facts:
     """Open what the ledger's decision says."""
-    return opening.open_recovery(run, run.clients.control.ledger_get(run.run_id)["decision"])
+    return opening.open_recovery(run, Decision.from_json(run.clients.control.ledger_get(run.run_id)["decision"]))
 
 
 FLOWS: dict[str, Callable[[Run], Facts]] = {

@@ -12,19 +12,22 @@ from typing import Any
 
 import pyarrow as pa
 
+from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.flows.run import Run, make_run
-from airflow_cdc.systems.clients import Endpoints, LakeEndpoint
-from airflow_cdc.systems.kafka import KafkaEndpoint
-from airflow_cdc.systems.kafka_connect import ConnectEndpoint
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.mysql import MySqlEndpoint
-from demo import connectors, dataset
-from demo.check import TableCheck, check
-from demo.gap import binlog_files
-from demo.world import CATALOG, NAMESPACE, SPARK, World
+from airflow_cdc.kinds import read_pipeline
+from airflow_cdc.parts import Endpoints
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
+from airflow_cdc.sources.mysql.client import MySqlEndpoint
+from airflow_cdc.transports.kafka.client import KafkaEndpoint
+from demo.world import NAMESPACE, SPARK, World
 from stack import cluster, jvm
 from stack.process import wait_until
+from stack.shop import connectors, dataset
+from stack.shop.check import TableCheck, check
+from stack.shop.dataset import CATALOG
+from stack.shop.gap import binlog_files
 from tests.e2e.conftest import again_and_again
 from tests.faults.proxy import HOST, Proxy
 
@@ -65,7 +68,7 @@ class FaultWorld:
     @property
     def pipeline(self) -> Pipeline:
         """The pipeline as a registry would declare it; nobody is there to approve."""
-        return Pipeline.from_json(
+        return read_pipeline(
             {
                 "name": PIPELINE,
                 "source": {"kind": "mysql", "conn_id": "m", "tables": [f"{dataset.SCHEMA}.{t}" for t in TABLES]},
@@ -86,7 +89,7 @@ class FaultWorld:
             MySqlEndpoint(HOST, self.mysql.port, login.user, login.password, ssl={"mode": "disabled"}),
             ConnectEndpoint(f"http://{HOST}:{self.connect.port}"),
             KafkaEndpoint(self.demo.bootstrap),
-            LakeEndpoint(CATALOG, self.demo.lake),
+            IcebergEndpoint(CATALOG, self.demo.lake),
         )
 
     def run(self, run_id: str) -> Run:
@@ -97,7 +100,7 @@ class FaultWorld:
         """What a step's process is given; it holds credentials."""
         return {
             "pipeline": self.pipeline.to_json(),
-            "endpoints": self.endpoints.to_json(),
+            "endpoints": self.endpoints.to_json(self.pipeline),
             "run_id": run_id,
             "report_dir": str(self.folder / "reports"),
             "submit": submit_command(),

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from airflow_cdc.systems.control import REFUSED
+from airflow_cdc.control.control import REFUSED
 from tests.faults_diagnosis.case import Case
 from tests.faults_diagnosis.subject import TABLES, Subject
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 
-from airflow_cdc.core.digest import IntegerLeaves
-from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.nightly import Checked
+from airflow_cdc.core.compare.leaves import IntegerLeaves
+from airflow_cdc.core.compare.nightly import Checked
 from airflow_cdc.flows.run import now_iso
-from airflow_cdc.systems.mysql import MySqlSource
-from airflow_cdc.systems.mysql_capabilities import Capability
+from airflow_cdc.sources.mysql.capabilities import Capability
+from airflow_cdc.sources.mysql.client import MySqlSource
+from airflow_cdc.sources.mysql.gtid import GtidSet
 from stack.process import end
 from tests.faults_diagnosis.case import Case
 from tests.faults_diagnosis.subject import TABLES, Subject
@@ -159,15 +159,15 @@ def rolled_back(subject: Subject) -> None:
     is tested beside the night.
     """
     table, end = f"{subject.name}.{TABLES[0]}", subject.stamp().offsets[subject.topic()]
-    source = MySqlSource(subject.world.endpoints(subject.server).mysql)
+    source = MySqlSource(subject.world.source_endpoint(subject.server))
     checked = Checked(
         IntegerLeaves("id", 100),
         0,
         0,
         3,
         {},
-        end["id"],
-        end["partitions"],
+        end.topic_id,
+        end.to_json()["partitions"],
         "",
         "MATCH",
         now_iso(),

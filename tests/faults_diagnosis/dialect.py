@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from airflow_cdc.systems.mysql_capabilities import Capability, ServerVersion
+from airflow_cdc.sources.mysql.capabilities import Capability, ServerVersion
 from stack.connect import DEBEZIUM_CLASS, MARIADB_CLASS
 
 

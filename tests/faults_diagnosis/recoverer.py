@@ -15,16 +15,18 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.errors import CdcError
-from airflow_cdc.flows import close, connector, decide, hold, offset, publish, watermark
+from airflow_cdc.core.recovery import Decision
+from airflow_cdc.flows import close, connector, decide, hold, publish, watermark
+from airflow_cdc.flows import reset_offset as offset
 from airflow_cdc.flows.checks import conclude
-from airflow_cdc.flows.detour import go_on
 from airflow_cdc.flows.open import open_recovery
+from airflow_cdc.flows.replica import return_to_source
 from airflow_cdc.flows.run import Run
-from airflow_cdc.spark_apps.app import log_to_stderr, read_run
 from airflow_cdc.spark_apps.apply_changes import apply_changes
+from airflow_cdc.spark_apps.driver.app import log_to_stderr, read_run
+from airflow_cdc.spark_apps.driver.session import build_session
 from airflow_cdc.spark_apps.recover import recover
 from airflow_cdc.spark_apps.repair import repair
-from airflow_cdc.spark_apps.session import build_session
 from airflow_cdc.spark_apps.verify import verify
 from stack import fetch
 
@@ -37,7 +39,7 @@ SAYS_NOTHING = "-"  # a restart compares nothing
 
 def snapshot(run: Run, spark: SparkSession, decision: Facts) -> str:
     """All ten steps; the verdict of `verify`."""
-    open_recovery(run, decision)
+    open_recovery(run, Decision.from_json(decision))
     connector.stop(run)
     with _held(run):
         watermark.fence_and_watermark(run)
@@ -65,8 +67,8 @@ def _held(run: Run) -> Iterator[None]:
 
 def go_on_there(run: Run, spark: SparkSession, decision: Facts) -> str:
     """The connector goes on at the server that took over; then every row is compared."""
-    open_recovery(run, decision)
-    go_on(run)
+    open_recovery(run, Decision.from_json(decision))
+    return_to_source(run)
     repair(Run(run.pipeline, run.clients, run.run_id, run.report_dir, {"dry_run": True}), spark)
     return str(conclude(run)["verdict"])
 
@@ -102,7 +104,7 @@ def main() -> None:
     for line in sys.stdin:
         asked = json.loads(line)
         try:
-            lake = read_run(asked["settings"]).clients.lake
+            lake = read_run(asked["settings"]).clients.sink
             spark = spark or build_session("faults", lake, [str(jar) for jar in fetch.set_jars("spark")])
             answer = done(spark, asked)
         except CdcError as error:

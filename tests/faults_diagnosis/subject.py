@@ -7,12 +7,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_cdc.core.stamp import Stamp
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.kafka import KafkaEndpoint, KafkaTransport
-from airflow_cdc.systems.kafka_connect import root_cause
-from airflow_cdc.systems.mysql import MySqlSource
-from airflow_cdc.systems.mysql_capabilities import ServerVersion
+from airflow_cdc.control.control import Control
+from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.core.diagnosis.text import root_cause
+from airflow_cdc.core.topics import TopicOffsets
+from airflow_cdc.sinks.iceberg.control import IcebergControlStore
+from airflow_cdc.sources.mysql.capabilities import ServerVersion
+from airflow_cdc.sources.mysql.client import MySqlSource
+from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from stack.errors import StackError
 from stack.mysql import MySqlServer
 from stack.process import wait_until
@@ -61,7 +63,7 @@ class Subject:
 
     @property
     def control(self) -> Control:
-        return Control(self.world.lake, self.name)
+        return Control(IcebergControlStore(self.world.lake), self.name)
 
     # the source
 
@@ -236,7 +238,7 @@ class Subject:
         """One that says: applied to the end of the topics as they are, last read from this server."""
         states = self.transport.topic_states([self.topic(table) for table in TABLES])
         ends = {
-            name: {"id": state.id, "partitions": {str(p): end for p, (_, end) in state.partitions.items()}}
+            name: TopicOffsets(state.id, {p: end for p, (_, end) in state.partitions.items()})
             for name, state in states.items()
         }
         return Stamp(epoch, self.here(), ends)
@@ -245,7 +247,7 @@ class Subject:
         """The source's position now, as a stamp keeps it; None where the product does not read the source."""
         if self.version.mariadb:
             return None
-        return MySqlSource(self.world.endpoints(self.server).mysql).position().to_json()
+        return MySqlSource(self.world.source_endpoint(self.server)).position().to_json()
 
     def fill_sink(self, stamp: Stamp | None) -> None:
         """A commit to every sink table of what the source holds now, with the stamp."""

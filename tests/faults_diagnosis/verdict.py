@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from demo.check import check
+from stack.shop.check import check
 from tests.faults_diagnosis.subject import TABLES, Subject
 
 if TYPE_CHECKING:

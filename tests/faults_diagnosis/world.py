@@ -15,12 +15,14 @@ from typing import Any
 import yaml
 
 import stack
-from airflow_cdc.core.pipeline import Pipeline
-from airflow_cdc.systems.clients import Endpoints, LakeEndpoint
-from airflow_cdc.systems.kafka import KafkaEndpoint
-from airflow_cdc.systems.kafka_connect import ConnectEndpoint
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.mysql import MySqlEndpoint
+from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
+from airflow_cdc.kinds import read_pipeline
+from airflow_cdc.parts import Endpoints
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
+from airflow_cdc.sources.mysql.capabilities import ServerVersion
+from airflow_cdc.sources.mysql.client import MySqlEndpoint
+from airflow_cdc.transports.kafka.client import KafkaEndpoint
 from stack import connections
 from stack.connect import ConnectWorker
 from stack.mysql import MySqlServer, MySqlSettings
@@ -70,8 +72,9 @@ class World:
 
     def register(self, name: str, server: str, tables: list[str], policy: dict[str, Any] | None = None) -> None:
         """Add a pipeline to the registry, which the diagnosis reads anew each time."""
+        kind = "mariadb" if ServerVersion.parse(self.mysql(server).version).mariadb else "mysql"
         self.pipelines[name] = {
-            "source": {"kind": "mysql", "conn_id": f"mysql_{server}", "tables": tables},
+            "source": {"kind": kind, "conn_id": f"mysql_{server}", "tables": tables},
             "connector": {"kind": "debezium", "conn_id": "connect", "name": name},
             "transport": {"kind": "kafka", "conn_id": "kafka"},
             "sink": {"kind": "iceberg", "catalog": CATALOG, "namespace": name},
@@ -103,19 +106,24 @@ class World:
 
     def endpoints(self, server: str) -> Endpoints:
         """The same addresses, as a driver is given them."""
-        found = self.mysql(server)
         return Endpoints(
-            MySqlEndpoint(found.host, found.port, found.cdc.user, found.cdc.password),
+            self.source_endpoint(server),
             ConnectEndpoint(self.connect.url),
             KafkaEndpoint(self.bootstrap),
-            LakeEndpoint(CATALOG, self.lake_properties),
+            IcebergEndpoint(CATALOG, self.lake_properties),
         )
+
+    def source_endpoint(self, server: str) -> MySqlEndpoint:
+        """The address of a server, as the product is given it."""
+        found = self.mysql(server)
+        return MySqlEndpoint(found.host, found.port, found.cdc.user, found.cdc.password)
 
     def settings(self, name: str, server: str, run_id: str) -> dict[str, Any]:
         """What a driver is given for a run of the pipeline `name`; it holds credentials."""
+        pipeline = read_pipeline({"name": name, **self.pipelines[name]})
         return {
-            "pipeline": Pipeline.from_json({"name": name, **self.pipelines[name]}).to_json(),
-            "endpoints": self.endpoints(server).to_json(),
+            "pipeline": pipeline.to_json(),
+            "endpoints": self.endpoints(server).to_json(pipeline),
             "run_id": run_id,
             "report_dir": str(self.folder / "reports"),
             "options": {"approved": True},

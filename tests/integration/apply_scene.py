@@ -7,15 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.poll import poll_until
-from airflow_cdc.core.stamp import Stamp
-from airflow_cdc.core.table import TableDef
-from airflow_cdc.core.types import sink_type
+from airflow_cdc.core.table import Table
+from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.flows.run import Run
+from airflow_cdc.sources.mysql.types import words_of
+from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
 from airflow_cdc.spark_apps.apply_changes import apply_changes
-from airflow_cdc.spark_apps.merge import append_nothing
-from airflow_cdc.systems.kafka import KafkaEndpoint, KafkaTransport
-from airflow_cdc.systems.kafka_clients import admin, producer
+from airflow_cdc.spark_apps.types import sink_type
+from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
+from airflow_cdc.transports.kafka.wire import admin, producer
 from tests.integration.apply_support import CONFIG, Topic
 from tests.integration.rig import Rig
 
@@ -57,7 +59,7 @@ class Scene:
         if rows:
             schema = ", ".join(f"`{name}` {kind}" for name, kind in columns)
             self.rig.spark.createDataFrame(list(rows), schema).writeTo(self.name(made)).append()
-        offsets = {topic.name: {"id": topic.id, "partitions": {str(p): 0 for p in range(partitions)}}}
+        offsets = {topic.name: TopicOffsets(topic.id, dict.fromkeys(range(partitions), 0))}
         append_nothing(self.rig.spark, self.name(made), Stamp(0, None, offsets).to_summary())
         return topic
 
@@ -65,7 +67,7 @@ class Scene:
         state = self.transport.topic_states([name]).get(name)
         return state.id if state else None
 
-    def name(self, made: TableDef) -> str:
+    def name(self, made: Table) -> str:
         return f"`{self.rig.lake.name}`.`{self.rig.schema}`.`{made.name}`"
 
     def send(self, topic: Topic) -> None:
@@ -81,9 +83,9 @@ class Scene:
         self.rig.run(statement)
         made = self.rig.table(table)
         columns = [
-            {"name": c.name, "typeName": c.data_type.upper(), "length": c.char_length, "charsetName": c.charset}
+            {"name": c.name, "typeName": w.data_type.upper(), "length": w.char_length, "charsetName": w.charset}
             | {"position": c.ordinal, "optional": c.nullable}
-            for c in made.columns
+            for c, w in ((c, words_of(c)) for c in made.columns)
         ]
         after = {"primaryKeyColumnNames": list(made.key), "columns": columns}
         changes = [{"type": "ALTER", "id": f'"{made.schema}"."{made.name}"', "table": after}]

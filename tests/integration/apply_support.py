@@ -9,19 +9,25 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.connector_config import ConnectorSettings
+from airflow_cdc.connectors.debezium.config import ConnectorSettings
+from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.epochs import Epochs
-from airflow_cdc.core.observation import TopicState
-from airflow_cdc.core.stamp import Stamp
-from airflow_cdc.core.table import ColumnDef, TableDef
-from airflow_cdc.core.types import sink_type
-from airflow_cdc.spark_apps.apply import ApplyContext, ApplyTarget
-from airflow_cdc.spark_apps.envelope import RAW_SCHEMA
-from airflow_cdc.spark_apps.io import Ranges, nonempty
-from airflow_cdc.spark_apps.merge import append_nothing
-from airflow_cdc.spark_apps.stage_fit import fit_stage
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.stage import Stage
+from airflow_cdc.core.table import Column, Table
+from airflow_cdc.core.topics import TopicOffsets, TopicState
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.stage import Stage
+from airflow_cdc.sources.mysql.types import MySqlWords, mysql_column
+from airflow_cdc.spark_apps.adapters.debezium_mysql import Events
+from airflow_cdc.spark_apps.adapters.iceberg import IcebergWriter
+from airflow_cdc.spark_apps.adapters.iceberg_fit import fit_stage
+from airflow_cdc.spark_apps.adapters.iceberg_letters import IcebergLetters
+from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
+from airflow_cdc.spark_apps.adapters.kafka import nonempty
+from airflow_cdc.spark_apps.adapters.mysql import MySqlLog
+from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget
+from airflow_cdc.spark_apps.apply.record import RAW_SCHEMA
+from airflow_cdc.spark_apps.ports import Ranges
+from airflow_cdc.spark_apps.types import sink_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,7 +43,7 @@ CONFIG = {
 }
 
 
-def column(name: str, kind: str = "varchar(40)", *, nullable: bool = True, **more: Any) -> ColumnDef:
+def column(name: str, kind: str = "varchar(40)", *, nullable: bool = True, **more: Any) -> Column:
     """A column of `kind` as MySQL writes it; the ordinal is set by `table`."""
     data_type = kind.partition("(")[0].split()[0]
     inside = kind.partition("(")[2].partition(")")[0]
@@ -49,14 +55,14 @@ def column(name: str, kind: str = "varchar(40)", *, nullable: bool = True, **mor
         sizes = {"char_length": int(inside), "charset": "utf8mb4"}
     elif data_type in {"datetime", "timestamp", "time"}:
         sizes = {"fsp": int(inside or 0)}
-    return ColumnDef(name, 1, data_type, kind, nullable=nullable, **{**sizes, **more})
+    return mysql_column(name, 1, MySqlWords(data_type, kind, **{**sizes, **more}), nullable=nullable)
 
 
-def table(name: str, columns: Sequence[ColumnDef], key: tuple[str, ...] = ()) -> TableDef:
+def table(name: str, columns: Sequence[Column], key: tuple[str, ...] = ()) -> Table:
     """A table of the schema shop with its columns in this order."""
     from dataclasses import replace
 
-    return TableDef("shop", name, tuple(replace(c, ordinal=at) for at, c in enumerate(columns, 1)), key)
+    return Table("shop", name, tuple(replace(c, ordinal=at) for at, c in enumerate(columns, 1)), key)
 
 
 ITEMS = table("items", [column("id", "bigint", nullable=False), column("name"), column("qty", "int")], ("id",))
@@ -72,7 +78,7 @@ def settings(**changes: str) -> ConnectorSettings:
 class Topic:
     """A topic in memory; every event moves the source's position on."""
 
-    table: TableDef
+    table: Table
     name: str = ""
     id: str = "topic-id"
     partitions: int = 1
@@ -166,8 +172,8 @@ class Bench:
     reads: list[Ranges] = field(default_factory=list)
 
     def target(
-        self, made: TableDef, stamp: Stamp | None, rows: Sequence[tuple[Any, ...]] = (), label: str = "t_1"
-    ) -> ApplyTarget:
+        self, made: Table, stamp: Stamp | None, rows: Sequence[tuple[Any, ...]] = (), label: str = "t_1"
+    ) -> ApplyTarget[Stage]:
         """A target with `rows`, its head stamped, and a fresh stage of it."""
         columns = [(c.name, sink_type(c)) for c in made.mirrored]
         self.lake.ensure_table(self.namespace, made.name, columns)
@@ -198,10 +204,11 @@ class Bench:
         states = {t.name: t.state for t in topics}
         return ApplyContext(
             self.spark,
-            self.lake,
-            self.pipeline,
+            IcebergWriter(self.lake),
+            IcebergLetters(self.lake, self.pipeline),
             Epochs(epoch),
-            made or settings(),
+            MySqlLog(),
+            Events(made or settings()),
             states,
             read,
             lambda _topic, _ranges: (),
@@ -217,9 +224,7 @@ class Bench:
 def stamp_at(topic: Topic, offset: int | None = 0, epoch: int = 1, watermark: Mapping[str, Any] | None = None) -> Stamp:
     """A stamp whose next offset in every partition is `offset`; None: the topic is not in it."""
     offsets = (
-        {}
-        if offset is None
-        else {topic.name: {"id": topic.id, "partitions": {str(p): offset for p in range(topic.partitions)}}}
+        {} if offset is None else {topic.name: TopicOffsets(topic.id, dict.fromkeys(range(topic.partitions), offset))}
     )
     return Stamp(epoch, watermark, offsets)
 
@@ -227,7 +232,8 @@ def stamp_at(topic: Topic, offset: int | None = 0, epoch: int = 1, watermark: Ma
 def watermark(gtids: str | None = f"{UUID}:1-50", file: str = "mysql-bin.000003", pos: int = 500) -> dict[str, Any]:
     """W as JSON."""
     taken = "2026-11-21T10:00:00.000+00:00"
-    return {"server_uuid": UUID, "file": file, "pos": pos, "gtids": gtids, "taken_at": taken, "server_id": 1}
+    position = {"kind": "mysql", "file": file, "pos": pos, "gtids": gtids, "server_id": 1}
+    return {"format": 2, "position": position, "server": UUID, "taken_at": taken}
 
 
 __all__ = [

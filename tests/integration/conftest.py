@@ -127,7 +127,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, lake_properties: dict[str, s
 
 def spark_conf(folder: Path, lake_properties: dict[str, str]) -> dict[str, str]:
     """Configuration of a test session; jars come as paths, so that Spark resolves nothing itself."""
-    from airflow_cdc.systems.lake import Lake
+    from airflow_cdc.sinks.iceberg.client import Lake
 
     return {
         "spark.jars": ",".join(str(jar) for jar in fetch.set_jars("spark")),
@@ -164,7 +164,7 @@ def databases(request: pytest.FixtureRequest) -> Iterator[Callable[..., str]]:
 @pytest.fixture
 def rig(mysql: MySqlServer, spark: SparkSession, lake_properties: dict[str, str], databases: Callable[..., str]) -> Rig:
     """A fresh database on the server, and the lake that it is copied into."""
-    from airflow_cdc.systems.lake import Lake
+    from airflow_cdc.sinks.iceberg.client import Lake
     from tests.integration.rig import Rig
 
     return Rig(mysql, spark, Lake("lake", lake_properties), databases())

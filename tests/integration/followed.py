@@ -10,17 +10,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.chunk import quote_table
-from airflow_cdc.core.encoding import mysql_row_hash, spark_row_hash
-from airflow_cdc.core.gtid import GtidSet
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
+from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
+from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.pipeline import sink_name
 from airflow_cdc.core.poll import poll_until
-from airflow_cdc.core.stamp import Stamp
-from airflow_cdc.core.types import sink_type
+from airflow_cdc.sources.mysql.encoding import row_hash as mysql_row_hash
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.quoting import quote_table
+from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
 from airflow_cdc.spark_apps.apply_changes import apply_changes
-from airflow_cdc.spark_apps.merge import append_nothing
-from airflow_cdc.systems.kafka import KafkaEndpoint, KafkaTransport
-from airflow_cdc.systems.kafka_connect import ConnectEndpoint, KafkaConnect
+from airflow_cdc.spark_apps.compare.encoding import row_hash as spark_row_hash
+from airflow_cdc.spark_apps.types import sink_type
+from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from tests.integration.every_type import LOAD_MODE
 from tests.integration.rig import Rig
 
@@ -33,7 +36,7 @@ class Followed:
 
     def __init__(self, rig: Rig, worker: ConnectWorker, kafka: str, folder: Path, tables: Mapping[str, str]) -> None:
         self.rig, self.worker, self.kafka, self.tables = rig, worker, kafka, tuple(tables)
-        self.connector = KafkaConnect(ConnectEndpoint(worker.url))
+        self.connector = DebeziumConnector(ConnectEndpoint(worker.url), MySqlCodec())
         transport = KafkaTransport(KafkaEndpoint(kafka))
         rig.run(*tables.values())
         self.base = rig.recovery_run(self.tables, folder, self.connector, transport)
@@ -92,7 +95,7 @@ class Followed:
 
     def _past(self, position: Any) -> bool | None:
         facts = self.connector.facts(self.base.pipeline.connector.name)
-        stored = GtidSet.parse(str((facts.offset or {}).get("gtids") or ""))
+        stored = GtidSet.parse(str((facts.offset.raw if facts.offset else {}).get("gtids") or ""))
         return True if position.gtids.issubset(stored) else None
 
     def differences(self, table: str) -> tuple[list[Any], list[Any]]:

@@ -9,16 +9,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.ddl import Ddl
-from airflow_cdc.core.observation import TopicState
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
+from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.flows.run import Run
+from airflow_cdc.sources.mysql.position import mysql_position
 from airflow_cdc.spark_apps import verify
-from airflow_cdc.spark_apps.envelope import RAW_SCHEMA
-from airflow_cdc.spark_apps.merge import append_nothing
-from airflow_cdc.spark_apps.progress import Progress
-from airflow_cdc.spark_apps.snapshot import read_table
-from airflow_cdc.systems.kafka import KafkaEndpoint
+from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
+from airflow_cdc.spark_apps.apply.record import RAW_SCHEMA
+from airflow_cdc.spark_apps.driver.progress import Progress
+from airflow_cdc.spark_apps.snapshot.read import read_table
+from airflow_cdc.transports.kafka.client import KafkaEndpoint
+from airflow_cdc.transports.kafka.wire import Record
 from tests.integration import apply_support
 from tests.integration.rig import Rig
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     import pytest
     from pyspark.sql import DataFrame, SparkSession
 
-    from airflow_cdc.spark_apps.io import Ranges
+    from airflow_cdc.spark_apps.ports import Ranges
 
 DDL = TopicState("p", "ddl-id", {0: (0, 0)})  # where the connector tells of every DDL: there was none
 NUMBERS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})"
@@ -46,14 +47,14 @@ class Mirror:
         monkeypatch.setattr(verify, "read_topics", lambda spark, _endpoint, ranges: self.read(spark, ranges))
         return self
 
-    def table(self, name: str, *statements: str) -> TableDef:
+    def table(self, name: str, *statements: str) -> Table:
         """A table made by the statements, copied into the sink and published, stamped at its topic's beginning."""
         self.rig.run(*statements)
         table = self.rig.table(name)
         topic = self.topics[f"p.{table.full_name}"] = apply_support.Topic(table)
         offsets = {
-            topic.name: {"id": topic.id, "partitions": {"0": 0}},
-            DDL.name: {"id": DDL.id, "partitions": {"0": 0}},
+            topic.name: TopicOffsets(topic.id, {0: 0}),
+            DDL.name: TopicOffsets(DDL.id, {0: 0}),
         }
         reading = self.rig.reading(table, self.rig.source.watermark())
         reading = replace(reading, stamp=replace(reading.stamp, epoch=0, offsets=offsets))
@@ -62,7 +63,7 @@ class Mirror:
         self.rig.lake.drop_stage(reading.stage)
         return table
 
-    def topic(self, table: TableDef) -> apply_support.Topic:
+    def topic(self, table: Table) -> apply_support.Topic:
         return self.topics[f"p.{table.full_name}"]
 
     def run(self, run_id: str = "run-1", tables: Sequence[str] = (), policy: Any = None, **options: Any) -> Run:
@@ -73,33 +74,33 @@ class Mirror:
         asked = {**options, **({"tables": [f"{self.rig.schema}.{t}" for t in tables]} if tables else {})}
         return replace(made, pipeline=pipeline, run_id=run_id, options=asked)
 
-    def main(self, table: TableDef) -> str:
+    def main(self, table: Table) -> str:
         """The sink table in Spark SQL."""
         return f"`{self.rig.lake.name}`.`{self.rig.schema}`.`{table.name}`"
 
-    def meddle(self, table: TableDef, *statements: str) -> None:
+    def interfere(self, table: Table, *statements: str) -> None:
         """Change main behind everybody's back; {} stands for it."""
         for statement in statements:
             self.rig.spark.sql(statement.replace("{}", self.main(table)))
 
-    def applied(self, table: TableDef, *statements: str) -> None:
+    def applied(self, table: Table, *statements: str) -> None:
         """As another writer: change main, and stamp it with the topic's present end."""
-        self.meddle(table, *statements)
+        self.interfere(table, *statements)
         stamp = self.rig.lake.stamp(self.rig.schema, table.name)
         assert stamp is not None
         topic = self.topic(table)
-        seen = {topic.name: {"id": topic.id, "partitions": {"0": topic.state.partitions[0][1]}}}
+        seen = {topic.name: TopicOffsets(topic.id, {0: topic.state.partitions[0][1]})}
         append_nothing(self.rig.spark, self.main(table), replace(stamp, offsets={**stamp.offsets, **seen}).to_summary())
 
-    def head(self, table: TableDef) -> int | None:
+    def head(self, table: Table) -> int | None:
         return self.rig.lake.head(self.rig.schema, table.name)
 
-    def rows(self, table: TableDef) -> list[tuple[Any, ...]]:
+    def rows(self, table: Table) -> list[tuple[Any, ...]]:
         """Main's rows, read without Spark; moments are in UTC and have no zone."""
         found = self.rig.lake.read_arrow(self.rig.schema, table.name).to_pylist()
         return sorted((tuple(map(without_zone, row.values())) for row in found), key=repr)
 
-    def source_rows(self, table: TableDef) -> list[tuple[Any, ...]]:
+    def source_rows(self, table: Table) -> list[tuple[Any, ...]]:
         return sorted((tuple(row) for row in self.rig.run(f"SELECT * FROM {table.name}")), key=repr)
 
     def stages(self) -> list[str]:
@@ -131,7 +132,7 @@ class FakeConnect:
 
     def committed_offset(self, _name: str, _server: str) -> dict[str, Any]:
         with self.mirror.lock:  # a change stands in source and topic, or in neither
-            at = self.mirror.rig.source.position()
+            at = mysql_position(self.mirror.rig.source.position().position)
         return {"file": at.file, "pos": at.pos, "gtids": str(at.gtids), "ts_sec": 1}
 
 
@@ -148,6 +149,6 @@ class FakeTransport:
             known = {DDL.name: DDL, **{name: topic.state for name, topic in self.mirror.topics.items()}}
             return {name: known[name] for name in names if name in known}
 
-    def schema_changes(self, _topic: str, _ranges: Mapping[int, tuple[int, int]]) -> list[Ddl]:
+    def records(self, _topic: str, _ranges: Mapping[int, tuple[int, int]]) -> list[Record]:
         """No definition changes behind the back of these tests."""
         return []

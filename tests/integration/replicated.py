@@ -9,23 +9,30 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
+from airflow_cdc.connectors.debezium.settings import DebeziumSettings
+from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
+from airflow_cdc.control.control import Control
+from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.errors import CdcError
-from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.pipeline import ConnectorSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec
-from airflow_cdc.core.stamp import Stamp
-from airflow_cdc.core.types import sink_type
+from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.flows.checks import conclude
 from airflow_cdc.flows.run import Facts, Run
-from airflow_cdc.spark_apps.functions import register_functions
+from airflow_cdc.parts import Parts
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.control import IcebergControlStore
+from airflow_cdc.sinks.iceberg.settings import IcebergSettings
+from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.schema import read_table_defs
+from airflow_cdc.sources.mysql.settings import MySqlSettings
+from airflow_cdc.spark_apps.driver.functions import register_functions
 from airflow_cdc.spark_apps.repair import repair
-from airflow_cdc.systems.clients import Clients
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.kafka import KafkaEndpoint, KafkaTransport
-from airflow_cdc.systems.kafka_clients import read_all
-from airflow_cdc.systems.kafka_connect import ConnectEndpoint, KafkaConnect
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
-from airflow_cdc.systems.mysql_schema import read_table_defs
+from airflow_cdc.spark_apps.types import sink_type
+from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
+from airflow_cdc.transports.kafka.settings import KafkaSettings
+from airflow_cdc.transports.kafka.wire import read_all
 from stack.connect import DEBEZIUM_CLASS, ConnectWorker
 from stack.mysql import MySqlServer, User
 from stack.process import wait_until
@@ -97,17 +104,17 @@ class Pair:
         lake = Lake("lake", self.lake)
         pipeline = Pipeline(
             self.name,
-            SourceSpec("mysql", "shop_mysql", (self.table,), (REPLICA,)),
-            ConnectorSpec("debezium", "c", self.name),
-            TransportSpec("kafka", "k"),
-            SinkSpec("iceberg", "lake", self.name),
+            MySqlSettings("mysql", "shop_mysql", (self.table,), (REPLICA,)),
+            DebeziumSettings("debezium", "c", self.name),
+            KafkaSettings("kafka", "k"),
+            IcebergSettings("iceberg", self.name, "lake"),
         )
-        clients = Clients(
+        clients = Parts(
             self._client(),
-            KafkaConnect(ConnectEndpoint(self.worker.url)),
+            DebeziumConnector(ConnectEndpoint(self.worker.url), MySqlCodec()),
             KafkaTransport(KafkaEndpoint(self.kafka)),
             lake,
-            Control(lake, self.name),
+            Control(IcebergControlStore(lake), self.name),
             {REPLICA: client(self.replica)},
         )
         return Run(pipeline, clients, run_id, self.reports, options)

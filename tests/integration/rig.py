@@ -7,22 +7,29 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from airflow_cdc.core.pipeline import ConnectorSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec, sink_name
+from airflow_cdc.connectors.debezium.settings import DebeziumSettings
+from airflow_cdc.control.control import Control
+from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
+from airflow_cdc.core.pipeline import Pipeline, sink_name
 from airflow_cdc.core.position import Watermark
-from airflow_cdc.core.stamp import ChunkLedger, Stamp
-from airflow_cdc.core.table import TableDef
-from airflow_cdc.core.types import sink_type
+from airflow_cdc.core.table import Table
 from airflow_cdc.flows.run import Run
-from airflow_cdc.spark_apps.functions import register_functions
-from airflow_cdc.spark_apps.progress import Progress
-from airflow_cdc.spark_apps.snapshot import Reading, Tools, read_table
-from airflow_cdc.spark_apps.stage_schema import fit_columns
-from airflow_cdc.systems.clients import Clients
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
-from airflow_cdc.systems.mysql_schema import read_table_defs
-from airflow_cdc.systems.stage import Stage
+from airflow_cdc.parts import Parts
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.control import IcebergControlStore
+from airflow_cdc.sinks.iceberg.settings import IcebergSettings
+from airflow_cdc.sinks.iceberg.stage import Stage
+from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
+from airflow_cdc.sources.mysql.schema import read_table_defs
+from airflow_cdc.sources.mysql.settings import MySqlSettings
+from airflow_cdc.spark_apps.adapters.iceberg import IcebergWriter
+from airflow_cdc.spark_apps.adapters.iceberg_schema import fit_columns
+from airflow_cdc.spark_apps.adapters.mysql import MySqlReader
+from airflow_cdc.spark_apps.driver.functions import register_functions
+from airflow_cdc.spark_apps.driver.progress import Progress
+from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, read_table
+from airflow_cdc.spark_apps.types import sink_type
+from airflow_cdc.transports.kafka.settings import KafkaSettings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,23 +66,23 @@ class Rig:
                 cursor.execute(statement)
             return list(cursor.fetchall())
 
-    def table(self, name: str) -> TableDef:
+    def table(self, name: str) -> Table:
         """The definition as the server has it now."""
         full = f"{self.schema}.{name}"
         with closing(self.source.connect()) as connection:
             return read_table_defs(connection, [full])[full]
 
     def tools(self) -> Tools:
-        return Tools(self.spark, self.source, self.lake)
+        return Tools(self.spark, MySqlReader(self.source), IcebergWriter(self.lake))
 
-    def reading(self, table: TableDef, watermark: Watermark, label: str = "recov_1_1", **sizes: int) -> Reading:
+    def reading(self, table: Table, watermark: Watermark, label: str = "recov_1_1", **sizes: int) -> Reading[Stage]:
         """A fresh stage for the table, with its columns, and nothing read."""
         stage = self.stage(table, label)
-        ledger = ChunkLedger(watermark.hash, watermark.server_uuid, table.fingerprint)
+        ledger = ChunkLedger(watermark.hash, watermark.server, table.fingerprint)
         stamp = Stamp(1, watermark.to_json(), {})
         return Reading(table, stage, ledger, stamp, watermark, **sizes)
 
-    def stage(self, table: TableDef, label: str = "recov_1_1") -> Stage:
+    def stage(self, table: Table, label: str = "recov_1_1") -> Stage:
         columns = [(column.name, sink_type(column)) for column in table.mirrored]
         name = sink_name(table.name)
         self.lake.ensure_table(self.schema, name, columns)
@@ -83,7 +90,7 @@ class Rig:
         fit_columns(self.lake, stage, columns)
         return stage
 
-    def snapshot(self, table: TableDef, label: str = "recov_1_1", **sizes: int) -> tuple[Stage, int]:
+    def snapshot(self, table: Table, label: str = "recov_1_1", **sizes: int) -> tuple[Stage, int]:
         """Read the table into a stage as it is now; (stage, snapshot id)."""
         reading = self.reading(table, self.source.watermark(), label, **sizes)
         return reading.stage, read_table(self.tools(), reading, Progress({table.full_name: 0}))
@@ -99,13 +106,13 @@ class Rig:
         """A run of a pipeline over these tables; clients that a test does not give are absent."""
         pipeline = Pipeline(
             CONTROL_NAME + self.schema,
-            SourceSpec("mysql", "m", tuple(f"{self.schema}.{name}" for name in tables)),
-            ConnectorSpec("debezium", "c", self.schema),
-            TransportSpec("kafka", "k"),
-            SinkSpec("iceberg", self.lake.name, self.schema),
+            MySqlSettings("mysql", "m", tuple(f"{self.schema}.{name}" for name in tables)),
+            DebeziumSettings("debezium", "c", self.schema),
+            KafkaSettings("kafka", "k"),
+            IcebergSettings("iceberg", self.schema, self.lake.name),
         )
-        control = Control(self.lake, pipeline.name)
-        clients = Clients(self.source, cast("Any", connector), cast("Any", transport), self.lake, control)
+        control = Control(IcebergControlStore(self.lake), pipeline.name)
+        clients = Parts(self.source, cast("Any", connector), cast("Any", transport), self.lake, control)
         return Run(pipeline, clients, "run-1", str(report_dir))
 
 

@@ -10,16 +10,16 @@ from unittest.mock import create_autospec
 
 import pytest
 
+from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
+from airflow_cdc.core.apply.schema_change import DEFINITION
 from airflow_cdc.core.errors import LeaseHeldError, SchemaError, SinkError, SourceError, TransportError
-from airflow_cdc.core.schema_change import DEFINITION
 from airflow_cdc.flows.abandon import abandon
+from airflow_cdc.sinks.iceberg import dead_letters
 from airflow_cdc.spark_apps import apply_changes as application
-from airflow_cdc.spark_apps import dead_letters
-from airflow_cdc.spark_apps.apply import apply_table
-from airflow_cdc.spark_apps.io import kafka_options, read_topics
-from airflow_cdc.spark_apps.merge import append_nothing
-from airflow_cdc.systems.kafka import KafkaEndpoint
-from airflow_cdc.systems.kafka_connect import KafkaConnect
+from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
+from airflow_cdc.spark_apps.adapters.kafka import kafka_options, read_topics
+from airflow_cdc.spark_apps.apply.batch import apply_table
+from airflow_cdc.transports.kafka.client import KafkaEndpoint
 from tests.integration.apply_scene import Scene, delete_before
 from tests.integration.rig import Rig
 
@@ -56,7 +56,7 @@ def test_applies_publishes_mirrors_and_does_nothing_twice(scene: Scene) -> None:
     head = scene.rig.lake.head(scene.rig.schema, "orders")
     stamp = scene.rig.lake.stamp(scene.rig.schema, "orders")
     assert stamp is not None
-    assert stamp.offsets[orders.name]["partitions"] == {"0": 1, "1": 0, "2": 2}
+    assert stamp.offsets[orders.name].next == {0: 1, 1: 0, 2: 2}
     mirrored = scene.run().clients.control.mirrored_stamp(f"{scene.rig.schema}.orders")
     assert mirrored is not None
     assert mirrored.offsets == stamp.offsets

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_cdc.core.apply_start import Applied
-from airflow_cdc.core.connector_config import ConnectorSettings
+from airflow_cdc.connectors.debezium.config import ConnectorSettings
+from airflow_cdc.core.apply.start import Applied, LastChange
 from airflow_cdc.core.errors import SchemaError, SinkError, SourceError, TransportError, UnknownStateError
-from airflow_cdc.spark_apps import dead_letters
-from airflow_cdc.spark_apps.apply import apply_batch, apply_each
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.snapshots import snapshot_at, summary_of
+from airflow_cdc.core.topics import TopicOffsets
+from airflow_cdc.sinks.iceberg import dead_letters
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.snapshots import snapshot_at, summary_of
+from airflow_cdc.spark_apps.adapters.iceberg_letters import IcebergLetters
+from airflow_cdc.spark_apps.apply.batch import apply_batch, apply_each
 from tests.integration.apply_support import (
     CONFIG,
     ITEMS,
@@ -50,7 +52,7 @@ def test_last_event_of_a_key_wins_and_deletes_leave_nothing(bench: Bench) -> Non
     assert (done["creates"], done["updates"], done["deletes"], done["tombstones"]) == (3, 1, 1, 1)
     stamp = bench.lake.stamp(*target.stage.identifier)
     assert stamp is not None
-    assert stamp.offsets == {topic.name: {"id": "topic-id", "partitions": {"0": 6}}}
+    assert stamp.offsets == {topic.name: TopicOffsets("topic-id", {0: 6})}
     assert stamp.snapshot_id == done["snapshot_id"] == bench.lake.stage_head(target.stage)
 
 
@@ -309,7 +311,7 @@ def test_a_batch_done_again_adds_no_dead_letter_and_counts_the_attempt(bench: Be
     (letter,) = dead_letters.unresolved(bench.lake, bench.pipeline)
     assert letter.attempts == 2
     assert base64.b64decode(base64.b64encode(letter.value or b"")) == b"nonsense"
-    dead_letters.resolve(bench.spark, bench.lake, bench.pipeline, [letter])
+    IcebergLetters(bench.lake, bench.pipeline).resolve(bench.spark, [letter])
     assert dead_letters.unresolved(bench.lake, bench.pipeline) == ()
     assert len(dead_letters.letters(bench.lake, bench.pipeline)) == 1
 
@@ -403,7 +405,7 @@ def test_each_table_side_by_side_carries_its_own_stamp(bench: Bench) -> None:
     for n, (topic, target) in enumerate(zip(topics, targets, strict=True)):
         stamp = bench.lake.stamp(*target.stage.identifier)
         assert stamp is not None
-        assert stamp.offsets == {topic.name: {"id": f"id-{n}", "partitions": {"0": n + 1}}}
+        assert stamp.offsets == {topic.name: TopicOffsets(f"id-{n}", {0: n + 1})}
         assert len(bench.rows(target.stage)) == n + 1
 
 
@@ -441,7 +443,7 @@ def test_a_shared_topic_is_told_apart_by_the_source_and_by_the_routers_mark(benc
     routed = ConnectorSettings.from_config({**CONFIG, **ROUTED})
     done = apply_batch(bench.context([topic], made=routed), [target], topic.upto)["shop.items"]
     assert bench.rows(target.stage) == [(1, "mine", 1)]
-    assert done["strangers"] == 2
+    assert done["other_tables"] == 2
 
 
 def test_a_shared_topic_without_a_mark_is_refused(bench: Bench) -> None:
@@ -492,5 +494,6 @@ def test_the_commit_remembers_the_last_change_of_each_partition(bench: Bench) ->
     head = apply_batch(bench.context([topic]), [target], topic.upto)["shop.items"]["snapshot_id"]
     applied = Applied.from_summary(summary_of(snapshot_at(bench.lake.table(*target.stage.identifier).metadata, head)))
     assert applied is not None
-    assert applied.last["0"] == {name: last[name] for name in ("server_id", "file", "pos", "row", "ts_ms", "gtid")}
-    assert str(applied.last["0"]["gtid"]).startswith(UUID)
+    assert applied.last["0"] == LastChange(
+        UUID, (topic.gno, last["pos"], 0), "1/mysql-bin", 3, f"{UUID}:{topic.gno}", last["ts_ms"]
+    )

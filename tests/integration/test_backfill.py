@@ -16,12 +16,13 @@ from typing import Any
 import pytest
 
 from airflow_cdc.core.errors import CdcError, ConfigError
-from airflow_cdc.core.pipeline import BackfillSpec, Limit, Policy
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.limit import Limit
+from airflow_cdc.core.pipeline import BackfillSpec, Policy
+from airflow_cdc.core.table import Table
 from airflow_cdc.flows.run import Run
 from airflow_cdc.spark_apps import repair as repairing
 from airflow_cdc.spark_apps.backfill import backfill
-from airflow_cdc.spark_apps.session import sibling
+from airflow_cdc.spark_apps.driver.session import sibling
 from tests.integration.mirror import NUMBERS, Mirror
 from tests.integration.rig import Rig
 
@@ -47,7 +48,7 @@ def mirror(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mirror:
 
 
 @pytest.fixture
-def orders(mirror: Mirror) -> TableDef:
+def orders(mirror: Mirror) -> Table:
     return mirror.table("orders", ORDERS, FILL)
 
 
@@ -77,9 +78,7 @@ def backfill_day(mirror: Mirror, day: int, **more: Any) -> dict[str, Any]:
     ],
     ids=["datetime", "timestamp", "partition", "keys"],
 )
-def test_a_day_is_brought_to_the_source_and_nothing_else_is(
-    mirror: Mirror, orders: TableDef, spec: BackfillSpec
-) -> None:
+def test_a_day_is_brought_to_the_source_and_nothing_else_is(mirror: Mirror, orders: Table, spec: BackfillSpec) -> None:
     """Wrong rows within the day are mended, one of another day stays; done again it changes nothing."""
     # by the key range the day has the ids 96 to 143
     inside = mirror.rig.run(
@@ -87,7 +86,7 @@ def test_a_day_is_brought_to_the_source_and_nothing_else_is(
     )
     ids = [int(row[0]) for row in inside]
     assert len(ids) > 10
-    mirror.meddle(
+    mirror.interfere(
         orders,
         f"UPDATE {{}} SET qty = 77 WHERE id IN ({ids[0]}, {ids[-1]}, 900)",
         f"DELETE FROM {{}} WHERE id = {ids[3]}",
@@ -106,14 +105,14 @@ def test_a_day_is_brought_to_the_source_and_nothing_else_is(
     assert mirror.stages() == []
 
 
-def test_a_row_that_moved_to_another_day_is_right_from_either_side(mirror: Mirror, orders: TableDef) -> None:
-    mirror.meddle(orders, "UPDATE {} SET created_at = created_at - INTERVAL 5 DAYS WHERE id = 600")
+def test_a_row_that_moved_to_another_day_is_right_from_either_side(mirror: Mirror, orders: Table) -> None:
+    mirror.interfere(orders, "UPDATE {} SET created_at = created_at - INTERVAL 5 DAYS WHERE id = 600")
     at = mirror.rig.run("SELECT DATEDIFF(created_at, '2026-10-01') FROM orders WHERE id = 600")
     assert backfill_day(mirror, int(at[0][0]) - 5)["writes"] == 1
     assert mirror.rows(orders) == mirror.source_rows(orders)
 
 
-def test_a_column_that_cannot_be_cut_is_one_clear_error(mirror: Mirror, orders: TableDef) -> None:
+def test_a_column_that_cannot_be_cut_is_one_clear_error(mirror: Mirror, orders: Table) -> None:
     with pytest.raises(
         ConfigError, match=r"name is varchar\(40\): without `format` or `step`.*DATE, DATETIME or TIMESTAMP"
     ):
@@ -121,7 +120,7 @@ def test_a_column_that_cannot_be_cut_is_one_clear_error(mirror: Mirror, orders: 
 
 
 @pytest.fixture
-def live(mirror: Mirror, orders: TableDef) -> Iterator[list[int]]:
+def live(mirror: Mirror, orders: Table) -> Iterator[list[int]]:
     """A writer that changes rows of all days without pause, each change in source and topic."""
     topic, stop, changes = mirror.topic(orders), threading.Event(), [0]
     names = [column.name for column in orders.columns]
@@ -165,10 +164,10 @@ def event(row: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.timeout(1500)
 def test_thirty_days_interrupted_half_way_and_repeated_end_equal_to_the_source(
-    mirror: Mirror, orders: TableDef, live: list[int], monkeypatch: pytest.MonkeyPatch
+    mirror: Mirror, orders: Table, live: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every day has wrong rows; the source changes all the while; two days at a time; the first round is cut off."""
-    mirror.meddle(
+    mirror.interfere(
         orders,
         "UPDATE {} SET name = 'wrong' WHERE id % 31 = 0",
         "DELETE FROM {} WHERE id % 47 = 0",
@@ -203,7 +202,7 @@ def test_thirty_days_interrupted_half_way_and_repeated_end_equal_to_the_source(
     equal_at_its_offsets(mirror, orders)
 
 
-def equal_at_its_offsets(mirror: Mirror, orders: TableDef) -> None:
+def equal_at_its_offsets(mirror: Mirror, orders: Table) -> None:
     """Main equals the source once the events after its stamp are applied by hand: none is older, none is lost."""
     with mirror.lock:
         stamp = mirror.rig.lake.stamp(mirror.rig.schema, "orders")
@@ -219,6 +218,6 @@ def equal_at_its_offsets(mirror: Mirror, orders: TableDef) -> None:
     assert differ <= touched, sorted(differ - touched)
 
 
-def touched_since(mirror: Mirror, orders: TableDef, since: int) -> set[int]:
+def touched_since(mirror: Mirror, orders: Table, since: int) -> set[int]:
     records = mirror.topic(orders).records
     return {int(json.loads(key)["id"]) for _, offset, key, _ in records if offset >= since and key}

@@ -9,19 +9,24 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.history import compare_history, fold_history
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec, MySqlOffset
+from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
+from airflow_cdc.connectors.kafka_connect.http import ConnectorMissingError
+from airflow_cdc.connectors.kafka_connect.offsets_topic import read_raw_offsets, write_raw_offset
 from airflow_cdc.core.errors import ConnectorError, OffsetRejectedError
-from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.history import compare_history, fold_history
-from airflow_cdc.core.offset import MySqlOffset, offset_for, past
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.position import Watermark
-from airflow_cdc.systems.connect_http import ConnectorMissingError
-from airflow_cdc.systems.kafka import KafkaEndpoint, KafkaTransport
-from airflow_cdc.systems.kafka_connect import ConnectEndpoint, KafkaConnect
-from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
-from airflow_cdc.systems.mysql_schema import read_table_defs
+from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.position import mysql_position
+from airflow_cdc.sources.mysql.schema import read_table_defs
+from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from stack.connect import SETTINGS
 from stack.mysql import MySqlServer
+from tests.diagnosing import offset_for, offset_in
+from tests.marks import gtids_of
 
 # kafka-python reads its own message schemas with a deprecated call
 pytestmark = pytest.mark.filterwarnings("ignore:(read_text|open_text) is deprecated:DeprecationWarning")
@@ -31,7 +36,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:(read_text|open_text) is depreca
 class Shop:
     """A Debezium connector that streams one fresh database."""
 
-    connect: KafkaConnect
+    connect: DebeziumConnector
     transport: KafkaTransport
     source: MySqlSource
     server: MySqlServer
@@ -54,19 +59,19 @@ class Shop:
     def wait_past(self, mark: Watermark) -> None:
         def there() -> bool | None:
             offset = self.committed()
-            return True if offset and past(offset, mark) else None
+            return True if offset and offset_in(offset.to_value()).has_read(mark) else None
 
         poll_until(there, timeout=60, interval=0.2, what="the connector reads past the watermark")
 
 
 @pytest.fixture(scope="module")
-def client(connect: str) -> Iterator[KafkaConnect]:
-    with closing(KafkaConnect(ConnectEndpoint(connect))) as found:
+def client(connect: str) -> Iterator[DebeziumConnector]:
+    with closing(DebeziumConnector(ConnectEndpoint(connect), MySqlCodec())) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
-def shop(mysql: MySqlServer, kafka: str, client: KafkaConnect) -> Iterator[Shop]:
+def shop(mysql: MySqlServer, kafka: str, client: DebeziumConnector) -> Iterator[Shop]:
     name = f"cc_{uuid.uuid4().hex[:6]}"
     mysql.execute(
         f"CREATE DATABASE {name}", f"CREATE TABLE {name}.t (id INT PRIMARY KEY, v VARCHAR(20), n INT DEFAULT 5)"
@@ -110,23 +115,23 @@ def config(server: MySqlServer, kafka: str, shop: Shop) -> dict[str, str]:
     }
 
 
-def test_root_and_names(client: KafkaConnect, shop: Shop) -> None:
+def test_root_and_names(client: DebeziumConnector, shop: Shop) -> None:
     assert client.root()["version"].startswith("4.")
     assert shop.name in client.names()
 
 
-def test_facts_of_a_running_connector(client: KafkaConnect, shop: Shop) -> None:
+def test_facts_of_a_running_connector(client: DebeziumConnector, shop: Shop) -> None:
     facts = client.facts(shop.name)
     assert (facts.state, [task.state for task in facts.tasks], facts.offsets_count) == ("RUNNING", ["RUNNING"], 1)
-    assert facts.offset_partition == {"server": shop.name}
+    assert facts.key == {"server": shop.name}
     assert facts.offset is not None
-    assert facts.offset["file"].startswith("mysql-bin.")
+    assert facts.offset.place.startswith("mysql-bin.")
     assert facts.config["database.password"] == "***"
     assert shop.server.debezium.password not in repr(facts)
     assert client.raw_config(shop.name)["database.password"] == shop.server.debezium.password
 
 
-def test_a_config_makes_the_round_trip(client: KafkaConnect, shop: Shop) -> None:
+def test_a_config_makes_the_round_trip(client: DebeziumConnector, shop: Shop) -> None:
     raw = client.raw_config(shop.name)
     client.put_config(shop.name, {**raw, "heartbeat.interval.ms": "301"})
     assert client.raw_config(shop.name) == {**raw, "heartbeat.interval.ms": "301"}
@@ -143,20 +148,20 @@ def test_inv_06_a_heartbeat_moves_the_offset_past_a_position_without_captured_ev
     shop.server.execute("DROP DATABASE cc_elsewhere")
 
 
-def test_offsets_are_refused_while_the_connector_runs(client: KafkaConnect, shop: Shop) -> None:
+def test_offsets_are_refused_while_the_connector_runs(client: DebeziumConnector, shop: Shop) -> None:
     with pytest.raises(OffsetRejectedError, match="STOPPED") as caught:
         client.alter_offsets(shop.name, {"server": shop.name}, {"file": "mysql-bin.000001", "pos": 4})
     assert caught.value.reasons
 
 
-def test_offsets_of_a_connector_that_does_not_exist(client: KafkaConnect) -> None:
+def test_offsets_of_a_connector_that_does_not_exist(client: DebeziumConnector) -> None:
     with pytest.raises(ConnectorMissingError):
         client.offsets("no-such-connector")
     with pytest.raises(ConnectorMissingError):
         client.stop("no-such-connector")
 
 
-def test_stop_alter_read_back_resume(client: KafkaConnect, shop: Shop) -> None:
+def test_stop_alter_read_back_resume(client: DebeziumConnector, shop: Shop) -> None:
     client.stop(shop.name)
     status = client.status(shop.name)
     assert (status["connector"]["state"], status["tasks"]) == ("STOPPED", [])
@@ -171,16 +176,16 @@ def test_stop_alter_read_back_resume(client: KafkaConnect, shop: Shop) -> None:
     shop.settle()
 
 
-def test_the_raw_offsets_topic_says_the_same_as_rest(client: KafkaConnect, shop: Shop) -> None:
+def test_the_raw_offsets_topic_says_the_same_as_rest(client: DebeziumConnector, shop: Shop) -> None:
     """Connect older than 3.6 has no other way; the layout is the one that REST reads."""
     client.stop(shop.name)
     topic = SETTINGS["offset.storage.topic"]
-    (key,) = shop.transport.read_raw_offsets(topic, shop.name)
-    raw = shop.transport.read_raw_offsets(topic)[key]
+    (key,) = read_raw_offsets(shop.transport, topic, shop.name)
+    raw = read_raw_offsets(shop.transport, topic)[key]
     assert key == f'["{shop.name}",{{"server":"{shop.name}"}}]'
     assert raw.value == client.committed_offset(shop.name, shop.name)
     mark = offset_for(shop.source.watermark(), 1795244530)
-    sent = shop.transport.write_raw_offset(topic, shop.name, {"server": shop.name}, mark)
+    sent = write_raw_offset(shop.transport, topic, shop.name, {"server": shop.name}, mark)
     assert sent.kafka_partition == raw.kafka_partition
     poll_until(
         lambda: client.committed_offset(shop.name, shop.name) == mark or None,
@@ -191,7 +196,7 @@ def test_the_raw_offsets_topic_says_the_same_as_rest(client: KafkaConnect, shop:
     client.wait_running(shop.name)
 
 
-def test_delete_offsets_and_put_them_back(client: KafkaConnect, shop: Shop) -> None:
+def test_delete_offsets_and_put_them_back(client: DebeziumConnector, shop: Shop) -> None:
     client.stop(shop.name)
     kept = client.committed_offset(shop.name, shop.name)
     client.delete_offsets(shop.name)
@@ -202,7 +207,7 @@ def test_delete_offsets_and_put_them_back(client: KafkaConnect, shop: Shop) -> N
     client.wait_running(shop.name)
 
 
-def test_an_invalid_config_is_explained_without_its_password(client: KafkaConnect, shop: Shop) -> None:
+def test_an_invalid_config_is_explained_without_its_password(client: DebeziumConnector, shop: Shop) -> None:
     """Connect 4.3.1 itself answers only 500 and a NullPointerException."""
     raw = client.raw_config(shop.name)
     bad = {**raw, "name": f"{shop.name}_bad", "database.password": "not-the-pa55word"}
@@ -214,7 +219,7 @@ def test_an_invalid_config_is_explained_without_its_password(client: KafkaConnec
     assert client.validate(raw) == ()
 
 
-def test_connect_repeats_the_whole_config_in_an_error_and_we_do_not(client: KafkaConnect, shop: Shop) -> None:
+def test_connect_repeats_the_whole_config_in_an_error_and_we_do_not(client: DebeziumConnector, shop: Shop) -> None:
     raw = client.raw_config(shop.name)
     classless = {key: value for key, value in raw.items() if key != "connector.class"}
     with pytest.raises(ConnectorError, match=r"database\.password=\*\*\*") as caught:
@@ -230,16 +235,16 @@ def test_a_ddl_enters_the_committed_set_only_with_the_next_transaction(shop: Sho
 
     def read() -> MySqlOffset | None:
         offset = shop.committed()
-        return offset if offset and offset.position >= mark.position else None
+        return offset if offset and offset.position >= mysql_position(mark.position).place else None
 
     offset = poll_until(read, timeout=30, interval=0.2, what="the position of the DDL")
-    assert mark.gtids is not None
+    assert mysql_position(mark.position).gtids is not None
     assert offset.gtids is not None
-    assert (mark.gtids - offset.gtids).count == 1
+    assert (gtids_of(mark) - offset.gtids).count == 1
     shop.settle()
 
 
-def test_a_purged_position_fails_with_its_real_error(client: KafkaConnect, shop: Shop) -> None:
+def test_a_purged_position_fails_with_its_real_error(client: DebeziumConnector, shop: Shop) -> None:
     """What the whole product is for; afterwards the offset is put right again."""
     client.stop(shop.name)
     shop.execute("INSERT INTO t VALUES (20, 'gap', 1)", "FLUSH BINARY LOGS", "DELETE FROM t WHERE id = 20")
@@ -301,7 +306,7 @@ def test_a_streamed_history_equals_the_definition_for_every_type(shop: Shop) -> 
     assert f"{shop.database}.every" not in fold_history(shop.transport.history_records(shop.history))
 
 
-def test_inv_12_a_change_the_history_has_not_seen_is_named(client: KafkaConnect, shop: Shop) -> None:
+def test_inv_12_a_change_the_history_has_not_seen_is_named(client: DebeziumConnector, shop: Shop) -> None:
     tables = {f"changing_{number}": ddl for number, ddl in enumerate(CHANGES)}
     for table in tables:
         shop.execute(CHANGING.format(table=table))
@@ -319,7 +324,7 @@ def test_inv_12_a_change_the_history_has_not_seen_is_named(client: KafkaConnect,
 
 
 def test_the_history_of_a_snapshot_equals_the_definition_too(
-    client: KafkaConnect, shop: Shop, kafka: str, mysql: MySqlServer, databases: Callable[..., str]
+    client: DebeziumConnector, shop: Shop, kafka: str, mysql: MySqlServer, databases: Callable[..., str]
 ) -> None:
     name = databases()
     mysql.execute(f"USE {name}", EVERY_COLUMN)
@@ -353,16 +358,20 @@ def claims_until_past(shop: Shop, mark: Watermark) -> int:
     def read() -> bool | None:
         nonlocal claims
         offset = shop.committed()
-        if offset is not None and mark.gtids is not None and mark.gtids.issubset(offset.gtids or GtidSet()):
+        if (
+            offset is not None
+            and mysql_position(mark.position).gtids is not None
+            and gtids_of(mark).issubset(offset.gtids or GtidSet())
+        ):
             claims += offset.in_transaction
-        return True if offset and past(offset, mark) else None
+        return True if offset and offset_in(offset.to_value()).has_read(mark) else None
 
     poll_until(read, timeout=240, interval=0.05, what="the connector reads past the large transaction")
     return claims
 
 
 def test_inv_38_a_transaction_counts_as_read_when_its_last_event_is_in_the_topic(
-    shop: Shop, client: KafkaConnect, kafka: str
+    shop: Shop, client: DebeziumConnector, kafka: str
 ) -> None:
     """A reader that lost its connection names the transaction as done that it reads again from its begin."""
     other = replace(shop, name=f"{shop.name}5", history=f"{shop.history}-s")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import closing
 
 import stack
-from demo import dataset
-from demo.gap import make_gap
 from stack.mysql import MySqlSettings
+from stack.shop import dataset
+from stack.shop.gap import make_gap
 
 
 def test_a_second_gap_deletes_other_rows_and_alters_nothing(servers: stack.Stack) -> None:

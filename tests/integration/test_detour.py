@@ -11,20 +11,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import stack
-from airflow_cdc.core.diagnosis import diagnose
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset
 from airflow_cdc.core.errors import VerificationError
-from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.offset import MySqlOffset
-from airflow_cdc.flows import detour as flow
+from airflow_cdc.core.recovery import Decision
+from airflow_cdc.flows import replica as flow
 from airflow_cdc.flows.decide import decide
-from airflow_cdc.flows.detour import detour, go_on
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.open import open_recovery
+from airflow_cdc.flows.replica import detour, return_to_source
 from airflow_cdc.flows.run import Run
-from airflow_cdc.systems.mysql_replica import read_replica
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.replica import read_replica
 from stack.connect import ConnectWorker
 from stack.mysql import MySqlServer, MySqlSettings
 from stack.process import wait_until
+from tests.diagnosing import diagnose
 from tests.integration.replicated import REPLICA, Pair, client, follows, gtids, purge, replicate
 
 if TYPE_CHECKING:
@@ -103,10 +104,10 @@ def test_every_change_of_the_gap_comes_once_and_nothing_is_read_anew(pair: Pair)
     assert decision["diagnosis"]["code"] == "GTID_PURGED"
     assert (decision["plan"]["strategy"], decision["plan"]["data_loss"]) == ("replica_detour", "nothing")
     epoch = run.clients.control.facts().epoch
-    open_recovery(run, decision)
+    open_recovery(run, Decision.from_json(decision))
     detour(run)
     assert diagnose(observe(pair.run("another"))).code == "RECOVERY_OPEN"
-    go_on(run)
+    return_to_source(run)
 
     assert pair.events() == [*copied, *expected]
     assert run.clients.connector.raw_config(pair.name) == {"name": pair.name, **pair.config}
@@ -123,7 +124,7 @@ def opened(pair: Pair, run_id: str = "run-1") -> Run:
     run = pair.run(run_id)
     decision = decide(run)
     assert decision["plan"]["strategy"] == "replica_detour", decision["plan"]["reason"]
-    open_recovery(run, decision)
+    open_recovery(run, Decision.from_json(decision))
     return run
 
 
@@ -148,7 +149,7 @@ def test_inv_27_the_run_ends_with_a_comparison_of_all_rows(pair: Pair, spark: Sp
     gap(pair)
     run = opened(pair)
     detour(run)
-    go_on(run)
+    return_to_source(run)
     assert pair.compared(spark, run)["verdict"] == "MATCH"
 
     pair.worker.call("PUT", f"/connectors/{pair.name}/stop")
@@ -160,7 +161,7 @@ def test_inv_27_the_run_ends_with_a_comparison_of_all_rows(pair: Pair, spark: Sp
     detour(again)
     pair.replica.execute(f"INSERT INTO {pair.table} VALUES (98, 'its own')")
     pair.wait_read(pair.replica)
-    go_on(again)
+    return_to_source(again)
     with pytest.raises(VerificationError, match=r"MISMATCH.*98"):
         pair.compared(spark, again)
 
@@ -204,7 +205,7 @@ def test_inv_27_a_replicas_own_transactions_are_not_in_the_written_offset(pair: 
     pair.wait_read(pair.replica)
     own = pair.replica.execute("SELECT @@server_uuid")[0][0]
     assert own in GtidSet.parse(pair.offset()["gtids"]).uuids
-    done = go_on(run)
+    done = return_to_source(run)
     written = GtidSet.parse(run.clients.control.ledger_get(run.run_id)["document"]["offset_after"]["gtids"])
     assert written.issubset(gtids(pair.source))
     assert own not in written.uuids
@@ -219,7 +220,7 @@ def test_a_definition_noted_beside_own_transactions_survives_a_restart(pair: Pai
     gap_of_ddl(pair)
     run = opened(pair)
     detour(run)
-    go_on(run)
+    return_to_source(run)
     run.clients.connector.stop(pair.name)
     run.clients.connector.resume(pair.name)
     pair.source.execute(f"INSERT INTO {pair.table} VALUES ('new', 7, 'x')")
@@ -277,13 +278,13 @@ def test_killed_at_any_point_and_run_again_it_loses_nothing(pair: Pair, monkeypa
         with monkeypatch.context() as patched, suppress(Killed):
             patched.setattr(flow, name, killing(name, when))
             detour(run)
-            go_on(run)
+            return_to_source(run)
             struck.append(("nothing stopped it at", name))
         assert diagnose(observe(pair.run("another"))).code == "RECOVERY_OPEN"
         assert pair.replica.cdc.password not in json.dumps(run.clients.control.state())
-    facts = [detour(run), go_on(run)]
+    facts = [detour(run), return_to_source(run)]
     assert struck == []
-    assert go_on(run) == {"closed": True}
+    assert return_to_source(run) == {"closed": True}
     assert rows(pair) == at_source(pair)
     assert all(op != "r" for op, _, _ in pair.events())
     assert run.clients.connector.raw_config(pair.name) == {"name": pair.name, **pair.config}
@@ -300,14 +301,14 @@ def test_a_snapshot_in_place_of_a_detour_puts_the_connector_back_first(pair: Pai
     detour(run)
     run.clients.control.release(run.run_id)
     other = pair.run("run-2")
-    open_recovery(other, decide(other, "full_snapshot"))
+    open_recovery(other, Decision.from_json(decide(other, "full_snapshot")))
     found = other.clients.control.facts()
     assert found.recovery is not None
     assert (found.epoch, found.recovery["strategy"], found.recovery["epoch"]) == (epoch + 1, "full_snapshot", epoch + 1)
     assert found.recovery["history_doubted"]
     assert other.clients.connector.raw_config(pair.name) == {"name": pair.name, **pair.config}
     assert MySqlOffset.from_value(pair.offset()) == MySqlOffset.from_value(before)
-    open_recovery(other, decide(other, "full_snapshot"))
+    open_recovery(other, Decision.from_json(decide(other, "full_snapshot")))
     assert other.clients.control.facts().epoch == epoch + 1
 
 
@@ -323,7 +324,7 @@ def test_a_replica_that_goes_away_on_the_way_ends_in_words_and_the_run_can_be_ta
         pair.replica.execute(f"ALTER USER {user} ACCOUNT UNLOCK")
     assert pair.replica.cdc.password not in str(failed.value)
     detour(run)
-    go_on(run)
+    return_to_source(run)
     assert pair.events()[-len(expected) :] == expected
     wait_until(
         lambda: True if rows(pair) == at_source(pair) else None, timeout=30, what="rows", child=pair.worker.child

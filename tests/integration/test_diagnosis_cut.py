@@ -12,16 +12,17 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 import pytest
 
-from airflow_cdc.core.diagnosis import diagnose
-from airflow_cdc.core.stamp import Stamp
-from airflow_cdc.core.strategy import make_plan
-from airflow_cdc.flows.move import stored
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
+from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.core.topics import TopicOffsets
+from airflow_cdc.flows.move_offset import stored
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.run import Run
-from airflow_cdc.systems.clients import Clients
-from airflow_cdc.systems.kafka import KafkaTransport
-from airflow_cdc.systems.kafka_connect import KafkaConnect
-from airflow_cdc.systems.mysql import MySqlSource
+from airflow_cdc.parts import Parts
+from airflow_cdc.sources.mysql.client import MySqlSource
+from airflow_cdc.transports.kafka.client import KafkaTransport
+from tests.diagnosing import diagnose, make_plan
 from tests.faults.proxy import CHUNK, HOST, Proxy
 from tests.integration.test_offset_move import run
 
@@ -66,16 +67,18 @@ class Leash(Proxy):
         self._shut(source, sink)
 
 
-def through_mysql(clients: Clients, leash: Leash) -> Clients:
+def through_mysql(clients: Parts, leash: Leash) -> Parts:
     return replace(clients, source=MySqlSource(replace(clients.source.endpoint, host=HOST, port=leash.port)))
 
 
-def through_connect(clients: Clients, leash: Leash) -> Clients:
+def through_connect(clients: Parts, leash: Leash) -> Parts:
     url = f"http://{HOST}:{leash.port}"
-    return replace(clients, connector=KafkaConnect(replace(clients.connector.endpoint, url=url, retry_for=1)))
+    return replace(
+        clients, connector=DebeziumConnector(replace(clients.connector.endpoint, url=url, retry_for=1), MySqlCodec())
+    )
 
 
-def through_kafka(clients: Clients, leash: Leash) -> Clients:
+def through_kafka(clients: Parts, leash: Leash) -> Parts:
     """The first connection only: the broker then names its own address."""
     bootstrap = f"{HOST}:{leash.port}"
     return replace(
@@ -83,7 +86,7 @@ def through_kafka(clients: Clients, leash: Leash) -> Clients:
     )
 
 
-def server_of(clients: Clients) -> dict[str, tuple[str, int]]:
+def server_of(clients: Parts) -> dict[str, tuple[str, int]]:
     connect = urlsplit(clients.connector.endpoint.url)
     broker, _, port = clients.transport.endpoint.bootstrap.rpartition(":")
     return {
@@ -93,7 +96,7 @@ def server_of(clients: Clients) -> dict[str, tuple[str, int]]:
     }
 
 
-WAYS: dict[str, Callable[[Clients, Leash], Clients]] = {
+WAYS: dict[str, Callable[[Parts, Leash], Parts]] = {
     "mysql": through_mysql,
     "connect": through_connect,
     "kafka": through_kafka,
@@ -108,10 +111,10 @@ def healthy(run: Run) -> Run:
     clients.control.close_recovery("first")
     topic = f"{name}.{name}.t"
     state = clients.transport.topic_states([topic])[topic]
-    ends = {topic: {"id": state.id, "partitions": {str(p): end for p, (_, end) in state.partitions.items()}}}
+    ends = {topic: TopicOffsets(state.id, {p: end for p, (_, end) in state.partitions.items()})}
     stamp = Stamp(1, clients.source.position().to_json(), ends)
-    clients.lake.ensure_table(name, "t", [("id", "int")])
-    table = clients.lake.table(name, "t")
+    clients.sink.ensure_table(name, "t", [("id", "int")])
+    table = clients.sink.table(name, "t")
     rows = pa.Table.from_pylist([{"id": 1}], schema=table.schema().as_arrow())
     table.append(rows, snapshot_properties=stamp.to_summary())
     return run
@@ -135,7 +138,7 @@ def test_a_read_that_is_cut_off_is_unknown_and_nothing_is_touched(healthy: Run, 
 
     assert code() == "HEALTHY"
     total = leash.passed
-    before = stored(healthy)["offset"]["file"], healthy.clients.lake.head(healthy.pipeline.name, "t")
+    before = stored(healthy)["offset"]["file"], healthy.clients.sink.head(healthy.pipeline.name, "t")
     seen: dict[int, tuple[bool, str]] = {}
     for place in range(0, total, -(-total // CUTS[system])):
         leash.allow(place)
@@ -146,4 +149,4 @@ def test_a_read_that_is_cut_off_is_unknown_and_nothing_is_touched(healthy: Run, 
     assert sum(cut for cut, _ in seen.values()) > len(seen) // 2, seen
     leash.allow(WHOLE)
     assert code() == "HEALTHY"
-    assert (stored(healthy)["offset"]["file"], healthy.clients.lake.head(healthy.pipeline.name, "t")) == before
+    assert (stored(healthy)["offset"]["file"], healthy.clients.sink.head(healthy.pipeline.name, "t")) == before

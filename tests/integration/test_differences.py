@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 from airflow_cdc.flows.run import Run
-from airflow_cdc.spark_apps import snapshot
 from airflow_cdc.spark_apps.recover import recover
+from airflow_cdc.spark_apps.snapshot import read as snapshot
 from tests.integration.mirror import NUMBERS, Mirror
 from tests.integration.rig import Rig
 
@@ -31,7 +31,7 @@ def mirror(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mirror:
     return Mirror(rig, tmp_path).opened(monkeypatch)
 
 
-def recovery(mirror: Mirror, *tables: TableDef) -> Run:
+def recovery(mirror: Mirror, *tables: Table) -> Run:
     """An open recovery of these tables by diff_repair, W taken."""
     run, names = mirror.run(), [table.full_name for table in tables]
     run.clients.control.acquire(run.run_id, 600)
@@ -46,7 +46,7 @@ def recovery(mirror: Mirror, *tables: TableDef) -> Run:
     return run
 
 
-def staged(mirror: Mirror, told: dict[str, Any], table: TableDef) -> list[tuple[Any, ...]]:
+def staged(mirror: Mirror, told: dict[str, Any], table: Table) -> list[tuple[Any, ...]]:
     stage = mirror.rig.lake.open_stage(mirror.rig.schema, table.name, told["label"])
     return mirror.rig.staged(stage, "id, name, cast(doc as string)")
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_cdc.core.pipeline import sink_name
+from airflow_cdc.sources.mysql.types import words_of
 from tests.integration.followed import Followed
 from tests.integration.rig import Rig
 
@@ -59,7 +60,7 @@ def write(followed: Followed, number: int) -> None:
     """A row in every table, whatever columns it has now."""
     for name in followed.tables:
         columns = followed.rig.table(name).columns
-        values = {c.name: _value(c.name, c.data_type, c.char_length, number) for c in columns}
+        values = {c.name: _value(c.name, words_of(c).data_type, words_of(c).char_length, number) for c in columns}
         names, texts = ", ".join(f"`{column}`" for column in values), ", ".join(values.values())
         followed.rig.run("SET foreign_key_checks = 0", f"INSERT INTO `{name}` ({names}) VALUES ({texts})")
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_cdc.core.charsets import CHARSETS, Carriage
+from airflow_cdc.connectors.debezium.values.mysql_charsets import CHARSETS, Carriage
 from airflow_cdc.core.errors import ConnectorError, SchemaError, TransportError
-from airflow_cdc.spark_apps import dead_letters
-from airflow_cdc.spark_apps.apply import apply_batch
-from airflow_cdc.systems.lake import Lake
+from airflow_cdc.sinks.iceberg import dead_letters
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.spark_apps.apply.batch import apply_batch
 from tests.integration.apply_support import ITEMS, Bench, Topic, column, settings, stamp_at, table
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def test_inv_31_a_garbled_time_in_json_is_a_dead_letter(bench: Bench, garbled: s
 @pytest.mark.parametrize("name", sorted(name for name, c in CHARSETS.items() if c.carriage is Carriage.DOUBTED))
 def test_every_sign_of_a_character_set_is_found(spark: SparkSession, name: str) -> None:
     """The class of signs means the same to Spark as to the table."""
-    from airflow_cdc.core.types import DecodeModes, from_event
+    from airflow_cdc.connectors.debezium.values.mysql import DecodeModes, from_event
 
     ends = [int(code, 16) for part in CHARSETS[name].signs.split() for code in part.split("-")]
     frame = spark.createDataFrame([(f"x{chr(code)}y",) for code in ends] + [("Ab é\n",), ("",), (None,)], "t string")
@@ -138,7 +138,7 @@ def test_inv_33_events_of_one_key_in_two_partitions_are_refused(bench: Bench) ->
 
 
 def test_inv_33_without_the_rule_the_older_event_wins(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_cdc.spark_apps.apply._check_order", lambda *_: None)
+    monkeypatch.setattr("airflow_cdc.spark_apps.apply.batch._check_order", lambda *_: None)
     topic = Topic(ITEMS, partitions=2)
     topic.event("u", {"id": 1, "name": "a", "qty": 1}, {"id": 1, "name": "older", "qty": 1}, partition=1)
     topic.event("u", {"id": 1, "name": "a", "qty": 1}, {"id": 1, "name": "newer", "qty": 2}, partition=0)

@@ -5,6 +5,7 @@ The rows travel the product's own way: `read_sql` over JDBC with each driver, `f
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import math
 import random
@@ -16,14 +17,21 @@ from typing import TYPE_CHECKING, Any
 import pymysql
 import pytest
 
-from airflow_cdc.core import digest
-from airflow_cdc.core.chunk import Chunk, boundary_sql, quote_ident, quote_table
-from airflow_cdc.core.encoding import mysql_row_hash, not_pushed, spark_row_hash
-from airflow_cdc.core.keytext import key_predicate, parse_key_text
-from airflow_cdc.core.table import TableDef
-from airflow_cdc.core.types import from_read, read_sql, sink_type
-from airflow_cdc.spark_apps.functions import register_functions
-from airflow_cdc.systems.mysql_schema import read_table_defs
+from airflow_cdc.core.compare import canonical, leaves
+from airflow_cdc.core.compare.canonical import parse_key_text
+from airflow_cdc.core.compare.chunk import Chunk
+from airflow_cdc.core.table import Column, Table
+from airflow_cdc.core.types import Bytes, Geometry, Instant, Json, LocalDateTime
+from airflow_cdc.sources.mysql import encoding as mysql_sql
+from airflow_cdc.sources.mysql.quoting import quote_ident, quote_table
+from airflow_cdc.sources.mysql.schema import read_table_defs
+from airflow_cdc.sources.mysql.sql import boundary_sql, chunk_predicate, key_predicate
+from airflow_cdc.sources.mysql.types import read_sql
+from airflow_cdc.spark_apps.adapters.mysql_values import from_read
+from airflow_cdc.spark_apps.compare import digest as spark_sql
+from airflow_cdc.spark_apps.compare.encoding import row_hash as spark_row_hash
+from airflow_cdc.spark_apps.driver.functions import register_functions
+from airflow_cdc.spark_apps.types import sink_type
 from stack import fetch
 from tests.integration.every_type import CASES, LOAD_MODE, create_sql, insert_sql, row_count, row_id, update_sql
 
@@ -55,12 +63,12 @@ class Source:
                 rows = list(cursor.fetchall())
         return rows
 
-    def table(self, name: str) -> TableDef:
+    def table(self, name: str) -> Table:
         """The definition as the server has it now."""
         with closing(self._connect()) as connection:
             return read_table_defs(connection, [f"{self.schema}.{name}"])[f"{self.schema}.{name}"]
 
-    def frame(self, table: TableDef, driver: str = "mariadb") -> DataFrame:
+    def frame(self, table: Table, driver: str = "mariadb") -> DataFrame:
         """The table in its sink types, read over JDBC."""
         columns = ", ".join(f"{read_sql(c)} AS {quote_ident(f'c{i}')}" for i, c in enumerate(table.mirrored))
         raw = jdbc(self.spark, self.server, f"SELECT {columns} FROM {quote_table(table)}", driver)
@@ -109,14 +117,14 @@ def source(mysql: MySqlServer, spark: SparkSession) -> Iterator[Source]:
 
 
 @pytest.fixture(scope="module")
-def every(source: Source) -> TableDef:
+def every(source: Source) -> Table:
     """Every type at its edges, loaded once and left as it is."""
     source.run(create_sql("enc_agrees.every"), *insert_sql("enc_agrees.every"))
     return source.table("every")
 
 
 @pytest.fixture(scope="module", params=DRIVERS)
-def sink(request: pytest.FixtureRequest, source: Source, every: TableDef) -> str:
+def sink(request: pytest.FixtureRequest, source: Source, every: Table) -> str:
     """The sink's table: what the driver read, stored in Iceberg."""
     name = f"lake.encoding.{request.param.replace('-', '_')}"
     source.spark.sql(f"DROP TABLE IF EXISTS {name}")
@@ -124,23 +132,56 @@ def sink(request: pytest.FixtureRequest, source: Source, every: TableDef) -> str
     return name
 
 
-def test_rows_have_one_hash(source: Source, every: TableDef, sink: str) -> None:
+def test_rows_have_one_hash(source: Source, every: Table, sink: str) -> None:
     ours = pairs(source.spark.sql(f"SELECT id, {spark_row_hash(every)} FROM {sink}").collect())
-    theirs = pairs(source.run(f"SELECT id, {mysql_row_hash(every)} FROM {quote_table(every)}"))
+    theirs = pairs(source.run(f"SELECT id, {mysql_sql.row_hash(every)} FROM {quote_table(every)}"))
     assert len(theirs) == row_count()
     assert None not in theirs.values()
     assert ours == theirs, differing_columns(source, every, sink)
 
 
-def differing_columns(source: Source, table: TableDef, sink: str) -> list[str]:
+def test_the_hash_is_the_one_of_the_reference(source: Source, every: Table, sink: str) -> None:
+    """Of the values as Python has them: so no engine is only ever compared with itself."""
+    theirs = pairs(source.run(f"SELECT id, {mysql_sql.row_hash(every)} FROM {quote_table(every)}"))
+    ours = {row["id"]: canonical.row_hash(every, row) for row in python_rows(source.spark, every, sink)}
+    assert ours == theirs
+
+
+def python_rows(spark: SparkSession, table: Table, relation: str) -> list[dict[str, Any]]:
+    """The rows of the sink in the values that the reference takes."""
+    columns = canonical.hashed(table)
+    rows = spark.sql(
+        f"SELECT {', '.join(f'{plain(c)} AS c{n}' for n, c in enumerate(columns))} FROM {relation}"
+    ).collect()
+    return [{c.name: python_value(c, row[n]) for n, c in enumerate(columns)} for row in rows]
+
+
+def plain(column: Column) -> str:
+    """Spark: a moment by its microseconds, because Python would shift it into its own time zone."""
+    name = quote_ident(column.name)
+    moment = isinstance(column.type, LocalDateTime | Instant)
+    return f"unix_micros(CAST({name} AS timestamp))" if moment else name
+
+
+def python_value(column: Column, value: Any) -> Any:
+    if value is None:
+        return None
+    if isinstance(column.type, LocalDateTime | Instant):
+        return dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=value)  # noqa: DTZ001 - as the reference takes it
+    if isinstance(column.type, Geometry):
+        return value["srid"], bytes(value["wkb"])
+    return bytes(value) if isinstance(column.type, Bytes) else value
+
+
+def differing_columns(source: Source, table: Table, sink: str) -> list[str]:
     """Which columns are to blame: each hashed alone."""
     found = []
     for column in table.compared:
-        if column.data_type == "json":
+        if isinstance(column.type, Json):
             continue
-        alone = TableDef(table.schema, table.name, (column,))
+        alone = Table(table.schema, table.name, (column,))
         ours = pairs(source.spark.sql(f"SELECT id, {spark_row_hash(alone)} FROM {sink}").collect())
-        theirs = pairs(source.run(f"SELECT id, {mysql_row_hash(alone)} FROM {quote_table(table)}"))
+        theirs = pairs(source.run(f"SELECT id, {mysql_sql.row_hash(alone)} FROM {quote_table(table)}"))
         if bad := [i for i in theirs if theirs[i] != ours[i]]:
             rows = source.run(f"SELECT id, CAST({quote_ident(column.name)} AS CHAR) FROM {quote_table(table)}")
             read = source.spark.sql(f"SELECT id, {quote_ident(column.name)} FROM {sink}").collect()
@@ -148,8 +189,8 @@ def differing_columns(source: Source, table: TableDef, sink: str) -> list[str]:
     return found
 
 
-def test_hashes_do_not_depend_on_the_session(source: Source, every: TableDef) -> None:
-    sql = f"SELECT id, {mysql_row_hash(every)} FROM {quote_table(every)}"
+def test_hashes_do_not_depend_on_the_session(source: Source, every: Table) -> None:
+    sql = f"SELECT id, {mysql_sql.row_hash(every)} FROM {quote_table(every)}"
     plain = source.run(sql)
     default = "ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO"
     for mode in (
@@ -164,7 +205,7 @@ def test_hashes_do_not_depend_on_the_session(source: Source, every: TableDef) ->
     assert source.run("SET SESSION time_zone = '+05:30'", sql) == plain
 
 
-def test_sink_types_are_the_declared_ones(source: Source, every: TableDef, sink: str) -> None:
+def test_sink_types_are_the_declared_ones(source: Source, every: Table, sink: str) -> None:
     declared = {c.name: sink_type(c) for c in every.mirrored}
     assert {f.name: f.dataType.simpleString() for f in source.spark.table(sink).schema} == declared
 
@@ -177,20 +218,20 @@ NUMBERS = [
 ]
 
 
-def test_inv_29_json_agrees_in_canonical_form(source: Source, every: TableDef, sink: str) -> None:
-    assert [name for name, _ in not_pushed(every)] == ["j"]
+def test_inv_29_json_agrees_in_canonical_form(source: Source, every: Table, sink: str) -> None:
+    assert canonical.outside_hash(every) == ("j",)
     stored = {row["id"]: row["j"] for row in source.spark.table(sink).select("id", "j").collect()}
     assert stored[row_id(1)] == '{"a":[1,2000,"ü😀|"],"b":1}'
     assert stored[row_id(0)] == "null"
     assert stored[row_id(row_count() - 1)] is None
     assert stored[row_id(3)] == '{"d":1.1}'
     assert [stored[row_id(number)] for number in (4, 5, 6)] == NUMBERS
-    fetched = jdbc(source.spark, source.server, digest.mysql_unpushed_sql(every), "mariadb")
-    canonical = fetched.selectExpr("key_text", f"{from_read(every.column('j'), 'x0')} AS j").collect()
-    assert {int(row["key_text"]): row["j"] for row in canonical} == stored
+    fetched = jdbc(source.spark, source.server, mysql_sql.outside_sql(every), "mariadb")
+    texts = fetched.selectExpr("key_text", f"{from_read(every.column('j'), 'x0')} AS j").collect()
+    assert {int(row["key_text"]): row["j"] for row in texts} == stored
 
 
-def test_dates_that_are_none_are_null_or_the_epoch(source: Source, every: TableDef, sink: str) -> None:
+def test_dates_that_are_none_are_null_or_the_epoch(source: Source, every: Table, sink: str) -> None:
     rows = {
         row["id"]: row for row in source.spark.table(sink).select("id", "da", "dan", "dt", "dtn", "tsn", "ts").collect()
     }
@@ -207,7 +248,7 @@ def test_dates_that_are_none_are_null_or_the_epoch(source: Source, every: TableD
     assert rows[row_id(zero)]["ts"] is None
 
 
-def test_instants_are_utc_around_a_change_of_clocks(source: Source, every: TableDef, sink: str) -> None:
+def test_instants_are_utc_around_a_change_of_clocks(source: Source, every: Table, sink: str) -> None:
     theirs = source.run(f"SELECT id, UNIX_TIMESTAMP(ts) FROM {quote_table(every)} WHERE ts > 0")
     ours = source.spark.sql(f"SELECT id, unix_seconds(ts) FROM {sink} WHERE ts IS NOT NULL").collect()
     assert pairs(ours) == pairs(theirs)
@@ -215,39 +256,39 @@ def test_instants_are_utc_around_a_change_of_clocks(source: Source, every: Table
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.changeable], ids=lambda c: c.name)
-def test_a_changed_value_changes_the_hash(source: Source, every: TableDef, case: Any) -> None:
+def test_a_changed_value_changes_the_hash(source: Source, every: Table, case: Any) -> None:
     number = 0
     text = str(row_id(number))
-    before = source.run(digest.mysql_keys_sql(every, [text]))
+    before = source.run(mysql_sql.keys_sql(every, [text]))
     with closing(source._connect()) as connection, connection.cursor() as cursor:
         cursor.execute("SET SESSION sql_mode = %s, time_zone = '+00:00'", [LOAD_MODE])
         connection.begin()
         cursor.execute(update_sql(quote_table(every), case, number))
-        cursor.execute(digest.mysql_keys_sql(every, [text]))
+        cursor.execute(mysql_sql.keys_sql(every, [text]))
         after = list(cursor.fetchall())
         connection.rollback()
     assert [row[0] for row in after] == [text]
     assert (after == before) is (case.name == "j")
 
 
-@pytest.mark.parametrize("scheme", [digest.IntegerLeaves("id", 7), digest.HashLeaves(5)], ids=["ranges", "hashes"])
-def test_leaves_agree(source: Source, every: TableDef, sink: str, scheme: digest.LeafScheme) -> None:
-    theirs = digest.read_leaves(source.run(digest.mysql_digest_sql(every, scheme)))
-    ours = digest.read_leaves(source.spark.sql(digest.spark_digest_sql(every, scheme, sink)).collect())
-    assert digest.compare(theirs, ours) == digest.LeafDiff(len(theirs), ())
+@pytest.mark.parametrize("scheme", [leaves.IntegerLeaves("id", 7), leaves.HashLeaves(5)], ids=["ranges", "hashes"])
+def test_leaves_agree(source: Source, every: Table, sink: str, scheme: leaves.LeafScheme) -> None:
+    theirs = leaves.read_leaves(source.run(mysql_sql.digest_sql(every, scheme)))
+    ours = leaves.read_leaves(source.spark.sql(spark_sql.digest_sql(every, scheme, sink)).collect())
+    assert leaves.compare(theirs, ours) == leaves.LeafDiff(len(theirs), ())
     assert sum(leaf.n for leaf in theirs.values()) == row_count()
     assert len(theirs) > 3
     drilled = sorted(theirs)[:2]
-    rows = source.run(digest.mysql_rows_sql(every, scheme, drilled))
+    rows = source.run(mysql_sql.rows_sql(every, scheme, drilled))
     assert len(rows) == sum(theirs[leaf].n for leaf in drilled)
-    mirrored = source.spark.sql(digest.spark_rows_sql(every, scheme, drilled, sink)).collect()
-    assert digest.compare_rows(rows, [tuple(r) for r in mirrored]) == digest.RowDiff((), (), ())
-    summed = digest.merge_leaves([{0: digest.row_leaf(h)} for _, h in rows])
-    assert summed[0] == digest.merge_leaves([{0: theirs[leaf]} for leaf in drilled])[0]
+    mirrored = source.spark.sql(spark_sql.rows_sql(every, scheme, drilled, sink)).collect()
+    assert leaves.compare_rows(rows, [tuple(r) for r in mirrored]) == leaves.RowDiff((), (), ())
+    summed = leaves.merge_leaves([{0: leaves.row_leaf(h)} for _, h in rows])
+    assert summed[0] == leaves.merge_leaves([{0: theirs[leaf]} for leaf in drilled])[0]
 
 
-def test_a_difference_is_found_from_leaf_to_key(source: Source, every: TableDef, sink: str) -> None:
-    scheme = digest.HashLeaves(4)
+def test_a_difference_is_found_from_leaf_to_key(source: Source, every: Table, sink: str) -> None:
+    scheme = leaves.HashLeaves(4)
     wrong = (
         source.spark.table(sink)
         .where(f"id <> {row_id(2)}")
@@ -259,15 +300,15 @@ def test_a_difference_is_found_from_leaf_to_key(source: Source, every: TableDef,
         )
     )
     name = view(wrong.unionByName(wrong.where(f"id = {row_id(4)}").withColumn("id", wrong.id * 0 + 4242)), "wrong")
-    theirs = digest.read_leaves(source.run(digest.mysql_digest_sql(every, scheme)))
-    ours = digest.read_leaves(source.spark.sql(digest.spark_digest_sql(every, scheme, name)).collect())
-    unequal = digest.compare(theirs, ours).unequal
-    rows = source.run(digest.mysql_rows_sql(every, scheme, unequal))
-    mirrored = source.spark.sql(digest.spark_rows_sql(every, scheme, unequal, name)).collect()
-    diff = digest.compare_rows(rows, [tuple(r) for r in mirrored])
-    assert diff == digest.RowDiff((str(row_id(2)),), ("4242",), (str(row_id(3)),))
+    theirs = leaves.read_leaves(source.run(mysql_sql.digest_sql(every, scheme)))
+    ours = leaves.read_leaves(source.spark.sql(spark_sql.digest_sql(every, scheme, name)).collect())
+    unequal = leaves.compare(theirs, ours).unequal
+    rows = source.run(mysql_sql.rows_sql(every, scheme, unequal))
+    mirrored = source.spark.sql(spark_sql.rows_sql(every, scheme, unequal, name)).collect()
+    diff = leaves.compare_rows(rows, [tuple(r) for r in mirrored])
+    assert diff == leaves.RowDiff((str(row_id(2)),), ("4242",), (str(row_id(3)),))
     keys = view(source.spark.createDataFrame([(k,) for k in diff.keys], "key_text string"), "suspects")
-    found = source.spark.sql(digest.spark_keys_sql(every, keys, name)).collect()
+    found = source.spark.sql(spark_sql.keys_sql(every, keys, name)).collect()
     assert sorted(row["key_text"] for row in found) == sorted(["4242", str(row_id(3))])
 
 
@@ -308,7 +349,9 @@ def test_twenty_thousand_floating_point_numbers(source: Source) -> None:
         read = {row["id"]: (row["d"], row["f"]) for row in source.spark.table(name).collect()}
         assert read == dict(enumerate(values)), driver
         ours = source.spark.sql(f"SELECT id, {spark_row_hash(table)} FROM {name}").collect()
-        assert pairs(ours) == pairs(source.run(f"SELECT id, {mysql_row_hash(table)} FROM enc_agrees.numbers")), driver
+        assert pairs(ours) == pairs(source.run(f"SELECT id, {mysql_sql.row_hash(table)} FROM enc_agrees.numbers")), (
+            driver
+        )
 
 
 KEYS = {
@@ -338,13 +381,16 @@ def test_keys_are_written_alike_and_lead_back_to_their_rows(source: Source, kind
     )
     table = source.table(f"k_{kind}")
     assert ", ".join(table.key) == names
-    scheme = digest.HashLeaves(1)
-    theirs = source.run(digest.mysql_rows_sql(table, scheme, [0]))
-    ours = source.spark.sql(digest.spark_rows_sql(table, scheme, [0], view(source.frame(table), "keys"))).collect()
+    scheme = leaves.HashLeaves(1)
+    theirs = source.run(mysql_sql.rows_sql(table, scheme, [0]))
+    ours = source.spark.sql(spark_sql.rows_sql(table, scheme, [0], view(source.frame(table), "keys"))).collect()
     assert sorted(theirs) == sorted(tuple(row) for row in ours)
     assert len(theirs) == len(rows)
+    assert sorted(canonical.key_text(table, row) for row in python_rows(source.spark, table, "keys")) == sorted(
+        key_text for key_text, _ in theirs
+    )
     for key_text, h in theirs:
-        assert (key_text, h) in source.run(digest.mysql_keys_sql(table, [key_text]))
+        assert (key_text, h) in source.run(mysql_sql.keys_sql(table, [key_text]))
         assert len(parse_key_text(table, key_text)) == len(table.key)
     plan = source.run(
         f"EXPLAIN FORMAT=TRADITIONAL SELECT v FROM {quote_table(table)} WHERE {key_predicate(table, [theirs[-1][0]])}"
@@ -368,7 +414,7 @@ def test_chunks_of_one_row_each_visit_every_row(source: Source, kind: str) -> No
     while chunk is not None:
         found = source.run(boundary_sql(table, chunk.lo, 1))
         part = Chunk.from_json(json.loads(json.dumps(Chunk(chunk.lo, found[0] if found else None).to_json())))
-        inside = source.run(f"SELECT * FROM {quote_table(table)} WHERE {part.predicate(table)}")
+        inside = source.run(f"SELECT * FROM {quote_table(table)} WHERE {chunk_predicate(table, part.lo, part.hi)}")
         assert len(inside) == (1 if found else 0)
         seen += inside
         chunk = Chunk(part.hi) if found else None
@@ -380,11 +426,11 @@ def test_case_only_differences_are_seen_under_a_case_insensitive_collation(sourc
     source.run("CREATE TABLE enc_agrees.ci (k varchar(9) COLLATE utf8mb4_general_ci PRIMARY KEY, v varchar(9))")
     source.run("INSERT INTO enc_agrees.ci VALUES ('a', 'x')")
     table = source.table("ci")
-    first = source.run(digest.mysql_keys_sql(table, ["1|a"]))
+    first = source.run(mysql_sql.keys_sql(table, ["1|a"]))
     source.run("UPDATE enc_agrees.ci SET v = 'X'")
-    second = source.run(digest.mysql_keys_sql(table, ["1|a"]))
+    second = source.run(mysql_sql.keys_sql(table, ["1|a"]))
     source.run("UPDATE enc_agrees.ci SET k = 'A'")
-    third = source.run(digest.mysql_keys_sql(table, ["1|a"]))
+    third = source.run(mysql_sql.keys_sql(table, ["1|a"]))
     assert first[0][0] == second[0][0] == "1|a"
     assert first[0][1] != second[0][1]
     assert third[0][0] == "1|A"
@@ -394,19 +440,19 @@ def test_tables_without_a_key_are_compared_as_multisets(source: Source) -> None:
     source.run("CREATE TABLE enc_agrees.bag (a int, b varchar(9))")
     source.run("INSERT INTO enc_agrees.bag VALUES (1, 'x'), (1, 'x'), (NULL, ''), (NULL, NULL), (2, '0')")
     table = source.table("bag")
-    scheme = digest.choose_scheme(table, 5, leaf_rows=2)
+    scheme = leaves.choose_scheme(table, 5, leaf_rows=2)
     name = view(source.frame(table), "bag")
-    theirs = digest.read_leaves(source.run(digest.mysql_digest_sql(table, scheme)))
-    ours = digest.read_leaves(source.spark.sql(digest.spark_digest_sql(table, scheme, name)).collect())
+    theirs = leaves.read_leaves(source.run(mysql_sql.digest_sql(table, scheme)))
+    ours = leaves.read_leaves(source.spark.sql(spark_sql.digest_sql(table, scheme, name)).collect())
     assert theirs == ours
     assert sum(leaf.n for leaf in ours.values()) == 5
     source.run("DELETE FROM enc_agrees.bag WHERE a = 1 LIMIT 1", "INSERT INTO enc_agrees.bag VALUES (3, '')")
-    rows = source.run(digest.mysql_rows_sql(table, scheme, range(3)))
-    diff = digest.compare_multisets([h for _, h in rows], hashes_before(source, table))
+    rows = source.run(mysql_sql.rows_sql(table, scheme, range(3)))
+    diff = leaves.compare_multisets([h for _, h in rows], hashes_before(source, table))
     assert (len(diff.missing), len(diff.ghosts)) == (1, 1)
 
 
-def hashes_before(source: Source, table: TableDef) -> list[str]:
+def hashes_before(source: Source, table: Table) -> list[str]:
     rows = [(1, "x"), (1, "x"), (None, ""), (None, None), (2, "0")]
     frame = source.spark.createDataFrame(rows, "a int, b string")
     return [row[0] for row in frame.selectExpr(f"{spark_row_hash(table)} AS h").collect()]

@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_cdc.core.chunk import quote_ident, quote_table
-from airflow_cdc.core.encoding import mysql_row_hash, spark_row_hash
+from airflow_cdc.connectors.debezium.values.mysql import DecodeModes, from_event
 from airflow_cdc.core.poll import poll_until
-from airflow_cdc.core.table import TableDef
-from airflow_cdc.core.types import DecodeModes, from_event
-from airflow_cdc.spark_apps.functions import json_canonical, register_functions
-from airflow_cdc.systems.kafka import KafkaEndpoint, KafkaTransport
-from airflow_cdc.systems.mysql_schema import read_table_defs
+from airflow_cdc.core.table import Table
+from airflow_cdc.core.types import Json
+from airflow_cdc.sources.mysql.encoding import row_hash as mysql_row_hash
+from airflow_cdc.sources.mysql.quoting import quote_ident, quote_table
+from airflow_cdc.sources.mysql.schema import read_table_defs
+from airflow_cdc.sources.mysql.types import words_of
+from airflow_cdc.spark_apps.compare.encoding import row_hash as spark_row_hash
+from airflow_cdc.spark_apps.driver.functions import json_canonical, register_functions
+from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from stack.rest import RestError
 from tests.integration.every_type import LOAD_MODE, create_sql, insert_sql, row_count, row_id
 from tests.integration.test_encoding_agrees import NUMBERS
@@ -65,7 +68,7 @@ class Captured:
             connection.commit()
         return rows
 
-    def table(self, name: str) -> TableDef:
+    def table(self, name: str) -> Table:
         with closing(self.server.connect()) as connection:
             return read_table_defs(connection, [f"{self.schema}.{name}"])[f"{self.schema}.{name}"]
 
@@ -112,7 +115,7 @@ class Captured:
             raise AssertionError(failed[0][:2000])
         return True if self.worker.call("GET", f"/connectors/{connector}/offsets")["offsets"] else None
 
-    def images(self, name: str, table: TableDef, count: int) -> DataFrame:
+    def images(self, name: str, table: Table, count: int) -> DataFrame:
         """The `after` of each event as (id text, map of column → raw JSON text)."""
         topic = f"{self.schema}_{name}.{table.full_name}"
         poll_until(
@@ -138,7 +141,7 @@ class Captured:
         )
 
 
-def decoded(images: DataFrame, table: TableDef, modes: DecodeModes) -> DataFrame:
+def decoded(images: DataFrame, table: Table, modes: DecodeModes) -> DataFrame:
     texts = images.selectExpr(*(f"a[{name_literal(c.name)}] AS t{i}" for i, c in enumerate(table.mirrored)))
     pairs = enumerate(table.mirrored)
     return texts.selectExpr(*(f"{from_event(c, modes, f't{i}')} AS {quote_ident(c.name)}" for i, c in pairs))
@@ -191,13 +194,13 @@ def test_events_decode_to_the_row(captured: Captured, name: str) -> None:
     assert [arrived[row_id(number)] for number in (4, 5, 6)] == NUMBERS
 
 
-def differing_columns(captured: Captured, table: TableDef, view: str) -> list[str]:
+def differing_columns(captured: Captured, table: Table, view: str) -> list[str]:
     """Which columns are to blame: each hashed alone."""
     found = []
     for column in table.compared:
-        if column.data_type == "json":
+        if isinstance(column.type, Json):
             continue
-        alone = TableDef(table.schema, table.name, (column,))
+        alone = Table(table.schema, table.name, (column,))
         ours = dict(captured.spark.sql(f"SELECT id, {spark_row_hash(alone)} FROM {view}").collect())
         theirs = dict(captured.run(f"SELECT id, {mysql_row_hash(alone)} FROM {quote_table(table)}"))
         if bad := [i for i in theirs if theirs[i] != ours.get(i)]:
@@ -211,7 +214,7 @@ def differing_columns(captured: Captured, table: TableDef, view: str) -> list[st
 def test_each_time_mode_decodes_exactly(captured: Captured, mode: str) -> None:
     whole = captured.table("clock")
     columns = tuple(c for c in whole.columns if c.name not in REFUSED.get(mode, ()))
-    table = TableDef(whole.schema, whole.name, columns, whole.key)
+    table = Table(whole.schema, whole.name, columns, whole.key)
     frame = decoded(captured.images(mode, table, 3), table, DecodeModes(time=mode))
     frame.createOrReplaceTempView("clock_events")
     ours = dict(captured.spark.sql(f"SELECT id, {spark_row_hash(table)} FROM clock_events").collect())
@@ -227,7 +230,7 @@ def test_text_of_another_kind_is_null_and_never_an_error(captured: Captured) -> 
     table = captured.table("every")
     free = {"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "json", "binary", "varbinary",
             "tinyblob", "blob", "mediumblob", "longblob"}  # fmt: skip
-    columns = [c for c in table.mirrored if c.data_type not in free]
+    columns = [c for c in table.mirrored if words_of(c).data_type not in free]
     frame = captured.spark.createDataFrame(
         [(text,) for text in [*WRONG, "9" * 80, "-" + "9" * 80, "AAAAAAAAAAAAAAAAAAAAAA=="]], "t string"
     )

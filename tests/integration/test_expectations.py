@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_cdc.spark_apps.expectations import Expected, SuiteResult, run_suites
+from airflow_cdc.spark_apps.compare.expectations import Expected, SuiteResult, run_suites
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

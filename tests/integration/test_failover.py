@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 import stack
-from airflow_cdc.core.diagnosis import Diagnosis, diagnose
-from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.strategy import make_plan
+from airflow_cdc.core.diagnosis.diagnose import Diagnosis
+from airflow_cdc.core.recovery import Decision
 from airflow_cdc.flows.decide import decide
-from airflow_cdc.flows.detour import go_on
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.open import open_recovery
+from airflow_cdc.flows.replica import return_to_source
+from airflow_cdc.sources.mysql.gtid import GtidSet
 from stack.connect import ConnectWorker
 from stack.mysql import CDC_PRIVILEGES, MySqlServer, MySqlSettings, User
 from stack.process import end, wait_until
+from tests.diagnosing import diagnose, make_plan
 from tests.faults.proxy import Proxy
 from tests.integration.replicated import Pair, follows, gtids, replicate
 
@@ -110,8 +111,8 @@ def test_a_promoted_replica_that_holds_it_all_is_gone_on_with(moved: tuple[Pair,
     assert decision["diagnosis"]["code"] == "SOURCE_FAILED_OVER"
     assert decision["plan"]["strategy"] == "translate_gtid"
     before = pair.offset()
-    open_recovery(run, decision)
-    go_on(run)
+    open_recovery(run, Decision.from_json(decision))
+    return_to_source(run)
     written = run.clients.control.ledger_get(run.run_id)["document"]["offset_after"]
     assert GtidSet.parse(written["gtids"]) == GtidSet.parse(before["gtids"])
     files = [row[0] for row in pair.replica.execute("SHOW BINARY LOGS")]

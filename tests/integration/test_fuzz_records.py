@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_cdc.spark_apps import dead_letters
-from airflow_cdc.spark_apps.apply import apply_batch
-from airflow_cdc.systems.lake import Lake
+from airflow_cdc.sinks.iceberg import dead_letters
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.spark_apps.apply.batch import apply_batch
 from tests.integration.apply_support import EVENTS, ITEMS, Bench, Topic, stamp_at
 
 if TYPE_CHECKING:

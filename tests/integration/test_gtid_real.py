@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from airflow_cdc.core.errors import PositionError
-from airflow_cdc.core.gtid import GtidSet
+from airflow_cdc.sources.mysql.gtid import GtidSet
 from stack.mysql import MySqlServer
 
 A = "3e11fa47-71ca-11e1-9e33-c80aa9429562"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 from airflow_cdc.spark_apps import apply_changes as application
 from airflow_cdc.spark_apps.apply_changes import apply_changes
 from airflow_cdc.spark_apps.repair import repair
@@ -24,7 +24,7 @@ def snippets() -> list[str]:
     return re.findall(r"```sql\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 
-def at(mirror: Mirror, table: TableDef, moment: datetime) -> list[tuple[Any, ...]]:
+def at(mirror: Mirror, table: Table, moment: datetime) -> list[tuple[Any, ...]]:
     """The rows that the page's two statements give for a time."""
     find, read = (text.replace("lake.shop.orders", f"lake.{mirror.rig.schema}.orders") for text in snippets())
     text = moment.strftime("%Y-%m-%d %H:%M:%S")
@@ -51,7 +51,7 @@ def test_the_documented_query(rig: Rig, tmp_path: Path, monkeypatch: pytest.Monk
         assert at(mirror, orders, NOON + timedelta(hours=hour)) == rows
         assert at(mirror, orders, NOON + timedelta(hours=hour, minutes=59)) == rows
     # a repair mends the present, and keeps the times of the past
-    mirror.meddle(orders, "DELETE FROM {} WHERE id = 1")
+    mirror.interfere(orders, "DELETE FROM {} WHERE id = 1")
     repair(mirror.run("mend"), mirror.rig.spark)
     assert at(mirror, orders, NOON + timedelta(hours=2)) == states[2]
     assert at(mirror, orders, NOON + timedelta(hours=9)) == states[3]

@@ -7,24 +7,26 @@ without any error.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from airflow_cdc.core import apply_start
+from airflow_cdc.core.apply import start as apply_start
+from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.errors import SinkError, SourceError, TransportError, UnknownStateError
-from airflow_cdc.core.observation import TopicState
 from airflow_cdc.core.poll import poll_until
-from airflow_cdc.core.stamp import Stamp
-from airflow_cdc.spark_apps import apply, counts, replay
+from airflow_cdc.core.topics import TopicOffsets, TopicState
+from airflow_cdc.sinks.iceberg import client as lake_module
 from airflow_cdc.spark_apps import apply_changes as application
-from airflow_cdc.spark_apps.merge import append_nothing
-from airflow_cdc.systems import lake as lake_module
-from airflow_cdc.systems.kafka import KafkaTransport
-from airflow_cdc.systems.kafka_clients import admin, read_all
+from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
+from airflow_cdc.spark_apps.adapters.mysql import MySqlReader
+from airflow_cdc.spark_apps.apply import batch as apply
+from airflow_cdc.spark_apps.apply import counts, replay
+from airflow_cdc.transports.kafka.client import KafkaTransport
+from airflow_cdc.transports.kafka.wire import admin, read_all
 from tests.integration.apply_scene import Scene
 from tests.integration.apply_support import Topic
 from tests.integration.rig import Rig
@@ -89,7 +91,7 @@ def recovered_by(scene: Scene, topic: Topic) -> int:
     control = scene.run().clients.control
     control.open_recovery("rec-1", tables=[topic.table.full_name])
     scene.rig.spark.sql(f"DELETE FROM {scene.name(topic.table)} WHERE id = 2")
-    fence = {topic.name: {"id": topic.id, "partitions": {"0": 2}}}
+    fence = {topic.name: TopicOffsets(topic.id, {0: 2})}
     append_nothing(scene.rig.spark, scene.name(topic.table), Stamp(1, None, fence).to_summary())
     control.close_recovery("rec-1")
     put_in(scene, topic, order(3))
@@ -160,9 +162,9 @@ def test_inv_15_compaction_and_expiry_leave_the_mirrored_stamp(scene: Scene, tak
 # --- INV 16: the topic is another one --------------------------------------------------------------------------------
 
 
-def starts_by_number(known: Mapping[str, Any] | None, state: TopicState, _where: str) -> dict[int, int]:
+def starts_by_number(known: TopicOffsets | None, state: TopicState, _where: str) -> dict[int, int]:
     """Only numbers are compared: neither the topic's id nor its partitions."""
-    stamped = {} if known is None else {int(p): int(offset) for p, offset in known["partitions"].items()}
+    stamped = {} if known is None else known.next
     return {p: stamped[p] for p in state.partitions if p in stamped}
 
 
@@ -422,8 +424,12 @@ def test_inv_20_an_old_event_is_never_applied_later(scene: Scene, take_out: Take
 def applied_as_it_was(ctx: Any, target: Any, start: Any, letters: Any, _read: Any) -> Any:
     """Replay as it must not be: the row that the old event held."""
 
-    def rows(session: Any, table: Any, _keys: Any) -> Any:
-        found = [json.loads(letter.value)["after"] for letter in letters]
-        return session.createDataFrame([(row["code"], row["n"]) for row in found], "code string, n int")
+    class Letters(MySqlReader):
+        def __init__(self) -> None:
+            """There is no server to ask."""
 
-    return replay.replay(ctx, target, start, letters, rows)
+        def rows_by_key(self, session: Any, _table: Any, _keys: Any) -> Any:
+            found = [json.loads(letter.value)["after"] for letter in letters]
+            return session.createDataFrame([(row["code"], row["n"]) for row in found], "code string, n int")
+
+    return replay.replay(ctx, target, start, letters, Letters())

@@ -13,14 +13,15 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.connector_config import ConnectorSettings
+from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.core.errors import SchemaError, StaleHeadError
+from airflow_cdc.core.recovery import Decision
 from airflow_cdc.flows import open as opening
 from airflow_cdc.flows.publish import publish
 from airflow_cdc.flows.run import Run
+from airflow_cdc.sinks.iceberg import client as lake_module
+from airflow_cdc.sinks.iceberg.snapshots import head_of
 from airflow_cdc.spark_apps.recover import recover
-from airflow_cdc.systems import lake as lake_module
-from airflow_cdc.systems.snapshots import head_of
 from tests.integration.apply_scene import Connector
 from tests.integration.rig import Rig
 
@@ -123,7 +124,9 @@ def masked(rig: Rig, run: Run) -> None:
 def test_inv_21_a_masked_column_is_refused_before_anything_is_changed_or_read(rig: Rig, run: Run) -> None:
     masked(rig, run)
     with pytest.raises(SchemaError, match=r"column.mask.with.5.chars hides or changes secret"):
-        opening.open_recovery(run, {"tables": list(run.pipeline.source.tables), "plan": {"strategy": "full_snapshot"}})
+        opening.open_recovery(
+            run, Decision.from_json({"tables": list(run.pipeline.source.tables), "plan": {"strategy": "full_snapshot"}})
+        )
     stages = len(rig.lake.stages(rig.schema, "items"))
     with pytest.raises(SchemaError, match=r"column.mask.with.5.chars hides or changes secret"):
         recover(run, rig.spark)

@@ -14,16 +14,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kafka import KafkaAdminClient
 
-from airflow_cdc.core.ddl import Ddl
+from airflow_cdc.connectors.debezium.schema_changes import read_statements
+from airflow_cdc.core.apply.ddl import Ddl
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.pipeline import HoldPolicy
 from airflow_cdc.core.poll import poll_until
-from airflow_cdc.flows import connector, offset, pending, watermark
-from airflow_cdc.flows.captured import captured, settings
+from airflow_cdc.flows import backlog as pending
+from airflow_cdc.flows import connector, watermark
+from airflow_cdc.flows import reset_offset as offset
+from airflow_cdc.flows.capture import captured, settings
 from airflow_cdc.flows.reached import wait_past
 from airflow_cdc.flows.run import Run
-from airflow_cdc.spark_apps import apply
-from airflow_cdc.systems.kafka_clients import read_all
+from airflow_cdc.spark_apps.apply import batch as apply
+from airflow_cdc.transports.kafka.wire import read_all
 from tests.integration.followed import Followed
 from tests.integration.rig import Rig
 
@@ -208,7 +211,8 @@ def streamed_ddl(run: Run) -> list[Ddl]:
     topic, fence = settings(run).ddl_topic, run.clients.control.state()["recovery"]["fence"]
     ends = run.clients.transport.end_offsets([topic])[topic]
     start = fence.get(topic, {"partitions": {}})["partitions"]
-    return run.clients.transport.schema_changes(topic, {p: (start.get(str(p), 0), end) for p, end in ends.items()})
+    ranges = {p: (start.get(str(p), 0), end) for p, end in ends.items()}
+    return read_statements(run.clients.transport.records(topic, ranges), topic)
 
 
 @pytest.mark.parametrize("ruled", [True, False], ids=["with_the_rule", "without_it"])

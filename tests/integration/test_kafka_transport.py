@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
+from airflow_cdc.connectors.debezium.history import fold_history
+from airflow_cdc.connectors.kafka_connect.offsets_topic import read_raw_offsets, write_raw_offset
 from airflow_cdc.core.errors import TransportError
-from airflow_cdc.core.history import fold_history
 from airflow_cdc.core.poll import poll_until
-from airflow_cdc.systems.kafka import KafkaEndpoint, KafkaTransport
+from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 
 # kafka-python reads its own message schemas with a deprecated call
 pytestmark = pytest.mark.filterwarnings("ignore:(read_text|open_text) is deprecated:DeprecationWarning")
@@ -137,12 +138,12 @@ def test_raw_offsets_last_value_per_key_wins(transport: KafkaTransport, kafka: s
         (b'["other",{"server":"x"}]', {"file": "b.000001", "pos": 4}),
     )
     send(kafka, topic, (key, {"file": "a.000002", "pos": 8}), (b"not json", {"x": 1}))
-    found = transport.read_raw_offsets(topic)
+    found = read_raw_offsets(transport, topic)
     assert {k: v.value for k, v in found.items()} == {
         '["shop",{"server":"shop1"}]': {"file": "a.000002", "pos": 8},
         '["other",{"server":"x"}]': {"file": "b.000001", "pos": 4},
     }
-    assert list(transport.read_raw_offsets(topic, "shop")) == ['["shop",{"server":"shop1"}]']
+    assert list(read_raw_offsets(transport, topic, "shop")) == ['["shop",{"server":"shop1"}]']
 
 
 def test_raw_offset_is_written_beside_the_existing_record(
@@ -153,21 +154,21 @@ def test_raw_offset_is_written_beside_the_existing_record(
     # where Java's default partitioner would not put it: the existing record decides
     for partition in range(5):
         send(kafka, topic, (key, {"file": "a.000001", "pos": partition}), partition=partition)
-    old = transport.read_raw_offsets(topic)['["shop",{"server":"shop1"}]']
-    new = transport.write_raw_offset(topic, "shop", {"server": "shop1"}, {"file": "a.000009", "pos": 4})
+    old = read_raw_offsets(transport, topic)['["shop",{"server":"shop1"}]']
+    new = write_raw_offset(transport, topic, "shop", {"server": "shop1"}, {"file": "a.000009", "pos": 4})
     assert (new.kafka_partition, new.value) == (old.kafka_partition, {"file": "a.000009", "pos": 4})
     assert new.kafka_offset > old.kafka_offset
-    gone = transport.write_raw_offset(topic, "shop", {"server": "shop1"}, None)
+    gone = write_raw_offset(transport, topic, "shop", {"server": "shop1"}, None)
     assert gone.value is None
 
 
 def test_a_key_nobody_reads_is_refused(transport: KafkaTransport, topics: Topics) -> None:
     topic = topics(partitions=3)
     with pytest.raises(TransportError, match=r"topic\.prefix"):
-        transport.write_raw_offset(topic, "shop", {"server": "shpo"}, {"file": "a.000001", "pos": 4})
-    assert transport.read_raw_offsets(topic) == {}
-    made = transport.write_raw_offset(topic, "shop", {"server": "shop"}, {"file": "a.000001", "pos": 4}, create=True)
-    assert transport.read_raw_offsets(topic)['["shop",{"server":"shop"}]'] == made
+        write_raw_offset(transport, topic, "shop", {"server": "shpo"}, {"file": "a.000001", "pos": 4})
+    assert read_raw_offsets(transport, topic) == {}
+    made = write_raw_offset(transport, topic, "shop", {"server": "shop"}, {"file": "a.000001", "pos": 4}, create=True)
+    assert read_raw_offsets(transport, topic)['["shop",{"server":"shop"}]'] == made
 
 
 def test_a_compacted_or_aborted_tail_does_not_make_the_reader_wait(
@@ -185,7 +186,7 @@ def test_a_compacted_or_aborted_tail_does_not_make_the_reader_wait(
     producer.abort_transaction()
     producer.close()
     began = time.monotonic()
-    found = transport.read_raw_offsets(topic)
+    found = read_raw_offsets(transport, topic)
     assert found['["a",{"server":"a"}]'].value == {"pos": 1}
     assert time.monotonic() - began < 10
 

@@ -12,17 +12,18 @@ from urllib.parse import urlparse
 
 import pytest
 
+from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.errors import StaleHeadError
 from airflow_cdc.core.poll import poll_until
-from airflow_cdc.core.stamp import ChunkLedger, Stamp
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.stage import Stage
+from airflow_cdc.core.topics import TopicOffsets
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.stage import Stage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 COLUMNS = (("id", "bigint"), ("a", "string"), ("b", "int"))
-OFFSETS = {"shop.orders": {"id": "T1", "partitions": {"0": 5, "1": 7}}}
+OFFSETS = {"shop.orders": TopicOffsets("T1", {0: 5, 1: 7})}
 FIRST, LAST = Stamp(1, {"file": "mysql-bin.000007"}, OFFSETS), Stamp(1, {"file": "mysql-bin.000008"}, OFFSETS)
 PREFIX = "spark.sql.iceberg.snapshot-property."
 

@@ -10,7 +10,7 @@ import pytest
 
 import stack
 from airflow_cdc.core.errors import PositionError
-from airflow_cdc.core.mariadb_gtid import MariaDbGtid, MariaDbPosition, MariaDbState
+from airflow_cdc.sources.mariadb.gtid import MariaDbGtid, MariaDbPosition, MariaDbState
 from stack.mysql import MySqlServer, MySqlSettings
 
 pytestmark = pytest.mark.slow  # its server comes from Debian's packages, which not every machine can fetch

@@ -11,9 +11,10 @@ from typing import Any
 import pymysql
 import pytest
 
+from airflow_cdc.core.hold import HoldLimits, HoldStatus
 from airflow_cdc.core.poll import poll_until
-from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
-from airflow_cdc.systems.mysql_hold import Hold, HoldLimits, HoldStatus
+from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
+from airflow_cdc.sources.mysql.hold import Hold
 from stack.mysql import MySqlServer
 
 NUMBERS = {"8.0": False, "9.7": True}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from airflow_cdc.core.xa import rollback_doubt
-from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
+from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
 from stack.mysql import MySqlServer
 
 

@@ -9,12 +9,12 @@ import pytest
 
 import stack
 from airflow_cdc.core.errors import SourceError
-from airflow_cdc.core.observation import LogLook, Place, SourceFacts
 from airflow_cdc.core.poll import NotYet, poll_until
-from airflow_cdc.core.position import BinlogPosition
-from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
-from airflow_cdc.systems.mysql_position import list_binlog_files
-from airflow_cdc.systems.mysql_probe import began, look_at
+from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
+from airflow_cdc.sources.mysql.facts import EventAtPosition, EventBoundary, MySqlFacts
+from airflow_cdc.sources.mysql.position import BinlogPosition, MySqlPosition
+from airflow_cdc.sources.mysql.probe import began, inspect_position
+from airflow_cdc.sources.mysql.server_log import list_binlog_files
 from stack.mysql import MySqlServer, MySqlSettings
 
 BASE = "mysql-bin-changelog"  # as managed servers name their files
@@ -55,15 +55,15 @@ def closed_file(server: MySqlServer, table: str) -> tuple[str, list[tuple[int, s
     return file, [(int(row[1]), str(row[2])) for row in server.execute(f"SHOW BINLOG EVENTS IN '{file}'")]
 
 
-def facts_at(source: MySqlSource, file: str, pos: int) -> SourceFacts:
-    return source.facts_for((), BinlogPosition(file, pos))
+def facts_at(source: MySqlSource, file: str, pos: int) -> MySqlFacts:
+    return source.facts_for((), MySqlPosition(file, pos))
 
 
-def look(source: MySqlSource, file: str, *positions: int) -> list[LogLook | None]:
+def look(source: MySqlSource, file: str, *positions: int) -> list[EventAtPosition | None]:
     """What stands at each position of a file."""
     with source.session() as session:
         files = list_binlog_files(session)
-        return [look_at(session, BinlogPosition(file, pos), files) for pos in positions]
+        return [inspect_position(session, BinlogPosition(file, pos), files) for pos in positions]
 
 
 def test_every_place_of_a_file_is_told_apart(server: MySqlServer, source: MySqlSource, table: str) -> None:
@@ -73,7 +73,7 @@ def test_every_place_of_a_file_is_told_apart(server: MySqlServer, source: MySqlS
     positions = range(events[0][0], size + 1)
     for pos, seen in zip(positions, look(source, file, *positions), strict=True):
         assert seen is not None
-        assert seen.place is (Place.BOUNDARY if pos in boundaries else Place.INSIDE), pos
+        assert seen.place is (EventBoundary.BOUNDARY if pos in boundaries else EventBoundary.INSIDE), pos
     assert look(source, file, size + 1) == [None]
     assert look(source, f"{BASE}.999999", 4) == [None]
 
@@ -117,7 +117,7 @@ def test_the_server_purges_when_the_forecast_says_and_not_before(
     server.execute(f"SET GLOBAL binlog_expire_logs_seconds = {keep}")
     try:
         file, events = closed_file(server, table)
-        seen, retention = source.forecast(BinlogPosition(file, events[2][0]))
+        seen, retention = source.forecast(MySqlPosition(file, events[2][0]))
         asked = time.monotonic()
         assert retention.expire_s == keep
 
@@ -136,7 +136,7 @@ def test_the_server_purges_when_the_forecast_says_and_not_before(
     finally:
         server.execute(f"SET GLOBAL binlog_expire_logs_seconds = {before}")
     with pytest.raises(SourceError, match="is not on the server"):
-        source.forecast(BinlogPosition(file, 4))
+        source.forecast(MySqlPosition(file, 4))
 
 
 @pytest.mark.parametrize(("hours", "seconds"), [("'24'", 86400), ("NULL", 1)])

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_cdc.core.errors import SourceError
-from airflow_cdc.core.table import TableDef
-from airflow_cdc.systems.mysql_schema import read_table_defs
+from airflow_cdc.core.table import Table
+from airflow_cdc.sources.mysql.schema import read_table_defs
+from airflow_cdc.sources.mysql.types import words_of
 from tests.integration.every_type import CASES, create_sql
 
 if TYPE_CHECKING:
     from stack.mysql import MySqlServer
 
-Reader = Callable[..., TableDef]
+Reader = Callable[..., Table]
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def define(mysql: MySqlServer, databases: Callable[..., str]) -> Reader:
     """`define(ddl)`: create table `t` with that body (or by that whole statement) and read its definition."""
     schema = databases(prefix="schema")
 
-    def made(body: str) -> TableDef:
+    def made(body: str) -> Table:
         statement = body if body.startswith("CREATE") else f"CREATE TABLE t ({body})"
         mysql.execute(f"USE {schema}", "SET sql_mode = ''", "DROP TABLE IF EXISTS t", statement)
         with closing(mysql.connect()) as connection:
@@ -38,18 +39,19 @@ def test_every_type_is_read(define: Reader) -> None:
     assert [c.name for c in table.columns] == ["id", *(c.name for c in CASES)]
     assert [c.ordinal for c in table.columns] == list(range(1, len(CASES) + 2))
     by_name = {c.name: c for c in table.columns}
-    assert (by_name["d65"].precision, by_name["d65"].scale) == (65, 30)
-    assert (by_name["b63"].precision, by_name["b1"].precision) == (63, 1)
-    assert (by_name["dt6"].fsp, by_name["ts"].fsp, by_name["t3"].fsp) == (6, 0, 3)
-    assert (by_name["bn"].byte_length, by_name["v"].char_length) == (4, 40)
-    assert (by_name["vl"].charset, by_name["vb"].collation) == ("latin1", "utf8mb4_bin")
+    words = {c.name: words_of(c) for c in table.columns}
+    assert (words["d65"].precision, words["d65"].scale) == (65, 30)
+    assert (words["b63"].precision, words["b1"].precision) == (63, 1)
+    assert (words["dt6"].fsp, words["ts"].fsp, words["t3"].fsp) == (6, 0, 3)
+    assert (words["bn"].byte_length, words["v"].char_length) == (4, 40)
+    assert (words["vl"].charset, words["vb"].collation) == ("latin1", "utf8mb4_bin")
     assert {c.name for c in table.columns if c.generated} == {"gv", "gs"}
-    assert {c.name for c in table.columns if c.unsigned} >= {"tiu", "biu", "iz", "du", "dz"}
-    assert {c.name for c in table.columns if c.zerofill} == {"iz", "dz", "dz40"}
-    assert by_name["e"].labels == ("a", "it's", "b\\c", "x,y", "", "é|1", 'q"t\tb', "n\nl", "a\\,%")
-    assert by_name["s"].labels == ("p", "q'r", "ü|", "b\\c")
+    assert {c.name for c in table.columns if words[c.name].unsigned} >= {"tiu", "biu", "iz", "du", "dz"}
+    assert {c.name for c in table.columns if words[c.name].zerofill} == {"iz", "dz", "dz40"}
+    assert words["e"].labels == ("a", "it's", "b\\c", "x,y", "", "é|1", 'q"t\tb', "n\nl", "a\\,%")
+    assert words["s"].labels == ("p", "q'r", "ü|", "b\\c")
     assert not by_name["dan"].nullable
-    assert "`v`" in by_name["gv"].expression
+    assert "`v`" in words["gv"].expression
     assert table.key == ("id",)
 
 

@@ -13,9 +13,8 @@ import pymysql
 import pytest
 
 from airflow_cdc.core.errors import ConfigError, DeadlineError, SourceError
-from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
-from airflow_cdc.systems.mysql_errors import (
+from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
+from airflow_cdc.sources.mysql.errors import (
     MissingPrivilegeError,
     ServerRestartedError,
     SourceAccessError,
@@ -24,9 +23,11 @@ from airflow_cdc.systems.mysql_errors import (
     SourceUnreachableError,
     WrongServerError,
 )
-from airflow_cdc.systems.mysql_position import parse_time
-from airflow_cdc.systems.mysql_replica import start_of_file_after
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.position import mysql_position
+from airflow_cdc.sources.mysql.replica import start_of_file_after
 from stack.mysql import MySqlServer
+from tests.marks import gtids_of, moved
 
 OTHER = "00000000-0000-0000-0000-000000000001"
 
@@ -87,9 +88,9 @@ def test_facts_change_nothing(source: MySqlSource) -> None:
 def test_watermark_on_a_gtid_server_is_the_set(source: MySqlSource, mysql: MySqlServer, table: str) -> None:
     mysql.execute(f"INSERT INTO {table} VALUES (1, 'a')")
     mark = source.watermark()
-    assert mark.gtids == GtidSet.parse(mysql.execute("SELECT @@GLOBAL.gtid_executed")[0][0])
+    assert mysql_position(mark.position).gtids == GtidSet.parse(mysql.execute("SELECT @@GLOBAL.gtid_executed")[0][0])
     files = [file.name for file in source.facts().binlog_files]
-    assert mark.file == files[-1]
+    assert mysql_position(mark.position).file == files[-1]
 
 
 def test_inv_07_without_gtid_the_watermark_is_the_start_of_a_new_file(
@@ -97,8 +98,11 @@ def test_inv_07_without_gtid_the_watermark_is_the_start_of_a_new_file(
 ) -> None:
     before = source_nogtid.facts().current
     mark = source_nogtid.watermark()
-    assert mark.gtids is None
-    assert (mark.position.file_number, mark.pos) == (before.file_number + 1, 4)
+    assert mysql_position(mark.position).gtids is None
+    assert (mysql_position(mark.position).place.file_number, mysql_position(mark.position).pos) == (
+        before.file_number + 1,
+        4,
+    )
     assert source_nogtid.still_available(mark)
 
 
@@ -113,7 +117,7 @@ def test_inv_07_a_commit_under_way_at_the_rotation_is_visible_afterwards(
             at_least = written()
             mark = source_nogtid.watermark()
             rows = mysql_nogtid.execute(f"SELECT COUNT(*) FROM {name}.t")[0][0]
-            in_older = rows_before(mysql_nogtid, mark.file)
+            in_older = rows_before(mysql_nogtid, mysql_position(mark.position).file)
             assert rows >= at_least
             assert in_older <= rows
 
@@ -168,8 +172,8 @@ def test_position_covers_everything_that_was_visible_before(
             cursor.execute(f"SELECT COALESCE(MAX(id), 0) FROM {name}.t")
             (seen,) = cursor.fetchone()
             mark = source.position()
-            assert mark.gtids is not None
-            assert mark.gtids.contains(uuid, base + seen) or seen == 0
+            assert mysql_position(mark.position).gtids is not None
+            assert gtids_of(mark).contains(uuid, base + seen) or seen == 0
     reader.close()
 
 
@@ -181,15 +185,15 @@ def test_inv_06_a_file_without_changes_counts_as_its_start(name: str, request: p
     server.execute("FLUSH BINARY LOGS")
     current = source.facts().current
     assert current.pos > 4
-    assert source.position().position == replace(current, pos=4)
+    assert mysql_position(source.position().position).place == replace(current, pos=4)
     server.execute("CREATE DATABASE IF NOT EXISTS cdc_passing", "DROP DATABASE cdc_passing")
-    assert source.position().position == source.facts().current
+    assert mysql_position(source.position().position).place == source.facts().current
 
 
 def test_inv_07_wait_visible_waits_for_the_set_and_gives_up_in_time(source: MySqlSource, mysql: MySqlServer) -> None:
     mark = source.watermark()
     source.wait_visible(mark, 5)
-    future = replace(mark, gtids=GtidSet.parse(f"{mark.server_uuid}:1-99999999"))
+    future = moved(mark, gtids=GtidSet.parse(f"{mark.server}:1-99999999"))
     began = time.monotonic()
     with pytest.raises(DeadlineError, match="not every transaction"):
         source.wait_visible(future, 1)
@@ -200,9 +204,15 @@ def test_inv_07_wait_visible_returns_once_the_transaction_is_there(
     source: MySqlSource, mysql: MySqlServer, table: str
 ) -> None:
     mark = source.watermark()
-    assert mark.gtids is not None
-    last = max(hi for _, _, spans in mark.gtids.items for _, hi in spans)
-    later = replace(mark, gtids=mark.gtids | GtidSet.parse(f"{mark.server_uuid}:{last + 1}"))
+    assert mysql_position(mark.position).gtids is not None
+    last = max(hi for _, _, spans in gtids_of(mark).items for _, hi in spans)
+    later = replace(
+        mark,
+        position=replace(
+            mysql_position(mark.position),
+            gtids=gtids_of(mark) | GtidSet.parse(f"{mark.server}:{last + 1}"),
+        ),
+    )
     timer = threading.Timer(0.4, mysql.execute, [f"INSERT INTO {table} VALUES (9, 'late')"])
     timer.start()
     source.wait_visible(later, 20)
@@ -223,7 +233,7 @@ def test_inv_08_a_prepared_xa_transaction_refuses_the_watermark(
     finally:
         run(connection, "XA ROLLBACK 'cdc-1'")
         connection.close()
-    assert source.watermark(xa_timeout=5).gtids is not None
+    assert gtids_of(source.watermark(xa_timeout=5))
 
 
 def test_inv_08_the_watermark_waits_for_an_xa_transaction_that_ends(
@@ -255,13 +265,13 @@ def test_still_available_until_something_after_the_watermark_is_purged(
     mysql.execute("FLUSH BINARY LOGS")
     mysql.execute(f"PURGE BINARY LOGS TO '{source.facts().current.file}'")
     # the file of W is gone, but no transaction after W was in it: a GTID connector can still start
-    assert mark.file not in [file.name for file in source.facts().binlog_files]
+    assert mysql_position(mark.position).file not in [file.name for file in source.facts().binlog_files]
     assert source.still_available(mark)
     mysql.execute(f"INSERT INTO {table} VALUES (1, 'a')", "FLUSH BINARY LOGS")
     mysql.execute(f"PURGE BINARY LOGS TO '{source.facts().current.file}'")
     gone = source.still_available(mark)
     assert not gone
-    assert "purged" in gone.reason
+    assert "purged" in gone.why
 
 
 @pytest.mark.parametrize("name", ["mysql", "mysql_nogtid"])
@@ -278,39 +288,43 @@ def test_inv_26_the_file_after_one_begins_where_what_stands_before_it_ends(
     between = source.position()
     server.execute(f"INSERT INTO {schema}.cut VALUES (1)")
     after = source.watermark()
-    found = start_of_file_after(source, before.file, after)
-    assert (found.file, found.pos, found.server_uuid) == (between.file, 4, after.server_uuid)
-    assert found.gtids == (between.gtids if gtid else None)
+    found = start_of_file_after(source, mysql_position(before.position).file, after)
+    at, wanted = mysql_position(found.position), mysql_position(between.position)
+    assert (at.file, at.pos, found.server) == (wanted.file, 4, after.server)
+    assert at.gtids == (wanted.gtids if gtid else None)
     assert source.still_available(found)
     with pytest.raises(SourceError, match="no binlog file follows"):
-        start_of_file_after(source, after.file, after)
+        start_of_file_after(source, mysql_position(after.position).file, after)
 
 
 def test_a_set_the_server_never_had_is_not_available(source: MySqlSource) -> None:
     mark = source.watermark()
-    assert mark.gtids is not None
-    foreign = replace(mark, gtids=mark.gtids | GtidSet.parse(f"{OTHER}:1-5"))
+    assert mysql_position(mark.position).gtids is not None
+    foreign = replace(
+        mark,
+        position=replace(mysql_position(mark.position), gtids=gtids_of(mark) | GtidSet.parse(f"{OTHER}:1-5")),
+    )
     gone = source.still_available(foreign)
     assert not gone
-    assert OTHER in gone.reason
+    assert OTHER in gone.why
 
 
 def test_still_available_without_gtid_looks_at_file_and_size(
     source_nogtid: MySqlSource, mysql_nogtid: MySqlServer
 ) -> None:
     mark = source_nogtid.watermark()
-    beyond = source_nogtid.still_available(replace(mark, pos=10**9))
+    beyond = source_nogtid.still_available(moved(mark, pos=10**9))
     assert not beyond
-    assert "beyond the end" in beyond.reason
+    assert "beyond" in beyond.why
     mysql_nogtid.execute("FLUSH BINARY LOGS")
     mysql_nogtid.execute(f"PURGE BINARY LOGS TO '{source_nogtid.facts().current.file}'")
     gone = source_nogtid.still_available(mark)
     assert not gone
-    assert f"{mark.file} was purged" in gone.reason
+    assert f"{mysql_position(mark.position).file} was purged" in gone.why
 
 
 def test_inv_09_another_server_is_refused_everywhere(source: MySqlSource) -> None:
-    other = replace(source.watermark(), server_uuid=OTHER)
+    other = replace(source.watermark(), server=OTHER)
     for check in (source.check_same_server, source.still_available, lambda w: source.wait_visible(w, 1)):
         with pytest.raises(WrongServerError, match=OTHER):
             check(other)
@@ -320,9 +334,9 @@ def test_inv_09_a_restart_since_the_watermark_is_seen(source: MySqlSource) -> No
     mark = source.watermark()
     source.check_same_server(mark)
     uptime = source.facts().uptime_s
-    before_start = parse_time(mark.taken_at) - timedelta(seconds=uptime + 2)
+    before_start = mark.taken_at - timedelta(seconds=uptime + 2)
     with pytest.raises(ServerRestartedError, match=r"restarted .* Clear the task fence_and_watermark"):
-        source.check_same_server(replace(mark, taken_at=before_start.isoformat()))
+        source.check_same_server(replace(mark, taken_at=before_start))
 
 
 def test_inv_09_the_init_statement_pins_the_session_and_proves_the_server(
@@ -344,29 +358,29 @@ def test_inv_09_the_init_statement_fails_on_another_server_or_a_lagging_one(
     source: MySqlSource, mysql: MySqlServer
 ) -> None:
     mark = source.watermark()
-    assert mark.gtids is not None
-    wrong = replace(mark, server_uuid=OTHER)
-    lagging = replace(mark, gtids=GtidSet.parse(f"{mark.server_uuid}:1-99999999"))
+    assert mysql_position(mark.position).gtids is not None
+    wrong = replace(mark, server=OTHER)
+    lagging = moved(mark, gtids=GtidSet.parse(f"{mark.server}:1-99999999"))
     for bad in (wrong, lagging):
         statement = source.init_statement(bad)
         assert "\n" not in statement
         assert ";" not in statement
         connection = mysql.connect(mysql.cdc)
-        with pytest.raises(pymysql.err.OperationalError, match=f"is not {bad.server_uuid}, or lags"):
+        with pytest.raises(pymysql.err.OperationalError, match=f"is not {bad.server}, or lags"):
             run(connection, statement)
         connection.close()
 
 
 def test_the_init_statement_of_older_servers_fails_too(source: MySqlSource, mysql: MySqlServer) -> None:
-    from airflow_cdc.systems.mysql_capabilities import ServerVersion
-    from airflow_cdc.systems.mysql_position import reading_init_statement
+    from airflow_cdc.sources.mysql.capabilities import ServerVersion
+    from airflow_cdc.sources.mysql.server_log import reading_init_statement
 
     mark = source.watermark()
     old = ServerVersion.parse("5.7.44")
     connection = mysql.connect(mysql.cdc)
     run(connection, reading_init_statement(mark, old))
     with pytest.raises(pymysql.err.OperationalError, match="more than 1 row"):
-        run(connection, reading_init_statement(replace(mark, server_uuid=OTHER), old))
+        run(connection, reading_init_statement(replace(mark, server=OTHER), old))
     connection.close()
 
 

@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.chunk import quote_ident
-from airflow_cdc.core.pipeline import Limit, Policy
+from airflow_cdc.core.limit import Limit
+from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.report import Verdict
-from airflow_cdc.core.types import sink_type
 from airflow_cdc.spark_apps import verify as application
-from airflow_cdc.spark_apps.differences import read_differences
-from airflow_cdc.spark_apps.progress import Progress
+from airflow_cdc.spark_apps.driver.progress import Progress
+from airflow_cdc.spark_apps.driver.sql import quote_ident
 from airflow_cdc.spark_apps.repair import repair
+from airflow_cdc.spark_apps.snapshot.differences import read_differences
+from airflow_cdc.spark_apps.types import sink_type
 from tests.integration.mirror import Mirror
 from tests.integration.rig import Rig
 from tests.integration.verify_support import NUMBERS, Scene, counts, make_scene
@@ -105,8 +106,8 @@ def test_any_name_is_repaired(rig: Rig, tmp_path: Path, monkeypatch: pytest.Monk
     mirror.rig.run("UPDATE odd SET `a.b` = 7777 WHERE `before` = 3", "DELETE FROM odd WHERE `before` = 4")
     mirror.topic(table).event("u", row(3), row(3, **{"a.b": 7777}))
     mirror.topic(table).event("d", row(4), None)
-    mirror.meddle(table, "UPDATE {} SET `select` = 9, `doc.x` = '[]' WHERE `before` = 10")
-    mirror.meddle(table, "DELETE FROM {} WHERE `before` = 11")
+    mirror.interfere(table, "UPDATE {} SET `select` = 9, `doc.x` = '[]' WHERE `before` = 10")
+    mirror.interfere(table, "DELETE FROM {} WHERE `before` = 11")
     run = mirror.run("run-1", dry_run=True)
     assert repair(run, rig.spark)["verdict"] == "MISMATCH"
     (rows,) = tmp_path.rglob("rows-*.json")

@@ -12,20 +12,21 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core import verdict
-from airflow_cdc.core.chunk import quote_ident
+from airflow_cdc.core.compare import verdict
+from airflow_cdc.core.compare.row_diff import rows_file
 from airflow_cdc.core.errors import VerificationError
-from airflow_cdc.core.pipeline import Limit, Policy
+from airflow_cdc.core.limit import Limit
+from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.report import RecoveryReport, TableReport
-from airflow_cdc.core.row_pair import rows_file
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.table import Table
 from airflow_cdc.flows.checks import conclude
 from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.run import Run
+from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.spark_apps import nightly as application
+from airflow_cdc.spark_apps.driver.sql import quote_ident
 from airflow_cdc.spark_apps.nightly import nightly
 from airflow_cdc.spark_apps.repair import repair
-from airflow_cdc.systems.mysql import MySqlSource
 from tests.integration.apply_support import Topic
 from tests.integration.every_type import CASES, create_sql, insert_sql, row_id
 from tests.integration.mirror import NUMBERS, Mirror
@@ -55,7 +56,7 @@ def mirrors(
     return make
 
 
-def every_type(mirror: Mirror) -> tuple[TableDef, list[str]]:
+def every_type(mirror: Mirror) -> tuple[Table, list[str]]:
     """A table with one row for each type of column, each of which is then changed in a row of its own."""
     cases = [case for case in CASES if case.changeable]
     names = ", ".join(quote_ident(case.name) for case in cases)
@@ -66,7 +67,7 @@ def every_type(mirror: Mirror) -> tuple[TableDef, list[str]]:
         f"{quote_ident(case.name)} = IF(id = {1001 + at}, {other(table, case.name)}, {quote_ident(case.name)})"
         for at, case in enumerate(cases)
     ]
-    mirror.meddle(table, f"UPDATE {{}} SET {', '.join(changes)}")
+    mirror.interfere(table, f"UPDATE {{}} SET {', '.join(changes)}")
     return table, [str(1001 + at) for at in range(len(cases))]
 
 
@@ -239,7 +240,7 @@ def test_inv_14_cascades_and_commits_that_are_not_ours_make_it_all_rows(mirrors:
     mirror.table("lines", lines, f"INSERT INTO `lines` {NUMBERS.format(700)} SELECT i, i FROM n")
     spark = mirror.rig.spark
     nightly(mirror.run("night-0"), spark, SMALL, NIGHT)
-    mirror.meddle(orders, "UPDATE {} SET qty = 77 WHERE id = 1300")
+    mirror.interfere(orders, "UPDATE {} SET qty = 77 WHERE id = 1300")
     # the server removes the line too, and its log does not say so
     mirror.rig.run("DELETE FROM orders WHERE id = 5")
     mirror.topic(orders).delete(id=5, name="n5", qty=5)
@@ -262,11 +263,11 @@ def test_inv_03_an_interrupted_night_goes_on_with_what_is_left(
     seen: list[str] = []
     real = application._checked
 
-    def checked(night: Any, table: TableDef) -> Any:
+    def checked(night: Any, table: Table) -> Any:
         seen.append(table.name)
         return real(night, table)
 
-    def interrupted(night: Any, table: TableDef) -> Any:
+    def interrupted(night: Any, table: Table) -> Any:
         if seen:
             raise KeyboardInterrupt
         return checked(night, table)

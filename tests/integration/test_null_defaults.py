@@ -11,7 +11,7 @@ import pytest
 
 from airflow_cdc.core.errors import CdcError, ConfigError
 from airflow_cdc.core.pipeline import Policy
-from airflow_cdc.flows.captured import followed
+from airflow_cdc.flows.capture import followed
 from airflow_cdc.flows.doctor import doctor_pipeline
 from airflow_cdc.flows.null_defaults import require_nulls, set_converter
 from tests.integration.followed import Followed

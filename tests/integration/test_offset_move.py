@@ -14,16 +14,24 @@ import yaml
 
 import stack
 from airflow_cdc.cli.permission import TOKEN
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
+from airflow_cdc.connectors.debezium.settings import DebeziumSettings
+from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
+from airflow_cdc.control.control import Control
 from airflow_cdc.core.errors import OffsetRejectedError
-from airflow_cdc.core.pipeline import ConnectorSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec
-from airflow_cdc.flows.move import last_before, move, stored
+from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.flows.move_offset import last_before, move, stored
 from airflow_cdc.flows.run import Run
-from airflow_cdc.systems.clients import Clients
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.kafka import KafkaEndpoint, KafkaTransport
-from airflow_cdc.systems.kafka_connect import ConnectEndpoint, KafkaConnect
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
+from airflow_cdc.parts import Parts
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.control import IcebergControlStore
+from airflow_cdc.sinks.iceberg.settings import IcebergSettings
+from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
+from airflow_cdc.sources.mysql.position import mysql_position
+from airflow_cdc.sources.mysql.settings import MySqlSettings
+from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
+from airflow_cdc.transports.kafka.settings import KafkaSettings
 from stack import connections
 from stack.airflow import AirflowServer, AirflowSettings
 from stack.connect import DEBEZIUM_CLASS, ConnectWorker
@@ -66,17 +74,17 @@ def run(
     lake = Lake("lake", lake_properties)
     pipeline = Pipeline(
         name,
-        SourceSpec("mysql", "m", (f"{name}.t",)),
-        ConnectorSpec("debezium", "c", name),
-        TransportSpec("kafka", "k"),
-        SinkSpec("iceberg", "lake", name),
+        MySqlSettings("mysql", "m", (f"{name}.t",)),
+        DebeziumSettings("debezium", "c", name),
+        KafkaSettings("kafka", "k"),
+        IcebergSettings("iceberg", name, "lake"),
     )
-    clients = Clients(
+    clients = Parts(
         MySqlSource(MySqlEndpoint(mysql.host, mysql.port, login.user, login.password)),
-        KafkaConnect(ConnectEndpoint(connect_worker.url)),
+        DebeziumConnector(ConnectEndpoint(connect_worker.url), MySqlCodec()),
         KafkaTransport(KafkaEndpoint(kafka)),
         lake,
-        Control(lake, name),
+        Control(IcebergControlStore(lake), name),
     )
     made = Run(pipeline, clients, "cli", "/reports")
 
@@ -94,7 +102,7 @@ def test_a_move_is_judged_written_and_undone(run: Run, mysql: MySqlServer) -> No
     run.clients.connector.stop(name)
     before = stored(run)["offset"]
     mysql.execute(f"INSERT INTO {name}.t VALUES (2)")
-    end = run.clients.source.position()
+    end = mysql_position(run.clients.source.position().position)
     value = {"file": end.file, "pos": end.pos, "gtids": str(end.gtids), "ts_sec": 1}
 
     for wrong, code in (
@@ -154,7 +162,7 @@ def test_only_an_airflow_user_who_may_recover_moves_an_offset_and_the_audit_name
 ) -> None:
     """Airflow's own tokens, given by its API server; the command as its user types it."""
     before = stored(run)["offset"]
-    end = run.clients.source.position()
+    end = mysql_position(run.clients.source.position().position)
     value = {"file": end.file, "pos": end.pos, "gtids": str(end.gtids), "ts_sec": 1}
 
     def command(token: str) -> subprocess.CompletedProcess[str]:

@@ -9,19 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_cdc.core.diagnosis import diagnose
 from airflow_cdc.core.pipeline import HoldPolicy
-from airflow_cdc.core.strategy import make_plan
-from airflow_cdc.flows import connector, offset, pending, watermark
+from airflow_cdc.core.recovery import Decision
+from airflow_cdc.flows import backlog as pending
+from airflow_cdc.flows import connector, watermark
+from airflow_cdc.flows import reset_offset as offset
 from airflow_cdc.flows.close import close
 from airflow_cdc.flows.decide import decide
 from airflow_cdc.flows.observe import observe
+from airflow_cdc.flows.offsets import stored_value
 from airflow_cdc.flows.open import open_recovery
 from airflow_cdc.flows.publish import publish
 from airflow_cdc.flows.run import Run
-from airflow_cdc.flows.stored_offset import stored_value
 from airflow_cdc.spark_apps.recover import recover
 from airflow_cdc.spark_apps.verify import verify
+from tests.diagnosing import diagnose, make_plan
 from tests.integration.followed import Followed
 from tests.integration.rig import Rig
 
@@ -61,7 +63,7 @@ def test_inv_39_an_added_table_is_read_alone_and_the_others_are_applied_meanwhil
     added, others = f"{rig.schema}.added", f"{rig.schema}.others"
     decision = decide(run)
     assert (decision["diagnosis"]["code"], decision["tables"]) == ("TABLE_ADDED", [added])
-    opened = open_recovery(run, decision)
+    opened = open_recovery(run, Decision.from_json(decision))
     connector.stop(run)
     stored = stored_value(run)
     rig.run("INSERT INTO others VALUES (2, 'before W')", "UPDATE added SET a = 'b2' WHERE id = 2")
@@ -107,7 +109,7 @@ def test_inv_39_a_recovery_that_moves_the_offset_asks_a_new_epoch_of_every_table
         "diagnosis": found.to_json(),
         "plan": plan,
     }
-    open_recovery(run, decision)
+    open_recovery(run, Decision.from_json(decision))
     connector.stop(run)
     rig.run("INSERT INTO others VALUES (2, 'jumped over')")
     _through(run, rig)

@@ -11,16 +11,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_cdc.core.compare.row_diff import RowPair, rows_file
 from airflow_cdc.core.errors import SinkError, VerificationError
-from airflow_cdc.core.pipeline import Limit, Policy
-from airflow_cdc.core.row_pair import RowPair, rows_file
-from airflow_cdc.core.table import TableDef
+from airflow_cdc.core.limit import Limit
+from airflow_cdc.core.pipeline import Policy
+from airflow_cdc.core.table import Table
 from airflow_cdc.flows.close import report_folder
+from airflow_cdc.sinks.iceberg.dead_letters import COLUMNS as LETTERS
+from airflow_cdc.sinks.iceberg.dead_letters import table_name, unresolved
+from airflow_cdc.sources.mysql.position import mysql_position
 from airflow_cdc.spark_apps import repair as application
-from airflow_cdc.spark_apps.dead_letters import COLUMNS as LETTERS
-from airflow_cdc.spark_apps.dead_letters import unresolved
 from airflow_cdc.spark_apps.repair import repair
-from airflow_cdc.systems.letters import table_name
 from tests.integration.mirror import NUMBERS, Mirror
 from tests.integration.rig import Rig
 
@@ -41,13 +42,13 @@ def mirror(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mirror:
 
 
 @pytest.fixture
-def orders(mirror: Mirror) -> TableDef:
+def orders(mirror: Mirror) -> Table:
     return mirror.table("orders", ORDERS, FILL)
 
 
-def spoil(mirror: Mirror, orders: TableDef) -> None:
+def spoil(mirror: Mirror, orders: Table) -> None:
     """One row changed, one gone, one too many, one twice."""
-    mirror.meddle(
+    mirror.interfere(
         orders,
         "UPDATE {} SET qty = 77 WHERE id = 400",
         "DELETE FROM {} WHERE id = 500",
@@ -67,10 +68,10 @@ def actions(mirror: Mirror, run: Any) -> dict[str, list[dict[str, Any]]]:
     return {table.partition(".")[2]: done for table, done in found.items()}
 
 
-def test_a_dry_run_names_the_keys_and_touches_nothing(mirror: Mirror, orders: TableDef) -> None:
+def test_a_dry_run_names_the_keys_and_touches_nothing(mirror: Mirror, orders: Table) -> None:
     people = mirror.table("people", PEOPLE, FILL_PEOPLE)
     spoil(mirror, orders)
-    mirror.meddle(people, "UPDATE {} SET v = 0 WHERE n = 5")
+    mirror.interfere(people, "UPDATE {} SET v = 0 WHERE n = 5")
     heads = [mirror.head(orders), mirror.head(people)]
     run = mirror.run(dry_run=True)
     facts = repair(run, mirror.rig.spark)
@@ -91,7 +92,7 @@ def test_a_dry_run_names_the_keys_and_touches_nothing(mirror: Mirror, orders: Ta
         "people": [{"action": "write", "why": "different", "key": ["x|5", 5]}],
     }
     pairs = [RowPair.from_json(one) for one in stored(run, rows_file(orders.full_name))]
-    assert {pair.key: pair.said for pair in pairs} == {
+    assert {pair.key: pair.finding for pair in pairs} == {
         "500": "only in the source",
         "400": "differs in qty",
         "5000": "only in the sink",
@@ -106,7 +107,7 @@ def test_a_dry_run_names_the_keys_and_touches_nothing(mirror: Mirror, orders: Ta
     assert (report["verdict"], report["problem"], report["strategy"]) == ("MISMATCH", "SINK_DIFFERS", "none")
 
 
-def test_values_of_rows_stay_out_of_reports_where_the_policy_says_so(mirror: Mirror, orders: TableDef) -> None:
+def test_values_of_rows_stay_out_of_reports_where_the_policy_says_so(mirror: Mirror, orders: Table) -> None:
     spoil(mirror, orders)
     run = mirror.run(policy=Policy(report_rows=False), dry_run=True)
     assert repair(run, mirror.rig.spark)["verdict"] == "MISMATCH"
@@ -114,10 +115,10 @@ def test_values_of_rows_stay_out_of_reports_where_the_policy_says_so(mirror: Mir
     assert stored(run, rows_file(orders.full_name)) is None
 
 
-def test_only_what_differs_is_rewritten(mirror: Mirror, orders: TableDef) -> None:
+def test_only_what_differs_is_rewritten(mirror: Mirror, orders: Table) -> None:
     people = mirror.table("people", PEOPLE, FILL_PEOPLE)
     spoil(mirror, orders)
-    mirror.meddle(people, "DELETE FROM {} WHERE n IN (5, 7)", "INSERT INTO {} VALUES ('X|8', 8, 9)")
+    mirror.interfere(people, "DELETE FROM {} WHERE n IN (5, 7)", "INSERT INTO {} VALUES ('X|8', 8, 9)")
     equal = mirror.table("events", EVENTS, FILL_EVENTS)
     before = mirror.rig.lake.stamp(mirror.rig.schema, "orders")
     untouched = mirror.head(equal)
@@ -143,8 +144,8 @@ def test_only_what_differs_is_rewritten(mirror: Mirror, orders: TableDef) -> Non
     assert mirror.head(orders) == head
 
 
-def test_more_deletes_than_allowed_are_refused_until_a_person_agrees(mirror: Mirror, orders: TableDef) -> None:
-    mirror.meddle(orders, "INSERT INTO {} SELECT id + 10000, name, qty FROM {} WHERE id <= 11")
+def test_more_deletes_than_allowed_are_refused_until_a_person_agrees(mirror: Mirror, orders: Table) -> None:
+    mirror.interfere(orders, "INSERT INTO {} SELECT id + 10000, name, qty FROM {} WHERE id <= 11")
     head = mirror.head(orders)
     with pytest.raises(VerificationError, match=r"delete 11 of 1011 rows, more than max_deletes 1%"):
         repair(mirror.run(), mirror.rig.spark)
@@ -156,7 +157,7 @@ def test_more_deletes_than_allowed_are_refused_until_a_person_agrees(mirror: Mir
 
 
 def test_inv_20_a_redo_reads_again_what_was_deleted_meanwhile(
-    mirror: Mirror, orders: TableDef, monkeypatch: pytest.MonkeyPatch
+    mirror: Mirror, orders: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Repair reads row 400; then it is deleted, and another writer applies that: the row must not come back."""
     spoil(mirror, orders)
@@ -179,7 +180,7 @@ def test_inv_20_a_redo_reads_again_what_was_deleted_meanwhile(
 
 
 def test_inv_20_a_change_after_the_read_is_applied_before_anybody_sees_the_row(
-    mirror: Mirror, orders: TableDef, monkeypatch: pytest.MonkeyPatch
+    mirror: Mirror, orders: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The row is read, then changed twice: what is published holds both changes, and the offsets say so."""
     spoil(mirror, orders)
@@ -202,15 +203,14 @@ def test_inv_20_a_change_after_the_read_is_applied_before_anybody_sees_the_row(
 def test_a_table_without_a_key_is_replaced_at_once(mirror: Mirror) -> None:
     """Copies too few and too many, and a change that waits in the topic and is in the new snapshot already."""
     events = mirror.table("events", EVENTS, FILL_EVENTS)
-    mirror.meddle(events, "DELETE FROM {} WHERE kind = 'a' AND n = 3", "INSERT INTO {} VALUES ('z', 1)")
+    mirror.interfere(events, "DELETE FROM {} WHERE kind = 'a' AND n = 3", "INSERT INTO {} VALUES ('z', 1)")
     mirror.rig.run("INSERT INTO events VALUES ('late', 1)")
-    at = mirror.rig.source.position()
+    now = mirror.rig.source.position()
+    at = mysql_position(now.position)
     topic = mirror.topic(events)
     assert at.gtids is not None
-    ((_, _, spans),) = [item for item in at.gtids.items if item[0] == at.server_uuid]
-    place = topic.source(
-        file=at.file, pos=at.pos - 100, server_id=at.server_id, gtid=f"{at.server_uuid}:{spans[-1][1]}"
-    )
+    ((_, _, spans),) = [item for item in at.gtids.items if item[0] == now.server]
+    place = topic.source(file=at.file, pos=at.pos - 100, server_id=at.server_id, gtid=f"{now.server}:{spans[-1][1]}")
     topic.event("c", None, {"kind": "late", "n": 1}, source=place)
     facts = repair(mirror.run(policy=ALL), mirror.rig.spark)
     assert facts["verdict"] == "MATCH"
@@ -218,9 +218,9 @@ def test_a_table_without_a_key_is_replaced_at_once(mirror: Mirror) -> None:
     assert mirror.rows(events) == mirror.source_rows(events)
 
 
-def test_dead_letters_are_put_right_by_a_repair(mirror: Mirror, orders: TableDef) -> None:
+def test_dead_letters_are_put_right_by_a_repair(mirror: Mirror, orders: Table) -> None:
     """Their rows were compared like all others; one that came after what was published still waits."""
-    mirror.meddle(orders, "UPDATE {} SET qty = 77 WHERE id = 400")
+    mirror.interfere(orders, "UPDATE {} SET qty = 77 WHERE id = 400")
     mirror.topic(orders).raw(b'{"id":400}', b"no json")
     run = mirror.run(policy=ALL)
     assert repair(run, mirror.rig.spark)["verdict"] == "MATCH"
@@ -230,13 +230,13 @@ def test_dead_letters_are_put_right_by_a_repair(mirror: Mirror, orders: TableDef
     letters.append(
         pa.Table.from_pylist([{**row, "offset": 9, "resolved_at": None}], schema=letters.scan().to_arrow().schema)
     )
-    mirror.meddle(orders, "UPDATE {} SET qty = 78 WHERE id = 401")
+    mirror.interfere(orders, "UPDATE {} SET qty = 78 WHERE id = 401")
     assert repair(mirror.run("run-2", policy=ALL), mirror.rig.spark)["verdict"] == "MATCH"
     assert [letter.offset for letter in unresolved(mirror.rig.lake, run.pipeline.name)] == [9]
     assert [name for name, _ in LETTERS][:2] == ["topic", "topic_id"]
 
 
-def test_nothing_is_read_while_an_xa_transaction_is_prepared(mirror: Mirror, orders: TableDef) -> None:
+def test_nothing_is_read_while_an_xa_transaction_is_prepared(mirror: Mirror, orders: Table) -> None:
     """Its change was applied, and is not in the source's row: written back, it would be lost for good."""
     with closing(mirror.rig.server.connect(database=mirror.rig.schema)) as connection, connection.cursor() as cursor:
         for statement in (
@@ -257,7 +257,7 @@ def test_nothing_is_read_while_an_xa_transaction_is_prepared(mirror: Mirror, ord
     assert repair(mirror.run("run-2"), mirror.rig.spark)["plans"] == {}
 
 
-def test_an_open_recovery_is_not_disturbed(mirror: Mirror, orders: TableDef) -> None:
+def test_an_open_recovery_is_not_disturbed(mirror: Mirror, orders: Table) -> None:
     run = mirror.run()
     run.clients.control.open_recovery("other", tables=[orders.full_name])
     with pytest.raises(SinkError, match="the recovery of run other is open"):
@@ -265,7 +265,7 @@ def test_an_open_recovery_is_not_disturbed(mirror: Mirror, orders: TableDef) -> 
 
 
 def test_stages_of_killed_repairs_are_forgotten_after_a_day(
-    mirror: Mirror, orders: TableDef, monkeypatch: pytest.MonkeyPatch
+    mirror: Mirror, orders: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mirror.rig.lake.stage(mirror.rig.schema, "orders", "repair_dead")
     repair(mirror.run(), mirror.rig.spark)
@@ -282,7 +282,7 @@ def test_inv_34_rows_of_the_source_with_one_key_in_the_sink_are_named(mirror: Mi
         "CREATE TABLE days (day DATE NOT NULL PRIMARY KEY, n INT)",
         "INSERT INTO days VALUES ('0000-00-00', 1), ('1970-01-01', 2)",
     )
-    mirror.meddle(table, "DELETE FROM {} WHERE n = 1")
+    mirror.interfere(table, "DELETE FROM {} WHERE n = 1")
     run = mirror.run("run-1", dry_run=True)
     assert repair(run, mirror.rig.spark)["verdict"] == "MISMATCH"
     (report,) = stored(run, "report.json")["tables"]

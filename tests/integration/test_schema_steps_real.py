@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_cdc.core.diagnosis import diagnose
 from airflow_cdc.core.errors import CdcError, SchemaError
 from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.flows.observe import observe
-from airflow_cdc.spark_apps import reread
+from airflow_cdc.spark_apps.apply import reread
+from tests.diagnosing import diagnose
 from tests.integration.followed import Followed
 from tests.integration.rig import Rig
 

@@ -15,13 +15,13 @@ from airflow_cdc.core.errors import CdcError, SourceError, TransportError
 from airflow_cdc.core.pipeline import sink_name
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.flows import doctor
-from airflow_cdc.spark_apps.apply import ApplyTarget, apply_batch
-from airflow_cdc.spark_apps.io import read_topics
-from airflow_cdc.spark_apps.jdbc import jdbc_options, rows_frame
-from airflow_cdc.systems.kafka import KafkaEndpoint, KafkaTransport
-from airflow_cdc.systems.kafka_clients import admin, producer
-from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
-from airflow_cdc.systems.mysql_schema import read_table_defs
+from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
+from airflow_cdc.sources.mysql.schema import read_table_defs
+from airflow_cdc.spark_apps.adapters.kafka import read_topics
+from airflow_cdc.spark_apps.adapters.mysql_jdbc import jdbc_options, rows_frame
+from airflow_cdc.spark_apps.apply.batch import ApplyTarget, apply_batch
+from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
+from airflow_cdc.transports.kafka.wire import admin, producer
 from stack import Stack, fetch, kafka
 from stack.mysql import CDC_PRIVILEGES, MySqlServer, MySqlSettings
 from stack.process import end

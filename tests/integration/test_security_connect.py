@@ -13,10 +13,10 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import pkcs12
 
+from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint, KafkaConnect
+from airflow_cdc.connectors.kafka_connect.http import ConnectUnreachableError
 from airflow_cdc.core.errors import ConnectorError
 from airflow_cdc.core.poll import NotYet, poll_until
-from airflow_cdc.systems.connect_http import ConnectUnreachableError
-from airflow_cdc.systems.kafka_connect import ConnectEndpoint, KafkaConnect
 from stack import fetch
 from stack.connect import start_connect
 from stack.process import end

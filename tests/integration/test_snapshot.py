@@ -11,21 +11,26 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.apply_start import SNAPSHOT_AT
+from airflow_cdc.core.apply.schema_change import load_definition
+from airflow_cdc.core.apply.stamp import ChunkLedger
+from airflow_cdc.core.apply.start import SNAPSHOT_AT
 from airflow_cdc.core.errors import SchemaError, SourceError
-from airflow_cdc.core.gtid import GtidSet
 from airflow_cdc.core.position import Watermark
-from airflow_cdc.core.schema_change import load_definition
-from airflow_cdc.core.stamp import ChunkLedger
 from airflow_cdc.flows.run import Run
-from airflow_cdc.spark_apps import snapshot
-from airflow_cdc.spark_apps.jdbc import jdbc_options, rows_frame
-from airflow_cdc.spark_apps.progress import Progress
+from airflow_cdc.kinds import read_position
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.position import mysql_position
+from airflow_cdc.sources.mysql.sql import chunk_predicate
+from airflow_cdc.spark_apps.adapters.iceberg_schema import fit_columns
+from airflow_cdc.spark_apps.adapters.mysql_jdbc import jdbc_options, rows_frame
+from airflow_cdc.spark_apps.adapters.mysql_rows import exact_view
+from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.recover import find_earlier, next_label, recover
-from airflow_cdc.spark_apps.snapshot import chunk_groups, exact_view, read_table
-from airflow_cdc.spark_apps.stage_schema import fit_columns
+from airflow_cdc.spark_apps.snapshot import read as snapshot
+from airflow_cdc.spark_apps.snapshot.read import chunk_groups, read_table
 from tests.integration.apply_scene import Connector
 from tests.integration.rig import Rig
+from tests.marks import gtids_of
 
 NUMBERS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})"
 ITEMS = "CREATE TABLE items (a INT NOT NULL, b VARCHAR(20) NOT NULL, v VARCHAR(40), PRIMARY KEY (a, b))"
@@ -79,8 +84,8 @@ def test_chunks_are_ranges_of_the_keys_index(rig: Rig) -> None:
     rig.run(ITEMS, FILL_ITEMS)
     table = rig.table("items")
     reading = rig.reading(table, rig.source.watermark(), chunk_rows=300)
-    groups = list(chunk_groups(rig.source, reading))
-    predicates = [chunk.predicate(table) for group in groups for chunk in group]
+    groups = list(chunk_groups(rig.tools().reader, reading))
+    predicates = [chunk_predicate(table, chunk.lo, chunk.hi) for group in groups for chunk in group]
     frame = rows_frame(rig.spark, jdbc_options(rig.source, "SET @a := 1"), table, predicates)
     plan = frame._jdf.queryExecution().optimizedPlan().toString()
     relation = plan.split("JDBCRelation(")[1].split(") [numPartitions")[0]
@@ -119,7 +124,7 @@ def test_inv_03_a_killed_read_goes_on_where_its_last_commit_stands(
     with pytest.raises(RuntimeError, match="killed"):
         read_table(rig.tools(), reading, Progress({table.full_name: 0}))
     monkeypatch.undo()
-    fresh = ChunkLedger(taken.hash, taken.server_uuid, table.fingerprint)
+    fresh = ChunkLedger(taken.hash, taken.server, table.fingerprint)
     found = find_earlier(rig.lake, rig.lake.stages(rig.schema, "items"), fresh, 1)
     assert found is not None
     stage, ledger = found
@@ -127,13 +132,13 @@ def test_inv_03_a_killed_read_goes_on_where_its_last_commit_stands(
     label = next_label(rig.lake.stages(rig.schema, "items"), 1)
     assert label == "recov_1_2"
     again = replace(reading, stage=rig.lake.stage(rig.schema, "items", label, from_stage=stage), ledger=ledger)
-    lows = [group[0].lo for group in chunk_groups(rig.source, again)]
+    lows = [group[0].lo for group in chunk_groups(rig.tools().reader, again)]
     assert lows[0] == tuple(ledger.done_to or ())
     read_table(rig.tools(), again, Progress({table.full_name: 0}))
     assert rig.staged(again.stage) == source_rows(rig, "items")
     # the orphan of the first try goes on writing to its own stage
     orphan = rows_frame(rig.spark, jdbc_options(rig.source, "SET @a := 1"), table)
-    snapshot.write_group(orphan, reading, ledger, overwrite=False, catalog="lake")
+    snapshot.write_group(rig.tools().writer, orphan, reading, ledger, first=False)
     assert rig.staged(again.stage) == source_rows(rig, "items")
 
 
@@ -158,7 +163,7 @@ def test_inv_03_chunks_of_another_watermark_server_or_definition_count_for_nothi
 def test_inv_09_another_server_is_not_read(rig: Rig) -> None:
     rig.run(ITEMS, FILL_ITEMS)
     table = rig.table("items")
-    foreign = replace(rig.source.watermark(), server_uuid="75ac0c48-0000-11f0-8000-000000000001")
+    foreign = replace(rig.source.watermark(), server="75ac0c48-0000-11f0-8000-000000000001")
     reading = rig.reading(table, foreign)
     with pytest.raises(SourceError):
         read_table(rig.tools(), reading, Progress({table.full_name: 0}))
@@ -173,7 +178,7 @@ def test_inv_09_another_server_is_not_read(rig: Rig) -> None:
 def writer(rig: Rig) -> Iterator[list[int]]:
     """Inserts 1, 2, 3 … into `events`, one transaction each, until the test ends: [rows, transactions before]."""
     rig.run(EVENTS)
-    stop, written = threading.Event(), [0, transactions(rig.source.watermark().gtids)]
+    stop, written = threading.Event(), [0, transactions(mysql_position(rig.source.watermark().position).gtids)]
 
     def write() -> None:
         with closing(rig.server.connect(database=rig.schema)) as connection, connection.cursor() as cursor:
@@ -199,12 +204,12 @@ def test_inv_19_a_table_without_a_key_is_read_at_exactly_its_stamped_position(ri
         threading.Event().wait(0.01)
     stage, _ = rig.snapshot(table)
     commits = rig.lake.stage_chain(stage)
-    position = Watermark.from_json(commits[-1].summary[SNAPSHOT_AT])
+    position = Watermark.from_json(commits[-1].summary[SNAPSHOT_AT], read_position)
     rows = [number for number, _ in rig.staged(stage)]
     held = len(rows)
     assert sorted(rows) == list(range(1, held + 1))
     assert writer[0] > held
-    assert transactions(position.gtids) == writer[1] + held
+    assert transactions(gtids_of(position)) == writer[1] + held
     assert commits[0].ledger is not None
     assert not commits[0].ledger.complete
 

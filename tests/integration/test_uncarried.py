@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_cdc.connectors.debezium.uncarried import looks
+from airflow_cdc.core.diagnosis.strategy import Plan
 from airflow_cdc.core.errors import SchemaError
-from airflow_cdc.core.strategy import Plan
-from airflow_cdc.core.uncarried import looks
+from airflow_cdc.core.recovery import Decision
 from airflow_cdc.flows import decide as decide_flow
 from airflow_cdc.flows import doctor
 from airflow_cdc.flows import open as opening
 from airflow_cdc.flows.carried import look_through
 from airflow_cdc.flows.run import Run
-from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
-from airflow_cdc.systems.mysql_schema import read_table_defs
+from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
+from airflow_cdc.sources.mysql.schema import read_table_defs
 from tests.integration.apply_scene import Connector
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def run(rig: Rig, tmp_path: Path) -> Run:
 def test_inv_31_a_recovery_of_such_a_table_is_refused_before_it_begins(rig: Rig, run: Run) -> None:
     decision = {"tables": list(run.pipeline.source.tables), "plan": {"strategy": "full_snapshot"}}
     with pytest.raises(SchemaError, match=r"JSON documents hold TIME.*column j of .*items.*Store them as text"):
-        opening.open_recovery(run, decision)
+        opening.open_recovery(run, Decision.from_json(decision))
     assert run.clients.control.state()["recovery"] is None
     assert {check.state for check in doctor._carried(run)} == {"bad", "warn"}
     rig.run("UPDATE items SET j = NULL")
@@ -122,7 +123,7 @@ def test_inv_31_a_column_in_a_character_set_that_debezium_misreads_is_refused(ri
     rig.run("ALTER TABLE items DROP j, MODIFY note VARCHAR(20) CHARACTER SET koi8u")
     decision = {"tables": list(run.pipeline.source.tables), "plan": {"strategy": "full_snapshot"}}
     with pytest.raises(SchemaError, match=r"character set koi8u.*column note.*utf8mb4"):
-        opening.open_recovery(run, decision)
+        opening.open_recovery(run, Decision.from_json(decision))
     (check,) = [check for check in doctor._carried(run) if check.state == "bad"]
     assert (check.state, "koi8u" in check.found) == ("bad", True)
 
@@ -131,7 +132,7 @@ def test_inv_31_the_plan_says_so_first(rig: Rig, run: Run, monkeypatch: pytest.M
     """What was seen and diagnosed stands still here: any problem whose plan would read rows."""
     plan = Plan("full_snapshot", (), "nothing", destructive=False, needs_approval=False, reason="")
     diagnosis = SimpleNamespace(to_json=dict, code="GTID_PURGED")
-    for name, answer in (("diagnose", diagnosis), ("remember", None), ("make_plan", plan), ("fewer_rows", {})):
+    for name, answer in (("diagnose", diagnosis), ("store_observation", None), ("make_plan", plan), ("fewer_rows", {})):
         monkeypatch.setattr(decide_flow, name, lambda *_, answer=answer, **__: answer)
     monkeypatch.setattr(decide_flow, "observe", lambda _: SimpleNamespace(taken_at=""))
     assert decide_flow.decide(run)["plan"]["strategy"] == "full_snapshot"

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_cdc.core import verdict
-from airflow_cdc.core.chunk import quote_ident
-from airflow_cdc.core.digest import HashLeaves, IntegerLeaves, Leaf
+from airflow_cdc.core.compare import verdict
+from airflow_cdc.core.compare.leaves import HashLeaves, IntegerLeaves, Leaf, leaf_of
+from airflow_cdc.core.compare.part import WHOLE
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.report import Verdict
-from airflow_cdc.core.table import TableDef
-from airflow_cdc.core.types import sink_type
-from airflow_cdc.core.verdict import leaf_of
-from airflow_cdc.spark_apps.differences import read_differences
-from airflow_cdc.spark_apps.progress import Progress
-from airflow_cdc.spark_apps.sides import SinkView, source_view
+from airflow_cdc.core.table import Table
+from airflow_cdc.spark_apps.compare.views import SinkView
+from airflow_cdc.spark_apps.driver.progress import Progress
+from airflow_cdc.spark_apps.driver.sql import quote_ident
+from airflow_cdc.spark_apps.snapshot.differences import read_differences
+from airflow_cdc.spark_apps.types import sink_type
 from tests.integration.every_type import CASES, create_sql, insert_sql, row_id
 from tests.integration.rig import Rig
 from tests.integration.verify_support import (
@@ -57,7 +57,7 @@ OTHER = {
 }
 
 
-def other(table: TableDef, name: str) -> str:
+def other(table: Table, name: str) -> str:
     kind = sink_type(table.column(name))
     text = OTHER.get(kind, "IF({c} <=> 5, 6, 5)")
     return f"CAST({text.replace('{c}', quote_ident(name))} AS {kind})"
@@ -144,17 +144,17 @@ def test_inv_04_what_is_committed_after_the_pinned_snapshot_is_not_what_is_compa
 
 def test_inv_09_the_comparison_reads_no_other_server(scene: Callable[..., Scene]) -> None:
     made = scene("orders", ORDERS, FILL)
-    foreign = replace(made.rig.source.watermark(), server_uuid=GTID_UUID)
+    foreign = replace(made.rig.source.watermark(), server=GTID_UUID)
     with (
         pytest.raises(SourceError),
-        source_view(made.rig.source, made.rig.source.init_statement(foreign), made.table),
+        made.rig.tools().reader.view(made.table, at=foreign),
     ):
         pytest.fail("a view of another server was opened")
 
 
 def test_many_differences_are_counted_exactly(scene: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch) -> None:
     """More suspects than are settled one by one."""
-    monkeypatch.setattr("airflow_cdc.spark_apps.settle.MAX_SUSPECTS", 50)
+    monkeypatch.setattr("airflow_cdc.spark_apps.compare.judge.MAX_SUSPECTS", 50)
     made = scene("orders", ORDERS, FILL)
     made.source("DELETE FROM orders WHERE id <= 300")
     made.source("UPDATE orders SET qty = 77 WHERE id > 700")
@@ -165,12 +165,12 @@ def test_many_differences_are_counted_exactly(scene: Callable[..., Scene], monke
 
 def test_leaves_in_python_are_those_of_both_engines(scene: Callable[..., Scene]) -> None:
     made = scene("orders", ORDERS, FILL, "INSERT INTO orders VALUES (-7, 'x', 1, NULL), (-30, 'y', 1, NULL)")
-    sink = SinkView(made.rig.spark, made.stage.spark_name("lake"), made.head)
-    with source_view(made.rig.source, "SET @a := 1", made.table) as view:
+    sink = SinkView(made.rig.spark, made.rig.tools().writer.at(made.stage, made.head), made.head)
+    with made.rig.tools().reader.view(made.table, at=made.rig.source.position()) as view:
         for scheme in (IntegerLeaves("id", 10), HashLeaves(13)):
-            leaves = sorted(view.leaves(made.table, scheme))
+            leaves = sorted(view.leaves(scheme, WHOLE))
             for leaf in (leaves[0], leaves[1], leaves[-1]):
-                ours = sorted(view.hashes(made.table, scheme, [leaf]))
+                ours = sorted(view.hashes(scheme, [leaf], WHOLE))
                 assert ours == sorted(sink.hashes(made.table, scheme, [leaf]))
                 assert {leaf_of(made.table, scheme, key) for key, _ in ours} == {leaf}
 
@@ -224,7 +224,7 @@ def test_inv_34_counts_that_no_row_explains_are_a_doubt(
 ) -> None:
     made = scene("orders", ORDERS, FILL)
     one_side = iter((1000, 999))
-    monkeypatch.setattr("airflow_cdc.spark_apps.settle.rows_in", lambda _: next(one_side))
+    monkeypatch.setattr("airflow_cdc.spark_apps.compare.judge.rows_in", lambda _: next(one_side))
     found, outcome = made.verdict()
     assert found is Verdict.INCONCLUSIVE
     assert "the rows that differ do not explain it" in " ".join(outcome.reasons)

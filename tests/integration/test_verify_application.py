@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_cdc.core.errors import VerificationError
-from airflow_cdc.core.observation import TopicState
+from airflow_cdc.core.topics import TopicOffsets, TopicState, fence_json
 from airflow_cdc.flows.publish import publish
-from airflow_cdc.spark_apps import dead_letters
+from airflow_cdc.sources.mysql.position import mysql_position
 from airflow_cdc.spark_apps import verify as application
 from airflow_cdc.spark_apps.recover import recover
-from airflow_cdc.systems.kafka import KafkaEndpoint
+from airflow_cdc.transports.kafka.client import KafkaEndpoint
 from tests.integration import apply_support
 from tests.integration.rig import Rig
 from tests.integration.verify_support import (
@@ -42,7 +42,7 @@ class FakeConnect:
         return {**apply_support.CONFIG, "database.include.list": self.rig.schema}
 
     def committed_offset(self, _name: str, _server: str) -> dict[str, Any]:
-        at = self.rig.source.position()
+        at = mysql_position(self.rig.source.position().position)
         return {"file": at.file, "pos": at.pos, "gtids": str(at.gtids), "ts_sec": 1}
 
 
@@ -57,7 +57,7 @@ class FakeTransport:
     def topic_states(self, names: list[str]) -> dict[str, TopicState]:
         return {name: self.topics[name].state for name in names if name in self.topics}
 
-    def schema_changes(self, _topic: str, _ranges: Any) -> list[Any]:
+    def records(self, _topic: str, _ranges: Any) -> list[Any]:
         return []
 
 
@@ -74,14 +74,14 @@ def recovered(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call
         run.clients.control.acquire(run.run_id, 600)
         epoch = run.clients.control.open_recovery(run.run_id, tables=[table.full_name])
         taken = rig.source.watermark()
-        fence = {topic.name: {"id": topic.id, "partitions": {"0": 0}}}
+        fence = {topic.name: TopicOffsets(topic.id, {0: 0})}
         reading = replace(rig.reading(table, taken, f"recov_{epoch}_1"))
         stamp = replace(reading.stamp, epoch=epoch, offsets=fence)
         head = application_read(rig, replace(reading, stamp=stamp))
         run.clients.control.patch_recovery(
             run.run_id,
             watermark=taken.to_json(),
-            fence=fence,
+            fence=fence_json(fence),
             stages={table.full_name: {"label": reading.stage.label, "rows": 1000, "snapshot_id": head}},
             resumed_at="2026-11-21T10:00:00+00:00",
         )
@@ -92,8 +92,8 @@ def recovered(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call
 
 
 def application_read(rig: Rig, reading: Any) -> int:
-    from airflow_cdc.spark_apps.progress import Progress
-    from airflow_cdc.spark_apps.snapshot import read_table
+    from airflow_cdc.spark_apps.driver.progress import Progress
+    from airflow_cdc.spark_apps.snapshot.read import read_table
 
     return read_table(rig.tools(), reading, Progress({reading.table.full_name: 0}))
 
@@ -142,7 +142,7 @@ def test_inv_31_letters_of_the_catch_up_are_read_again_and_keep_no_recovery_open
     made.source("UPDATE orders SET qty = 50 WHERE id = 11")
     made.events.update(order(11), **order(11, qty=50))
     assert application.verify(run, made.rig.spark, {})["verdict"] == "MATCH"
-    assert len(dead_letters.unresolved(run.clients.lake, run.pipeline.name)) == 2, "until the next apply"
+    assert len(run.clients.sink.unresolved_letters(run.pipeline.name)) == 2, "until the next apply"
     publish(run)
     rows = {row["id"]: row for row in made.rig.lake.read_arrow(made.rig.schema, "orders").to_pylist()}
     assert [rows[number]["name"] for number in (10, 2000)] == ["\N{HORIZONTAL BAR}"] * 2

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from airflow_cdc.core.compare.verdict import STRANGE
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.report import Verdict
-from airflow_cdc.core.verdict import STRANGE
 from tests.integration.rig import Rig
 from tests.integration.verify_support import NUMBERS, Scene, counts, make_scene
 
@@ -94,7 +94,7 @@ def test_inv_28_a_value_that_events_carry_wrongly_is_no_match_in_flight(
     made = misread_scene(scene, case)
     with hot(made, case.right):
         verdict, outcome = made.verdict()
-    assert verdict is Verdict.MATCH, (outcome.tally, outcome.doubts)
+    assert verdict is Verdict.MATCH, (outcome.tally, outcome.caveats)
     assert outcome.in_flight == 2
     made.sink(f"UPDATE {{}} SET v = {case.sink}")
     made.events.records.clear()
@@ -105,7 +105,7 @@ def test_inv_28_a_value_that_events_carry_wrongly_is_no_match_in_flight(
     assert outcome.in_flight == 2
     assert verdict is Verdict.MISMATCH, outcome.tally
     assert counts(outcome) == (0, 0, 2, 0)
-    assert outcome.doubts == (STRANGE,)
+    assert outcome.caveats == (STRANGE,)
     assert (outcome.source_rows, outcome.sink_rows) == (2, 2)
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_cdc.core.types import from_event
-from airflow_cdc.spark_apps import envelope
+from airflow_cdc.connectors.debezium.values.mysql import from_event
+from airflow_cdc.spark_apps.adapters import debezium as envelope
 from airflow_cdc.spark_apps.repair import repair
 from tests.integration.followed import Followed
 from tests.integration.rig import Rig

@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.report import Verdict
-from airflow_cdc.core.table import TableDef
-from airflow_cdc.spark_apps.envelope import RAW_SCHEMA
-from airflow_cdc.spark_apps.settle import judge
-from airflow_cdc.spark_apps.sides import SinkView
-from airflow_cdc.spark_apps.tail import Topic
-from airflow_cdc.spark_apps.verify_core import Outcome, Reached, Subject, compare_tables
-from airflow_cdc.systems.stage import Stage
+from airflow_cdc.core.table import Table
+from airflow_cdc.sinks.iceberg.stage import Stage
+from airflow_cdc.spark_apps.adapters.debezium_mysql import Events
+from airflow_cdc.spark_apps.adapters.mysql import MySqlLog
+from airflow_cdc.spark_apps.apply.record import RAW_SCHEMA
+from airflow_cdc.spark_apps.compare.judge import judge
+from airflow_cdc.spark_apps.compare.scan import Outcome, Reached, Subject, compare_tables
+from airflow_cdc.spark_apps.compare.tail import Topic
+from airflow_cdc.spark_apps.compare.views import SinkView
 from tests.integration import apply_support
 from tests.integration.rig import Rig
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from airflow_cdc.spark_apps.io import Ranges
+    from airflow_cdc.spark_apps.ports import Ranges
 
 NUMBERS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})"
 ORDERS = "CREATE TABLE orders (id BIGINT PRIMARY KEY, name VARCHAR(40), qty INT, doc JSON)"
@@ -44,7 +46,7 @@ class Scene:
     """
 
     rig: Rig
-    table: TableDef
+    table: Table
     stage: Stage
     head: int
     events: apply_support.Topic
@@ -80,15 +82,17 @@ class Scene:
         begun = Reached(self.rig.source.position(), self.events.upto)
         subject = Subject(
             self.table,
-            SinkView(self.rig.spark, self.stage.spark_name(self.rig.lake.name), self.head),
-            Topic(self.table, self.events.name, {0: 0}, settings_for(self.table), reader(self.events)),
+            SinkView(self.rig.spark, self.rig.tools().writer.at(self.stage, self.head), self.head),
+            Topic(
+                self.table, self.events.name, {0: 0}, MySqlLog(), Events(settings_for(self.table)), reader(self.events)
+            ),
             ends,
             begun.position if self.start is None else self.begun,
             1000,
         )
         watermark = self.rig.source.watermark()
         found = compare_tables(
-            self.rig.source, [subject], judge, lambda: self.reach(hook), watermark=watermark, start=begun
+            self.rig.tools().reader, [subject], judge, lambda: self.reach(hook), watermark=watermark, start=begun
         )
         return found[0]
 
@@ -97,7 +101,7 @@ class Scene:
         return outcome.verdict, outcome
 
 
-def settings_for(table: TableDef) -> Any:
+def settings_for(table: Table) -> Any:
     return apply_support.settings(database__include__list=table.schema)
 
 

@@ -19,12 +19,13 @@ from typing import Any
 
 from rich.console import Console
 
-from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.flows.captured import topic_names
-from demo import connectors
-from demo.dataset import SCHEMA
+from airflow_cdc.flows.capture import topic_names
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.position import mysql_position
 from demo.world import NAMESPACE, changes_between, writer
 from stack.process import wait_until
+from stack.shop import connectors
+from stack.shop.dataset import SCHEMA
 from tests.e2e.conftest import again_and_again
 from tests.faults.runner import MATCH, Recovery, first_copy
 from tests.faults.world import PIPELINE, FaultWorld, world
@@ -40,7 +41,7 @@ Result = dict[str, Any]
 def behind(made: FaultWorld) -> dict[str, int]:
     """How far things are behind, now: transactions that the connector has not read, events that main does not hold."""
     run = made.run("look")
-    executed = run.clients.source.position().gtids or GtidSet()
+    executed = mysql_position(run.clients.source.position().position).gtids or GtidSet()
     worker = made.stack.connect
     assert worker is not None
     stored = GtidSet.parse(str(connectors.stored(worker, PIPELINE).get("gtids") or ""))
@@ -49,8 +50,8 @@ def behind(made: FaultWorld) -> dict[str, int]:
     events = 0
     for topic, state in states.items():
         stamp = made.lake.stamp(NAMESPACE, run.pipeline.sink_table(topics[topic]))
-        held = stamp.offsets.get(topic, {}).get("partitions", {}) if stamp else {}
-        events += sum(end - int(held.get(str(number), 0)) for number, (_, end) in state.partitions.items())
+        held = stamp.next_offset if stamp else lambda _topic, _partition: 0
+        events += sum(end - (held(topic, number) or 0) for number, (_, end) in state.partitions.items())
     return {"transactions_unread": (executed - stored).count, "events_unapplied": events}
 
 

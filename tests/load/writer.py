@@ -10,7 +10,7 @@ from typing import Any
 
 import pymysql
 
-from demo.writer import connected, kept_up, paced
+from stack.shop.writer import connected, kept_up, paced
 
 UPDATES, INSERTS, DELETES, EVENTS = 60, 20, 15, 5
 

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
-from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.observation import (
-    BinlogFile,
+from airflow_cdc.connectors.debezium.connector import address_in, read_capture
+from airflow_cdc.connectors.debezium.settings import DebeziumSettings
+from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.core.diagnosis.observation import (
     ConnectorFacts,
     ControlFacts,
     Observation,
-    ReplicaFacts,
     SinkFacts,
     SinkTableFacts,
-    SourceFacts,
     TaskState,
-    TopicState,
     TransportFacts,
 )
-from airflow_cdc.core.pipeline import ConnectorSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec
-from airflow_cdc.core.position import BinlogPosition, Watermark
-from airflow_cdc.core.stamp import Stamp
+from airflow_cdc.core.kind import AnyKind
+from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.topics import TopicState
+from airflow_cdc.kinds import CONNECTORS, SINKS, SOURCES, TRANSPORTS, problems_for
+from airflow_cdc.sinks.iceberg.settings import IcebergSettings
+from airflow_cdc.sources.mysql.facts import BinlogFile, MySqlFacts, MySqlReplicaFacts
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.position import BinlogPosition, MySqlPosition
+from airflow_cdc.sources.mysql.settings import MySqlSettings
+from airflow_cdc.transports.kafka.settings import KafkaSettings
+from tests.diagnosing import stored
 
 UUID = "75ac0c48-7f6b-11f0-9c3a-0242ac110002"
 OTHER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -29,12 +38,12 @@ TAKEN_AT = "2026-11-21T09:00:00.000+00:00"
 
 PIPELINE = Pipeline(
     name="shop",
-    source=SourceSpec("mysql", "shop_mysql", ("shop.customers", "shop.orders")),
-    connector=ConnectorSpec("debezium", "shop_connect", "shop"),
-    transport=TransportSpec("kafka", "shop_kafka"),
-    sink=SinkSpec("iceberg", "lake", "shop"),
+    source=MySqlSettings("mysql", "shop_mysql", ("shop.customers", "shop.orders")),
+    connector=DebeziumSettings("debezium", "shop_connect", "shop"),
+    transport=KafkaSettings("kafka", "shop_kafka"),
+    sink=IcebergSettings("iceberg", "shop", "lake"),
 )
-SOURCE = SourceFacts(
+SOURCE = MySqlFacts(
     server_uuid=UUID,
     server_id=1,
     version="9.7.4",
@@ -48,7 +57,7 @@ SOURCE = SourceFacts(
     row_image="FULL",
     uptime_s=3600,
 )
-REPLICA = ReplicaFacts(
+REPLICA = MySqlReplicaFacts(
     conn_id="shop_replica",
     server_uuid=OTHER,
     address="replica:3306",
@@ -62,19 +71,40 @@ REPLICA = ReplicaFacts(
     sources=(UUID,),
 )
 GTID_OFFSET: dict[str, Any] = {"file": "mysql-bin.000009", "pos": 500, "gtids": f"{UUID}:1-80", "ts_sec": 1}
-CONNECTOR = ConnectorFacts(
-    state="RUNNING",
-    tasks=(TaskState(0, "RUNNING"),),
-    config={"connector.class": "io.debezium.connector.mysql.MySqlConnector", "topic.prefix": "shop"},
+
+
+def connector_with(of: ConnectorFacts, pipeline: Pipeline = PIPELINE, /, **facts: Any) -> ConnectorFacts:
+    """The connector with some facts replaced; an offset given as it is stored is read, and so is its configuration."""
+    if isinstance(facts.get("offset"), Mapping):
+        facts["offset"] = stored(facts["offset"], pipeline)
+    made = replace(of, **facts)
+    capture, fault = read_capture(made.config)
+    beats = made.config.get("heartbeat.interval.ms", "0") != "0"
+    return replace(made, address=address_in(made.config), heartbeats=beats, capture=capture, capture_fault=fault)
+
+
+CONNECTOR = connector_with(
+    ConnectorFacts(
+        state="RUNNING",
+        tasks=(TaskState(0, "RUNNING"),),
+        config={"connector.class": "io.debezium.connector.mysql.MySqlConnector", "topic.prefix": "shop"},
+        offset=None,
+        key={"server": "shop"},
+        offsets_count=1,
+    ),
     offset=GTID_OFFSET,
-    offset_partition={"server": "shop"},
-    offsets_count=1,
 )
+PROBLEMS = problems_for(PIPELINE)
+_KINDS: tuple[AnyKind, ...] = (*SOURCES.values(), *CONNECTORS.values(), *TRANSPORTS.values(), *SINKS.values())
+_ROWS = (row for kind in _KINDS if kind.rules for row in kind.rules.load().problems)
+ALL_CODES = frozenset(row.code for row in (*PROBLEMS, *_ROWS))
 TRANSPORT = TransportFacts({"shop.shop.orders": TopicState("shop.shop.orders", "id1", {0: (0, 10)})})
 SINK = SinkFacts({name: SinkTableFacts(True, 7, Stamp(3), 10) for name in PIPELINE.source.tables})
 CONTROL = ControlFacts(3)
 HEALTHY = Observation(PIPELINE, TAKEN_AT, SOURCE, CONNECTOR, TRANSPORT, SINK, CONTROL)
-WATERMARK = Watermark(UUID, "mysql-bin.000009", 500, GtidSet.parse(f"{UUID}:1-80"), TAKEN_AT, 1)
+WATERMARK = Watermark(
+    MySqlPosition("mysql-bin.000009", 500, GtidSet.parse(f"{UUID}:1-80"), 1), UUID, datetime.fromisoformat(TAKEN_AT)
+)
 
 
 def seen(**parts: Any) -> Observation:
@@ -89,7 +119,7 @@ def with_source(**facts: Any) -> Observation:
 
 def with_connector(**facts: Any) -> Observation:
     """The healthy observation with some facts of the connector replaced."""
-    return seen(connector=replace(CONNECTOR, **facts))
+    return seen(connector=connector_with(CONNECTOR, **facts))
 
 
 def file_offset(file: str, pos: int = 500) -> dict[str, Any]:

@@ -5,25 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.observation import (
+from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.core.diagnosis.forecast import Retention
+from airflow_cdc.core.diagnosis.observation import (
     ControlFacts,
     HistoryFacts,
-    LogLook,
     Observation,
-    Place,
-    Retention,
     SchemaFacts,
     SinkFacts,
     SinkTableFacts,
     TaskState,
-    TopicState,
     TransportFacts,
     Unknown,
 )
-from airflow_cdc.core.stamp import Stamp
-from airflow_cdc.core.table import ColumnDef, TableDef
+from airflow_cdc.core.table import Table
+from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.core.xa import XaState
+from airflow_cdc.sources.mysql.facts import EventAtPosition, EventBoundary
+from airflow_cdc.sources.mysql.gtid import GtidSet
 from tests.unit.builders import (
     CONNECTOR,
     FAILED,
@@ -34,13 +33,15 @@ from tests.unit.builders import (
     SINK,
     SOURCE,
     UUID,
+    connector_with,
     file_offset,
     seen,
     with_connector,
     with_source,
 )
+from tests.unit.tables import col
 
-NULLABLE = TableDef("shop", "orders", (ColumnDef("note", 1, "text", "text", nullable=True),), ("note",))
+NULLABLE = Table("shop", "orders", (col("note", 1, "text", "text", nullable=True),), ("note",))
 NO_STAMPS = SinkFacts({name: SinkTableFacts(exists=True) for name in PIPELINE.source.tables})
 PURGED = replace(SOURCE, gtid_purged=GtidSet.parse(f"{UUID}:1-90"))
 AHEAD = {**GTID_OFFSET, "gtids": f"{UUID}:1-80,{OTHER}:1-5"}
@@ -57,8 +58,8 @@ TRANSIENT = "io.debezium.DebeziumException: x\nCaused by: java.net.ConnectExcept
 POISON = "org.apache.kafka.connect.errors.ConnectException: Tolerance exceeded in error handler"
 DUPLICATE = "A replica with the same server_uuid/server_id as this replica has connected to the source"
 HALF_WAY = {**GTID_OFFSET, "snapshot": "INITIAL", "snapshot_completed": False}
-KNOWN = Stamp(3, {"server_uuid": OTHER})
-HERE = Stamp(3, {"server_uuid": UUID})
+KNOWN = Stamp(3, {"server": OTHER})
+HERE = Stamp(3, {"server": UUID})
 BY_FILE: dict[str, Any] = {"gtid_mode": "OFF", "gtid_executed": GtidSet(), "gtid_purged": GtidSet()}
 
 
@@ -69,7 +70,7 @@ def failed(trace: str, **facts: Any) -> Observation:
 def by_file(file: str, pos: int = 500, **source: Any) -> Observation:
     """A stopped connector's position on a server without GTID."""
     obs = with_source(**{**BY_FILE, **source})
-    return replace(obs, connector=replace(CONNECTOR, offset=file_offset(file, pos), state="STOPPED", tasks=()))
+    return replace(obs, connector=connector_with(CONNECTOR, offset=file_offset(file, pos), state="STOPPED", tasks=()))
 
 
 def stamped(stamp: Stamp) -> SinkFacts:
@@ -83,8 +84,8 @@ def waits() -> Observation:
 
 
 def applied(topic_id: str, at: int, **partitions: int) -> SinkFacts:
-    numbers = {"0": at, **partitions}
-    return stamped(Stamp(3, None, {"shop.shop.orders": {"id": topic_id, "partitions": numbers}}))
+    numbers = {0: at, **{int(p): n for p, n in partitions.items()}}
+    return stamped(Stamp(3, None, {"shop.shop.orders": TopicOffsets(topic_id, numbers)}))
 
 
 def history(**facts: Any) -> SchemaFacts:
@@ -93,7 +94,7 @@ def history(**facts: Any) -> SchemaFacts:
 
 def keyless_topic(policy: str) -> Observation:
     made = TransportFacts({TOPIC.name: TOPIC}, {"shop.orders": TOPIC.name}, {TOPIC.name: {"cleanup.policy": policy}})
-    return seen(transport=made, schema=SchemaFacts({"shop.orders": TableDef("shop", "orders", (), ())}))
+    return seen(transport=made, schema=SchemaFacts({"shop.orders": Table("shop", "orders", (), ())}))
 
 
 # (name of the case, observation, code, text that stands in the evidence)
@@ -135,7 +136,9 @@ ROWS: list[tuple[str, Observation, str, str]] = [
     ("past the end", by_file("mysql-bin.000009", 1001), "POSITION_PAST_END", "1000 [server"),
     (
         "inside an event",
-        by_file("mysql-bin.000009", at_offset=LogLook(Place.INSIDE, (), "truncated in the middle of event")),
+        by_file(
+            "mysql-bin.000009", at_offset=EventAtPosition(EventBoundary.INSIDE, (), "truncated in the middle of event")
+        ),
         "POSITION_MID_EVENT",
         "truncated in the middle",
     ),
@@ -150,7 +153,7 @@ ROWS: list[tuple[str, Observation, str, str]] = [
     ("other server while streaming", with_connector(offset=AHEAD), "UNKNOWN", f"{OTHER}:1-5"),
     ("sink unread", seen(sink=Unknown("catalog down")), "UNKNOWN", "catalog down"),
     ("schema unread", seen(schema=Unknown("not JSON")), "UNKNOWN", "not JSON"),
-    ("second key", with_connector(other_partitions=({"server": "shpo"},)), "OFFSET_AMBIGUOUS", "shpo"),
+    ("second key", with_connector(other_keys=({"server": "shpo"},)), "OFFSET_AMBIGUOUS", "shpo"),
     (
         "two topics",
         with_connector(elsewhere={"connect_offsets": file_offset("mysql-bin.000008")}, state="STOPPED", tasks=()),
@@ -233,7 +236,9 @@ ROWS: list[tuple[str, Observation, str, str]] = [
     (
         "a masked column",
         seen(
-            connector=replace(CONNECTOR, config={**CONNECTOR.config, "column.mask.with.5.chars": "shop.orders.note"}),
+            connector=connector_with(
+                CONNECTOR, config={**CONNECTOR.config, "column.mask.with.5.chars": "shop.orders.note"}
+            ),
             schema=SchemaFacts({"shop.orders": NULLABLE}),
         ),
         "CONNECTOR_MISCONFIGURED",

@@ -138,5 +138,5 @@ class Submitted:
 
 def fake_run(ledger: Ledger, reports: Path) -> Run:
     """A run of which only the control table and the report folder are used."""
-    clients = cast("Any", type("Clients", (), {"control": ledger}))
+    clients = cast("Any", type("Parts", (), {"control": ledger}))
     return Run(PIPELINE, clients, "manual__1", str(reports))

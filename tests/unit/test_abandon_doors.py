@@ -14,7 +14,7 @@ from airflow_cdc.core.errors import LeaseHeldError
 from airflow_cdc.flows import abandon as abandoning
 from airflow_cdc.flows.run import Run
 from airflow_cdc.operators import abandon as operators
-from airflow_cdc.systems.clients import Clients
+from airflow_cdc.parts import Parts
 
 from .builders import HEALTHY
 from .conftest import Answer
@@ -33,7 +33,7 @@ DONE: dict[str, Any] = {
 def shop(spec: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Whoever has a shell may; nothing is asked of a server."""
     monkeypatch.setenv("AIRFLOW__CDC__CLI_USERS", "shell")
-    spec(running, "open_run", Run(HEALTHY.pipeline, create_autospec(Clients, instance=True), "cli", "/reports"))
+    spec(running, "open_run", Run(HEALTHY.pipeline, create_autospec(Parts, instance=True), "cli", "/reports"))
     return spec(abandoning, "abandon", DONE)
 
 

@@ -4,19 +4,19 @@ import re
 
 import pytest
 
-from airflow_cdc.core.charsets import CHARSETS, Carriage, check_charset, doubt, signs_of
-from airflow_cdc.core.connector_config import ConnectorSettings
+from airflow_cdc.connectors.debezium.config import ConnectorSettings
+from airflow_cdc.connectors.debezium.uncarried import looks
+from airflow_cdc.connectors.debezium.values.mysql import DecodeModes, from_event
+from airflow_cdc.connectors.debezium.values.mysql_charsets import CHARSETS, Carriage, check_charset, doubt, signs_of
 from airflow_cdc.core.errors import SchemaError
-from airflow_cdc.core.table import ColumnDef
-from airflow_cdc.core.types import DecodeModes, from_event
-from airflow_cdc.core.uncarried import looks
+from airflow_cdc.core.table import Column
 from tests.unit.tables import column, table
 
 CONFIG = {"connector.class": "io.debezium.connector.mysql.MySqlConnector", "topic.prefix": "p"}
 ID = column("id", "int", nullable=False)
 
 
-def text(charset: str | None, kind: str = "varchar(9)") -> ColumnDef:
+def text(charset: str | None, kind: str = "varchar(9)") -> Column:
     return column("note", kind, charset=charset)
 
 

@@ -10,18 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_cdc.core.chunk import (
-    Chunk,
-    boundary_sql,
-    chunk_predicate,
-    key_from_json,
-    key_select,
-    key_to_json,
-    quote_ident,
-    quote_table,
-    sql_literal,
-)
+from airflow_cdc.core.compare.chunk import Chunk, key_from_json, key_to_json
 from airflow_cdc.core.errors import SchemaError
+from airflow_cdc.sources.mysql.quoting import quote_ident, quote_table, sql_literal
+from airflow_cdc.sources.mysql.sql import boundary_sql, chunk_predicate, key_select
 from tests.unit.tables import column, table
 
 PAIRED = table(column("a", "int"), column("b", "int"), key=("a", "b"))
@@ -96,7 +88,7 @@ def test_chunks_hold_every_row_exactly_once(rows: set[tuple[int, int]], ends: li
         db.executemany("INSERT INTO t VALUES (?, ?)", sorted(rows))
         found: list[tuple[int, int]] = []
         for lo, hi in pairwise([None, *sorted(set(ends)), None]):
-            predicate = Chunk(lo, hi).predicate(PAIRED)
+            predicate = chunk_predicate(PAIRED, lo, hi)
             found += db.execute(f"SELECT a, b FROM t WHERE {predicate}").fetchall()
     assert sorted(found) == sorted(rows)
 

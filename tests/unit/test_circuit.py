@@ -12,17 +12,20 @@ from unittest.mock import create_autospec
 
 import pytest
 
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
+from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
+from airflow_cdc.control.control import Control
+from airflow_cdc.core.circuit import AT_ONCE, Circuits, SilentEndpointError
+from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import ConnectorError
 from airflow_cdc.core.poll import poll_until
-from airflow_cdc.systems.circuit import AT_ONCE, Circuits, SilentEndpointError
-from airflow_cdc.systems.clients import CallLimits, Clients
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.kafka import KafkaEndpoint, KafkaTransport
-from airflow_cdc.systems.kafka_connect import ConnectEndpoint, KafkaConnect
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
+from airflow_cdc.parts import Parts
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sources.mysql.client import MySqlSource
+from airflow_cdc.transports.kafka.client import KafkaTransport
 
-OTHERS: dict[str, Any] = {"source": MySqlSource, "transport": KafkaTransport, "lake": Lake, "control": Control}
+OTHERS: dict[str, Any] = {"source": MySqlSource, "transport": KafkaTransport, "sink": Lake, "control": Control}
 DEAD = "Kafka Connect http://dead:8083"
 
 
@@ -167,9 +170,8 @@ def test_a_look_is_bounded_against_a_worker_that_is_gone(dead_url: str) -> None:
     """A step waits 60 s for a worker that may be restarting; a look that is soon repeated does not."""
     kinds = {name: create_autospec(kind, instance=True) for name, kind in OTHERS.items()}
     for client in kinds.values():
-        client.endpoint = MySqlEndpoint("db", 3306, "u", "p") if client is kinds["source"] else KafkaEndpoint("k:9092")
-        client.name = client.where = "other"
-    clients = Clients(connector=KafkaConnect(ConnectEndpoint(dead_url)), **kinds)
+        client.where = "other"
+    clients = Parts(connector=DebeziumConnector(ConnectEndpoint(dead_url), MySqlCodec()), **kinds)
     limits = CallLimits(answer=0.5, retry=0.3)
     began = time.monotonic()
     with pytest.raises(ConnectorError, match="Connect"):

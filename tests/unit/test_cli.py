@@ -12,17 +12,20 @@ import pytest
 import yaml
 from airflow.sdk import BaseHook
 
-from airflow_cdc.cli import commands, outlook, trigger
+from airflow_cdc.cli import commands, trigger
+from airflow_cdc.cli import forecast as outlook
+from airflow_cdc.core.check import Check
+from airflow_cdc.core.diagnosis.forecast import Forecast
+from airflow_cdc.core.diagnosis.observation import (
+    Unknown,
+)
+from airflow_cdc.core.diagnosis.strategy import STRATEGIES
 from airflow_cdc.core.errors import SourceError, UnknownStateError
-from airflow_cdc.core.forecast import Forecast
-from airflow_cdc.core.observation import Unknown
+from airflow_cdc.core.hold import HoldState, HoldStatus
 from airflow_cdc.core.report import RecoveryReport
-from airflow_cdc.core.stored import CHECK, REPAIR, RunSummary
-from airflow_cdc.core.strategy import STRATEGIES
-from airflow_cdc.flows.doctor import Check
-from airflow_cdc.flows.foresee import Foreseen
-from airflow_cdc.systems.mysql_hold import HoldState, HoldStatus
-from airflow_cdc.systems.reports import ReportStore, safe
+from airflow_cdc.flows.forecast import PipelineForecast
+from airflow_cdc.reports.store import ReportStore, safe
+from airflow_cdc.reports.stored import CHECK, REPAIR, RunSummary
 
 from .builders import HEALTHY, seen
 from .conftest import REGISTRY, SECRETS, Answer
@@ -388,7 +391,7 @@ def test_explain_says_that_it_has_only_the_text(
     assert answer.data["runbook"] == f"http://localhost:8080/cdc/runbook#{code.lower()}"
 
 
-SEEN = Foreseen(
+SEEN = PipelineForecast(
     "shop",
     "2026-11-21T09:00:00+00:00",
     "b.000009:4",
@@ -405,8 +408,10 @@ SEEN = Foreseen(
     ("seen_now", "status"),
     [(SEEN, 1), (replace(SEEN, at_risk=False), 0), (replace(SEEN, at_risk=False, snapshot_fits=False), 1)],
 )
-def test_forecast_tells_by_its_status(seen_now: Foreseen, status: int, cdc: Callable[..., Answer], spec: Any) -> None:
-    spec(outlook, "foresee", seen_now)
+def test_forecast_tells_by_its_status(
+    seen_now: PipelineForecast, status: int, cdc: Callable[..., Answer], spec: Any
+) -> None:
+    spec(outlook, "forecast_pipeline", seen_now)
     answer = cdc("forecast", "shop", "-o", "json")
     assert answer.status == status
     assert (answer.data["earliest_s"], answer.data["latest_s"], answer.data["at_risk"]) == (
@@ -418,7 +423,7 @@ def test_forecast_tells_by_its_status(seen_now: Foreseen, status: int, cdc: Call
 
 
 def test_forecast_of_what_cannot_be_told_is_status_3(cdc: Callable[..., Answer], spec: Any) -> None:
-    spec(outlook, "foresee", UnknownStateError("the connector has no offset"))
+    spec(outlook, "forecast_pipeline", UnknownStateError("the connector has no offset"))
     assert cdc("forecast", "shop").status == 3
 
 

@@ -16,24 +16,27 @@ import yaml
 from airflow.cli.cli_config import ActionCommand, GroupCommand
 from rich.console import Console
 
-from airflow_cdc.cli import added, commands, offsets, outlook, trigger
+from airflow_cdc.cli import add_pipeline as added
+from airflow_cdc.cli import commands, offsets, trigger
+from airflow_cdc.cli import forecast as outlook
 from airflow_cdc.cli import run as running
 from airflow_cdc.cli.definition import get_cdc_cli_commands
 from airflow_cdc.cli.progress import telling
-from airflow_cdc.core.diagnosis import Diagnosis
-from airflow_cdc.core.forecast import Forecast
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.core.check import Check
+from airflow_cdc.core.dead_letter import DeadLetter
+from airflow_cdc.core.diagnosis.diagnose import Diagnosis
+from airflow_cdc.core.diagnosis.forecast import Forecast
+from airflow_cdc.core.diagnosis.strategy import Plan
+from airflow_cdc.core.hold import HoldState, HoldStatus
 from airflow_cdc.core.report import RecoveryReport
-from airflow_cdc.core.stored import RunSummary
-from airflow_cdc.core.strategy import Plan
 from airflow_cdc.flows import abandon as abandoning
-from airflow_cdc.flows.doctor import Check
-from airflow_cdc.flows.foresee import Foreseen
+from airflow_cdc.flows.forecast import PipelineForecast
 from airflow_cdc.flows.run import Run
-from airflow_cdc.spark_apps import dead_letters
-from airflow_cdc.systems.clients import Clients
-from airflow_cdc.systems.kafka_connect import KafkaConnect
-from airflow_cdc.systems.mysql_hold import HoldState, HoldStatus
-from airflow_cdc.systems.reports import ReportStore, safe
+from airflow_cdc.parts import Parts
+from airflow_cdc.reports.store import ReportStore, safe
+from airflow_cdc.reports.stored import RunSummary
+from airflow_cdc.sinks.iceberg.client import Lake
 from demo.show import Show
 
 from .builders import HEALTHY
@@ -56,8 +59,9 @@ class Scene:
     def run(self) -> None:
         """The run in whose name commands about offsets and dead letters act."""
         self.monkeypatch.setenv("AIRFLOW__CDC__CLI_USERS", "shell")
-        clients = create_autospec(Clients, instance=True)
-        clients.connector = create_autospec(KafkaConnect, instance=True)
+        clients = self.clients = create_autospec(Parts, instance=True)
+        clients.sink = create_autospec(Lake, instance=True)
+        clients.connector = create_autospec(DebeziumConnector, instance=True)
         stored = {"partition": {"server": HOSTILE}, "offset": {"file": HOSTILE, "pos": 4}}
         clients.connector.offsets.return_value = [stored]
         self.spec(running, "open_run", Run(HEALTHY.pipeline, clients, "cli", str(self.registry.parent / "reports")))
@@ -113,8 +117,8 @@ class Scene:
     def foreseen(self) -> None:
         self.run()
         forecast = Forecast(7000.0, 9000.0, 1.5, 60.0, HOSTILE)
-        outcome = Foreseen("shop", "now", "b.000009:4", forecast, 21600, False, 60.0, None, True)
-        self.spec(outlook, "foresee", outcome)
+        outcome = PipelineForecast("shop", "now", "b.000009:4", forecast, 21600, False, 60.0, None, True)
+        self.spec(outlook, "forecast_pipeline", outcome)
 
     def held(self) -> None:
         self.run()
@@ -127,10 +131,10 @@ class Scene:
 
     def letters(self) -> None:
         self.run()
-        letter = create_autospec(dead_letters.DeadLetter, instance=True)
+        letter = create_autospec(DeadLetter, instance=True)
         shown = {"table": "shop.orders", "topic": "t", "partition": 0, "offset": 1, "attempts": 1, "reason": HOSTILE}
         letter.to_json.return_value = shown
-        self.spec(dead_letters, "unresolved", [letter])
+        self.clients.sink.unresolved_letters.return_value = (letter,)
 
     def first(self) -> None:
         folder = self.registry.parent / HOSTILE.replace("/", "")

@@ -12,10 +12,10 @@ import pytest
 
 from airflow_cdc.cli import offsets
 from airflow_cdc.cli import run as running
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.core.errors import OffsetRejectedError
 from airflow_cdc.flows.run import Run
-from airflow_cdc.systems.clients import Clients
-from airflow_cdc.systems.kafka_connect import KafkaConnect
+from airflow_cdc.parts import Parts
 
 from .builders import HEALTHY
 from .conftest import Answer
@@ -28,8 +28,8 @@ MOVED = {"before": HERE["offset"], "after": {"file": "b.000002", "pos": 4}, "mov
 def shop(spec: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The run in whose name the offset commands act; nothing is asked of a server, and whoever has a shell may."""
     monkeypatch.setenv("AIRFLOW__CDC__CLI_USERS", "shell")
-    clients = create_autospec(Clients, instance=True)
-    clients.connector = create_autospec(KafkaConnect, instance=True)
+    clients = create_autospec(Parts, instance=True)
+    clients.connector = create_autospec(DebeziumConnector, instance=True)
     clients.connector.offsets.return_value = [HERE]
     run = Run(HEALTHY.pipeline, clients, "cli", "/reports")
     spec(running, "open_run", run)

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.cli import outlook, reading
+from airflow_cdc.cli import forecast as outlook
+from airflow_cdc.cli import reading
+from airflow_cdc.connectors.kafka_connect.http import ConnectorMissingError
 from airflow_cdc.core.errors import SourceError, UnknownStateError
 from airflow_cdc.operators.base import find_pipeline, open_run
-from airflow_cdc.systems.connect_http import ConnectorMissingError
-from airflow_cdc.systems.mysql_errors import SourceUnreachableError
+from airflow_cdc.sources.mysql.errors import SourceUnreachableError
 
 from .conftest import Answer
 
@@ -62,7 +63,7 @@ def test_a_connect_that_does_not_answer_is_unknown_soon(
     ],
 )
 def test_what_is_known_is_no_unknown(error: Exception, status: int, cdc: Callable[..., Answer], spec: Any) -> None:
-    spec(outlook, "foresee", error)
+    spec(outlook, "forecast_pipeline", error)
     answer = cdc("forecast", "shop")
     assert answer.status == status
     assert str(error) in answer.err

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_cdc.core.connector_config import ConnectorSettings
-from airflow_cdc.core.connector_routing import KeyMark
+from airflow_cdc.connectors.debezium.config import ConnectorSettings
+from airflow_cdc.connectors.debezium.routing import KeyMark
 from airflow_cdc.core.errors import ConfigError, SchemaError
-from airflow_cdc.core.table import ColumnDef, TableDef
+from airflow_cdc.core.table import Table
+from tests.unit.tables import col
 
 BASE = {
     "connector.class": "io.debezium.connector.mysql.MySqlConnector",
@@ -15,10 +16,10 @@ BASE = {
     "database.include.list": "shop",
     "database.password": "hunter2",
 }
-ORDERS = TableDef(
+ORDERS = Table(
     "shop",
     "orders",
-    (ColumnDef("id", 1, "bigint", "bigint", nullable=False), ColumnDef("note", 2, "text", "text")),
+    (col("id", 1, "bigint", "bigint", nullable=False), col("note", 2, "text", "text")),
     ("id",),
 )
 
@@ -161,7 +162,7 @@ def test_routes_follow_each_other_and_their_predicates() -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"connector.class": "io.debezium.connector.postgresql.PostgresConnector"}, "connector.class"),
+        ({"connector.class": "io.debezium.connector.oracle.OracleConnector"}, "connector.class"),
         ({"topic.prefix": ""}, "topic.prefix"),
         ({"topic.naming.strategy": "com.example.Mine"}, "topic.naming.strategy"),
         ({"value.converter": "io.confluent.connect.avro.AvroConverter"}, "value.converter"),
@@ -265,7 +266,7 @@ def test_inv_21_settings_over_columns_are_refused_for_the_tables_they_touch(conf
     made = with_config(config)
     with pytest.raises(SchemaError, match=next(iter(config)).replace(".", r"\.")):
         made.check_table(ORDERS)
-    other = TableDef("shop", "others", (ColumnDef("id", 1, "int", "int"),))
+    other = Table("shop", "others", (col("id", 1, "int", "int"),))
     if "include" not in next(iter(config)):
         made.check_table(other)
 

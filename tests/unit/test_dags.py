@@ -18,9 +18,11 @@ from airflow.sdk import DAG, CronDataIntervalTimetable
 
 from airflow_cdc.core.errors import ConfigError, SourceError
 from airflow_cdc.dags import _apply, _checks, _factory, _recovery, _watch
-from airflow_cdc.flows import checks, close, connector, decide, detour, offset, publish, watermark
+from airflow_cdc.flows import checks, close, connector, decide, publish, watermark
 from airflow_cdc.flows import hold as holding
 from airflow_cdc.flows import open as opening
+from airflow_cdc.flows import replica as detour
+from airflow_cdc.flows import reset_offset as offset
 from airflow_cdc.operators import hold, report
 from airflow_cdc.operators.base import CdcOperator
 from airflow_cdc.operators.repair import BackfillOperator, NightlyCheckOperator
@@ -207,7 +209,7 @@ FLOWS: dict[str, tuple[Any, str]] = {
     "restart_connector": (connector, "restart"),
     "stop_connector": (connector, "stop"),
     "detour_connector": (detour, "detour"),
-    "return_connector": (detour, "go_on"),
+    "return_connector": (detour, "return_to_source"),
     "verdict": (checks, "conclude"),
     "hold_binlog": (holding, "hold"),
     "fence_and_watermark": (watermark, "fence_and_watermark"),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from airflow_cdc.core.ddl import Ddl, read_ddl
+from airflow_cdc.connectors.debezium.schema_changes import read_ddl
+from airflow_cdc.core.apply.ddl import Ddl
 from airflow_cdc.core.position import Watermark
+from airflow_cdc.kinds import read_position
+from airflow_cdc.sources.mysql import events
+from tests.marks import moved
 
 
 def record(ddl: str = "ALTER TABLE t DROP a", **changes: Any) -> dict[str, Any]:
@@ -75,13 +78,18 @@ def test_inv_30_the_text_names_tables_that_the_record_does_not() -> None:
 
 W = Watermark.from_json(
     {
-        "server_uuid": "75ac0c48-0000-11f0-8000-000000000001",
-        "file": "bin.000003",
-        "pos": 500,
-        "gtids": "75ac0c48-0000-11f0-8000-000000000001:1-50",
+        "format": 2,
+        "position": {
+            "kind": "mysql",
+            "file": "bin.000003",
+            "pos": 500,
+            "gtids": "75ac0c48-0000-11f0-8000-000000000001:1-50",
+            "server_id": 1,
+        },
+        "server": "75ac0c48-0000-11f0-8000-000000000001",
         "taken_at": "2026-11-21T10:00:00+00:00",
-        "server_id": 1,
-    }
+    },
+    read_position,
 )
 
 
@@ -93,14 +101,17 @@ W = Watermark.from_json(
         (W, {"gtid": None, "server_id": 1, "file": "bin.000001", "pos": 4}, False),
         (W, {"gtid": "?"}, False),
         (None, {"gtid": "75ac0c48-0000-11f0-8000-000000000001:50"}, False),
-        (replace(W, gtids=None), {"server_id": 1, "file": "bin.000003", "pos": 499}, True),
-        (replace(W, gtids=None), {"server_id": 1, "file": "bin.000003", "pos": 500}, False),
-        (replace(W, gtids=None), {"server_id": 2, "file": "bin.000003", "pos": 4}, False),
-        (replace(W, gtids=None), {"server_id": 1, "file": "other.000003", "pos": 4}, False),
-        (replace(W, gtids=None), {"server_id": 1}, False),
+        (moved(W, gtids=None), {"server_id": 1, "file": "bin.000003", "pos": 499}, True),
+        (moved(W, gtids=None), {"server_id": 1, "file": "bin.000003", "pos": 500}, False),
+        (moved(W, gtids=None), {"server_id": 2, "file": "bin.000003", "pos": 4}, False),
+        (moved(W, gtids=None), {"server_id": 1, "file": "other.000003", "pos": 4}, False),
+        (moved(W, gtids=None), {"server_id": 1}, False),
     ],
 )
 def test_a_statement_before_the_watermark_is_in_the_rows(
     watermark: Watermark | None, place: dict[str, Any], covered: bool
 ) -> None:
-    assert Ddl(frozenset({"shop.t"}), "TRUNCATE t", place=place).covered(watermark) is covered
+    named: dict[str, Any] = dict.fromkeys(("gtid", "server_id", "file", "pos"))
+    origin, at = events.place_of(**(named | place)) or (None, None)
+    ddl = Ddl(frozenset({"shop.t"}), "TRUNCATE t", origin=origin, place=at)
+    assert ddl.covered(events.covered(watermark)) is covered

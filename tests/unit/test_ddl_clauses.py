@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_cdc.core.ddl_clauses import Clause, Kind, read_statement
+from airflow_cdc.sources.mysql.ddl_clauses import Clause, Kind, read_statement
 
 
 @pytest.mark.parametrize(

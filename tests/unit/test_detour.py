@@ -9,32 +9,39 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_cdc.core.detour import (
-    WAS,
-    chosen_replica,
-    come_back,
-    detour_hindrance,
-    faults,
-    is_away,
-    own_transactions,
-    pointed_at,
-    pointed_back,
-    start_there,
+from airflow_cdc.connectors.debezium.address import WAS, is_away, pointed_at, pointed_back
+from airflow_cdc.core.diagnosis.observation import (
+    ControlFacts,
+    Observation,
+    ReplicaFacts,
+    SchemaFacts,
+    Unknown,
 )
-from airflow_cdc.core.diagnosis import diagnose
-from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.observation import ControlFacts, Observation, ReplicaFacts, SchemaFacts, Unknown
+from airflow_cdc.core.diagnosis.strategy import Plan
 from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.secrets import mask_config
-from airflow_cdc.core.strategy import Plan, make_plan
-from airflow_cdc.core.table import ColumnDef, TableDef
+from airflow_cdc.core.table import Table
+from airflow_cdc.sources.mysql.detour import (
+    chosen_replica,
+    come_back,
+    detour_blocker,
+    faults,
+    own_transactions,
+    start_there,
+)
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.settings import MySqlSettings
+from tests.diagnosing import case_of, diagnose, make_plan
+from tests.unit.tables import col
 
 from .builders import GTID_OFFSET, HEALTHY, OTHER, PIPELINE, SOURCE, UUID, seen
 from .builders import REPLICA as GOOD
 from .faults import PURGED, RECOVERY
 
 STORED = GtidSet.parse(GTID_OFFSET["gtids"])
-NAMED = replace(PIPELINE, source=replace(PIPELINE.source, replicas=("first", "second")))
+NAMED = replace(
+    PIPELINE, source=MySqlSettings("mysql", "shop_mysql", PIPELINE.source.tables, replicas=("first", "second"))
+)
 
 
 def lost(**replicas: ReplicaFacts | Unknown) -> Observation:
@@ -78,12 +85,12 @@ def test_an_unreachable_replica_is_unknown_and_never_eligible() -> None:
     obs = lost(first=Unknown("no route"), second=replace(GOOD, log_updates=False))
     assert diagnose(obs).code == "GTID_PURGED"
     assert plan(obs).strategy == "full_snapshot"
-    assert "first: could not be read: no route; second: log_replica_updates" in detour_hindrance(obs)
-    assert "second: could not be read: it was not looked at" in detour_hindrance(lost(first=Unknown("x")))
+    assert "first: could not be read: no route; second: log_replica_updates" in detour_blocker(case_of(obs))
+    assert "second: could not be read: it was not looked at" in detour_blocker(case_of(lost(first=Unknown("x"))))
 
 
 def test_a_table_without_a_key_is_not_read_from_two_servers() -> None:
-    events = TableDef("shop", "events", (ColumnDef("n", 1, "int", "int", nullable=True),), ())
+    events = Table("shop", "events", (col("n", 1, "int", "int", nullable=True),), ())
     obs = replace(lost(first=GOOD), schema=SchemaFacts({"shop.events": events}))
     chosen = plan(obs)
     assert chosen.strategy == "full_snapshot"
@@ -92,9 +99,9 @@ def test_a_table_without_a_key_is_not_read_from_two_servers() -> None:
 
 def test_the_first_that_can_is_taken() -> None:
     other = replace(GOOD, conn_id="second")
-    assert chosen_replica(lost(first=Unknown("down"), second=other)) == other
-    assert chosen_replica(lost(second=other, first=GOOD)) == GOOD
-    assert chosen_replica(replace(lost(first=GOOD), source=Unknown("x"))) is None
+    assert chosen_replica(case_of(lost(first=Unknown("down"), second=other))) == other
+    assert chosen_replica(case_of(lost(second=other, first=GOOD))) == GOOD
+    assert chosen_replica(case_of(replace(lost(first=GOOD), source=Unknown("x")))) is None
 
 
 def test_own_transactions_of_a_replica_are_no_fault_purged_or_not() -> None:

@@ -13,15 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_cdc.core.diagnosis import PROBLEMS, Diagnosis, diagnose, trace_excerpt
-from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.observation import (
-    BinlogFile,
+from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.core.diagnosis import diagnose as diagnosing
+from airflow_cdc.core.diagnosis.diagnose import Diagnosis
+from airflow_cdc.core.diagnosis.forecast import Retention
+from airflow_cdc.core.diagnosis.observation import (
     ControlFacts,
-    LogLook,
     Observation,
-    Place,
-    Retention,
     SinkFacts,
     SinkTableFacts,
     SourceFacts,
@@ -29,23 +27,29 @@ from airflow_cdc.core.observation import (
     TransportFacts,
     Unknown,
 )
+from airflow_cdc.core.diagnosis.problem import Rules
+from airflow_cdc.core.diagnosis.text import trace_excerpt
 from airflow_cdc.core.pipeline import Policy
-from airflow_cdc.core.position import BinlogPosition
-from airflow_cdc.core.problems_source import seems_stuck
-from airflow_cdc.core.stamp import Stamp
-from airflow_cdc.core.strategy import make_plan
+from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.flows import checks
+from airflow_cdc.sources.mysql.facts import BinlogFile, EventAtPosition, EventBoundary
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.position import BinlogPosition
+from tests.diagnosing import case_of, diagnose, make_plan, seems_stuck
 from tests.unit.builders import (
+    ALL_CODES,
     CONNECTOR,
     FAILED,
     GTID_OFFSET,
     HEALTHY,
     OTHER,
     PIPELINE,
+    PROBLEMS,
     SINK,
     SOURCE,
     TAKEN_AT,
     UUID,
+    connector_with,
     file_offset,
     seen,
     with_connector,
@@ -79,9 +83,9 @@ def test_row(obs: Observation, code: str, evidence: str) -> None:
 
 def test_every_row_of_the_table_has_a_case() -> None:
     def row_of(obs: Observation) -> int:
-        return next(p.priority for p in PROBLEMS if p.predicate(obs) is not None)
+        return next(p.rank for p in PROBLEMS if p.holds(case_of(obs)) is not None)
 
-    assert {row_of(obs) for _, obs, _, _ in ROWS} == {p.priority for p in PROBLEMS}
+    assert {row_of(obs) for _, obs, _, _ in ROWS} == {p.rank for p in PROBLEMS}
 
 
 RUNBOOK = (Path(__file__).parents[2] / "docs" / "problems.md").read_text()
@@ -90,7 +94,7 @@ RUNBOOK = (Path(__file__).parents[2] / "docs" / "problems.md").read_text()
 def test_every_code_has_a_runbook_and_every_runbook_a_code() -> None:
     headings = set(re.findall(r"^## ([A-Z_]+)$", RUNBOOK, re.MULTILINE))
     # a comparison has a code of its own, which no observation shows
-    assert headings == {problem.code for problem in PROBLEMS} | set(checks.PROBLEMS.values())
+    assert headings == ALL_CODES | set(checks.PROBLEMS.values())
 
 
 @pytest.mark.parametrize("obs", [row[1] for row in ROWS], ids=[row[0] for row in ROWS])
@@ -102,8 +106,8 @@ def test_evidence_says_from_where_and_when(obs: Observation) -> None:
 
 
 def test_priorities_are_distinct_and_in_order() -> None:
-    priorities = [p.priority for p in PROBLEMS]
-    assert priorities == sorted(set(priorities))
+    ranks = [p.rank for p in PROBLEMS]
+    assert ranks == sorted(set(ranks))
 
 
 def test_every_row_leads_to_a_runbook_of_its_code() -> None:
@@ -144,7 +148,7 @@ FAULTS: list[Observation] = [
 
 
 # what the server's own facts prove, whatever else could be read
-BY_SERVER = {row.code for row in PROBLEMS if 25 <= row.priority < 40}
+BY_SERVER = {row.code for row in PROBLEMS if 25 <= row.rank < 40}
 
 
 def without(obs: Observation, unread: tuple[str, ...]) -> Observation:
@@ -167,7 +171,9 @@ def test_with_anything_unread_nothing_is_healthy_and_only_server_facts_say_lost(
 
 def test_purged_is_said_whatever_state_the_connector_claims() -> None:
     for state in ("RUNNING", "FAILED", "STOPPED", "PAUSED", "UNASSIGNED"):
-        obs = replace(seen(source=PURGED), connector=replace(CONNECTOR, state=state, tasks=(TaskState(0, state),)))
+        obs = replace(
+            seen(source=PURGED), connector=connector_with(CONNECTOR, state=state, tasks=(TaskState(0, state),))
+        )
         assert diagnose(obs).code == "GTID_PURGED"
 
 
@@ -175,7 +181,7 @@ def test_purged_is_said_whatever_state_the_connector_claims() -> None:
 def test_gtid_purge_is_decided_as_the_server_would(stored: int, purged: int) -> None:
     obs = replace(
         with_source(gtid_purged=GtidSet.parse(f"{UUID}:1-{purged}") if purged else GtidSet()),
-        connector=replace(CONNECTOR, offset={**GTID_OFFSET, "gtids": f"{UUID}:1-{stored}"}),
+        connector=connector_with(CONNECTOR, offset={**GTID_OFFSET, "gtids": f"{UUID}:1-{stored}"}),
     )
     assert diagnose(obs).code == ("GTID_PURGED" if purged > stored else "HEALTHY")
 
@@ -195,7 +201,9 @@ def test_inv_26_with_gtids_the_file_of_this_very_server_must_fit() -> None:
     beyond = replace(with_connector(offset={**GTID_OFFSET, "pos": 1001}, **FAILED), sink=stamped(HERE))
     assert diagnose(beyond).code == "POSITION_PAST_END"
     inside = replace(
-        with_source(at_offset=LogLook(Place.INSIDE)), connector=replace(CONNECTOR, **FAILED), sink=stamped(HERE)
+        with_source(at_offset=EventAtPosition(EventBoundary.INSIDE)),
+        connector=connector_with(CONNECTOR, **FAILED),
+        sink=stamped(HERE),
     )
     assert diagnose(inside).code == "POSITION_MID_EVENT"
     assert diagnose(replace(inside, sink=stamped(KNOWN))).code == "SOURCE_FAILED_OVER"  # another server's file
@@ -225,16 +233,16 @@ def test_a_promoted_server_that_lacks_or_purged_something_is_another_problem() -
 
 
 def failed_at(source: SourceFacts) -> Observation:
-    return replace(seen(source=source), connector=replace(CONNECTOR, **FAILED))
+    return replace(seen(source=source), connector=connector_with(CONNECTOR, **FAILED))
 
 
 @pytest.mark.parametrize("gtids", [{}, {"gtids": ""}])
 def test_without_gtids_the_file_decides(gtids: dict[str, str]) -> None:
     obs = replace(
-        with_source(**BY_FILE), connector=replace(CONNECTOR, offset={**file_offset("mysql-bin.000007"), **gtids})
+        with_source(**BY_FILE), connector=connector_with(CONNECTOR, offset={**file_offset("mysql-bin.000007"), **gtids})
     )
     assert diagnose(obs).code == "BINLOG_PURGED"
-    there = replace(obs, connector=replace(CONNECTOR, offset={**file_offset("mysql-bin.000008"), **gtids}))
+    there = replace(obs, connector=connector_with(CONNECTOR, offset={**file_offset("mysql-bin.000008"), **gtids}))
     assert diagnose(there).code == "HEALTHY"
 
 
@@ -242,7 +250,7 @@ def test_older_files_are_told_by_number_not_by_text() -> None:
     files = tuple(BinlogFile(f"mysql-bin.{n}", 1000) for n in (10, 11))
     obs = replace(
         with_source(**BY_FILE, binlog_files=files, current=BinlogPosition("mysql-bin.11", 1000)),
-        connector=replace(CONNECTOR, offset=file_offset("mysql-bin.9")),
+        connector=connector_with(CONNECTOR, offset=file_offset("mysql-bin.9")),
     )
     assert diagnose(obs).code == "BINLOG_PURGED"
 
@@ -262,7 +270,8 @@ def test_a_position_the_server_never_reached_is_not_called_purged(offset: dict[s
 
 def test_a_server_without_binlog_has_no_position_at_all() -> None:
     obs = replace(
-        with_source(binlog_files=(), log_bin=False), connector=replace(CONNECTOR, offset=file_offset("a.1"), **FAILED)
+        with_source(binlog_files=(), log_bin=False),
+        connector=connector_with(CONNECTOR, offset=file_offset("a.1"), **FAILED),
     )
     assert diagnose(obs).code == "SOURCE_MISCONFIGURED"
 
@@ -315,7 +324,7 @@ def test_inv_17_a_compacted_topic_forgets_deletes_that_were_not_applied(
 ) -> None:
     settings = {"cleanup.policy": policy, "delete.retention.ms": "3600000"}
     topics = TransportFacts({TOPIC.name: TOPIC}, {"shop.orders": TOPIC.name}, {TOPIC.name: settings})
-    stamp = Stamp(3, None, {TOPIC.name: {"id": "id1", "partitions": {"0": at}}})
+    stamp = Stamp(3, None, {TOPIC.name: TopicOffsets("id1", {0: at})})
     stamped_at = datetime.fromisoformat(TAKEN_AT).timestamp() - age
     sink = {name: SinkTableFacts(True, 7, stamp, 10, stamped_at) for name in PIPELINE.source.tables}
     assert diagnose(seen(transport=topics, sink=SinkFacts(sink))).code == code
@@ -350,23 +359,25 @@ def test_a_connector_at_the_newest_file_is_not_at_risk_while_it_runs() -> None:
     short = replace(SOURCE, retention=Retention(3600, now=100_000.0))
     offset = {**GTID_OFFSET, "file": "mysql-bin.000010"}
     assert diagnose(replace(with_connector(offset=offset), source=short)).code == "SOURCE_MISCONFIGURED"
-    stopped = replace(CONNECTOR, offset=offset, tasks=(TaskState(0, "PAUSED"),), state="RUNNING")
+    stopped = connector_with(CONNECTOR, offset=offset, tasks=(TaskState(0, "PAUSED"),), state="RUNNING")
     assert diagnose(seen(source=short, connector=stopped)).code == "AT_RISK"
 
 
 @pytest.mark.parametrize("events", [("Rotate",), ("Format_desc", "Previous_gtids"), ()])
 def test_by_gtid_a_file_that_was_read_to_its_end_is_not_needed(events: tuple[str, ...]) -> None:
     old = replace(
-        SOURCE, retention=Retention(86400, now=100_000.0, written_until=1.0), at_offset=LogLook(Place.BOUNDARY, events)
+        SOURCE,
+        retention=Retention(86400, now=100_000.0, written_until=1.0),
+        at_offset=EventAtPosition(EventBoundary.BOUNDARY, events),
     )
     assert diagnose(seen(source=old)).code == "HEALTHY"
     by_name = replace(old, **BY_FILE)
     assert diagnose(
-        seen(source=by_name, connector=replace(CONNECTOR, offset=file_offset("mysql-bin.000009")))
+        seen(source=by_name, connector=connector_with(CONNECTOR, offset=file_offset("mysql-bin.000009")))
     ).code == ("AT_RISK")
 
 
-STUCK = LogLook(Place.BOUNDARY, ("Gtid", "Query", "Table_map"))
+STUCK = EventAtPosition(EventBoundary.BOUNDARY, ("Gtid", "Query", "Table_map"))
 
 
 @pytest.mark.parametrize(
@@ -375,15 +386,17 @@ STUCK = LogLook(Place.BOUNDARY, ("Gtid", "Query", "Table_map"))
         (STUCK, {"heartbeat.interval.ms": "1000"}, 1, True),
         (STUCK, {}, 1, False),  # without heartbeats an offset may rest
         (STUCK, {"heartbeat.interval.ms": "1000"}, 950, False),
-        (LogLook(Place.BOUNDARY, ("Rotate",)), {"heartbeat.interval.ms": "1000"}, 1, False),
+        (EventAtPosition(EventBoundary.BOUNDARY, ("Rotate",)), {"heartbeat.interval.ms": "1000"}, 1, False),
         (None, {"heartbeat.interval.ms": "1000"}, 1, False),
     ],
 )
 def test_only_a_connector_with_a_change_right_ahead_of_it_seems_stuck(
-    look: LogLook | None, config: dict[str, str], ts_sec: int, stuck: bool
+    look: EventAtPosition | None, config: dict[str, str], ts_sec: int, stuck: bool
 ) -> None:
     source = replace(SOURCE, at_offset=look, retention=Retention(0, now=1000.0))
-    connector = replace(CONNECTOR, config={**CONNECTOR.config, **config}, offset={**GTID_OFFSET, "ts_sec": ts_sec})
+    connector = connector_with(
+        CONNECTOR, config={**CONNECTOR.config, **config}, offset={**GTID_OFFSET, "ts_sec": ts_sec}
+    )
     assert seems_stuck(seen(source=source, connector=connector)) is stuck
 
 
@@ -421,9 +434,9 @@ OTHER_FAULTS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("other", OTHER_FAULTS)
 def test_of_two_faults_the_lost_position_is_told_first(other: str) -> None:
     parts = OTHER_FAULTS[other]
-    lost = replace(seen(source=PURGED), connector=replace(CONNECTOR, **FAILED))
+    lost = replace(seen(source=PURGED), connector=connector_with(CONNECTOR, **FAILED))
     assert diagnose(replace(lost, **parts)).code == "GTID_PURGED"
-    stopped = replace(CONNECTOR, state="STOPPED", tasks=())
+    stopped = connector_with(CONNECTOR, state="STOPPED", tasks=())
     assert diagnose(replace(seen(source=PURGED, connector=stopped), **parts)).code == "GTID_PURGED"
 
 
@@ -449,8 +462,8 @@ def test_facts_that_change_between_two_reads_make_no_problem(stored: int, more: 
 
 
 def test_no_rule_is_unknown() -> None:
-    assert diagnose(HEALTHY, problems=()).code == "UNKNOWN"
-    assert diagnose(HEALTHY, problems=()).strategies == ()
+    assert diagnosing.diagnose(HEALTHY, Rules()).code == "UNKNOWN"
+    assert diagnosing.diagnose(HEALTHY, Rules()).strategies == ()
 
 
 # ---- the trace ---------------------------------------------------------------------------------

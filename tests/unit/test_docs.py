@@ -15,17 +15,18 @@ import yaml
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import BaseHook, BaseOperator, BaseSensorOperator
 
-from airflow_cdc.core.connector_config import ConnectorSettings
-from airflow_cdc.core.diagnosis import PROBLEMS
+from airflow_cdc.config.registry import load_registry
+from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.dags._recovery import recovery_dag
 from airflow_cdc.hooks.iceberg import IcebergCatalogHook
 from airflow_cdc.hooks.kafka import CdcKafkaHook
 from airflow_cdc.hooks.kafka_connect import KafkaConnectHook
 from airflow_cdc.hooks.mysql import CdcMySqlHook
+from airflow_cdc.hooks.sql_control import SqlControlHook
 from airflow_cdc.notifications.webhook import address
 from airflow_cdc.provider_info import get_provider_info
-from airflow_cdc.registry import load_registry
-from airflow_cdc.systems.mysql_grants import MARIADB_NEEDS, MYSQL_NEEDS, Need
+from airflow_cdc.sources.mysql.grants import MARIADB_NEEDS, MYSQL_NEEDS, Need
+from tests.unit.builders import ALL_CODES
 
 from .conftest import REGISTRY
 
@@ -63,6 +64,8 @@ def test_the_connections_in_the_docs_are_understood(monkeypatch: pytest.MonkeyPa
     lake, local = (IcebergCatalogHook(name).endpoint() for name in ("lake", "local_lake"))
     assert (lake.properties["type"], local.properties["type"]) == ("rest", "sql")
     assert lake.properties["credential"].startswith("cdc:")
+    control = SqlControlHook("cdc_control").endpoint()
+    assert (control.driver, control.options["sslmode"]) == ("postgresql+psycopg", "verify-full")
     assert BaseHook.get_connection("spark_default").host == "spark://spark.example"
     assert address(BaseHook.get_connection("ops")) == "https://chat.example/hooks/cdc"
 
@@ -144,7 +147,7 @@ def test_the_grants_in_the_docs_are_all_that_is_needed(file: str, needs: tuple[N
 
 def test_every_problem_has_a_runbook_entry() -> None:
     headings = set(re.findall(r"^## (\w+)$", (ROOT / "docs" / "problems.md").read_text(), re.MULTILINE))
-    assert {row.code for row in PROBLEMS} <= headings
+    assert headings >= ALL_CODES
 
 
 def test_every_command_in_the_docs_exists() -> None:
@@ -242,3 +245,14 @@ def test_every_page_is_in_the_navigation() -> None:
     listed = set(re.findall(r"[\w/.-]+\.md", (ROOT / "mkdocs.yml").read_text()))
     assert {str(page.relative_to(ROOT / "docs")) for page in PAGES} == listed
     assert yaml.safe_load((ROOT / "mkdocs.yml").read_text())["strict"] is True
+
+
+def test_decisions_are_numbered_without_a_hole_and_all_listed() -> None:
+    files = sorted((ROOT / "docs" / "adr").glob("[0-9]*.md"))
+    index = (ROOT / "docs" / "adr" / "index.md").read_text()
+    assert [file.name[:4] for file in files] == [f"{n:04}" for n in range(1, len(files) + 1)]
+    for file in files:
+        title = file.read_text().splitlines()[0].removeprefix("# ")
+        assert title.startswith(file.name[:4]), file
+        assert f"| [{title[:4]}]({file.name}) | {title[5:]} |" in index, file
+        assert f"adr/{file.name}" in (ROOT / "mkdocs.yml").read_text(), file

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from airflow_cdc.cli import checks, commands, jars
+from airflow_cdc.config.registry import load_registry
+from airflow_cdc.core.check import Check
 from airflow_cdc.core.spark_jars import NEEDS
-from airflow_cdc.flows.doctor import Check
-from airflow_cdc.registry import load_registry
 from stack.fetch import jars_of
 
 from .conftest import Answer

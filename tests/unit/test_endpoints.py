@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from airflow_cdc.config.registry import load_registry
+from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
 from airflow_cdc.core.errors import (
     ConfigError,
 )
@@ -16,19 +18,28 @@ from airflow_cdc.hooks.iceberg import IcebergCatalogHook
 from airflow_cdc.hooks.kafka import CdcKafkaHook
 from airflow_cdc.hooks.kafka_connect import KafkaConnectHook
 from airflow_cdc.hooks.mysql import CdcMySqlHook
-from airflow_cdc.registry import load_registry
-from airflow_cdc.systems.clients import Endpoints
+from airflow_cdc.parts import Endpoints
+from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
+from airflow_cdc.sources.mysql.session import MySqlEndpoint
+from airflow_cdc.transports.kafka.wire import KafkaEndpoint
 
 from .conftest import SECRETS
+
+PARTS = ("source", "connector", "transport", "sink")
 
 
 def test_endpoints_of_a_pipeline(connections: dict[str, str], registry: Path) -> None:
     found = resolve_endpoints(load_registry(registry)["shop"])
-    assert (found.mysql.host, found.mysql.port, found.mysql.user) == ("db", 3306, "cdc")
-    assert found.connect.url == "http://connect:8083"
-    assert found.kafka.bootstrap == "broker:9092"
-    assert found.kafka.security["sasl.password"] == SECRETS["kafka"]
-    assert (found.lake.name, found.lake.properties["type"]) == ("lake", "sql")
+    source, connector, transport, sink = found.source, found.connector, found.transport, found.sink
+    assert isinstance(source, MySqlEndpoint)
+    assert (source.host, source.port, source.user) == ("db", 3306, "cdc")
+    assert isinstance(connector, ConnectEndpoint)
+    assert connector.url == "http://connect:8083"
+    assert isinstance(transport, KafkaEndpoint)
+    assert transport.bootstrap == "broker:9092"
+    assert transport.security["sasl.password"] == SECRETS["kafka"]
+    assert isinstance(sink, IcebergEndpoint)
+    assert (sink.name, sink.properties["type"]) == ("lake", "sql")
     assert not any(secret in repr(found) for secret in SECRETS.values())
 
 
@@ -41,8 +52,10 @@ def test_a_named_replica_has_an_endpoint_that_survives_the_settings_file(
         resolve_endpoints(pipeline)
     monkeypatch.setenv("AIRFLOW_CONN_SHOP_REPLICA", connections["shop_mysql"].replace('"db"', '"other"'))
     found = resolve_endpoints(pipeline)
-    assert found.replicas["shop_replica"].host == "other"
-    assert Endpoints.from_json(found.to_json()) == found
+    assert found.replicas["shop_replica"].where == "mysql other:3306 as cdc"
+    written = json.loads(json.dumps(found.to_json(pipeline)))
+    assert [written[part]["kind"] for part in PARTS] == ["mysql", "debezium", "kafka", "iceberg"]
+    assert Endpoints.from_json(written) == found
     assert not any(secret in repr(found) for secret in SECRETS.values())
 
 

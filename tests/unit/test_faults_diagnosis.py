@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_cdc.core.diagnosis import PROBLEMS
+from airflow_cdc.kinds import problems_for
 from tests.faults_diagnosis.__main__ import ALL, existing
 from tests.faults_diagnosis.cases_source import UNLOGGED_CASCADE
+from tests.unit.test_kinds_problems import combinations
 
 
 def test_every_problem_is_made_on_a_real_server() -> None:
     made = {case.expected for case in ALL if isinstance(case.expected, str)} | {UNLOGGED_CASCADE}
-    assert made == {problem.code for problem in PROBLEMS}
+    assert made == {problem.code for pipeline in combinations() for problem in problems_for(pipeline)}
 
 
 def test_names_are_distinct() -> None:

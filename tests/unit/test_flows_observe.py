@@ -11,34 +11,35 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from airflow_cdc.core.diagnosis import diagnose
-from airflow_cdc.core.errors import ConnectorError, SourceError, TransportError, UnknownStateError
-from airflow_cdc.core.forecast import forecast
-from airflow_cdc.core.observation import (
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
+from airflow_cdc.control.control import Control
+from airflow_cdc.core.diagnosis.forecast import Retention, forecast
+from airflow_cdc.core.diagnosis.observation import (
     ConnectorFacts,
-    LogLook,
     Observation,
-    Place,
     ReplicaFacts,
-    Retention,
     SinkFacts,
     SinkTableFacts,
     SourceFacts,
     Unknown,
 )
-from airflow_cdc.core.table import ColumnDef, TableDef
-from airflow_cdc.flows import decide, doctor, hold, null_defaults, observe
-from airflow_cdc.flows.foresee import foresee
+from airflow_cdc.core.errors import ConnectorError, SourceError, TransportError, UnknownStateError
+from airflow_cdc.core.hold import HoldState, HoldStatus
+from airflow_cdc.core.table import Column, Table
+from airflow_cdc.flows import decide, doctor, hold, observe
+from airflow_cdc.flows.forecast import forecast_pipeline
 from airflow_cdc.flows.run import Run
-from airflow_cdc.systems.clients import Clients
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.kafka import KafkaTransport
-from airflow_cdc.systems.kafka_connect import KafkaConnect
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.mysql import MySqlSource
-from airflow_cdc.systems.mysql_hold import HoldState, HoldStatus
+from airflow_cdc.parts import Parts
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sources.mysql.client import MySqlSource
+from airflow_cdc.sources.mysql.detour import standing_faults
+from airflow_cdc.sources.mysql.facts import EventAtPosition, EventBoundary, MySqlReplicaFacts
+from airflow_cdc.transports.kafka.client import KafkaTransport
+from tests.diagnosing import diagnose
+from tests.unit.tables import col
 
-from .builders import CONNECTOR, CONTROL, GTID_OFFSET, HEALTHY, PIPELINE, REPLICA, SINK, SOURCE
+from .builders import CONNECTOR, CONTROL, GTID_OFFSET, HEALTHY, PIPELINE, REPLICA, SINK, SOURCE, connector_with
 from .faults import PURGED
 
 CONFIG = {
@@ -48,35 +49,40 @@ CONFIG = {
 }
 
 
-def column(name: str, data_type: str) -> ColumnDef:
-    return ColumnDef(name, 1, data_type, data_type, nullable=True)
+def column(name: str, data_type: str) -> Column:
+    return col(name, 1, data_type, data_type, nullable=True)
 
 
 DEFINITIONS = {
-    name: TableDef("shop", name.partition(".")[2], (column("day", "date"),), ()) for name in PIPELINE.source.tables
+    name: Table("shop", name.partition(".")[2], (column("day", "date"),), ()) for name in PIPELINE.source.tables
 }
 
 
 @pytest.fixture
 def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Clients of a healthy pipeline."""
-    made = Clients(
-        *(create_autospec(kind, instance=True) for kind in (MySqlSource, KafkaConnect, KafkaTransport, Lake, Control))
+    made = Parts(
+        *(
+            create_autospec(kind, instance=True)
+            for kind in (MySqlSource, DebeziumConnector, KafkaTransport, Lake, Control)
+        )
     )
     c = cast("Any", made)
     c.source.facts.return_value = c.source.facts_for.return_value = SOURCE
     c.source.connect.return_value = create_autospec(closing, instance=True)
     c.source.connect.return_value.close = lambda: None
-    c.connector.facts.return_value = replace(CONNECTOR, config=CONFIG)
+    c.connector.facts.return_value = connector_with(CONNECTOR, config=CONFIG)
     c.connector.raw_config.return_value = CONFIG
+    c.connector.codec = MySqlCodec()
+    c.connector.committed_offset.return_value = GTID_OFFSET
+    c.connector.own_topics.with_elsewhere.side_effect = lambda _name, facts, _topics: facts
+    c.connector.own_topics.history.return_value = None
+    c.source.definitions_and_defaults.return_value = (DEFINITIONS, {})
     c.transport.topic_states.return_value = {}
     c.transport.topic_configs.return_value = {}
     c.transport.end_offsets.return_value = {"shop.shop.orders": {0: 5}}
-    c.lake.facts.side_effect = lambda _ns, table: SINK.tables[f"shop.{table}"]
+    c.sink.facts.side_effect = lambda _ns, table: SINK.tables[f"shop.{table}"]
     c.control.facts.return_value = HEALTHY.control
-    monkeypatch.setattr(observe, "read_table_defs", lambda _conn, _tables: DEFINITIONS)
-    for module in (observe, null_defaults):
-        monkeypatch.setattr(module, "read_defaults", lambda _conn, _tables: {})
     return made
 
 
@@ -98,7 +104,7 @@ def test_a_cut_in_the_middle_of_any_read_is_unknown(run: Run, clients: Any, part
         "source": clients.source.facts_for,
         "connector": clients.connector.facts,
         "transport": clients.transport.topic_states,
-        "sink": clients.lake.facts,
+        "sink": clients.sink.facts,
         "control": clients.control.facts,
     }
     reads[part].side_effect = cut
@@ -128,13 +134,13 @@ def test_the_source_is_read_after_the_connector(run: Run, clients: Any) -> None:
 def test_the_source_is_asked_about_the_stored_position(run: Run, clients: Any) -> None:
     observe.observe(run)
     tables, position = clients.source.facts_for.call_args.args
-    assert (tables, str(position)) == (PIPELINE.source.tables, "mysql-bin.000009:500")
+    assert (tables, str(position.place)) == (PIPELINE.source.tables, "mysql-bin.000009:500")
 
 
 def test_what_is_late_is_unknown_and_the_rest_counts(run: Run, clients: Any) -> None:
     """A catalog that hangs: nothing is waited for beyond the deadline that all parts share."""
     ended = threading.Event()
-    clients.lake.facts.side_effect = lambda *_: ended.wait(30)
+    clients.sink.facts.side_effect = lambda *_: ended.wait(30)
     began = time.monotonic()
     seen = observe.observe(run, within=4.0)
     ended.set()
@@ -145,13 +151,15 @@ def test_what_is_late_is_unknown_and_the_rest_counts(run: Run, clients: Any) -> 
 
 def test_a_connector_that_cannot_be_read_while_it_is_watched_is_unknown(run: Run, clients: Any) -> None:
     clients.source.facts_for.return_value = STUCK
-    clients.connector.facts.side_effect = [replace(CONNECTOR, config=CONFIG), ConnectorError("the worker is gone")]
+    clients.connector.committed_offset.side_effect = ConnectorError("the worker is gone")
     seen = observe.observe(run, watch=2.0)
     assert seen.unknowns == {"connector": "the worker is gone"}
     assert diagnose(seen).code == "UNKNOWN"
 
 
-STUCK = replace(SOURCE, at_offset=LogLook(Place.BOUNDARY, ("Gtid",)), retention=Retention(0, now=100_000.0))
+STUCK = replace(
+    SOURCE, at_offset=EventAtPosition(EventBoundary.BOUNDARY, ("Gtid",)), retention=Retention(0, now=100_000.0)
+)
 
 
 def test_a_connector_that_does_not_move_while_watched_loops(run: Run, clients: Any) -> None:
@@ -164,8 +172,7 @@ def test_a_connector_that_produces_or_moves_while_watched_is_only_slow(run: Run,
     clients.transport.end_offsets.side_effect = [{"shop.shop.orders": {0: n}} for n in range(9)]
     assert diagnose(observe.observe(run, watch=2.0)).code == "HEALTHY"
     clients.transport.end_offsets.side_effect = None
-    moved = replace(CONNECTOR, config=CONFIG, offset={**GTID_OFFSET, "pos": 501})
-    clients.connector.facts.side_effect = [replace(CONNECTOR, config=CONFIG), moved]
+    clients.connector.committed_offset.return_value = {**GTID_OFFSET, "pos": 501}
     assert diagnose(observe.observe(run, watch=2.0)).code == "HEALTHY"
 
 
@@ -206,16 +213,14 @@ def test_doctor_warns_of_adjusted_years_where_there_are_dates(
 ) -> None:
     clients.connector.raw_config.return_value = {**CONFIG, "enable.time.adjuster": value}
     monkeypatch.setattr(doctor, "captured", lambda _run: DEFINITIONS)
-    monkeypatch.setattr(doctor, "_keyless", lambda _run: [])
     checks = [check for check in doctor.doctor_pipeline(run) if check.name == "years below 100"]
     assert [check.state for check in checks] == [state]
     assert "shop.orders.day" in checks[0].found
 
 
 def test_doctor_says_nothing_of_years_where_there_are_none(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = {"shop.orders": TableDef("shop", "orders", (column("id", "int"),), ())}
+    plain = {"shop.orders": Table("shop", "orders", (column("id", "int"),), ())}
     monkeypatch.setattr(doctor, "captured", lambda _run: plain)
-    monkeypatch.setattr(doctor, "_keyless", lambda _run: [])
     assert not [check for check in doctor.doctor_pipeline(run) if check.name == "years below 100"]
 
 
@@ -240,7 +245,7 @@ def test_a_forecast_says_whether_a_snapshot_fits_into_what_log_and_topics_keep(
     clients.connector.committed_offset.return_value = GTID_OFFSET
     clients.control.facts.return_value = replace(CONTROL, read_seconds=read)
     clients.transport.topic_configs.return_value = {"shop.shop.orders": topic}
-    seen = foresee(run)
+    seen = forecast_pipeline(run)
     # 20,000 s of log are left, and the policy wants 21,600
     assert (seen.snapshot_fits, seen.exit_status, seen.at_risk) == (fits, 1, True)
     assert seen.forecast.earliest_s == 20_000.0
@@ -250,7 +255,7 @@ def test_a_forecast_says_whether_a_snapshot_fits_into_what_log_and_topics_keep(
 def test_without_an_offset_there_is_no_forecast(run: Run, clients: Any) -> None:
     clients.connector.committed_offset.return_value = None
     with pytest.raises(UnknownStateError):
-        foresee(run)
+        forecast_pipeline(run)
 
 
 # ---- holding the log by hand ----------------------------------------------------------------------
@@ -307,27 +312,26 @@ def test_a_server_that_purges_in_spite_of_the_lock_is_not_held(run: Run, clients
 # ---- replicas ---------------------------------------------------------------------------------------
 
 
-def with_replicas(run: Run, monkeypatch: pytest.MonkeyPatch, **found: ReplicaFacts | SourceError) -> list[str]:
+def with_replicas(run: Run, **found: ReplicaFacts | SourceError) -> list[str]:
     """Named replicas of the run, and what reading each gives; returns which were read."""
     read: list[str] = []
 
-    def reading(_source: Any, conn_id: str) -> ReplicaFacts:
+    def reading(conn_id: str) -> ReplicaFacts:
         read.append(conn_id)
         answer = found[conn_id]
         if isinstance(answer, SourceError):
             raise answer
         return answer
 
-    for module in (observe, doctor):
-        monkeypatch.setattr(module, "read_replica", reading)
-    cast("dict[str, Any]", run.clients.replicas).update(dict.fromkeys(found, create_autospec(MySqlSource)))
+    replica = create_autospec(MySqlSource, instance=True)
+    replica.replica_facts.side_effect = reading
+    replica.standing_faults.side_effect = lambda conn_id: standing_faults(cast("MySqlReplicaFacts", reading(conn_id)))
+    cast("dict[str, Any]", run.clients.replicas).update(dict.fromkeys(found, replica))
     return read
 
 
-def test_replicas_are_read_only_where_the_source_has_purged_something(
-    run: Run, clients: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read = with_replicas(run, monkeypatch, first=REPLICA, second=SourceError("no route"))
+def test_replicas_are_read_only_where_the_source_has_purged_something(run: Run, clients: Any) -> None:
+    read = with_replicas(run, first=REPLICA, second=SourceError("no route"))
     assert observe.observe(run).replicas == {}
     assert read == []
     clients.source.facts_for.return_value = PURGED
@@ -336,9 +340,9 @@ def test_replicas_are_read_only_where_the_source_has_purged_something(
     assert seen.unknowns == {}  # what cannot be read there decides nothing else
 
 
-def test_doctor_says_which_replica_could_stand_in(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_says_which_replica_could_stand_in(run: Run) -> None:
     filtering = replace(REPLICA, filters=("replicate_do_db shop",))
-    with_replicas(run, monkeypatch, good=REPLICA, bad=filtering, away=SourceError("no route"))
+    with_replicas(run, good=REPLICA, bad=filtering, away=SourceError("no route"))
     checks = {check.name: check for check in doctor.check_replicas(run)}
     assert {name: check.state for name, check in checks.items()} == {
         "replica good": "ok",

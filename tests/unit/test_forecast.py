@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_cdc.core.forecast import LogFile, forecast, outlook, snapshot_fits
-from airflow_cdc.core.observation import Retention
+from airflow_cdc.core.diagnosis.forecast import LogFile, Retention, forecast, purge_forecast, snapshot_fits
 
 DAY = 86400.0
 FILE = 1_000_000
@@ -101,7 +100,7 @@ def test_a_warning_comes_before_every_purge_that_its_time_covers(name: str) -> N
         last_look = gone - 60.0  # asked a minute before it goes, and half an hour after it became a closed file
         for now in (last_look, max(world.begins[file + 1] + 1800.0, gone - warn + 60.0)):
             retention, _, newest = world.read(file, now)
-            seen = outlook(retention, in_newest_file=newest)
+            seen = purge_forecast(retention, in_newest_file=newest)
             assert seen is not None
             if not newest and gone - now <= warn:
                 assert seen.earliest_s is not None
@@ -114,7 +113,7 @@ def test_a_quiet_tables_offset_ages_out_at_a_rotation_it_had_no_part_in() -> Non
     seen = forecast(retention, files, in_newest_file=newest)
     assert seen.earliest_s == pytest.approx(40.0)
     assert world.gone(0) == 2 * DAY + 200.0
-    late = outlook(world.read(0, 2 * DAY + 150.0)[0], in_newest_file=False)
+    late = purge_forecast(world.read(0, 2 * DAY + 150.0)[0], in_newest_file=False)
     assert late is not None
     assert late.earliest_s == 0.0  # due: the next rotation takes it
 
@@ -128,7 +127,7 @@ def test_a_server_that_keeps_its_log_promises_no_end() -> None:
 def test_without_the_time_a_file_was_closed_nothing_is_promised() -> None:
     seen = forecast(Retention(3600, 1000.0, None), [], in_newest_file=False)
     assert (seen.earliest_s, seen.latest_s) == (0.0, None)
-    assert outlook(Retention(3600, 1000.0, None), in_newest_file=False) is None
+    assert purge_forecast(Retention(3600, 1000.0, None), in_newest_file=False) is None
 
 
 def test_rates_come_from_closed_files_with_known_times() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_cdc.spark_apps.functions import decimal_bytes, decimal_plain, double_bits, json_canonical
+from airflow_cdc.spark_apps.driver.functions import decimal_bytes, decimal_plain, double_bits, json_canonical
 
 
 @given(st.lists(st.none() | st.floats(allow_nan=False, allow_infinity=False)))

@@ -15,9 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
+from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint, KafkaConnect
+from airflow_cdc.connectors.kafka_connect.http import RebalancingError
 from airflow_cdc.core.errors import ConnectorError
-from airflow_cdc.systems.connect_http import RebalancingError
-from airflow_cdc.systems.kafka_connect import ConnectEndpoint, KafkaConnect
 
 from .fuzzing import made_by, many, some_json, value_or_typed_error
 from .http_server import Answer, Scripted, serving
@@ -62,8 +64,8 @@ def server() -> Iterator[Scripted]:
 
 
 @pytest.fixture(scope="module")
-def client(server: Scripted) -> Iterator[KafkaConnect]:
-    with closing(KafkaConnect(ConnectEndpoint(server.url, timeout=2, retry_for=0.0))) as made:
+def client(server: Scripted) -> Iterator[DebeziumConnector]:
+    with closing(DebeziumConnector(ConnectEndpoint(server.url, timeout=2, retry_for=0.0), MySqlCodec())) as made:
         yield made
 
 

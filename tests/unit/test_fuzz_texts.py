@@ -16,21 +16,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_cdc.cli import reports
-from airflow_cdc.core.apply_start import APPLIED, Applied
-from airflow_cdc.core.connector_config import ConnectorSettings
-from airflow_cdc.core.ddl import read_ddl
-from airflow_cdc.core.ddl_clauses import read_statement
+from airflow_cdc.config.registry import load_registry
+from airflow_cdc.connectors.debezium.config import ConnectorSettings
+from airflow_cdc.connectors.debezium.history import compare_history, fold_history
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset, validate
+from airflow_cdc.connectors.debezium.schema_changes import read_ddl
+from airflow_cdc.core.apply.schema_change import load_definition
+from airflow_cdc.core.apply.stamp import EPOCH, LEDGER, OFFSETS, WATERMARK, ChunkLedger, Stamp
+from airflow_cdc.core.apply.start import APPLIED, Applied, Highest, LastChange
 from airflow_cdc.core.errors import OffsetRejectedError, PositionError
-from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.history import compare_history, fold_history
-from airflow_cdc.core.offset import MySqlOffset, validate
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.report import RecoveryReport
-from airflow_cdc.core.schema_change import load_definition
-from airflow_cdc.core.stamp import EPOCH, LEDGER, OFFSETS, WATERMARK, ChunkLedger, Stamp
-from airflow_cdc.core.table import ColumnDef, TableDef
-from airflow_cdc.registry import load_registry
-from airflow_cdc.systems.reports import REPORT as REPORT_FILE
+from airflow_cdc.core.table import Table
+from airflow_cdc.kinds import read_position
+from airflow_cdc.reports.store import REPORT as REPORT_FILE
+from airflow_cdc.sources.mysql.ddl_clauses import read_statement
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.schema_steps import clauses_of
+from tests.unit.tables import col
 
 from .conftest import REGISTRY
 from .fuzzing import damaged, joined, made_by, many, value_or_typed_error
@@ -75,19 +78,17 @@ def test_offsets(value: Any) -> None:
 
 
 W = {
-    "server_uuid": UUID,
-    "file": "b.000003",
-    "pos": 5,
-    "gtids": f"{UUID}:1-50",
+    "format": 2,
+    "position": {"kind": "mysql", "file": "b.000003", "pos": 5, "gtids": f"{UUID}:1-50", "server_id": 1},
+    "server": UUID,
     "taken_at": "2026-11-21T10:00:00+00:00",
-    "server_id": 1,
 }
 
 
 @many(700)
 @given(damaged(W))
 def test_watermarks(value: Any) -> None:
-    value_or_typed_error(lambda: Watermark.from_json(value))
+    value_or_typed_error(lambda: Watermark.from_json(value, read_position))
 
 
 # --- pipelines.yaml --------------------------------------------------------------------------------------------------
@@ -150,7 +151,9 @@ STAMP = {
     LEDGER: json.dumps(
         {"w": "h", "server_uuid": UUID, "fingerprint": "f", "done_to": [1], "rows": 2, "complete": False}
     ),
-    APPLIED: Applied({"0": 1}, {"u": [5, 6, 7, 1]}).to_text(),
+    APPLIED: Applied(
+        {"0": 1}, {"u": Highest(5, 6, 7, "1/bin", 3)}, {"0": LastChange("u", (5, 6, 7), "1/bin", 3, "u:5", 8)}
+    ).to_text(),
 }
 
 
@@ -164,10 +167,10 @@ def test_stamps(key: str, document: Any, cut: bool) -> None:
     value_or_typed_error(lambda: Applied.from_summary(summary))
 
 
-TABLE = TableDef(
+TABLE = Table(
     "shop",
     "t",
-    (ColumnDef("id", 1, "bigint", "bigint"), ColumnDef("e", 2, "enum", "enum('a')", labels=("a",))),
+    (col("id", 1, "bigint", "bigint"), col("e", 2, "enum", "enum('a')", labels=("a",))),
     ("id",),
 )
 
@@ -206,7 +209,7 @@ def test_schema_changes(record: Any) -> None:
         return
     with suppress(ValueError):  # its reader makes a TransportError of it that names the offset
         found = read_ddl(record)
-        assert found is None or found.clauses
+        assert found is None or clauses_of(found)
 
 
 @many(500)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_cdc.core.errors import PositionError
-from airflow_cdc.core.gtid import GtidSet
+from airflow_cdc.sources.mysql.gtid import GtidSet
 
 A = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 B = "75ac0c48-7f6b-11f0-9c3a-0242ac110002"

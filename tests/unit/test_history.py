@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.history import compare_history, fold_history, read_at
-from airflow_cdc.core.offset import MySqlOffset
-from airflow_cdc.core.table import ColumnDef, TableDef
+from airflow_cdc.connectors.debezium.history import compare_history, fold_history, read_at
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
+from airflow_cdc.core.position import Position
+from airflow_cdc.core.table import Column, Table
+from tests.unit.tables import col
 
 
 def column(name: str, position: int, kind: str, **more: Any) -> dict[str, Any]:
@@ -20,8 +22,8 @@ def column(name: str, position: int, kind: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "position": position, "typeName": kind, "typeExpression": kind, **base, **more}
 
 
-def definition(name: str, ordinal: int, data_type: str, column_type: str = "", **more: Any) -> ColumnDef:
-    return ColumnDef(name, ordinal, data_type, column_type or data_type, **more)
+def definition(name: str, ordinal: int, data_type: str, column_type: str = "", **more: Any) -> Column:
+    return col(name, ordinal, data_type, column_type or data_type, **more)
 
 
 ID = definition("id", 1, "bigint", "bigint(20) unsigned", nullable=False, precision=20, scale=0)
@@ -30,7 +32,7 @@ STATUS = definition(
     labels=("new", "it's"),
 )  # fmt: skip
 NOTE = definition("note", 3, "varchar", "varchar(20)", charset="latin1", char_length=20, byte_length=20)
-DEFN = TableDef("shop", "orders", (ID, STATUS, NOTE), ("id",))
+DEFN = Table("shop", "orders", (ID, STATUS, NOTE), ("id",))
 HIST: dict[str, Any] = {
     "defaultCharsetName": "utf8mb4",
     "primaryKeyColumnNames": ["id"],
@@ -47,14 +49,20 @@ def changed(position: int, **more: Any) -> dict[str, Any]:
     return {**HIST, "columns": columns}
 
 
-def one(new: ColumnDef, old: dict[str, Any]) -> tuple[str, ...]:
-    table = TableDef("shop", "t", (replace(new, ordinal=1),))
+def one(new: Column, old: dict[str, Any]) -> tuple[str, ...]:
+    table = Table("shop", "t", (replace(new, ordinal=1),))
     return compare_history(table, {"primaryKeyColumnNames": [], "columns": [{**old, "position": 1}]})
 
 
 UUID, OTHER = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "7a11fa47-71ca-11e1-9e33-c80aa9429562"
 BY_FILE = {"file": "mysql-bin.000010", "pos": 400}
 BY_GTID = {**BY_FILE, "gtids": f"{UUID}:1-40"}
+
+
+def start_of(offset: dict[str, Any]) -> Position:
+    position = MySqlCodec().read(offset, {}).position
+    assert position is not None
+    return position
 
 
 @pytest.mark.parametrize(
@@ -80,7 +88,7 @@ def test_what_debezium_reads_of_its_history_when_it_starts_at_an_offset(
 ) -> None:
     """After a RESET the definitions noted before are later ones to it, and it passes them over."""
     record = {"position": position, "tableChanges": []}
-    assert read_at([record], MySqlOffset.from_value(offset)) == ([record] if read else [])
+    assert read_at([record], start_of(offset)) == ([record] if read else [])
 
 
 def test_equal_tables_have_no_difference() -> None:
@@ -112,12 +120,12 @@ def test_inv_12_each_difference_is_named(hist: dict[str, Any], said: str) -> Non
 def test_inv_12_two_swapped_columns_of_one_type_are_seen() -> None:
     a, b = (definition(n, o, "varchar", charset="utf8mb4", char_length=5) for n, o in (("a", 1), ("b", 2)))
     old = [column(n, p, "VARCHAR", length=5, charsetName="utf8mb4") for n, p in (("b", 1), ("a", 2))]
-    found = compare_history(TableDef("s", "t", (a, b)), {"primaryKeyColumnNames": [], "columns": old})
+    found = compare_history(Table("s", "t", (a, b)), {"primaryKeyColumnNames": [], "columns": old})
     assert found == ("order of columns: a, b in the source, b, a in the history",)
 
 
 def test_inv_12_drop_and_add_of_the_same_count_is_seen() -> None:
-    new = TableDef("s", "t", (definition("b", 1, "int"), definition("c", 2, "int")))
+    new = Table("s", "t", (definition("b", 1, "int"), definition("c", 2, "int")))
     old = {"primaryKeyColumnNames": [], "columns": [column("a", 1, "INT"), column("b", 2, "INT")]}
     assert compare_history(new, old) == ("column c: not in the history", "column a: only in the history")
 
@@ -177,8 +185,8 @@ SAME = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("new", "old"), SAME, ids=[f"{old['typeName']}-{new.column_type}" for new, old in SAME])
-def test_a_streamed_ddl_in_other_words_is_the_same(new: ColumnDef, old: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("new", "old"), SAME, ids=[f"{old['typeName']}-{new.native.type}" for new, old in SAME])
+def test_a_streamed_ddl_in_other_words_is_the_same(new: Column, old: dict[str, Any]) -> None:
     assert one(new, old) == ()
 
 
@@ -195,7 +203,7 @@ DIFFERENT = [
 
 
 @pytest.mark.parametrize(("new", "old", "what"), DIFFERENT)
-def test_what_decodes_differently_is_a_difference(new: ColumnDef, old: dict[str, Any], what: str) -> None:
+def test_what_decodes_differently_is_a_difference(new: Column, old: dict[str, Any], what: str) -> None:
     found = one(new, old)
     assert len(found) == 1
     assert what in found[0]

@@ -13,7 +13,7 @@ from airflow_cdc.hooks import kafka
 from airflow_cdc.hooks.iceberg import IcebergCatalogHook
 from airflow_cdc.hooks.kafka import CdcKafkaHook
 from airflow_cdc.provider_info import get_provider_info
-from airflow_cdc.systems.kafka import KafkaTransport
+from airflow_cdc.transports.kafka.client import KafkaTransport
 
 from .test_provider_info import load
 

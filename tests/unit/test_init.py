@@ -13,9 +13,10 @@ from airflow.models.connection import Connection
 from airflow.utils.session import create_session
 from sqlalchemy import delete, select
 
-from airflow_cdc.cli import added, commands, definition
-from airflow_cdc.flows.doctor import Check
-from airflow_cdc.registry import load_registry
+from airflow_cdc.cli import add_pipeline as added
+from airflow_cdc.cli import commands, definition
+from airflow_cdc.config.registry import load_registry
+from airflow_cdc.core.check import Check
 
 from .conftest import Answer
 
@@ -54,7 +55,7 @@ def test_a_pipeline_is_added_beside_another(cdc: Callable[..., Answer], registry
     assert registry.read_text().startswith(before.rstrip("\n"))
     made = load_registry(registry)["bank"]
     assert (made.source.tables, made.source.conn_id) == (("bank.accounts", "bank.moves"), "bank_mysql")
-    assert (made.connector.name, made.sink.catalog, made.sink.namespace) == ("bank-c", "lake2", "bank")
+    assert (made.connector.name, made.sink.where) == ("bank-c", "lake2.bank")
     assert "# the server that the connector reads" in registry.read_text()
     found = stored()
     assert set(found) == {"bank_mysql", "bank_connect", "bank_kafka", "lake2", "spark_default"}
@@ -128,7 +129,7 @@ def test_at_a_terminal_it_asks_and_enter_takes_the_default(
     monkeypatch.setattr("builtins.input", lambda text: next(said))
     assert cdc("init", "--pipeline", "bank").status == 0
     made = load_registry(registry)["bank"]
-    assert (made.sink.catalog, made.source.tables) == ("lake", ("bank.moves",))
+    assert (made.sink.where, made.source.tables) == ("lake.bank", ("bank.moves",))
     assert stored()["bank_mysql"].login == "cdc"
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from airflow_cdc.config.settings import OPTIONS
 from airflow_cdc.core.spark_jars import NEEDS, GivenJars, SparkVersion, catalog_needs, misfits, missing
-from airflow_cdc.settings import OPTIONS
 from stack.airflow import AirflowServer, AirflowSettings
 from stack.versions import SPARK
 from tests.e2e.stock import stock_settings

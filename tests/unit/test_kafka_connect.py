@@ -10,15 +10,18 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.errors import ConfigError, ConnectorError, DeadlineError, OffsetRejectedError
-from airflow_cdc.systems.connect_http import (
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
+from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint, KafkaConnect
+from airflow_cdc.connectors.kafka_connect.http import (
     ConnectorMissingError,
     ConnectStartingError,
     ConnectTooOldError,
     ConnectUnreachableError,
     RebalancingError,
 )
-from airflow_cdc.systems.kafka_connect import ConnectEndpoint, KafkaConnect, root_cause
+from airflow_cdc.core.diagnosis.text import root_cause
+from airflow_cdc.core.errors import ConfigError, ConnectorError, DeadlineError, OffsetRejectedError
 from tests.unit.http_server import Answer, Scripted, serving
 
 OK = Answer(200, {})
@@ -45,13 +48,13 @@ def server() -> Iterator[Scripted]:
 
 
 @pytest.fixture
-def connect(server: Scripted) -> Iterator[KafkaConnect]:
-    client = KafkaConnect(ConnectEndpoint(server.url, retry_for=3, timeout=2))
+def connect(server: Scripted) -> Iterator[DebeziumConnector]:
+    client = DebeziumConnector(ConnectEndpoint(server.url, retry_for=3, timeout=2), MySqlCodec())
     yield client
     client.close()
 
 
-def test_root(server: Scripted, connect: KafkaConnect) -> None:
+def test_root(server: Scripted, connect: DebeziumConnector) -> None:
     server.answers = [Answer(200, {"version": "4.3.1", "commit": "x", "kafka_cluster_id": "y"})]
     assert connect.root()["version"] == "4.3.1"
 
@@ -67,7 +70,7 @@ def test_root(server: Scripted, connect: KafkaConnect) -> None:
     ],
     ids=["rebalance", "stale configuration", "rebalance as a 500", "no answer", "half a body"],
 )
-def test_what_passes_by_itself_is_tried_again(server: Scripted, connect: KafkaConnect, passing: Answer) -> None:
+def test_what_passes_by_itself_is_tried_again(server: Scripted, connect: DebeziumConnector, passing: Answer) -> None:
     server.answers = [passing, passing, Answer(200, {"offsets": []})]
     assert connect.offsets("shop") == []
     assert len(server.requests) == 3
@@ -94,13 +97,13 @@ def test_a_refused_connection_is_an_error_in_time() -> None:
     assert "http://127.0.0.1:1" in str(caught.value)
 
 
-def test_a_worker_that_comes_back_is_waited_for(server: Scripted, connect: KafkaConnect) -> None:
+def test_a_worker_that_comes_back_is_waited_for(server: Scripted, connect: DebeziumConnector) -> None:
     server.answers = [Answer(drop=True), Answer(drop=True), Answer(204)]
     connect.resume("shop")
     assert [(m, p) for m, p, _, _ in server.requests] == [("PUT", "/connectors/shop/resume")] * 3
 
 
-def test_500_is_not_tried_again_and_says_what_connect_says(server: Scripted, connect: KafkaConnect) -> None:
+def test_500_is_not_tried_again_and_says_what_connect_says(server: Scripted, connect: DebeziumConnector) -> None:
     server.answers = [error(500, "Request timed out")]
     with pytest.raises(ConnectorError, match="HTTP 500: Request timed out") as caught:
         connect.resume("shop")
@@ -109,7 +112,7 @@ def test_500_is_not_tried_again_and_says_what_connect_says(server: Scripted, con
 
 
 @pytest.mark.parametrize("status", [200, 502])
-def test_html_says_that_something_else_answers(server: Scripted, connect: KafkaConnect, status: int) -> None:
+def test_html_says_that_something_else_answers(server: Scripted, connect: DebeziumConnector, status: int) -> None:
     server.answers = [Answer(status, b"<html>Sign in</html>", "text/html; charset=utf-8")]
     with pytest.raises(ConnectorError, match="not JSON but text/html") as caught:
         connect.root()
@@ -118,7 +121,7 @@ def test_html_says_that_something_else_answers(server: Scripted, connect: KafkaC
     assert len(server.requests) == 1
 
 
-def test_json_of_the_wrong_shape_is_an_error(server: Scripted, connect: KafkaConnect) -> None:
+def test_json_of_the_wrong_shape_is_an_error(server: Scripted, connect: DebeziumConnector) -> None:
     server.answers = [Answer(200, ["not", "an", "object"])]
     with pytest.raises(ConnectorError, match="expected a JSON object but got list"):
         connect.root()
@@ -143,14 +146,14 @@ def test_no_answer_in_time_is_an_error_and_not_tried_again(server: Scripted) -> 
     ],
 )
 def test_404_and_405_tell_a_missing_connector_from_an_old_connect(
-    server: Scripted, connect: KafkaConnect, answer: Answer, kind: type[Exception]
+    server: Scripted, connect: DebeziumConnector, answer: Answer, kind: type[Exception]
 ) -> None:
     server.respond = lambda _method, path, _body: Answer(200, {"version": "3.4.1"}) if path == "/" else answer
     with pytest.raises(kind):
         connect.status("nope")
 
 
-def test_a_worker_that_is_starting_is_waited_for(server: Scripted, connect: KafkaConnect) -> None:
+def test_a_worker_that_is_starting_is_waited_for(server: Scripted, connect: DebeziumConnector) -> None:
     early = [error(404, "Not Found"), Answer(200, {"version": "4.3.1"})]
     server.answers = [*early, *early, Answer(200, state("RUNNING", "RUNNING"))]
     assert connect.status("shop")["connector"]["state"] == "RUNNING"
@@ -176,7 +179,7 @@ def test_wrong_credentials(server: Scripted) -> None:
     assert server.requests[0][3]["Authorization"].startswith("Basic ")
 
 
-def test_stop_waits_until_no_task_is_left(server: Scripted, connect: KafkaConnect) -> None:
+def test_stop_waits_until_no_task_is_left(server: Scripted, connect: DebeziumConnector) -> None:
     server.answers = [
         Answer(204),
         Answer(200, state("RUNNING", "RUNNING")),
@@ -187,13 +190,15 @@ def test_stop_waits_until_no_task_is_left(server: Scripted, connect: KafkaConnec
     assert [p for _, p, _, _ in server.requests] == ["/connectors/shop/stop"] + ["/connectors/shop/status"] * 3
 
 
-def test_a_connector_that_does_not_stop_is_named_with_its_last_state(server: Scripted, connect: KafkaConnect) -> None:
+def test_a_connector_that_does_not_stop_is_named_with_its_last_state(
+    server: Scripted, connect: DebeziumConnector
+) -> None:
     server.answers = [Answer(200, state("STOPPED", "RUNNING"))]
     with pytest.raises(DeadlineError, match=r"shop is STOPPED with zero tasks.*STOPPED with 1 tasks"):
         connect.wait_stopped("shop", timeout=0.3)
 
 
-def test_wait_running_needs_a_task_and_tells_a_failure_at_once(server: Scripted, connect: KafkaConnect) -> None:
+def test_wait_running_needs_a_task_and_tells_a_failure_at_once(server: Scripted, connect: DebeziumConnector) -> None:
     server.answers = [Answer(200, state("RUNNING")), Answer(200, state("RUNNING", "RUNNING"))]
     connect.wait_running("shop", timeout=5)
     trace = "org.X: wrapper\n\tat y\nCaused by: io.debezium.DebeziumException: no longer available\n\tat z"
@@ -202,7 +207,7 @@ def test_wait_running_needs_a_task_and_tells_a_failure_at_once(server: Scripted,
         connect.wait_running("shop", timeout=5)
 
 
-def test_a_new_connector_has_no_status_at_first(server: Scripted, connect: KafkaConnect) -> None:
+def test_a_new_connector_has_no_status_at_first(server: Scripted, connect: DebeziumConnector) -> None:
     missing = error(404, "No status found for connector shop")
     made = Answer(200, {"name": "shop"})
     server.answers = [missing, made, Answer(200, state("RUNNING", "RUNNING"))]
@@ -223,13 +228,15 @@ OFFSETS = {
 }
 
 
-def test_committed_offset_is_that_of_the_server(server: Scripted, connect: KafkaConnect) -> None:
+def test_committed_offset_is_that_of_the_server(server: Scripted, connect: DebeziumConnector) -> None:
     server.answers = [Answer(200, OFFSETS)]
     assert connect.committed_offset("shop", "shop1") == {"file": "b.000004", "pos": 198}
     assert connect.committed_offset("shop", "other") is None
 
 
-def test_alter_offsets_sends_one_partition_and_returns_the_message(server: Scripted, connect: KafkaConnect) -> None:
+def test_alter_offsets_sends_one_partition_and_returns_the_message(
+    server: Scripted, connect: DebeziumConnector
+) -> None:
     server.answers = [Answer(200, {"message": "altered"})]
     assert connect.alter_offsets("a/b c", {"server": "s"}, {"file": "b.000009", "pos": 4}) == "altered"
     connect.alter_offsets("shop", {"server": "s"}, None)
@@ -239,7 +246,7 @@ def test_alter_offsets_sends_one_partition_and_returns_the_message(server: Scrip
     assert server.requests[1][2]["offsets"][0]["offset"] is None
 
 
-def test_alter_offsets_400_is_a_rejection_that_says_to_stop(server: Scripted, connect: KafkaConnect) -> None:
+def test_alter_offsets_400_is_a_rejection_that_says_to_stop(server: Scripted, connect: DebeziumConnector) -> None:
     server.answers = [error(400, "Connectors must be in the STOPPED state before their offsets can be modified.")]
     with pytest.raises(OffsetRejectedError, match="stop it first") as caught:
         connect.alter_offsets("shop", {"server": "s"}, {"file": "b.000009", "pos": 4})
@@ -257,7 +264,7 @@ def test_alter_offsets_404_and_409(server: Scripted) -> None:
         client.alter_offsets("shop", {"server": "s"}, {})
 
 
-def test_delete_offsets(server: Scripted, connect: KafkaConnect) -> None:
+def test_delete_offsets(server: Scripted, connect: DebeziumConnector) -> None:
     server.answers = [Answer(200, {"message": "reset"})]
     assert connect.delete_offsets("shop") == "reset"
     assert server.requests[0][:2] == ("DELETE", "/connectors/shop/offsets")
@@ -271,7 +278,7 @@ CONFIG = {
 }
 
 
-def test_facts_hold_no_secret(server: Scripted, connect: KafkaConnect) -> None:
+def test_facts_hold_no_secret(server: Scripted, connect: DebeziumConnector) -> None:
     answers = {
         "/connectors/shop/status": state("RUNNING", "FAILED", trace="Caused by: password=hunter22 is wrong"),
         "/connectors/shop/config": CONFIG,
@@ -280,14 +287,15 @@ def test_facts_hold_no_secret(server: Scripted, connect: KafkaConnect) -> None:
     server.respond = lambda _, path, __: Answer(200, answers[path])
     facts = connect.facts("shop")
     assert (facts.state, facts.tasks[0].state, facts.offsets_count) == ("RUNNING", "FAILED", 2)
-    assert facts.offset == {"file": "b.000004", "pos": 198}
-    assert facts.offset_partition == {"server": "shop1"}
+    assert facts.offset is not None
+    assert facts.offset.raw == {"file": "b.000004", "pos": 198}
+    assert facts.key == facts.offset.key == {"server": "shop1"}
     assert facts.config["database.password"] == "***"
     assert "hunter22" not in repr(facts)
     assert connect.raw_config("shop") == CONFIG
 
 
-def test_an_invalid_config_is_told_without_its_secrets(server: Scripted, connect: KafkaConnect) -> None:
+def test_an_invalid_config_is_told_without_its_secrets(server: Scripted, connect: DebeziumConnector) -> None:
     server.answers = [error(400, "Invalid value hunter22 for configuration database.password: too short")]
     with pytest.raises(ConnectorError, match="Invalid value") as caught:
         connect.put_config("shop", CONFIG)
@@ -296,7 +304,7 @@ def test_an_invalid_config_is_told_without_its_secrets(server: Scripted, connect
 
 
 def test_a_changed_config_is_read_back_and_the_old_one_put_back_where_it_differs(
-    server: Scripted, connect: KafkaConnect
+    server: Scripted, connect: DebeziumConnector
 ) -> None:
     after = {**CONFIG, "tasks.max": "7"}
     server.answers = [Answer(200, {}), Answer(200, after)]
@@ -311,7 +319,7 @@ def test_a_changed_config_is_read_back_and_the_old_one_put_back_where_it_differs
     assert "hunter22" not in str(caught.value)
 
 
-def test_a_bare_500_for_a_config_is_explained_by_validation(server: Scripted, connect: KafkaConnect) -> None:
+def test_a_bare_500_for_a_config_is_explained_by_validation(server: Scripted, connect: DebeziumConnector) -> None:
     """As Connect 4.3.1 answers, with values that are null for settings it does not know."""
     faulty = {"value": {"name": "database.hostname", "errors": ["Unable to connect with hunter22"]}}
     found = {"configs": [faulty, {"value": None}, {"value": {"name": "tasks.max", "errors": []}}]}
@@ -328,7 +336,7 @@ def test_a_bare_500_for_a_config_is_explained_by_validation(server: Scripted, co
         connect.put_config("shop", CONFIG)
 
 
-def test_create_that_was_answered_into_the_void_is_success(server: Scripted, connect: KafkaConnect) -> None:
+def test_create_that_was_answered_into_the_void_is_success(server: Scripted, connect: DebeziumConnector) -> None:
     exists = error(409, "Connector shop already exists")
     server.respond = lambda method, *_: exists if method == "POST" else Answer(200, {**CONFIG, "name": "shop"})
     connect.create("shop", CONFIG, initial_state="STOPPED")
@@ -337,13 +345,13 @@ def test_create_that_was_answered_into_the_void_is_success(server: Scripted, con
         connect.create("shop", {**CONFIG, "topic.prefix": "other"})
 
 
-def test_deleting_what_is_gone_is_no_error(server: Scripted, connect: KafkaConnect) -> None:
+def test_deleting_what_is_gone_is_no_error(server: Scripted, connect: DebeziumConnector) -> None:
     server.answers = [error(404, "Connector shop not found")]
     connect.delete("shop")
     assert server.requests[0][:2] == ("DELETE", "/connectors/shop")
 
 
-def test_restart_only_failed_tasks(server: Scripted, connect: KafkaConnect) -> None:
+def test_restart_only_failed_tasks(server: Scripted, connect: DebeziumConnector) -> None:
     server.answers = [Answer(202, state("RESTARTING"))]
     connect.restart("shop")
     assert server.requests[0][1] == "/connectors/shop/restart?includeTasks=true&onlyFailed=true"

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from airflow_cdc.connectors.kafka_connect.offsets_topic import fold_offsets, offset_key, parse_key
 from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.systems.kafka import KafkaEndpoint
-from airflow_cdc.systems.kafka_clients import Record
-from airflow_cdc.systems.kafka_offsets import fold_offsets, offset_key, parse_key
+from airflow_cdc.transports.kafka.client import KafkaEndpoint
+from airflow_cdc.transports.kafka.wire import Record
 
 
 def test_the_endpoint_is_normalised_and_shows_no_secret() -> None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_cdc.core.observation import SinkTableFacts, TopicState, TransportFacts
-from airflow_cdc.core.problems_lag import late_events, waiting_of
-from airflow_cdc.core.stamp import Stamp
+from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.core.diagnosis.lag import late_events, waiting_of
+from airflow_cdc.core.diagnosis.observation import SinkTableFacts, TransportFacts
+from airflow_cdc.core.topics import TopicOffsets, TopicState
 
 TOPIC = TopicState("p.shop.orders", "id1", {0: (3, 10), 1: (0, 5)})
 TRANSPORT = TransportFacts({TOPIC.name: TOPIC}, {"shop.orders": TOPIC.name})
 
 
 def sink(nexts: dict[str, int], topic_id: str = "id1") -> SinkTableFacts:
-    return SinkTableFacts(True, 7, Stamp(1, None, {TOPIC.name: {"id": topic_id, "partitions": nexts}}))
+    return SinkTableFacts(
+        True, 7, Stamp(1, None, {TOPIC.name: TopicOffsets(topic_id, {int(p): n for p, n in nexts.items()})})
+    )
 
 
 @pytest.mark.parametrize(

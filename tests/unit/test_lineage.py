@@ -8,13 +8,14 @@ import pytest
 from airflow.providers.openlineage.extractors.base import DefaultExtractor
 
 from airflow_cdc import spark_main
+from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
 from airflow_cdc.lineage import FLOWS, datasets
 from airflow_cdc.operators.publish import PublishOperator
 from airflow_cdc.operators.spark import CdcSparkOperator
-from airflow_cdc.systems.clients import Endpoints, LakeEndpoint
-from airflow_cdc.systems.kafka import KafkaEndpoint
-from airflow_cdc.systems.kafka_connect import ConnectEndpoint
-from airflow_cdc.systems.mysql import MySqlEndpoint
+from airflow_cdc.parts import Endpoints
+from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
+from airflow_cdc.sources.mysql.client import MySqlEndpoint
+from airflow_cdc.transports.kafka.client import KafkaEndpoint
 
 from .builders import PIPELINE
 from .conftest import SECRETS
@@ -62,7 +63,7 @@ def test_a_sink_is_named_by_its_place_and_by_no_credential(properties: dict[str,
         MySqlEndpoint("db", 3306, "u", "hush"),
         ConnectEndpoint("http://c"),
         KafkaEndpoint("k:9092"),
-        LakeEndpoint("lake", properties),
+        IcebergEndpoint("lake", properties),
     )
     assert {one.namespace for one in datasets(PIPELINE, endpoints, "sink")} == {namespace}
     assert {one.namespace for one in datasets(PIPELINE, endpoints, "source")} == {"mysql://db:3306"}

@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.logtail import NO_BEFORE, UNREADABLE, Event, Tail
+from airflow_cdc.core.compare.changelog import NO_BEFORE, UNREADABLE, Event, Tail
+from airflow_cdc.core.compare.verdict import Image, KeyLog
 from airflow_cdc.core.position import Watermark
-from airflow_cdc.core.verdict import Image, KeyLog
+from airflow_cdc.sources.mysql.events import covered
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.position import MySqlPosition
 
 UUID = "75ac0c48-0000-11f0-8000-000000000001"
-BASE = Event(0, 0, "u", UUID, (1, 100, 0), f"{UUID}:1", 1, "mysql-bin.000003", 100, "k", ("old",), ("new",))
+FILES = ("1/mysql-bin", 3)
+BASE = Event(0, 0, "u", UUID, (1, 100, 0), FILES, f"{UUID}:1", "k", ("old",), ("new",))
 
 
 def event(offset: int, number: int, op: str = "u", **changes: object) -> Event:
     """An event of transaction `number` at `offset`."""
-    made = replace(
-        BASE, offset=offset, op=op, place=(number, 100 * number, 0), gtid=f"{UUID}:{number}", pos=100 * number
-    )
+    made = replace(BASE, offset=offset, op=op, place=(number, 100 * number, 0), transaction=f"{UUID}:{number}")
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
 def watermark(gtids: str | None, pos: int = 0, server_id: int = 1) -> Watermark:
     found = None if gtids is None else GtidSet.parse(gtids)
-    return Watermark(UUID, "mysql-bin.000003", pos, found, "2026-11-21T10:00:00+00:00", server_id)
+    return Watermark(
+        MySqlPosition("mysql-bin.000003", pos, found, server_id),
+        UUID,
+        datetime.fromisoformat("2026-11-21T10:00:00+00:00"),
+    )
 
 
 def befores(tail: Tail) -> dict[str, Image | None]:
@@ -100,8 +106,8 @@ def test_a_restart_never_changes_the_evidence(lengths: list[int], data: st.DataO
 )
 def test_what_is_no_sound_evidence_is_said(record: Event, doubt: str) -> None:
     tail = Tail.of([event(4, 4), record], {0: 5})
-    assert any(doubt in said for said in tail.doubts())
-    assert Tail.of([event(4, 4), event(5, 5)], {0: 5}).doubts() == ()
+    assert any(doubt in said for said in tail.caveats())
+    assert Tail.of([event(4, 4), event(5, 5)], {0: 5}).caveats() == ()
 
 
 def test_images_come_and_go_once_in_the_sources_order() -> None:
@@ -111,18 +117,21 @@ def test_images_come_and_go_once_in_the_sources_order() -> None:
     assert [(image, sign) for image, sign, _ in tail.image_changes()] == [(("a",), -1), (("b",), 1), (("b",), -1)]
 
 
-def test_a_change_is_before_a_position_only_for_certain() -> None:
-    assert event(1, 5).is_before(watermark(f"{UUID}:1-5"))
-    assert not event(1, 6).is_before(watermark(f"{UUID}:1-5"))
-    assert not event(1, 5, gtid=None).is_before(watermark(f"{UUID}:1-5"))
-    assert event(1, 5, gtid=None).is_before(watermark(None, pos=501))
-    assert not event(1, 5, gtid=None).is_before(watermark(None, pos=500))
-    assert not event(1, 5, gtid=None).is_before(watermark(None, pos=900, server_id=2))
+def test_a_change_is_covered_only_for_certain() -> None:
+    unnamed = event(1, 5, transaction=None, origin="1/mysql-bin", place=(3, 500, 0))
+    assert event(1, 5).is_covered(covered(watermark(f"{UUID}:1-5")))
+    assert not event(1, 6).is_covered(covered(watermark(f"{UUID}:1-5")))
+    assert not unnamed.is_covered(covered(watermark(f"{UUID}:1-5")))
+    assert unnamed.is_covered(covered(watermark(None, pos=501)))
+    assert not unnamed.is_covered(covered(watermark(None, pos=500)))
+    assert not unnamed.is_covered(covered(watermark(None, pos=900, server_id=2)))
+    assert not event(1, 5).is_covered(covered(watermark(None, pos=900)))
+    assert not replace(unnamed, origin=None).is_covered(covered(watermark(None, pos=900)))
 
 
 def test_a_transaction_number_that_does_not_rise_is_no_repeat() -> None:
     """Group Replication gives each member a block of numbers; gtid_next set by hand fills from below."""
-    high, low = event(4, 1_000_007, pos=400), event(5, 8, pos=500, before=("b",))
+    high, low = event(4, 1_000_007), event(5, 8, before=("b",))
     assert Tail.of([high, low], {0: 5}).events == (low,)
     again = replace(high, offset=6)
     assert Tail.of([high, low, again], {0: 5}).events == (low,)
@@ -130,20 +139,20 @@ def test_a_transaction_number_that_does_not_rise_is_no_repeat() -> None:
 
 def test_a_transaction_is_a_repeat_if_its_position_was_reached_before_the_ends() -> None:
     """Also when its first copy is further back than the records that were looked at."""
-    at = watermark(f"{UUID}:1-3")
+    at = covered(watermark(f"{UUID}:1-3"))
     repeat, new = event(5, 3, before=("old",)), event(6, 9, before=("b",))
     assert Tail.of([repeat, new], {0: 5}, at).events == (new,)
 
 
 @pytest.mark.parametrize(("oldest", "complete"), [(event(2, 3), True), (event(2, 4), False)])
 def test_it_is_said_whether_the_records_reach_back_far_enough(oldest: Event, complete: bool) -> None:
-    tail = Tail.of([oldest, event(3, 5), event(5, 6)], {0: 5}, watermark(f"{UUID}:1-3"))
+    tail = Tail.of([oldest, event(3, 5), event(5, 6)], {0: 5}, covered(watermark(f"{UUID}:1-3")))
     assert tail.complete is complete
 
 
 def test_the_rest_of_a_transaction_may_come_after_the_ends() -> None:
     """Its rows up to the ends are repeats when they come again; those after them are changes."""
-    first = event(3, 9, place=(9, 900, 0), pos=900)
+    first = event(3, 9, place=(9, 900, 0))
     second = replace(first, offset=4, place=(9, 900, 1), key="l")
     third = replace(first, offset=5, place=(9, 900, 2), key="m")
     again = [replace(one, offset=6 + at) for at, one in enumerate((first, second))]
@@ -151,7 +160,7 @@ def test_the_rest_of_a_transaction_may_come_after_the_ends() -> None:
 
 
 def test_without_gtids_the_place_in_the_log_tells() -> None:
-    before = event(4, 9, gtid=None, origin="1/mysql-bin", place=(3, 900, 0))
-    repeat = event(5, 8, gtid=None, origin="1/mysql-bin", place=(3, 800, 0))
-    new = event(6, 10, gtid=None, origin="1/mysql-bin", place=(4, 4, 0))
+    before = event(4, 9, transaction=None, origin="1/mysql-bin", place=(3, 900, 0))
+    repeat = event(5, 8, transaction=None, origin="1/mysql-bin", place=(3, 800, 0))
+    new = event(6, 10, transaction=None, origin="1/mysql-bin", place=(4, 4, 0))
     assert Tail.of([before, repeat, new], {0: 5}).events == (new,)

@@ -8,43 +8,53 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from airflow_cdc.core.connector_config import ConnectorSettings
-from airflow_cdc.core.diagnosis import diagnose
+from airflow_cdc.connectors.debezium.config import ConnectorSettings
+from airflow_cdc.connectors.debezium.offsets.mariadb import MariaDbCodec
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset, validate
+from airflow_cdc.core.diagnosis.forecast import Margin, Retention
+from airflow_cdc.core.diagnosis.observation import (
+    Observation,
+    SourceFacts,
+)
 from airflow_cdc.core.errors import ConfigError, OffsetRejectedError
-from airflow_cdc.core.mariadb_gtid import MariaDbPosition, MariaDbState
-from airflow_cdc.core.observation import DomainFacts, LogLook, Observation, Place, Retention, SourceFacts
-from airflow_cdc.core.offset import MySqlOffset, moved, validate
-from airflow_cdc.core.position import BinlogPosition
-from airflow_cdc.core.stored import Margin
-from airflow_cdc.core.strategy import make_plan
-from airflow_cdc.core.table import TableDef
-from airflow_cdc.systems.mysql_cascades import keys_in
-from airflow_cdc.systems.mysql_grants import MARIADB_NEEDS, parse_grants
-from airflow_cdc.systems.mysql_probe import retention
-from airflow_cdc.systems.mysql_session import MySqlEndpoint, Session
-from tests.unit.builders import CONNECTOR, PIPELINE, SOURCE, seen
+from airflow_cdc.core.table import Table
+from airflow_cdc.sources.mariadb.facts import DomainFacts, MariaDbFacts
+from airflow_cdc.sources.mariadb.gtid import MariaDbPosition, MariaDbState
+from airflow_cdc.sources.mysql.cascades import keys_in
+from airflow_cdc.sources.mysql.facts import EventAtPosition, EventBoundary
+from airflow_cdc.sources.mysql.grants import MARIADB_NEEDS, parse_grants
+from airflow_cdc.sources.mysql.position import BinlogPosition
+from airflow_cdc.sources.mysql.probe import retention
+from airflow_cdc.sources.mysql.session import MySqlEndpoint, Session
+from tests.diagnosing import diagnose, make_plan
+from tests.unit.builders import CONNECTOR, PIPELINE, SOURCE, connector_with, seen
 
 DOMAINS = DomainFacts(
     MariaDbState.parse("0-2-90,0-1-100,3-1-7"),
     MariaDbPosition.parse("0-1-50,3-1-5"),
     MariaDbPosition.parse("0-1-60,3-1-5"),
 )
-MARIADB = replace(
-    SOURCE,
-    server_uuid="",
+MARIADB = MariaDbFacts(
+    server_id=1,
     version="10.11.18-MariaDB-0+deb12u1-log",
-    gtid_mode=None,
-    gtid_executed=None,
-    gtid_purged=None,
+    binlog_files=SOURCE.binlog_files,
+    current=SOURCE.current,
+    log_bin=True,
+    binlog_format="ROW",
+    row_image="FULL",
+    uptime_s=3600,
     domains=DOMAINS,
     no_recovery="the server has no server_uuid",
     address="10.0.0.5:3306",
 )
+MARIADB_PIPELINE = replace(PIPELINE, source=replace(PIPELINE.source, kind="mariadb"))
 OFFSET = {"file": "mysql-bin.000009", "pos": 500, "gtids": "0-1-80,3-1-7", "ts_sec": 1, "server_id": 1}
 
 
 def observed(offset: dict[str, Any], facts: SourceFacts = MARIADB, **connector: Any) -> Observation:
-    return seen(source=facts, connector=replace(CONNECTOR, offset=offset, state="PAUSED", **connector))
+    pipeline = MARIADB_PIPELINE if isinstance(facts, MariaDbFacts) else PIPELINE
+    rests = connector_with(CONNECTOR, pipeline, offset=offset, state="PAUSED", **connector)
+    return seen(pipeline=pipeline, source=facts, connector=rests)
 
 
 def code(offset: dict[str, Any], facts: SourceFacts = MARIADB) -> str:
@@ -111,7 +121,7 @@ def test_file_and_position_count_only_in_this_servers_own_log(
 
 
 def test_inside_an_event() -> None:
-    facts = replace(MARIADB, at_offset=LogLook(Place.INSIDE, (), "wrong offset"))
+    facts = replace(MARIADB, at_offset=EventAtPosition(EventBoundary.INSIDE, (), "wrong offset"))
     assert code(OFFSET, facts) == "POSITION_MID_EVENT"
 
 
@@ -138,18 +148,22 @@ def test_evidence_names_the_server_by_what_it_has() -> None:
     assert found.evidence["gtids purged"].startswith("0-1-50,3-1-5 ")
 
 
+def position(offset: dict[str, Any]) -> Any:
+    return MariaDbCodec().read(offset, {}).position
+
+
 def test_a_purged_place_has_no_margin() -> None:
-    assert Margin.of(MARIADB, MySqlOffset.from_value(OFFSET)) == Margin(1500, 3000)
-    assert Margin.of(MARIADB, MySqlOffset.from_value({**OFFSET, "gtids": "0-1-49"})) == Margin(0, 3000)
+    assert MARIADB.margin(position(OFFSET)) == Margin(1500, 3000)
+    assert MARIADB.margin(position({**OFFSET, "gtids": "0-1-49"})) == Margin(0, 3000)
 
 
 def test_at_risk_rests_on_the_file_unless_it_was_read_to_its_end() -> None:
     def facts(*events: str) -> SourceFacts:
-        look = LogLook(Place.BOUNDARY, events)
+        look = EventAtPosition(EventBoundary.BOUNDARY, events)
         return replace(MARIADB, at_offset=look, retention=Retention(60, 1000.0, 990.0))
 
     assert code(OFFSET, facts("Gtid", "Table_map")) == "AT_RISK"
-    assert LogLook(Place.BOUNDARY, ("Gtid_list", "Binlog_checkpoint", "Rotate")).read_to_the_end
+    assert EventAtPosition(EventBoundary.BOUNDARY, ("Gtid_list", "Binlog_checkpoint", "Rotate")).read_to_the_end
 
 
 # ---- offsets -------------------------------------------------------------------------------------
@@ -169,9 +183,9 @@ def test_an_offset_with_mixed_up_gtids_is_refused() -> None:
 
 def test_a_move_is_told_in_domains() -> None:
     later = {**OFFSET, "gtids": "0-1-85,3-1-7"}
-    assert moved(OFFSET, later) == "skips 0:81-85 (at most 5 transactions)"
-    assert moved(later, OFFSET) == "repeats 0:81-85 (at most 5 transactions)"
-    assert moved(OFFSET, OFFSET) == "the same transactions"
+    assert MariaDbCodec().moved(OFFSET, later) == "skips 0:81-85 (at most 5 transactions)"
+    assert MariaDbCodec().moved(later, OFFSET) == "repeats 0:81-85 (at most 5 transactions)"
+    assert MariaDbCodec().moved(OFFSET, OFFSET) == "the same transactions"
 
 
 # ---- the connector, foreign keys, grants ---------------------------------------------------------
@@ -182,7 +196,7 @@ def test_its_connector_is_read_and_its_events_are_not_decoded() -> None:
     made = ConnectorSettings.from_config({"connector.class": kind, "topic.prefix": "shop"})
     assert made.topic_of("shop.orders") == "shop.shop.orders"
     with pytest.raises(ConfigError, match="its events are not decoded"):
-        made.check_table(TableDef("shop", "orders", (), ()))
+        made.check_table(Table("shop", "orders", (), ()))
 
 
 def test_foreign_keys_are_read_from_a_definition() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_cdc.core.errors import PositionError
-from airflow_cdc.core.mariadb_gtid import MariaDbGtid, MariaDbPosition, MariaDbState, is_mariadb
+from airflow_cdc.sources.mariadb.gtid import MariaDbGtid, MariaDbPosition, MariaDbState, is_mariadb
 
 DOMAINS = (0, 1, 7)
 LONGEST = 12

@@ -12,10 +12,13 @@ import pytest
 from airflow.sdk.observability import stats
 
 from airflow_cdc import metrics
-from airflow_cdc.core.diagnosis import diagnose
+from airflow_cdc.core.diagnosis.forecast import Retention
+from airflow_cdc.core.diagnosis.observation import (
+    Unknown,
+)
 from airflow_cdc.core.errors import SourceError
-from airflow_cdc.core.observation import Retention, Unknown
-from airflow_cdc.core.stored import StoredObservation
+from airflow_cdc.reports.stored import StoredObservation
+from tests.diagnosing import diagnose
 
 from .builders import HEALTHY, seen, with_source
 from .test_report import BAD, REPORT, TABLE

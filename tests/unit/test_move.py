@@ -8,17 +8,21 @@ from unittest.mock import create_autospec
 
 import pytest
 
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec, moved
+from airflow_cdc.connectors.debezium.stores.connect import ConnectOffsetStore
+from airflow_cdc.control.control import Control
+from airflow_cdc.core.diagnosis.observation import (
+    Observation,
+    Unknown,
+)
 from airflow_cdc.core.errors import OffsetRejectedError, UnknownStateError, UsageError
-from airflow_cdc.core.observation import Observation, Unknown
-from airflow_cdc.core.offset import moved
-from airflow_cdc.flows import move
+from airflow_cdc.flows import move_offset as move
 from airflow_cdc.flows.run import Run
-from airflow_cdc.systems.clients import Clients
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.kafka import KafkaTransport
-from airflow_cdc.systems.kafka_connect import KafkaConnect
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.mysql import MySqlSource
+from airflow_cdc.parts import Parts
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sources.mysql.client import MySqlSource
+from airflow_cdc.transports.kafka.client import KafkaTransport
 
 from .builders import GTID_OFFSET, HEALTHY, OTHER, PIPELINE, SOURCE, UUID, file_offset
 
@@ -35,8 +39,10 @@ class World:
         self.ledger: dict[str, Any] = {}
         self.leases: list[str] = []
         self.seen: Observation = HEALTHY
-        kinds = (MySqlSource, KafkaConnect, KafkaTransport, Lake, Control)
-        c: Any = Clients(*(create_autospec(kind, instance=True) for kind in kinds))
+        kinds = (MySqlSource, DebeziumConnector, KafkaTransport, Lake, Control)
+        c: Any = Parts(*(create_autospec(kind, instance=True) for kind in kinds))
+        c.connector.codec = MySqlCodec()
+        c.connector.offset_store.side_effect = lambda name, key: ConnectOffsetStore(c.connector, name, key)
         c.connector.offsets.side_effect = lambda _n: [{"partition": {"server": "shop"}, "offset": self.offset}]
         c.connector.committed_offset.side_effect = lambda _n, _s: self.offset
         c.connector.status.side_effect = lambda _n: {"connector": {"state": self.state}, "tasks": []}

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_cdc.core.errors import SourceError
-from airflow_cdc.systems.mysql_schema import parse_labels, read_table_defs
+from airflow_cdc.sources.mysql.schema import parse_labels, read_table_defs
 
 
 @pytest.mark.parametrize(

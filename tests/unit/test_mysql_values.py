@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import pickle
 import re
+from dataclasses import replace
+from datetime import datetime
 
 import pymysql
 import pytest
 
 from airflow_cdc.core.errors import ConfigError, SourceError
-from airflow_cdc.core.gtid import GtidSet
 from airflow_cdc.core.position import Watermark
-from airflow_cdc.systems.mysql import MySqlEndpoint, engine_name
-from airflow_cdc.systems.mysql_capabilities import Capability, ServerVersion
-from airflow_cdc.systems.mysql_errors import (
+from airflow_cdc.sources.mysql.capabilities import Capability, ServerVersion
+from airflow_cdc.sources.mysql.client import MySqlEndpoint, engine_name
+from airflow_cdc.sources.mysql.errors import (
     MissingPrivilegeError,
     SourceAccessError,
     SourceSettingError,
@@ -21,8 +22,10 @@ from airflow_cdc.systems.mysql_errors import (
     SourceUnreachableError,
     explain,
 )
-from airflow_cdc.systems.mysql_grants import parse_grants
-from airflow_cdc.systems.mysql_position import reading_init_statement
+from airflow_cdc.sources.mysql.grants import parse_grants
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.position import MySqlPosition
+from airflow_cdc.sources.mysql.server_log import reading_init_statement
 
 UUID = "75ac0c48-0000-11f1-ae7d-02fc00000001"
 
@@ -178,9 +181,8 @@ def test_missing_depends_on_gtid_and_hold() -> None:
 
 
 def mark(gtids: str | None) -> Watermark:
-    return Watermark(
-        UUID, "mysql-bin.000004", 198, None if gtids is None else GtidSet.parse(gtids), "2026-11-21T00:00:00+00:00", 1
-    )
+    position = MySqlPosition("mysql-bin.000004", 198, None if gtids is None else GtidSet.parse(gtids), 1)
+    return Watermark(position, UUID, datetime.fromisoformat("2026-11-21T00:00:00+00:00"))
 
 
 @pytest.mark.parametrize("version", ["5.7.44", "8.0.15", "9.7.4", "10.11.6-MariaDB"])
@@ -200,7 +202,7 @@ def test_the_init_statement_without_gtid_checks_the_server_alone() -> None:
 
 
 def test_the_init_statement_quotes_nothing_foreign() -> None:
-    evil = Watermark("x' OR 1=1 -- ", "mysql-bin.000004", 4, None, "2026-11-21T00:00:00+00:00", 1)
+    evil = replace(mark(None), server="x' OR 1=1 -- ")
     with pytest.raises(SourceError, match="not a server uuid"):
         reading_init_statement(evil, ServerVersion.parse("8.0.15"))
 

@@ -10,15 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_cdc.core.digest import HashLeaves, IntegerLeaves
-from airflow_cdc.core.nightly import SHARES, WHOLE_NIGHT, Checked, Seen, first_check, plan_night
-from airflow_cdc.core.observation import TopicState
-from airflow_cdc.core.table import ColumnDef, TableDef
+from airflow_cdc.core.compare.leaves import HashLeaves, IntegerLeaves
+from airflow_cdc.core.compare.nightly import SHARES, WHOLE_NIGHT, Checked, Seen, first_check, plan_night
+from airflow_cdc.core.table import Table
+from airflow_cdc.core.topics import TopicState
+from airflow_cdc.sources.mysql.encoding import part_where
+from tests.unit.tables import col
 
 NIGHT = datetime(2026, 11, 21, 2, 0, tzinfo=UTC)
-COLUMNS = (ColumnDef("id", 1, "bigint", "bigint", nullable=False), ColumnDef("v", 2, "int", "int"))
-TABLE = TableDef("shop", "orders", COLUMNS, ("id",))
-KEYLESS = TableDef("shop", "orders", COLUMNS)
+COLUMNS = (col("id", 1, "bigint", "bigint", nullable=False), col("v", 2, "int", "int"))
+TABLE = Table("shop", "orders", COLUMNS, ("id",))
+KEYLESS = Table("shop", "orders", COLUMNS)
 KNOWN = Checked(
     scheme=IntegerLeaves("id", 10),
     low=0,
@@ -54,7 +56,7 @@ def test_survives_the_control_table() -> None:
         (KNOWN, replace(QUIET, rows=421), TABLE, "grown"),
     ],
 )
-def test_in_doubt_it_is_all_rows(known: Checked | None, seen: Seen, table: TableDef, why: str) -> None:
+def test_in_doubt_it_is_all_rows(known: Checked | None, seen: Seen, table: Table, why: str) -> None:
     plan = plan_night(table, known, seen, NIGHT + timedelta(days=1))
     assert (plan.whole, plan.shares) == (True, WHOLE_NIGHT)
     assert why in plan.why
@@ -63,7 +65,7 @@ def test_in_doubt_it_is_all_rows(known: Checked | None, seen: Seen, table: Table
 def test_otherwise_it_is_what_was_touched_and_a_seventh() -> None:
     plan = plan_night(TABLE, KNOWN, replace(QUIET, touched=frozenset({7, 33})), NIGHT + timedelta(days=1))
     assert plan.shares == (0,)
-    assert plan.part.mysql == (
+    assert part_where(TABLE, plan.part) == (
         "`id` BETWEEN -9 AND 29 OR `id` BETWEEN 70 AND 79 OR `id` BETWEEN 330 AND 339 OR `id` < -9"
     )
     assert plan.why == "2 touched leaves, and share 1 of 7"
@@ -73,7 +75,7 @@ def test_the_last_share_has_all_ids_beyond_the_end() -> None:
     known = replace(KNOWN, shares={**KNOWN.shares, "6": (NIGHT - timedelta(days=1)).isoformat()})
     plan = plan_night(TABLE, known, QUIET, NIGHT + timedelta(days=1))
     assert plan.shares == (6,)
-    assert plan.part.mysql == "`id` BETWEEN 180 AND 209 OR `id` > 209"
+    assert part_where(TABLE, plan.part) == "`id` BETWEEN 180 AND 209 OR `id` > 209"
 
 
 @given(st.lists(st.booleans(), min_size=8, max_size=40))

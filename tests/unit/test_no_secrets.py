@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from airflow_cdc.config.registry import load_registry
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.pipeline import sink_name
 from airflow_cdc.flows import hold as holding
 from airflow_cdc.hooks.endpoints import resolve_endpoints
 from airflow_cdc.operators import base, hold
-from airflow_cdc.registry import load_registry
-from airflow_cdc.spark_apps.app import explained
+from airflow_cdc.spark_apps.driver.app import explained
 
 from .conftest import SECRETS
 from .operator_support import context

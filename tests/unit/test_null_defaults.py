@@ -6,25 +6,28 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_cdc.core.diagnosis import diagnose
-from airflow_cdc.core.null_defaults import null_fault, nulls_at_risk
-from airflow_cdc.core.observation import Observation, SchemaFacts
+from airflow_cdc.connectors.debezium.null_defaults import null_fault, nulls_at_risk
+from airflow_cdc.core.diagnosis.observation import (
+    Observation,
+    SchemaFacts,
+)
 from airflow_cdc.core.pipeline import Policy
-from airflow_cdc.core.strategy import make_plan
-from airflow_cdc.core.table import ColumnDef, TableDef
+from airflow_cdc.core.table import Table
+from tests.diagnosing import diagnose, make_plan
+from tests.unit.tables import col
 
-from .builders import CONNECTOR, HEALTHY, PIPELINE, seen
+from .builders import CONNECTOR, HEALTHY, PIPELINE, connector_with, seen
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
-TABLE = TableDef(
+TABLE = Table(
     "shop",
     "orders",
     (
-        ColumnDef("id", 1, "bigint", "bigint", nullable=False),
-        ColumnDef("status", 2, "varchar", "varchar(9)", nullable=True),
-        ColumnDef("at", 3, "datetime", "datetime", nullable=True),
-        ColumnDef("must", 4, "int", "int", nullable=False),
-        ColumnDef("plain", 5, "int", "int", nullable=True),
+        col("id", 1, "bigint", "bigint", nullable=False),
+        col("status", 2, "varchar", "varchar(9)", nullable=True),
+        col("at", 3, "datetime", "datetime", nullable=True),
+        col("must", 4, "int", "int", nullable=False),
+        col("plain", 5, "int", "int", nullable=True),
     ),
     ("id",),
 )
@@ -37,7 +40,7 @@ def with_nulls(config: dict[str, str], *, set_converter: bool = True) -> Observa
     definitions = {"shop.orders": TABLE}
     schema = SchemaFacts(definitions, None, {"shop.orders": DEFAULTS})
     pipeline = replace(PIPELINE, policy=Policy(set_converter=set_converter))
-    facts = replace(CONNECTOR, config={**CONNECTOR.config, **config})
+    facts = connector_with(CONNECTOR, config={**CONNECTOR.config, **config})
     return replace(seen(connector=facts, schema=schema), pipeline=pipeline)
 
 

@@ -1,20 +1,22 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset, validate
 from airflow_cdc.core.errors import OffsetRejectedError
-from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.offset import MySqlOffset, offset_for, past, validate
 from airflow_cdc.core.position import Watermark
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.position import mysql_position
+from tests.diagnosing import offset_for, offset_in
+from tests.marks import moved
 from tests.unit.builders import UUID, WATERMARK
 
 FILE, OTHER_SERIES = "mysql-bin.000009", "binlog.000009"
-NO_GTID = replace(WATERMARK, gtids=None)
+NO_GTID = moved(WATERMARK, gtids=None)
 LIVED_IN = {
     "file": FILE,
     "pos": 4,
@@ -99,30 +101,34 @@ def test_reading_keeps_what_a_later_version_adds() -> None:
 
 def test_offset_for_w_resets_everything_but_the_position() -> None:
     assert offset_for(WATERMARK, 1795244529) == {
-        "file": WATERMARK.file,
-        "pos": WATERMARK.pos,
+        "file": mysql_position(WATERMARK.position).file,
+        "pos": mysql_position(WATERMARK.position).pos,
         "gtids": f"{UUID}:1-80",
         "ts_sec": 1795244529,
     }
 
 
 def test_offset_for_w_without_gtid_has_no_gtids_key() -> None:
-    assert offset_for(NO_GTID, 7) == {"file": WATERMARK.file, "pos": WATERMARK.pos, "ts_sec": 7}
+    assert offset_for(NO_GTID, 7) == {
+        "file": mysql_position(WATERMARK.position).file,
+        "pos": mysql_position(WATERMARK.position).pos,
+        "ts_sec": 7,
+    }
 
 
 def test_offset_for_w_has_no_newline_and_the_full_set() -> None:
-    w = replace(WATERMARK, gtids=GtidSet.parse(f"{UUID}:1-4,\n{UUID[:-1]}9:1-2:t:5"))
+    w = moved(WATERMARK, gtids=GtidSet.parse(f"{UUID}:1-4,\n{UUID[:-1]}9:1-2:t:5"))
     written = offset_for(w, 7)["gtids"]
     assert "\n" not in written
-    assert GtidSet.parse(written) == w.gtids
+    assert GtidSet.parse(written) == mysql_position(w.position).gtids
 
 
 @given(st.sampled_from([None, GtidSet.parse(f"{UUID}:1-3:t:2")]), counts)
 def test_what_is_written_is_valid_and_starts_at_w(gtids: GtidSet | None, ts: int) -> None:
-    w = replace(WATERMARK, gtids=gtids)
+    w = moved(WATERMARK, gtids=gtids)
     value = offset_for(w, ts)
     assert validate(value) == ()
-    assert past(MySqlOffset.from_value(value), w) is True
+    assert offset_in(value).has_read(w) is True
 
 
 @pytest.mark.parametrize(
@@ -150,4 +156,4 @@ def test_what_is_written_is_valid_and_starts_at_w(gtids: GtidSet | None, ts: int
     ],
 )
 def test_inv_38_what_is_past_a_position(watermark: Watermark, offset: MySqlOffset, expected: bool | None) -> None:
-    assert past(offset, watermark) is expected
+    assert offset_in(offset.to_value()).has_read(watermark) is expected

@@ -7,22 +7,23 @@ from unittest.mock import create_autospec
 
 import pytest
 
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
+from airflow_cdc.control.control import Control
 from airflow_cdc.core.errors import OffsetRejectedError, SchemaError
-from airflow_cdc.core.offset import MySqlOffset, holds
-from airflow_cdc.core.table import TableDef
-from airflow_cdc.flows import offset
+from airflow_cdc.core.table import Table
+from airflow_cdc.flows import reset_offset as offset
 from airflow_cdc.flows.run import Run
-from airflow_cdc.systems.clients import Clients
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.kafka import KafkaTransport
-from airflow_cdc.systems.kafka_connect import KafkaConnect
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.mysql import MySqlSource
+from airflow_cdc.parts import Parts
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sources.mysql.client import MySqlSource
+from airflow_cdc.transports.kafka.client import KafkaTransport
+from tests.diagnosing import offset_in
 
 from .builders import OTHER, PIPELINE, UUID, WATERMARK
 
 MYSQL = "io.debezium.connector.mysql.MySqlConnector"
-TABLE = TableDef("shop", "orders", (), ())
+TABLE = Table("shop", "orders", (), ())
 OPEN = {
     "run_id": "r",
     "tables": ["shop.orders"],
@@ -40,10 +41,11 @@ def at(gtids: str) -> dict[str, Any]:
 @pytest.fixture
 def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A stopped connector a little behind W; its schema history says what the source says."""
-    kinds = (MySqlSource, KafkaConnect, KafkaTransport, Lake, Control)
-    made: Any = Clients(*(create_autospec(kind, instance=True) for kind in kinds))
+    kinds = (MySqlSource, DebeziumConnector, KafkaTransport, Lake, Control)
+    made: Any = Parts(*(create_autospec(kind, instance=True) for kind in kinds))
     made.control.state.return_value = {"recovery": OPEN}
-    made.control.patch_recovery.side_effect = lambda _run_id, **fields: {**OPEN, **fields}
+    made.control.change_recovery.side_effect = lambda _run_id, by: by(OPEN)
+    made.connector.codec = MySqlCodec()
     made.connector.raw_config.return_value = {"topic.prefix": "shop", "connector.class": MYSQL}
     made.connector.committed_offset.return_value = at(f"{UUID}:1-70")
     monkeypatch.setattr(offset, "captured", lambda *_: {"shop.orders": TABLE})
@@ -61,7 +63,8 @@ def test_inv_39_the_offset_is_kept_as_it_stands(clients: Any) -> None:
     done = offset.reset_offset(run(clients))
     assert (done["offset_before"], done["offset_after"], done["kept"]) == (at(f"{UUID}:1-70"), at(f"{UUID}:1-70"), True)
     clients.connector.alter_offsets.assert_not_called()
-    assert clients.control.patch_recovery.call_args.kwargs["offset_after"] == at(f"{UUID}:1-70")
+    (*_, (_run_id, by)) = (call.args for call in clients.control.change_recovery.call_args_list)
+    assert by(OPEN)["offset_after"] == at(f"{UUID}:1-70")
 
 
 @pytest.mark.parametrize("gtids", [f"{UUID}:1-81", f"{UUID}:1-70,{OTHER}:1-5"])
@@ -89,8 +92,8 @@ def test_inv_39_a_history_is_not_rebuilt_over_another_tables_change(
 
 
 def test_whether_a_watermark_holds_an_offset() -> None:
-    assert holds(WATERMARK, MySqlOffset.from_value(at(f"{UUID}:1-80"))) is True
-    assert holds(WATERMARK, MySqlOffset.from_value(at(f"{UUID}:1-81"))) is False
+    assert offset_in(at(f"{UUID}:1-80")).held_by(WATERMARK) is True
+    assert offset_in(at(f"{UUID}:1-81")).held_by(WATERMARK) is False
     without = {key: value for key, value in at("").items() if key != "gtids"}
-    assert holds(WATERMARK, MySqlOffset.from_value(without)) is None
-    assert holds(WATERMARK, MySqlOffset.from_value({**at(f"{UUID}:1"), "snapshot": "INITIAL"})) is None
+    assert offset_in(without).held_by(WATERMARK) is None
+    assert offset_in({**at(f"{UUID}:1"), "snapshot": "INITIAL"}).held_by(WATERMARK) is None

@@ -22,9 +22,9 @@ from airflow_cdc.core.report import Verdict
 from airflow_cdc.flows import close, decide
 from airflow_cdc.flows import connector as connecting
 from airflow_cdc.flows import hold as holding
-from airflow_cdc.flows import offset as offsets
 from airflow_cdc.flows import open as opening
 from airflow_cdc.flows import publish as publishing
+from airflow_cdc.flows import reset_offset as offsets
 from airflow_cdc.flows import watermark as watermarks
 from airflow_cdc.flows.run import Run
 from airflow_cdc.operators import (

@@ -16,7 +16,7 @@ from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOpe
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowSkipException, DownstreamTasksSkipped
 
-from airflow_cdc import settings
+from airflow_cdc.config import settings
 from airflow_cdc.core.errors import UnknownStateError
 from airflow_cdc.dags._recovery import recovery_dag
 from airflow_cdc.flows import decide as deciding

@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_cdc.core.errors import UsageError, VerificationError
 from airflow_cdc.flows import checks
-from airflow_cdc.notifications.webhook import PolicyNotifier
+from airflow_cdc.notifications.channels import PolicyNotifier
 from airflow_cdc.operators import repair
 
 from .conftest import REGISTRY
@@ -44,7 +44,10 @@ def test_a_repair_is_asked_about_with_its_keys(registry: Path, monkeypatch: pyte
     (told,) = task.notifiers
     assert isinstance(told, PolicyNotifier)
     assert told.conn_ids == ("ops",)
-    assert "approve a repair of shop.orders: 2 to write, 1 to delete. Without an answer within 0:30:00" in told.text
+    assert (
+        "approve a repair of shop.orders: 2 to write, 1 to delete. Without an answer within 0:30:00"
+        in told.message.text
+    )
     assert task.execute(context({"compare": {**FOUND, "needs_approval": False}})) == {"approved": "not needed"}
     assert "in advance" in task.execute(context({"compare": FOUND}, approved=True))["approved"]
     assert asked == [task]

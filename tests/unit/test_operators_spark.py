@@ -13,20 +13,17 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from airflow_cdc import spark_main
+from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.errors import (
     CdcError,
     ConfigError,
     SourceError,
     VerificationError,
 )
-from airflow_cdc.core.observation import TopicState
-from airflow_cdc.core.stamp import Stamp
-from airflow_cdc.flows import pending
-from airflow_cdc.operators import (
-    private,
-    repair,
-    spark,
-)
+from airflow_cdc.core.topics import TopicOffsets, TopicState
+from airflow_cdc.flows import backlog as pending
+from airflow_cdc.operators import driver_settings as private
+from airflow_cdc.operators import repair, spark
 
 from .conftest import SECRETS
 from .operator_support import Submitted, context, shown
@@ -44,7 +41,7 @@ def test_a_driver_is_told_everything_in_a_private_file_and_nothing_elsewhere(
     task = operator(conf={"spark.x": "1"})
     assert task.execute(context(note="why")) == {"rows": 3}
     assert submitted.modes == (0o600, 0o700)
-    assert submitted.settings["endpoints"]["mysql"]["password"] == SECRETS["mysql"]
+    assert submitted.settings["endpoints"]["source"]["password"] == SECRETS["mysql"]
     assert submitted.settings["pipeline"]["name"] == "shop"
     told = {key: submitted.settings[key] for key in ("run_id", "dag_id", "try_number", "options")}
     assert told == {"run_id": "manual__1", "dag_id": "cdc_recovery", "try_number": 1, "options": {"note": "why"}}
@@ -134,7 +131,7 @@ def test_apply_is_not_taken_for_the_night_of_the_same_minute(submitted: Submitte
 
 
 TOPIC = TopicState("shop.shop.orders", "id1", {0: (0, 10), 1: (5, 7)})
-AT_END = {TOPIC.name: {"id": "id1", "partitions": {"0": 10, "1": 7}}}
+AT_END = {TOPIC.name: TopicOffsets("id1", {0: 10, 1: 7})}
 
 
 @pytest.mark.parametrize(
@@ -145,9 +142,9 @@ AT_END = {TOPIC.name: {"id": "id1", "partitions": {"0": 10, "1": 7}}}
         (None, TOPIC, False),
         (Stamp(3, None, AT_END), None, False),
         (Stamp(3, None, {}), TOPIC, False),
-        (Stamp(3, None, {TOPIC.name: {"id": "id1", "partitions": {"0": 10, "1": 6}}}), TOPIC, False),
-        (Stamp(3, None, {TOPIC.name: {"id": "id1", "partitions": {"0": 10}}}), TOPIC, False),
-        (Stamp(3, None, {TOPIC.name: {"id": "id0", "partitions": {"0": 10, "1": 7}}}), TOPIC, False),
+        (Stamp(3, None, {TOPIC.name: TopicOffsets("id1", {0: 10, 1: 6})}), TOPIC, False),
+        (Stamp(3, None, {TOPIC.name: TopicOffsets("id1", {0: 10})}), TOPIC, False),
+        (Stamp(3, None, {TOPIC.name: TopicOffsets("id0", {0: 10, 1: 7})}), TOPIC, False),
     ],
 )
 def test_only_a_stamp_at_the_very_end_means_nothing_to_do(stamp: Any, state: Any, caught_up: bool) -> None:

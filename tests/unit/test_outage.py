@@ -8,7 +8,6 @@ from itertools import chain
 
 import pytest
 
-from airflow_cdc.core.diagnosis import PROBLEMS
 from airflow_cdc.core.outage import (
     Alert,
     Outage,
@@ -19,9 +18,13 @@ from airflow_cdc.core.outage import (
     proves_over,
 )
 from airflow_cdc.core.pipeline import AlertPolicy
+from airflow_cdc.kinds import rules_for
+from tests.unit.builders import PIPELINE, PROBLEMS
 
 START = datetime(2026, 11, 23, 9, 0, tzinfo=UTC)
 POLICY = AlertPolicy(repeat_interval=4 * 3600, unknown_for=900, keep_firing_for=300)
+
+RANKS = rules_for(PIPELINE).ranks
 
 
 @dataclass
@@ -37,7 +40,7 @@ class Watch:
 
     def alerts(self, minute: float, code: str, epoch: int | None = 3, **more: bool) -> tuple[Alert, ...]:
         at = (START + timedelta(minutes=minute)).isoformat()
-        progress = advance("shop", self.log, Sighting(code, epoch, at, **more), self.policy)
+        progress = advance("shop", self.log, Sighting(code, epoch, at, **more), self.policy, RANKS)
         self.log = OutageLog.from_json(progress.log.to_json())
         assert self.log == progress.log
         return progress.alerts
@@ -148,21 +151,21 @@ def test_a_permanent_warning_lets_what_came_before_it_be_resolved() -> None:
 
 @pytest.mark.parametrize("code", sorted({row.code for row in PROBLEMS} - {"HEALTHY"}))
 def test_healthy_ends_every_problem_and_unknown_none(code: str) -> None:
-    assert proves_over(code, "HEALTHY")
-    assert not proves_over(code, "UNKNOWN")
-    assert not proves_over(code, code)
+    assert proves_over(code, "HEALTHY", RANKS)
+    assert not proves_over(code, "UNKNOWN", RANKS)
+    assert not proves_over(code, code, RANKS)
 
 
 @pytest.mark.parametrize("current", sorted({row.code for row in PROBLEMS} - {"UNKNOWN"}))
 def test_every_answer_ends_unknown(current: str) -> None:
-    assert proves_over("UNKNOWN", current)
+    assert proves_over("UNKNOWN", current, RANKS)
 
 
 def test_a_code_with_rows_on_both_sides_proves_nothing() -> None:
     """SOURCE_MISCONFIGURED is judged first, in the middle and last."""
-    assert not proves_over("SOURCE_MISCONFIGURED", "GTID_PURGED")
-    assert not proves_over("GTID_PURGED", "SOURCE_MISCONFIGURED")
-    assert proves_over("SOURCE_MISCONFIGURED", "LOG_INCOMPLETE")
+    assert not proves_over("SOURCE_MISCONFIGURED", "GTID_PURGED", RANKS)
+    assert not proves_over("GTID_PURGED", "SOURCE_MISCONFIGURED", RANKS)
+    assert proves_over("SOURCE_MISCONFIGURED", "LOG_INCOMPLETE", RANKS)
 
 
 # ---- recoveries and epochs ---------------------------------------------------------------------

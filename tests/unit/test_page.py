@@ -12,23 +12,33 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.diagnosis import PROBLEMS, diagnose
-from airflow_cdc.core.observation import ControlFacts, Observation, Retention, Unknown
+from airflow_cdc.core.compare.row_diff import rows_file
+from airflow_cdc.core.diagnosis.forecast import Retention
+from airflow_cdc.core.diagnosis.observation import (
+    ControlFacts,
+    Observation,
+    TaskState,
+    Unknown,
+)
 from airflow_cdc.core.report import Verdict
-from airflow_cdc.core.row_pair import rows_file
-from airflow_cdc.core.stored import CHECK, RunSummary, StoredObservation
 from airflow_cdc.plugin import PREFIX, view
-from airflow_cdc.plugin.severity import CODES, NOT_OBSERVED, RECOVERED, Severity, present_code, severity
-from airflow_cdc.runbook import runbook_html
-from airflow_cdc.systems.reports import ReportStore, safe
+from airflow_cdc.plugin.action import actions_for
+from airflow_cdc.plugin.colour import CODES, NOT_OBSERVED, RECOVERED, SINK_DIFFERS, Colour, colour_of, present_code
+from airflow_cdc.reports.runbook import runbook_html
+from airflow_cdc.reports.store import ReportStore, safe
+from airflow_cdc.reports.stored import CHECK, RunSummary, StoredObservation
+from tests.diagnosing import diagnose
+from tests.unit.builders import PROBLEMS
 
 from .builders import HEALTHY, with_connector, with_source
 from .conftest import REGISTRY
+from .faults import TRANSIENT
 from .test_report import BAD, PAIR, REPORT, TABLE
 
 NOW = datetime.now(UTC)
 OTHER = REGISTRY.replace("pipelines:", "").replace("shop", "bank")
 PURGED = with_source(gtid_purged=HEALTHY.source.gtid_executed)  # type: ignore[union-attr]
+OPENED = ControlFacts(3, recovery={"run_id": "manual__7", "opened_at": "2026-11-23T10:00:00+00:00"})
 PAGES = ["/", "/pipelines/shop", "/pipelines/shop/runs/manual__1", "/pipelines/shop/runs/manual__1/files/report.json"]
 
 
@@ -188,9 +198,10 @@ def test_the_overview_says_what_is_stored_and_how_old_it_is(web: Any, filled: Re
     text = web("VIEWER").get(f"{PREFIX}/").text
     assert '<span class="badge red">GTID_PURGED</span>' in text
     assert re.search(r"\b\d+ min ago", text)
-    assert "mysql-bin.000009:500" in text
-    assert "mysql-bin.000008:4" in text
     assert "0 % · 0 B" in text
+    positions = web("VIEWER").get(f"{PREFIX}/pipelines/shop").text
+    assert "mysql-bin.000009:500" in positions
+    assert "mysql-bin.000008:4" in positions
     assert '<span class="badge green">MATCH</span>' in text
 
 
@@ -263,7 +274,7 @@ def test_rows_that_a_check_found_are_the_problem_of_a_pipeline_whose_position_is
     assert '<span class="badge red">SINK_DIFFERS</span>' in text
     assert "shop.orders" in text
     assert 'href="/dags/cdc_repair"' in text
-    assert '<span class="badge red">1 broken</span>' in text
+    assert re.search(r'<a class="badge red" [^>]*>1 broken</a>', text)
     detail = web("VIEWER").get(f"{PREFIX}/pipelines/shop").text
     assert "approve the repair that the run asks for" in detail
 
@@ -292,7 +303,7 @@ def test_every_code_has_a_runbook() -> None:
 
 
 def test_a_report_shows_both_rows_of_the_keys_that_it_names(web: Any, store: ReportStore) -> None:
-    store.keep_report(replace(REPORT, tables=(replace(BAD, samples=(PAIR.told,)),), verdict=None))
+    store.keep_report(replace(REPORT, tables=(replace(BAD, samples=(PAIR.sample,)),), verdict=None))
     path = f"{PREFIX}/pipelines/shop/runs/manual__1"
     assert "no such row" not in web("VIEWER").get(path).text
     store.write(json.dumps([PAIR.to_json()]), "shop", "manual__1", rows_file("shop.events"))
@@ -328,45 +339,121 @@ def test_without_a_registry_it_says_what_to_do(web: Any, registry: Path) -> None
     assert "airflow cdc init" in web("VIEWER").get(f"{PREFIX}/").text
 
 
+# ---- what to press, and finding it ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("obs", "label", "link"),
+    [
+        (PURGED, "Recover…", "/dags/cdc_recovery"),
+        (with_connector(tasks=(TaskState(0, "FAILED", TRANSIENT),)), "Restart the connector…", "/dags/cdc_recovery"),
+        (with_connector(state="STOPPED", tasks=()), "What to do", "/cdc/runbook#connector_stopped"),
+        (replace(HEALTHY, source=Unknown("timed out")), "Find out why", "/cdc/runbook#unknown"),
+        (replace(HEALTHY, control=OPENED), "Follow the recovery", "/dags/cdc_recovery/runs/manual__7"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_the_button_fits_the_problem(obs: Observation, label: str, link: str, web: Any, store: ReportStore) -> None:
+    keep(store, at(obs, 1))
+    for path in ("/", "/pipelines/shop"):
+        assert f'href="{link}"' in web("VIEWER").get(PREFIX + path).text
+        assert label in web("VIEWER").get(PREFIX + path).text
+
+
+def test_a_healthy_pipeline_has_no_button(web: Any, store: ReportStore) -> None:
+    keep(store, at(HEALTHY, 1))
+    assert 'class="button"' not in web("VIEWER").get(f"{PREFIX}/").text
+
+
+@pytest.mark.parametrize("code", sorted({row.code for row in PROBLEMS} - {"HEALTHY"}))
+def test_every_problem_has_a_button_that_says_why(code: str) -> None:
+    row = next(row for row in PROBLEMS if row.code == code)
+    diagnosis = replace(diagnose(HEALTHY), code=code, strategies=row.strategies)
+    first = actions_for(code, diagnosis)[0]
+    assert first.label
+    assert first.why.endswith(".")
+
+
+def test_the_overview_says_what_cannot_be_reached(web: Any, store: ReportStore) -> None:
+    keep(store, at(replace(HEALTHY, source=Unknown("db1:3306 timed out")), 1))
+    text = web("VIEWER").get(f"{PREFIX}/").text
+    assert "source could not be read" in text
+    assert "db1:3306 timed out" in text
+
+
+def row_of(name: str, colour: Colour = Colour.GREEN, **changes: Any) -> view.Row:
+    blank = view.Row(name, "HEALTHY", "All is well.", colour, None, "", stale=False, since="", runs=())
+    return replace(blank, **changes)
+
+
+def test_what_loses_rows_stands_before_what_only_stands_still(store: ReportStore) -> None:
+    for name, obs in (("a", with_connector(tasks=(TaskState(0, "FAILED", TRANSIENT),))), ("b", PURGED), ("c", HEALTHY)):
+        seen = StoredObservation.of(at(obs, 1), diagnose(obs))
+        store.keep_observation(replace(seen, pipeline=name))
+    assert [row.name for row in view.overview(store, ["a", "b", "c"], NOW)] == ["b", "a", "c"]
+
+
+def test_two_hundred_pipelines_are_searched_and_paged() -> None:
+    rows = [row_of(f"p{number:03}", Colour.RED if number % 20 == 0 else Colour.GREEN) for number in range(200)]
+    first = view.listing(rows)
+    assert (len(first.rows), first.total, first.pages) == (50, 200, 4)
+    assert [row.name for row in view.listing(rows, page=4).rows] == [f"p{number:03}" for number in range(150, 200)]
+    assert view.listing(rows, page=99).page == 4
+    assert view.listing(rows, page=-1).page == 1
+    assert view.listing(rows, state="red").total == 10
+    assert [row.name for row in view.listing(rows, "P1", "red").rows] == ["p100", "p120", "p140", "p160", "p180"]
+    assert view.listing(rows, "nothing").rows == []
+
+
+@pytest.mark.parametrize(
+    "asked", ["?q=<script>alert(1)</script>", '?q="onfocus="x', "?state=<b>", "?page=0", "?page=999"]
+)
+def test_what_is_searched_for_is_text(asked: str, web: Any, filled: ReportStore) -> None:
+    answer = web("VIEWER").get(f"{PREFIX}/{asked}")
+    assert answer.status_code == 200
+    assert "<script" not in answer.text
+    assert '"onfocus="' not in answer.text
+
+
 # ---- colours ----------------------------------------------------------------------------------------
 
 
 def test_every_code_has_a_colour_and_a_new_one_is_red() -> None:
-    assert severity("A_NEW_CODE") is Severity.RED
+    assert colour_of("A_NEW_CODE") is Colour.RED
     codes = {row.code for row in PROBLEMS}
-    assert set(CODES) - codes == {NOT_OBSERVED, RECOVERED}
-    assert {code for code in codes if severity(code) is Severity.GREEN} == {"HEALTHY"}
+    assert set(CODES) - codes == {NOT_OBSERVED, RECOVERED, SINK_DIFFERS}
+    assert {code for code in codes if colour_of(code) is Colour.GREEN} == {"HEALTHY"}
 
 
 @pytest.mark.parametrize(
     ("obs", "run", "code", "colour"),
     [
-        (None, None, NOT_OBSERVED, Severity.AMBER),
-        (at(HEALTHY, 1), None, "HEALTHY", Severity.GREEN),
-        (at(HEALTHY, 61), None, "HEALTHY", Severity.AMBER),
-        (at(replace(HEALTHY, source=Unknown("refused")), 1), None, "UNKNOWN", Severity.AMBER),
-        (at(PURGED, 5), None, "GTID_PURGED", Severity.RED),
-        (at(PURGED, 500), None, "GTID_PURGED", Severity.RED),
-        (at(PURGED, 5), ended(1), RECOVERED, Severity.AMBER),
-        (at(PURGED, 5), ended(9), "GTID_PURGED", Severity.RED),
-        (at(PURGED, 5), ended(1, "INCONCLUSIVE"), "GTID_PURGED", Severity.RED),
-        (at(HEALTHY, 5), ended(1), "HEALTHY", Severity.GREEN),
-        (at(HEALTHY, 1), checked(5), "HEALTHY", Severity.GREEN),
-        (at(HEALTHY, 1), checked(5, "shop.orders"), "SINK_DIFFERS", Severity.RED),
-        (None, checked(5, "shop.orders"), "SINK_DIFFERS", Severity.RED),
-        (at(PURGED, 1), checked(5, "shop.orders"), "GTID_PURGED", Severity.RED),
-        (at(PURGED, 5), checked(1), "GTID_PURGED", Severity.RED),
+        (None, None, NOT_OBSERVED, Colour.AMBER),
+        (at(HEALTHY, 1), None, "HEALTHY", Colour.GREEN),
+        (at(HEALTHY, 61), None, "HEALTHY", Colour.AMBER),
+        (at(replace(HEALTHY, source=Unknown("refused")), 1), None, "UNKNOWN", Colour.AMBER),
+        (at(PURGED, 5), None, "GTID_PURGED", Colour.RED),
+        (at(PURGED, 500), None, "GTID_PURGED", Colour.RED),
+        (at(PURGED, 5), ended(1), RECOVERED, Colour.AMBER),
+        (at(PURGED, 5), ended(9), "GTID_PURGED", Colour.RED),
+        (at(PURGED, 5), ended(1, "INCONCLUSIVE"), "GTID_PURGED", Colour.RED),
+        (at(HEALTHY, 5), ended(1), "HEALTHY", Colour.GREEN),
+        (at(HEALTHY, 1), checked(5), "HEALTHY", Colour.GREEN),
+        (at(HEALTHY, 1), checked(5, "shop.orders"), "SINK_DIFFERS", Colour.RED),
+        (None, checked(5, "shop.orders"), "SINK_DIFFERS", Colour.RED),
+        (at(PURGED, 1), checked(5, "shop.orders"), "GTID_PURGED", Colour.RED),
+        (at(PURGED, 5), checked(1), "GTID_PURGED", Colour.RED),
     ],
 )
 def test_green_is_only_what_was_seen_whole_lately(
-    obs: Observation | None, run: RunSummary | None, code: str, colour: Severity, store: ReportStore
+    obs: Observation | None, run: RunSummary | None, code: str, colour: Colour, store: ReportStore
 ) -> None:
     if obs:
         keep(store, obs)
     if run:
         store.keep_run("shop", run)
     row = view.row(store, "shop", NOW)
-    assert (row.code, row.severity) == (code, colour)
+    assert (row.code, row.colour) == (code, colour)
     assert present_code(row.seen, [run] if run else []) == code
     assert row.meaning
 
@@ -375,11 +462,11 @@ def test_the_worst_comes_first(store: ReportStore) -> None:
     for name, obs in (("a", at(HEALTHY, 1)), ("b", at(PURGED, 1)), ("c", at(with_connector(offset=None), 1))):
         store.keep_observation(replace(StoredObservation.of(obs, diagnose(obs)), pipeline=name))
     rows = view.overview(store, ["a", "b", "c", "d"], NOW)
-    assert [(row.name, row.severity) for row in rows] == [
-        ("b", Severity.RED),
-        ("c", Severity.RED),
-        ("d", Severity.AMBER),
-        ("a", Severity.GREEN),
+    assert [(row.name, row.colour) for row in rows] == [
+        ("b", Colour.RED),
+        ("c", Colour.RED),
+        ("d", Colour.AMBER),
+        ("a", Colour.GREEN),
     ]
 
 

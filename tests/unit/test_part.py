@@ -6,23 +6,26 @@ from datetime import UTC, datetime
 
 import pytest
 
-from airflow_cdc.core.digest import HashLeaves, IntegerLeaves
+from airflow_cdc.core.compare.leaves import HashLeaves, IntegerLeaves
+from airflow_cdc.core.compare.part import WHOLE, interval_part, leaves_part
 from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.core.part import WHOLE, interval_part, leaves_part
 from airflow_cdc.core.pipeline import BackfillSpec
-from airflow_cdc.core.table import ColumnDef, TableDef
+from airflow_cdc.core.table import Table
+from airflow_cdc.sources.mysql.encoding import part_where as mysql_where
+from airflow_cdc.spark_apps.compare.digest import part_where as spark_where
+from tests.unit.tables import col
 
-TABLE = TableDef(
+TABLE = Table(
     "shop",
     "orders",
     (
-        ColumnDef("id", 1, "bigint", "bigint", nullable=False),
-        ColumnDef("at", 2, "datetime", "datetime(6)"),
-        ColumnDef("seen", 3, "timestamp", "timestamp"),
-        ColumnDef("on", 4, "date", "date"),
-        ColumnDef("day", 5, "char", "char(8)"),
-        ColumnDef("number", 6, "int", "int"),
-        ColumnDef("doc", 7, "json", "json"),
+        col("id", 1, "bigint", "bigint", nullable=False),
+        col("at", 2, "datetime", "datetime(6)"),
+        col("seen", 3, "timestamp", "timestamp"),
+        col("on", 4, "date", "date"),
+        col("day", 5, "char", "char(8)"),
+        col("number", 6, "int", "int"),
+        col("doc", 7, "json", "json"),
     ),
     ("id",),
 )
@@ -31,21 +34,22 @@ DAY = (datetime(2026, 10, 3, tzinfo=UTC), datetime(2026, 10, 4, tzinfo=UTC))
 
 def test_the_whole_has_no_condition() -> None:
     assert WHOLE.whole
-    assert not leaves_part(TABLE, HashLeaves(7), [3]).whole
+    assert not leaves_part(HashLeaves(7), [3]).whole
 
 
 def test_leaves_of_integers_are_ranges_with_open_ends() -> None:
     scheme = IntegerLeaves("id", 10)
-    assert leaves_part(TABLE, scheme, [3, 2]).mysql == "`id` BETWEEN 20 AND 39"
-    part = leaves_part(TABLE, scheme, [2, 9], below=0, above=4)
-    assert part.mysql == part.spark == "`id` BETWEEN 20 AND 29 OR `id` BETWEEN 90 AND 99 OR `id` < -9 OR `id` > 49"
+    assert mysql_where(TABLE, leaves_part(scheme, [3, 2])) == "`id` BETWEEN 20 AND 39"
+    part = leaves_part(scheme, [2, 9], below=0, above=4)
+    assert mysql_where(TABLE, part) == spark_where(TABLE, part)
+    assert mysql_where(TABLE, part) == "`id` BETWEEN 20 AND 29 OR `id` BETWEEN 90 AND 99 OR `id` < -9 OR `id` > 49"
     assert part.scheme is scheme
 
 
 def test_hash_leaves_have_no_ends() -> None:
-    part = leaves_part(TABLE, HashLeaves(14), [3], below=0, above=13)
-    assert part.mysql.endswith("% 14 AS SIGNED) IN (3)")
-    assert part.spark.endswith("% 14) IN (3)")
+    part = leaves_part(HashLeaves(14), [3], below=0, above=13)
+    assert mysql_where(TABLE, part).endswith("% 14 AS SIGNED) IN (3)")
+    assert spark_where(TABLE, part).endswith("% 14) IN (3)")
 
 
 @pytest.mark.parametrize(
@@ -78,8 +82,16 @@ def test_hash_leaves_have_no_ends() -> None:
 )
 def test_an_interval(spec: BackfillSpec, mysql: str, spark: str) -> None:
     part = interval_part(TABLE, spec, *DAY)
-    assert (part.mysql, part.spark) == (mysql, spark)
+    assert (mysql_where(TABLE, part), spark_where(TABLE, part)) == (mysql, spark)
     assert part.name.startswith("2026-10-03 00:00 to 2026-10-04 00:00")
+
+
+def test_a_year_is_compared_as_the_number_that_it_is() -> None:
+    """`y` >= 20 would be 2020 and later."""
+    table = Table("shop", "t", (col("y", 1, "year", "year"),))
+    part = interval_part(table, BackfillSpec("shop.t", "y", step=20, origin="2026-10-02"), *DAY)
+    assert mysql_where(table, part) == "(`y` + 0) >= 20 AND (`y` + 0) < 40"
+    assert spark_where(table, part) == "`y` >= 20 AND `y` < 40"
 
 
 @pytest.mark.parametrize(

@@ -6,20 +6,23 @@ import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 from unittest.mock import create_autospec
 
 import pytest
 
-from airflow_cdc.core.catchup import Reading, progress_text, seconds_left
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
+from airflow_cdc.core.diagnosis.catchup import Reading, progress_text, seconds_left
 from airflow_cdc.core.errors import ConnectorError, DeadlineError
-from airflow_cdc.core.gtid import GtidSet
 from airflow_cdc.flows import reached
 from airflow_cdc.flows.run import Run
-from airflow_cdc.systems.clients import Clients
-from airflow_cdc.systems.kafka import KafkaTransport
-from airflow_cdc.systems.kafka_connect import KafkaConnect
-from airflow_cdc.systems.mysql import MySqlSource
+from airflow_cdc.parts import Parts
+from airflow_cdc.sources.mysql.client import MySqlSource
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.transports.kafka.client import KafkaTransport
+from tests.marks import moved
 
 from .builders import PIPELINE, TAKEN_AT, UUID, WATERMARK
 
@@ -34,8 +37,9 @@ def offset(last: int, *, age: int = 0) -> dict[str, Any]:
 @pytest.fixture
 def run() -> Run:
     """A run whose connector answers as a test says; a standstill of 1 s."""
-    clients = create_autospec(Clients, instance=True)
-    clients.connector = create_autospec(KafkaConnect, instance=True)
+    clients = create_autospec(Parts, instance=True)
+    clients.connector = create_autospec(DebeziumConnector, instance=True)
+    clients.connector.codec = MySqlCodec()
     clients.connector.raw_config.return_value = {
         "topic.prefix": "shop",
         "connector.class": "io.debezium.connector.mysql.MySqlConnector",
@@ -43,7 +47,8 @@ def run() -> Run:
     clients.connector.status.return_value = {"connector": {"state": "RUNNING"}, "tasks": [{"state": "RUNNING"}]}
     clients.transport = create_autospec(KafkaTransport, instance=True)
     clients.source = create_autospec(MySqlSource, instance=True)
-    clients.source.position.return_value = replace(WATERMARK, gtids=GtidSet.parse(f"{UUID}:1-999"))
+    clients.source.at_rest.side_effect = partial(MySqlSource.at_rest, clients.source)
+    clients.source.position.return_value = moved(WATERMARK, gtids=GtidSet.parse(f"{UUID}:1-999"))
     policy = replace(PIPELINE.policy, standstill=1)
     return Run(replace(PIPELINE, policy=policy), clients, "run-1", "/reports")
 
@@ -55,7 +60,7 @@ def answers(run: Run, values: Iterator[dict[str, Any]]) -> None:
 
 def test_inv_37_verify_waits_longer_than_the_standstill_while_the_offset_moves(run: Run) -> None:
     answers(run, (offset(last) for last in range(70, 81)))  # at three looks a second: three times the standstill
-    assert reached.wait_past(run, WATERMARK).to_value()["gtids"] == f"{UUID}:1-80"
+    assert reached.wait_past(run, WATERMARK).raw["gtids"] == f"{UUID}:1-80"
 
 
 def test_inv_37_heartbeats_that_move_the_time_alone_are_no_progress(run: Run) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
-from pydantic import BaseModel
 
-from airflow_cdc import reference, registry, settings
+from airflow_cdc.config import reference, settings
+from airflow_cdc.core.pipeline import AlertPolicy, BackfillSpec, HoldPolicy, Pipeline, Policy, SparkSpec
+from airflow_cdc.core.settings import declared
+from airflow_cdc.kinds import WINGS
 from airflow_cdc.provider_info import get_provider_info
 
 ROOT = Path(__file__).parents[2]
@@ -41,14 +42,11 @@ def test_an_example_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(settings.registry_path()) == "/etc/airflow/pipelines.yaml"
 
 
-def models(model: type[BaseModel]) -> list[type[BaseModel]]:
-    below = [part for part in vars(registry).values() if inspect.isclass(part) and issubclass(part, BaseModel)]
-    return [part for part in below if part.__module__ == registry.__name__ and part.model_fields]
-
-
 def test_every_key_of_the_registry_is_described() -> None:
-    fields: list[tuple[str, Any]] = [pair for model in models(BaseModel) for pair in model.model_fields.items()]
-    assert len(fields) > 30
-    assert [name for name, field in fields if not field.description] == []
+    kinds = [wing[name] for wing in WINGS.values() for name in wing.built_in]
+    classes = [Pipeline, Policy, HoldPolicy, AlertPolicy, BackfillSpec, SparkSpec, *(kind.settings for kind in kinds)]
+    keys = [key for cls in classes for key in declared(cls)]
+    assert len(keys) > 30
+    assert [key.name for key in keys if not key.key.description] == []
     rows = re.findall(r"^\| `(?:[a-z_]+\.)*([a-z_]+)` \|", PAGE.read_text(), re.MULTILINE)
-    assert {name for name, _ in fields} <= set(rows)
+    assert {key.name for key in keys} <= set(rows)

@@ -9,12 +9,12 @@ from typing import Any, cast
 
 import pytest
 
+from airflow_cdc.control.control import REFUSED
+from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.pipeline import Policy
-from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.flows.refused import failed_tries, note_refused
 from airflow_cdc.flows.run import Run
-from airflow_cdc.spark_apps.reread import TRIES, refusal
-from airflow_cdc.systems.control import REFUSED
+from airflow_cdc.spark_apps.apply.reread import TRIES, refusal
 from tests.unit.builders import PIPELINE
 
 TABLE = PIPELINE.source.tables[0]
@@ -52,7 +52,7 @@ def kept() -> Kept:
 
 @pytest.fixture
 def run(kept: Kept) -> Run:
-    clients = SimpleNamespace(control=kept, lake=kept)
+    clients = SimpleNamespace(control=kept, sink=kept)
     return Run(PIPELINE, cast("Any", clients), "run-1", "")
 
 

@@ -1,15 +1,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
 import airflow_cdc
+from airflow_cdc.config.registry import get_pipeline, load_registry
 from airflow_cdc.core.errors import ConfigError, UsageError
-from airflow_cdc.core.pipeline import BackfillSpec, HoldPolicy, Limit, Pipeline, Policy
-from airflow_cdc.registry import get_pipeline, load_registry
+from airflow_cdc.core.limit import Limit
+from airflow_cdc.core.pipeline import BackfillSpec, HoldPolicy, Policy
+from airflow_cdc.kinds import kinds_of, read_pipeline, reads_of
+from tests.unit import toy_kinds
+from tests.unit.builders import PIPELINE
 
 EXAMPLE = Path(airflow_cdc.__file__).parent / "templates" / "pipelines.yaml"
 MINIMAL = """\
@@ -81,8 +86,8 @@ def test_a_bare_off_is_the_word_off(registry: Path) -> None:
     [
         ("conn_id: shop_mysql", "con_id: shop_mysql", "source.conn_id", "Add `conn_id:` to source."),
         ("kind: mysql, ", "kind: mysql, tabels: [x.y], ", "source.tabels", "Did you mean 'tables'?"),
-        ("    sink:  ", "    sinc:  ", "sink", "Add `sink:`"),
-        ("kind: mysql", "kind: oracle", "source.kind", "Write 'mysql'."),
+        ("    sink:  ", "    sinc:  ", "sinc", "Did you mean 'sink'?"),
+        ("kind: mysql", "kind: oracle", "source.kind", "Write 'mysql', 'mariadb' or 'postgres'."),
         ("kind: debezium", "kind: maxwell", "connector.kind", "Write 'debezium'."),
         ("writer: cdc_apply", "writer: nobody", "sink.writer", "Write 'cdc_apply'."),
         ("tables: [shop.customers, shop.orders]", "tables: []", "source.tables", "schema.table"),
@@ -233,7 +238,7 @@ def test_how_tables_are_cut(registry: Path, text: str, specs: list[BackfillSpec]
     registry.write_text(MINIMAL + f"    backfill: {text}\n")
     shop = load_registry(registry)["shop"]
     assert list(shop.backfill) == specs
-    assert Pipeline.from_json(shop.to_json()) == shop
+    assert read_pipeline(shop.to_json()) == shop
 
 
 @pytest.mark.parametrize(
@@ -272,8 +277,51 @@ def test_replicas_are_named_by_their_connections(tmp_path: Path) -> None:
     path.write_text(named)
     pipeline = load_registry(path)["shop"]
     assert pipeline.source.replicas == ("shop_replica",)
-    assert Pipeline.from_json(json.dumps(pipeline.to_json())) == pipeline
+    assert read_pipeline(json.dumps(pipeline.to_json())) == pipeline
     with pytest.raises(ConfigError, match=r"key source.replicas.0"):
         load_registry(path, connection_exists=lambda conn_id: conn_id != "shop_replica")
     itself = fault(path, named.replace("[shop_replica]", "[shop_mysql]"))
     assert "source.replicas names the source itself" in str(itself)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "{kind: mysql, ",
+            "{kind: toy, slot: s, ",
+            "Debezium does not read Toy.*key source.kind.*'mysql', 'mariadb' or 'postgres'",
+        ),
+        ("{kind: kafka, ", "{kind: toy, ", "Debezium does not write to Toy queue.*key transport.kind.*'kafka'"),
+        ("{kind: mysql, ", "{kind: toy, ", "source.slot is missing"),
+        ("{kind: mysql, ", "{kind: toy, slit: s, ", r"source.slot is missing \(and 1 more\)"),
+        ("{kind: mysql, ", "{kind: mysql, slot: s, ", "source.slot is not a key here"),
+        ("{kind: mysql, ", "{kind: mariadb, replicas: [r], ", "source.replicas is not a key here"),
+        ("{kind: mysql, ", "{kind: [mysql], ", r"source.kind is not one of the allowed words"),
+        ("{kind: mysql, ", "{", "source.kind is missing.*Add `kind:` to source"),
+        ("{kind: mysql, ", "{kind: toi, ", "Write 'mysql', 'mariadb', 'postgres' or 'toy'"),
+    ],
+)
+def test_what_a_kind_reads_and_its_own_keys(
+    registry: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, said: str
+) -> None:
+    toy_kinds.declare(monkeypatch)
+    registry.write_text(MINIMAL.replace(old, new))
+    with pytest.raises(ConfigError, match=said):
+        load_registry(registry)
+
+
+def test_a_kind_of_another_distribution_is_read_with_its_own_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    toy_kinds.declare(monkeypatch)
+    spec = toy_kinds.ToySettings("toy", "t", ("a.b",), slot="s")
+    pipeline = replace(PIPELINE, source=spec)
+
+    assert read_pipeline(pipeline.to_json()) == pipeline
+    assert kinds_of(pipeline)[0] is toy_kinds.SOURCE
+
+
+def test_a_mariadb_source_is_a_kind_of_its_own(registry: Path) -> None:
+    registry.write_text(MINIMAL.replace("kind: mysql", "kind: mariadb"))
+    shop = load_registry(registry)["shop"]
+    assert (shop.source.kind, shop.source.replicas) == ("mariadb", ())
+    assert reads_of(shop).decoder is None

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_cdc.core.pipeline import Limit, Policy
-from airflow_cdc.core.repair import RepairPlan, needs_approval, refusal
-from airflow_cdc.core.table import ColumnDef, TableDef
-from airflow_cdc.core.verdict import KeyVerdict, Tally
+from airflow_cdc.core.compare.repair import RepairPlan, needs_approval, refusal
+from airflow_cdc.core.compare.verdict import KeyVerdict, Tally
+from airflow_cdc.core.limit import Limit
+from airflow_cdc.core.pipeline import Approval, Policy, Repair
+from airflow_cdc.core.table import Table
+from tests.unit.tables import col
 
-TABLE = TableDef(
+TABLE = Table(
     "shop",
     "names",
-    (ColumnDef("name", 1, "varchar", "varchar(9)", nullable=False), ColumnDef("n", 2, "int", "int", nullable=False)),
+    (col("name", 1, "varchar", "varchar(9)", nullable=False), col("n", 2, "int", "int", nullable=False)),
     ("name", "n"),
 )
 
@@ -69,7 +71,7 @@ FEW, MANY = {"deletes": 1, "rows": 100}, {"deletes": 2, "rows": 100}
         ("approved", "when_destructive", [], False),
     ],
 )
-def test_who_is_asked(repair: str, approval: str, wanted: list[dict[str, int]], asks: bool) -> None:
+def test_who_is_asked(repair: Repair, approval: Approval, wanted: list[dict[str, int]], asks: bool) -> None:
     assert needs_approval(Policy(repair=repair, approval=approval), wanted) is asks
 
 

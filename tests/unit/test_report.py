@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from airflow_cdc.core.compare.row_diff import RowPair
 from airflow_cdc.core.errors import VerificationError
 from airflow_cdc.core.report import (
     ComparedAt,
@@ -17,8 +18,7 @@ from airflow_cdc.core.report import (
     Verdict,
     overall,
 )
-from airflow_cdc.core.row_pair import RowPair
-from airflow_cdc.reporting import heat_map, render_html, time_bars
+from airflow_cdc.reports.page import heat_map, render_html, time_bars
 from tests.unit.builders import GTID_OFFSET, WATERMARK
 
 TABLE = TableReport(
@@ -151,7 +151,7 @@ STEPS = [{"name": "open_recovery", "started": "t", "seconds": 1.5, "state": "don
 def test_assembled_report_of_a_finished_run() -> None:
     report = RecoveryReport.assemble("shop", "r1", DECISION, DOCUMENT, STEPS)
     # W is before all that was compared, so main is equal at least up to it
-    assert report.tables == (replace(TABLE, verified_through=WATERMARK.taken_at),)
+    assert report.tables == (replace(TABLE, verified_through=WATERMARK.taken_at.isoformat()),)
     assert report.steps == (StepReport("open_recovery", 1.5, "done", "t"),)
     assert (report.problem, report.strategy, report.epoch, report.verdict) == (
         "GTID_PURGED",
@@ -226,7 +226,7 @@ GHOST = RowPair("ghosts", "8", None, {"id": "8", "name": "eve", "note": "x"})
 
 
 def test_page_shows_both_rows_with_the_columns_that_differ_first() -> None:
-    bad = replace(BAD, samples=(PAIR.told, GHOST.told))
+    bad = replace(BAD, samples=(PAIR.sample, GHOST.sample))
     page = render_html(replace(REPORT, tables=(bad,), verdict=None), {"shop.events": [PAIR, GHOST]})
     assert re.findall(r"<th>(name|id|note)</th>", page) == ["name", "id", "note", "id", "name", "note"]
     assert page.count('<td class="bad"><code>') == 2  # the name, on both sides
@@ -235,8 +235,8 @@ def test_page_shows_both_rows_with_the_columns_that_differ_first() -> None:
     assert page.count("no such row") == 1
     assert all(said in page for said in ("differs in name", "only in the sink"))
     twice = replace(GHOST, source=GHOST.sink)
-    assert twice.said == "more often in the sink than in the source"
-    assert replace(PAIR, differ=()).said == "differed, and is equal in the source by now"
+    assert twice.finding == "more often in the sink than in the source"
+    assert replace(PAIR, differ=()).finding == "differed, and is equal in the source by now"
     assert page.count(">NULL<") == 2
     assert "read at 2026-11-21T10:00:00+00:00, after the comparison" in page
 

@@ -12,11 +12,11 @@ import pytest
 
 import airflow_cdc
 from airflow_cdc.cli import commands
-from airflow_cdc.core.diagnosis import PROBLEMS
 from airflow_cdc.flows import decide
 from airflow_cdc.links import runbook_url
 from airflow_cdc.operators import approval, base, diagnose
 from airflow_cdc.plugin import PREFIX
+from tests.unit.builders import PROBLEMS
 
 from .builders import HEALTHY
 from .conftest import Answer

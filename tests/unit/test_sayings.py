@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.diagnosis import PROBLEMS
-from airflow_cdc.core.sayings import SAYINGS, explain
+from airflow_cdc.kinds import all_texts
+from tests.diagnosing import explain
+from tests.unit.builders import ALL_CODES
 
 INCIDENTS: list[dict[str, Any]] = json.loads((Path(__file__).parents[1] / "data" / "field-logs.json").read_text())
 NOISE = "[2026-11-21 09:00:00,000] INFO [shop|task-0] WorkerSourceTask{id=shop-0} flushing 0 outstanding messages\n"
@@ -81,4 +82,4 @@ def test_a_line_is_shown_without_its_secrets() -> None:
 
 
 def test_every_row_names_a_problem_of_the_table() -> None:
-    assert {saying.code for saying in SAYINGS} <= {problem.code for problem in PROBLEMS}
+    assert {text.code for text in all_texts()} <= ALL_CODES

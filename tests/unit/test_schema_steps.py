@@ -9,26 +9,34 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.ddl import Ddl, read_ddl
+from airflow_cdc.connectors.debezium.schema_changes import HistoryTable, read_ddl
+from airflow_cdc.core.apply.ddl import Ddl
+from airflow_cdc.core.apply.schema_change import SchemaChange
 from airflow_cdc.core.errors import RereadNeededError, UnreportedChangeError
-from airflow_cdc.core.schema_change import SchemaChange
-from airflow_cdc.core.schema_steps import constant_of, judge
-from airflow_cdc.core.table import ColumnDef, TableDef
-from tests.unit.tables import column
+from airflow_cdc.core.table import Column, Table
+from airflow_cdc.sources.mysql.schema_steps import constant_of, judge
+from airflow_cdc.sources.mysql.types import with_zones
+from tests.unit.tables import col, column
 
 RECORDED = json.loads((Path(__file__).parents[1] / "data" / "schema-changes.json").read_text(encoding="utf-8"))
 
 
-def before(table: str) -> TableDef:
+def recorded(said: dict[str, Any]) -> Table:
+    """A definition from what information_schema said of it, as the recording has it."""
+    columns = [col(**{**c, "labels": tuple(c.get("labels", ()))}) for c in said["columns"]]
+    return Table(said["schema"], said["name"], with_zones(columns), tuple(said["key"]))
+
+
+def before(table: str) -> Table:
     """The definition before the first recorded statement."""
-    return TableDef.from_json(RECORDED["tables"][table]["before"])
+    return recorded(RECORDED["tables"][table]["before"])
 
 
-def after(table: str, statement: str = "") -> TableDef:
+def after(table: str, statement: str = "") -> Table:
     """The definition after the statement that begins so; after the last recorded one by default."""
     steps = RECORDED["tables"][table]["after"]
     made = [step["table"] for step in steps if step["ddl"].startswith(statement)]
-    return TableDef.from_json(made[-1]) if made else before(table)
+    return recorded(made[-1]) if made else before(table)
 
 
 def statements(table: str) -> list[Ddl]:
@@ -91,7 +99,7 @@ def test_steps_that_each_pass_pass_together() -> None:
 def test_a_table_of_every_type_is_known_by_what_the_connector_reports(text: str, change: SchemaChange) -> None:
     steps = RECORDED["tables"]["types"]["after"]
     at = next(number for number, step in enumerate(steps) if text in step["ddl"])
-    stored = TableDef.from_json(steps[at - 1]["table"]) if at else before("types")
+    stored = recorded(steps[at - 1]["table"]) if at else before("types")
     assert judge(stored, [one("types", text)], after("types", steps[at]["ddl"])) == change
 
 
@@ -133,10 +141,12 @@ def test_a_column_dropped_and_added_again_is_read_again() -> None:
     assert judge(gone, [], gone) == SchemaChange()
 
 
-def _with_a(drop: Ddl) -> dict[str, Any]:
-    made = dict(drop.after["shop.dropc"])
+def _with_a(drop: Ddl) -> HistoryTable:
+    reported = drop.after["shop.dropc"]
+    assert isinstance(reported, HistoryTable)
+    made = reported.raw
     name = {"name": "a", "typeName": "VARCHAR", "length": 9, "position": 3, "optional": True, "charsetName": "utf8mb4"}
-    return {**made, "columns": [*made["columns"], name]}
+    return HistoryTable({**made, "columns": [*made["columns"], name]})
 
 
 DECIMAL = column("c", "decimal(6,2)", precision=6, scale=2)
@@ -169,6 +179,6 @@ ENUM = column("c", "enum('b','a')", labels=("b", "a"))
     ],
 )
 def test_the_value_of_old_rows_is_said_only_where_it_is_certain(
-    of: ColumnDef, default: str | None, value: str | None
+    of: Column, default: str | None, value: str | None
 ) -> None:
     assert constant_of(of, default) == value

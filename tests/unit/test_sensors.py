@@ -15,9 +15,11 @@ from airflow_cdc.core.errors import ConfigError, SourceError, UnknownStateError
 from airflow_cdc.sensors.base import AvailabilitySensor
 from airflow_cdc.sensors.binlog import BinlogAvailableSensor
 from airflow_cdc.sensors.gtid import GtidSetAvailableSensor
-from airflow_cdc.systems.mysql import MySqlSource
-from airflow_cdc.triggers import availability
-from airflow_cdc.triggers.availability import BinlogTrigger, GtidSetTrigger
+from airflow_cdc.sources.mysql import client
+from airflow_cdc.sources.mysql.availability import availability
+from airflow_cdc.sources.mysql.client import MySqlSource
+from airflow_cdc.sources.mysql.position import mysql_position
+from airflow_cdc.triggers.availability import PositionTrigger
 
 from .builders import SOURCE, UUID
 
@@ -38,7 +40,8 @@ def source(monkeypatch: pytest.MonkeyPatch, connections: dict[str, str]) -> Any:
     """The client the probes make; its facts are those of the healthy server."""
     made = create_autospec(MySqlSource)
     made.return_value.facts.return_value = SOURCE
-    monkeypatch.setattr(availability, "MySqlSource", made)
+    made.return_value.availability.side_effect = lambda at: availability(made.return_value.facts(), mysql_position(at))
+    monkeypatch.setattr(client, "MySqlSource", made)
     return made
 
 
@@ -53,6 +56,7 @@ def test_succeeds_with_plain_facts(sensor: AvailabilitySensor, source: Any) -> N
     assert answer.xcom_value is not None
     assert answer.xcom_value["state"] == "available"
     assert answer.xcom_value["conn_id"] == "shop_mysql"
+    assert set(answer.xcom_value) - {"state", "reason", "conn_id"} in ({"file", "position"}, {"gtid_set"})
     endpoint = source.call_args.args[0]
     assert (endpoint.host, endpoint.user, endpoint.password) == ("db", "cdc", "s3cret-mysql")
 
@@ -73,11 +77,11 @@ def test_deferred_it_hands_over_the_same_question() -> None:
     with pytest.raises(TaskDeferred) as deferred:
         binlog(deferrable=True, poke_interval=7, timeout=70, position="4").execute(CONTEXT)
     trigger = deferred.value.trigger
-    assert isinstance(trigger, BinlogTrigger)
+    assert isinstance(trigger, PositionTrigger)
     expected = {
         "conn_id": "shop_mysql",
-        "file": "mysql-bin.000009",
-        "position": 4,
+        "position": {"kind": "mysql", "file": "mysql-bin.000009", "pos": 4, "gtids": None, "server_id": None},
+        "asked": {"file": "mysql-bin.000009", "position": 4},
         "poke_interval": 7.0,
         "timeout": 70.0,
     }
@@ -85,7 +89,8 @@ def test_deferred_it_hands_over_the_same_question() -> None:
     assert deferred.value.method_name == "execute_complete"
     with pytest.raises(TaskDeferred) as deferred:
         gtid(deferrable=True).execute(CONTEXT)
-    assert isinstance(deferred.value.trigger, GtidSetTrigger)
+    assert isinstance(deferred.value.trigger, PositionTrigger)
+    assert deferred.value.trigger.position["gtids"] == f"{UUID}:1-80"
 
 
 @pytest.mark.parametrize(

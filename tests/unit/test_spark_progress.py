@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from airflow_cdc.core.errors import SourceError
-from airflow_cdc.spark_apps.app import explained, read_run, root_cause
-from airflow_cdc.spark_apps.progress import Progress
+from airflow_cdc.spark_apps.driver.app import explained, read_run, root_cause
+from airflow_cdc.spark_apps.driver.progress import Progress
 
 TRACE = """An error occurred while calling o64.count.
 : org.apache.spark.SparkException: Job aborted

@@ -9,16 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.errors import UnknownStateError
-from airflow_cdc.core.stamp import ChunkLedger, Stamp
+from airflow_cdc.core.topics import TopicOffsets, read_fence
 
-OFFSETS = {"shop.orders": {"id": "Qx1", "partitions": {10: 5, "2": "7"}}}
+OFFSETS = read_fence({"shop.orders": {"id": "Qx1", "partitions": {"10": 5, "2": "7"}}})
 
 topics = st.dictionaries(
     st.text(min_size=1, max_size=8),
-    st.fixed_dictionaries(
-        {"id": st.text(max_size=6), "partitions": st.dictionaries(st.integers(0, 99).map(str), st.integers(0, 2**62))}
-    ),
+    st.builds(TopicOffsets, st.text(max_size=6), st.dictionaries(st.integers(0, 99), st.integers(0, 2**62))),
     max_size=3,
 )
 watermarks = st.none() | st.dictionaries(st.text(max_size=4), st.text(max_size=9) | st.integers(), max_size=3)
@@ -26,9 +25,9 @@ watermarks = st.none() | st.dictionaries(st.text(max_size=4), st.text(max_size=9
 
 @given(epoch=st.integers(0, 10**6), watermark=watermarks, offsets=topics)
 def test_a_stamp_survives_the_summary_and_json(
-    epoch: int, watermark: dict[str, object] | None, offsets: dict[str, object]
+    epoch: int, watermark: dict[str, object] | None, offsets: dict[str, TopicOffsets]
 ) -> None:
-    stamp = Stamp(epoch, watermark, offsets, 7)  # type: ignore[arg-type]
+    stamp = Stamp(epoch, watermark, offsets, 7)
     summary = stamp.to_summary()
     assert all(isinstance(value, str) for value in summary.values())
     assert Stamp.from_summary({**summary, "total-records": "3"}, 7) == stamp
@@ -36,9 +35,10 @@ def test_a_stamp_survives_the_summary_and_json(
     assert pickle.loads(pickle.dumps(stamp)) == stamp  # noqa: S301
 
 
-def test_offsets_are_normalised_to_text_partitions_in_numeric_order() -> None:
+def test_offsets_are_numbers_in_numeric_order() -> None:
     stamp = Stamp(1, offsets=OFFSETS)
-    assert list(stamp.offsets["shop.orders"]["partitions"].items()) == [("2", 7), ("10", 5)]
+    assert list(stamp.offsets["shop.orders"].next.items()) == [(2, 7), (10, 5)]
+    assert list(stamp.to_json()["offsets"]["shop.orders"]["partitions"]) == ["2", "10"]
     assert stamp.next_offset("shop.orders", 10) == 5
     assert stamp.next_offset("shop.orders", 3) is None
     assert stamp.next_offset("other", 0) is None

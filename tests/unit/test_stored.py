@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.diagnosis import diagnose
+from airflow_cdc.core.diagnosis.observation import (
+    Unknown,
+)
 from airflow_cdc.core.errors import CdcError
-from airflow_cdc.core.observation import Unknown
 from airflow_cdc.core.report import Verdict
-from airflow_cdc.core.stored import (
+from airflow_cdc.reports import store as reports
+from airflow_cdc.reports.store import ReportStore
+from airflow_cdc.reports.stored import (
     CHECK,
     KEPT_CHANGES,
     KEPT_RUNS,
@@ -22,8 +25,7 @@ from airflow_cdc.core.stored import (
     verified_through,
     with_run,
 )
-from airflow_cdc.systems import reports
-from airflow_cdc.systems.reports import ReportStore
+from tests.diagnosing import diagnose
 
 from .builders import FAILED, GTID_OFFSET, HEALTHY, file_offset, seen, with_connector, with_source
 from .test_report import BAD, PAIR, REPORT, TABLE
@@ -81,7 +83,7 @@ def test_what_can_not_be_read_is_unknown_and_not_a_number() -> None:
 
 
 def test_both_rows_are_those_that_the_report_names(tmp_path: Path) -> None:
-    store, bad = ReportStore(str(tmp_path)), replace(BAD, samples=(PAIR.told,))
+    store, bad = ReportStore(str(tmp_path)), replace(BAD, samples=(PAIR.sample,))
     made = replace(REPORT, tables=(bad,), verdict=None)
     assert store.rows(made) == {}
     settled = replace(PAIR, key="9")  # kept by an earlier try of the run, and equal since

@@ -7,15 +7,17 @@ from unittest.mock import call, create_autospec
 
 import pytest
 
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
+from airflow_cdc.connectors.debezium.stores.connect import ConnectOffsetStore
+from airflow_cdc.control.control import Control
 from airflow_cdc.core.errors import OffsetRejectedError
-from airflow_cdc.flows import stored_offset
+from airflow_cdc.flows import offsets as stored_offset
 from airflow_cdc.flows.run import Run
-from airflow_cdc.systems.clients import Clients
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.kafka import KafkaTransport
-from airflow_cdc.systems.kafka_connect import KafkaConnect
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.mysql import MySqlSource
+from airflow_cdc.parts import Parts
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sources.mysql.client import MySqlSource
+from airflow_cdc.transports.kafka.client import KafkaTransport
 
 from .builders import GTID_OFFSET, PIPELINE
 
@@ -25,8 +27,10 @@ LATER = {**GTID_OFFSET, "pos": 600}
 
 @pytest.fixture
 def run() -> Run:
-    kinds = (MySqlSource, KafkaConnect, KafkaTransport, Lake, Control)
-    made: Any = Clients(*(create_autospec(kind, instance=True) for kind in kinds))
+    kinds = (MySqlSource, DebeziumConnector, KafkaTransport, Lake, Control)
+    made: Any = Parts(*(create_autospec(kind, instance=True) for kind in kinds))
+    made.connector.codec = MySqlCodec()
+    made.connector.offset_store.side_effect = lambda name, key: ConnectOffsetStore(made.connector, name, key)
     return Run(PIPELINE, made, "r", "/reports")
 
 
@@ -77,3 +81,32 @@ def test_what_is_no_offset_is_never_written(run: Run) -> None:
     with pytest.raises(OffsetRejectedError, match="file is missing"):
         stored_offset.write(run, PARTITION, GTID_OFFSET, {"pos": 4})
     assert written(run) == []
+
+
+class Node:
+    """Another place than Connect for an offset: one value, which `changed_to` overwrites right after a write."""
+
+    def __init__(self, value: Any, changed_to: Any = None) -> None:
+        self.value = value
+        self.changed_to = changed_to
+        self.writes: list[Any] = []
+
+    def read(self) -> Any:
+        return self.value
+
+    def write(self, raw: Any) -> None:
+        self.writes.append(raw)
+        self.value = self.changed_to or raw
+
+
+def test_the_transaction_is_the_same_over_any_store() -> None:
+    node = Node(GTID_OFFSET)
+    stored_offset.replace_offset(node, MySqlCodec(), GTID_OFFSET, LATER, where="here")
+    assert (node.value, node.writes) == (LATER, [LATER])
+    other = Node(GTID_OFFSET, changed_to={**LATER, "pos": 601})
+    with pytest.raises(OffsetRejectedError, match="the old one was put back"):
+        stored_offset.replace_offset(other, MySqlCodec(), GTID_OFFSET, LATER, where="here")
+    assert other.writes == [LATER, GTID_OFFSET]
+    with pytest.raises(OffsetRejectedError, match="not valid: pos is missing"):
+        stored_offset.replace_offset(node, MySqlCodec(), LATER, {"file": "b.000001"}, where="here")
+    assert node.writes == [LATER]

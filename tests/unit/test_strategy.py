@@ -5,24 +5,26 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.diagnosis import PROBLEMS, Diagnosis, diagnose
-from airflow_cdc.core.errors import UsageError
-from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.observation import (
-    BinlogFile,
+from airflow_cdc.core.diagnosis.diagnose import Diagnosis
+from airflow_cdc.core.diagnosis.forecast import Retention
+from airflow_cdc.core.diagnosis.observation import (
     ControlFacts,
     HistoryFacts,
     Observation,
-    Retention,
     SchemaFacts,
     SinkFacts,
     SinkTableFacts,
     TaskState,
     Unknown,
 )
-from airflow_cdc.core.pipeline import Limit, Policy
-from airflow_cdc.core.strategy import COMPARING, ON_REQUEST, STRATEGIES, Plan, make_plan
-from tests.unit.builders import FAILED, GTID_OFFSET, HEALTHY, SOURCE, UUID, seen, with_connector, with_source
+from airflow_cdc.core.diagnosis.strategy import COMPARING, STRATEGIES, Plan
+from airflow_cdc.core.errors import UsageError
+from airflow_cdc.core.limit import Limit
+from airflow_cdc.core.pipeline import Approval, Policy
+from airflow_cdc.sources.mysql.facts import BinlogFile
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from tests.diagnosing import diagnose, make_plan
+from tests.unit.builders import FAILED, GTID_OFFSET, HEALTHY, PROBLEMS, SOURCE, UUID, seen, with_connector, with_source
 from tests.unit.faults import PURGED, RECOVERY, ROWS, by_file
 
 POLICY = Policy()
@@ -70,13 +72,12 @@ def test_unknown_never_leads_to_a_plan_that_changes_anything(obs: Observation, a
 
 def test_no_row_or_request_offers_anything_for_unknown() -> None:
     assert all(not p.strategies for p in PROBLEMS if p.code == "UNKNOWN")
-    assert "UNKNOWN" not in ON_REQUEST
+    assert not any(row.on_request for row in PROBLEMS if row.code == "UNKNOWN")
 
 
 def test_every_strategy_named_anywhere_exists() -> None:
-    named = {s for p in PROBLEMS for s in p.strategies} | {s for ss in ON_REQUEST.values() for s in ss}
+    named = {s for p in PROBLEMS for s in p.strategies} | {s for p in PROBLEMS for s in p.on_request}
     assert named <= set(STRATEGIES)
-    assert set(ON_REQUEST) <= {p.code for p in PROBLEMS}
 
 
 def test_a_failure_that_a_restart_meets_again_is_not_restarted_by_itself() -> None:
@@ -196,7 +197,7 @@ def test_an_unknown_strategy_is_a_usage_error_with_the_nearest_name() -> None:
         ("never", 11, False, True),
     ],
 )
-def test_who_is_asked(approval: str, deletes: int, asks: bool, destructive: bool) -> None:
+def test_who_is_asked(approval: Approval, deletes: int, asks: bool, destructive: bool) -> None:
     rows = SinkFacts({"shop.orders": SinkTableFacts(True, 1, None, 1000)})
     made = make_plan(
         diagnose(LOST), Policy(approval=approval), replace(LOST, sink=rows), deletes={"shop.orders": deletes}
@@ -232,7 +233,7 @@ def test_finishing_does_not_ask_again() -> None:
 
 def test_a_loss_makes_a_plan_destructive(monkeypatch: pytest.MonkeyPatch) -> None:
     lossy = replace(STRATEGIES["full_snapshot"], data_loss="100 rows")
-    monkeypatch.setattr("airflow_cdc.core.strategy.STRATEGIES", {**STRATEGIES, "full_snapshot": lossy})
+    monkeypatch.setattr("airflow_cdc.core.diagnosis.strategy.STRATEGIES", {**STRATEGIES, "full_snapshot": lossy})
     made = plan(LOST)
     assert (made.destructive, made.needs_approval, made.data_loss) == (True, True, "100 rows")
 

@@ -7,7 +7,29 @@ from typing import Any
 import pytest
 
 from airflow_cdc.core.errors import SchemaError
-from airflow_cdc.core.table import ColumnDef, TableDef
+from airflow_cdc.core.table import Column, NativeColumn, Table
+from airflow_cdc.core.types import (
+    Array,
+    Bits,
+    Boolean,
+    Bytes,
+    Date,
+    Decimal,
+    Float,
+    Geometry,
+    Instant,
+    Integer,
+    Json,
+    LocalDateTime,
+    LogicalType,
+    Text,
+    Time,
+    Unsupported,
+    Uuid,
+    type_from_json,
+    type_to_json,
+)
+from airflow_cdc.sources.mysql.types import MySqlWords, with_words, words_of
 from tests.unit.tables import column, table
 
 ORDERS = table(
@@ -20,15 +42,15 @@ ORDERS = table(
 
 
 def test_columns_are_kept_in_the_order_of_the_source() -> None:
-    shuffled = TableDef("shop", "t", tuple(reversed(ORDERS.columns)), ("id",))
+    shuffled = Table("shop", "t", tuple(reversed(ORDERS.columns)), ("id",))
     assert [c.name for c in shuffled.columns] == ["id", "status", "total", "double_total"]
     assert shuffled == ORDERS
 
 
 def test_json_round_trip() -> None:
     data = json.loads(json.dumps(ORDERS.to_json()))
-    assert TableDef.from_json(data) == ORDERS
-    assert TableDef.from_json(data).fingerprint == ORDERS.fingerprint
+    assert Table.from_json(data) == ORDERS
+    assert Table.from_json(data).fingerprint == ORDERS.fingerprint
 
 
 @pytest.mark.parametrize(
@@ -41,8 +63,15 @@ def test_json_round_trip() -> None:
     ],
 )  # fmt: skip
 def test_inv_12_every_detail_of_a_column_is_in_the_fingerprint(field: str, value: Any) -> None:
-    columns = [replace(c, **{field: value}) if c.name == "status" else c for c in ORDERS.columns]
-    assert TableDef("shop", "t", tuple(columns), ("id",)).fingerprint != ORDERS.fingerprint
+    columns = [changed(c, field, value) if c.name == "status" else c for c in ORDERS.columns]
+    assert Table("shop", "t", tuple(columns), ("id",)).fingerprint != ORDERS.fingerprint
+
+
+def changed(of: Column, field: str, value: Any) -> Column:
+    """A column with one detail changed: its own, or one of its words."""
+    if field in {"name", "ordinal", "nullable", "generated"}:
+        return replace(of, **{field: value})
+    return with_words(of, **{field: value})
 
 
 def test_inv_12_name_and_key_are_in_the_fingerprint() -> None:
@@ -65,7 +94,7 @@ def test_inv_12_name_and_key_are_in_the_fingerprint() -> None:
 def test_unsigned_is_read_from_the_type_and_not_from_labels(
     column_type: str, labels: tuple[str, ...], unsigned: bool
 ) -> None:
-    assert column("c", column_type, labels=labels).unsigned is unsigned
+    assert words_of(column("c", column_type, labels=labels)).unsigned is unsigned
 
 
 def test_inv_25_generated_columns_are_mirrored_and_compared() -> None:
@@ -81,7 +110,7 @@ def test_a_column_generated_from_a_timestamp_has_a_value_per_time_zone() -> None
         column("next_day", "date", generated=True, expression="(`day` + interval 1 day)"),
         column("day2", "date", generated=True, expression="cast(`at2` as date)"),
     )
-    zoned = TableDef("shop", "t", tuple(replace(c, ordinal=at) for at, c in enumerate(made)))
+    zoned = table(*made)
     assert [c.name for c in zoned.compared] == ["at", "at2", "day2"]
 
 
@@ -99,13 +128,51 @@ def test_a_key_or_a_name_that_is_no_column_is_an_error() -> None:
         ORDERS.column("nope")
 
 
-@pytest.mark.parametrize("data", [{}, {"schema": "s", "name": "t", "columns": [{"nme": "x"}], "key": []}])
+@pytest.mark.parametrize("data", [{}, {"format": 2, "schema": "s", "name": "t", "columns": [{"nme": "x"}], "key": []}])
 def test_text_that_is_no_definition_is_an_error(data: dict[str, object]) -> None:
     with pytest.raises(SchemaError, match="not a table definition"):
-        TableDef.from_json(data)
+        Table.from_json(data)
 
 
 def test_types_are_lower_case_and_labels_a_tuple() -> None:
-    made = ColumnDef("c", 1, "ENUM", "ENUM('a')", labels=["a"])  # type: ignore[arg-type]
+    made = MySqlWords("ENUM", "ENUM('a')", labels=["a"])  # type: ignore[arg-type]
     assert (made.data_type, made.labels) == ("enum", ("a",))
     assert hash(made) == hash(replace(made))
+
+
+def test_a_definition_of_another_format_is_refused_by_name() -> None:
+    flat = {"name": "id", "ordinal": 1, "data_type": "bigint", "column_type": "bigint", "nullable": False}
+    old = {"schema": "shop", "name": "t", "columns": [flat], "key": ["id"]}
+    for data, number in ((old, 1), (ORDERS.to_json() | {"format": 3}, 3)):
+        with pytest.raises(SchemaError, match=rf"definition of format {number} cannot be read, only of format 2"):
+            Table.from_json(data)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        Integer(64, unsigned=True), Decimal(40, 2), Float(32), Boolean(), Text(), Text(long=True), Bytes(long=True), Date(),
+        Time(), LocalDateTime(), Instant(), Json(), Uuid(), Bits(9), Geometry(), Array(Array(Decimal(9, 2))), Unsupported(),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_every_type_survives_json(kind: LogicalType) -> None:
+    assert type_from_json(json.loads(json.dumps(type_to_json(kind)))) == kind
+
+
+def test_a_type_of_another_version_is_refused() -> None:
+    with pytest.raises(SchemaError, match="not a type of a column"):
+        type_from_json({"name": "Vector", "size": 3})
+
+
+def test_a_column_that_cannot_be_carried_is_described_all_the_same() -> None:
+    odd = column("embedding", "vector(3)")
+    assert Column.from_json(odd.to_json()) == odd
+    with pytest.raises(SchemaError, match=r"type vector\(3\) is not supported \(column embedding\)"):
+        _ = odd.value_type
+
+
+def test_words_of_another_source_are_not_taken_for_mysqls() -> None:
+    foreign = Column("c", 1, Text(), NativeColumn("other", "text"))
+    with pytest.raises(SchemaError, match="a type of other"):
+        words_of(foreign)

@@ -7,7 +7,6 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -15,14 +14,11 @@ import pytest
 from airflow.triggers.base import TriggerEvent
 
 from airflow_cdc.core.errors import ConfigError, SourceError
-from airflow_cdc.core.gtid import GtidSet
-from airflow_cdc.core.observation import Unknown
-from airflow_cdc.core.position import BinlogPosition
 from airflow_cdc.triggers import base
-from airflow_cdc.triggers.availability import BinlogTrigger, GtidSetTrigger, binlog_answer, gtid_answer
+from airflow_cdc.triggers.availability import PositionTrigger
 from airflow_cdc.triggers.base import Answer, ProbeTrigger, State
 
-from .builders import OTHER, SOURCE, UUID
+from .builders import UUID
 
 
 class Scripted(ProbeTrigger):
@@ -176,13 +172,14 @@ def test_a_question_that_hangs_is_not_asked_twice(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    "trigger",
+    ("position", "asked"),
     [
-        BinlogTrigger(conn_id="db", file="mysql-bin.000009", position=4, poke_interval=5.0, timeout=60.0),
-        GtidSetTrigger(conn_id="db", gtid_set=f"{UUID}:1-80", poke_interval=5.0, timeout=60.0),
+        ({"kind": "mysql", "file": "mysql-bin.000009", "pos": 4, "gtids": None, "server_id": None}, {"file": "b"}),
+        ({"kind": "mysql", "file": "", "pos": 0, "gtids": f"{UUID}:1-80", "server_id": None}, {"gtid_set": "s"}),
     ],
 )
-def test_comes_back_from_its_serialized_form(trigger: ProbeTrigger) -> None:
+def test_comes_back_from_its_serialized_form(position: dict[str, Any], asked: dict[str, str]) -> None:
+    trigger = PositionTrigger(conn_id="db", position=position, asked=asked, poke_interval=5.0, timeout=60.0)
     path, kwargs = trigger.serialize()
     assert path == f"airflow_cdc.triggers.availability.{type(trigger).__name__}"
     assert type(trigger)(**kwargs).serialize() == (path, kwargs)
@@ -193,45 +190,3 @@ def test_a_declaration_that_does_not_fit_fails_at_import() -> None:
 
         class Wrong(ProbeTrigger):
             fields = ("colour",)
-
-
-@pytest.mark.parametrize(
-    ("file", "position", "state", "said"),
-    [
-        ("mysql-bin.000008", 4, State.AVAILABLE, "1000 bytes"),
-        ("mysql-bin.000010", 1000, State.AVAILABLE, "1000 bytes"),
-        ("mysql-bin.000010", 1001, State.WAITING, "so far"),
-        ("mysql-bin.000011", 4, State.WAITING, "source is at mysql-bin.000010:1000"),
-        ("mysql-bin.000007", 4, State.LOST, "oldest file is mysql-bin.000008"),
-        ("mysql-bin.000009", 5000, State.LOST, "cut or replaced"),
-        ("binlog.000009", 4, State.LOST, "another server"),
-    ],
-)
-def test_a_binlog_position(file: str, position: int, state: State, said: str) -> None:
-    answer = binlog_answer(SOURCE, BinlogPosition(file, position))
-    assert answer.state == state
-    assert said in answer.reason
-
-
-@pytest.mark.parametrize(
-    ("stored", "state", "said"),
-    [
-        (f"{UUID}:1-80", State.AVAILABLE, "still in the log"),
-        (f"{UUID}:1-50", State.AVAILABLE, "still in the log"),
-        (f"{UUID}:1-49", State.LOST, f"{UUID}:50"),
-        ("", State.LOST, f"{UUID}:1-50"),
-        (f"{UUID}:1-101", State.WAITING, f"{UUID}:101"),
-        (f"{UUID}:1-80,{OTHER}:1-5", State.WAITING, f"{OTHER}:1-5"),
-    ],
-)
-def test_a_gtid_set(stored: str, state: State, said: str) -> None:
-    answer = gtid_answer(SOURCE, GtidSet.parse(stored))
-    assert answer.state == state
-    assert said in answer.reason
-
-
-def test_what_cannot_be_read_is_unknown() -> None:
-    assert binlog_answer(Unknown("refused"), BinlogPosition("mysql-bin.000008", 4)).state == State.UNKNOWN
-    assert gtid_answer(Unknown("refused"), GtidSet.parse(f"{UUID}:1")).state == State.UNKNOWN
-    assert gtid_answer(replace(SOURCE, gtid_executed=None), GtidSet.parse(f"{UUID}:1")).state == State.UNKNOWN
-    assert binlog_answer(replace(SOURCE, log_bin=False), BinlogPosition("mysql-bin.000008", 4)).state == State.LOST

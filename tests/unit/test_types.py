@@ -4,8 +4,11 @@ import re
 
 import pytest
 
+from airflow_cdc.connectors.debezium.values.mysql import DecodeModes, from_event
 from airflow_cdc.core.errors import SchemaError
-from airflow_cdc.core.types import TYPES, DecodeModes, from_event, from_read, read_sql, sink_type
+from airflow_cdc.sources.mysql.types import TYPES, read_sql
+from airflow_cdc.spark_apps.adapters.mysql_values import from_read
+from airflow_cdc.spark_apps.types import sink_type
 from tests.unit.tables import column
 
 MODES = DecodeModes()

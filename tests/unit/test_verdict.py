@@ -1,4 +1,4 @@
-"""What a comparison means: every rule of core/verdict.py, and against a brute-force model of a changing source."""
+"""What a comparison means: every rule of core/compare/verdict.py, and against a brute-force model of a changing source."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_cdc.core.digest import HashLeaves, IntegerLeaves, Leaf, merge_leaves, row_leaf
-from airflow_cdc.core.report import Verdict
-from airflow_cdc.core.table import ColumnDef, TableDef
-from airflow_cdc.core.verdict import (
+from airflow_cdc.core.compare.leaves import HashLeaves, IntegerLeaves, Leaf, leaf_of, merge_leaves, row_leaf
+from airflow_cdc.core.compare.verdict import (
     SAMPLE_KEYS,
     Image,
     ImageCount,
@@ -24,12 +22,14 @@ from airflow_cdc.core.verdict import (
     classify_count,
     classify_key,
     compare_images,
-    count_doubt,
-    leaf_of,
+    count_caveats,
     rows_held,
     table_verdict,
     without,
 )
+from airflow_cdc.core.report import Verdict
+from airflow_cdc.core.table import Table
+from tests.unit.tables import col
 
 A: Image = ("a",)
 B: Image = ("b",)
@@ -196,7 +196,7 @@ def test_inv_34_unequal_counts_are_never_a_match() -> None:
     ],
 )
 def test_inv_34_a_count_that_no_row_explains_is_a_doubt(tally: Tally, rows: RowCounts, doubted: bool) -> None:
-    assert bool(count_doubt(tally, rows)) is doubted
+    assert bool(count_caveats(tally, rows)) is doubted
 
 
 @pytest.mark.parametrize(
@@ -239,9 +239,9 @@ def test_rows_in_flight_are_taken_out_of_leaves_exactly(
     assert left == leaves_of(quiet)
 
 
-def orders(data_type: str = "bigint") -> TableDef:
-    columns = (ColumnDef("id", 1, data_type, data_type, nullable=False),)
-    return TableDef("shop", "orders", columns, ("id",))
+def orders(data_type: str = "bigint") -> Table:
+    columns = (col("id", 1, data_type, data_type, nullable=False),)
+    return Table("shop", "orders", columns, ("id",))
 
 
 @pytest.mark.parametrize(("key", "leaf"), [("0", 0), ("9", 0), ("10", 1), ("-9", 0), ("-10", -1), ("-19", -1)])

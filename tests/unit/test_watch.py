@@ -13,23 +13,29 @@ from unittest.mock import create_autospec
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
 
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.control.control import Control
 from airflow_cdc.core.alert_text import text_of
+from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.core.diagnosis.observation import (
+    ControlFacts,
+    Observation,
+    SinkFacts,
+    SinkTableFacts,
+    Unknown,
+)
 from airflow_cdc.core.errors import UnknownStateError
-from airflow_cdc.core.observation import ControlFacts, Observation, SinkFacts, SinkTableFacts, Unknown
 from airflow_cdc.core.pipeline import AlertPolicy, Policy
-from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.flows import watch
-from airflow_cdc.flows.remember import recall
+from airflow_cdc.flows.observe import load_observation
 from airflow_cdc.flows.run import Facts, Run
 from airflow_cdc.links import runbook_url
 from airflow_cdc.operators import watch as operator
 from airflow_cdc.operators.watch import WatchPipelineOperator
-from airflow_cdc.systems.clients import Clients
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.kafka import KafkaTransport
-from airflow_cdc.systems.kafka_connect import KafkaConnect
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.mysql import MySqlSource
+from airflow_cdc.parts import Parts
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sources.mysql.client import MySqlSource
+from airflow_cdc.transports.kafka.client import KafkaTransport
 from airflow_cdc.triggers.base import State
 from airflow_cdc.triggers.watch import PipelineTrigger
 
@@ -51,8 +57,8 @@ def ledger() -> dict[str, Any]:
 
 @pytest.fixture
 def run(ledger: dict[str, Any], tmp_path: Path) -> Run:
-    kinds = (MySqlSource, KafkaConnect, KafkaTransport, Lake, Control)
-    clients = Clients(*(create_autospec(kind, instance=True) for kind in kinds))
+    kinds = (MySqlSource, DebeziumConnector, KafkaTransport, Lake, Control)
+    clients = Parts(*(create_autospec(kind, instance=True) for kind in kinds))
     control: Any = clients.control
     control.ledger_get.side_effect = lambda _run: json.loads(json.dumps(ledger))
     control.ledger_set.side_effect = lambda _run, key, value: ledger.__setitem__(key, value)
@@ -284,7 +290,7 @@ def test_every_look_is_kept_for_the_page(run: Run, monkeypatch: pytest.MonkeyPat
     for obs, code in ((HEALTHY, "HEALTHY"), (LOST, "GTID_PURGED")):
         shows(monkeypatch, obs)
         watch.look(run)
-        kept = recall(run)
+        kept = load_observation(run)
         assert kept is not None
         assert kept.diagnosis.code == code
 

@@ -8,17 +8,17 @@ from unittest.mock import create_autospec
 
 import pytest
 
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.control.control import Control
 from airflow_cdc.core.xa import XaState, rollback_doubt
 from airflow_cdc.flows.run import Run
+from airflow_cdc.parts import Parts
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sources.mysql.client import MySqlSource
+from airflow_cdc.sources.mysql.errors import MissingPrivilegeError
+from airflow_cdc.sources.mysql.server_log import XaTransaction
 from airflow_cdc.spark_apps.apply_changes import xa_settled
-from airflow_cdc.systems.clients import Clients
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.kafka import KafkaTransport
-from airflow_cdc.systems.kafka_connect import KafkaConnect
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.mysql import MySqlSource
-from airflow_cdc.systems.mysql_errors import MissingPrivilegeError
-from airflow_cdc.systems.mysql_position import XaTransaction
+from airflow_cdc.transports.kafka.client import KafkaTransport
 
 from .builders import OTHER, PIPELINE, UUID
 
@@ -59,8 +59,11 @@ def test_inv_32_a_rollback_that_may_have_been(before: XaState | None, now: XaSta
     ],
 )
 def test_inv_32_a_dead_letter_is_not_read_again_while_one_is_open(answer: Any, settled: bool) -> None:
-    clients: Any = Clients(
-        *(create_autospec(kind, instance=True) for kind in (MySqlSource, KafkaConnect, KafkaTransport, Lake, Control))
+    clients: Any = Parts(
+        *(
+            create_autospec(kind, instance=True)
+            for kind in (MySqlSource, DebeziumConnector, KafkaTransport, Lake, Control)
+        )
     )
     clients.source.xa_pending.side_effect = [answer]
     assert xa_settled(Run(PIPELINE, clients, "r", "/reports")) is settled

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import stack
-from airflow_cdc.systems.mysql import MySqlSource
+from airflow_cdc.sources.mariadb.client import MariaDbSource
 from stack.mysql import MySqlServer, MySqlSettings
 from stack.process import end
 from tests.integration.mariadb.support import endpoint
@@ -19,8 +19,8 @@ def server(mariadb_server: MySqlServer) -> MySqlServer:
 
 
 @pytest.fixture
-def source(server: MySqlServer) -> MySqlSource:
-    return MySqlSource(endpoint(server))
+def source(server: MySqlServer) -> MariaDbSource:
+    return MariaDbSource(endpoint(server))
 
 
 @pytest.fixture

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_cdc.systems.mysql import MySqlEndpoint
+from airflow_cdc.connectors.debezium.offsets.mariadb import MariaDbCodec
+from airflow_cdc.sources.mariadb.facts import MariaDbFacts
+from airflow_cdc.sources.mariadb.position import MariaDbPosition
+from airflow_cdc.sources.mysql.client import MySqlEndpoint
 from stack.mysql import MySqlServer
 from stack.process import wait_until
 
@@ -19,6 +22,17 @@ def here(server: MySqlServer, *, gtids: bool = True) -> dict[str, Any]:
     ((held,),) = server.execute("SELECT @@gtid_binlog_pos")
     offset = {"file": file, "pos": pos, "ts_sec": 1, "server_id": server.settings.server_id}
     return {**offset, "gtids": held} if gtids else offset
+
+
+def position_in(offset: dict[str, Any]) -> MariaDbPosition | None:
+    """Where a connector with this offset would read on."""
+    position = MariaDbCodec().read(offset, {}).position
+    return position if isinstance(position, MariaDbPosition) else None
+
+
+def end_of(facts: MariaDbFacts) -> MariaDbPosition:
+    """The end of the log, by file and position."""
+    return MariaDbPosition(facts.current.file, facts.current.pos)
 
 
 def rotate(server: MySqlServer, table: str, times: int = 1) -> None:

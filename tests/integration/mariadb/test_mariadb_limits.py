@@ -11,14 +11,13 @@ from typing import Any
 import pymysql
 import pytest
 
-from airflow_cdc.core.mariadb_gtid import MariaDbGtid
-from airflow_cdc.core.offset import MySqlOffset
-from airflow_cdc.core.sayings import explain
-from airflow_cdc.systems.mysql import MySqlSource
-from airflow_cdc.systems.mysql_errors import SourceSettingError
-from airflow_cdc.systems.mysql_hold import HoldStatus
+from airflow_cdc.core.hold import HoldStatus
+from airflow_cdc.sources.mariadb.client import MariaDbSource
+from airflow_cdc.sources.mariadb.gtid import MariaDbGtid
+from airflow_cdc.sources.mysql.errors import SourceSettingError
 from stack.mysql import MySqlServer
-from tests.integration.mariadb.support import endpoint, here, purge, purge_to, rotate
+from tests.diagnosing import explain
+from tests.integration.mariadb.support import endpoint, here, position_in, purge, purge_to, rotate
 
 pytestmark = pytest.mark.slow  # its server comes from Debian's packages, which not every machine can fetch
 
@@ -28,7 +27,7 @@ FILES = 1000
 # ---- what is not done on MariaDB ----------------------------------------------------------------
 
 
-def test_no_watermark_is_taken_and_nothing_is_rotated(source: MySqlSource, server: MySqlServer) -> None:
+def test_no_watermark_is_taken_and_nothing_is_rotated(source: MariaDbSource, server: MySqlServer) -> None:
     before = server.execute("SHOW BINARY LOGS")
     for call in (source.watermark, source.position):
         with pytest.raises(SourceSettingError, match="no server_uuid") as caught:
@@ -37,7 +36,7 @@ def test_no_watermark_is_taken_and_nothing_is_rotated(source: MySqlSource, serve
     assert server.execute("SHOW BINARY LOGS") == before
 
 
-def test_there_is_no_hold(source: MySqlSource) -> None:
+def test_there_is_no_hold(source: MariaDbSource) -> None:
     state = source.hold("shop").acquire()
     assert state.status is HoldStatus.UNSUPPORTED
     assert "LOCK INSTANCE FOR BACKUP" in state.reason
@@ -104,9 +103,9 @@ def test_an_observation_of_a_thousand_files(own: MySqlServer, record_property: C
         for _ in range(FILES):
             cursor.execute("INSERT INTO shop.t (v) VALUES ('x')")
             cursor.execute("FLUSH BINARY LOGS")
-    source, offset = MySqlSource(endpoint(own)), here(own)
+    source, offset = MariaDbSource(endpoint(own)), here(own)
     began_at = time.perf_counter()
-    facts = source.facts_for(("shop.t",), MySqlOffset.from_value(offset).position)
+    facts = source.facts_for(("shop.t",), position_in(offset))
     seconds = time.perf_counter() - began_at
     record_property("seconds", round(seconds, 3))
     print(f"an observation of {len(facts.binlog_files)} files took {seconds:.3f} s, of at most 1 s")

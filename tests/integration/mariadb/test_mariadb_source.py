@@ -13,14 +13,15 @@ import pymysql
 import pytest
 
 import stack
-from airflow_cdc.core.diagnosis import Diagnosis, diagnose
-from airflow_cdc.core.errors import SourceError
-from airflow_cdc.core.mariadb_gtid import MariaDbGtid
-from airflow_cdc.core.observation import (
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.settings import DebeziumSettings
+from airflow_cdc.control.control import Control
+from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.core.diagnosis.diagnose import Diagnosis
+from airflow_cdc.core.diagnosis.observation import (
     ConnectorFacts,
     ControlFacts,
     Observation,
-    Place,
     SinkFacts,
     SinkTableFacts,
     SourceFacts,
@@ -28,35 +29,40 @@ from airflow_cdc.core.observation import (
     TransportFacts,
     Unknown,
 )
-from airflow_cdc.core.offset import MySqlOffset
-from airflow_cdc.core.pipeline import ConnectorSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec
-from airflow_cdc.core.position import BinlogPosition
-from airflow_cdc.core.stamp import Stamp
-from airflow_cdc.core.strategy import make_plan
+from airflow_cdc.core.errors import SourceError
+from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.flows import doctor
 from airflow_cdc.flows.run import Run
-from airflow_cdc.systems.clients import Clients
-from airflow_cdc.systems.control import Control
-from airflow_cdc.systems.kafka import KafkaTransport
-from airflow_cdc.systems.kafka_connect import KafkaConnect
-from airflow_cdc.systems.lake import Lake
-from airflow_cdc.systems.mysql import MySqlEndpoint, MySqlSource
-from airflow_cdc.systems.mysql_errors import MissingPrivilegeError
-from airflow_cdc.systems.mysql_position import list_binlog_files
-from airflow_cdc.systems.mysql_probe import began, look_at
-from airflow_cdc.systems.mysql_schema import read_table_defs
+from airflow_cdc.parts import Parts
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.settings import IcebergSettings
+from airflow_cdc.sources.mariadb.client import MariaDbSource
+from airflow_cdc.sources.mariadb.gtid import MariaDbGtid
+from airflow_cdc.sources.mariadb.position import MariaDbPosition
+from airflow_cdc.sources.mariadb.settings import MariaDbSettings
+from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
+from airflow_cdc.sources.mysql.errors import MissingPrivilegeError, SourceSettingError
+from airflow_cdc.sources.mysql.facts import EventBoundary
+from airflow_cdc.sources.mysql.position import BinlogPosition
+from airflow_cdc.sources.mysql.probe import began, inspect_position
+from airflow_cdc.sources.mysql.schema import read_table_defs
+from airflow_cdc.sources.mysql.server_log import list_binlog_files
+from airflow_cdc.sources.mysql.types import words_of
+from airflow_cdc.transports.kafka.client import KafkaTransport
+from airflow_cdc.transports.kafka.settings import KafkaSettings
 from stack.mariadb import CDC_PRIVILEGES
 from stack.mysql import MySqlServer, MySqlSettings
 from stack.process import end
-from tests.integration.mariadb.support import endpoint, here, purge, rotate
+from tests.diagnosing import diagnose, make_plan, stored
+from tests.integration.mariadb.support import end_of, endpoint, here, position_in, purge, rotate
 
 pytestmark = pytest.mark.slow  # its server comes from Debian's packages, which not every machine can fetch
 
 
 @pytest.fixture
-def poor(server: MySqlServer) -> Iterator[MySqlSource]:
+def poor(server: MySqlServer) -> Iterator[MariaDbSource]:
     server.execute("CREATE OR REPLACE USER poor IDENTIFIED BY 'poor-pw-1'")
-    yield MySqlSource(MySqlEndpoint(server.host, server.port, "poor", "poor-pw-1"))
+    yield MariaDbSource(MySqlEndpoint(server.host, server.port, "poor", "poor-pw-1"))
     server.execute("DROP USER poor")
 
 
@@ -66,23 +72,29 @@ def poor(server: MySqlServer) -> Iterator[MySqlSource]:
 def pipeline_of(tables: tuple[str, ...]) -> Pipeline:
     return Pipeline(
         name="shop",
-        source=SourceSpec("mysql", "maria", tables),
-        connector=ConnectorSpec("debezium", "connect", "shop"),
-        transport=TransportSpec("kafka", "kafka"),
-        sink=SinkSpec("iceberg", "lake", "shop"),
+        source=MariaDbSettings("mariadb", "maria", tables),
+        connector=DebeziumSettings("debezium", "connect", "shop"),
+        transport=KafkaSettings("kafka", "kafka"),
+        sink=IcebergSettings("iceberg", "shop", "lake"),
     )
 
 
-def observe(source: MySqlSource, offset: dict[str, Any], tables: tuple[str, ...] = ("shop.t",)) -> Observation:
+def observe(source: MariaDbSource, offset: dict[str, Any], tables: tuple[str, ...] = ("shop.t",)) -> Observation:
     """A pipeline that is healthy but for what the real server says of this offset."""
     pipeline = pipeline_of(tables)
     try:
-        facts: SourceFacts | Unknown = source.facts_for(tables, MySqlOffset.from_value(offset).position)
+        facts: SourceFacts | Unknown = source.facts_for(tables, position_in(offset))
     except SourceError as error:
         facts = Unknown(str(error))
     address = {"database.hostname": source.endpoint.host, "database.port": str(source.endpoint.port)}
     connector = ConnectorFacts(
-        "RUNNING", (TaskState(0, "RUNNING"),), {"topic.prefix": "shop", **address}, offset, {"server": "shop"}, 1
+        "RUNNING",
+        (TaskState(0, "RUNNING"),),
+        {"topic.prefix": "shop", **address},
+        stored(offset, pipeline),
+        {"server": "shop"},
+        1,
+        address=f"{source.endpoint.host}:{source.endpoint.port}",
     )
     sink = SinkFacts({name: SinkTableFacts(True, 7, Stamp(3), 10) for name in tables})
     return Observation(
@@ -90,14 +102,14 @@ def observe(source: MySqlSource, offset: dict[str, Any], tables: tuple[str, ...]
     )
 
 
-def code(source: MySqlSource, offset: dict[str, Any]) -> Diagnosis:
+def code(source: MariaDbSource, offset: dict[str, Any]) -> Diagnosis:
     return diagnose(observe(source, offset))
 
 
 # ---- facts --------------------------------------------------------------------------------------
 
 
-def test_facts_are_those_that_mariadb_has(source: MySqlSource, server: MySqlServer, table: str) -> None:
+def test_facts_are_those_that_mariadb_has(source: MariaDbSource, server: MySqlServer, table: str) -> None:
     server.execute(f"INSERT INTO {table} (v) VALUES ('a')")
     facts = source.facts()
     ((state, position),) = server.execute("SELECT @@gtid_binlog_state, @@gtid_binlog_pos")
@@ -110,10 +122,10 @@ def test_facts_are_those_that_mariadb_has(source: MySqlSource, server: MySqlServ
     assert facts.binlog_files[-1].name == facts.current.file
 
 
-def test_what_mariadb_does_not_have_is_absent(source: MySqlSource) -> None:
+def test_what_mariadb_does_not_have_is_absent(source: MariaDbSource) -> None:
     facts = source.facts()
     assert facts.server_uuid == ""
-    assert (facts.gtid_mode, facts.gtid_executed, facts.gtid_purged, facts.gtid_owned) == (None, None, None, None)
+    assert facts.gtid_mode is None
     assert "no server_uuid" in facts.no_recovery
 
 
@@ -132,38 +144,48 @@ def test_server_uid_is_no_identity(servers: stack.Stack, server: MySqlServer) ->
     end(moved.child)
 
 
-def test_facts_change_nothing(source: MySqlSource, server: MySqlServer) -> None:
+def test_facts_change_nothing(source: MariaDbSource, server: MySqlServer) -> None:
     before, held = source.facts(), server.execute("SELECT @@gtid_binlog_state, @@gtid_slave_pos")
-    source.facts_for(("shop.t",), before.current)
+    source.facts_for(("shop.t",), end_of(before))
     assert source.facts().binlog_files == before.binlog_files
     assert server.execute("SELECT @@gtid_binlog_state, @@gtid_slave_pos") == held
 
 
-def test_purged_and_the_place_at_which_a_file_begins(source: MySqlSource, server: MySqlServer, table: str) -> None:
+def test_purged_and_the_place_at_which_a_file_begins(source: MariaDbSource, server: MySqlServer, table: str) -> None:
     purge(server)
     rotate(server, table, 2)
     facts = source.facts()
     file = facts.binlog_files[1].name
-    facts = source.facts_for((), BinlogPosition(file, 4))
+    facts = source.facts_for((), MariaDbPosition(file, 4))
     assert facts.domains is not None
     assert facts.domains.begins is not None
     assert (facts.domains.begins - facts.domains.purged).count == 1
     assert (facts.domains.logged.position - facts.domains.begins).count == 1
-    nowhere = source.facts_for((), BinlogPosition("mysql-bin.999999", 4)).domains
+    nowhere = source.facts_for((), MariaDbPosition("mysql-bin.999999", 4)).domains
     assert nowhere == replace(facts.domains, begins=None)
+
+
+def test_each_make_says_which_kind_the_other_is(server: MySqlServer, source: MariaDbSource) -> None:
+    as_mysql = MySqlSource(source.endpoint)
+    for call in (as_mysql.facts, lambda: as_mysql.facts_for((), None)):
+        with pytest.raises(SourceSettingError, match=r"the server is MariaDB 10\.11.*says that it is MySQL") as caught:
+            call()
+        assert caught.value.todo == "Write `kind: mariadb` below `source:` in pipelines.yaml."
 
 
 # ---- diagnosis ----------------------------------------------------------------------------------
 
 
-def test_a_pipeline_that_has_read_everything_is_healthy(source: MySqlSource, server: MySqlServer, table: str) -> None:
+def test_a_pipeline_that_has_read_everything_is_healthy(source: MariaDbSource, server: MySqlServer, table: str) -> None:
     server.execute(f"INSERT INTO {table} (v) VALUES ('x')")
     assert code(source, here(server)).code == "HEALTHY"
     assert code(source, here(server, gtids=False)).code == "GTID_MISSING_IN_OFFSET"
 
 
 @pytest.mark.parametrize(("gtids", "wanted"), [(True, "GTID_PURGED"), (False, "BINLOG_PURGED")])
-def test_purged_past_the_offset(source: MySqlSource, server: MySqlServer, table: str, gtids: bool, wanted: str) -> None:
+def test_purged_past_the_offset(
+    source: MariaDbSource, server: MySqlServer, table: str, gtids: bool, wanted: str
+) -> None:
     offset = here(server, gtids=gtids)
     rotate(server, table, 2)
     assert code(source, offset).code == ("HEALTHY" if gtids else "GTID_MISSING_IN_OFFSET")
@@ -175,7 +197,7 @@ def test_purged_past_the_offset(source: MySqlSource, server: MySqlServer, table:
     assert "no server_uuid" in plan.reason
 
 
-def test_files_that_were_read_to_the_end_may_be_purged(source: MySqlSource, server: MySqlServer, table: str) -> None:
+def test_files_that_were_read_to_the_end_may_be_purged(source: MariaDbSource, server: MySqlServer, table: str) -> None:
     """By GTID a connector that has read all of a purged file goes on in the next; by name it cannot."""
     server.execute(f"INSERT INTO {table} (v) VALUES ('x')")
     offset = here(server)
@@ -184,7 +206,7 @@ def test_files_that_were_read_to_the_end_may_be_purged(source: MySqlSource, serv
     assert code(source, {key: value for key, value in offset.items() if key != "gtids"}).code == "BINLOG_PURGED"
 
 
-def test_a_domain_that_was_purged_before_it_was_read(source: MySqlSource, server: MySqlServer, table: str) -> None:
+def test_a_domain_that_was_purged_before_it_was_read(source: MariaDbSource, server: MySqlServer, table: str) -> None:
     offset = here(server)
     connection = server.connect()
     with connection, connection.cursor() as cursor:
@@ -202,7 +224,7 @@ def test_a_log_that_was_reset(own: MySqlServer, gtids: bool) -> None:
     rotate(own, "shop.t", 3)
     offset = here(own, gtids=gtids)
     own.execute("RESET MASTER", "INSERT INTO shop.t (v) VALUES ('new')")
-    assert code(MySqlSource(endpoint(own)), offset).code == "POSITION_AHEAD"
+    assert code(MariaDbSource(endpoint(own)), offset).code == "POSITION_AHEAD"
 
 
 def cut(servers: stack.Stack, server: MySqlServer, file: str, size: int) -> MySqlServer:
@@ -225,7 +247,7 @@ def test_a_file_that_ends_before_the_position(servers: stack.Stack, own: MySqlSe
     offset, file, first = closed(own)
     offset = offset if gtids else {key: value for key, value in offset.items() if key != "gtids"}
     again = cut(servers, own, file, first)
-    assert code(MySqlSource(endpoint(again)), offset).code == "POSITION_PAST_END"
+    assert code(MariaDbSource(endpoint(again)), offset).code == "POSITION_PAST_END"
 
 
 @pytest.mark.parametrize("gtids", [True, False])
@@ -234,27 +256,27 @@ def test_an_event_that_is_cut_off_and_a_position_inside_one(
 ) -> None:
     offset, file, _ = closed(own)
     offset = offset if gtids else {key: value for key, value in offset.items() if key != "gtids"}
-    source = MySqlSource(endpoint(own))
+    source = MariaDbSource(endpoint(own))
     assert code(source, offset).code == ("HEALTHY" if gtids else "GTID_MISSING_IN_OFFSET")
     assert code(source, {**offset, "pos": offset["pos"] + 3}).code == "POSITION_MID_EVENT"
     again = cut(servers, own, file, offset["pos"] + 21)
-    assert code(MySqlSource(endpoint(again)), offset).code == "POSITION_MID_EVENT"
+    assert code(MariaDbSource(endpoint(again)), offset).code == "POSITION_MID_EVENT"
 
 
 def test_every_place_of_a_file_is_told_apart(own: MySqlServer) -> None:
     _, file, _ = closed(own)
     size = {str(row[0]): int(row[1]) for row in own.execute("SHOW BINARY LOGS")}[file]
     boundaries = {int(row[1]) for row in own.execute(f"SHOW BINLOG EVENTS IN '{file}'")} | {size}
-    with MySqlSource(endpoint(own)).session() as session:
+    with MariaDbSource(endpoint(own)).session() as session:
         files = list_binlog_files(session)
-        looks = {pos: look_at(session, BinlogPosition(file, pos), files) for pos in range(4, size + 1)}
+        looks = {pos: inspect_position(session, BinlogPosition(file, pos), files) for pos in range(4, size + 1)}
     for pos, seen in looks.items():
         assert seen is not None
-        assert seen.place is (Place.BOUNDARY if pos in boundaries else Place.INSIDE), pos
+        assert seen.place is (EventBoundary.BOUNDARY if pos in boundaries else EventBoundary.INSIDE), pos
 
 
 def test_another_servers_file_of_the_same_name_is_not_judged(
-    source: MySqlSource, server: MySqlServer, table: str
+    source: MariaDbSource, server: MySqlServer, table: str
 ) -> None:
     """After a failover the stored file and position are another server's; the GTIDs go on."""
     rotate(server, table)
@@ -264,7 +286,7 @@ def test_another_servers_file_of_the_same_name_is_not_judged(
     assert code(source, elsewhere).code == "HEALTHY"
 
 
-def test_transactions_that_the_server_never_had(source: MySqlSource, server: MySqlServer) -> None:
+def test_transactions_that_the_server_never_had(source: MariaDbSource, server: MySqlServer) -> None:
     offset = here(server)
     last = max((MariaDbGtid.parse(text) for text in offset["gtids"].split(",")), key=lambda gtid: gtid.number)
     for strange in (replace(last, number=last.number + 50), replace(last, server=999)):
@@ -273,14 +295,14 @@ def test_transactions_that_the_server_never_had(source: MySqlSource, server: MyS
         assert found.evidence["gtids unseen"].startswith(f"{strange} ")
 
 
-def test_gtids_of_the_other_kind(source: MySqlSource, server: MySqlServer) -> None:
+def test_gtids_of_the_other_kind(source: MariaDbSource, server: MySqlServer) -> None:
     offset = {**here(server), "gtids": "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5"}
     found = code(source, offset)
     assert found.code == "GTID_MODE_MISMATCH"
     assert "MariaDB's, the offset's MySQL's" in found.evidence["gtids"]
 
 
-def test_half_rows(source: MySqlSource, server: MySqlServer) -> None:
+def test_half_rows(source: MariaDbSource, server: MySqlServer) -> None:
     offset = here(server)
     server.execute("SET GLOBAL binlog_row_image = 'MINIMAL'")
     try:
@@ -294,18 +316,18 @@ def test_half_rows(source: MySqlSource, server: MySqlServer) -> None:
 def test_without_a_log(servers: stack.Stack) -> None:
     settings = MySqlSettings(name="maria-nolog", server_id=108, series="mariadb", extra=("--skip-log-bin",))
     made = servers.add_mysql(settings)
-    found = code(MySqlSource(endpoint(made)), {"file": "mysql-bin.000001", "pos": 4, "gtids": "0-1-1", "ts_sec": 1})
+    found = code(MariaDbSource(endpoint(made)), {"file": "mysql-bin.000001", "pos": 4, "gtids": "0-1-1", "ts_sec": 1})
     end(made.child)
     assert found.code == "SOURCE_MISCONFIGURED"
     assert found.evidence["log_bin"].startswith("OFF")
 
 
 def test_a_server_that_does_not_answer_is_unknown(server: MySqlServer) -> None:
-    away = MySqlSource(MySqlEndpoint("127.0.0.1", 1, "cdc", "pw"))
+    away = MariaDbSource(MySqlEndpoint("127.0.0.1", 1, "cdc", "pw"))
     assert code(away, here(server)).code == "UNKNOWN"
 
 
-def test_cascades_are_not_in_the_log(source: MySqlSource, server: MySqlServer, databases: Callable[..., str]) -> None:
+def test_cascades_are_not_in_the_log(source: MariaDbSource, server: MySqlServer, databases: Callable[..., str]) -> None:
     name = databases(server)
     server.execute(
         f"CREATE TABLE {name}.p (id INT PRIMARY KEY)",
@@ -325,8 +347,8 @@ def test_cascades_are_not_in_the_log(source: MySqlSource, server: MySqlServer, d
 # ---- retention, definitions, rights -------------------------------------------------------------
 
 
-def test_retention_by_either_name(source: MySqlSource, server: MySqlServer) -> None:
-    at = source.facts().current
+def test_retention_by_either_name(source: MariaDbSource, server: MySqlServer) -> None:
+    at = end_of(source.facts())
     for statement, seconds in (("binlog_expire_logs_seconds = 7200", 7200), ("expire_logs_days = 2", 172800)):
         server.execute(f"SET GLOBAL {statement}")
         kept = source.facts_for((), at).retention
@@ -335,35 +357,35 @@ def test_retention_by_either_name(source: MySqlSource, server: MySqlServer) -> N
     server.execute("SET GLOBAL binlog_expire_logs_seconds = 0")
 
 
-def test_a_files_beginning_is_read_from_its_header(source: MySqlSource, server: MySqlServer, table: str) -> None:
+def test_a_files_beginning_is_read_from_its_header(source: MariaDbSource, server: MySqlServer, table: str) -> None:
     begun = time.time()
     rotate(server, table)
     found = began(source.endpoint, str(server.execute("SHOW BINARY LOGS")[-1][0]))
     assert found is not None
     assert abs(found - begun) < 60
-    forecast, kept = source.forecast(source.facts().current)
+    forecast, kept = source.forecast(end_of(source.facts()))
     assert kept.expire_s == 0
     assert forecast is not None
 
 
-def test_definitions_are_read(source: MySqlSource, server: MySqlServer, databases: Callable[..., str]) -> None:
+def test_definitions_are_read(source: MariaDbSource, server: MySqlServer, databases: Callable[..., str]) -> None:
     name = databases(server)
     server.execute(f"CREATE TABLE {name}.t (id BIGINT UNSIGNED PRIMARY KEY, e ENUM('a','b'), g INT AS (id + 1) STORED)")
     with source.connect() as connection:
         made = read_table_defs(connection, [f"{name}.t"])[f"{name}.t"]
     assert made.key == ("id",)
-    assert [column.data_type for column in made.columns] == ["bigint", "enum", "int"]
+    assert [words_of(column).data_type for column in made.columns] == ["bigint", "enum", "int"]
     assert [column.generated for column in made.columns] == [False, False, True]
-    assert made.columns[1].labels == ("a", "b")
+    assert words_of(made.columns[1]).labels == ("a", "b")
 
 
-def test_rows_are_counted_within_a_time(source: MySqlSource, server: MySqlServer, table: str) -> None:
+def test_rows_are_counted_within_a_time(source: MariaDbSource, server: MySqlServer, table: str) -> None:
     server.execute(f"INSERT INTO {table} (v) SELECT 'x' FROM {table.partition('.')[0]}.seq_1_to_200000")
     assert source.count_rows(table, 30) == 200000
     assert source.count_rows(table, 0.0001) is None
 
 
-def test_grants_of_the_documented_user_suffice(server: MySqlServer, source: MySqlSource, poor: MySqlSource) -> None:
+def test_grants_of_the_documented_user_suffice(server: MySqlServer, source: MariaDbSource, poor: MariaDbSource) -> None:
     assert source.grants().missing(["shop.orders"], gtid=False, hold=False) == ()
     missing = {need.privilege: need.required for need in poor.grants().missing(["shop.orders"], gtid=False)}
     assert missing == {"SELECT": True, "BINLOG MONITOR": True, "REPLICATION SLAVE": False}
@@ -378,8 +400,8 @@ def test_the_least_privileges_see_all_that_a_diagnosis_needs(server: MySqlServer
         "GRANT BINLOG MONITOR ON *.* TO least",
         f"GRANT SELECT ON {table} TO least",
     )
-    source = MySqlSource(MySqlEndpoint(server.host, server.port, "least", "pw"))
-    facts = source.facts_for((table,), source.facts().current)
+    source = MariaDbSource(MySqlEndpoint(server.host, server.port, "least", "pw"))
+    facts = source.facts_for((table,), end_of(source.facts()))
     assert facts.missing_privileges == ()
     assert facts.at_offset is not None
     assert facts.domains is not None
@@ -392,9 +414,9 @@ def test_the_least_privileges_see_all_that_a_diagnosis_needs(server: MySqlServer
 def test_doctor_names_each_privilege_that_is_missing(server: MySqlServer, table: str, missing: str) -> None:
     rest = ", ".join(name for name in CDC_PRIVILEGES if name != missing)
     server.execute("CREATE OR REPLACE USER looked_at IDENTIFIED BY 'pw'", f"GRANT {rest} ON *.* TO looked_at")
-    source = MySqlSource(MySqlEndpoint(server.host, server.port, "looked_at", "pw"))
-    others = (create_autospec(kind, instance=True) for kind in (KafkaConnect, KafkaTransport, Lake, Control))
-    run = Run(pipeline_of((table,)), Clients(source, *others), "r1", "/reports")
+    source: Any = MariaDbSource(MySqlEndpoint(server.host, server.port, "looked_at", "pw"))
+    others = (create_autospec(kind, instance=True) for kind in (DebeziumConnector, KafkaTransport, Lake, Control))
+    run = Run(pipeline_of((table,)), Parts(source, *others), "r1", "/reports")
     found = {check.name: check for check in doctor.guarded(doctor.check_source, run)}
     said = found.get("privileges", found.get("source"))
     assert said is not None

@@ -1,0 +1,1 @@
+"""The configuration: pipelines.yaml and [cdc] in airflow.cfg."""

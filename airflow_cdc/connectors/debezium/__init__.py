@@ -1,0 +1,26 @@
+"""Debezium on Kafka Connect."""
+
+from airflow_cdc.connectors.debezium.settings import DebeziumSettings
+from airflow_cdc.core.kind import ConnectorKind, Lazy, Reads
+
+KIND = ConnectorKind(
+    name="debezium",
+    title="Debezium",
+    client=Lazy(".connector:DebeziumConnector", __name__),
+    rules=Lazy(".problems:RULES", __name__),
+    settings=DebeziumSettings,
+    endpoint=Lazy("airflow_cdc.connectors.kafka_connect.http:ConnectEndpoint"),
+    hook=Lazy("airflow_cdc.hooks.kafka_connect:KafkaConnectHook"),
+    form=Lazy("airflow_cdc.connectors.kafka_connect.connection:FORM"),
+    reads={
+        "mysql": Reads(
+            codec=Lazy(".offsets.mysql:MySqlCodec", __name__),
+            decoder=Lazy("airflow_cdc.spark_apps.adapters.debezium_mysql:Events"),
+        ),
+        # their events are not decoded: diagnosed, not recovered
+        "mariadb": Reads(codec=Lazy(".offsets.mariadb:MariaDbCodec", __name__)),
+        "postgres": Reads(codec=Lazy(".offsets.postgres:PostgresCodec", __name__)),
+    },
+    through=("kafka",),
+    config_rules=Lazy(".config_rules:RULES", __name__),
+)

@@ -1,0 +1,343 @@
+"""A Debezium MySQL connector's own configuration, read for what decoding and routing need.
+
+Nothing is guessed: the topic of a table, the form of its key, and the decoding modes come from what the
+connector was told. What it does to rows that we cannot do exactly is refused by name (INV 21), because a
+snapshot read past the connector must hold the very values that the connector's events would have held.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from airflow_cdc.connectors.debezium.null_defaults import replaces_nulls
+from airflow_cdc.connectors.debezium.routing import (
+    KeyMark,
+    Route,
+    full_match,
+    is_false,
+    read_routes,
+    refuse,
+    split_list,
+)
+from airflow_cdc.connectors.debezium.values.mysql import DecodeModes, from_event
+from airflow_cdc.connectors.debezium.values.mysql_charsets import check_charset
+from airflow_cdc.core.errors import ConfigError, SchemaError
+from airflow_cdc.core.table import Table
+
+_MYSQL_CONNECTOR = "io.debezium.connector.mysql.MySqlConnector"
+# its offset and its topics are read, its events are not decoded
+_OBSERVED_CONNECTORS = frozenset(
+    {"io.debezium.connector.mariadb.MariaDbConnector", "io.debezium.connector.postgresql.PostgresConnector"}
+)
+_PLAIN_NAMING = frozenset(
+    {"io.debezium.schema.SchemaTopicNamingStrategy", "io.debezium.schema.DefaultTopicNamingStrategy"}
+)
+_JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """A setting that changes or hides rows: refused whenever `applies` to its value."""
+
+    pattern: str
+    why: str
+    applies: Callable[[str], bool] = bool
+
+    def matches(self, key: str, value: str) -> bool:
+        return re.fullmatch(self.pattern, key) is not None and self.applies(value.strip())
+
+
+def _row_operations(value: str) -> bool:
+    return bool({"c", "u", "d"} & set(split_list(value)))
+
+
+def _true(value: str) -> bool:
+    return value.lower() == "true"
+
+
+_NO_DDL = ("include.schema.changes", "false")
+
+_REFUSED = (
+    _Refusal(r"converters", "custom converters change values in ways we cannot repeat"),
+    _Refusal(r"post\.processors", "post-processors change values in ways we cannot repeat"),
+    _Refusal(r"snapshot\.select\.statement\.overrides", "the connector's snapshots would hold other rows than ours"),
+    _Refusal(r"gtid\.source\.(includes|excludes)", "changes of some servers are left out"),
+    _Refusal(r"skipped\.operations", "row changes are left out", _row_operations),
+    _Refusal(r"schema\.history\.internal\.skip\.unparseable\.ddl", "statements are passed over unseen", _true),
+    _Refusal(r"schema\.history\.internal\.ddl\.filter", "statements that it matches are passed over unseen"),
+    _Refusal(r"field\.name\.adjustment\.mode", "columns change their names", lambda v: v not in {"", "none"}),
+    _Refusal(r"value\.converter\.decimal\.format", "decimals arrive as JSON numbers", lambda v: v.upper() == "NUMERIC"),
+    _Refusal(r"key\.converter\.decimal\.format", "decimals arrive as JSON numbers", lambda v: v.upper() == "NUMERIC"),
+    _Refusal(
+        r"producer\.override\.partitioner\.(class|ignore\.keys)",
+        "changes of one key may land in several partitions",
+        lambda v: v.lower() not in {"", "false"},
+    ),
+)
+
+# Settings over columns: refused for a table only if they match one of its columns ("schema.table.column").
+_COLUMN_EXCLUDED = r"column\.(exclude\.list|blacklist)"
+_COLUMN_INCLUDED = r"column\.(include\.list|whitelist)"
+_COLUMN_CHANGED = r"column\.(mask\.(hash|with)\..*|truncate\.to\..*)"
+
+_HEALS_ITSELF = (
+    (r"errors\.tolerance", lambda v: v == "all"),
+    (r"snapshot\.mode", lambda v: v in {"when_needed", "always"}),
+    (r".*\.handling\.mode", lambda v: v in {"warn", "skip", "ignore"}),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorSettings:
+    """What a Debezium MySQL connector does to names, keys and values.
+
+    Attributes:
+        prefix: topic.prefix, also the `server` of the offset's partition.
+        modes: how values are written in events.
+        truncates_seen: op t events are produced for TRUNCATE.
+        null_becomes_default: a NULL in a nullable column that has a default arrives as that default.
+        years_adjusted: dates in the years 1 to 99 arrive in 1970 to 2069, and cannot be told from real ones.
+        keep_alive_ms: after so long without an event Debezium takes its connection for lost, also while its queue is full.
+        keys_wrapped: whether keys come with their schema around them; None: the worker's converter decides, and each
+            key's shape tells.
+        heartbeat_ms: 0 when heartbeats are off: then the stored offset stands still on a quiet pipeline.
+        schema_topic: topic of the connector's schema changes; None when it emits none.
+        history_topic: topic of the connector's internal schema history; None if it is kept elsewhere.
+        healing: settings with which the connector hides a gap instead of failing (INV 5), as `name=value`.
+        kind: its class.
+    """
+
+    prefix: str
+    delimiter: str
+    modes: DecodeModes
+    routes: tuple[Route, ...] = ()
+    filters: tuple[tuple[str, str], ...] = ()
+    column_rules: tuple[tuple[str, str], ...] = ()
+    truncates_seen: bool = False
+    null_becomes_default: bool = True
+    years_adjusted: bool = True
+    keep_alive_ms: int = 60_000
+    keys_wrapped: bool | None = None
+    heartbeat_ms: int = 0
+    heartbeat_topic: str = ""
+    schema_topic: str | None = None
+    history_topic: str | None = None
+    history_bootstrap: str = field(default="", repr=False)
+    healing: tuple[str, ...] = ()
+    kind: str = _MYSQL_CONNECTOR
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, str]) -> ConnectorSettings:
+        """Read a connector's configuration as GET /connectors/<name>/config gives it.
+
+        Raises ConfigError for a connector, converter, transform or setting that cannot be followed exactly,
+        SchemaError (from DecodeModes) for a value mode nobody knows.
+        """
+        cfg = {key: str(value) for key, value in config.items() if value is not None}
+        _check_kind(cfg)
+        _check_converters(cfg)
+        _check_refused(cfg)
+        prefix = cfg["topic.prefix"].strip()
+        return cls(
+            prefix=prefix,
+            delimiter=cfg.get("topic.delimiter", "."),
+            modes=DecodeModes.from_config(cfg),
+            routes=read_routes(cfg),
+            filters=_present(cfg, r"(table|schema|database)\.(include|exclude)\.list"),
+            column_rules=_present(
+                cfg, rf"{_COLUMN_EXCLUDED}|{_COLUMN_INCLUDED}|{_COLUMN_CHANGED}|message\.key\.columns"
+            ),
+            truncates_seen="t" not in split_list(cfg.get("skipped.operations", "t")),
+            null_becomes_default=replaces_nulls(cfg),
+            years_adjusted=not is_false(cfg.get("enable.time.adjuster", "true")),
+            keep_alive_ms=_integer(cfg, "connect.keep.alive.interval.ms", 60_000),
+            keys_wrapped=_keys_wrapped(cfg),
+            heartbeat_ms=_integer(cfg, "heartbeat.interval.ms", 0),
+            heartbeat_topic=f"{cfg.get('topic.heartbeat.prefix', '__debezium-heartbeat')}.{prefix}",
+            schema_topic=None if is_false(cfg.get("include.schema.changes", "true")) else prefix,
+            history_topic=cfg.get("schema.history.internal.kafka.topic"),
+            history_bootstrap=cfg.get("schema.history.internal.kafka.bootstrap.servers", ""),
+            healing=healing_settings(cfg),
+            kind=cfg["connector.class"],
+        )
+
+    @property
+    def observed_only(self) -> bool:
+        """Whether its offset and topics are read for a diagnosis, and its events are not decoded."""
+        return self.kind in _OBSERVED_CONNECTORS
+
+    @property
+    def ddl_topic(self) -> str:
+        """The topic that tells of every DDL: that of schema changes, else the schema history. Raises ConfigError.
+
+        A router that takes in the topic of schema changes, as `shop(.*)` does, sends them elsewhere; no transform touches
+        the history.
+        """
+        routed = self.schema_topic is not None and any(route.applies(self.schema_topic) for route in self.routes)
+        topic = self.history_topic if routed else self.schema_topic or self.history_topic
+        if topic is None:
+            off = ("a router over the topic of schema changes", self.schema_topic or "") if routed else _NO_DDL
+            refuse(*off, "DDL that changes rows without events would not be seen")
+        return topic
+
+    def captures(self, table: str) -> bool:
+        """Whether the connector captures "schema.table" by its include and exclude lists."""
+        schema = table.partition(".")[0]
+        for setting, value in self.filters:
+            subject = table if setting.startswith("table.") else schema
+            listed = any(full_match(pattern, subject, ignore_case=True) for pattern in split_list(value))
+            if listed != ("include" in setting):
+                return False
+        return True
+
+    def topic_of(self, table: str) -> str:
+        """The topic that changes of "schema.table" end in, after all routing."""
+        topic = self._physical(table)
+        for route in self.routes:
+            topic = route.renamed(topic) if route.applies(topic) else topic
+        return topic
+
+    def key_mark(self, table: str) -> KeyMark | None:
+        """The field by which a router tells this table's keys from those of others in the same topic."""
+        topic, mark = self._physical(table), None
+        for route in self.routes:
+            if route.applies(topic):
+                topic, mark = route.renamed(topic), route.mark(topic) or mark
+        return mark
+
+    def topics_about(self, tables: Iterable[str]) -> list[str]:
+        """All topics that say what became of these tables: their own, and the one that tells of every DDL."""
+        return [*dict.fromkeys(map(self.topic_of, tables)), self.ddl_topic]
+
+    def topics(self, tables: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """Topic → the tables whose changes it holds. Raises ConfigError if these cannot be told apart."""
+        found: dict[str, tuple[str, ...]] = {}
+        for table in tables:
+            topic = self.topic_of(table)
+            found[topic] = (*found.get(topic, ()), table)
+        for topic, sharing in found.items():
+            if len(sharing) > 1 and any(self.key_mark(table) is None for table in sharing):
+                raise ConfigError(
+                    f"{' and '.join(sharing)} share the topic {topic} and their keys do not say which table they belong to",
+                    where="connector's transforms",
+                    todo="Set key.enforce.uniqueness=true on the router, or give each table a topic of its own.",
+                )
+        return found
+
+    def check_table(self, table: Table) -> None:
+        """Refuse a table whose rows the connector filters, masks, cuts or keys in its own way (INV 21).
+
+        Call it before rows are read past the connector and before its events are decoded. Raises ConfigError
+        when the connector does not capture the table at all, or is one whose events are not decoded; SchemaError
+        naming column and setting otherwise.
+        """
+        if self.observed_only:
+            refuse("connector.class", self.kind, "such a connector is diagnosed; its events are not decoded")
+        if not self.captures(table.full_name):
+            raise ConfigError(
+                f"the connector does not capture {table.full_name}",
+                where="table.include.list, schema.include.list or database.include.list, and their exclude lists",
+                todo="Add the table to the connector's list, or take it out of pipelines.yaml.",
+            )
+        if self.keys_wrapped is None and {"schema", "payload"} <= {*table.key}:
+            raise SchemaError(
+                "a key of columns named schema and payload looks like one with its schema around it",
+                where=f"table {table.full_name}",
+                todo="Set key.converter and key.converter.schemas.enable on the connector itself.",
+            )
+        for column in table.mirrored:
+            check_charset(column, table.full_name)
+            from_event(column, self.modes)  # raises for a column that these modes can't carry
+        for setting, value in self.column_rules:
+            for column in table.mirrored:
+                if _column_rule_hits(setting, value, table, column.name):
+                    _refuse_column(setting, table, column.name)
+
+    def _physical(self, table: str) -> str:
+        schema, _, name = table.partition(".")
+        return re.sub(r"[^A-Za-z0-9._\-]", "_", self.delimiter.join((self.prefix, schema, name)))
+
+
+def _check_kind(cfg: Mapping[str, str]) -> None:
+    kind = cfg.get("connector.class", "")
+    if kind not in {_MYSQL_CONNECTOR, *_OBSERVED_CONNECTORS}:
+        refuse(
+            "connector.class",
+            kind or "nothing",
+            "only Debezium's connectors for MySQL, MariaDB and PostgreSQL can be followed",
+        )
+    if not cfg.get("topic.prefix", "").strip():
+        refuse("topic.prefix", "nothing", "topics and stored offsets are named by it")
+    naming = cfg.get("topic.naming.strategy", "").strip()
+    if naming and naming not in _PLAIN_NAMING:
+        refuse("topic.naming.strategy", naming, "its topic names cannot be derived")
+
+
+def _check_converters(cfg: Mapping[str, str]) -> None:
+    """A converter that the connector does not name is the worker's; JSON is then recognised in the events."""
+    for side in ("key", "value"):
+        converter = cfg.get(f"{side}.converter", "").strip()
+        if converter and converter != _JSON_CONVERTER:
+            refuse(f"{side}.converter", converter, "only JSON can be decoded")
+
+
+def _keys_wrapped(cfg: Mapping[str, str]) -> bool | None:
+    """Connect reads a converter's settings from the connector only if the connector names the converter, too."""
+    if not cfg.get("key.converter", "").strip():
+        return None
+    return not is_false(cfg.get("key.converter.schemas.enable", "true"))
+
+
+def _check_refused(cfg: Mapping[str, str]) -> None:
+    for key, value in cfg.items():
+        for refusal in _REFUSED:
+            if refusal.matches(key, value):
+                refuse(key, value, refusal.why)
+
+
+def _column_rule_hits(setting: str, value: str, table: Table, column: str) -> bool:
+    full = f"{table.full_name}.{column}"
+    if setting == "message.key.columns":
+        return any(
+            full_match(rule.partition(":")[0], table.full_name, ignore_case=True)
+            for rule in value.split(";")
+            if rule.strip()
+        )
+    listed = any(full_match(pattern, full, ignore_case=True) for pattern in split_list(value))
+    return not listed if re.fullmatch(_COLUMN_INCLUDED, setting) else listed
+
+
+def _refuse_column(setting: str, table: Table, column: str) -> NoReturn:
+    what = (
+        "keys the table's messages in its own way" if setting == "message.key.columns" else f"hides or changes {column}"
+    )
+    raise SchemaError(
+        f"the connector's {setting} {what}, so its rows cannot be reproduced exactly",
+        where=f"table {table.full_name}",
+        todo="Remove the setting for this table, or take the table out of the pipeline.",
+    )
+
+
+def healing_settings(cfg: Mapping[str, str]) -> tuple[str, ...]:
+    """Settings with which a connector hides a gap instead of failing (INV 5), as `name=value`."""
+    hits = (
+        f"{k}={v}"
+        for k, v in cfg.items()
+        for pattern, bad in _HEALS_ITSELF
+        if re.fullmatch(pattern, k) and bad(v.strip())
+    )
+    return tuple(sorted(hits))
+
+
+def _present(cfg: Mapping[str, str], pattern: str) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((k, v) for k, v in cfg.items() if re.fullmatch(pattern, k) and v.strip()))
+
+
+def _integer(cfg: Mapping[str, str], key: str, default: int) -> int:
+    text = cfg.get(key, "").strip()
+    if (text and not text.isascii()) or (text and not text.isdigit()):
+        refuse(key, text, "it must be a number")
+    return int(text or default)

@@ -1,0 +1,77 @@
+"""What Debezium's configuration does to names, keys and values (core/capture.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from airflow_cdc.connectors.debezium.config import ConnectorSettings
+from airflow_cdc.connectors.debezium.history import compare_history, fold_history, newest_snapshot_ms, read_at
+from airflow_cdc.connectors.debezium.null_defaults import NullFault, null_fault, replaces_nulls
+from airflow_cdc.connectors.debezium.uncarried import dated_columns, doubted_columns, looks
+from airflow_cdc.core.capture import CaptureSettings, ConfigRules, Defaults, Look, Topics
+from airflow_cdc.core.position import JsonObject, Position
+from airflow_cdc.core.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryDefinitions:
+    """The schema history, oldest record first."""
+
+    records: Sequence[JsonObject]
+
+    @property
+    def newest_ms(self) -> int:
+        """See core.capture.TableDefinitions."""
+        return newest_snapshot_ms(self.records) or 0
+
+    @property
+    def size(self) -> int:
+        """See core.capture.TableDefinitions."""
+        return len(self.records)
+
+    def differences(
+        self, tables: Mapping[str, Table], *, at: Position | None = None, server: str = ""
+    ) -> dict[str, tuple[str, ...]]:
+        """See core.capture.TableDefinitions."""
+        read = self.records if at is None else read_at(self.records, at)
+        newest = fold_history(read, server)
+        compared = {name: tuple(compare_history(table, newest.get(name))) for name, table in tables.items()}
+        return {name: found for name, found in compared.items() if found}
+
+
+class DebeziumConfigRules:
+    """See core.capture.ConfigRules."""
+
+    def capture(self, config: Mapping[str, str]) -> ConnectorSettings:
+        """The configuration, parsed."""
+        return ConnectorSettings.from_config(config)
+
+    def may_replace_nulls(self, config: Mapping[str, str]) -> bool:
+        """Whether the converter may write a default where the row holds NULL."""
+        return replaces_nulls(config)
+
+    def null_fault(
+        self, config: Mapping[str, str], definitions: Mapping[str, Table], defaults: Mapping[str, Defaults]
+    ) -> NullFault | None:
+        """What the converter does to these tables' NULLs."""
+        return null_fault(config, definitions, defaults)
+
+    def looks(self, table: Table, capture: CaptureSettings) -> Iterator[Look]:
+        """Values that Debezium's events don't carry."""
+        return looks(table, years_adjusted=capture.years_adjusted)
+
+    def dated_columns(self, table: Table) -> Sequence[str]:
+        """Columns of dates with a year."""
+        return dated_columns(table)
+
+    def doubted_columns(self, table: Table) -> Sequence[str]:
+        """Columns of which some characters are not read from events."""
+        return doubted_columns(table)
+
+    def definitions(self, topic: str, topics: Topics) -> HistoryDefinitions:
+        """The schema history as it stands."""
+        return HistoryDefinitions(topics.history_records(topic) if topics.topic_states([topic]) else [])
+
+
+RULES: ConfigRules = DebeziumConfigRules()

@@ -1,0 +1,131 @@
+"""A Debezium connector on Kafka Connect: one reading of its state, its settings and its stored offset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Protocol, Self
+
+from airflow_cdc.connectors.debezium.config import ConnectorSettings
+from airflow_cdc.connectors.debezium.history import compare_history, fold_history, newest_snapshot_ms
+from airflow_cdc.connectors.debezium.stores.connect import ConnectOffsetStore
+from airflow_cdc.connectors.kafka_connect import offsets_topic
+from airflow_cdc.connectors.kafka_connect.client import KafkaConnect, entry_of, server_of
+from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
+from airflow_cdc.core.diagnosis.observation import Capture, ConnectorFacts, HistoryFacts, TaskState
+from airflow_cdc.core.endpoint import CallLimits
+from airflow_cdc.core.errors import CdcError
+from airflow_cdc.core.offset import OffsetCodec, OffsetStore
+from airflow_cdc.core.position import JsonObject
+from airflow_cdc.core.secrets import mask_config
+from airflow_cdc.core.table import Table
+from airflow_cdc.core.topics import TopicState
+
+# what of a topic's settings a diagnosis looks at
+TOPIC_SETTINGS = ("cleanup.policy", "retention.ms", "retention.bytes", "delete.retention.ms")
+_OWN_OFFSETS = "offsets.storage.topic"
+# where a connector connects that names no port
+_PORTS = {"io.debezium.connector.postgresql.PostgresConnector": "5432"}
+
+
+class Topics(offsets_topic.Topics, Protocol):
+    """What is asked of the transport that a connector keeps records of its own in."""
+
+    def topic_states(self, names: list[str]) -> Mapping[str, TopicState]: ...
+    def topic_configs(self, names: list[str]) -> Mapping[str, Mapping[str, str]]: ...
+    def history_records(self, topic: str) -> list[dict[str, Any]]: ...
+
+
+class OwnTopics:
+    """What a Debezium connector keeps in topics: offsets, and its table definitions. Nothing here asks Connect."""
+
+    def with_elsewhere(self, name: str, facts: ConnectorFacts, topics: Topics) -> ConnectorFacts:
+        """The facts with the offsets that another topic keeps for a connector that has named a topic of its own."""
+        own = facts.config.get(_OWN_OFFSETS)
+        if not own or facts.key is None or facts.state == "RUNNING":
+            return facts  # both topics are written one after the other: only at rest must they agree
+        kept = offsets_topic.offsets_elsewhere(topics, name, facts.key, own)
+        stored = None if facts.offset is None else facts.offset.raw
+        return replace(facts, elsewhere={topic: value for topic, value in kept.items() if value != stored})
+
+    def history(self, capture: Capture, topics: Topics, definitions: Mapping[str, Table]) -> HistoryFacts | None:
+        """The connector's schema history, and what of it differs from `definitions`; None if it is kept elsewhere."""
+        topic = capture.history_topic
+        if topic is None:
+            return None
+        state = topics.topic_states([topic]).get(topic)
+        if state is None:
+            return HistoryFacts(topic)
+        config = topics.topic_configs([topic]).get(topic, {})
+        known = HistoryFacts(topic, state, config={key: config[key] for key in TOPIC_SETTINGS if key in config})
+        if len(state.partitions) > 1:  # without an order nothing can be compared
+            return replace(known, records=sum(end - begin for begin, end in state.partitions.values()))
+        records = topics.history_records(topic)
+        newest = fold_history(records, capture.prefix)
+        differences = {name: d for name, made in definitions.items() if (d := compare_history(made, newest.get(name)))}
+        taken = newest_snapshot_ms(records)
+        at = datetime.fromtimestamp(taken / 1000, UTC).isoformat(timespec="milliseconds") if taken else ""
+        return replace(known, records=len(records), differences=differences, snapshot_at=at)
+
+
+class DebeziumConnector(KafkaConnect):
+    """Debezium's connectors of one Connect cluster. `codec` reads the offsets that they store of their kind of source."""
+
+    def __init__(self, endpoint: ConnectEndpoint, codec: OffsetCodec) -> None:
+        super().__init__(endpoint)
+        self._codec = codec
+
+    def limited(self, limits: CallLimits) -> Self:
+        """The same system, each call bounded."""
+        return type(self)(self.endpoint.limited(limits), self._codec)
+
+    @property
+    def codec(self) -> OffsetCodec:
+        """How its stored offsets are read."""
+        return self._codec
+
+    @property
+    def own_topics(self) -> OwnTopics:
+        """What it keeps in topics, which the transport is asked for: a broker that hangs says nothing of Connect."""
+        return OwnTopics()
+
+    def offset_store(self, name: str, key: JsonObject) -> OffsetStore:
+        """Where the connector `name` keeps the offset of `key`."""
+        return ConnectOffsetStore(self, name, key)
+
+    def facts(self, name: str) -> ConnectorFacts:
+        """What diagnosis needs to know of the connector, read and parsed once. Raises ConnectorError."""
+        status = self.status(name)
+        raw = self.raw_config(name)
+        offsets = self.offsets(name)
+        mine = entry_of(offsets, server_of(raw)) or {}
+        key, value = mine.get("partition"), mine.get("offset")
+        capture, fault = read_capture(raw)
+        return ConnectorFacts(
+            state=status["connector"]["state"],
+            tasks=tuple(TaskState(t["id"], t["state"], t.get("trace", "")) for t in status["tasks"]),
+            config=mask_config(raw),
+            offset=self.codec.read(value, key or {}) if value else None,
+            key=key,
+            offsets_count=len(offsets),
+            other_keys=tuple(entry["partition"] for entry in offsets if entry is not mine and entry["offset"]),
+            address=address_in(raw),
+            heartbeats=raw.get("heartbeat.interval.ms", "0").strip() not in ("", "0"),
+            capture=capture,
+            capture_fault=fault,
+        )
+
+
+def read_capture(config: Mapping[str, str]) -> tuple[ConnectorSettings | None, CdcError | None]:
+    """The settings, or why they cannot be followed."""
+    try:
+        return ConnectorSettings.from_config(config), None
+    except CdcError as error:
+        return None, error
+
+
+def address_in(config: Mapping[str, str]) -> str:
+    """host:port that the connector is set to."""
+    port = config.get("database.port") or _PORTS.get(config.get("connector.class", ""), "3306")
+    return f"{config.get('database.hostname', '')}:{port}"

@@ -1,0 +1,70 @@
+"""What Debezium, Kafka Connect and the Java libraries below them say when a connector fails."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from airflow_cdc.core.diagnosis.error_texts import CUT, LOGIN_REFUSED, KnownText
+
+TEXTS: Final[tuple[KnownText, ...]] = (
+    KnownText(
+        "SNAPSHOT_INTERRUPTED",
+        70,
+        r"previously stopped while taking a snapshot",
+        "the connector ended while it copied its tables; that copy is not whole",
+    ),
+    KnownText(
+        "SCHEMA_HISTORY_MISSING",
+        80,
+        r"db history topic (or its content )?is (fully or partially )?missing|(schema|database) history.{0,60}(missing|not found)",
+        "the topic with the connector's table definitions is gone, or retention removed part of it",
+    ),
+    KnownText(
+        "GTID_PURGED",
+        100,
+        r"trying to read (change stream|redo log|binlog) starting at [^\n]{0,8000}restartGtidSet='(?!null)[^']+'"
+        r"[^\n]{0,8000}no longer available",
+        "transactions after the connector's set are not on the server any more",
+    ),
+    KnownText(
+        "BINLOG_PURGED",
+        110,
+        r"trying to read (binlog|change stream|redo log) starting at|is no longer available on the server",
+        "the connector's position is not on the server any more",
+    ),
+    KnownText(
+        "CONNECTOR_FAILED",
+        145,
+        r"authentication failed|not authorized|could not open.{0,40}certificate|PKIX path",
+        LOGIN_REFUSED,
+    ),
+    KnownText(
+        "CONNECTOR_FAILED",
+        160,
+        r"configuration is invalid|ConfigException|ClassNotFoundException|NoClassDefFoundError|"
+        r"invalid value .{0,80} for configuration",
+        "the connector's configuration cannot work",
+    ),
+    KnownText(
+        "CONNECTOR_FAILED",
+        170,
+        r"Error while deserializing binlog data of (date|datetime|timestamp)|Invalid date '[A-Z]+ \d+'",
+        "a row of any table of the server, captured or not, holds a day that no month has, such as 2020-02-31 (stored under"
+        " sql_mode ALLOW_INVALID_DATES): Debezium can't read past it, and a restart meets it again; correct such days, and"
+        " recover from a position behind them",
+    ),
+    KnownText(
+        "CONNECTOR_FAILED",
+        180,
+        r"Tolerance exceeded in error handler|DataException|SerializationException|RecordTooLargeException|"
+        r"Failed to deserialize data|Encountered change event .{0,200}whose schema isn't known",
+        "one record or event cannot be converted: a restart meets it again",
+    ),
+    KnownText(
+        "CONNECTOR_FAILED_TRANSIENT",
+        191,
+        r"Connection refused|Connection reset|Broken pipe|No route to host|UnknownHostException|SocketException|"
+        r"EOFException|SocketTimeoutException|connect timed out|Read timed out|Failed to connect to",
+        CUT,
+    ),
+)

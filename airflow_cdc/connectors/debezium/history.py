@@ -1,0 +1,329 @@
+"""Debezium's schema history against the source's own table definitions (INV 12).
+
+Debezium decodes rows with the tables of its history. If these differ from the source, values are
+shifted or mislabelled without any error, so the comparison is deep, and what cannot be compared
+counts as different.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from airflow_cdc.core.errors import MALFORMED, PositionError, TransportError
+from airflow_cdc.core.position import Position
+from airflow_cdc.core.table import Column, Table
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.position import BinlogPosition, MySqlPosition, mysql_position
+from airflow_cdc.sources.mysql.types import MySqlWords, mysql_column, words_of
+
+_QUOTED: Final = re.compile(r'"((?:[^"]|"")*)"')
+_DROP_SCHEMA: Final = re.compile(
+    r"\s*(?:/\*.*?\*/\s*)?DROP\s+(?:DATABASE|SCHEMA)\s+(?:IF\s+EXISTS\s+)?(`[^`]+`|[^\s;`]+)", re.IGNORECASE | re.DOTALL
+)
+_ESCAPED: Final = {"n": "\n", "r": "\r", "t": "\t", "0": "\0", "Z": "\x1a", "b": "\b"}
+
+# A snapshot writes the names of SHOW CREATE TABLE; a streamed DDL keeps whatever its author wrote.
+_SYNONYMS: Final[dict[str, str]] = {
+    "bool": "tinyint",
+    "boolean": "tinyint",
+    "int1": "tinyint",
+    "int2": "smallint",
+    "int3": "mediumint",
+    "middleint": "mediumint",
+    "integer": "int",
+    "int4": "int",
+    "int8": "bigint",
+    "dec": "decimal",
+    "numeric": "decimal",
+    "fixed": "decimal",
+    "real": "double",
+    "double precision": "double",
+    "float8": "double",
+    "float4": "float",
+    "character": "char",
+    "nchar": "char",
+    "national char": "char",
+    "national character": "char",
+    "character varying": "varchar",
+    "char varying": "varchar",
+    "varcharacter": "varchar",
+    "nvarchar": "varchar",
+    "nchar varchar": "varchar",
+    "nchar varying": "varchar",
+    "national varchar": "varchar",
+    "national char varying": "varchar",
+    "national character varying": "varchar",
+    "long": "mediumtext",
+    "long varchar": "mediumtext",
+    "long varbinary": "mediumblob",
+    "geomcollection": "geometrycollection",
+}
+# What the character set "binary" makes of a text type.
+_AS_BYTES: Final[dict[str, str]] = {
+    "char": "binary",
+    "varchar": "varbinary",
+    "tinytext": "tinyblob",
+    "text": "blob",
+    "mediumtext": "mediumblob",
+    "longtext": "longblob",
+}
+_TEXTS: Final = ("tinytext", "text", "mediumtext", "longtext")
+_BLOBS: Final = ("tinyblob", "blob", "mediumblob", "longblob")
+_WITH_CHARSET: Final = frozenset({"char", "varchar", *_TEXTS, "enum", "set"})
+_FLOAT_BITS: Final = 24
+_INTEGERS: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
+# What a server says of these, whatever a statement says.
+_FIXED_LENGTHS: Final = {
+    kind: size
+    for family in (_TEXTS, _BLOBS)
+    for kind, size in zip(family, (255, 65535, 16777215, 4294967295), strict=True)
+}
+_LENGTHS: Final = frozenset({"char", "varchar", "binary", "varbinary", *_FIXED_LENGTHS})
+_PRECISIONS: Final = {"decimal": 10, "bit": 1, "float": 12, "double": 22}
+NOT_IN_HISTORY: Final = "the schema history has no such table"
+
+
+@dataclass(frozen=True, slots=True)
+class _Old:
+    """A column as the history has it, in the source's own words."""
+
+    name: str
+    ordinal: int
+    data_type: str
+    unsigned: bool
+    length: int | None
+    scale: int | None
+    charset: str
+    optional: bool
+    labels: tuple[str, ...]
+
+
+# Type → what of it decides how a value is decoded, from the definition and from the history.
+_SIZES: Final[dict[str, tuple[Callable[[MySqlWords], Any], Callable[[_Old], Any]]]] = {
+    "char": (lambda c: c.char_length, lambda o: o.length or 1),
+    "varchar": (lambda c: c.char_length, lambda o: o.length),
+    "binary": (lambda c: c.byte_length, lambda o: o.length or 1),
+    "varbinary": (lambda c: c.byte_length, lambda o: o.length),
+    "bit": (lambda c: c.precision, lambda o: o.length or 1),
+    "decimal": (lambda c: (c.precision, c.scale or 0), lambda o: (o.length or 10, o.scale or 0)),
+    "datetime": (lambda c: c.fsp or 0, lambda o: o.length or 0),
+    "timestamp": (lambda c: c.fsp or 0, lambda o: o.length or 0),
+    "time": (lambda c: c.fsp or 0, lambda o: o.length or 0),
+}
+_SIGNED: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double"})
+
+
+def compare_history(defn: Table, hist: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """How a table of the schema history differs from the source's definition; () when it does not.
+
+    Compared: columns by name and order, type, length, unsigned, character set, labels of ENUM and SET
+    in order, key. Collation is not in the history and decodes nothing. A column that the history holds
+    NOT NULL while the source allows NULL is a difference too: its NULLs would arrive as defaults.
+    """
+    if hist is None:
+        return (NOT_IN_HISTORY,)
+    try:
+        old = [_old_column(column) for column in hist["columns"]]
+        key = tuple(str(name) for name in hist["primaryKeyColumnNames"])
+    except MALFORMED as error:
+        return (f"the table cannot be compared: {type(error).__name__} {error}",)
+    found = _order(defn, old)
+    by_name = {column.name: column for column in old}
+    found += [text for c in defn.columns if c.name in by_name for text in _column(c, by_name[c.name])]
+    if set(key) != set(defn.key):
+        found.append(f"key: ({', '.join(defn.key)}) in the source, ({', '.join(key)}) in the history")
+    return tuple(found)
+
+
+def column_defs(hist: Mapping[str, Any]) -> dict[str, Column]:
+    """The columns of a table of the schema history, as far as it says what decoding depends on.
+
+    Sizes are given as a server gives them. A collation, an SRID and whether a column is generated are not in the
+    history. Raises one of MALFORMED for a table of another shape.
+    """
+    return {column.name: _column_def(column) for column in map(_old_column, hist["columns"])}
+
+
+def _column_def(old: _Old) -> Column:
+    clock = old.data_type in {"datetime", "timestamp", "time"}
+    sized = not clock and old.data_type not in {"enum", "set", *_INTEGERS}
+    length = _FIXED_LENGTHS.get(old.data_type, old.length)
+    number = old.data_type in {"decimal", "bit", "float", "double"}
+    words = MySqlWords(
+        data_type=old.data_type,
+        column_type=f"{old.data_type} unsigned" if old.unsigned else old.data_type,
+        charset=old.charset or None,
+        char_length=(length or 1) if sized and old.data_type in _LENGTHS else None,
+        precision=(length or _PRECISIONS.get(old.data_type)) if number else None,
+        scale=(old.scale or 0) if old.data_type == "decimal" else old.scale if number else None,
+        fsp=(old.length or 0) if clock else None,
+        labels=old.labels,
+    )
+    return mysql_column(old.name, old.ordinal, words, nullable=old.optional)
+
+
+def fold_history(records: Iterable[Mapping[str, Any]], server: str = "") -> dict[str, dict[str, Any]]:
+    """The newest table per full name ("shop.orders") after all records, oldest first.
+
+    As Debezium does on start: CREATE and ALTER replace, DROP removes, a rename removes the old name. A
+    DROP DATABASE, which carries no table changes, removes its tables. `server`: only records of this
+    topic.prefix, "" for all. Raises TransportError for a record of another shape.
+    """
+    tables: dict[str, dict[str, Any]] = {}
+    for record in records:
+        try:
+            tables = _folded(tables, record, server)
+        except MALFORMED as error:
+            raise TransportError(
+                f"a schema history record cannot be read: {error!r}", todo="Rebuild the history in a new topic."
+            ) from None
+    return tables
+
+
+def _folded(tables: dict[str, dict[str, Any]], record: Mapping[str, Any], server: str) -> dict[str, dict[str, Any]]:
+    if server and (record.get("source") or {}).get("server", server) != server:
+        return tables
+    changes = record.get("tableChanges") or []
+    for change in changes:
+        _apply(tables, change)
+    if not changes and (match := _DROP_SCHEMA.match(record.get("ddl") or "")):
+        schema = match[1].strip("`")
+        return {name: table for name, table in tables.items() if not name.startswith(f"{schema}.")}
+    return tables
+
+
+def read_at(records: Iterable[Mapping[str, Any]], start: Position) -> list[Mapping[str, Any]]:
+    """The records that Debezium reads when it starts at this position of a MySQL server: it passes over those that it takes for later ones.
+
+    After a RESET the old records are such: a table of theirs is unknown at the first event, or known by an older
+    definition. A record whose place cannot be told is left out too: the history is then rebuilt, which is never wrong.
+    """
+    there = mysql_position(start)
+    return [record for record in records if _at_or_before(record.get("position"), there)]
+
+
+def _at_or_before(position: Any, start: MySqlPosition) -> bool:
+    """As Debezium's BinlogHistoryRecordComparator, but that files of two servers are not compared by their time."""
+    try:
+        gtids = position.get("gtids")
+        if start.gtids is not None:
+            return not gtids or GtidSet.parse(gtids).issubset(start.gtids)
+        return not gtids and BinlogPosition(position["file"], position["pos"]) <= start.place
+    except (PositionError, *MALFORMED):
+        return False
+
+
+def newest_snapshot_ms(records: Iterable[Mapping[str, Any]]) -> int | None:
+    """When the connector last wrote its history from a snapshot (epoch milliseconds), or None."""
+    taken = [
+        record for record in records if (record.get("position") or {}).get("snapshot") in (True, "true", "INITIAL")
+    ]
+    return max((int(record.get("ts_ms") or 0) for record in taken), default=None)
+
+
+def _apply(tables: dict[str, dict[str, Any]], change: Mapping[str, Any]) -> None:
+    for gone in (change.get("previousId"), change["id"] if change["type"] == "DROP" else None):
+        if gone:
+            tables.pop(full_name(gone), None)
+    if change["type"] != "DROP" and change.get("table"):
+        tables[full_name(change["id"])] = dict(change["table"])
+
+
+def full_name(table_id: str) -> str:
+    """Of Debezium's table id `"shop"."orders"`: shop.orders."""
+    parts = [part.replace('""', '"') for part in _QUOTED.findall(table_id)]
+    return ".".join(parts) if parts else table_id
+
+
+def _order(defn: Table, old: list[_Old]) -> list[str]:
+    new_names = [column.name for column in defn.columns]
+    old_names = [column.name for column in sorted(old, key=lambda column: column.ordinal)]
+    if new_names == old_names:
+        return []
+    missing = [name for name in new_names if name not in old_names]
+    extra = [name for name in old_names if name not in new_names]
+    found = [f"column {name}: not in the history" for name in missing]
+    found += [f"column {name}: only in the history" for name in extra]
+    return found or [f"order of columns: {', '.join(new_names)} in the source, {', '.join(old_names)} in the history"]
+
+
+def _column(new: Column, old: _Old) -> list[str]:
+    words = words_of(new)
+    kind = _SYNONYMS.get(words.data_type, words.data_type)
+    if not _same_type(kind, old):
+        return [_differs(new.name, "type", kind, old.data_type)]
+    found: list[str] = []
+    if kind in _SIGNED and words.unsigned != old.unsigned:
+        found.append(_differs(new.name, "unsigned", words.unsigned, old.unsigned))
+    if kind in _SIZES:
+        ours, theirs = _SIZES[kind]
+        if ours(words) != theirs(old):
+            found.append(_differs(new.name, "length", ours(words), theirs(old)))
+    if kind in _WITH_CHARSET and _charset(words.charset) != old.charset:
+        found.append(_differs(new.name, "character set", _charset(words.charset), old.charset or "unknown"))
+    if kind in ("enum", "set") and words.labels != old.labels:
+        found.append(_differs(new.name, "labels", list(words.labels), list(old.labels)))
+    if new.nullable and not old.optional:
+        found.append(_differs(new.name, "nullable", True, False))
+    return found
+
+
+def _same_type(kind: str, old: _Old) -> bool:
+    if old.length is not None:  # TEXT(70000) is made a MEDIUMTEXT by the server
+        for family in (_TEXTS, _BLOBS):
+            if old.data_type in family:
+                return kind in family
+    return kind == old.data_type
+
+
+def _differs(name: str, what: str, ours: object, theirs: object) -> str:
+    return f"column {name}, {what}: {ours} in the source, {theirs} in the history"
+
+
+def _old_column(column: Mapping[str, Any]) -> _Old:
+    words = str(column["typeName"]).lower().split()
+    unsigned = "unsigned" in words or "zerofill" in words
+    plain = " ".join(word for word in words if word not in ("unsigned", "zerofill", "signed"))
+    length, scale = _number(column.get("length")), _number(column.get("scale"))
+    charset = _charset(column.get("charsetName"))
+    return _Old(
+        name=str(column["name"]),
+        ordinal=int(column["position"]),
+        data_type=_old_type(plain, length, scale, charset),
+        unsigned=unsigned,
+        length=length,
+        scale=scale,
+        charset=charset,
+        optional=bool(column.get("optional", True)),
+        labels=tuple(_label(text) for text in column.get("enumValues") or ()),
+    )
+
+
+def _old_type(plain: str, length: int | None, scale: int | None, charset: str) -> str:
+    kind = _SYNONYMS.get(plain, plain)
+    if kind == "float" and scale is None and (length or 0) > _FLOAT_BITS:
+        return "double"  # FLOAT(p) is a DOUBLE from 25 bits on
+    return _AS_BYTES.get(kind, kind) if charset == "binary" else kind
+
+
+def _charset(name: str | None) -> str:
+    """utf8 and utf8mb3 are one character set; older servers say utf8."""
+    lowered = (name or "").lower()
+    return "utf8mb3" if lowered == "utf8" else lowered
+
+
+def _label(text: str) -> str:
+    """A label as the server has it: the history keeps the literal of the DDL, quotes and escapes included."""
+    quote = text[:1]
+    if quote not in ("'", '"') or text[-1:] != quote:
+        return text
+    escapes = re.compile(rf"{quote}{quote}|\\(.)", re.DOTALL)
+    plain = escapes.sub(lambda m: quote if m[1] is None else _ESCAPED.get(m[1], m[1]), text[1:-1])
+    return plain.rstrip(" ")  # the server cuts them off
+
+
+def _number(value: Any) -> int | None:
+    return None if value is None else int(value)

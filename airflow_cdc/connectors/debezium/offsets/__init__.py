@@ -1,0 +1,1 @@
+"""What Debezium stores as its offset, one module per source."""

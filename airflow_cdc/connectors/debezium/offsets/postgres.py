@@ -1,0 +1,186 @@
+"""The offset value that Debezium's PostgreSQL connector stores in Kafka Connect.
+
+LSNs are numbers in decimal. What each key does was run on 15 and 18 (docs/measured-facts.md):
+- `lsn` is the last event; the connector drops what it sends again up to there.
+- `lsn_proc` alone is checked against the slot's restart_lsn at the start; without it nothing is checked.
+- `lsn_commit` is the end of the last whole transaction, and what the slot's confirmed_flush_lsn follows.
+- `messageType` says which of several messages of one LSN was the last: carried over to another LSN it costs a row.
+Connect takes any value with 200; text where a number belongs kills the task with a ClassCastException.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from airflow_cdc.core.errors import CdcError, OffsetRejectedError
+from airflow_cdc.core.offset import Inside, StoredOffset
+from airflow_cdc.core.position import JsonObject, Position
+from airflow_cdc.sources.postgres.position import Lsn, PgPosition, postgres_position
+
+_LSNS: Final = ("lsn", "lsn_proc", "lsn_commit")
+_NUMBERS: Final = (*_LSNS, "txId", "ts_usec")
+_SNAPSHOT: Final = ("snapshot", "snapshot_completed", "last_snapshot_record")
+_KEYS: Final = (*_NUMBERS, "messageType", *_SNAPSHOT, "transaction_id", "origin", "origin_lsn")
+_OPEN_PREFIXES: Final = ("transaction_", "incremental_snapshot_")
+MESSAGE_TYPES: Final = (
+    "BEGIN",
+    "COMMIT",
+    "INSERT",
+    "UPDATE",
+    "DELETE",
+    "TRUNCATE",
+    "MESSAGE",
+    "NOOP",
+    "RELATION",
+    "TYPE",
+    "ORIGIN",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PgOffset:
+    """A stored offset. LSNs that are absent are None; `extra` holds the keys that carry no position, sorted."""
+
+    lsn: Lsn
+    proc: Lsn | None = None
+    commit: Lsn | None = None
+    message_type: str = ""
+    ts_usec: int | None = None
+    extra: tuple[tuple[str, Any], ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "extra", tuple(sorted(self.extra)))
+
+    @classmethod
+    def from_value(cls, value: Mapping[str, Any]) -> PgOffset:
+        """Read the value as Connect returns it. Raises OffsetRejectedError listing every fault.
+
+        A key that is not known here is kept in `extra`: a newer connector may store more.
+        """
+        if faults := _faults(value):
+            raise OffsetRejectedError(f"the stored offset cannot be read: {'; '.join(faults)}", reasons=faults)
+        lsns = {name: None if value.get(name) is None else Lsn(value[name]) for name in _LSNS}
+        return cls(
+            lsn=Lsn(value["lsn"]),
+            proc=lsns["lsn_proc"],
+            commit=lsns["lsn_commit"],
+            message_type=value.get("messageType") or "",
+            ts_usec=value.get("ts_usec"),
+            extra=tuple((k, v) for k, v in value.items() if k not in {*_LSNS, "messageType", "ts_usec"}),
+        )
+
+    @property
+    def position(self) -> PgPosition:
+        """The last event that was read. Of which server it is, the value does not say."""
+        return PgPosition(self.lsn)
+
+    @property
+    def confirmed(self) -> Lsn:
+        """Up to where the connector lets the server drop: the slot stands at or before it, unless somebody moved it."""
+        return self.commit or self.proc or self.lsn
+
+    @property
+    def checked(self) -> bool:
+        """Whether the connector asks at its start that the server still has this place."""
+        return self.proc is not None
+
+    @property
+    def in_snapshot(self) -> bool:
+        """True while the connector's own first snapshot is not complete."""
+        extra = dict(self.extra)
+        return bool(extra.get("snapshot")) and not extra.get("snapshot_completed")
+
+
+def value_at(lsn: Lsn) -> dict[str, Any]:
+    """The value that makes the connector start exactly after `lsn`, with its own check of the slot left on.
+
+    Connect replaces the whole value, so what is not written is reset: messageType above all, snapshot and transaction
+    state. txId and ts_usec say nothing about where to start.
+    """
+    return dict.fromkeys(_LSNS, lsn.value)
+
+
+def validate(value: Mapping[str, Any]) -> tuple[str, ...]:
+    """Every fault of a value that is about to be written, as text; () when it is well formed.
+
+    Stricter than reading: a value without lsn_proc turns the connector's own check off, and a messageType belongs to the
+    one event that it was stored with.
+    """
+    faults = [f"unknown key {key!r}{_nearest(key)}" for key in value if not _known(key)]
+    if value.get("lsn") is not None and value.get("lsn_proc") is None and not value.get("snapshot"):
+        faults.append("lsn_proc is missing: the connector would not check that the server still has the place")
+    return (*faults, *_faults(value))
+
+
+def moved(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> str:
+    """What a move from one stored value to another skips and repeats, in words. Raises OffsetRejectedError."""
+    if before is None:
+        return "there was no offset before"
+    old, new = PgOffset.from_value(before).lsn, PgOffset.from_value(after).lsn
+    if old == new:
+        return "the same position"
+    verb = "skips" if new > old else "repeats"
+    return f"{verb} what lies between {old} and {new} ({abs(new - old):,} bytes of log)"
+
+
+def _faults(value: Mapping[str, Any]) -> tuple[str, ...]:
+    faults = [] if value.get("lsn") is not None else ["lsn is missing"]
+    faults += [
+        f"{key} must be a number of 64 bits without a sign, not {value[key]!r}"
+        for key in _NUMBERS
+        if value.get(key) is not None and not _is_lsn(value[key])
+    ]
+    if value.get("lsn") == 0:
+        faults.append("lsn is 0, which no log holds")
+    kind = value.get("messageType")
+    if kind is not None and kind not in MESSAGE_TYPES:
+        faults.append(f"messageType {kind!r} is not one that the connector knows")
+    return tuple(faults)
+
+
+def _is_lsn(value: object) -> bool:
+    try:
+        Lsn(value)  # type: ignore[arg-type]
+    except CdcError:
+        return False
+    return True
+
+
+def _known(key: str) -> bool:
+    return key in _KEYS or key.startswith(_OPEN_PREFIXES)
+
+
+def _nearest(key: str) -> str:
+    close = difflib.get_close_matches(key, _KEYS, n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+class PostgresCodec:
+    """The offset that Debezium's PostgreSQL connector stores."""
+
+    def read(self, raw: JsonObject, key: JsonObject) -> StoredOffset:
+        """What a stored value means."""
+        try:
+            offset = PgOffset.from_value(raw)
+        except OffsetRejectedError as error:
+            return StoredOffset(raw, key, fault=str(error))
+        inside = Inside.SNAPSHOT if offset.in_snapshot else Inside.NOTHING
+        written = None if offset.ts_usec is None else offset.ts_usec // 1_000_000
+        progress = " ".join(f"{name}={raw.get(name)}" for name in (*_LSNS, "txId", "snapshot_completed"))
+        place = str(offset.lsn)
+        return StoredOffset(raw, key, offset.position, inside=inside, place=place, written=written, progress=progress)
+
+    def faults(self, raw: JsonObject) -> tuple[str, ...]:
+        """See `validate`."""
+        return validate(raw)
+
+    def at(self, position: Position, written: int | None) -> dict[str, Any]:  # noqa: ARG002 - says nothing of the start
+        """The value that makes the connector start exactly after the position, with its own check of the slot left on."""
+        return value_at(postgres_position(position).lsn)
+
+    def moved(self, before: JsonObject | None, after: JsonObject) -> str:
+        """See `moved`."""
+        return moved(before, after)

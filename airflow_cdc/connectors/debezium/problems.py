@@ -1,0 +1,312 @@
+"""The rows of the diagnosis that are Debezium's: its offset, its state, its schema history, and what its events carry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from airflow_cdc.connectors.debezium import problems_events as events
+from airflow_cdc.connectors.debezium.config import healing_settings
+from airflow_cdc.connectors.debezium.error_texts import TEXTS
+from airflow_cdc.connectors.debezium.history import NOT_IN_HISTORY
+from airflow_cdc.core.diagnosis.evidence import (
+    OFFSETS,
+    STATUS,
+    all_failed_as,
+    evidence,
+    failure_evidence,
+    offset_evidence,
+    state_evidence,
+    states,
+)
+from airflow_cdc.core.diagnosis.observation import ConnectorFacts, ControlFacts, HistoryFacts, SchemaFacts
+from airflow_cdc.core.diagnosis.problem import FULL_SNAPSHOT, WARNING, AnyCase, Beside, Evidence, Problem, Rules
+from airflow_cdc.core.diagnosis.strategy import DIFF_REPAIR, FULL, NEXT_FILE
+from airflow_cdc.core.diagnosis.text import shorten
+from airflow_cdc.core.offset import Inside
+
+_STILL = frozenset({"STOPPED", "PAUSED"})
+_SETTLED = frozenset({"RUNNING", "FAILED", "STOPPED", "PAUSED"})
+_ENDLESS = 2**62
+# the position is lost, so what lies between cannot be read: what the definitions show stands beside
+_GAP_RANKS = frozenset({30, 31, 32, 33, 34, 35, 37})
+
+
+# ---- offset and state --------------------------------------------------------------------------
+
+
+def offset_ambiguous(case: AnyCase) -> Evidence | None:
+    """Positions under a second key, or different ones in two topics: which one counts is for a person to say."""
+    connector = case.connector
+    if connector is None or not (connector.other_keys or connector.elsewhere):
+        return None
+    keys = {f"another key {n}": shorten(str(dict(key))) for n, key in enumerate(connector.other_keys, 1)}
+    topics = {f"offset in {topic}": shorten(str(dict(value))) for topic, value in connector.elsewhere.items()}
+    return {**offset_evidence(case), **evidence(case, OFFSETS, {**keys, **topics})}
+
+
+def snapshot_interrupted(case: AnyCase) -> Evidence | None:
+    """The connector ended while it copied its tables: its offset is one of that copy, or its trace says so."""
+    if case.connector is None or case.streams:
+        return None
+    inside = case.offset is not None and case.offset.inside is Inside.SNAPSHOT
+    told = any(failure.code == "SNAPSHOT_INTERRUPTED" for failure in case.failures)
+    ended = case.connector.state in _STILL or bool(case.failures)
+    return {**offset_evidence(case), **failure_evidence(case)} if ended and (inside or told) else None
+
+
+def failed_transient(case: AnyCase) -> Evidence | None:
+    """Every failed task says that a connection was cut; a failure of another kind among them is not passing."""
+    return failure_evidence(case) if all_failed_as(case.failures, "CONNECTOR_FAILED_TRANSIENT") else None
+
+
+def connector_failed(case: AnyCase) -> Evidence | None:
+    connector = case.connector
+    if connector is None or not (case.failures or connector.state == "FAILED"):
+        return None
+    return failure_evidence(case)
+
+
+def connector_looping(case: AnyCase) -> Evidence | None:
+    """It claims to run, the source has more for it, and it neither moves nor produces."""
+    connector = case.connector
+    if connector is None or not connector.stands_still or not case.streams:
+        return None
+    seen = {"nothing moved for": f"{connector.stands_still:.0f} s of watching, while the source has more for it"}
+    return {**evidence(case, STATUS, {**seen, **states(connector)}), **offset_evidence(case)}
+
+
+def connector_stopped(case: AnyCase) -> Evidence | None:
+    if case.connector is None or case.connector.state not in _STILL:
+        return None
+    return state_evidence(case)
+
+
+def unsettled(case: AnyCase) -> Evidence | None:
+    connector = case.connector
+    if connector is None:
+        return None
+    found = {connector.state, *(task.state for task in connector.tasks)}
+    return None if connector.tasks and found <= _SETTLED else state_evidence(case)
+
+
+def heals_itself(case: AnyCase) -> Evidence | None:
+    """Settings with which the connector passes over a gap by itself instead of failing (INV 5)."""
+    healing = healing_settings(case.connector.config) if case.connector else ()
+    shown = {f"setting {n}": setting for n, setting in enumerate(healing, 1)}
+    return evidence(case, "connector config", shown) if healing else None
+
+
+# ---- the schema history ------------------------------------------------------------------------
+
+
+def schema_history_missing(case: AnyCase) -> Evidence | None:
+    """The connector has an offset, and the definitions that it decodes with are gone, all or in part."""
+    history = _history(case)
+    if history is None or (case.connector is not None and case.offset is None):
+        return None
+    where = f"topic {history.topic}"
+    if history.state is None:
+        return {**evidence(case, where, {"schema history": "the topic does not exist"}), **state_evidence(case)}
+    cut = {number: first for number, (first, _) in history.state.partitions.items() if first > 0}
+    if not history.records or cut:
+        shown: dict[str, object] = {"records": history.records, "first offsets": cut or "0"}
+        return {**evidence(case, where, shown), **state_evidence(case)}
+    return None
+
+
+def ddl_in_gap(case: AnyCase) -> Evidence | None:
+    """A definition changed and the connector, which has read everything, does not know: it decodes with the old one.
+
+    A DDL that still stands in the log ahead of the connector is no fault: it will be read in its turn. One in a purged
+    gap is told beside the purge.
+    """
+    told = changed_definitions(case)
+    return {**told, **offset_evidence(case)} if told and _has_read_everything(case) else None
+
+
+def self_healed(case: AnyCase) -> Evidence | None:
+    """The connector copied its tables by itself after the last recovery: what was deleted in the gap is still there."""
+    history, control = _history(case), case.seen.control
+    if history is None or not isinstance(control, ControlFacts) or not control.closed_at:
+        return None
+    if not history.snapshot_at or history.snapshot_at <= control.closed_at:
+        return None
+    mode = (case.connector or _NOBODY).config.get("snapshot.mode", "initial")
+    shown = {"connector's own snapshot at": history.snapshot_at, "snapshot.mode": mode}
+    return {
+        **evidence(case, f"topic {history.topic}", shown),
+        **evidence(case, "control table", {"last recovery closed at": control.closed_at}),
+    }
+
+
+def history_misconfigured(case: AnyCase) -> Evidence | None:
+    """A schema history that will lose its beginning, or has no order."""
+    wrong = dict(_bad_history(_history(case)))
+    return evidence(case, "topic settings", wrong) if wrong else None
+
+
+def changed_definitions(case: AnyCase) -> Evidence:
+    """The tables that the source defines otherwise than the connector's schema history; {} too where it has none."""
+    history = _history(case)
+    if history is None:
+        return {}
+    told = {
+        f"definition of {table}": "; ".join(said)
+        for table, said in history.differences.items()
+        # a table that the history never had was added to the connector: it is not decoded with an old definition
+        if said != (NOT_IN_HISTORY,)
+    }
+    return evidence(case, f"source and topic {history.topic}", told)
+
+
+def definitions_blocker(case: AnyCase) -> str:
+    """Why a connector that goes on behind a cut would decode events with a wrong definition; "" if it would not."""
+    changed = changed_definitions(case)
+    return f"definitions changed since the position: {', '.join(sorted(changed))}" if changed else ""
+
+
+_NOBODY = ConnectorFacts("", (), {}, None, None, 0)
+
+
+def _history(case: AnyCase) -> HistoryFacts | None:
+    return case.seen.schema.history if isinstance(case.seen.schema, SchemaFacts) else None
+
+
+def _has_read_everything(case: AnyCase) -> bool:
+    """Whether the connector had read all of the log when its offset was read, which was before anything else was."""
+    both = case.both
+    if both is None or case.offset is None or case.offset.inside is Inside.SNAPSHOT:
+        return False
+    source, stored = both
+    return bool(source.read_all(stored))
+
+
+def _bad_history(history: HistoryFacts | None) -> Iterator[tuple[str, str]]:
+    if history is None or history.state is None:
+        return
+    if len(history.state.partitions) > 1:
+        yield f"partitions of {history.topic}", f"{len(history.state.partitions)}, must be 1: its order is lost"
+    for setting in ("retention.ms", "retention.bytes"):
+        value = history.config.get(setting, "-1")
+        if "delete" in history.config.get("cleanup.policy", "delete") and not _endless(value):
+            yield f"{setting} of {history.topic}", f"{value}, must be -1: the connector needs all of it for ever"
+
+
+def _endless(value: str) -> bool:
+    """-1, or a number that means it: Debezium itself writes the largest there is."""
+    return value == "-1" or (value.isdigit() and int(value) >= _ENDLESS)
+
+
+PROBLEMS = (
+    Problem(
+        "CONNECTOR_MISCONFIGURED",
+        15,
+        "The connector has a setting with which its events cannot be followed.",
+        events.setting_refused,
+    ),
+    Problem(
+        "DDL_IN_GAP",
+        39,
+        "A table was changed and the connector did not notice: it decodes rows with an old definition.",
+        ddl_in_gap,
+        FULL_SNAPSHOT,
+    ),
+    Problem(
+        "OFFSET_AMBIGUOUS",
+        41,
+        "The connector has more than one stored offset, and they differ.",
+        offset_ambiguous,
+        on_request=("full_snapshot",),
+    ),
+    Problem(
+        "SNAPSHOT_INTERRUPTED",
+        45,
+        "The connector ended while it copied its tables.",
+        snapshot_interrupted,
+        FULL_SNAPSHOT,
+    ),
+    Problem(
+        "SCHEMA_HISTORY_MISSING",
+        46,
+        "The table definitions that the connector decodes with are gone, all or in part.",
+        schema_history_missing,
+        FULL_SNAPSHOT,
+    ),
+    Problem(
+        "CONNECTOR_FAILED_TRANSIENT",
+        52,
+        "The connector failed because a connection was cut; the source still holds everything from its position on.",
+        failed_transient,
+        ("restart",),
+        on_request=("full_snapshot", "diff_repair", "translate_gtid"),
+    ),
+    Problem(
+        "CONNECTOR_FAILED",
+        53,
+        "The connector has failed for a reason that a restart meets again; the source still holds everything.",
+        connector_failed,
+        on_request=("restart", "full_snapshot", "diff_repair", "translate_gtid"),
+    ),
+    Problem(
+        "CONNECTOR_STOPPED",
+        55,
+        "The connector was stopped or paused; nothing is captured until it is resumed.",
+        connector_stopped,
+        on_request=("restart", "full_snapshot", "diff_repair", "translate_gtid"),
+    ),
+    Problem("UNKNOWN", 56, "The connector is between states; look again in a moment.", unsettled),
+    Problem(
+        "CONNECTOR_LOOPING",
+        57,
+        "The connector claims to run and does not come past its position.",
+        connector_looping,
+        on_request=("restart", "full_snapshot", "diff_repair"),
+    ),
+    Problem(
+        "SELF_HEALED",
+        62,
+        "The connector copied its tables by itself: rows deleted in the gap are still in the sink.",
+        self_healed,
+        FULL_SNAPSHOT,
+        on_request=("diff_repair",),
+    ),
+    Problem(
+        "CONNECTOR_MISCONFIGURED",
+        67,
+        "The connector filters, masks or keys rows of a table so that its events cannot be applied.",
+        events.tables_refused,
+    ),
+    Problem(
+        "CONNECTOR_MISCONFIGURED",
+        68,
+        "A NULL arrives as its column's default, so the tables are not applied.",
+        events.nulls_replaced,
+        FULL_SNAPSHOT,
+    ),
+    Problem(
+        "CONNECTOR_MISCONFIGURED",
+        91,
+        "The connector is set to pass over a gap by itself: what is lost then is never reported.",
+        heals_itself,
+        WARNING,
+    ),
+    Problem(
+        "TRANSPORT_MISCONFIGURED",
+        93,
+        "The topic of the connector's schema history will lose table definitions, or has no order.",
+        history_misconfigured,
+        WARNING,
+    ),
+)
+
+RULES = Rules(
+    PROBLEMS,
+    beside=(Beside(_GAP_RANKS, changed_definitions),),
+    blockers={
+        NEXT_FILE: (definitions_blocker, events.events_blocker),
+        DIFF_REPAIR: (events.events_blocker,),
+        FULL: (events.events_blocker,),
+    },
+    notes=(events.converter_note,),
+    texts=TEXTS,
+)

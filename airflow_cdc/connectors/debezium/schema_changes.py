@@ -1,0 +1,102 @@
+"""DDL from a connector's schema-change topic: which tables a statement changes, where it stands, and what they are after it.
+
+Comparing definitions shows where a table ended up, not what happened on the way: a partition truncated, a table
+renamed into place, a column dropped and added again look as if nothing had happened. The statements say it (INV 13).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from airflow_cdc.connectors.debezium.history import column_defs, compare_history, full_name
+from airflow_cdc.core.apply.ddl import Ddl, ReportedTable
+from airflow_cdc.core.errors import MALFORMED, TransportError
+from airflow_cdc.core.table import Column, Table
+from airflow_cdc.sources.mysql.ddl_clauses import Statement, read_statement
+from airflow_cdc.sources.mysql.events import place_of
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryTable:
+    """A table's definition in a record of the history, as Debezium writes it. Satisfies core.apply.ddl.ReportedTable."""
+
+    raw: Mapping[str, Any]
+
+    def columns(self) -> Mapping[str, Column]:
+        """See ReportedTable."""
+        return column_defs(self.raw)
+
+    def differences(self, table: Table) -> tuple[str, ...]:
+        """See ReportedTable."""
+        return compare_history(table, self.raw)
+
+
+class _Record(Protocol):
+    @property
+    def offset(self) -> int: ...
+
+    @property
+    def value(self) -> bytes | None: ...
+
+
+def read_statements(records: Iterable[_Record], where: str) -> list[Ddl]:
+    """The DDL that the connector streamed in these records, in their order. Raises TransportError for one that is none."""
+    return [ddl for record in records if record.value and (ddl := _statement(record.value, record.offset, where))]
+
+
+def _statement(value: bytes, offset: int, where: str) -> Ddl | None:
+    try:
+        record = json.loads(value)
+        if isinstance(record, dict):
+            return read_ddl(record)
+    except ValueError:
+        pass
+    raise TransportError(
+        f"the record at offset {offset} is not a schema history record",
+        where=where,
+        todo="Check topic.prefix and schema.history.internal.kafka.topic of the connector, and who writes there.",
+    )
+
+
+def read_ddl(record: Mapping[str, Any]) -> Ddl | None:
+    """The statement of a record of the schema-change topic (or of the schema history); None if it is no streamed DDL.
+
+    What a snapshot of the connector writes describes tables and changes none. The tables are those that the record
+    names and those that the text names: of EXCHANGE PARTITION, a rename or an index the record says only half. Raises
+    ValueError for a record of another shape.
+    """
+    body = record.get("payload", record)
+    try:
+        source, place = body.get("source") or {}, body.get("position") or {}
+        if str(source.get("snapshot") or "false") != "false" or place.get("snapshot") or not body.get("ddl"):
+            return None
+        schema, ddl = str(body.get("databaseName") or ""), str(body["ddl"])
+        named = {f"{schema}.{name}" for name in str(source.get("table") or "").split(",") if name}
+        changes = body.get("tableChanges") or []
+        ids = [change.get(key) for change in changes for key in ("id", "previousId")]
+        tables = named | {full_name(one) for one in ids if one} | _tables(read_statement(ddl), schema)
+        after: dict[str, ReportedTable] = {
+            full_name(change["id"]): HistoryTable(dict(change["table"])) for change in changes if change.get("table")
+        }
+        named_place = _place(source | place)
+        origin, at = place_of(**named_place) or (None, None)
+        return Ddl(frozenset(tables), ddl, _at(named_place, ddl), after, origin, at)
+    except MALFORMED as error:
+        raise ValueError(f"not a schema change: {type(error).__name__} {error}") from None
+
+
+def _tables(statement: Statement, schema: str) -> set[str]:
+    return {f"{own or schema}.{table}" for own, table in statement.tables}
+
+
+def _place(source: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: source.get(name) for name in ("gtid", "server_id", "file", "pos")}
+
+
+def _at(source: Mapping[str, Any], ddl: str) -> str:
+    parts = [*(str(value) for value in source.values()), ddl]
+    return hashlib.sha256("|".join(parts).encode()).hexdigest()[:16]

@@ -1,0 +1,1 @@
+"""Where Debezium's offset is kept, one module per place."""

@@ -1,0 +1,1 @@
+"""How the values of each source stand in a Debezium event."""

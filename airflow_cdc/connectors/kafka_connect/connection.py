@@ -1,0 +1,22 @@
+"""The form of Airflow's connection type `kafka_connect`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from airflow_cdc.core.connection_form import field
+
+FORM: Final[dict[str, Any]] = {
+    "connection-type": "kafka_connect",
+    "hook-class-name": "airflow_cdc.hooks.kafka_connect.KafkaConnectHook",
+    "hook-name": "Kafka Connect",
+    "ui-field-behaviour": {
+        "hidden-fields": [],
+        "relabeling": {"schema": "Scheme", "host": "Host or URL"},
+        "placeholders": {"host": "http://connect.example:8083", "schema": "http"},
+    },
+    "conn-fields": {
+        "verify": field("Check the TLS certificate", type=["boolean", "null"], default=True),
+        "ca_file": field("TLS: CA file", "Path; takes the place of the system's authorities"),
+    },
+}

@@ -1,0 +1,115 @@
+"""The layout of Connect's offsets topic: key `["<connector>",{"server":"<prefix>"}]`, value the offset as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from airflow_cdc.core.errors import TransportError
+from airflow_cdc.transports.kafka.wire import Record
+
+
+@dataclass(frozen=True, slots=True)
+class RawOffset:
+    """A record of the offsets topic. `value` None: a tombstone. Where it stands: Kafka partition and offset."""
+
+    connector: str
+    partition: Mapping[str, Any]
+    value: Mapping[str, Any] | None
+    kafka_partition: int
+    kafka_offset: int
+
+
+def offset_key(connector: str, partition: Mapping[str, Any]) -> str:
+    """The key's text, byte for byte as Connect's schemaless JsonConverter writes it (no spaces)."""
+    return json.dumps([connector, dict(partition)], separators=(",", ":"), ensure_ascii=False)
+
+
+def parse_key(key: str) -> tuple[str, dict[str, Any]] | None:
+    """(connector, partition) of a key, or None when it is not an offset's key."""
+    try:
+        parsed = json.loads(key)
+    except ValueError:
+        return None
+    if isinstance(parsed, list) and len(parsed) == 2 and isinstance(parsed[1], dict):
+        return str(parsed[0]), parsed[1]
+    return None
+
+
+def fold_offsets(records: Iterable[Record]) -> dict[str, RawOffset]:
+    """The newest record per key. Records of other kinds are passed over."""
+    newest: dict[str, RawOffset] = {}
+    for record in records:
+        key = (record.key or b"").decode("utf-8", "replace")
+        if (parsed := parse_key(key)) is None:
+            continue
+        newest[key] = RawOffset(*parsed, _value(record.value), record.partition, record.offset)
+    return newest
+
+
+def _value(raw: bytes | None) -> dict[str, Any] | None:
+    if raw is None:
+        return None
+    try:
+        value = json.loads(raw)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+class Topics(Protocol):
+    """What is asked of the Kafka that a Connect cluster keeps its offsets in. Every method raises TransportError."""
+
+    @property
+    def where(self) -> str: ...
+    def topic_names(self) -> list[str]: ...
+    def records(self, topic: str) -> list[Record]: ...
+    def send(self, topic: str, key: bytes, value: bytes | None, partition: int | None = None) -> tuple[int, int]: ...
+
+
+def offsets_elsewhere(topics: Topics, connector: str, partition: Mapping[str, Any], own: str) -> dict[str, Any]:
+    """Topic → the offset kept there for a connector's partition, of offsets topics other than its `own`."""
+    key = offset_key(connector, partition)
+    names = [name for name in topics.topic_names() if "offset" in name and not name.startswith("__")]
+    kept = {name: read_raw_offsets(topics, name, connector).get(key) for name in names if name != own}
+    return {name: dict(offset.value) for name, offset in kept.items() if offset is not None and offset.value}
+
+
+def read_raw_offsets(topics: Topics, topic: str, connector: str | None = None) -> dict[str, RawOffset]:
+    """The newest record per key of Connect's offsets topic, by the key's text.
+
+    `connector`: only its records. A record without a value (a tombstone) means: no offset.
+    """
+    offsets = fold_offsets(topics.records(topic))
+    return {key: offset for key, offset in offsets.items() if connector is None or offset.connector == connector}
+
+
+def write_raw_offset(
+    topics: Topics,
+    topic: str,
+    connector: str,
+    partition: Mapping[str, Any],
+    value: Mapping[str, Any] | None,
+    *,
+    create: bool = False,
+) -> RawOffset:
+    """Write an offset record for a connector that is NOT running, and return it as it stands in the topic.
+
+    It goes to the partition of the existing record, because readers keep the last record per key and
+    order exists only within a partition. Without an existing record it is refused, as a mistyped
+    topic.prefix would write a key that nobody reads, unless `create`.
+    """
+    key = offset_key(connector, partition)
+    old = read_raw_offsets(topics, topic).get(key)
+    if old is None and not create:
+        raise TransportError(
+            f"there is no offset record with the key {key}",
+            where=f"{topics.where}, topic {topic}",
+            todo="Check the connector's name and its topic.prefix.",
+        )
+    payload = None if value is None else json.dumps(dict(value), separators=(",", ":")).encode()
+    at = topics.send(topic, key.encode(), payload, None if old is None else old.kafka_partition)
+    name, server = parse_key(key) or (connector, dict(partition))
+    return RawOffset(name, server, None if value is None else dict(value), *at)

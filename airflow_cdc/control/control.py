@@ -1,0 +1,456 @@
+"""A pipeline's control document: epoch, lease, open recovery and run ledger, one JSON document in a control store.
+
+It is changed by compare-and-set, so that two runs can never both believe that they changed it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow_cdc.control.document import (
+    EMPTY,
+    RECOVERED,
+    WRITES,
+    Document,
+    apply_error,
+    checked_xa,
+    copy,
+    dump,
+    noted,
+    only,
+    parse,
+    public,
+    read_before,
+    read_seconds,
+    verdicts,
+    written,
+)
+from airflow_cdc.core.abandon import Abandonment, abandoned_tables, recovered, without_tables
+from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.core.diagnosis.observation import ControlFacts
+from airflow_cdc.core.epochs import Epochs
+from airflow_cdc.core.errors import (
+    MALFORMED,
+    CdcError,
+    DeadlineError,
+    LeaseHeldError,
+    RecoveryOpenError,
+    StaleHeadError,
+    UnknownStateError,
+    UsageError,
+)
+from airflow_cdc.core.poll import jittered, poll_until
+from airflow_cdc.core.ports import ControlStore, StoredDocument
+from airflow_cdc.reports.stored import LASTING
+
+CLOSED = "closed"
+KEEP_AUDIT = 100
+# How long a change is tried again: others come first, or the store does not answer.
+COMMIT_SECONDS = 60.0
+SERVERS = f"{LASTING}servers"
+REFUSED = f"{LASTING}refused"
+
+
+def utc_now() -> datetime:
+    """The clock that leases are measured with."""
+    return datetime.now(UTC)
+
+
+class Control:
+    """The control document of one pipeline. It is made at the first write; before it, the state is empty."""
+
+    def __init__(self, store: ControlStore, pipeline: str, *, clock: Callable[[], datetime] = utc_now) -> None:
+        self._store = store
+        self._clock = clock
+        self.pipeline = pipeline
+
+    def __repr__(self) -> str:
+        return f"Control({self.pipeline!r})"
+
+    @property
+    def where(self) -> str:
+        """How errors name this document."""
+        return self._store.place(self.pipeline)
+
+    @property
+    def endpoint(self) -> str:
+        """How errors name the server or catalog that keeps it."""
+        return self._store.where
+
+    # the document
+
+    def state(self) -> Document:
+        """The document as it stands. Raises UnknownStateError if it cannot be read."""
+        return public(self._read(self._store.load(self.pipeline)))
+
+    def facts(self) -> ControlFacts:
+        """What an observation keeps of the document."""
+        state = self.state()
+        last = state["ledger"].get(RECOVERED) or {}
+        return ControlFacts(
+            epoch=state["epoch"],
+            recovery=state["recovery"],
+            lease=state["lease"],
+            closed_at=last.get("closed_at", ""),
+            read_seconds=last.get("read_seconds"),
+            servers=tuple(state["ledger"].get(SERVERS) or ()),
+            abandoned=state["abandoned"],
+            refused=state["ledger"].get(REFUSED) or {},
+            epochs=state["epochs"],
+            apply_error=apply_error(state["ledger"]),
+            checked_xa=checked_xa(state["checks"], last.get("closed_at", "")),
+        )
+
+    def update(self, change: Callable[[Document], Document | None], what: str) -> Document:
+        """Change the document by compare-and-set and return it as it stands then.
+
+        `change` is given a copy and returns the new document (None: leave it as it is); it may be called
+        several times, each time with the newest state, and raises to refuse. A write whose answer was
+        lost is found again by its token, so it is never made twice. Raises UnknownStateError if it could not be settled.
+        """
+        token, failure = uuid.uuid4().hex[:16], ""
+
+        def attempt() -> Document | None:
+            nonlocal failure
+            try:
+                stored = self._store.load(self.pipeline)
+            except UnknownStateError as error:
+                failure = str(error)
+                return None
+            before = self._read(stored)
+            wanted = None if token in before[WRITES] else change(public(before))
+            if wanted is None or copy(wanted) == public(before):
+                return before
+            after = written(wanted, before, token)
+            try:
+                self._store.swap(self.pipeline, stored.version if stored else None, dump(after))
+            except (StaleHeadError, UnknownStateError) as error:  # whether it stands is read back by the next attempt
+                failure = error.what
+            except CdcError as error:
+                if not failure:
+                    raise
+                failure = error.what
+            else:
+                return after
+            return None
+
+        try:
+            document = poll_until(attempt, timeout=COMMIT_SECONDS, interval=0.1, what=what, sleep=jittered)
+        except DeadlineError:
+            raise self._unsettled(what, failure) from None
+        return public(document)
+
+    def _unsettled(self, what: str, failure: str) -> UnknownStateError:
+        return UnknownStateError(
+            f"{what} could not be committed in {COMMIT_SECONDS:g} s: {failure}",
+            where=self.where,
+            todo=f"Nothing else was changed; check the {self.endpoint} and run the step again.",
+        )
+
+    def _read(self, stored: StoredDocument | None) -> Document:
+        if stored is None:
+            return {**copy(EMPTY), WRITES: []}
+        if not stored.text:
+            raise self._unreadable("holds no state, though it was written to")
+        try:
+            return parse(stored.text)
+        except MALFORMED as error:
+            raise self._unreadable(f"holds a state that cannot be read{f': {error}' if str(error) else ''}") from None
+
+    def _unreadable(self, what: str) -> UnknownStateError:
+        return UnknownStateError(
+            f"the control table {what}", where=self.where, todo="Put back the newest state of it that can be read."
+        )
+
+    # the lease
+
+    def acquire(
+        self, owner: str, ttl: float, *, dag_id: str = "", ended: Callable[[Document], bool] = lambda _lease: True
+    ) -> Document:
+        """Take the lease for `ttl` seconds, or renew one's own; `dag_id` is that of the run `owner`, if it is one.
+
+        Raises LeaseHeldError while another's is valid, or has run out and `ended(lease)` does not say that its run has
+        ended (INV 37).
+        """
+
+        def refuse(lease: Document | None, owner: str) -> None:
+            self._refuse_held(lease, owner, ended)
+
+        return self._lease(owner, ttl, f"lease for {owner}", refuse, dag_id)
+
+    def renew(self, owner: str, ttl: float) -> Document:
+        """Prolong one's own lease, also one that has run out but was not taken. Raises LeaseHeldError if it is lost."""
+        return self._lease(owner, ttl, f"renewal of the lease of {owner}", self._refuse_lost)
+
+    def _lease(
+        self, owner: str, ttl: float, what: str, refuse: Callable[[Document | None, str], None], dag_id: str = ""
+    ) -> Document:
+        def change(state: Document) -> Document:
+            refuse(state["lease"], owner)
+            expires = (self._clock() + timedelta(seconds=ttl)).isoformat(timespec="milliseconds")
+            known = dag_id or ((state["lease"] or {}).get("dag_id") if _is_own(state["lease"], owner) else "")
+            return {
+                **state,
+                "lease": {"owner": owner, "expires_at": expires, **({"dag_id": known} if known else {})},
+            }
+
+        return dict(self.update(change, what)["lease"])
+
+    def _refuse_held(self, lease: Document | None, owner: str, ended: Callable[[Document], bool]) -> None:
+        if lease is None or lease["owner"] == owner:
+            return
+        expired = datetime.fromisoformat(lease["expires_at"]) <= self._clock()
+        if expired and ended(lease):
+            return
+        what = (
+            f"the lease of {lease['owner']} ran out at {lease['expires_at']}, but Airflow does not say that it has ended"
+            if expired
+            else f"the pipeline is being changed by {lease['owner']} until {lease['expires_at']}"
+        )
+        raise LeaseHeldError(
+            what,
+            where=self.where,
+            todo="Wait for that run, or end it (mark it failed in Airflow); its lease then runs out by itself.",
+            owner=lease["owner"],
+            expires_at=lease["expires_at"],
+        )
+
+    def _refuse_lost(self, lease: Document | None, owner: str) -> None:
+        if lease is not None and lease["owner"] == owner:
+            return
+        holder = lease or {"owner": "", "expires_at": ""}
+        raise LeaseHeldError(
+            f"the lease of {owner} is lost" + (f": {holder['owner']} holds it" if lease else ""),
+            where=self.where,
+            todo="Stop this run; nothing it wrote is published. Clear its first task to start again.",
+            owner=holder["owner"],
+            expires_at=holder["expires_at"],
+        )
+
+    def release(self, owner: str) -> bool:
+        """Give the lease back. Returns False, and changes nothing, if it is not `owner`'s."""
+        held: list[bool] = []
+
+        def change(state: Document) -> Document | None:
+            held[:] = [bool(state["lease"]) and state["lease"]["owner"] == owner]
+            return {**state, "lease": None} if held[0] else None
+
+        self.update(change, f"release of the lease of {owner}")
+        return held[0]
+
+    # the open recovery
+
+    def open_recovery(self, run_id: str, *, raises: bool = True, moves: bool = True, **fields: Any) -> int:
+        """Open a recovery and return its epoch, one above the last; the last itself unless it `raises` the epoch.
+
+        It is asked of all tables where the recovery `moves` the connector's offset, else of the field `tables` (INV 39).
+        The same run gets the same epoch again, also after its recovery was closed: it never rises twice for one
+        run. Raises RecoveryOpenError while another run's recovery is open.
+        """
+        state = self.update(
+            lambda state: self._opened(state, run_id, fields, raises=raises, moves=moves),
+            f"opening of the recovery {run_id}",
+        )
+        return int(state["ledger"][run_id]["epoch"])
+
+    def _opened(
+        self, state: Document, run_id: str, fields: Mapping[str, Any], *, raises: bool, moves: bool
+    ) -> Document | None:
+        if "epoch" in state["ledger"].get(run_id, {}):
+            return None
+        if (open_ := state["recovery"]) is not None:
+            raise RecoveryOpenError(
+                f"the recovery {open_['run_id']} (epoch {open_['epoch']}) is open",
+                where=self.where,
+                todo="Finish it (clear its failed task, or trigger cdc_recovery), or give it up: airflow cdc abandon.",
+                run_id=open_["run_id"],
+                epoch=open_["epoch"],
+            )
+        epoch, opened = state["epoch"] + int(raises), self._clock().isoformat(timespec="milliseconds")
+        offset = {} if moves else {"offset_kept": True}
+        recovery = {**fields, **offset, "run_id": run_id, "epoch": epoch, "opened_at": opened}
+        ledger = noted(state["ledger"], run_id, {"epoch": epoch})
+        required = Epochs(state["epoch"], state["epochs"])
+        if raises:
+            required = required.raised(epoch, None if moves else fields["tables"])
+        return {**state, "epoch": epoch, "epochs": required.tables, "recovery": recovery, "ledger": ledger}
+
+    def raise_epoch(self, run_id: str, **fields: Any) -> Document:
+        """Give the run's open recovery a new epoch, asked of all tables, and set `fields` of it; returns it.
+
+        For a new watermark after some tables were published under the old one: their stamps are no start any more.
+        Raises UsageError if the run has none open.
+        """
+
+        def change(state: Document) -> Document:
+            open_ = state["recovery"]
+            if open_ is None or open_["run_id"] != run_id:
+                raise self._not_open(run_id, open_)
+            epoch = state["epoch"] + 1
+            recovery = {**open_, **fields, "epoch": epoch}
+            required = Epochs(state["epoch"], state["epochs"]).raised(epoch, None)
+            ledger = noted(state["ledger"], run_id, {"epoch": epoch})
+            return {**state, "epoch": epoch, "epochs": required.tables, "recovery": recovery, "ledger": ledger}
+
+        return dict(self.update(change, f"new epoch for {run_id}")["recovery"])
+
+    def change_recovery(self, run_id: str, by: Callable[[Document], Document]) -> Document:
+        """Change the run's open recovery as it stands by then, and return it. Raises UsageError if the run has none open.
+
+        What names it (run_id, epoch, opened_at) stays, whatever `by` returns.
+        """
+
+        def change(state: Document) -> Document:
+            open_ = state["recovery"]
+            if open_ is None or open_["run_id"] != run_id:
+                raise self._not_open(run_id, open_)
+            return {**state, "recovery": {**by(open_), **{key: open_[key] for key in FIXED if key in open_}}}
+
+        return dict(self.update(change, f"change of the recovery {run_id}")["recovery"])
+
+    def patch_recovery(self, run_id: str, **fields: Any) -> Document:
+        """Set fields of the run's open recovery and return it. Raises UsageError if the run has none open."""
+        return self.change_recovery(run_id, lambda open_: {**open_, **fields})
+
+    def close_recovery(self, run_id: str, state: str = CLOSED) -> None:
+        """Close the run's recovery; `state` is kept in its ledger ("closed", "abandoned"). Closing again changes nothing.
+
+        Raises UsageError if the run never opened one.
+        """
+
+        def change(document: Document) -> Document | None:
+            open_ = document["recovery"]
+            if open_ is not None and open_["run_id"] == run_id:
+                at = self._clock().isoformat(timespec="milliseconds")
+                ledger = noted(document["ledger"], run_id, {"recovery": state, "closed_at": at})
+                if state == CLOSED:
+                    ledger[RECOVERED] = {
+                        "run_id": run_id,
+                        "closed_at": at,
+                        "read_seconds": read_seconds(ledger[run_id]) or read_before(ledger),
+                    }
+                published = recovered(document, open_.get("published") or ())
+                return {**published, "recovery": None, "ledger": ledger}
+            if "epoch" in document["ledger"].get(run_id, {}):
+                return None
+            raise self._not_open(run_id, open_)
+
+        self.update(change, f"closing of the recovery {run_id}")
+
+    def abandon(self, tables: Sequence[str], who: str, reason: str) -> tuple[str, ...]:
+        """Give up tables of the open recovery (none named: all that are not published), with a line in the audit.
+
+        Returns the tables. Raises UsageError if no recovery is open, or as core.abandon.abandoned_tables does.
+        """
+        chosen: list[str] = []
+
+        def change(document: Document) -> Document:
+            open_ = document["recovery"]
+            if open_ is None:
+                raise UsageError("no recovery is open", where=self.where, todo="There is nothing to abandon.")
+            chosen[:] = abandoned_tables(open_, tables)
+            at = self._clock().isoformat(timespec="milliseconds")
+            line = {"at": at, "who": who, "what": f"abandon {open_['run_id']}", "from": open_["tables"], "to": reason}
+            given_up = without_tables(document, chosen, Abandonment(at, who, reason, open_["run_id"]))
+            return {**given_up, "audit": [*document["audit"], line][-KEEP_AUDIT:]}
+
+        self.update(change, f"abandonment by {who}")
+        return tuple(chosen)
+
+    def _not_open(self, run_id: str, open_: Document | None) -> UsageError:
+        other = f"; open is {open_['run_id']}" if open_ else ""
+        return UsageError(
+            f"no recovery of the run {run_id} is open{other}", where=self.where, todo="Name the open one."
+        )
+
+    # the ledger
+
+    def ledger_get(self, run_id: str) -> Document:
+        """All that was noted of a run, {} if nothing."""
+        return dict(self.state()["ledger"].get(run_id, {}))
+
+    def ledger_once(self, run_id: str, key: str, value: Any) -> Any:
+        """Note `value` unless something stands there already; returns what stands. The first write wins."""
+
+        def change(state: Document) -> Document | None:
+            if key in state["ledger"].get(run_id, {}):
+                return None
+            return {**state, "ledger": noted(state["ledger"], run_id, {key: value})}
+
+        return self.update(change, f"note {key} of {run_id}")["ledger"][run_id][key]
+
+    def ledger_set(self, run_id: str, key: str, value: Any) -> None:
+        """Note `value`, whatever stood there."""
+
+        def change(state: Document) -> Document:
+            return {**state, "ledger": noted(state["ledger"], run_id, {key: value})}
+
+        self.update(change, f"note {key} of {run_id}")
+
+    def note_server(self, server_uuid: str) -> None:
+        """Remember a server as one that this pipeline reads from."""
+
+        def change(state: Document) -> Document | None:
+            known = state["ledger"].get(SERVERS) or {}
+            noted = {**known, server_uuid: self._clock().isoformat(timespec="seconds")}
+            return None if server_uuid in known else {**state, "ledger": {**state["ledger"], SERVERS: noted}}
+
+        self.update(change, f"server {server_uuid}")
+
+    # what people changed by hand
+
+    def audit(self, who: str, what: str, before: Any, after: Any) -> None:
+        """Note who changes what from what to what, with the time; the newest KEEP_AUDIT lines are kept."""
+
+        def change(state: Document) -> Document:
+            at = self._clock().isoformat(timespec="milliseconds")
+            line = {"at": at, "who": who, "what": what, "from": before, "to": after}
+            return {**state, "audit": [*state["audit"], line][-KEEP_AUDIT:]}
+
+        self.update(change, f"audit of {what}")
+
+    # the nightly checks: what was compared when, table by table
+
+    def checks(self) -> Document:
+        """Table → what its nightly checks keep; {} before the first."""
+        return dict(self.state()["checks"])
+
+    def check_done(self, run_id: str, table: str, kept: Mapping[str, Any], result: Mapping[str, Any]) -> None:
+        """Note a table's comparison: `kept` for the next night, `result` in the run's ledger (INV 3: once per run)."""
+
+        def change(state: Document) -> Document:
+            done = {**state["ledger"].get(run_id, {}).get("check", {}), table: dict(result)}
+            others = {run: verdicts(entry) for run, entry in state["ledger"].items() if run != run_id}
+            ledger = noted({**others, **only(state["ledger"], run_id)}, run_id, {"check": done})
+            return {**state, "checks": {**state["checks"], table: dict(kept)}, "ledger": ledger}
+
+        self.update(change, f"check of {table} by {run_id}")
+
+    # stamps, mirrored: expiry of a table's snapshots may take all stamped ones with it
+
+    def mirror_stamps(self, stamps: Mapping[str, Stamp]) -> None:
+        """Keep the stamps of tables (by full name), replacing older ones."""
+
+        def change(state: Document) -> Document:
+            return {
+                **state,
+                "stamps": {**state["stamps"], **{table: stamp.to_json() for table, stamp in stamps.items()}},
+            }
+
+        self.update(change, "mirrored stamps")
+
+    def mirrored_stamp(self, table: str) -> Stamp | None:
+        """The mirrored stamp of a table, or None."""
+        found = self.state()["stamps"].get(table)
+        return None if found is None else Stamp.from_json(found)
+
+
+def _is_own(lease: Document | None, owner: str) -> bool:
+    return lease is not None and lease["owner"] == owner
+
+
+# what a recovery was opened with does not change
+FIXED = frozenset({"run_id", "epoch", "opened_at"})

@@ -1,0 +1,1 @@
+"""Where a batch of changes begins and whether it may."""

@@ -1,0 +1,497 @@
+"""Where an apply starts and whether it may: decided from the newest stamp and the topic as it is now.
+
+Pure values. The stamp is the only memory; whatever does not fit it exactly is a problem of its own and never a reason
+to guess (INV 1, 2, 15, 16).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from airflow_cdc.core.apply.coverage import Covered, Place
+from airflow_cdc.core.apply.ddl import Ddl, JudgeDdl
+from airflow_cdc.core.apply.schema_change import SchemaChange, refused
+from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
+from airflow_cdc.core.errors import MALFORMED, SinkError, TransportError, UnknownStateError, UnreportedChangeError
+from airflow_cdc.core.position import ReadPosition, Watermark
+from airflow_cdc.core.table import Table
+from airflow_cdc.core.topics import TopicOffsets, TopicState
+
+APPLIED = "cdc.applied"
+FINGERPRINT = "cdc.fingerprint"
+# The exact position of the read view of a table without a key (INV 19), in the commit that completed its read.
+SNAPSHOT_AT = "cdc.snapshot_at"
+
+# A restarted connector sends only its newest statements again.
+KEEP_DDL = 50
+
+Bounds = dict[int, tuple[int, int]]
+
+
+# Of the record that APPLIED holds. The first format carried no number, and named places as MySQL does.
+FORMAT = 2
+
+
+class Highest(NamedTuple):
+    """The highest change applied of one origin: its place, and the log file that `pos` counts in."""
+
+    n: int
+    pos: int
+    row: int
+    log: str
+    log_n: int
+
+    @classmethod
+    def of(cls, values: Sequence[Any]) -> Highest:
+        """From the five values in this order; None is 0, or no name."""
+        n, pos, row, log, log_n = values
+        return cls(int(n or 0), int(pos or 0), int(row or 0), str(log or ""), int(log_n or 0))
+
+
+@dataclass(frozen=True, slots=True)
+class LastChange:
+    """The last change of a partition that was applied: where it stands in the source's log, and when it was committed.
+
+    `log` and `log_n` name the file that the place's `pos` counts in; `ts_ms` is in milliseconds since 1970.
+    """
+
+    origin: str
+    place: Place
+    log: str
+    log_n: int
+    transaction: str | None
+    ts_ms: int
+
+    def same_place(self, other: LastChange) -> bool:
+        """Whether both are the same change."""
+        return replace(self, ts_ms=0) == replace(other, ts_ms=0)
+
+    def is_older_than(self, other: LastChange) -> bool:
+        """Older in every respect, position and time, in one server's files.
+
+        A rebuilt server starts its files anew, and its changes are no repeats.
+        """
+        if self.log != other.log:
+            return False
+        return (self.log_n, *self.place[1:]) < (other.log_n, *other.place[1:]) and self.ts_ms <= other.ts_ms
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {**{name: getattr(self, name) for name in self.__slots__}, "place": list(self.place)}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> LastChange:
+        """The inverse of to_json(). Raises one of MALFORMED."""
+        n, pos, row = map(int, value["place"])
+        return cls(**{**value, "place": (n, pos, row)})
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What a stamped commit remembers of the changes it holds, beyond the offsets.
+
+    Attributes:
+        base: partition → the first offset that belongs to this epoch; before it everything was in the snapshot.
+        high: origin → the highest change applied (tables without a key).
+        last: partition → the last change in it, to see a repeated range (INV 18).
+        snapshots: how many snapshots of the connector's own were begun in the applied range.
+        ddl: the newest statements that were judged (Ddl.at), to know a repeat by.
+        table_id: the source engine's own number of the table; TRUNCATE gives another.
+        at_ms: when the ends of the batch were taken (epoch), of a compacted topic; 0: not known.
+    """
+
+    base: Mapping[str, int] = field(default_factory=dict)
+    high: Mapping[str, Highest] = field(default_factory=dict)
+    last: Mapping[str, LastChange] = field(default_factory=dict)
+    snapshots: int = 0
+    ddl: Sequence[str] = ()
+    table_id: str = ""
+    at_ms: int = 0
+
+    def to_text(self) -> str:
+        """The text for the property APPLIED."""
+        last = {p: change.to_json() for p, change in self.last.items()}
+        values = {name: getattr(self, name) for name in self.__slots__} | {"last": last, "format": FORMAT}
+        return json.dumps(values, sort_keys=True, separators=(",", ":"))
+
+    def judged(self, statements: Sequence[Ddl]) -> Applied:
+        """The same after these statements passed."""
+        seen = dict.fromkeys([*self.ddl, *(one.at for one in statements)])
+        return replace(self, ddl=list(seen)[-KEEP_DDL:])
+
+    @classmethod
+    def from_summary(cls, summary: Mapping[str, str]) -> Applied | None:
+        """What the summary says, or None. Raises UnknownStateError if it cannot be read, or is of another format."""
+        if APPLIED not in summary:
+            return None
+        try:
+            values = json.loads(summary[APPLIED])
+            found = values.pop("format", 1)
+            if found != FORMAT:
+                raise _of_format(found)
+            high = {origin: Highest.of(place) for origin, place in values.pop("high").items()}
+            last = {p: LastChange.from_json(change) for p, change in values.pop("last").items()}
+            return cls(high=high, last=last, **values)
+        except MALFORMED as error:
+            raise UnknownStateError(f"{APPLIED} cannot be read: {error}", todo="Recover the table.") from None
+
+
+def _of_format(found: object) -> UnknownStateError:
+    return UnknownStateError(
+        f"{APPLIED} is of format {found}, and this version reads format {FORMAT}",
+        todo="Recover the table: another version of airflow_cdc wrote it.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DdlLog:
+    """The topic of the connector's schema changes, as far as a table's stamp has not seen it (INV 13).
+
+    Attributes:
+        topic: its name; topic_id: "" if it does not exist yet.
+        ranges: partition → (first offset, end offset); {} if the topic does not exist.
+        before: partition → the offsets before that, where only they can tell that it is the topic that was stamped.
+    """
+
+    topic: str
+    topic_id: str = ""
+    ranges: Bounds = field(default_factory=dict)
+    before: Bounds = field(default_factory=dict)
+
+    @property
+    def empty(self) -> bool:
+        """Nothing to read."""
+        return all(end <= start for start, end in self.ranges.values())
+
+    @property
+    def offsets(self) -> dict[str, TopicOffsets]:
+        """Its part of the stamp."""
+        return {self.topic: TopicOffsets.after(self.topic_id, self.ranges)} if self.ranges else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """One table's batch, before it is read.
+
+    Attributes:
+        topic_id: "" if the topic does not exist (or the brokers are too old to have ids).
+        ranges: partition → (first offset, end); partitions without a record included, {} if there is no topic.
+        begins: partition → the first offset the topic still has.
+        watermark: changes at or before it are in the table already.
+        fingerprint: of the definition the table's rows were written by; None if no commit says.
+        change: how the mirror follows the definition; None if the one that its rows were written by is not known.
+        made_anew: the engine has another table under this name than when the stamp was made.
+        unproven: no id says that the topic is the one that was stamped; `check_same_topic` can.
+    """
+
+    table: Table
+    topic: str
+    topic_id: str
+    stamp: Stamp
+    ranges: Bounds
+    begins: Mapping[int, int]
+    watermark: Watermark | None
+    applied: Applied
+    ddl: DdlLog
+    fingerprint: str | None = None
+    change: SchemaChange | None = None
+    made_anew: bool = False
+    unproven: bool = False
+
+    @property
+    def empty(self) -> bool:
+        """Nothing to read."""
+        return all(end <= start for start, end in self.ranges.values())
+
+    @property
+    def current(self) -> bool:
+        """Neither a change of rows nor one of the schema waits."""
+        return self.empty and self.ddl.empty and self.fingerprint in {None, self.table.fingerprint}
+
+    @property
+    def decoded_as(self) -> Table:
+        """The definition to decode by: events from before the last DDL may hold NULL where it forbids that now."""
+        change = self.change or SchemaChange()
+        loose = {*change.filled, *change.never_null}
+        columns = tuple(replace(c, nullable=c.nullable or c.name in loose) for c in self.table.columns)
+        return replace(self.table, columns=columns) if loose else self.table
+
+    @property
+    def past(self) -> Bounds:
+        """The offsets of this epoch that were applied before this batch."""
+        return {p: (self.applied.base.get(str(p), start), start) for p, (start, _) in self.ranges.items()}
+
+    def summary(self, applied: Applied) -> dict[str, str]:
+        """The properties of the commit that ends this batch."""
+        read = {self.topic: TopicOffsets.after(self.topic_id, self.ranges)} if self.ranges else self.stamp.offsets
+        offsets = {**read, **self.ddl.offsets}
+        stamp = Stamp(self.stamp.epoch, self.stamp.watermark, offsets)
+        at = {} if self.watermark is None else {SNAPSHOT_AT: json.dumps(self.watermark.to_json())}
+        return {
+            **stamp.to_summary(),
+            APPLIED: applied.to_text(),
+            FINGERPRINT: self.table.fingerprint,
+            **(at if self.table.keyless else {}),
+        }
+
+
+def plan_start(
+    table: Table,
+    epoch: int,
+    stamp: Stamp | None,
+    summary: Mapping[str, str],
+    *,
+    topic: str,
+    state: TopicState | None,
+    upto: Mapping[int, int],
+    ddl: DdlLog,
+    read_position: ReadPosition,
+) -> Start:
+    """Decide what to read of `topic` for `table`, up to the offsets `upto` (partition → end).
+
+    `summary` is that of the commit that carries the stamp ({} if it is gone and the stamp is its mirror); `state`
+    is None when the topic does not exist; `ddl` is what `plan_ddl` gave; `read_position` reads the source's positions. Raises UnknownStateError without a stamp, SinkError for a stamp of
+    another epoch, TransportError for a topic that is not the one that was stamped, or has lost records.
+    """
+    where = f"table {table.full_name}"
+    if stamp is None:
+        raise UnknownStateError(
+            "no commit of the table, and not the control table, says how far it has come",
+            where=where,
+            todo="Recover the table; apply never guesses a start.",
+        )
+    _check_epoch(stamp.epoch, epoch, where)
+    known = stamp.offsets.get(topic)
+    if state is None:
+        if known is not None:
+            raise _replaced(topic, "it does not exist any more", where)
+        return Start(
+            table,
+            topic,
+            "",
+            stamp,
+            {},
+            {},
+            _watermark(table, stamp, summary, read_position),
+            Applied.from_summary(summary) or Applied(),
+            ddl,
+            _fingerprint(summary),
+        )
+    starts = _starts(known, state, where)
+    ranges = {p: _range(p, start, state, upto, where) for p, start in starts.items()}
+    applied = _applied(table, summary, starts, where)
+    applied = _tombstones_seen(state, ranges, applied, where)
+    begins = {p: begin for p, (begin, _) in state.partitions.items()}
+    at = _watermark(table, stamp, summary, read_position)
+    return Start(
+        table,
+        topic,
+        state.id,
+        stamp,
+        ranges,
+        begins,
+        at,
+        applied,
+        ddl,
+        _fingerprint(summary),
+        unproven=unproven(known, state) and any(starts.values()),
+    )
+
+
+def plan_ddl(stamp: Stamp | None, topic: str, state: TopicState | None, upto: Mapping[int, int]) -> DdlLog:
+    """What of the schema-change topic a table has not seen, up to the offsets `upto`.
+
+    Raises TransportError when the topic is not the one that was stamped, or has lost records.
+    """
+    where = f"topic {topic}"
+    known = None if stamp is None else stamp.offsets.get(topic)
+    if state is None:
+        if known is not None:
+            raise _replaced(topic, "it does not exist any more", where)
+        return DdlLog(topic)
+    starts = _starts(known, state, where)
+    before = {p: (state.partitions[p][0], start) for p, start in starts.items()} if unproven(known, state) else {}
+    return DdlLog(topic, state.id, {p: _range(p, start, state, upto, where) for p, start in starts.items()}, before)
+
+
+def check_ddl(
+    start: Start,
+    statements: Sequence[Ddl],
+    table_id: str | None,
+    stored: Table | None,
+    *,
+    covered: Covered,
+    judge: JudgeDdl,
+    truncates_seen: bool,
+) -> Start:
+    """The start with the statements since the stamp and the engine's number of the table judged (INV 13, 30).
+
+    `stored` is the definition that the table's rows were written by; `covered` is what the start's watermark covers, and
+    `judge` the source's judgement. A repeat, and a statement before the watermark,
+    mean nothing. Raises RereadNeededError if rows may have changed without an event; UnreportedChangeError if the
+    definition changed and no statement says so.
+    """
+    own = [one for one in statements if start.table.full_name in one.tables and one.at not in start.applied.ddl]
+    own = [one for one in own if not one.covered(covered)]
+    change = _change(start, own, stored, judge)
+    anew = not own and bool(start.applied.table_id) and table_id not in {None, start.applied.table_id}
+    if anew and not truncates_seen:
+        raise refused(
+            start.table,
+            "it was truncated or rebuilt, and the connector leaves out truncates; with"
+            " skipped.operations=none they come as events",
+        )
+    applied = replace(start.applied.judged(own), table_id=table_id or start.applied.table_id)
+    return replace(start, applied=applied, change=change, made_anew=anew)
+
+
+def check_made_anew(start: Start, truncates: int) -> None:
+    """Raise UnreportedChangeError if the engine's number of the table changed, and no TRUNCATE among the events says why."""
+    if start.made_anew and not truncates:
+        raise UnreportedChangeError(
+            "the table was made anew at the source, and neither DDL nor a TRUNCATE among its events says so",
+            where=f"table {start.table.full_name}",
+            todo="Wait until the connector has read so far; OPTIMIZE TABLE does this too.",
+        )
+
+
+def _change(start: Start, own: Sequence[Ddl], stored: Table | None, judge: JudgeDdl) -> SchemaChange | None:
+    if stored is None and start.fingerprint not in {None, start.table.fingerprint}:
+        raise refused(start.table, "it is not the one the rows were written by, and that one is not known")
+    return SchemaChange() if not own and stored == start.table else judge(stored, own, start.table)
+
+
+def _check_epoch(stamped: int, epoch: int, where: str) -> None:
+    if stamped == epoch:
+        return
+    why = (
+        "a recovery is unfinished, or main was rolled back across one"
+        if stamped < epoch
+        else "the control table was reset"
+    )
+    raise SinkError(
+        f"the table's stamp is of epoch {stamped}, the pipeline's is {epoch}: {why}",
+        where=where,
+        todo="Finish the open recovery, or recover the table (diff_repair); apply does not start there.",
+    )
+
+
+def _starts(known: TopicOffsets | None, state: TopicState, where: str) -> dict[int, int]:
+    """The next offset of each partition; a topic that is absent from the stamp did not exist then: from 0."""
+    if known is None:
+        return dict.fromkeys(state.partitions, 0)
+    if known.is_of(state.id) is False:
+        raise _replaced(state.name, f"its id is {state.id}, the stamped one {known.topic_id}", where)
+    if known.next.keys() != state.partitions.keys():
+        raise _replaced(
+            state.name, f"it has {len(state.partitions)} partitions, {len(known.next)} when it was stamped", where
+        )
+    return dict(known.next)
+
+
+def unproven(known: TopicOffsets | None, state: TopicState) -> bool:
+    """Whether no id says that a topic is the one that was stamped: brokers before 2.8 give none, and "" equals nothing."""
+    return known is not None and known.is_of(state.id) is None
+
+
+def check_same_topic(start: Start, earlier: Mapping[int, Sequence[tuple[LastChange, bool]]]) -> None:
+    """Raise TransportError unless the records before the stamp show that the topic is the one that was stamped.
+
+    `earlier`: partition → the newest of them, each with whether it is at or before the watermark. The last
+    record that was applied must be among them; where none was, all must be before the watermark, as no other was there
+    yet. Of a topic made anew that begins at the stamp itself nothing is left to compare: a new one begins at 0.
+    """
+    for p, (at, _) in start.ranges.items():
+        if at in {0, start.begins[p]}:
+            continue
+        last, records = start.applied.last.get(str(p)), earlier.get(p, ())
+        same = any(one.same_place(last) for one, _ in records) if last else all(covered for _, covered in records)
+        if not same or not records:
+            how = "its brokers give topics no id, and the records before the stamp are not those that were applied"
+            raise _replaced(start.topic, how, f"table {start.table.full_name}")
+
+
+def check_same_ddl(start: Start, earlier: Sequence[Ddl]) -> None:
+    """Raise TransportError unless the last DDL that was judged stands before the stamp, in a topic without an id."""
+    whole = {begin for begin, _ in start.ddl.before.values()} == {0}
+    if whole and start.applied.ddl and start.applied.ddl[-1] not in {one.at for one in earlier}:
+        how = "its brokers give topics no id, and the DDL that was judged last is not in it"
+        raise _replaced(start.ddl.topic, how, f"table {start.table.full_name}")
+
+
+def _replaced(topic: str, how: str, where: str) -> TransportError:
+    return TransportError(
+        f"the topic {topic} is not the one that was stamped: {how}",
+        where=where,
+        todo="Recover the table: offsets of another topic say nothing about this one.",
+    )
+
+
+def _range(p: int, start: int, state: TopicState, upto: Mapping[int, int], where: str) -> tuple[int, int]:
+    begin, end = state.partitions[p]
+    if start < begin:
+        raise _gap(state.name, p, f"records {start} to {begin - 1} are gone before they were applied", where)
+    if start > end:
+        raise _gap(state.name, p, f"it ends at {end}, but {start} was applied already", where)
+    return start, max(start, upto.get(p, start))
+
+
+def _tombstones_seen(state: TopicState, ranges: Bounds, applied: Applied, where: str) -> Applied:
+    """Refuse records from before the time since which a compacted topic keeps its tombstones (INV 17).
+
+    They may have been deletes, and then nothing is left of them. What was appended after the last batch's ends were
+    taken is not older than that.
+    """
+    kept = state.compaction
+    if kept is None:
+        return applied
+    for p, (start, end) in ranges.items():
+        if applied.at_ms < kept.since_ms and start < min(end, kept.first.get(p, start)):
+            since = datetime.fromtimestamp(kept.since_ms / 1000, UTC).isoformat(timespec="seconds")
+            raise _gap(
+                state.name, p, f"records from {start} on are older than its tombstones are kept ({since})", where
+            )
+    return replace(applied, at_ms=kept.now_ms)
+
+
+def _gap(topic: str, partition: int, what: str, where: str) -> TransportError:
+    return TransportError(
+        f"partition {partition} of the topic {topic} has a gap: {what}",
+        where=where,
+        todo="Recover the table; look at the topic's retention.",
+    )
+
+
+def _watermark(table: Table, stamp: Stamp, summary: Mapping[str, str], read_position: ReadPosition) -> Watermark | None:
+    if table.keyless and SNAPSHOT_AT in summary:
+        return Watermark.from_json(summary[SNAPSHOT_AT], read_position)
+    return None if stamp.watermark is None else Watermark.from_json(stamp.watermark, read_position)
+
+
+def _applied(table: Table, summary: Mapping[str, str], starts: Mapping[int, int], where: str) -> Applied:
+    found = Applied.from_summary(summary)
+    if found is not None:
+        return found
+    if table.keyless and not summary:
+        raise UnknownStateError(
+            "the commit that says which changes the table holds is gone, and its rows have no key to tell repeats by",
+            where=where,
+            todo="Recover the table.",
+        )
+    return Applied(base={str(p): start for p, start in starts.items()})
+
+
+def _fingerprint(summary: Mapping[str, str]) -> str | None:
+    if FINGERPRINT in summary:
+        return summary[FINGERPRINT]
+    ledger = ChunkLedger.from_summary(summary)
+    return None if ledger is None else ledger.fingerprint
+
+
+def is_behind(stamped: Mapping[str, LastChange], last: Mapping[str, LastChange]) -> bool:
+    """Whether a batch ends inside a repeated range: in some partition its last change is older than the stamped one."""
+    return any(p in stamped and change.is_older_than(stamped[p]) for p, change in last.items())

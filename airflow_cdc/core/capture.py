@@ -1,0 +1,169 @@
+"""What a connector's configuration does to names, keys and values, as the steps ask it. Each kind of connector answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from airflow_cdc.core.errors import SchemaError
+from airflow_cdc.core.position import JsonObject, Position
+from airflow_cdc.core.table import Table
+from airflow_cdc.core.topics import TopicState
+
+# column → its default at the source, as text; None: it has none
+Defaults = Mapping[str, str | None]
+
+
+class CaptureSettings(Protocol):
+    """A connector's configuration, parsed."""
+
+    @property
+    def prefix(self) -> str:
+        """What its topics and its offset are named by."""
+        ...
+
+    @property
+    def history_topic(self) -> str | None:
+        """The topic of its table definitions; None if they are kept elsewhere."""
+        ...
+
+    @property
+    def heartbeat_topic(self) -> str: ...
+
+    @property
+    def heartbeat_ms(self) -> int: ...
+
+    @property
+    def ddl_topic(self) -> str: ...
+
+    @property
+    def observed_only(self) -> bool:
+        """Its source is diagnosed and not recovered."""
+        ...
+
+    @property
+    def years_adjusted(self) -> bool:
+        """Dates in the years 1 to 99 arrive in 1970 to 2069, and cannot be told from real ones."""
+        ...
+
+    @property
+    def keep_alive_ms(self) -> int: ...
+
+    @property
+    def healing(self) -> Sequence[str]:
+        """Settings by which it heals itself or passes over events, and so hides a gap (INV 5)."""
+        ...
+
+    def topic_of(self, table: str) -> str:
+        """The topic that changes of "schema.table" end in."""
+        ...
+
+    def topics_about(self, tables: Sequence[str]) -> Sequence[str]:
+        """All topics that tell something of these tables."""
+        ...
+
+    def check_table(self, table: Table) -> None:
+        """Refuse a table whose rows it does not carry as they are (INV 21). Raises SchemaError or ConfigError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One kind of value in one column that the connector's events don't carry.
+
+    Attributes:
+        condition: the source's condition of the rows that hold one.
+        what: such a row, as a sentence.
+        todo: what a person can do about it.
+    """
+
+    table: str
+    column: str
+    condition: str
+    what: str
+    todo: str
+
+    @property
+    def error(self) -> SchemaError:
+        """The refusal of a table that has such a row."""
+        return SchemaError(self.what, where=f"column {self.column} of {self.table}", todo=self.todo)
+
+
+class NullFault(Protocol):
+    """Columns whose NULL arrives as something else, and what the connector must be given so that it does not."""
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """What a recovery may set; {} where only a person can."""
+        ...
+
+    @property
+    def what(self) -> str: ...
+
+    @property
+    def todo(self) -> str: ...
+
+
+class Topics(Protocol):
+    """What is asked of the transport that a connector keeps its table definitions in."""
+
+    def topic_states(self, names: list[str]) -> Mapping[str, TopicState]: ...
+    def history_records(self, topic: str) -> Sequence[JsonObject]: ...
+
+
+class TableDefinitions(Protocol):
+    """The table definitions that a connector decodes with, as they stand at one reading."""
+
+    @property
+    def newest_ms(self) -> int:
+        """When the connector last wrote them from a snapshot, in epoch milliseconds; 0: never."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """How many records they are."""
+        ...
+
+    def differences(
+        self, tables: Mapping[str, Table], *, at: Position | None = None, server: str = ""
+    ) -> dict[str, tuple[str, ...]]:
+        """Table → what they say differently from the source (INV 12); {} when all are equal.
+
+        `at`: as the connector reads them when it starts at this position. `server`: only what that server name wrote.
+        """
+        ...
+
+
+class ConfigRules(Protocol):
+    """Pure questions about a connector's configuration (name → value, as its cluster gives it)."""
+
+    def capture(self, config: Mapping[str, str]) -> CaptureSettings:
+        """The configuration, parsed. Raises ConfigError or SchemaError for one that cannot be followed."""
+        ...
+
+    def may_replace_nulls(self, config: Mapping[str, str]) -> bool:
+        """Whether a NULL may arrive as something else."""
+        ...
+
+    def null_fault(
+        self, config: Mapping[str, str], definitions: Mapping[str, Table], defaults: Mapping[str, Defaults]
+    ) -> NullFault | None:
+        """What it does to these tables' NULLs; None if nothing."""
+        ...
+
+    def looks(self, table: Table, capture: CaptureSettings) -> Iterator[Look]:
+        """Values to look for in the table's rows."""
+        ...
+
+    def dated_columns(self, table: Table) -> Sequence[str]:
+        """The table's columns of dates with a year, as `schema.table.column`."""
+        ...
+
+    def doubted_columns(self, table: Table) -> Sequence[str]:
+        """Columns of which some characters are not read from events, as `schema.table.column (character set)`."""
+        ...
+
+    def definitions(self, topic: str, topics: Topics) -> TableDefinitions:
+        """Read the table definitions that the connector keeps in `topic`; empty where the topic is gone."""
+        ...

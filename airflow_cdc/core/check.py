@@ -1,0 +1,20 @@
+"""One line of the doctor's answer."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of the doctor's answer. `state` is ok, warn, bad or unknown."""
+
+    subject: str
+    name: str
+    state: str
+    found: str
+    todo: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)

@@ -1,0 +1,1 @@
+"""What a comparison of source and sink means."""

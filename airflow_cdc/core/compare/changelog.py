@@ -1,0 +1,162 @@
+"""A table's changes after the compared ends, as evidence about what the source held there. Pure values.
+
+A connector that restarts sends changes again; such a repeat would show an older image as a key's first. A change is
+a repeat if its transaction is one of those that came before the ends. Transactions are looked up as members of a set:
+their numbers need not rise (Group Replication gives each member a block of a million, and gtid_next fills gaps). Where
+they have no name, the place in the server's own log files tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from airflow_cdc.core.apply.coverage import Covered, Place
+from airflow_cdc.core.compare.verdict import Image, KeyLog
+
+CREATE, UPDATE, DELETE = "c", "u", "d"
+ROW_CHANGES = (CREATE, UPDATE, DELETE)
+
+# what a record must not be for the table to be provably equal → why
+CAVEATS = {
+    "t": "the table was truncated during the comparison",
+    "r": "the connector read the table anew during the comparison",
+}
+UNREADABLE = "a record after the compared ends cannot be decoded"
+NO_BEFORE = "events carry no image of the row before the change (binlog_row_image is not FULL)"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One record of a table's topic.
+
+    `origin` names whose numbering `place` (n, pos, row) belongs to, `log` the file that its pos counts in; `key` is the
+    key's text (None without a key).
+    """
+
+    partition: int
+    offset: int
+    op: str | None
+    origin: str | None
+    place: Place
+    log: tuple[str, int]
+    transaction: str | None
+    key: str | None = None
+    before: Image | None = None
+    after: Image | None = None
+    bad: bool = False
+
+    def is_covered(self, covered: Covered) -> bool:
+        """Whether the change is at or before that watermark, for certain."""
+        return covered.holds(self.origin, self.place)
+
+
+@dataclass(slots=True)
+class _Passed:
+    """What came before the ends in one partition.
+
+    Attributes:
+        transactions: those of which every row came: a row of another transaction followed.
+        last: the newest row; more of its transaction may come after the ends.
+        reached: origin → the greatest place in its log files, of changes whose transaction has no name.
+    """
+
+    transactions: set[str] = field(default_factory=set)
+    last: Event | None = None
+    reached: dict[str, Place] = field(default_factory=dict)
+
+    def add(self, event: Event) -> None:
+        """Note a record before the ends; to be called in topic order."""
+        if self.last is not None and self.last.transaction is not None and self.last.transaction != event.transaction:
+            self.transactions.add(self.last.transaction)
+        if event.transaction is None and event.origin:
+            self.reached[event.origin] = max(self.reached.get(event.origin, event.place), event.place)
+        self.last = event
+
+    def holds(self, event: Event) -> bool:
+        """Whether the change came before the ends."""
+        if event.transaction is None:
+            return event.origin in self.reached and event.place <= self.reached[event.origin]
+        return event.transaction in self.transactions or self._is_in_last(event)
+
+    def _is_in_last(self, event: Event) -> bool:
+        last = self.last
+        if last is None or (last.transaction, last.log) != (event.transaction, event.log):
+            return False
+        return event.place <= last.place
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The records from the ends on, without repeats, in topic order.
+
+    `complete`: the records before the ends reach back to the position, so that no repeat can be taken for a change.
+    """
+
+    events: tuple[Event, ...] = ()
+    complete: bool = True
+
+    @classmethod
+    def of(cls, records: Iterable[Event], start: Mapping[int, int], passed: Covered | None = None) -> Tail:
+        """`records` may begin before `start` (partition → offset): those tell what is a repeat.
+
+        `passed` is what a position before the ends covers: all of that stands before `start` in the topic.
+        """
+        ordered = sorted(records, key=lambda event: (event.partition, event.offset))
+        covered = _covered(ordered, passed)
+        earlier: dict[int, _Passed] = {}
+        reaching: dict[int, bool] = {}
+        new = []
+        for event in ordered:
+            at = event.partition
+            if event.offset < start.get(at, 0):
+                earlier.setdefault(at, _Passed()).add(event)
+                # without a transaction's name the last place alone says what came before it
+                begins = passed is None or event.transaction is None
+                reaching[at] = reaching.get(at, begins) or event.transaction in covered
+            elif event.op not in ROW_CHANGES or not (
+                event.transaction in covered or (at in earlier and earlier[at].holds(event))
+            ):
+                new.append(event)
+        return cls(tuple(new), all(reaching.values()))
+
+    def key_logs(self) -> dict[str, KeyLog]:
+        """Key text → what its changes say: the row that the source held at the ends, and all that came after it."""
+        rows: dict[str, list[Image | None]] = {}
+        for event in self.events:
+            if event.op in ROW_CHANGES and event.key is not None and not event.bad:
+                before = None if event.op == CREATE else event.before
+                rows.setdefault(event.key, [before]).append(None if event.op == DELETE else event.after)
+        sound = not self.caveats()
+        return {key: KeyLog(images[0], frozenset(images) if sound else None) for key, images in rows.items()}
+
+    def image_changes(self) -> list[tuple[Image, int, Event]]:
+        """Each row image that came (+1) or went (-1), once, in the source's order: for tables without a key."""
+        once = {_identity(event): event for event in self.events if event.op in ROW_CHANGES and not event.bad}
+        return [change for event in sorted(once.values(), key=lambda e: e.place) for change in _images(event)]
+
+    def caveats(self) -> tuple[str, ...]:
+        """Why these records are no sound evidence; () if they are."""
+        found = [CAVEATS[event.op] for event in self.events if event.op in CAVEATS]
+        found += [UNREADABLE for event in self.events if event.bad]
+        found += [NO_BEFORE for e in self.events if e.op in (UPDATE, DELETE) and e.before is None and not e.bad]
+        return tuple(dict.fromkeys(found))
+
+
+def _covered(events: Iterable[Event], passed: Covered | None) -> frozenset[str]:
+    """The transactions that are covered, of those that the events have."""
+    if passed is None:
+        return frozenset()
+    first = {event.transaction: event for event in events if event.transaction is not None}
+    return frozenset(name for name, event in first.items() if event.is_covered(passed))
+
+
+def _identity(event: Event) -> tuple[object, ...]:
+    return event.origin, event.place, event.log, event.transaction, event.op
+
+
+def _images(event: Event) -> Iterator[tuple[Image, int, Event]]:
+    if event.op in (UPDATE, DELETE) and event.before is not None:
+        yield event.before, -1, event
+    if event.op in (CREATE, UPDATE) and event.after is not None:
+        yield event.after, 1, event

@@ -1,0 +1,70 @@
+"""Key ranges of a table, and the values of a key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from airflow_cdc.core.errors import SchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+# What a key value may be. Dates and times are text, so that JSON keeps them.
+KeyValue = int | str | bytes | float | Decimal
+Key = tuple[KeyValue, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Keys from `lo` (exclusive) to `hi` (inclusive); None is an open end."""
+
+    lo: Key | None = None
+    hi: Key | None = None
+
+    def __post_init__(self) -> None:
+        for end in ("lo", "hi"):
+            value = getattr(self, end)
+            object.__setattr__(self, end, None if value is None else tuple(value))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON; bytes and decimals are tagged, so that `from_json` gives equal values back."""
+        return {"lo": key_to_json(self.lo), "hi": key_to_json(self.hi)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Chunk:
+        """The inverse of `to_json`."""
+        return cls(key_from_json(data["lo"]), key_from_json(data["hi"]))
+
+
+def batches(items: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    """`items` in runs of at most `size`."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def key_to_json(key: Key | None) -> list[Any] | None:
+    """A key as JSON values: `{"hex": …}` for bytes, `{"decimal": …}` for decimals, the rest as is."""
+    return None if key is None else [_value_to_json(v) for v in key]
+
+
+def key_from_json(values: Sequence[Any] | None) -> Key | None:
+    """The inverse of `key_to_json`."""
+    return None if values is None else tuple(_value_from_json(v) for v in values)
+
+
+def _value_to_json(value: KeyValue) -> Any:
+    if isinstance(value, bytes):
+        return {"hex": value.hex()}
+    return {"decimal": format(value, "f")} if isinstance(value, Decimal) else value
+
+
+def _value_from_json(value: Any) -> KeyValue:
+    if isinstance(value, dict) and "hex" in value:
+        return bytes.fromhex(value["hex"])
+    if isinstance(value, dict) and "decimal" in value:
+        return Decimal(value["decimal"])
+    if isinstance(value, int | str | float) and not isinstance(value, bool):
+        return value
+    raise SchemaError(f"{value!r} is not a key value")

@@ -1,0 +1,115 @@
+"""What a repair of a table would do, decided from what a comparison found: values only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow_cdc.core.compare.canonical import parse_key_text
+from airflow_cdc.core.compare.chunk import key_to_json
+from airflow_cdc.core.compare.verdict import KeyVerdict, Tally
+
+if TYPE_CHECKING:
+    from airflow_cdc.core.pipeline import Policy
+    from airflow_cdc.core.table import Table
+
+AUTOMATIC = "automatic"
+NEVER = "never"
+SHOWN_KEYS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class RepairPlan:
+    """The rows of one table that are read again, by the text of their key (of a table without a key: their hash).
+
+    Attributes:
+        missing: only in the source; different: in both; unsettled: not proven equal. All are read and written.
+        ghosts: only in the sink: deleted. `deletes` counts their rows, which may be several under one key.
+        rows: rows of the sink.
+        replaces: the table has no key: it is read anew as a whole, and replaced at once.
+    """
+
+    table: str
+    missing: tuple[str, ...] = ()
+    different: tuple[str, ...] = ()
+    unsettled: tuple[str, ...] = ()
+    ghosts: tuple[str, ...] = ()
+    deletes: int = 0
+    rows: int = 0
+    replaces: bool = False
+
+    @classmethod
+    def of(cls, table: Table, tally: Tally, rows: int) -> RepairPlan:
+        """The plan that follows from a comparison; `rows` are those of the sink."""
+
+        def having(verdict: KeyVerdict) -> tuple[str, ...]:
+            return tuple(sorted(key for key, found in tally.keys.items() if found is verdict))
+
+        return cls(
+            table.full_name,
+            having(KeyVerdict.MISSING),
+            having(KeyVerdict.DIFFERENT),
+            having(KeyVerdict.UNSETTLED),
+            having(KeyVerdict.GHOST),
+            tally.ghosts,
+            rows,
+            table.keyless,
+        )
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """All keys that are read again."""
+        return (*self.missing, *self.different, *self.unsettled, *self.ghosts)
+
+    @property
+    def writes(self) -> int:
+        """Rows that are written, as far as it is known before they are read."""
+        return len(self.missing) + len(self.different)
+
+    def summary(self) -> dict[str, Any]:
+        """Plain JSON of a bounded size, for XCom and questions."""
+        return {
+            "table": self.table,
+            "writes": self.writes,
+            "deletes": self.deletes,
+            "rows": self.rows,
+            "replaces": self.replaces,
+            "first": [f"{kind}: {key}" for kind, key in self._each()][:SHOWN_KEYS],
+        }
+
+    def _each(self) -> list[tuple[str, str]]:
+        kinds = ("missing", "different", "ghosts", "unsettled")
+        return [(kind, key) for kind in kinds for key in getattr(self, kind)]
+
+    def actions(self, table: Table) -> list[dict[str, Any]]:
+        """Every key with what is done to it: `{"action": "write" | "delete", "why", "key": [values]}`."""
+        return [
+            {"action": "delete" if kind == "ghosts" else "write", "why": kind, "key": key_values(table, key)}
+            for kind, key in self._each()
+        ]
+
+
+def key_values(table: Table, key: str) -> list[Any]:
+    """A key's values as plain JSON; the row's hash where the table has no key."""
+    return [key] if table.keyless else list(key_to_json(parse_key_text(table, key)) or ())
+
+
+def needs_approval(policy: Policy, wanted: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a person is asked about these plans (summaries): always where the policy says approved; else for what
+    deletes too much.
+
+    `approval: never` asks for nothing, and a repair that deletes too much is then refused when it runs.
+    """
+    if not wanted or policy.approval == NEVER:
+        return False
+    many = any(policy.max_deletes.exceeded_by(plan["deletes"], plan["rows"]) for plan in wanted)
+    return policy.repair != AUTOMATIC or many
+
+
+def refusal(policy: Policy, plan: RepairPlan, approved: Mapping[str, int]) -> str:
+    """Why the plan must not be carried out, or "". `approved`: table → deletes that a person has agreed to."""
+    if not policy.max_deletes.exceeded_by(plan.deletes, plan.rows) or plan.deletes <= approved.get(plan.table, 0):
+        return ""
+    agreed = f", of which {approved[plan.table]} were approved" if plan.table in approved else ""
+    return f"it would delete {plan.deletes} of {plan.rows} rows, more than max_deletes {policy.max_deletes}{agreed}"

@@ -1,0 +1,67 @@
+"""A record that could not be applied, as it is kept."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from airflow_cdc.core.topics import Fence
+
+# after so many tries only a person asks for another
+MAX_ATTEMPTS = 5
+
+# stands in the reason of every letter for a character that the connector shows otherwise than the row holds it
+MISREAD = "not read as the server does"
+
+# topic, the topic's id, partition, offset
+Place = tuple[str, str, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """One record that was not applied. `key` and `value` are the record's bytes, None where it had none."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    table: str
+    reason: str
+    attempts: int
+    first_seen: datetime
+    resolved_at: datetime | None = None
+
+    @property
+    def place(self) -> tuple[str, str, int, int]:
+        """Where the record is: topic, the topic's id, partition, offset."""
+        return self.topic, self.topic_id, self.partition, self.offset
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON for commands: bytes as text where they are UTF-8, else base64 behind "base64:"."""
+        plain = {name: getattr(self, name) for name in self.__slots__}
+        times = {name: value.isoformat() for name, value in plain.items() if isinstance(value, datetime)}
+        return plain | {"key": _shown(self.key), "value": _shown(self.value)} | times
+
+
+def _shown(data: bytes | None) -> str | None:
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return f"base64:{base64.b64encode(data).decode()}"
+
+
+def is_before(place: Place, since: Fence) -> bool:
+    """Whether a record lies before `since`, a fence or a stamp's offsets.
+
+    A topic that is absent did not exist then, so nothing lies before it; a record of another topic of the same name
+    is of a time before.
+    """
+    topic, topic_id, partition, offset = place
+    known = since.get(topic)
+    return known is not None and known.is_past_record(topic_id, partition, offset)

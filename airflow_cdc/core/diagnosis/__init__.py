@@ -1,0 +1,1 @@
+"""From what was read to a problem, and from a problem to a plan."""

@@ -1,0 +1,151 @@
+"""How long a position stays in the source's log, and whether a snapshot fits into that time.
+
+The server's own rule: at a rotation or a restart, every closed file that was last written to longer ago than
+`binlog_expire_logs_seconds` goes, oldest first. So a closed file is safe until it was closed plus that time, and then
+goes with the next rotation; the newest file must first be rotated. PURGE by hand follows no rule and cannot be foreseen.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_cdc.core.duration import span
+
+# Of the rotations seen, the next one may take longer: the interval's end allows for so many times the longest.
+_SLACK = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """When the server removes log files by itself.
+
+    A file goes at the first rotation (or restart) after it has not been written to for `expire_s` seconds; 0: never.
+    `written_until` is when the stored position's file was closed, in epoch seconds; None while it is the newest file,
+    or where that cannot be read. `now` is the server's clock, in epoch seconds.
+    """
+
+    expire_s: int
+    now: float
+    written_until: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Margin:
+    """How much of the log that the server keeps lies before the stored position, in bytes.
+
+    So much can be purged before the position is lost. 0 of `log_bytes`: the next purge takes it, or one already has.
+    """
+
+    margin_bytes: int
+    log_bytes: int
+
+    @property
+    def left(self) -> float:
+        """The margin as a share of the kept log, 0 to 1."""
+        return self.margin_bytes / self.log_bytes if self.log_bytes else 0.0
+
+    def to_json(self) -> dict[str, int]:
+        """Plain JSON."""
+        return {"margin_bytes": self.margin_bytes, "log_bytes": self.log_bytes}
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeForecast:
+    """Seconds until the position may be gone at the earliest (None: it is never removed by itself), and why."""
+
+    earliest_s: float | None
+    in_newest_file: bool
+    basis: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A log file: `size` in bytes, `began` when its first event was written (epoch seconds; None: not read)."""
+
+    name: str
+    size: int
+    began: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """When the stored position goes, in seconds from now.
+
+    Attributes:
+        earliest_s: not before this; it is also what is warned by. None: never by itself.
+        latest_s: by this time, if files go on to be rotated as they were; None: cannot be told, or never.
+        write_bytes_s: bytes of log per second over the files seen; None with fewer than two times.
+        rotation_s: mean seconds between rotations; None if no two are known.
+        basis: the rule that was applied, in words.
+    """
+
+    earliest_s: float | None
+    latest_s: float | None
+    write_bytes_s: float | None
+    rotation_s: float | None
+    basis: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def purge_forecast(retention: Retention, *, in_newest_file: bool) -> PurgeForecast | None:
+    """The earliest time at which the file of a position can go. None if the time it was closed is not known."""
+    if retention.expire_s <= 0:
+        return PurgeForecast(None, in_newest_file, "the server removes no log files by itself")
+    if in_newest_file:
+        why = f"the newest file: it is kept {span(retention.expire_s)} after it is rotated"
+        return PurgeForecast(float(retention.expire_s), in_newest_file, why)
+    if retention.written_until is None:
+        return None
+    left = max(0.0, retention.written_until + retention.expire_s - retention.now)
+    age = retention.now - retention.written_until
+    why = f"closed {span(max(0.0, age))} ago, kept {span(retention.expire_s)}, gone at a rotation after"
+    return PurgeForecast(left, in_newest_file, why)
+
+
+def forecast(retention: Retention, files: Sequence[LogFile], *, in_newest_file: bool, max_size: int = 0) -> Forecast:
+    """When the file of the stored position goes: an interval, from the server's rule and how its files were rotated.
+
+    `files` are the newest ones, oldest first; `max_size` is max_binlog_size in bytes (0: not known).
+    """
+    rate, gaps = _rate(files), _gaps(files)
+    mean = sum(gaps) / len(gaps) if gaps else None
+    seen = purge_forecast(retention, in_newest_file=in_newest_file)
+    if seen is None:
+        return Forecast(0.0, None, rate, mean, "the time its file was closed cannot be read, so nothing is promised")
+    longest = _longest(gaps, max_size, rate)
+    if seen.earliest_s is None or longest is None:
+        return Forecast(seen.earliest_s, None, rate, mean, seen.basis)
+    # one rotation takes it away; the newest file must be closed by another one first
+    rotations = 2 if in_newest_file else 1
+    return Forecast(seen.earliest_s, seen.earliest_s + rotations * longest, rate, mean, seen.basis)
+
+
+def snapshot_fits(retention: Retention, seconds: float) -> bool:
+    """Whether a reading of the source of so many seconds ends before W can be purged: W is in the newest file."""
+    return retention.expire_s <= 0 or seconds < retention.expire_s
+
+
+def _longest(gaps: Sequence[float], max_size: int, rate: float | None) -> float | None:
+    """The longest that a rotation may be away: by those seen, or by the time to fill a file at the rate seen."""
+    filling = max_size / rate if max_size and rate else 0.0
+    longest = max([*gaps, filling], default=0.0)
+    return longest * _SLACK if longest else None
+
+
+def _gaps(files: Sequence[LogFile]) -> list[float]:
+    times = [file.began for file in files if file.began is not None]
+    return [later - earlier for earlier, later in itertools.pairwise(times) if later > earlier]
+
+
+def _rate(files: Sequence[LogFile]) -> float | None:
+    """Bytes per second over the closed files, whose first and last moment are known."""
+    pairs = itertools.pairwise(files)
+    timed = [(f.size, a.began - f.began) for f, a in pairs if f.began is not None and a.began is not None]
+    seconds = sum(s for _, s in timed)
+    return sum(size for size, _ in timed) / seconds if seconds > 0 else None

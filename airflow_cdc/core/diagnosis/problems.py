@@ -1,0 +1,263 @@
+"""The rows of the diagnosis that name no system: what could not be read, the open recovery, stamps and epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from airflow_cdc.core.diagnosis import lag
+from airflow_cdc.core.diagnosis.evidence import evidence, offset_evidence, states, tables_of
+from airflow_cdc.core.diagnosis.observation import (
+    ControlFacts,
+    Observation,
+    SchemaFacts,
+    SinkTableFacts,
+    Unknown,
+)
+from airflow_cdc.core.diagnosis.problem import FULL_SNAPSHOT, WARNING, AnyCase, Evidence, Problem, Rules
+
+_REQUIRED = ("source", "connector", "transport", "control")
+
+
+def recovery_open(case: AnyCase) -> Evidence | None:
+    control = case.seen.control
+    if not isinstance(control, ControlFacts) or not control.recovery:
+        return None
+    shown = ("run_id", "opened_at", "problem", "strategy", "tables")
+    told = {key: str(control.recovery[key]) for key in shown if key in control.recovery}
+    return evidence(case, "control table", {"epoch": control.epoch, **told})
+
+
+def unread(case: AnyCase) -> Evidence | None:
+    found = {part: f"could not be read: {why}" for part, why in case.seen.unknowns.items() if part in _REQUIRED}
+    if case.offset is not None and case.offset.fault:
+        found["offset"] = case.offset.fault
+    return evidence(case, "observation", found) if found else None
+
+
+def rest_unread(case: AnyCase) -> Evidence | None:
+    """Sink or schemas unread: what the server's facts prove still stands, but the pipeline is not known to be whole."""
+    found = {part: f"could not be read: {why}" for part, why in case.seen.unknowns.items() if part not in _REQUIRED}
+    return evidence(case, "observation", found) if found else None
+
+
+def control_behind(case: AnyCase) -> Evidence | None:
+    return _epochs(case, lambda stamp, control: stamp > control)
+
+
+def epoch_behind(case: AnyCase) -> Evidence | None:
+    return _epochs(case, lambda stamp, control: stamp < control)
+
+
+def new_pipeline(case: AnyCase) -> Evidence | None:
+    tables = tables_of(case.seen)
+    if tables is None or not _no_offset(case) or any(facts.stamp for facts in tables.values()):
+        return None
+    return {**offset_evidence(case), **_stamp_evidence(case, tables)}
+
+
+def offset_missing(case: AnyCase) -> Evidence | None:
+    tables = tables_of(case.seen)
+    if tables is None or not _no_offset(case) or not any(facts.stamp for facts in tables.values()):
+        return None
+    return {**offset_evidence(case), **_stamp_evidence(case, tables)}
+
+
+def stamp_lost(case: AnyCase) -> Evidence | None:
+    """A table that was filled under an epoch and says nothing of it, and whose copy in the control table is gone too."""
+    control = case.seen.control
+    if not isinstance(control, ControlFacts) or not control.epoch:
+        return None
+    bare = {name: facts for name, facts in _bare(case.seen).items() if facts.exists and facts.rows}
+    return _stamp_evidence(case, bare) if bare else None
+
+
+def table_added(case: AnyCase) -> Evidence | None:
+    bare = _bare(case.seen)
+    return _stamp_evidence(case, bare) if bare else None
+
+
+def needs_reread(case: AnyCase) -> Evidence | None:
+    """Tables that apply has stopped because of DDL, and that were not read again since."""
+    waiting = {
+        f"{name} stopped at {noted.get('at', '')}": str(noted.get("why", ""))
+        for name, noted in _stopped(case.seen).items()
+    }
+    return evidence(case, "control table", waiting) if waiting else None
+
+
+def healthy(case: AnyCase) -> Evidence | None:
+    seen = case.seen
+    if case.source is None or case.connector is None or seen.unknowns or not isinstance(seen.schema, SchemaFacts):
+        return None
+    return {**evidence(case, "connector status", states(case.connector)), **offset_evidence(case)}
+
+
+def tables_stopped(obs: Observation) -> tuple[str, ...]:
+    """The tables that `needs_reread` is about."""
+    return tuple(_stopped(obs))
+
+
+def tables_behind(obs: Observation) -> tuple[str, ...]:
+    """The tables whose stamp is of an earlier epoch than the control table asks for."""
+    tables, control = tables_of(obs), obs.control
+    if tables is None or not isinstance(control, ControlFacts):
+        return ()
+    required = control.required
+    return tuple(name for name, facts in tables.items() if facts.stamp and facts.stamp.epoch < required.of(name))
+
+
+def tables_without_stamp(obs: Observation) -> tuple[str, ...]:
+    """The declared tables that no commit says how far they have come."""
+    return tuple(_bare(obs))
+
+
+def _no_offset(case: AnyCase) -> bool:
+    """Whether the connector has no offset at all, under any key."""
+    return case.connector is not None and case.offset is None and not case.connector.other_keys
+
+
+def _stopped(obs: Observation) -> dict[str, Mapping[str, Any]]:
+    tables, control = tables_of(obs), obs.control
+    if tables is None or not isinstance(control, ControlFacts):
+        return {}
+    return {
+        name: noted
+        for name, noted in control.refused.items()
+        if (stamp := tables[name].stamp if name in tables else None) and noted.get("stamp") == stamp.to_json()
+    }
+
+
+def _bare(obs: Observation) -> dict[str, SinkTableFacts]:
+    """The declared tables without a stamp, of a sink that we write: other writers leave none."""
+    tables = tables_of(obs)
+    if isinstance(obs.sink, Unknown) or tables is None or obs.pipeline.sink.writer != "cdc_apply":
+        return {}
+    declared = {name: tables.get(name, SinkTableFacts(exists=False)) for name in obs.pipeline.source.tables}
+    return {name: facts for name, facts in declared.items() if not facts.stamp}
+
+
+def _epochs(case: AnyCase, differs: Callable[[int, int], bool]) -> Evidence | None:
+    tables, control = tables_of(case.seen), case.seen.control
+    if tables is None or not isinstance(control, ControlFacts):
+        return None
+    stamped = {name: facts.stamp.epoch for name, facts in tables.items() if facts.stamp}
+    stamps = {
+        f"stamp of {name}": f"epoch {epoch}, the control table asks for {control.required.of(name)}"
+        for name, epoch in stamped.items()
+        if differs(epoch, control.required.of(name))
+    }
+    if not stamps:
+        return None
+    given_up = {f"recovery of {name}": _given_up(note) for name, note in control.abandoned.items()}
+    return evidence(case, "sink and control", {"control": f"epoch {control.epoch}", **stamps, **given_up})
+
+
+def _given_up(note: Mapping[str, str]) -> str:
+    return f"abandoned at {note['at']} by {note['who']}: {note['reason']}"
+
+
+def _stamp_evidence(case: AnyCase, tables: Mapping[str, SinkTableFacts]) -> Evidence:
+    shown = {f"sink of {name}": _stamp_text(facts) for name, facts in tables.items()}
+    return evidence(case, "sink", shown or {"sink": "no tables"})
+
+
+def _stamp_text(facts: SinkTableFacts) -> str:
+    if not facts.exists:
+        return "does not exist"
+    rows = "" if facts.rows is None else f", {facts.rows} rows"
+    return f"stamp of epoch {facts.stamp.epoch}" if facts.stamp else f"exists without a stamp{rows}"
+
+
+RULES = Rules(
+    (
+        Problem(
+            "RECOVERY_OPEN",
+            10,
+            "A recovery was begun and is not finished: its tables are not all published.",
+            recovery_open,
+            ("finish", "replica_detour", "translate_gtid"),
+            on_request=("full_snapshot",),
+        ),
+        Problem(
+            "UNKNOWN",
+            20,
+            "Something that decides could not be read, so nothing is concluded.",
+            unread,
+            about_position=True,
+        ),
+        Problem(
+            "UNKNOWN",
+            21,
+            "A sink table is of a later epoch than the control table, which was lost or put back.",
+            control_behind,
+        ),
+        Problem(
+            "UNKNOWN",
+            40,
+            "The sink or the table definitions could not be read, so the pipeline is not known to be whole.",
+            rest_unread,
+        ),
+        Problem(
+            "NEW_PIPELINE",
+            42,
+            "Nothing was copied yet: the connector has no offset and no sink table has a stamp.",
+            new_pipeline,
+            FULL_SNAPSHOT,
+        ),
+        Problem(
+            "OFFSET_MISSING",
+            43,
+            "The connector has lost its offset: the sink was filled before, and where to read on is not known.",
+            offset_missing,
+            FULL_SNAPSHOT,
+            on_request=("diff_repair",),
+        ),
+        Problem(
+            "EPOCH_BEHIND",
+            63,
+            "A sink table is of an earlier epoch than the control table: it was put back across a recovery, or its recovery "
+            "was abandoned.",
+            epoch_behind,
+            FULL_SNAPSHOT,
+            on_request=("diff_repair",),
+        ),
+        Problem(
+            "STAMP_LOST",
+            64,
+            "A sink table holds rows and does not say how far it was applied, and no copy of that is left.",
+            stamp_lost,
+            FULL_SNAPSHOT,
+        ),
+        Problem(
+            "TABLE_ADDED",
+            65,
+            "A declared table was never filled by this pipeline: its sink table has no stamp.",
+            table_added,
+            FULL_SNAPSHOT,
+        ),
+        Problem(
+            "TABLE_NEEDS_REREAD",
+            66,
+            "Apply has stopped a table: DDL changed its rows in a way that no event carries.",
+            needs_reread,
+            FULL_SNAPSHOT,
+        ),
+        Problem(
+            "SINK_BEHIND",
+            90,
+            "Events wait to be applied: readers see the source as it was.",
+            lag.sink_behind,
+            WARNING,
+            on_request=("full_snapshot", "diff_repair"),
+        ),
+        Problem(
+            "HEALTHY",
+            99,
+            "The source holds everything from the connector's position on.",
+            healthy,
+            ("none",),
+            on_request=("full_snapshot", "diff_repair"),
+        ),
+    )
+)

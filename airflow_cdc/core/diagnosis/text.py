@@ -1,0 +1,26 @@
+"""Texts of others, cut to what a person reads."""
+
+from __future__ import annotations
+
+from airflow_cdc.core.secrets import mask_text
+
+_SHOWN = 400
+
+
+def shorten(text: str, limit: int = _SHOWN) -> str:
+    """At most `limit` characters of it."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def trace_excerpt(trace: str, limit: int = 800) -> str:
+    """The first line of a stack trace and its causes, without secrets, at most `limit` characters."""
+    lines = [line.strip() for line in trace.splitlines() if line.strip()]
+    telling = lines[:1] + [line for line in lines[1:] if line.startswith("Caused by:")]
+    return shorten(mask_text(" | ".join(dict.fromkeys(telling))), limit)
+
+
+def root_cause(trace: str) -> str:
+    """The last "Caused by" of a Java trace, else its first line: what a person needs to see."""
+    lines = [line.strip() for line in trace.splitlines() if line.strip()]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    return (causes or lines or ["no trace"])[-1 if causes else 0]

@@ -1,0 +1,66 @@
+"""Holding a source's log while a snapshot runs (INV 10), as values: its limits, and what it is now."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class HoldStatus(StrEnum):
+    """Where a hold stands. Only HELD protects anything."""
+
+    NEW = "NEW"
+    HELD = "HELD"
+    UNSUPPORTED = "UNSUPPORTED"
+    REFUSED = "REFUSED"
+    LOST = "LOST"
+    RELEASED = "RELEASED"
+
+
+@dataclass(frozen=True, slots=True)
+class HoldLimits:
+    """When a hold must end by itself. Seconds and bytes; `max_bytes` None: no limit.
+
+    `lock_wait`: how long to wait for running DDL. `orphan_after`: the server frees a hold whose owner
+    is silent that long. `every`: seconds between two looks at the server.
+    """
+
+    max_seconds: float = 7200.0
+    max_bytes: int | None = None
+    lock_wait: float = 5.0
+    orphan_after: float = 30.0
+    every: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingStatement:
+    """A session that waits because of the hold; `statement` is its first words only."""
+
+    connection_id: int
+    user: str
+    seconds: int
+    statement: str
+
+
+@dataclass(frozen=True, slots=True)
+class HoldState:
+    """What a hold is now. `blocks_purge` False: DDL is kept out, but files can still be purged."""
+
+    label: str
+    status: HoldStatus
+    reason: str = ""
+    connection_id: int = 0
+    blocks_purge: bool = False
+    held_s: float = 0.0
+    kept_bytes: int | None = None
+    waiting: tuple[WaitingStatement, ...] = ()
+
+    @property
+    def held(self) -> bool:
+        """True while the lock is held."""
+        return self.status is HoldStatus.HELD
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {**asdict(self), "status": str(self.status), "waiting": [asdict(w) for w in self.waiting]}

@@ -1,0 +1,419 @@
+"""The open recovery: what the steps of one recovery share. It outlives XCom and the ledger (INV 1, 3).
+
+Each change is a method that says what it sets and what it clears, so these methods are the state table of a recovery.
+Steps apply them by compare-and-set (flows/recovery.py), as the hold writes beside the chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from airflow_cdc.core.errors import MALFORMED, UnknownStateError
+from airflow_cdc.core.offset import RawOffset
+from airflow_cdc.core.position import JsonObject, ReadPosition, Watermark
+from airflow_cdc.core.topics import Fence, fence_json, read_fence
+
+MATCH = "MATCH"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a run decided to do: the diagnosis' problem, the plan's strategy, and for which tables of which definition.
+
+    Attributes:
+        deletes: table → how many rows would at least go from the sink; None: not known.
+        needs_approval: a person was asked, and knew `deletes`.
+    """
+
+    problem: str
+    strategy: str
+    tables: tuple[str, ...]
+    pipeline_hash: str = ""
+    deletes: Mapping[str, int | None] = field(default_factory=dict)
+    needs_approval: bool = False
+
+    @property
+    def agreed(self) -> dict[str, int]:
+        """Table → how many rows a person agreed to remove. To agree to an unknown number is to agree to none (INV 36)."""
+        return {table: rows for table, rows in self.deletes.items() if rows is not None} if self.needs_approval else {}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Decision:
+        """Read what the step `diagnose` returned. Raises UnknownStateError for anything else."""
+        try:
+            deletes = {table: None if n is None else int(n) for table, n in (value.get("deletes") or {}).items()}
+            problem = str((value.get("diagnosis") or {}).get("code", ""))
+            plan, tables = value["plan"], tuple(value["tables"])
+            asked = bool(plan.get("needs_approval"))
+            return cls(problem, str(plan["strategy"]), tables, str(value.get("pipeline_hash", "")), deletes, asked)
+        except MALFORMED as error:
+            raise UnknownStateError(f"the decision of this run cannot be read: {error!r}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class HoldAnswer:
+    """What the hold that runs beside the chain said last: HELD, REFUSED, UNSUPPORTED, OFF …, why, and since when."""
+
+    state: str
+    detail: str
+    since: str
+
+
+@dataclass(frozen=True, slots=True)
+class StagedTable:
+    """A table whose last chunk is committed: its stage's label, how many rows it has, and at which snapshot."""
+
+    label: str
+    rows: int
+    snapshot_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedTable:
+    """A compared table. Exactly `snapshot_id` may be published, and only of a MATCH (INV 4, 38).
+
+    `source_rows` is None where the source was not counted; `stage` is "" where the staged table's own is meant.
+    `entry` is the whole result, for the report.
+    """
+
+    verdict: str
+    snapshot_id: int
+    stage: str
+    source_rows: int | None
+    entry: JsonObject
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> VerifiedTable:
+        """Read a result of `verify`."""
+        rows = entry.get("source_rows")
+        return cls(
+            str(entry.get("verdict", "not verified")),
+            int(entry.get("snapshot_id") or 0),
+            str(entry.get("stage") or ""),
+            None if rows is None else int(rows),
+            dict(entry),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetBackup:
+    """The connector's offset before the recovery: the key it is stored under, and the raw value; None: there was none."""
+
+    key: RawOffset
+    value: RawOffset | None
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryDoubts:
+    """Why the connector's table definitions have to be rebuilt.
+
+    Attributes:
+        differences: table → what the connector's definitions say differently from the source.
+        since: epoch milliseconds of the newest snapshot in them before they are rebuilt; None: not looked at yet.
+        doubted: definitions were noted beside transactions of a replica's own.
+    """
+
+    differences: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    since: int | None = None
+    doubted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaVisit:
+    """Reading at a replica: its connection, and sets of transactions as their source prints them.
+
+    Attributes:
+        own: the replica's own transactions. read: what was read there; None: not known yet. left_out: read, and not in
+            the offset that was written at the source.
+        history_before: how many records the connector's definitions had when it set out.
+    """
+
+    conn_id: str = ""
+    own: str = ""
+    read: str | None = None
+    left_out: str = ""
+    history_before: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRecovery:
+    """Attributes, in the order in which the steps write them.
+
+    attempt: rises with each new watermark. offset_kept: the connector's position is good and only tables are wrong, so
+    its offset stays (INV 39). agreed: table → rows that a person agreed to remove. watermark, fence, definitions: W, the
+    topics' ends with the connector stopped, and table → fingerprint at W. backup: the FIRST one. written, written_at: the
+    offset that the recovery wrote. settings_before: setting → value before the recovery (None: was absent). resuming: how
+    far the connector has come. resumed_at: set when it streams past W. published: table → snapshot on main.
+    """
+
+    run_id: str
+    epoch: int = 0
+    attempt: int = 0
+    opened_at: str = ""
+    problem: str = ""
+    strategy: str = ""
+    tables: tuple[str, ...] = ()
+    offset_kept: bool = False
+    agreed: Mapping[str, int] = field(default_factory=dict)
+    pipeline_hash: str = ""
+    taken_over_from: str = ""
+    hold: HoldAnswer | None = None
+    fence: Fence | None = None
+    watermark: Watermark | None = None
+    watermark_at: str = ""
+    definitions: Mapping[str, str] = field(default_factory=dict)
+    stages: Mapping[str, StagedTable] = field(default_factory=dict)
+    backup: OffsetBackup | None = None
+    written: RawOffset | None = None
+    written_at: str = ""
+    history: HistoryDoubts = HistoryDoubts()
+    settings_before: Mapping[str, str | None] = field(default_factory=dict)
+    resuming: str = ""
+    resumed_at: str = ""
+    verified: Mapping[str, VerifiedTable] = field(default_factory=dict)
+    published: Mapping[str, int] = field(default_factory=dict)
+    replica: ReplicaVisit = ReplicaVisit()
+
+    @property
+    def unpublished(self) -> list[str]:
+        """The tables that are not on main yet: what is left to read, to compare and to publish."""
+        return [table for table in self.tables if table not in self.published]
+
+    # --- transitions ---------------------------------------------------------------------------------------------------
+
+    def taken_over_by(self, run_id: str) -> OpenRecovery:
+        """The same epoch, W, fence and backups under another run's name; the old run has lost the lease."""
+        return replace(self, run_id=run_id, taken_over_from=self.run_id)
+
+    def superseded(self, decision: Decision, epoch: int) -> OpenRecovery:
+        """A recovery that reads, in place of one that only moved the position: nothing of that but its backup is kept."""
+        return OpenRecovery(
+            run_id=self.run_id,
+            epoch=epoch,
+            opened_at=self.opened_at,
+            problem=decision.problem,
+            strategy=decision.strategy,
+            tables=decision.tables,
+            agreed=decision.agreed,
+            pipeline_hash=self.pipeline_hash,
+            taken_over_from=self.taken_over_from,
+            backup=self.backup,
+            history=HistoryDoubts(doubted=self.history.doubted),
+        )
+
+    def stopped(self) -> OpenRecovery:
+        """The connector was stopped: it streams no more."""
+        return replace(self, resumed_at="")
+
+    def held(self, answer: HoldAnswer) -> OpenRecovery:
+        """What the hold says now."""
+        return replace(self, hold=answer)
+
+    def with_watermark(
+        self, watermark: Watermark, fence: Fence, definitions: Mapping[str, str], at: str
+    ) -> OpenRecovery:
+        """Another W: what was read, compared and written under an older one counts for nothing (INV 3)."""
+        return replace(
+            self,
+            attempt=self.attempt + 1,
+            watermark=watermark,
+            watermark_at=at,
+            fence=fence,
+            definitions=definitions,
+            stages={},
+            verified={},
+            written_at="",
+            resumed_at="",
+        )
+
+    def staged(self, stages: Mapping[str, StagedTable]) -> OpenRecovery:
+        """These tables are read whole."""
+        return replace(self, stages={**self.stages, **stages})
+
+    def backed_up(self, backup: OffsetBackup) -> OpenRecovery:
+        """The first backup stands for ever."""
+        return self if self.backup is not None else replace(self, backup=backup)
+
+    def wrote(self, value: RawOffset, at: str, differences: Mapping[str, tuple[str, ...]]) -> OpenRecovery:
+        """The offset was written, or is left as it is, and these definitions have to be rebuilt."""
+        return replace(self, written=value, written_at=at, history=replace(self.history, differences=dict(differences)))
+
+    def rebuilding_since(self, since: int) -> OpenRecovery:
+        """The definitions are rebuilt; what is newer than `since` (epoch milliseconds) is. The first answer stands."""
+        return self if self.history.since is not None else replace(self, history=replace(self.history, since=since))
+
+    def resumes(self, text: str) -> OpenRecovery:
+        """How far the connector has come, while it is waited for."""
+        return replace(self, resuming=text)
+
+    def resumed(self, at: str) -> OpenRecovery:
+        """The connector streams past W; its definitions are in order."""
+        return replace(self, resumed_at=at, resuming="", history=replace(self.history, differences={}, since=None))
+
+    def settings_saved(self, before: Mapping[str, str | None]) -> OpenRecovery:
+        """Settings are about to be changed; the first value of each stands."""
+        return replace(self, settings_before={**before, **self.settings_before})
+
+    def settings_restored(self, names: Iterable[str]) -> OpenRecovery:
+        """These settings are as they were before the recovery."""
+        gone = set(names)
+        return replace(self, settings_before={k: v for k, v in self.settings_before.items() if k not in gone})
+
+    def compared(self, tables: Mapping[str, VerifiedTable]) -> OpenRecovery:
+        """The tables were compared."""
+        return replace(self, verified={**self.verified, **tables})
+
+    def published_as(self, snapshots: Mapping[str, int]) -> OpenRecovery:
+        """These snapshots are on main."""
+        return replace(self, published={**self.published, **snapshots})
+
+    # --- a visit to a replica (INV 27) -----------------------------------------------------------------------------------
+
+    def reads_at(self, conn_id: str) -> OpenRecovery:
+        """The replica of this recovery: the one it began at."""
+        return replace(self, replica=replace(self.replica, conn_id=conn_id))
+
+    def set_out(self, own: str, history_before: int) -> OpenRecovery:
+        """The connector leaves for the replica. The first size counts: a second round adds to the same doubt."""
+        first = history_before if self.replica.history_before is None else self.replica.history_before
+        return replace(self, replica=replace(self.replica, read=None, own=own, history_before=first))
+
+    def read_there(self, read: str) -> OpenRecovery:
+        """What was read, before the offset is written: afterwards the connector's position is of another server."""
+        return replace(self, replica=replace(self.replica, read=read))
+
+    def returned(self, value: RawOffset, at: str, left_out: str, since: int | None) -> OpenRecovery:
+        """The offset at the source was written; `since`: the definitions are rebuilt, what is newer than that is."""
+        return replace(
+            self,
+            written=value,
+            written_at=at,
+            replica=replace(self.replica, left_out=left_out),
+            history=replace(self.history, since=since),
+        )
+
+    def history_settled(self) -> OpenRecovery:
+        """The connector's definitions were rebuilt."""
+        return replace(self, history=replace(self.history, since=None))
+
+    def sets_out_again(self) -> OpenRecovery:
+        """The source purged more meanwhile: another round."""
+        return replace(self, written_at="")
+
+    def doubts_history(self, doubted: bool) -> OpenRecovery:
+        """Whether definitions were noted beside transactions of the replica's own."""
+        return replace(self, history=replace(self.history, doubted=doubted))
+
+    # --- JSON ----------------------------------------------------------------------------------------------------------
+
+    def to_json(self) -> dict[str, Any]:
+        """The object in the control document; fields that say nothing are left out."""
+        fields: dict[str, Any] = {
+            "run_id": self.run_id,
+            "epoch": self.epoch,
+            "try": self.attempt,
+            "opened_at": self.opened_at,
+            "problem": self.problem,
+            "strategy": self.strategy,
+            "offset_kept": self.offset_kept,
+            "agreed": dict(self.agreed),
+            "pipeline_hash": self.pipeline_hash,
+            "taken_over_from": self.taken_over_from,
+            "hold": _plain(self.hold),
+            "watermark": None if self.watermark is None else self.watermark.to_json(),
+            "watermark_at": self.watermark_at,
+            "definitions": dict(self.definitions),
+            "stages": {table: _plain(stage) for table, stage in self.stages.items()},
+            "offset_written_at": self.written_at,
+            "history_differences": {table: list(found) for table, found in self.history.differences.items()},
+            "history_doubted": self.history.doubted,
+            "config_changed": dict(self.settings_before),
+            "resuming": self.resuming,
+            "resumed_at": self.resumed_at,
+            "verified": {table: dict(done.entry) for table, done in self.verified.items()},
+            "published": dict(self.published),
+            "replica": self.replica.conn_id,
+            "own": self.replica.own,
+            "left_out": self.replica.left_out,
+        }
+        known = {
+            "offset_after": None if self.written is None else dict(self.written),
+            "fence": None if self.fence is None else fence_json(self.fence),
+            "history_since": self.history.since,
+            "read": self.replica.read,
+            "history_before": self.replica.history_before,
+        }
+        backup = None if self.backup is None else {"offset_partition": dict(self.backup.key)}
+        before = None if self.backup is None or self.backup.value is None else dict(self.backup.value)
+        return {
+            **{name: value for name, value in fields.items() if value or name == "epoch"},
+            "tables": list(self.tables),
+            **{name: value for name, value in known.items() if value is not None},
+            **({} if backup is None else {**backup, "offset_before": before}),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any], read_position: ReadPosition) -> OpenRecovery:
+        """The inverse of to_json(). Raises UnknownStateError, and PositionError for a watermark of another format."""
+        try:
+            return _read(value, read_position)
+        except MALFORMED as error:
+            raise UnknownStateError(
+                f"the open recovery cannot be read: {error!r}", todo="Give it up: airflow cdc abandon PIPELINE."
+            ) from error
+
+
+def _plain(value: HoldAnswer | StagedTable | None) -> dict[str, Any] | None:
+    return None if value is None else {name: getattr(value, name) for name in value.__slots__}
+
+
+def _read(raw: Mapping[str, Any], read_position: ReadPosition) -> OpenRecovery:
+    hold, fence, watermark = raw.get("hold"), raw.get("fence"), raw.get("watermark")
+    key = raw.get("offset_partition")
+    since, size = raw.get("history_since"), raw.get("history_before")
+    differences = {table: tuple(found) for table, found in (raw.get("history_differences") or {}).items()}
+    return OpenRecovery(
+        run_id=str(raw["run_id"]),
+        epoch=int(raw.get("epoch") or 0),
+        attempt=int(raw.get("try") or 0),
+        opened_at=_text(raw, "opened_at"),
+        problem=_text(raw, "problem"),
+        strategy=_text(raw, "strategy"),
+        tables=tuple(raw.get("tables") or ()),
+        offset_kept=bool(raw.get("offset_kept")),
+        agreed={table: int(rows) for table, rows in (raw.get("agreed") or {}).items()},
+        pipeline_hash=_text(raw, "pipeline_hash"),
+        taken_over_from=_text(raw, "taken_over_from"),
+        hold=HoldAnswer(_text(hold, "state"), _text(hold, "detail"), _text(hold, "since")) if hold else None,
+        fence=None if fence is None else read_fence(fence),
+        watermark=Watermark.from_json(watermark, read_position) if watermark else None,
+        watermark_at=_text(raw, "watermark_at"),
+        definitions=dict(raw.get("definitions") or {}),
+        stages={name: _staged(entry) for name, entry in (raw.get("stages") or {}).items()},
+        backup=OffsetBackup(dict(key), raw.get("offset_before")) if key else None,
+        written=raw.get("offset_after"),
+        written_at=_text(raw, "offset_written_at"),
+        history=HistoryDoubts(differences, None if since is None else int(since), bool(raw.get("history_doubted"))),
+        settings_before=dict(raw.get("config_changed") or {}),
+        resuming=_text(raw, "resuming"),
+        resumed_at=_text(raw, "resumed_at"),
+        verified={name: VerifiedTable.from_json(entry) for name, entry in (raw.get("verified") or {}).items()},
+        published=dict(raw.get("published") or {}),
+        replica=ReplicaVisit(
+            _text(raw, "replica"),
+            _text(raw, "own"),
+            raw.get("read"),
+            _text(raw, "left_out"),
+            None if size is None else int(size),
+        ),
+    )
+
+
+def _staged(entry: Mapping[str, Any]) -> StagedTable:
+    return StagedTable(str(entry["label"]), int(entry.get("rows") or 0), int(entry.get("snapshot_id") or 0))
+
+
+def _text(raw: Mapping[str, Any], name: str) -> str:
+    return str(raw.get(name) or "")

@@ -1,0 +1,104 @@
+"""How far topics were read: fence, stamp and backlog are made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+PartitionRanges: TypeAlias = Mapping[int, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """What a compacted topic keeps of deletes: a tombstone from before `since_ms` may be gone (epoch, as `now_ms`).
+
+    `first`: partition → the first offset that is not older than that; the partition's end if none is.
+    """
+
+    now_ms: int
+    since_ms: int
+    first: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicState:
+    """One topic: its id and, per partition, (first offset, next offset); `compaction` if it is compacted."""
+
+    name: str
+    id: str
+    partitions: Mapping[int, tuple[int, int]]
+    compaction: Compaction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicOffsets:
+    """One topic: its id ("" from brokers that give none) and, of each partition, the next offset to read.
+
+    Raises ValueError for a partition or an offset that is no whole number of 0 or more.
+    """
+
+    topic_id: str
+    next: Mapping[int, int]
+
+    def __post_init__(self) -> None:
+        ordered = sorted((whole(p, "a partition"), whole(n, "an offset")) for p, n in self.next.items())
+        object.__setattr__(self, "topic_id", str(self.topic_id))
+        object.__setattr__(self, "next", dict(ordered))
+
+    @classmethod
+    def end_of(cls, state: TopicState) -> TopicOffsets:
+        """All that stands in the topic now was read."""
+        return cls(state.id, {partition: end for partition, (_, end) in state.partitions.items()})
+
+    @classmethod
+    def after(cls, topic_id: str, ranges: PartitionRanges) -> TopicOffsets:
+        """`ranges` (partition → first offset, end) were read to their ends."""
+        return cls(topic_id, {partition: max(start, end) for partition, (start, end) in ranges.items()})
+
+    def is_of(self, topic_id: str) -> bool | None:
+        """Whether these are offsets of the topic of that id; None where brokers give topics no id."""
+        return self.topic_id == topic_id if self.topic_id and topic_id else None
+
+    def reached(self, ends: TopicOffsets) -> bool:
+        """Whether everything up to `ends` was read, in this very topic with the partitions it has now."""
+        return (
+            self.topic_id == ends.topic_id
+            and self.next.keys() == ends.next.keys()
+            and all(self.next[partition] >= end for partition, end in ends.next.items())
+        )
+
+    def is_past_record(self, topic_id: str, partition: int, offset: int) -> bool:
+        """Whether a record lies before these offsets; one of another topic of the same name is of a time before."""
+        return self.topic_id != topic_id or offset < self.next.get(partition, 0)
+
+    def to_json(self) -> dict[str, Any]:
+        """{"id": topic id, "partitions": {partition as text: next offset}}."""
+        return {"id": self.topic_id, "partitions": {str(partition): n for partition, n in self.next.items()}}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> TopicOffsets:
+        """The inverse of `to_json`. Raises KeyError, TypeError or ValueError for anything else."""
+        return cls(str(value["id"]), {whole(p, "a partition"): n for p, n in value["partitions"].items()})
+
+
+# Topic → how far it is to be taken as read. A topic that is absent did not exist then: it is read from 0 (INV 16).
+Fence: TypeAlias = Mapping[str, TopicOffsets]
+
+
+def fence_json(fence: Fence) -> dict[str, Any]:
+    """Plain JSON: topic → as TopicOffsets.to_json, sorted by topic."""
+    return {topic: fence[topic].to_json() for topic in sorted(fence)}
+
+
+def read_fence(value: Mapping[str, Any]) -> dict[str, TopicOffsets]:
+    """The inverse of `fence_json`. Raises KeyError, TypeError or ValueError for anything else."""
+    return {topic: TopicOffsets.from_json(offsets) for topic, offsets in sorted(value.items())}
+
+
+def whole(value: Any, what: str) -> int:
+    """A whole number that is not negative; bool and 1.5 are refused, "7" is read. Raises ValueError."""
+    number = int(value) if isinstance(value, str) else value
+    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+        raise ValueError(f"{what} must be a whole number of 0 or more, not {value!r}")
+    return number

@@ -1,0 +1,69 @@
+"""Whether an apply has anything to do, asked without a Spark session: a cold one costs seconds, this costs milliseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.core.apply.start import Applied
+from airflow_cdc.core.diagnosis.observation import ControlFacts
+from airflow_cdc.core.topics import TopicOffsets, TopicState
+from airflow_cdc.flows.capture import settings, topic_names
+from airflow_cdc.flows.run import Facts, Run
+
+
+def pending(run: Run) -> Facts:
+    """What waits: `{"recovery": run id if it leaves no table to apply, "tables": [behind…], "dead_letters": to be tried again}`.
+
+    A table counts as behind unless its stamp proves that it is not: whatever is odd is for the apply itself to judge.
+    """
+    control = run.clients.control.facts()
+    tables = applicable(control, run.pipeline.source.tables)
+    topics, ddl = topic_names(run, tables), settings(run).ddl_topic
+    states = run.clients.transport.topic_states([*topics.values(), ddl])
+    made = run.clients.source.table_ids(topics)
+    behind = [
+        table
+        for table, topic in topics.items()
+        if not _all_caught_up(_stamp(run, table), control.required.of(table), states.get(topic), states.get(ddl))
+        or _made_anew(run, table, made.get(table))
+    ]
+    recovery = (control.recovery or {}).get("run_id") if not tables else None
+    return {"recovery": recovery, "tables": behind, "dead_letters": run.clients.sink.waiting_letters(run.pipeline.name)}
+
+
+def applicable(control: ControlFacts, tables: Sequence[str]) -> list[str]:
+    """Those of the tables that may be applied now: not the abandoned ones, and not those of an open recovery.
+
+    None at all while that moves the connector's offset: it is read past only under a new epoch of all tables (INV 39).
+    """
+    recovery = control.recovery or {}
+    if recovery and not recovery.get("offset_kept"):
+        return []
+    held = {*control.abandoned, *(recovery.get("tables") or ())}
+    return [table for table in tables if table not in held]
+
+
+def _all_caught_up(stamp: Stamp | None, epoch: int, rows: TopicState | None, ddl: TopicState | None) -> bool:
+    """Whether neither rows nor DDL wait; a topic of DDL that does not exist holds none."""
+    return caught_up(stamp, epoch, rows) and (ddl is None or caught_up(stamp, epoch, ddl))
+
+
+def caught_up(stamp: Stamp | None, epoch: int, state: TopicState | None) -> bool:
+    """True if the stamp is of this epoch and of this very topic, and stands at the end of every partition."""
+    if stamp is None or state is None or stamp.epoch != epoch:
+        return False
+    return stamp.offsets.get(state.name) == TopicOffsets.end_of(state)
+
+
+def _made_anew(run: Run, table: str, table_id: str | None) -> bool:
+    """Whether the source made the table again (TRUNCATE) since it was applied, which leaves no event (INV 13)."""
+    lake, namespace, name = run.clients.sink, run.pipeline.sink.namespace, run.pipeline.sink_table(table)
+    summary = lake.stamped_summary(namespace, name) if lake.exists(namespace, name) else {}
+    applied = Applied.from_summary(summary)
+    return applied is not None and table_id not in {None, applied.table_id}
+
+
+def _stamp(run: Run, table: str) -> Stamp | None:
+    lake, namespace, name = run.clients.sink, run.pipeline.sink.namespace, run.pipeline.sink_table(table)
+    return lake.stamp(namespace, name) if lake.exists(namespace, name) else None

@@ -1,0 +1,58 @@
+"""What a pipeline captures: its tables' definitions, the connector's settings, and the topic of each table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from airflow_cdc.core.capture import CaptureSettings
+from airflow_cdc.core.errors import SourceError
+from airflow_cdc.core.table import Table
+from airflow_cdc.flows.run import Run
+from airflow_cdc.kinds import config_rules_of
+
+
+def captured(run: Run, tables: Sequence[str] = ()) -> dict[str, Table]:
+    """Definitions of the pipeline's tables as the source has them now. Raises SourceError for a missing one."""
+    wanted = list(tables or run.pipeline.source.tables)
+    definitions = present(run, wanted)
+    if missing := sorted(set(wanted) - set(definitions)):
+        raise missing_error(run, ", ".join(missing))
+    return definitions
+
+
+def present(run: Run, tables: Sequence[str]) -> dict[str, Table]:
+    """Definitions of those of the tables that the source has now."""
+    return run.clients.source.definitions(list(tables)) if tables else {}
+
+
+def missing_error(run: Run, tables: str) -> SourceError:
+    """The error about tables that the source does not have, or that its user may not see."""
+    return SourceError(
+        f"the source has no table {tables}",
+        where=run.where,
+        todo="Correct source.tables in pipelines.yaml, or grant SELECT on it. If it was dropped while a recovery of it "
+        "is open: airflow cdc abandon PIPELINE --table TABLE.",
+    )
+
+
+def settings(run: Run) -> CaptureSettings:
+    """The connector's own configuration, read for what decoding and routing need."""
+    return config_rules_of(run.pipeline).capture(run.clients.connector.raw_config(run.pipeline.connector.name))
+
+
+def followed(run: Run, tables: Sequence[str] = ()) -> dict[str, Table]:
+    """The same definitions, once the connector is known to carry these tables' rows as they are (INV 21, 31).
+
+    Called before a row is read past the connector: what it masks must never be written. Raises SchemaError or
+    ConfigError naming the setting.
+    """
+    found, made = captured(run, tables), settings(run)
+    for table in found.values():
+        made.check_table(table)
+    return found
+
+
+def topic_names(run: Run, tables: Sequence[str]) -> dict[str, str]:
+    """Table → topic, as the connector's prefix and routing make it."""
+    made = settings(run)
+    return {table: made.topic_of(table) for table in tables}

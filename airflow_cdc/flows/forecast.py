@@ -1,0 +1,92 @@
+"""How long the stored position stays in the source's log, and whether a snapshot fits into what log and topics keep."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from airflow_cdc.core.diagnosis.forecast import Forecast, snapshot_fits
+from airflow_cdc.core.errors import OffsetRejectedError, UnknownStateError
+from airflow_cdc.core.offset import StoredOffset
+from airflow_cdc.core.position import Position
+from airflow_cdc.flows.capture import topic_names
+from airflow_cdc.flows.offsets import read, stored_value
+from airflow_cdc.flows.run import Run, now_iso
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineForecast:
+    """A pipeline's forecast at one time.
+
+    Attributes:
+        position: the stored one, file:pos.
+        warn_before_s: the policy's warning time; `at_risk` if less than it may be left.
+        snapshot_s: how long reading the source takes: the last time it was read, else the policy's max_duration.
+        topics_keep_s: how long the topics keep an event at least; None if for ever.
+        snapshot_fits: whether W, taken now, and the events after it outlive that.
+    """
+
+    pipeline: str
+    taken_at: str
+    position: str
+    forecast: Forecast
+    warn_before_s: int
+    at_risk: bool
+    snapshot_s: float
+    topics_keep_s: float | None
+    snapshot_fits: bool
+
+    @property
+    def exit_status(self) -> int:
+        """What the command ends with."""
+        return 1 if self.at_risk or not self.snapshot_fits else 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON, the forecast's values beside the others."""
+        value = asdict(self)
+        return {**value, **value.pop("forecast")}
+
+
+def forecast_pipeline(run: Run) -> PipelineForecast:
+    """Read offset, log files and retention. Raises UnknownStateError without an offset, SourceError if it is gone."""
+    offset, position = _stored(run)
+    control = run.clients.control.facts()
+    policy = run.pipeline.policy
+    seen, retention = run.clients.source.forecast(position)
+    seconds = float(policy.max_duration if control.read_seconds is None else control.read_seconds)
+    topics = _topics_keep(run)
+    return PipelineForecast(
+        pipeline=run.pipeline.name,
+        taken_at=now_iso(),
+        position=offset.place,
+        forecast=seen,
+        warn_before_s=policy.warn_before_purge,
+        at_risk=seen.earliest_s is not None and seen.earliest_s < policy.warn_before_purge,
+        snapshot_s=seconds,
+        topics_keep_s=topics,
+        snapshot_fits=snapshot_fits(retention, seconds) and (topics is None or seconds < topics),
+    )
+
+
+def _topics_keep(run: Run) -> float | None:
+    """The shortest retention of the pipeline's topics in seconds; None if all keep their events for ever."""
+    topics = set(topic_names(run, run.pipeline.source.tables).values())
+    found = run.clients.transport.topic_configs(run.clients.transport.topic_states(sorted(topics)))
+    kept = [
+        int(one.get("retention.ms", -1)) for one in found.values() if "delete" in one.get("cleanup.policy", "delete")
+    ]
+    return min((ms / 1000 for ms in kept if ms >= 0), default=None)
+
+
+def _stored(run: Run) -> tuple[StoredOffset, Position]:
+    value = stored_value(run)
+    if not value:
+        raise UnknownStateError(
+            "the connector has no offset, so there is nothing to forecast",
+            where=run.where,
+            todo=f"Ask `airflow cdc diagnose {run.pipeline.name}` why.",
+        )
+    offset = read(run, value)
+    if offset.position is None:
+        raise OffsetRejectedError(offset.fault, where=run.where, reasons=(offset.fault,))
+    return offset, offset.position

@@ -1,0 +1,135 @@
+"""Moving a connector's position by hand: only to where the source still has the log, by compare-and-set, and written down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from airflow_cdc.core.diagnosis.diagnose import position_fault
+from airflow_cdc.core.diagnosis.observation import ConnectorFacts, Observation
+from airflow_cdc.core.errors import OffsetRejectedError, UnknownStateError, UsageError
+from airflow_cdc.flows.capture import settings
+from airflow_cdc.flows.lease import ended_by
+from airflow_cdc.flows.observe import observe
+from airflow_cdc.flows.offsets import write
+from airflow_cdc.flows.run import Facts, Run, now_iso
+from airflow_cdc.kinds import rules_for
+from airflow_cdc.reports.stored import LASTING
+
+LEASE_SECONDS = 300
+LEDGER = f"{LASTING}offset_moves"
+_KEPT = 20
+_MOVES = "moves"
+
+Value = Mapping[str, Any]
+
+
+def stored(run: Run) -> Facts:
+    """Partition and value of the offset that this pipeline's connector reads from; `offset` None: it has none."""
+    prefix = settings(run).prefix
+    found = run.clients.connector.offsets(run.pipeline.connector.name)
+    mine = next((entry for entry in found if entry["partition"].get("server") == prefix), None)
+    return {"partition": {"server": prefix}, "offset": None} if mine is None else dict(mine)
+
+
+def check(run: Run, value: Value) -> None:
+    """Raise unless the live source would let a connector read on from `value`.
+
+    OffsetRejectedError names the problem that the value would make, with what was read; UnknownStateError if the
+    source could not be asked.
+    """
+    if faults := run.clients.connector.codec.faults(value):
+        raise OffsetRejectedError(f"the offset is not valid: {'; '.join(faults)}", where=run.where, reasons=faults)
+    found = position_fault(_as_if(run, value), rules_for(run.pipeline))
+    if found is None:
+        return
+    told = "; ".join(f"{name}: {seen}" for name, seen in found.evidence.items())
+    if found.code == "UNKNOWN":
+        raise UnknownStateError(f"the offset cannot be judged: {told}", where=run.where, todo="Mend what is named.")
+    raise OffsetRejectedError(
+        f"the source would not take a connector on from there: {found.code}: {found.description} {told}",
+        where=run.where,
+        todo=f"Choose a position that the server still has. The runbook of {found.code} says how.",
+        reasons=(found.code,),
+    )
+
+
+def move(run: Run, value: Value, *, who: str, shown: Value | None) -> Facts:
+    """Stop the connector, write `value`, prove it by reading it back, and leave the connector stopped.
+
+    `shown` is the offset on which the decision was made: if that of a resting connector is another one by now, nothing
+    is written. Returns `{"before", "after", "moves", "at"}`. Raises as `check` and flows.stored_offset.write do.
+    """
+    control, name = run.clients.control, run.pipeline.connector.name
+    if control.state()["recovery"]:
+        raise UsageError(
+            "a recovery is open, and its offset is its own", where=run.where, todo="Finish the recovery first."
+        )
+    owner = f"offset {now_iso()}"
+    control.acquire(owner, LEASE_SECONDS, ended=ended_by(run.lives))
+    try:
+        rested = run.clients.connector.status(name)["connector"]["state"] == "STOPPED"
+        run.clients.connector.stop(name)
+        before = stored(run)
+        if rested:
+            _unchanged(run, shown, before["offset"])
+        check(run, value)
+        _unchanged(run, before["offset"], stored(run)["offset"])
+        noted = _note(run, who, before["offset"], value)
+        control.audit(who, "offset", before["offset"], dict(value))
+        write(run, before["partition"], before["offset"], value)
+        _settle(run, noted["at"])
+    finally:
+        control.release(owner)
+    return {
+        "before": before["offset"],
+        "after": dict(value),
+        "moves": run.clients.connector.codec.moved(before["offset"], value),
+        "at": noted["at"],
+    }
+
+
+def last_before(run: Run) -> Facts:
+    """The offset that stood before the newest move. Raises UsageError if none was made, or none stood there."""
+    done = [entry for entry in _moves(run) if entry["state"] == "done" and entry["from"]]
+    if not done:
+        raise UsageError("no move of the offset is known", where=run.where, todo="Name a file of `offset backup`.")
+    return dict(done[-1]["from"])
+
+
+def _as_if(run: Run, value: Value) -> Observation:
+    """What would be seen with the connector at rest at `value`."""
+    source, seen = run.clients.source, observe(run, watch=0.0)
+    connector = seen.connector
+    if not isinstance(connector, ConnectorFacts):
+        return seen
+    offset = run.clients.connector.codec.read(dict(value), connector.key or {})
+    there = replace(connector, state="STOPPED", tasks=(), offset=offset)
+    return replace(seen, connector=there, source=source.facts_for(run.pipeline.source.tables, offset.position))
+
+
+def _unchanged(run: Run, expected: Value | None, found: Value | None) -> None:
+    if (dict(expected) if expected else None) != (dict(found) if found else None):
+        raise OffsetRejectedError(
+            f"somebody else changed the offset: it was {expected}, it is {found}",
+            where=run.where,
+            todo="Look at the new one, then decide again.",
+            reasons=("changed meanwhile",),
+        )
+
+
+def _moves(run: Run) -> list[Facts]:
+    return list(run.clients.control.ledger_get(LEDGER).get(_MOVES) or [])
+
+
+def _note(run: Run, who: str, before: Value | None, after: Value) -> Facts:
+    """Written down before it is done: a move that died half way has left its trace."""
+    entry = {"who": who, "at": now_iso(), "from": before, "to": dict(after), "state": "begun"}
+    run.clients.control.ledger_set(LEDGER, _MOVES, [*_moves(run), entry][-_KEPT:])
+    return entry
+
+
+def _settle(run: Run, at: str) -> None:
+    entries = [{**entry, "state": "done"} if entry["at"] == at else entry for entry in _moves(run)]
+    run.clients.control.ledger_set(LEDGER, _MOVES, entries)

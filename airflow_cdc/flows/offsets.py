@@ -1,0 +1,72 @@
+"""The offset that a connector has stored: read as it is, and written as a transaction that exists once."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from airflow_cdc.core.errors import DeadlineError, OffsetRejectedError
+from airflow_cdc.core.offset import OffsetCodec, OffsetStore, RawOffset, StoredOffset
+from airflow_cdc.core.poll import poll_until
+from airflow_cdc.flows.capture import settings
+from airflow_cdc.flows.run import Run
+
+SHOWN_SECONDS: Final = 20.0
+
+
+def committed(run: Run) -> StoredOffset | None:
+    """The offset that the connector has committed, or None while it has none. Raises OffsetRejectedError."""
+    value = stored_value(run)
+    return None if value is None else read(run, value)
+
+
+def read(run: Run, value: RawOffset) -> StoredOffset:
+    """What a stored value means. Raises OffsetRejectedError for one that cannot be read."""
+    offset = run.clients.connector.codec.read(value, {})
+    if offset.position is None:
+        raise OffsetRejectedError(offset.fault, where=run.where, reasons=(offset.fault,))
+    return offset
+
+
+def stored_value(run: Run) -> RawOffset | None:
+    """The raw offset value as the connector stores it, or None."""
+    return run.clients.connector.committed_offset(run.pipeline.connector.name, settings(run).prefix)
+
+
+def write(run: Run, key: RawOffset, before: RawOffset | None, value: RawOffset) -> None:
+    """Replace this pipeline's offset as `replace_offset` does. Raises OffsetRejectedError."""
+    connector = run.clients.connector
+    store = connector.offset_store(run.pipeline.connector.name, key)
+    replace_offset(store, connector.codec, before, value, where=run.where)
+
+
+def replace_offset(
+    store: OffsetStore, codec: OffsetCodec, before: RawOffset | None, value: RawOffset, *, where: str
+) -> None:
+    """The write as a transaction: validate, write, read back, compare; on any difference put the backup `before` back.
+
+    The connector is stopped. Raises OffsetRejectedError.
+    """
+    if faults := codec.faults(value):
+        raise OffsetRejectedError(f"the new offset is not valid: {'; '.join(faults)}", where=where, reasons=faults)
+    store.write(value)
+    found = _read_back(store, where)
+    if found == dict(value):
+        return
+    store.write(before)
+    raise OffsetRejectedError(
+        f"the offset read back differs from what was written: wrote {dict(value)}, found {found}; the old one was put back",
+        where=where,
+        todo="Look for another writer of this connector's offsets, then clear the task reset_offset.",
+        reasons=("read back differs",),
+    )
+
+
+def _read_back(store: OffsetStore, where: str) -> RawOffset | None:
+    """What stands there after a write: a store may show it a moment late."""
+    try:
+        found = poll_until(
+            store.read, timeout=SHOWN_SECONDS, interval=0.1, what=f"the written offset to show ({where})"
+        )
+    except DeadlineError:
+        return None
+    return dict(found)

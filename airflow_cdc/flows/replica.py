@@ -1,0 +1,340 @@
+"""The strategies that move a position and no row: read on at a replica and come back, or go on at a promoted server.
+
+`detour` and `return_to_source` share the open recovery, so each may be killed anywhere and run again: what was changed is found in
+the connector's own configuration, what was written in the control table (INV 27).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from airflow_cdc.connectors.debezium.address import is_away, pointed_at, pointed_back
+from airflow_cdc.core.diagnosis.text import shorten
+from airflow_cdc.core.errors import (
+    CdcError,
+    ConfigError,
+    OffsetRejectedError,
+    SchemaError,
+    SourceError,
+)
+from airflow_cdc.core.offset import RawOffset
+from airflow_cdc.core.poll import NotYet, poll_until
+from airflow_cdc.core.recovery import OpenRecovery
+from airflow_cdc.flows import connector
+from airflow_cdc.flows.capture import captured, settings
+from airflow_cdc.flows.close import CLOSED
+from airflow_cdc.flows.offsets import committed, read, stored_value, write
+from airflow_cdc.flows.reached import not_failed, wait_past
+from airflow_cdc.flows.recovery import change, current
+from airflow_cdc.flows.reset_offset import backup
+from airflow_cdc.flows.run import LEASE_SECONDS, Facts, Run, now_iso, step
+from airflow_cdc.sources.mysql.client import MySqlSource
+from airflow_cdc.sources.mysql.detour import come_back, faults, own_transactions, start_there
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.position import BinlogPosition, MySqlPosition, mysql_position
+from airflow_cdc.sources.mysql.replica import (
+    executed_now,
+    first_place,
+    log_end,
+    place_of,
+    purged_now,
+    read_replica,
+)
+
+SNAPSHOT_BY_NAME = "Or trigger cdc_recovery with the strategy full_snapshot, which puts the connector back first."
+
+
+@step("detour_connector", leased=True)
+def detour(run: Run) -> Facts:
+    """Let the connector read at a replica until it has what the replica has now and all that the source has purged.
+
+    Only the address changes, and the login where the replica's connection has another one than the source's. Safe to
+    run again: it goes on from the connector's own offset. Raises SourceError when no named replica can stand in.
+    """
+    if _is_back(run):
+        return {"kept": True}
+    if not _away(run) or not _runs(run):
+        _start_at_replica(run)
+    conn_id, replica = _replica(run)
+    read = _read_all(run, replica)
+    return {"replica": conn_id, "server": replica.where, "read": shorten(str(read)), "kept": False}
+
+
+@step("return_connector")
+def return_to_source(run: Run) -> Facts:
+    """Let the connector go on at the source, from all that it has read of what the source has; then close the recovery.
+
+    Offset first, then the address, then the start: until the first is proven, the connector stays stopped. Raises
+    OffsetRejectedError when the source lacks what was read from it before, SourceError when it purged more meanwhile.
+    """
+    control = run.clients.control
+    if control.ledger_get(run.run_id).get("recovery") == CLOSED:  # killed after it was closed
+        control.release(run.run_id)
+        return {"closed": True}
+    control.renew(run.run_id, LEASE_SECONDS)
+    if not current(run).written_at:
+        _write_return(run)
+    _point_back(run)
+    _start(run)
+    reached = wait_past(run, run.clients.source.position())
+    return {**_close(run), "offset": dict(reached.raw)}
+
+
+def abandon(run: Run) -> None:
+    """Undo an open detour, before another strategy takes its place: stopped, the address and the first offset back."""
+    run.clients.connector.stop(run.pipeline.connector.name, timeout=connector.STOP_SECONDS)
+    grew = _history_grew(run)
+    before = change(run, lambda now: now.doubts_history(grew)).backup
+    _point_back(run)
+    connector.restore(run)
+    if before is not None and before.value:
+        write(run, before.key, stored_value(run), before.value)
+
+
+# ---- on the way there --------------------------------------------------------------------------
+
+
+def _is_back(run: Run) -> bool:
+    """Whether the way back was begun, and still leads on: a source that purged more meanwhile means another round."""
+    if not current(run).written_at:
+        return False
+    if purged_now(run.clients.source).issubset(_read_set(run)):
+        return True
+    change(run, OpenRecovery.sets_out_again)
+    return False
+
+
+def _start_at_replica(run: Run) -> None:
+    """Stopped; offset and configuration for the replica written and read back; started there."""
+    name = run.pipeline.connector.name
+    run.clients.connector.stop(name, timeout=connector.STOP_SECONDS)
+    key = backup(run, current(run)).key
+    _conn_id, replica = _replica(run)
+    theirs = executed_now(replica)  # first: what the source executes in between is not the replica's own
+    own = own_transactions(theirs, executed_now(run.clients.source))
+    skipped = _own(run)  # of all rounds: what may not have been sent is sent again rather than never
+    start = start_there(_read_set(run), own, skipped)
+    size = _history_size(run)
+    change(run, lambda now: now.set_out(str(own | skipped), size))
+    _write_set(run, key, first_place(replica), start)
+    connector.change_settings(run, {connector.HEARTBEAT: connector.heartbeat(run)})
+    _point_at(run, replica)
+    run.clients.connector.resume(name)
+    run.clients.connector.wait_running(name, timeout=connector.RUNNING_SECONDS)
+
+
+def _replica(run: Run) -> tuple[str, MySqlSource]:
+    """The replica of this detour: the one that it began at, else the first that can stand in for the source."""
+    kept = current(run).replica.conn_id
+    if not kept:
+        kept = _choose(run)
+        change(run, lambda now: now.reads_at(kept))
+    if kept not in run.clients.replicas:
+        raise ConfigError(
+            f"the detour reads at {kept}, which source.replicas no longer names",
+            where=run.where,
+            todo=f"Name it again, then clear the task detour_connector. {SNAPSHOT_BY_NAME}",
+        )
+    return kept, run.clients.replicas[kept]
+
+
+def _choose(run: Run) -> str:
+    """Looked at again with the connector stopped: between plan and start the replica may have purged, too."""
+    stored, source = _read_set(run), run.clients.source.facts()
+    said = {}
+    for conn_id, replica in run.clients.replicas.items():
+        try:
+            found = faults(read_replica(replica, conn_id), source, stored)
+        except CdcError as error:
+            found = (str(error),)
+        if not found:
+            return conn_id
+        said[conn_id] = ", ".join(found)
+    raise SourceError(
+        f"no replica can stand in for the source: {'; '.join(f'{k}: {v}' for k, v in said.items()) or 'none is named'}",
+        where=run.where,
+        todo="Mend one of them, then clear the task detour_connector. " + SNAPSHOT_BY_NAME,
+    )
+
+
+def _read_all(run: Run, replica: MySqlSource) -> GtidSet:
+    """Wait until the connector has read what the replica has now, and what the source has purged by then."""
+    wanted = executed_now(replica)
+
+    def probe() -> GtidSet:
+        read = _covered(run, replica)
+        if (left := (wanted | purged_now(run.clients.source)) - read).is_empty:
+            return read
+        not_failed(run, "detour_connector")
+        raise NotYet(f"{left.count} transactions to read")
+
+    return poll_until(
+        probe, timeout=run.pipeline.policy.max_duration, interval=0.5, what="the connector to catch up at the replica"
+    )
+
+
+def _covered(run: Run, replica: MySqlSource) -> GtidSet:
+    """What the connector has read at the replica.
+
+    The GTID of a DDL enters the committed set only with the next transaction. On a replica at rest there is none; but
+    an offset at or past the end of its log, as it was before the offset was read, has all that stands before that end.
+    """
+    end, before_end = log_end(replica)
+    offset = committed(run)
+    stored = None if offset is None or offset.position is None else mysql_position(offset.position)
+    if stored is None or stored.gtids is None:
+        raise NotYet("no offset with GTIDs yet")
+    at_end = stored.place.comparable(end) and end <= stored.place
+    return stored.gtids | before_end if at_end else stored.gtids
+
+
+# ---- on the way back ---------------------------------------------------------------------------
+
+
+def _write_return(run: Run) -> None:
+    """Stopped; what was read, without the replica's own, written as the offset at the source (INV 27)."""
+    run.clients.connector.stop(run.pipeline.connector.name, timeout=connector.STOP_SECONDS)
+    before = backup(run, current(run))
+    read, source = _read_so_far(run), run.clients.source
+    executed = source.facts().gtid_executed or GtidSet()
+    back = come_back(read, executed, _own(run))
+    _check_return(run, back, GtidSet.parse(str((before.value or {}).get("gtids") or "")))
+    doubted = bool(read - back) and _history_grew(run)
+    value = _write_set(run, before.key, place_of(source, back), back)
+    since, at = connector.history(run).newest_ms if doubted else None, now_iso()
+    change(run, lambda now: now.returned(value, at, str(read - back), since))
+
+
+def _own(run: Run) -> GtidSet:
+    """Transactions of the replica's own that counted as read when this detour set out, in any of its rounds."""
+    return GtidSet.parse(current(run).replica.own)
+
+
+def _read_so_far(run: Run) -> GtidSet:
+    """What the connector has read, kept before the offset is written: afterwards its position is of another server."""
+    kept = current(run).replica.read
+    if kept is not None:
+        return GtidSet.parse(kept)
+    read = _covered(run, _replica(run)[1]) if _away(run) else _read_set(run)
+    change(run, lambda now: now.read_there(str(read)))
+    return read
+
+
+def _check_return(run: Run, back: GtidSet, before: GtidSet) -> None:
+    if gone := before - back:
+        raise OffsetRejectedError(
+            f"the source does not have {shorten(str(gone))}, which the connector had read before",
+            where=run.where,
+            todo="The source lost transactions, or is another server: trigger cdc_recovery with full_snapshot.",
+            reasons=("GTID_NOT_CONTAINED",),
+        )
+    if left := purged_now(run.clients.source) - back:
+        raise SourceError(
+            f"the source has purged {shorten(str(left))}, which the connector has not read yet",
+            where=run.where,
+            todo="Raise its binlog retention, then clear the task detour_connector and all after it.",
+        )
+
+
+def _write_set(run: Run, key: RawOffset, place: BinlogPosition, gtids: GtidSet) -> RawOffset:
+    """Write a set as the offset, proven by reading it back. A transaction that was read in part is read again whole."""
+    stored = stored_value(run)
+    written = read(run, stored).written if stored else None
+    value = run.clients.connector.codec.at(MySqlPosition(place.file, place.pos, gtids), written)
+    write(run, key, stored, value)
+    return value
+
+
+def _start(run: Run) -> None:
+    """Start the connector at the source; with a schema history that is in doubt only after it was written anew."""
+    name, since = run.pipeline.connector.name, current(run).history.since
+    if since is not None:
+        _doubt_history(run)
+    run.clients.connector.resume(name)
+    run.clients.connector.wait_running(name, timeout=connector.RUNNING_SECONDS)
+    if since is not None:
+        connector.history_rebuilt(run, since, list(run.pipeline.source.tables), "return_connector")
+        # the mode goes back, and what was sent meanwhile is sent again with the new definitions
+        connector.from_the_start_again(run, current(run))
+        change(run, OpenRecovery.history_settled)
+
+
+def _close(run: Run) -> Facts:
+    connector.restore_settings(run)
+    control, recovery = run.clients.control, current(run)
+    control.note_server(run.clients.source.identity().server_uuid)
+    control.ledger_set(run.run_id, "document", recovery.to_json())
+    control.close_recovery(run.run_id, CLOSED)
+    control.release(run.run_id)
+    return {"closed": True, "left_out": recovery.replica.left_out}
+
+
+# ---- the connector -----------------------------------------------------------------------------
+
+
+def _away(run: Run) -> bool:
+    return is_away(run.clients.connector.raw_config(run.pipeline.connector.name))
+
+
+def _runs(run: Run) -> bool:
+    status = run.clients.connector.status(run.pipeline.connector.name)
+    states = {part["state"] for part in (status["connector"], *status["tasks"])}
+    return bool(status["tasks"]) and states == {"RUNNING"}
+
+
+def _read_set(run: Run) -> GtidSet:
+    offset = committed(run)
+    stored = None if offset is None or offset.position is None else mysql_position(offset.position)
+    if stored is None or stored.gtids is None:
+        raise OffsetRejectedError(
+            "the connector has no stored GTID set to go on from",
+            where=run.where,
+            todo="Trigger cdc_recovery with the strategy full_snapshot.",
+        )
+    return stored.gtids
+
+
+def _point_at(run: Run, replica: MySqlSource) -> None:
+    """Change the address. Connect asks the connector to try the new one before it takes the configuration."""
+    there, home = replica.endpoint, run.clients.source.endpoint
+    at, other = (there.host, there.port), (there.user, there.password) != (home.user, home.password)
+    _change(run, lambda config: pointed_at(config, at, (there.user, there.password) if other else None))
+
+
+def _point_back(run: Run) -> None:
+    _change(run, lambda config: pointed_back(config) if is_away(config) else config)
+
+
+def _change(run: Run, by: Callable[[dict[str, str]], dict[str, str]]) -> None:
+    name, client = run.pipeline.connector.name, run.clients.connector
+    config = client.raw_config(name)
+    if (wanted := by(config)) != config:
+        client.change_config(name, config, wanted)
+
+
+# ---- the schema history ------------------------------------------------------------------------
+
+
+def _history_grew(run: Run) -> bool:
+    return current(run).replica.history_before not in (None, _history_size(run))
+
+
+def _history_size(run: Run) -> int:
+    topic = settings(run).history_topic
+    state = run.clients.transport.topic_states([topic]).get(topic) if topic else None
+    return sum(end for _begin, end in state.partitions.values()) if state else 0
+
+
+def _doubt_history(run: Run) -> None:
+    """Let the next start write the schema history anew, from the source as it is. The connector is stopped.
+
+    Definitions that the connector noted while transactions of the replica's own were in its offset carry those GTIDs.
+    At the source they are not at or before any offset, so a restart would pass them over and decode with older ones.
+    """
+    if stale := connector.history(run).differences(captured(run), server=settings(run).prefix):
+        raise SchemaError(
+            f"{', '.join(stale)} changed at the source behind what the connector has read",
+            where=run.where,
+            todo="Trigger cdc_recovery with the strategy full_snapshot: it takes the detour's place.",
+        )
+    connector.change_settings(run, {connector.SNAPSHOT_MODE: "recovery"})

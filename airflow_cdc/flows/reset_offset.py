@@ -1,0 +1,136 @@
+"""Step 6: write the offset as a transaction: back up → validate → write → read back → compare → roll back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from airflow_cdc.core.errors import SchemaError
+from airflow_cdc.core.offset import RawOffset
+from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.recovery import OffsetBackup, OpenRecovery
+from airflow_cdc.core.table import Table
+from airflow_cdc.flows.capture import captured, present, settings
+from airflow_cdc.flows.connector import STOP_SECONDS, history
+from airflow_cdc.flows.move_offset import check
+from airflow_cdc.flows.offsets import committed, read, stored_value, write
+from airflow_cdc.flows.recovery import change, current, watermark_of
+from airflow_cdc.flows.run import Facts, Run, now_iso, step
+from airflow_cdc.flows.watermark import check_held, still_there
+
+
+@step("reset_offset", leased=True)
+def reset_offset(run: Run) -> Facts:
+    """Write W as the connector's offset, proven by reading it back; or leave it, where only tables are wrong (INV 39).
+
+    Safe to run again: the first backup stands, and a connector that already reads from this W (or past it) is
+    left alone. Raises SourceError when W is gone, SchemaError when a table changed since W (INV 11).
+    """
+    recovery = current(run)
+    taken = watermark_of(recovery, run)
+    if recovery.offset_kept:
+        return _kept(run, recovery, taken)
+    if recovery.written_at and _already(run, taken):
+        return _facts(recovery, recovery.written)
+    definitions = _unchanged(run, recovery)
+    run.clients.source.check_same_server(taken)
+    still_there(run, taken, then="fence_and_watermark")
+    before = backup(run, recovery)
+    written = run.clients.connector.codec.at(taken.position, int(taken.taken_at.timestamp()))
+    run.clients.connector.stop(run.pipeline.connector.name, timeout=STOP_SECONDS)
+    write(run, before.key, before.value, written)
+    differences = _history(run, definitions, written) | (_doubts(definitions) if recovery.history.doubted else {})
+    at = now_iso()
+    change(run, lambda now: now.wrote(written, at, differences))
+    differing = _lists(differences)
+    return {"offset_before": before.value, "offset_after": written, "history_differences": differing, "kept": False}
+
+
+def _facts(recovery: OpenRecovery, after: RawOffset | None) -> Facts:
+    """Of an offset that stays as it is."""
+    before = None if recovery.backup is None else recovery.backup.value
+    return {"offset_before": before, "offset_after": after, "kept": True}
+
+
+def _lists(differences: Mapping[str, tuple[str, ...]]) -> dict[str, list[str]]:
+    return {table: list(found) for table, found in differences.items()}
+
+
+def _kept(run: Run, recovery: OpenRecovery, taken: Watermark) -> Facts:
+    """Leave the offset alone, for the tables that are not recovered (INV 39): proven to be held by W and by the source.
+
+    Changes of the recovered tables between the offset and W come once more, and are dropped as being in the snapshot.
+    """
+    if recovery.written_at:
+        return _facts(recovery, recovery.written)
+    definitions = _unchanged(run, recovery)
+    run.clients.source.check_same_server(taken)
+    backup(run, recovery)
+    check_held(run, taken)
+    offset = stored_value(run) or {}  # as it stands: it is compared with what the connector commits next
+    check(run, offset)
+    differences = _history(run, definitions, offset)
+    if differences:
+        _others_unchanged(run, set(definitions), offset)
+    at = now_iso()
+    change(run, lambda now: now.wrote(offset, at, differences))
+    return {"offset_before": offset, "offset_after": offset, "history_differences": _lists(differences), "kept": True}
+
+
+def _others_unchanged(run: Run, recovered: set[str], offset: RawOffset) -> None:
+    """A rebuilt history holds the definitions of now: those of the other tables must be the ones the connector has.
+
+    Else it would decode events from before a change with the definition from after it (INV 11, 12).
+    """
+    others = [table for table in run.pipeline.source.tables if table not in recovered]
+    changed = _history(run, present(run, others), offset) if others else {}
+    if changed:
+        raise SchemaError(
+            f"{', '.join(sorted(changed))} changed behind the connector's position, and its schema history has to be rebuilt "
+            "for the tables of this recovery",
+            where=run.where,
+            todo="Give the recovery up (airflow cdc abandon), start the connector, and trigger cdc_recovery once it has "
+            "read that change.",
+        )
+
+
+def _already(run: Run, taken: Watermark) -> bool:
+    offset = committed(run)
+    return offset is not None and offset.has_read(taken) is True
+
+
+def _unchanged(run: Run, recovery: OpenRecovery) -> dict[str, Table]:
+    now = captured(run, recovery.tables)
+    changed = [name for name, table in now.items() if recovery.definitions.get(name) != table.fingerprint]
+    if changed:
+        raise SchemaError(
+            f"the definition of {', '.join(changed)} changed since the watermark: what was read no longer fits",
+            where=run.where,
+            todo="Clear the task fence_and_watermark and all after it: a new watermark is taken.",
+        )
+    return now
+
+
+def backup(run: Run, recovery: OpenRecovery) -> OffsetBackup:
+    """The offset's key and its value before the recovery; the first backup stands for ever."""
+    if recovery.backup is not None:
+        return recovery.backup
+    prefix = settings(run).prefix
+    stored = run.clients.connector.offsets(run.pipeline.connector.name)
+    mine = [entry for entry in stored if entry["partition"].get("server") == prefix]
+    partition = dict(mine[0]["partition"]) if mine else {"server": prefix}
+    before = dict(mine[0]["offset"]) if mine and mine[0]["offset"] else None
+    return change(run, lambda now: now.backed_up(OffsetBackup(partition, before))).backup or OffsetBackup(
+        partition, before
+    )
+
+
+def _history(run: Run, definitions: Mapping[str, Table], written: RawOffset) -> dict[str, tuple[str, ...]]:
+    """Table → what the schema history, as it is read from the offset `written` on, says differently from the source
+    (INV 12); {} when all are equal.
+    """
+    return history(run).differences(definitions, at=read(run, written).position)
+
+
+def _doubts(definitions: Mapping[str, Table]) -> dict[str, tuple[str, ...]]:
+    """Every table's history, after a detour that was given up: it may hold places that the source will never reach."""
+    return dict.fromkeys(definitions, ("it was noted beside transactions of a replica's own",))

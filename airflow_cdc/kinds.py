@@ -1,0 +1,153 @@
+"""The systems that a pipeline may be made of, by the names that pipelines.yaml gives them.
+
+A system's package holds its KIND, and is imported when the name is first looked up. Other distributions add systems by
+an entry point in the group `airflow_cdc.sources`, `.connectors`, `.transports` or `.sinks` that leads to a KIND.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from airflow_cdc.core.errors import ConfigError, PositionError
+from airflow_cdc.core.kind import AnyKind, ConnectorKind, ControlKind, Named, Reads, SinkKind, SourceKind, TransportKind
+from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.core.position import JsonObject, Position
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+    from airflow_cdc.core.capture import ConfigRules
+    from airflow_cdc.core.diagnosis.error_texts import KnownText
+    from airflow_cdc.core.diagnosis.problem import Problem, Rules
+
+K = TypeVar("K", bound=Named)
+
+
+class Kinds(Mapping[str, K]):
+    """The kinds of one part of a pipeline, by name. Names are known at once; a kind is loaded when it is looked up.
+
+    A name of this package cannot be taken by another distribution.
+    """
+
+    def __init__(self, wing: str, kind: type[K], *names: str) -> None:
+        self.wing = wing
+        self.type: type[K] = kind
+        self.built_in = names
+
+    def __getitem__(self, name: str) -> K:
+        """The kind called `name`. Raises KeyError, and ConfigError for an entry point that leads to something else."""
+        if name in self.built_in:
+            return self._checked(name, import_module(f"airflow_cdc.{self.wing}.{name}").KIND)
+        point = _others(self.wing)[name]
+        try:
+            return self._checked(name, point.load())
+        except (ImportError, AttributeError) as error:
+            raise self._bad(name, f"cannot be imported: {error}") from error
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys((*self.built_in, *_others(self.wing))))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.built_in or name in _others(self.wing)
+
+    def _checked(self, name: str, loaded: object) -> K:
+        if not isinstance(loaded, self.type):
+            raise self._bad(name, f"is no {self.type.__name__}")
+        if loaded.name != name:
+            raise self._bad(name, f"calls itself {loaded.name!r}")
+        return loaded
+
+    def _bad(self, name: str, fault: str) -> ConfigError:
+        return ConfigError(
+            f"the kind {name!r} {fault}",
+            where=f"entry point group airflow_cdc.{self.wing}",
+            todo="Upgrade or remove the distribution that declares it.",
+        )
+
+
+@cache
+def _others(wing: str) -> Mapping[str, EntryPoint]:
+    """The entry points of other distributions, by name. Looking through all that is installed is slow: once."""
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group=f"airflow_cdc.{wing}")}
+
+
+SOURCES: Final = Kinds("sources", SourceKind, "mysql", "mariadb", "postgres")
+CONNECTORS: Final = Kinds("connectors", ConnectorKind, "debezium")
+TRANSPORTS: Final = Kinds("transports", TransportKind, "kafka")
+SINKS: Final = Kinds("sinks", SinkKind, "iceberg", "none")
+CONTROLS: Final = Kinds("controls", ControlKind, "iceberg", "sql")
+
+
+WINGS: Final[Mapping[str, Kinds[Any]]] = {
+    kinds.wing: kinds for kinds in (SOURCES, CONNECTORS, TRANSPORTS, SINKS, CONTROLS)
+}
+
+
+def read_pipeline(value: Mapping[str, Any] | str) -> Pipeline:
+    """The pipeline of a definition as JSON, or its text. Raises ConfigError."""
+    return Pipeline.from_json(value, WINGS.__getitem__)
+
+
+def kinds_of(pipeline: Pipeline) -> tuple[AnyKind, ...]:
+    """The kinds of the pipeline's parts, in the order source, connector, transport, sink."""
+    return (
+        SOURCES[pipeline.source.kind],
+        CONNECTORS[pipeline.connector.kind],
+        TRANSPORTS[pipeline.transport.kind],
+        SINKS[pipeline.sink.kind],
+    )
+
+
+def readable_by(connector: str) -> Mapping[str, Reads]:
+    """The kinds of source that a kind of connector reads, by name: those it knows, and those that say so themselves."""
+    others = {name: SOURCES[name].read_by for name in SOURCES if name not in SOURCES.built_in}
+    own = {name: by[connector] for name, by in others.items() if connector in by}
+    return {**own, **CONNECTORS[connector].reads}
+
+
+def reads_of(pipeline: Pipeline) -> Reads:
+    """What the pipeline's connector knows of its source. Raises KeyError for a pair that the registry refuses."""
+    known = CONNECTORS[pipeline.connector.kind].reads.get(pipeline.source.kind)
+    return known or SOURCES[pipeline.source.kind].read_by[pipeline.connector.kind]
+
+
+def config_rules_of(pipeline: Pipeline) -> ConfigRules:
+    """What the pipeline's connector does to names, keys and values."""
+    return CONNECTORS[pipeline.connector.kind].config_rules.load()
+
+
+def rules_for(pipeline: Pipeline) -> Rules:
+    """What a diagnosis and a plan of this pipeline go by: the rows that name no system, and those of its parts."""
+    from airflow_cdc.core.diagnosis.problem import assemble
+    from airflow_cdc.core.diagnosis.problems import RULES
+
+    return assemble((RULES, *(kind.rules.load() for kind in kinds_of(pipeline) if kind.rules is not None)))
+
+
+def problems_for(pipeline: Pipeline) -> tuple[Problem, ...]:
+    """The rows of the diagnosis for this pipeline, in the order of judgement."""
+    return rules_for(pipeline).problems
+
+
+def all_texts() -> tuple[KnownText, ...]:
+    """What the errors of every system that is known say, for a text of which nobody says where it is from."""
+    kinds = (kind for wing in (SOURCES, CONNECTORS, TRANSPORTS, SINKS) for kind in wing.values())
+    rules = (kind.rules.load() for kind in kinds if kind.rules is not None)
+    return tuple(dict.fromkeys(text for known in rules for text in known.texts))
+
+
+def read_position(value: JsonObject) -> Position:
+    """A position from JSON, by the kind it carries. Raises PositionError, also for a kind that is not known."""
+    name = str(value.get("kind"))
+    reader = SOURCES[name].read_position if name in SOURCES else None
+    if reader is None:
+        raise PositionError(f"position of {name!r}, a kind of source that is not installed here, or keeps no positions")
+    return reader.load()(value)

@@ -1,0 +1,183 @@
+"""Who is told and how: the type of an Airflow connection picks the notifier, which is the provider's own class."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from airflow.sdk import BaseHook, BaseNotifier, Context
+
+from airflow_cdc.core.errors import CdcError, ConfigError
+from airflow_cdc.core.severity import Severity
+
+Options = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What people are told.
+
+    Attributes:
+        text: one paragraph, plain.
+        title: a line for a subject or an incident's name.
+        key: what receivers group by: the same key opens one incident, and `resolved` closes it; "" for a mere message.
+        link: where to read what to do; "" if nowhere.
+    """
+
+    text: str
+    title: str
+    severity: Severity = Severity.WARNING
+    key: str = ""
+    resolved: bool = False
+    link: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """A notifier of a provider: its class, the distribution that has it, and its arguments for a message.
+
+    `arguments` is given the connection's id, its extra fields and the message.
+    """
+
+    notifier: str
+    distribution: str
+    arguments: Callable[[str, Options, Message], dict[str, Any]]
+    needs: tuple[str, ...] = ()  # extra fields that the connection must have
+
+    def build(self, conn_id: str, extra: Options, message: Message) -> BaseNotifier:
+        """The notifier. Raises ConfigError naming what is not installed, or which extra field is missing."""
+        if missing := [name for name in self.needs if not extra.get(name)]:
+            raise ConfigError(
+                f"the connection has no extra field {', '.join(missing)}",
+                where=f"connection {conn_id}",
+                todo=f'Add it to the connection\'s extra: {{"{missing[0]}": "…"}}.',
+            )
+        module, _, name = self.notifier.partition(":")
+        try:
+            notifier: BaseNotifier = getattr(importlib.import_module(module), name)(
+                **self.arguments(conn_id, extra, message)
+            )
+        except ImportError as error:
+            raise ConfigError(
+                f"{self.distribution} is not installed",
+                where=f"connection {conn_id}",
+                todo=f"pip install {self.distribution}",
+            ) from error
+        return notifier
+
+
+def _webhook(conn_id: str, _extra: Options, message: Message) -> dict[str, Any]:
+    return {"conn_id": conn_id, "text": message.text}
+
+
+def _slack_webhook(conn_id: str, _extra: Options, message: Message) -> dict[str, Any]:
+    return {"slack_webhook_conn_id": conn_id, "text": _marked(message)}
+
+
+def _slack(conn_id: str, extra: Options, message: Message) -> dict[str, Any]:
+    return {"slack_conn_id": conn_id, "text": _marked(message), "channel": extra["channel"]}
+
+
+def _pagerduty(conn_id: str, _extra: Options, message: Message) -> dict[str, Any]:
+    """An incident per key. A mere message has no key: it is an event of its own, and nothing resolves it."""
+    return {
+        "pagerduty_events_conn_id": conn_id,
+        "summary": message.title,
+        "severity": str(message.severity),
+        "source": message.key.partition(":")[0] or "airflow",
+        "action": "resolve" if message.resolved else "trigger",
+        "dedup_key": message.key or None,
+        "custom_details": message.text,
+        "links": [{"href": message.link, "text": "What to do"}] if message.link.startswith("http") else None,
+    }
+
+
+def _mail(conn_id: str, extra: Options, message: Message) -> dict[str, Any]:
+    """`from_email` is the connection's own extra field, which the provider reads."""
+    link = f'<p><a href="{escape(message.link)}">What to do</a></p>' if message.link else ""
+    return {
+        "smtp_conn_id": conn_id,
+        "to": extra["to"],
+        "subject": f"[{message.severity}] {message.title}",
+        "html_content": f"<p>{escape(message.text)}</p>{link}",
+        # threads of one incident stay together, and filters see how urgent it is
+        "custom_headers": {"X-CDC-Severity": str(message.severity), "X-CDC-Key": message.key},
+    }
+
+
+def _apprise(conn_id: str, _extra: Options, message: Message) -> dict[str, Any]:
+    """Apprise's own words for how bad it is; Microsoft Teams and a hundred others are reached this way."""
+    words = {Severity.CRITICAL: "failure", Severity.ERROR: "failure", Severity.WARNING: "warning"}
+    kind = "success" if message.resolved else words.get(message.severity, "info")
+    return {"apprise_conn_id": conn_id, "body": message.text, "title": message.title, "notify_type": kind}
+
+
+def _marked(message: Message) -> str:
+    word = "resolved" if message.resolved else str(message.severity)
+    return f"[{word}] {message.text}"
+
+
+CHANNELS: Mapping[str, Channel] = {
+    "slackwebhook": Channel(
+        "airflow.providers.slack.notifications.slack_webhook:SlackWebhookNotifier",
+        "apache-airflow-providers-slack",
+        _slack_webhook,
+    ),
+    "slack": Channel(
+        "airflow.providers.slack.notifications.slack:SlackNotifier",
+        "apache-airflow-providers-slack",
+        _slack,
+        needs=("channel",),
+    ),
+    "pagerduty_events": Channel(
+        "airflow.providers.pagerduty.notifications.pagerduty:PagerdutyNotifier",
+        "apache-airflow-providers-pagerduty",
+        _pagerduty,
+    ),
+    "smtp": Channel(
+        "airflow.providers.smtp.notifications.smtp:SmtpNotifier",
+        "apache-airflow-providers-smtp",
+        _mail,
+        needs=("to",),
+    ),
+    "apprise": Channel(
+        "airflow.providers.apprise.notifications.apprise:AppriseNotifier",
+        "apache-airflow-providers-apprise",
+        _apprise,
+    ),
+}
+WEBHOOK = Channel("airflow_cdc.notifications.webhook:WebhookNotifier", "airflow-provider-cdc", _webhook)
+
+
+class PolicyNotifier(BaseNotifier):
+    """Tells all that a pipeline's `policy.notify` names. One who cannot be reached is logged and holds nothing up.
+
+    :param conn_ids: connections; their type picks the notifier (`CHANNELS`), any other type is a webhook.
+    :param message: what they are told.
+    """
+
+    def __init__(self, *, conn_ids: Sequence[str], message: Message) -> None:
+        super().__init__()
+        self.conn_ids = conn_ids
+        self.message = message
+
+    def notify(self, context: Context) -> None:
+        """Send it to each."""
+        for conn_id in self.conn_ids:
+            try:
+                notifier_for(conn_id, self.message).notify(context)
+            except CdcError as error:
+                self.log.warning("%s was not told: %s", conn_id, error)
+            except Exception as error:
+                # each provider raises errors of its own, and their texts may hold the address, which is a secret
+                self.log.warning("%s was not told: %s", conn_id, type(error).__name__)
+
+
+def notifier_for(conn_id: str, message: Message) -> BaseNotifier:
+    """The notifier that the type of a connection asks for. Raises ConfigError; Airflow's own if there is none."""
+    conn = BaseHook.get_connection(conn_id)
+    channel = CHANNELS.get(str(conn.conn_type or ""), WEBHOOK)
+    return channel.build(conn_id, dict(conn.extra_dejson), message)

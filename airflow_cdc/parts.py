@@ -1,0 +1,142 @@
+"""The parts of one pipeline: their endpoints, and a client of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from airflow_cdc.core.circuit import Circuits, guard
+from airflow_cdc.core.endpoint import CallLimits, DataEndpoint, Endpoint
+from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.core.ports import ControlStore
+from airflow_cdc.kinds import CONNECTORS, CONTROLS, SINKS, SOURCES, TRANSPORTS, WINGS, reads_of
+
+if TYPE_CHECKING:
+    from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+    from airflow_cdc.control.control import Control
+    from airflow_cdc.sinks.iceberg.client import Lake
+    from airflow_cdc.sources.mysql.client import MySqlSource
+    from airflow_cdc.transports.kafka.client import KafkaTransport
+
+_WINGS = {"source": "sources", "connector": "connectors", "transport": "transports", "sink": "sinks"}
+_CONTROL = "control"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """Addresses and credentials of a pipeline's parts. Only ever written to a file of mode 0600.
+
+    `replicas`: servers of the source's kind, by the connections that `source.replicas` names. `control`: of the control
+    store, where that is not the sink.
+    """
+
+    source: DataEndpoint
+    connector: Endpoint
+    transport: Endpoint
+    sink: DataEndpoint
+    replicas: Mapping[str, DataEndpoint] = field(default_factory=dict)
+    control: Endpoint | None = None
+
+    def limited(self, limits: CallLimits) -> Endpoints:
+        """The same systems, each call bounded."""
+        return Endpoints(
+            self.source.limited(limits),
+            self.connector.limited(limits),
+            self.transport.limited(limits),
+            self.sink.limited(limits),
+            {conn_id: replica.limited(limits) for conn_id, replica in self.replicas.items()},
+            self.control.limited(limits) if self.control else None,
+        )
+
+    def to_json(self, pipeline: Pipeline) -> dict[str, Any]:
+        """Plain JSON, each endpoint with its kind, and with the credentials: for a driver's settings, never for a log."""
+        parts = {part: _to_json(getattr(pipeline, part).kind, getattr(self, part)) for part in _WINGS}
+        replicas = {conn_id: _to_json(pipeline.source.kind, one) for conn_id, one in self.replicas.items()}
+        apart = {_CONTROL: _to_json(pipeline.control.kind, self.control)} if pipeline.control and self.control else {}
+        return {**parts, "replicas": replicas, **apart}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Endpoints:
+        """The inverse of to_json(); the kinds are those that stand in it."""
+        parts = {part: _from_json(wing, value[part]) for part, wing in _WINGS.items()}
+        replicas = {name: _from_json("sources", one) for name, one in value["replicas"].items()}
+        control = value.get(_CONTROL)
+        return cls(**parts, replicas=replicas, control=control and _from_json("controls", control))
+
+
+def _to_json(kind: str, endpoint: Endpoint) -> dict[str, Any]:
+    return {"kind": kind, **asdict(endpoint)}
+
+
+def _from_json(wing: str, value: Mapping[str, Any]) -> Any:
+    kind = WINGS[wing][value["kind"]]
+    return kind.endpoint.load()(**{key: setting for key, setting in value.items() if key != "kind"})
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """One client per part of a pipeline, and one per named replica. Making them connects to nothing."""
+
+    source: MySqlSource
+    connector: DebeziumConnector
+    transport: KafkaTransport
+    sink: Lake
+    control: Control
+    replicas: Mapping[str, MySqlSource] = field(default_factory=dict)
+
+    def limited(self, limits: CallLimits, circuits: Circuits) -> Parts:
+        """The same parts, each call bounded by `limits` and asked through the circuit of its endpoint."""
+
+        def guarded(client: Any) -> Any:
+            return guard(client.limited(limits), client.where, circuits)
+
+        return Parts(
+            source=guarded(self.source),
+            connector=guarded(self.connector),
+            transport=guarded(self.transport),
+            sink=guarded(self.sink),
+            control=guard(self.control, self.control.endpoint, circuits),
+            replicas={conn_id: guarded(replica) for conn_id, replica in self.replicas.items()},
+        )
+
+
+def open_parts(pipeline: Pipeline, endpoints: Endpoints) -> Parts:
+    """Make a client of each part of `pipeline`."""
+    # PyIceberg costs a fifth of parsing all DAGs, and every DAG file imports this module
+    from airflow_cdc.control.control import Control
+
+    source = SOURCES[pipeline.source.kind].client.load()
+    sink = SINKS[pipeline.sink.kind].client.load()(endpoints.sink)
+    codec = reads_of(pipeline).codec
+    if codec is None:
+        raise ConfigError(
+            f"offsets of a {pipeline.source.kind} source cannot be read",
+            where=f"pipeline {pipeline.name}, key source.kind",
+        )
+    return Parts(
+        source=source(endpoints.source),
+        connector=CONNECTORS[pipeline.connector.kind].client.load()(endpoints.connector, codec.load()()),
+        transport=TRANSPORTS[pipeline.transport.kind].client.load()(endpoints.transport),
+        sink=sink,
+        control=Control(_control_store(pipeline, endpoints, sink), pipeline.name),
+        replicas={conn_id: source(endpoint) for conn_id, endpoint in endpoints.replicas.items()},
+    )
+
+
+def _control_store(pipeline: Pipeline, endpoints: Endpoints, sink: object) -> ControlStore:
+    """The store that the pipeline names, or else the one in its sink. Raises ConfigError where there is neither."""
+    kept: ControlStore
+    if pipeline.control is not None:
+        kept = CONTROLS[pipeline.control.kind].client.load()(endpoints.control)
+        return kept
+    kind = SINKS[pipeline.sink.kind]
+    if kind.control is None:
+        raise ConfigError(
+            f"{kind.title} keeps no control document",
+            where=f"pipeline {pipeline.name}, key control",
+            todo="Add `control: {kind: sql, conn_id: …}`: a database that keeps it.",
+        )
+    kept = kind.control.load()(sink)
+    return kept

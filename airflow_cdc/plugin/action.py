@@ -1,0 +1,72 @@
+"""What to press: the button that fits what is wrong with a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from airflow_cdc.core.diagnosis.diagnose import Diagnosis
+from airflow_cdc.core.diagnosis.strategy import STRATEGIES
+from airflow_cdc.names import ABANDON_DAG_ID, RECOVERY_DAG_ID, REPAIR_DAG_ID
+from airflow_cdc.plugin.colour import NOT_OBSERVED, RECOVERED, SINK_DIFFERS
+
+RECOVERY_OPEN = "RECOVERY_OPEN"
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """A button: it opens a DAG in Airflow, or one run of it, or (without a DAG) what the runbook says of the code."""
+
+    label: str
+    why: str
+    dag_id: str = ""
+    run_id: str = ""
+
+
+_BY_CODE: Mapping[str, Action] = {
+    SINK_DIFFERS: Action("Repair the rows…", "A check found rows that differ; only those are written.", REPAIR_DAG_ID),
+    NOT_OBSERVED: Action(
+        "Diagnose…", "cdc_recovery diagnoses first, and asks before it changes anything.", RECOVERY_DAG_ID
+    ),
+    RECOVERED: Action("Look again…", "Nobody has looked since the recovery ended.", RECOVERY_DAG_ID),
+    RECOVERY_OPEN: Action("Follow the recovery", "It runs, waits for an answer, or has failed.", RECOVERY_DAG_ID),
+    "UNKNOWN": Action("Find out why", "Nothing is decided while something could not be read."),
+    "CONNECTOR_STOPPED": Action("What to do", "Somebody stopped the connector; whoever did should start it again."),
+    "SINK_BEHIND": Action("What to do", "The changes wait in the topics: apply is paused, failing, or stopped by DDL."),
+}
+_BY_STRATEGY: Mapping[str, Action] = {
+    "restart": Action("Restart the connector…", STRATEGIES["restart"].when, RECOVERY_DAG_ID),
+    "none": Action("What to change", "No row has to be read again: a setting is wrong, or a limit comes near."),
+}
+_RECOVER = Action(
+    "Recover…", "The cheapest safe way is worked out and shown before anything is changed.", RECOVERY_DAG_ID
+)
+_BY_HAND = Action("What to do", "This pipeline has no sink, so no run mends it: the runbook says what to do by hand.")
+_GIVE_UP = Action("Give it up…", "For a recovery that cannot end; main is not touched.", ABANDON_DAG_ID)
+
+
+def actions_for(code: str, diagnosis: Diagnosis | None, *, has_sink: bool = True) -> tuple[Action, ...]:
+    """The buttons of a pipeline that is called `code`, the fitting one first; none for one that is healthy."""
+    found = _with_sink(code, diagnosis)
+    if has_sink or not found or found[0] == _BY_STRATEGY["restart"]:
+        return found
+    return (found[0] if not found[0].dag_id else _BY_HAND,)
+
+
+def _with_sink(code: str, diagnosis: Diagnosis | None) -> tuple[Action, ...]:
+    if code == "HEALTHY":
+        return ()
+    if code == RECOVERY_OPEN:
+        return (_following(diagnosis), _GIVE_UP)
+    return (_BY_CODE.get(code) or _of_strategy(diagnosis),)
+
+
+def _following(diagnosis: Diagnosis | None) -> Action:
+    """To the run that is open, where the diagnosis names it (evidence is "value [where, when]")."""
+    run_id = (diagnosis.evidence.get("run_id", "") if diagnosis else "").partition(" [")[0]
+    return replace(_BY_CODE[RECOVERY_OPEN], run_id=run_id)
+
+
+def _of_strategy(diagnosis: Diagnosis | None) -> Action:
+    """What the cheapest strategy of the problem does; where there is none, only a setting is wrong."""
+    return _BY_STRATEGY.get(next(iter(diagnosis.strategies if diagnosis else ()), "none"), _RECOVER)

@@ -1,0 +1,75 @@
+"""How urgent a problem is, as a colour on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+
+from airflow_cdc.core.report import Verdict
+from airflow_cdc.core.severity import Severity, severity_of
+from airflow_cdc.reports.stored import RECOVERY, RunSummary, StoredObservation, known_to_differ
+
+
+class Colour(StrEnum):
+    """Red: act now. Amber: look. Green: whole, as far as was observed."""
+
+    RED = "red"
+    AMBER = "amber"
+    GREEN = "green"
+
+    @property
+    def label(self) -> str:
+        """The colour in words."""
+        return _LABELS[self]
+
+
+_LABELS = {Colour.RED: "broken", Colour.AMBER: "to be looked at", Colour.GREEN: "healthy"}
+NOT_OBSERVED = "NOT_OBSERVED"
+RECOVERED = "RECOVERED"
+SINK_DIFFERS = "SINK_DIFFERS"
+# what says nothing of the rows themselves: known differences count for more
+_SAYS_NOTHING = frozenset({"HEALTHY", NOT_OBSERVED, RECOVERED})
+
+# what only the page knows
+CODES: Mapping[str, Colour] = {NOT_OBSERVED: Colour.AMBER, RECOVERED: Colour.AMBER, SINK_DIFFERS: Colour.RED}
+_OF_SEVERITY: Mapping[Severity, Colour] = {
+    Severity.CRITICAL: Colour.RED,
+    Severity.ERROR: Colour.RED,
+    Severity.WARNING: Colour.AMBER,
+    Severity.INFO: Colour.GREEN,
+}
+VERDICTS: Mapping[Verdict, Colour] = {
+    Verdict.MATCH: Colour.GREEN,
+    Verdict.INCONCLUSIVE: Colour.AMBER,
+    Verdict.MISMATCH: Colour.RED,
+}
+ORDER = (Colour.RED, Colour.AMBER, Colour.GREEN)
+
+
+def colour_of(code: str, strategies: Sequence[str] = ()) -> Colour:
+    """The colour of a code, for a diagnosis that offers `strategies`: a setting that is only warned of is not red."""
+    return CODES[code] if code in CODES else _OF_SEVERITY[severity_of(code, strategies)]
+
+
+def present_code(seen: StoredObservation | None, runs: Sequence[RunSummary]) -> str:
+    """What to call the pipeline now: the observed problem, unless a proven recovery ended after it was observed.
+
+    That is not yet HEALTHY: nobody has looked since. Nor is a pipeline whose position is good while a check has found rows
+    that differ, and nothing has proven them equal since.
+    """
+    code = _of_position(seen, next((run for run in runs if run.kind == RECOVERY), None))
+    return SINK_DIFFERS if known_to_differ(runs) and code in _SAYS_NOTHING else code
+
+
+def _of_position(seen: StoredObservation | None, recovery: RunSummary | None) -> str:
+    if seen is None:
+        return NOT_OBSERVED
+    broken = colour_of(seen.diagnosis.code, seen.diagnosis.strategies) is not Colour.GREEN
+    if broken and recovery and recovery.verdict is Verdict.MATCH and _later(recovery.ended_at, seen):
+        return RECOVERED
+    return seen.diagnosis.code
+
+
+def _later(ended_at: str, seen: StoredObservation) -> bool:
+    return datetime.fromisoformat(ended_at) > datetime.fromisoformat(seen.taken_at)

@@ -1,0 +1,1 @@
+"""What runs leave behind for people, and the pages made of it."""

@@ -1,0 +1,81 @@
+"""The report as a page a person reads: one HTML file, nothing fetched from anywhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from airflow_cdc.core.compare.row_diff import RowPair
+from airflow_cdc.core.report import RecoveryReport, StepReport
+
+CELLS = 600
+
+
+Rows = Mapping[str, Sequence[RowPair]]
+
+
+def render_html(report: RecoveryReport, rows: Rows | None = None) -> str:
+    """The report as a self-contained page, light or dark as the reader's system is. All values are escaped."""
+    return environment().get_template("report.html.j2").render(**report_values(report, rows or {}))
+
+
+def report_values(report: RecoveryReport, rows: Rows) -> dict[str, Any]:
+    """What the report's template is given; `rows`: table → both rows of the first keys that differ."""
+    return {
+        "report": report,
+        "rows": rows,
+        "total": sum(step.seconds for step in report.steps),
+        "bars": time_bars(report.steps),
+        "heat": {table.table: heat_map(table.leaf_map) for table in report.tables},
+    }
+
+
+def time_bars(steps: Sequence[StepReport]) -> list[tuple[StepReport, float, float]]:
+    """Each step with where its bar begins and how long it is, in percent of the whole run.
+
+    Without times of beginning all bars begin at the left, and the longest is the whole.
+    """
+    known = all(step.started for step in steps)
+    begins = [datetime.fromisoformat(step.started).timestamp() if known else 0.0 for step in steps]
+    origin = min(begins, default=0.0)
+    whole = max((at - origin + step.seconds for at, step in zip(begins, steps, strict=True)), default=0.0) or 1.0
+    share = 100 / whole
+    return [(step, share * (at - origin), share * step.seconds) for at, step in zip(begins, steps, strict=True)]
+
+
+def heat_map(leaf_map: str, cells: int = CELLS) -> Sequence[tuple[int, int, bool]]:
+    """At most `cells` squares (first leaf, last leaf, whether one of them was looked into), in the leaves' order."""
+    width = max(1, -(-len(leaf_map) // cells))
+    parts = (leaf_map[at : at + width] for at in range(0, len(leaf_map), width))
+    return [(at * width, at * width + len(part) - 1, "~" in part) for at, part in enumerate(parts)]
+
+
+@cache
+def environment() -> Environment:
+    """The templates of every page, with autoescape."""
+    made = Environment(
+        loader=PackageLoader("airflow_cdc", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {"number": _number, "json": _json, "seconds": _seconds}
+    return made
+
+
+def _number(value: float) -> str:
+    return f"{value:,}".replace(",", "\u202f")
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.1f} s" if value < 120 else f"{int(value) // 60} min {int(value) % 60} s"

@@ -1,0 +1,178 @@
+"""The report folder, on a disk or in an object store: `<root>/<pipeline>/observation.json`, `runs.json`, `<run>/report.json`.
+
+A reader never sees half a file: on a disk a file is moved into place, and object stores put whole objects.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from airflow_cdc.core.compare.row_diff import RowPair, rows_file
+from airflow_cdc.core.errors import MALFORMED, CdcError
+from airflow_cdc.core.report import RecoveryReport
+from airflow_cdc.reports.stored import RunSummary, StoredObservation, with_run
+
+OBSERVATION = "observation.json"
+RUNS = "runs.json"
+REPORT = "report.json"
+READERS = 16
+TRIES = 3
+
+T = TypeVar("T")
+
+
+def safe(run_id: str) -> str:
+    """A run id as the name of its report's folder."""
+    return run_id.replace(":", "_").replace("+", "_").replace("/", "_")
+
+
+@dataclass(frozen=True)
+class ReportStore:
+    """Everything below one report folder. Raises CdcError for what can't be read or written."""
+
+    root: str
+
+    @cached_property
+    def _opened(self) -> tuple[Any, str]:
+        import fsspec
+
+        files, path = fsspec.core.url_to_fs(self.root)
+        return files, str(path).rstrip("/")
+
+    def location(self, *parts: str) -> str:
+        """The path or URL of something in the folder."""
+        return "/".join((self.root.rstrip("/"), *parts))
+
+    def read(self, *parts: str) -> bytes | None:
+        """A file's content, or None where there is none."""
+        files, base = self._opened
+        try:
+            return bytes(files.cat_file("/".join((base, *parts))))
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
+        except (OSError, ValueError) as error:
+            raise self._failed("read", error, *parts) from error
+
+    def write(self, text: str, *parts: str) -> str:
+        """Put `text` in a file's place, whole, and return its location."""
+        files, base = self._opened
+        path = "/".join((base, *parts))
+        try:
+            files.makedirs(path.rpartition("/")[0], exist_ok=True)
+            if "file" in (files.protocol if isinstance(files.protocol, tuple) else (files.protocol,)):
+                _replace(Path(path), text)
+            else:
+                files.pipe_file(path, text.encode())
+        except (OSError, ValueError) as error:
+            raise self._failed("write", error, *parts) from error
+        return self.location(*parts)
+
+    def _failed(self, verb: str, error: Exception, *parts: str) -> CdcError:
+        return CdcError(
+            f"can't {verb} the stored file: {type(error).__name__}",
+            where=self.location(*parts),
+            todo="Check [cdc] report_dir and the rights to it.",
+        )
+
+    def json(self, pipeline: str, run_id: str, name: str) -> Any:
+        """A JSON file beside a run's report, or None where there is none."""
+        return self._parsed(lambda value: value, pipeline, safe(run_id), name)
+
+    def report(self, pipeline: str, run_id: str) -> RecoveryReport | None:
+        """The report of a run (by its id or its folder's name), or None if it has none."""
+        return self._parsed(RecoveryReport.from_json, pipeline, safe(run_id), REPORT)
+
+    def rows(self, report: RecoveryReport) -> dict[str, list[RowPair]]:
+        """Table → both rows of keys that the report names, as far as they were kept and can be read: a report stands
+        without them. Those that an earlier try of the run kept, and that are equal since, are left out.
+        """
+        found = {
+            table.table: [pair for pair in self._kept_pairs(report, table.table) if pair.sample in table.samples]
+            for table in report.tables
+            if table.samples
+        }
+        return {name: pairs for name, pairs in found.items() if pairs}
+
+    def _kept_pairs(self, report: RecoveryReport, table: str) -> list[RowPair]:
+        try:
+            return self._parsed(_pairs, report.pipeline, safe(report.run_id), rows_file(table)) or []
+        except CdcError:
+            return []
+
+    def observation(self, pipeline: str) -> StoredObservation | None:
+        """The newest stored observation of a pipeline, or None if there is none."""
+        return self._parsed(StoredObservation.from_json, pipeline, OBSERVATION)
+
+    def runs(self, pipeline: str) -> list[RunSummary]:
+        """The newest runs of a pipeline that left a report, newest first."""
+        return self._parsed(_runs, pipeline, RUNS) or []
+
+    def _parsed(self, parse: Callable[[Any], T], *parts: str) -> T | None:
+        found = self.read(*parts)
+        if found is None:
+            return None
+        try:
+            return parse(json.loads(found))
+        except (CdcError, *MALFORMED) as error:
+            raise CdcError(
+                f"the stored file can't be understood: {type(error).__name__}",
+                where=self.location(*parts),
+                todo="It was written by another version, or by hand: remove it and diagnose again.",
+            ) from error
+
+    def many(self, read: Callable[[str], T], pipelines: Sequence[str]) -> Mapping[str, T]:
+        """`read` of each pipeline, several at a time: an object store answers one after the other too slowly."""
+        with ThreadPoolExecutor(READERS) as pool:
+            return dict(zip(pipelines, pool.map(read, pipelines), strict=True))
+
+    def keep_observation(self, kept: StoredObservation) -> str:
+        """Store an observation in the place of the one before it."""
+        return self.write(_text(kept.to_json()), kept.pipeline, OBSERVATION)
+
+    def keep_report(self, report: RecoveryReport) -> str:
+        """Write a run's report.json."""
+        return self.write(report.to_text(), report.pipeline, safe(report.run_id), REPORT)
+
+    def keep_run(self, pipeline: str, run: RunSummary, equal: frozenset[str] = frozenset()) -> None:
+        """Put a run, which proved the tables `equal`, in its pipeline's list. Two that write at once: who finds itself
+        missing writes again.
+        """
+        for _ in range(TRIES):
+            listed = with_run(self._known(pipeline), run, equal)
+            self.write(_text([one.to_json() for one in listed]), pipeline, RUNS)
+            if {one.run_id: one.ended_at for one in self._known(pipeline)}.get(run.run_id) == run.ended_at:
+                return
+
+    def _known(self, pipeline: str) -> list[RunSummary]:
+        try:
+            return self.runs(pipeline)
+        except CdcError:
+            return []  # the list is only an index: an unreadable one is begun anew
+
+
+def _pairs(value: Any) -> list[RowPair]:
+    return [RowPair.from_json(one) for one in value]
+
+
+def _runs(value: Any) -> list[RunSummary]:
+    return [RunSummary.from_json(one) for one in value]
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+
+
+def _replace(path: Path, text: str) -> None:
+    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

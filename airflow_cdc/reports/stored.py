@@ -1,0 +1,226 @@
+"""What diagnoses and runs leave behind for pages and commands: plain JSON without secrets, with its time.
+
+A reader of it never has to ask a source, so it must say by itself how old it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from airflow_cdc.core.diagnosis.diagnose import Diagnosis
+from airflow_cdc.core.diagnosis.forecast import Margin
+from airflow_cdc.core.diagnosis.observation import ConnectorFacts, Observation, SourceFacts
+from airflow_cdc.core.diagnosis.strategy import POSITION_ONLY
+from airflow_cdc.core.report import RecoveryReport, Verdict
+
+KEPT_CHANGES = 200
+KEPT_RUNS = 50
+# the kinds of runs
+RECOVERY, CHECK, REPAIR, BACKFILL = "recovery", "check", "repair", "backfill"
+# ledger entries that are of no single run: every apply is a run, so what must be remembered for longer stands under these
+LASTING = "lasting:"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The problem became `code` at `at` (ISO time of the observation that first said so)."""
+
+    at: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObservation:
+    """The newest diagnosis of a pipeline and the positions it rests on.
+
+    `stored`, `oldest` and `newest` are positions as text, None where unknown. `position_ts` is the time of the event at
+    the stored position (unix seconds). `behind` is how many transactions the
+    server has executed beyond the stored set, None without GTID. `unknowns`: part → why it could not be read.
+    `changes` are the newest changes of the problem, oldest first. `forecast`: when the
+    stored position may be purged at the earliest, and why (an PurgeForecast as JSON), None where that can't be told.
+    """
+
+    pipeline: str
+    taken_at: str
+    diagnosis: Diagnosis
+    connector: str | None
+    stored: str | None
+    position_ts: int | None
+    oldest: str | None
+    newest: str | None
+    behind: int | None
+    retention: Margin | None
+    unknowns: Mapping[str, str]
+    changes: tuple[Change, ...]
+    forecast: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "changes", tuple(self.changes)[-KEPT_CHANGES:])
+        object.__setattr__(self, "unknowns", dict(self.unknowns))
+
+    @property
+    def since(self) -> str:
+        """When the present problem was first seen (ISO)."""
+        return self.changes[-1].at if self.changes else self.taken_at
+
+    @classmethod
+    def of(
+        cls,
+        obs: Observation,
+        diagnosis: Diagnosis,
+        before: StoredObservation | None = None,
+    ) -> StoredObservation:
+        """What is kept of an observation; `before` is the one kept last, whose changes it continues."""
+        known = before.changes if before else ()
+        fresh = () if known and known[-1].code == diagnosis.code else (Change(obs.taken_at, diagnosis.code),)
+        source = obs.source if isinstance(obs.source, SourceFacts) else None
+        connector = obs.connector if isinstance(obs.connector, ConnectorFacts) else None
+        offset = connector.offset if connector else None
+        position = None if offset is None or offset.foreign else offset.position
+        purge_forecast = source.purge_forecast(position) if source and position else None
+        return cls(
+            pipeline=obs.pipeline.name,
+            taken_at=obs.taken_at,
+            diagnosis=diagnosis,
+            connector=connector.state if connector else None,
+            stored=offset.place or None if offset else None,
+            position_ts=offset.written if offset else None,
+            oldest=source.oldest if source else None,
+            newest=source.newest if source else None,
+            behind=source.behind(position) if source and position else None,
+            retention=source.margin(position) if source and position else None,
+            unknowns=obs.unknowns,
+            changes=(*known, *fresh),
+            forecast=asdict(purge_forecast) if purge_forecast else None,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {
+            "pipeline": self.pipeline,
+            "taken_at": self.taken_at,
+            "diagnosis": self.diagnosis.to_json(),
+            "connector": self.connector,
+            "stored": self.stored,
+            "position_ts": self.position_ts,
+            "oldest": self.oldest,
+            "newest": self.newest,
+            "behind": self.behind,
+            "retention": self.retention.to_json() if self.retention else None,
+            "unknowns": dict(self.unknowns),
+            "changes": [{"at": change.at, "code": change.code} for change in self.changes],
+            "forecast": dict(self.forecast) if self.forecast else None,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> StoredObservation:
+        """The inverse of to_json(). Raises KeyError, TypeError or ValueError for anything else."""
+        nested = {
+            "diagnosis": Diagnosis.from_json(value["diagnosis"]),
+            "retention": Margin(**value["retention"]) if value["retention"] else None,
+            "changes": tuple(Change(**change) for change in value["changes"]),
+        }
+        return cls(**{**value, **nested})
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """One run in a pipeline's list.
+
+    `folder` is where its report stands below the pipeline's; `kind` says what it was; `dag_id` is the DAG whose run it was,
+    empty where that was not noted. `differs`: the tables that are known to differ from their source once this run has
+    ended, found by it or by an earlier one and not proven equal since. `verified_through`: table → the source's time (ISO) up
+    to which main itself was proven equal, by this run or an earlier one; it never goes back.
+    """
+
+    run_id: str
+    folder: str
+    kind: str
+    problem: str
+    strategy: str
+    verdict: Verdict
+    ended_at: str
+    seconds: float
+    dag_id: str = ""
+    differs: tuple[str, ...] = ()
+    verified_through: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "verdict", Verdict(self.verdict))
+        object.__setattr__(self, "verified_through", dict(self.verified_through))
+        object.__setattr__(self, "differs", tuple(self.differs))
+
+    @classmethod
+    def of(
+        cls, report: RecoveryReport, folder: str, ended_at: str, kind: str = RECOVERY, dag_id: str = ""
+    ) -> RunSummary:
+        """From a report that was written to `folder` at `ended_at` (ISO)."""
+        # a recovery compares stages, which no reader sees, unless it only moves the position
+        as_read = kind != RECOVERY or report.strategy in POSITION_ONLY
+        return cls(
+            run_id=report.run_id,
+            folder=folder,
+            kind=kind,
+            problem=report.problem,
+            strategy=report.strategy,
+            verdict=Verdict(report.verdict or Verdict.INCONCLUSIVE),
+            ended_at=ended_at,
+            seconds=round(sum(step.seconds for step in report.steps), 3),
+            dag_id=dag_id,
+            differs=tables_of(report, Verdict.MISMATCH) if as_read else (),
+            verified_through={
+                table.table: table.verified_through
+                for table in report.tables
+                if table.verified_through and table.verdict is Verdict.MATCH
+            },
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        plain = {name: getattr(self, name) for name in self.__slots__}
+        times = {"verified_through": dict(self.verified_through)}
+        return plain | {"verdict": str(self.verdict), "differs": list(self.differs)} | times
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> RunSummary:
+        """The inverse of to_json()."""
+        return cls(**value)
+
+
+def with_run(runs: list[RunSummary], run: RunSummary, equal: frozenset[str] = frozenset()) -> list[RunSummary]:
+    """`runs`, newest first, with `run` in its place; an earlier report of the same run gives way to it.
+
+    What the runs before it found to differ still does, unless this one has compared it whole, as readers see it, and found
+    it `equal`.
+    """
+    others = [other for other in runs if other.run_id != run.run_id]
+    told = replace(
+        run,
+        differs=tuple(sorted({*run.differs, *known_to_differ(others)} - equal)),
+        verified_through=_latest(verified_through(others), run.verified_through),
+    )
+    return sorted([told, *others], key=lambda one: one.ended_at, reverse=True)[:KEPT_RUNS]
+
+
+def known_to_differ(runs: Sequence[RunSummary]) -> tuple[str, ...]:
+    """The tables that a run found to differ from their source, and none has proven equal since; `runs`: newest first."""
+    return runs[0].differs if runs else ()
+
+
+def verified_through(runs: Sequence[RunSummary]) -> Mapping[str, str]:
+    """Table → the source's time (ISO) up to which main was proven equal; `runs`: newest first."""
+    return runs[0].verified_through if runs else {}
+
+
+def _latest(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
+    """Of both times of each table the later one: a proof is not undone by an older one."""
+    tables = sorted({*before, *now})
+    return {t: max((m[t] for m in (before, now) if t in m), key=datetime.fromisoformat) for t in tables}
+
+
+def tables_of(report: RecoveryReport, verdict: Verdict) -> tuple[str, ...]:
+    """The tables that have this verdict."""
+    return tuple(table.table for table in report.tables if table.verdict is verdict)

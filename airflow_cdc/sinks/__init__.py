@@ -1,0 +1,1 @@
+"""Where the rows go, a folder per system."""

@@ -1,0 +1,17 @@
+"""Iceberg."""
+
+from airflow_cdc.core.kind import Lazy, SinkKind
+from airflow_cdc.sinks.iceberg.settings import IcebergSettings
+
+KIND = SinkKind(
+    name="iceberg",
+    title="Apache Iceberg",
+    settings=IcebergSettings,
+    endpoint=Lazy(".endpoint:IcebergEndpoint", __name__),
+    client=Lazy(".client:open_lake", __name__),
+    hook=Lazy("airflow_cdc.hooks.iceberg:IcebergCatalogHook"),
+    form=Lazy(".connection:FORM", __name__),
+    stages=Lazy("airflow_cdc.spark_apps.adapters.iceberg:IcebergWriter"),
+    letters=Lazy("airflow_cdc.spark_apps.adapters.iceberg_letters:IcebergLetters"),
+    control=Lazy(".control:IcebergControlStore", __name__),
+)

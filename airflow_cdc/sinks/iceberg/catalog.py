@@ -1,0 +1,290 @@
+"""Opening an Iceberg catalog for PyIceberg and for Spark, and committing to it by compare-and-set.
+
+One set of properties (PyIceberg's own names) describes the catalog; Spark's settings are derived
+from it. A property that starts with `spark.` goes to Spark's catalog only, without that prefix.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import (
+    BadRequestError,
+    CommitFailedException,
+    ForbiddenError,
+    NoSuchTableError,
+    UnauthorizedError,
+)
+from pyiceberg.io import FileIO
+from pyiceberg.table import CommitTableResponse, Table
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.update import TableRequirement, TableUpdate
+from pyiceberg.typedef import IcebergBaseModel
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import OperationalError
+
+from airflow_cdc.core.errors import CdcError, ConfigError, DeadlineError, SinkError, StaleHeadError, UnknownStateError
+from airflow_cdc.core.poll import jittered, poll_until
+
+Identifier = tuple[str, ...]
+
+# Writers of an embedded catalog wait for each other this long; SQLite's own default gives up after 3-5 s.
+BUSY_SECONDS = 60
+COMMIT_SECONDS = 60.0
+# How long a metadata file may be missing because a newer one is already named.
+TRIMMED_SECONDS = 5.0
+SPARK_PREFIX = "spark."
+SQLITE = "sqlite"
+DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
+
+# Spark hides the values of matching settings in its UI and event log; its default forgets credentials.
+REDACTION = "(?i)secret|password|passwd|token|credential|access[.]?key|api[.]?key"
+
+
+# A commit that failed so did not land, and will not at the next attempt either.
+REFUSED = (ValueError, TypeError, NotImplementedError, BadRequestError, ForbiddenError, UnauthorizedError)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One commit: it stands only if every requirement holds on the table as it is then."""
+
+    requirements: tuple[TableRequirement, ...]
+    updates: tuple[TableUpdate, ...]
+
+
+class MissingTableError(SinkError):
+    """The catalog was read, and the table is not in it (unlike a catalog that could not be read)."""
+
+
+class EmbeddedCatalog(SqlCatalog):
+    """PyIceberg's SQL catalog that also writes format v3 and cleans up after a lost race. Threads may share it."""
+
+    # what this thread staged last: another thread's file may be the one that its commit is just making current
+    _staged = threading.local()
+
+    def _write_metadata(self, metadata: TableMetadata, io: FileIO, metadata_path: str) -> None:  # type: ignore[override]
+        write_metadata(metadata, io, metadata_path)
+
+    def _update_and_stage_table(self, *args: Any, **kwargs: Any) -> Any:
+        staged = super()._update_and_stage_table(*args, **kwargs)
+        self._staged.location = staged.metadata_location
+        return staged
+
+    def commit_table(
+        self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
+    ) -> CommitTableResponse:
+        """Commit as the parent does; a metadata file that lost the race is deleted again."""
+        self._staged.location = ""
+        try:
+            return super().commit_table(table, requirements, updates)
+        except CommitFailedException:
+            if self._staged.location:
+                with suppress(OSError):
+                    table.io.delete(self._staged.location)
+            raise
+
+
+def write_metadata(metadata: TableMetadata, io: FileIO, location: str) -> None:
+    """Write a metadata file of any format version.
+
+    PyIceberg refuses to serialise v3 because its own writer knows no row lineage. Nothing but
+    metadata is written through it here: data comes from Spark, so the plain model is enough.
+    """
+    if metadata.format_version >= 3 and getattr(metadata, "next_row_id", None) is None:
+        metadata = metadata.model_copy(update={"next_row_id": 0})  # Java readers demand it, even of a new table
+    text = IcebergBaseModel.model_dump_json(metadata, exclude_none=True, by_alias=True)
+    with io.new_output(location).create() as stream:
+        stream.write(text.encode())
+
+
+def open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
+    """Open the catalog `name`. Raises ConfigError or UnknownStateError, never with the properties' values."""
+    own = {key: value for key, value in properties.items() if not key.startswith(SPARK_PREFIX)}
+    where = f"catalog {name}"
+    if not own.get("type") and not own.get("py-catalog-impl"):
+        raise ConfigError("the catalog has no type", where=where, todo="Set `type` to sql, rest, hive or glue.")
+    try:
+        return _open_sql(name, own) if own.get("type") == "sql" else load_catalog(name, **own)
+    except CdcError:
+        raise
+    except Exception as error:
+        text, todo = f"the catalog cannot be opened: {describe(error)}", "Check its address and credentials."
+        raise UnknownStateError(text, where=where, todo=todo) from None
+
+
+def _open_sql(name: str, properties: dict[str, str]) -> Catalog:
+    url = make_url(properties["uri"])
+    if url.get_backend_name() == SQLITE:
+        _prepare_sqlite(Path(url.database or ""))
+        url = url.update_query_dict({"timeout": str(BUSY_SECONDS)})
+    properties = {**properties, "uri": url.render_as_string(hide_password=False), "schema_version": "v1"}
+
+    def attempt() -> Catalog | None:
+        try:
+            return EmbeddedCatalog(name, **properties)
+        except OperationalError as error:  # two first users create the tables at once: the loser looks again
+            if "already exists" not in str(error.orig):
+                raise
+            return None
+
+    return poll_until(attempt, timeout=BUSY_SECONDS, interval=0.05, what=f"open catalog {name}")
+
+
+def _prepare_sqlite(path: Path) -> None:
+    """Make the file and put it in WAL mode (kept in the file): readers and the writer do not block each other."""
+    import sqlite3
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+
+    def attempt() -> bool | None:
+        with closing(sqlite3.connect(path, timeout=BUSY_SECONDS)) as connection:
+            try:
+                mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
+                done = mode == "wal" or connection.execute("PRAGMA journal_mode=WAL").fetchone()[0] == "wal"
+            except sqlite3.OperationalError:  # changing the mode does not honour the timeout
+                return None
+            return done or None
+
+    poll_until(attempt, timeout=BUSY_SECONDS, interval=0.05, what=f"put {path} in WAL mode")
+
+
+def spark_conf(name: str, properties: Mapping[str, str]) -> dict[str, str]:
+    """Spark settings of the same catalog under the same name.
+
+    May hold credentials: for a session that is built inside the driver, never for a command line.
+    """
+    own = {key: value for key, value in properties.items() if not key.startswith(SPARK_PREFIX)}
+    extra = {key.removeprefix(SPARK_PREFIX): value for key, value in properties.items() if key.startswith(SPARK_PREFIX)}
+    settings = {**(_jdbc_settings(own) if own.get("type") == "sql" else own), "cache-enabled": "false", **extra}
+    prefix = f"spark.sql.catalog.{name}"
+    return {
+        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        **{f"{prefix}.{key}": value for key, value in settings.items()},
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.redaction.regex": REDACTION,
+    }
+
+
+def _jdbc_settings(properties: Mapping[str, str]) -> dict[str, str]:
+    url = make_url(properties["uri"])
+    rest = {key: value for key, value in properties.items() if key not in {"type", "uri", "schema_version"}}
+    settings = {**rest, "type": "jdbc", "jdbc.schema-version": "V1"}
+    if url.get_backend_name() == SQLITE:
+        return {**settings, "uri": f"jdbc:sqlite:{url.database}", "jdbc.busy_timeout": str(BUSY_SECONDS * 1000)}
+    port = f":{url.port}" if url.port else ""
+    login = {"jdbc.user": url.username, "jdbc.password": url.password}
+    settings.update({key: str(value) for key, value in login.items() if value is not None})
+    return {**settings, "uri": f"jdbc:{url.get_backend_name()}://{url.host}{port}/{url.database}"}
+
+
+def describe(error: BaseException) -> str:
+    """An error in one line without statement parameters or addresses: its class, and its cause's class."""
+    cause = getattr(error, "orig", None) or error.__cause__
+    detail = f" ({type(cause).__name__}: {cause})" if isinstance(error, OperationalError) and cause else ""
+    known = isinstance(error, CommitFailedException | NoSuchTableError | FileNotFoundError | ValueError)
+    return f"{type(error).__name__}: {str(error)[:300]}" if known else f"{type(error).__name__}{detail}"
+
+
+def load(catalog: Catalog, identifier: Identifier) -> Table:
+    """The table as it stands now.
+
+    Raises MissingTableError if it does not exist, UnknownStateError if it cannot be read.
+    """
+    where = ".".join(identifier)
+
+    def attempt() -> Table | None:
+        try:
+            return catalog.load_table(identifier)
+        except FileNotFoundError:  # its metadata file was trimmed between reading the pointer and the file
+            return None
+
+    try:
+        return poll_until(attempt, timeout=TRIMMED_SECONDS, interval=0.05, what=f"read the metadata of {where}")
+    except NoSuchTableError:
+        raise MissingTableError("the table does not exist", where=where, todo="Create it, or run a recovery.") from None
+    except CdcError as error:
+        raise UnknownStateError(str(error), where=where, todo="Check the catalog and its storage.") from None
+    except Exception as error:
+        raise UnknownStateError(
+            f"the table cannot be read: {describe(error)}", where=where, todo="Check the catalog and its storage."
+        ) from None
+
+
+def commit(catalog: Catalog, identifier: Identifier, build: Callable[[Table], Change | None], *, what: str) -> Table:
+    """Commit what `build` makes of the table as it stands, again and again until it stands or must not.
+
+    `build` returns None if nothing is left to do (so also if an earlier attempt landed although its
+    answer was lost: every attempt starts by reading back), and raises if the change must not be made.
+    Returns the table as read after the commit. Raises SinkError if the catalog refuses the change, and
+    UnknownStateError if it could not be settled.
+    """
+    failure: list[str] = []
+
+    def attempt() -> Table | None:
+        try:
+            table = load(catalog, identifier)
+        except UnknownStateError as error:
+            failure[:] = [str(error)]
+            return None
+        change = build(table)
+        if change is None:
+            return table
+        try:
+            return commit_once(catalog, table, change, what=what)
+        except (StaleHeadError, UnknownStateError) as error:  # whether it landed is read back by the next attempt
+            failure[:] = [error.what]
+        except SinkError as error:
+            if not failure:
+                raise
+            failure[:] = [error.what]
+        return None
+
+    deadline_text = f"commit {what} to {'.'.join(identifier)}"
+    try:
+        return poll_until(attempt, timeout=COMMIT_SECONDS, interval=0.1, what=deadline_text, sleep=jittered)
+    except DeadlineError:
+        raise UnknownStateError(
+            f"{what} could not be committed in {COMMIT_SECONDS:g} s: {' '.join(failure)}",
+            where=".".join(identifier),
+            todo="Nothing else was changed; check the catalog and run the step again.",
+        ) from None
+
+
+def commit_once(catalog: Catalog, table: Table, change: Change, *, what: str) -> Table:
+    """Commit `change` to `table` as it was read, in one attempt; returns the table as it stands then.
+
+    Raises StaleHeadError if the table is another one by now, SinkError if the catalog refuses the change, and
+    UnknownStateError if it may or may not have landed.
+    """
+    where = ".".join(table.name())
+    try:
+        response = catalog.commit_table(table, change.requirements, change.updates)
+    except CommitFailedException as error:
+        raise StaleHeadError(describe(error), where=where) from None
+    except REFUSED as error:
+        raise SinkError(f"{what} was refused: {describe(error)}", where=where) from None
+    except Exception as error:
+        raise UnknownStateError(describe(error), where=where) from None
+    _prune_metadata(table, response)
+    table.metadata, table.metadata_location = response.metadata, response.metadata_location
+    return table
+
+
+def _prune_metadata(table: Table, response: CommitTableResponse) -> None:
+    """Delete metadata files that fell out of the log, if the table asks for it, as Iceberg's own commits do."""
+    if response.metadata.properties.get(DELETE_AFTER_COMMIT, "false").lower() != "true":
+        return
+    kept = {entry.metadata_file for entry in response.metadata.metadata_log}
+    for entry in table.metadata.metadata_log:
+        if entry.metadata_file not in kept:
+            with suppress(Exception):
+                table.io.delete(entry.metadata_file)

@@ -1,0 +1,403 @@
+"""The sink: Iceberg tables in one catalog, seen through PyIceberg (no JVM).
+
+Reading heads, stamps and rows, making stages and publishing them. Spark writes to stages, never to a
+target's main; `spark_conf` gives it the same catalog under the same name.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Self
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.table import Table
+from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
+from pyiceberg.table.update import AssertTableUUID, RemoveSnapshotRefUpdate
+
+from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.core.diagnosis.observation import SinkTableFacts
+from airflow_cdc.core.endpoint import CallLimits
+from airflow_cdc.core.errors import SinkError, StaleHeadError, UnknownStateError
+from airflow_cdc.sinks.iceberg import dead_letters
+from airflow_cdc.sinks.iceberg.catalog import (
+    Change,
+    Identifier,
+    MissingTableError,
+    commit,
+    describe,
+    load,
+    open_catalog,
+    spark_conf,
+    write_metadata,
+)
+from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
+from airflow_cdc.sinks.iceberg.snapshots import (
+    first_snapshot,
+    head_of,
+    lineage,
+    make,
+    may_hold,
+    newest_stamp,
+    row_count,
+    set_ref,
+    snapshot_at,
+    summary_of,
+)
+from airflow_cdc.sinks.iceberg.stage import (
+    FOREVER_MS,
+    STAGE_NAMESPACE,
+    PublishResult,
+    Stage,
+    StagedCommit,
+    chain_of,
+    check_main,
+    new_stage,
+    own_properties,
+    plan_publish,
+    stage_name,
+    stage_prefix,
+    staged_metadata,
+)
+from airflow_cdc.sinks.iceberg.types import iceberg_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from airflow_cdc.core.dead_letter import DeadLetter
+    from airflow_cdc.core.topics import Fence
+
+DEFAULT_FORMAT_VERSION = 2
+# of ours, not of the catalog's: taken out of the properties before the catalog is opened
+FORMAT_VERSION = "format_version"
+
+TARGET_PROPERTIES = {
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "100",
+    "write.merge.isolation-level": "serializable",
+    "write.update.isolation-level": "serializable",
+    "write.delete.isolation-level": "serializable",
+}
+MERGE_ON_READ = {f"write.{verb}.mode": "merge-on-read" for verb in ("merge", "update", "delete")}
+
+
+class Lake:
+    """One Iceberg catalog.
+
+    `properties` are PyIceberg's (`type`, `uri`, `warehouse`, …); `format_version` is the version of
+    tables created here (2 by default, 3 as an option); keys that start with `spark.` go to Spark only.
+    Nothing is opened before the first call; a forked process opens its own connections.
+    """
+
+    def __init__(self, name: str, properties: Mapping[str, str]) -> None:
+        self.name = name
+        self.format_version = int(properties.get(FORMAT_VERSION, DEFAULT_FORMAT_VERSION))
+        self._properties = {key: value for key, value in properties.items() if key != FORMAT_VERSION}
+        self._catalogs: dict[int, Catalog] = {}
+
+    def __repr__(self) -> str:
+        return f"Lake({self.name!r})"
+
+    @property
+    def where(self) -> str:
+        """How messages name this catalog."""
+        return f"catalog {self.name}"
+
+    def limited(self, _: CallLimits) -> Self:
+        """Itself: PyIceberg's catalogs take their timeouts from the properties."""
+        return self
+
+    @property
+    def catalog(self) -> Catalog:
+        """The PyIceberg catalog of this process."""
+        pid = os.getpid()
+        if pid not in self._catalogs:
+            self._catalogs = {pid: open_catalog(self.name, self._properties)}
+        return self._catalogs[pid]
+
+    def reach(self) -> None:
+        """Ask the catalog for its namespaces. Raises UnknownStateError if it can't be asked, ConfigError for bad properties."""
+        catalog = self.catalog
+        try:
+            catalog.list_namespaces()
+        except Exception as error:
+            text, todo = f"the catalog cannot be read: {describe(error)}", "Check its address and credentials."
+            raise UnknownStateError(text, where=f"catalog {self.name}", todo=todo) from None
+
+    def close(self) -> None:
+        """Release the catalog's connections; the next call opens it again."""
+        for catalog in self._catalogs.values():
+            catalog.close()
+        self._catalogs = {}
+
+    def spark_conf(self) -> dict[str, str]:
+        """Spark settings of this catalog; may hold credentials (see iceberg_catalog.spark_conf)."""
+        return spark_conf(self.name, self._properties)
+
+    # tables
+
+    def table(self, namespace: str, table: str) -> Table:
+        """The PyIceberg table as it stands now. Raises MissingTableError if it does not exist."""
+        return load(self.catalog, ident(namespace, table))
+
+    def exists(self, namespace: str, table: str) -> bool:
+        """Whether the table exists. Raises UnknownStateError if the catalog cannot say."""
+        try:
+            self.table(namespace, table)
+        except MissingTableError:
+            return False
+        return True
+
+    def ensure_namespace(self, namespace: str) -> None:
+        """Create the namespace unless it is there."""
+        parts = tuple(namespace.split("."))
+        try:
+            if not self.catalog.namespace_exists(parts):
+                self.catalog.create_namespace(parts)
+        except NamespaceAlreadyExistsError:
+            return
+        except Exception as error:  # the loser of a race sees a database error, not the one above
+            if not self.catalog.namespace_exists(parts):
+                raise SinkError(
+                    f"the namespace cannot be created: {describe(error)}", where=f"namespace {namespace}"
+                ) from None
+
+    def ensure_table(
+        self,
+        namespace: str,
+        table: str,
+        columns: Sequence[tuple[str, str]],
+        properties: Mapping[str, str] | None = None,
+        format_version: int | None = None,
+    ) -> bool:
+        """Create the table with (column, Spark SQL type) and an empty first snapshot, so that main exists.
+
+        Returns True if it was created. A table that exists keeps its columns: they change through a stage.
+        """
+        version = format_version or self.format_version
+        settings = {"format-version": str(version), **TARGET_PROPERTIES, **(MERGE_ON_READ if version >= 3 else {})}
+        self.ensure_namespace(namespace)
+        created = True
+        try:
+            self.catalog.create_table(
+                ident(namespace, table), iceberg_schema(columns), properties=settings | dict(properties or {})
+            )
+        except TableAlreadyExistsError:
+            created = False
+        commit(self.catalog, ident(namespace, table), first_snapshot, what="the first snapshot")
+        return created
+
+    def head(self, namespace: str, table: str) -> int | None:
+        """The snapshot id of main, or None if nothing was ever committed."""
+        return head_of(self.table(namespace, table).metadata)
+
+    def stamp(self, namespace: str, table: str, snapshot_id: int | None = None) -> Stamp | None:
+        """The newest stamp at or before a snapshot (default: main's head), found by walking the parents."""
+        metadata = self.table(namespace, table).metadata
+        return newest_stamp(metadata, head_of(metadata) if snapshot_id is None else snapshot_id)
+
+    def stamped_summary(self, namespace: str, table: str) -> dict[str, str]:
+        """All that the newest stamped commit of main says; {} if there is none."""
+        metadata = self.table(namespace, table).metadata
+        found = newest_stamp(metadata, head_of(metadata))
+        return summary_of(snapshot_at(metadata, found.snapshot_id)) if found else {}
+
+    def stamp_or_mirror(self, namespace: str, table: str, mirror: Stamp | None) -> Stamp | None:
+        """The newest stamp; where expiry took every stamped commit, its mirror, unless main was put back before it."""
+        metadata = self.table(namespace, table).metadata
+        found = newest_stamp(metadata, head_of(metadata))
+        return found or (mirror if mirror is not None and may_hold(metadata, mirror) else None)
+
+    def facts(self, namespace: str, table: str) -> SinkTableFacts:
+        """Whether the table exists, its head, newest stamp and row count (None where it cannot be told cheaply)."""
+        try:
+            metadata = self.table(namespace, table).metadata
+        except MissingTableError:
+            return SinkTableFacts(exists=False)
+        head = head_of(metadata)
+        stamp = newest_stamp(metadata, head)
+        carrier = snapshot_at(metadata, stamp.snapshot_id) if stamp else None
+        return SinkTableFacts(
+            exists=True,
+            head=head,
+            stamp=stamp,
+            rows=row_count(metadata, head),
+            stamped_at=carrier.timestamp_ms / 1000 if carrier else None,
+        )
+
+    def read_arrow(
+        self, namespace: str, table: str, snapshot_id: int | None = None, columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """All rows at a snapshot (default: main's head), with that snapshot's own columns."""
+        found = self.table(namespace, table)
+        return found.scan(snapshot_id=snapshot_id, selected_fields=tuple(columns or ("*",))).to_arrow()
+
+    # stages
+
+    def unresolved_letters(self, pipeline: str, table: str | None = None) -> tuple[DeadLetter, ...]:
+        """The dead letters that nothing has put right yet, of one table or of all, oldest first."""
+        return dead_letters.unresolved(self, pipeline, table)
+
+    def waiting_letters(self, pipeline: str) -> int:
+        """How many of them are to be tried again."""
+        return dead_letters.waiting(self, pipeline)
+
+    def resolve_letters_before(self, pipeline: str, since: Mapping[str, Fence]) -> int:
+        """Mark those that lie before `since`, by table, as their rows were read again.
+
+        Returns how many were marked. Safe to repeat.
+        """
+        return dead_letters.resolve_before(self, pipeline, since)
+
+    def stage(self, namespace: str, table: str, label: str, from_stage: Stage | None = None) -> Stage:
+        """Make (or find again) the stage `label` of a table, and pin its base on the target.
+
+        `from_stage`: take over what an earlier try committed; that try's writers cannot reach the new stage.
+        """
+        with suppress(MissingTableError):
+            return self.open_stage(namespace, table, label)
+        self.ensure_namespace(STAGE_NAMESPACE)
+        if from_stage is None:
+            source = self.table(namespace, table)
+            stage = new_stage(source, namespace, table, label)
+        else:
+            source = self.table(*from_stage.identifier)
+            stage = _renamed(from_stage, label)
+        self._pin(stage)
+        metadata = staged_metadata(source.metadata, stage)
+        location = f"{metadata.location.rstrip('/')}/metadata/00000-{uuid.uuid4()}.metadata.json"
+        write_metadata(metadata, source.io, location)
+        with suppress(TableAlreadyExistsError):
+            self.catalog.register_table(stage.identifier, location)
+        return self.open_stage(namespace, table, label)
+
+    def _pin(self, stage: Stage) -> None:
+        """Keep the base's files from being expired: a tag on the target, whatever its retention settings."""
+        kind = SnapshotRefType.TAG
+        pin = make(SnapshotRef, snapshot_id=stage.base_head, snapshot_ref_type=kind, max_ref_age_ms=FOREVER_MS)
+
+        def build(target: Table) -> Change | None:
+            if target.metadata.refs.get(stage.label) == pin:
+                return None
+            same = AssertTableUUID(uuid=uuid.UUID(stage.target_uuid))
+            return Change((same,), (set_ref(stage.label, stage.base_head, kind, pin),))
+
+        commit(self.catalog, ident(stage.namespace, stage.table), build, what=f"the pin {stage.label}")
+
+    def open_stage(self, namespace: str, table: str, label: str) -> Stage:
+        """The stage `label` of a table. Raises MissingTableError if there is none."""
+        name = stage_name(namespace, table, label)
+        stage = Stage.from_properties(self.table(STAGE_NAMESPACE, name).properties)
+        if (stage.namespace, stage.table, stage.label) != (namespace, table, label):
+            raise SinkError(f"the stage {name} belongs to {stage.target}", todo="Choose another label.")
+        return stage
+
+    def stages(self, namespace: str | None = None, table: str | None = None) -> tuple[Stage, ...]:
+        """All stages there are, of one table, of a namespace or of all. Others are not read: they may be broken."""
+        if not self.catalog.namespace_exists((STAGE_NAMESPACE,)):
+            return ()
+        prefix = stage_prefix(namespace, table) if namespace else ""
+        found: list[Stage] = []
+        for _, name in self.catalog.list_tables((STAGE_NAMESPACE,)):
+            with suppress(MissingTableError):  # dropped since it was listed
+                if name.startswith(prefix):
+                    found.append(Stage.from_properties(self.table(STAGE_NAMESPACE, name).properties))
+        return tuple(s for s in found if namespace in {None, s.namespace} and table in {None, s.table})
+
+    def stage_head(self, stage: Stage) -> int:
+        """The newest snapshot of the stage; its base if nothing was written."""
+        return self.head(*stage.identifier) or stage.base_head
+
+    def stage_chain(self, stage: Stage, snapshot_id: int | None = None) -> tuple[StagedCommit, ...]:
+        """The stage's own commits up to `snapshot_id` (default: its head), oldest first."""
+        chain = chain_of(self.table(*stage.identifier).metadata, stage, snapshot_id)
+        return tuple(StagedCommit.of(snapshot) for snapshot in chain)
+
+    def publish(
+        self,
+        stage: Stage,
+        snapshot_id: int,
+        expected_head: int,
+        properties: Mapping[str, str] | None = None,
+        *,
+        over_compaction: bool = False,
+    ) -> PublishResult:
+        """Make the verified snapshot the target's main in one commit, with its schema and the stage's own properties.
+
+        Own properties are those whose names start with `cdc.`, as its writer set them; `properties` win over them.
+        Stands only if main is still `expected_head` (with `over_compaction`: or only compactions came on
+        top); else StaleHeadError names the commits. Calling it again after it stood changes nothing.
+        """
+        seen: dict[str, Any] = {"already": True, "previous": None, "schema": False, "over": False}
+
+        def build(target: Table) -> Change | None:
+            if any(
+                snapshot.snapshot_id == snapshot_id for snapshot in lineage(target.metadata, head_of(target.metadata))
+            ):
+                return None
+            head = check_main(target.metadata, stage, expected_head, over_compaction=over_compaction)
+            staged = self.table(*stage.identifier).metadata
+            change = plan_publish(
+                target.metadata, staged, stage, snapshot_id, properties=own_properties(staged) | dict(properties or {})
+            )
+            seen.update(
+                already=False, previous=head, schema=target.metadata.current_schema_id, over=head != expected_head
+            )
+            return change
+
+        table = commit(self.catalog, ident(stage.namespace, stage.table), build, what=f"publish of {snapshot_id}")
+        changed = not seen["already"] and seen["schema"] != table.metadata.current_schema_id
+        return PublishResult(stage.target, snapshot_id, seen["previous"], seen["already"], changed, seen["over"])
+
+    def publishable(self, stage: Stage) -> bool:
+        """Whether the target still is what the stage began from, up to compaction."""
+        target = self.table(stage.namespace, stage.table).metadata
+        try:
+            check_main(target, stage, stage.base_head, over_compaction=True)
+        except (StaleHeadError, SinkError):
+            return False
+        return True
+
+    def drop_stage(self, stage: Stage) -> None:
+        """Forget the stage: its catalog entry, the pin on the target, its metadata files. No data is deleted.
+
+        Files of commits that were not published are left to `remove_orphan_files`. Safe to repeat.
+        """
+        with suppress(MissingTableError):
+            staged = self.table(*stage.identifier)
+            with suppress(NoSuchTableError):
+                self.catalog.drop_table(stage.identifier)
+            for location in (
+                *(entry.metadata_file for entry in staged.metadata.metadata_log),
+                staged.metadata_location,
+            ):
+                with suppress(Exception):
+                    staged.io.delete(location)
+        with suppress(MissingTableError):
+            self._unpin(stage)
+
+    def _unpin(self, stage: Stage) -> None:
+        def build(target: Table) -> Change | None:
+            if stage.label not in target.metadata.refs:
+                return None
+            return Change((), (make(RemoveSnapshotRefUpdate, ref_name=stage.label),))
+
+        commit(self.catalog, ident(stage.namespace, stage.table), build, what=f"removal of the pin {stage.label}")
+
+
+def open_lake(endpoint: IcebergEndpoint) -> Lake:
+    """The catalog at `endpoint`."""
+    return Lake(endpoint.name, dict(endpoint.properties))
+
+
+def ident(namespace: str, table: str) -> Identifier:
+    """A catalog identifier; a dot in the namespace separates its levels, one in the table does not."""
+    return (*namespace.split("."), table)
+
+
+def _renamed(stage: Stage, label: str) -> Stage:
+    values = stage.to_json() | {"label": label, "name": stage_name(stage.namespace, stage.table, label)}
+    return Stage.from_json(values)

@@ -1,0 +1,102 @@
+"""The dead-letter table of a pipeline, as far as no Spark is needed: what waits in it, and what a new read put right."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from airflow_cdc.core.dead_letter import MAX_ATTEMPTS, DeadLetter, is_before
+from airflow_cdc.core.poll import poll_until
+from airflow_cdc.core.topics import Fence
+
+if TYPE_CHECKING:
+    from airflow_cdc.sinks.iceberg.client import Lake
+
+NAMESPACE = "cdc_control"
+RESOLVE_SECONDS = 60.0
+
+COLUMNS = (
+    ("topic", "string"),
+    ("topic_id", "string"),
+    ("partition", "int"),
+    ("offset", "bigint"),
+    ("key", "string"),
+    ("value", "string"),
+    ("table", "string"),
+    ("reason", "string"),
+    ("attempts", "int"),
+    ("first_seen", "timestamp"),
+    ("resolved_at", "timestamp"),
+)
+
+
+def table_name(pipeline: str) -> str:
+    """The table's name in the namespace `cdc_control`."""
+    return f"{pipeline}__dead_letters"
+
+
+def waiting(lake: Lake, pipeline: str) -> int:
+    """How many unresolved letters are to be tried again."""
+    if not lake.exists(NAMESPACE, table_name(pipeline)):
+        return 0
+    rows = lake.read_arrow(NAMESPACE, table_name(pipeline)).select(["resolved_at", "attempts"]).to_pylist()
+    return sum(row["resolved_at"] is None and row["attempts"] < MAX_ATTEMPTS for row in rows)
+
+
+def unresolved(lake: Lake, pipeline: str, table: str | None = None) -> tuple[DeadLetter, ...]:
+    """The dead letters that nothing has put right yet, of one table or of all, oldest first."""
+    return tuple(letter for letter in letters(lake, pipeline, table) if letter.resolved_at is None)
+
+
+def letters(lake: Lake, pipeline: str, table: str | None = None) -> tuple[DeadLetter, ...]:
+    """All dead letters, resolved ones too."""
+    if not lake.exists(NAMESPACE, table_name(pipeline)):
+        return ()
+    rows = lake.read_arrow(NAMESPACE, table_name(pipeline)).to_pylist()
+    found = [DeadLetter(**{**row, "key": _bytes(row["key"]), "value": _bytes(row["value"])}) for row in rows]
+    mine = (letter for letter in found if table in {None, letter.table})
+    return tuple(sorted(mine, key=lambda one: (one.first_seen, one.topic, one.partition, one.offset)))
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)
+
+
+def resolve_before(lake: Lake, pipeline: str, since: Mapping[str, Fence]) -> int:
+    """Mark the letters of tables (table → as in `is_before`) that lie before it: their rows were read again since.
+
+    Returns how many were marked. Safe to repeat; done again if another process changes the table meanwhile.
+    """
+    if not since or not lake.exists(NAMESPACE, table_name(pipeline)):
+        return 0
+    return poll_until(
+        lambda: _resolve(lake, pipeline, since), timeout=RESOLVE_SECONDS, interval=0.2, what="mark dead letters"
+    )
+
+
+def _resolve(lake: Lake, pipeline: str, since: Mapping[str, Fence]) -> int | None:
+    import pyarrow as pa  # not before it is needed: DAG files import this module
+    from pyiceberg.exceptions import CommitFailedException, ValidationException
+    from pyiceberg.expressions import EqualTo
+
+    from airflow_cdc.sinks.iceberg.snapshots import make
+
+    table = lake.table(NAMESPACE, table_name(pipeline))
+    found = table.scan().to_arrow()
+    rows, now = found.to_pylist(), datetime.now(UTC)
+    due = [row for row in rows if row["resolved_at"] is None and row["table"] in since and _is_due(row, since)]
+    for row in due:
+        row["resolved_at"] = now
+    for name in sorted({row["table"] for row in due}):
+        mine = pa.Table.from_pylist([row for row in rows if row["table"] == name], schema=found.schema)
+        try:
+            table.overwrite(mine, overwrite_filter=make(EqualTo, term="table", value=name))
+        except (CommitFailedException, ValidationException):  # another process was quicker: look again
+            return None
+    return len(due)
+
+
+def _is_due(row: Mapping[str, Any], since: Mapping[str, Fence]) -> bool:
+    return is_before((row["topic"], row["topic_id"], row["partition"], row["offset"]), since[row["table"]])

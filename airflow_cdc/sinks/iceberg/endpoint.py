@@ -1,0 +1,37 @@
+"""Where an Iceberg catalog is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Self
+from urllib.parse import urlsplit
+
+from airflow_cdc.core.endpoint import CallLimits
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergEndpoint:
+    """An Iceberg catalog: its name and its PyIceberg properties (which may hold credentials)."""
+
+    name: str
+    properties: Mapping[str, str] = field(repr=False)
+
+    @property
+    def where(self) -> str:
+        """How messages name this catalog."""
+        return f"catalog {self.name}"
+
+    def limited(self, _: CallLimits) -> Self:
+        """Itself: PyIceberg's catalogs take their timeouts from `properties`."""
+        return self
+
+    @property
+    def dataset(self) -> str:
+        """The warehouse, without a user or a query; a catalog that keeps that to itself is named by its own name."""
+        parts = urlsplit(self.properties.get("warehouse", ""))
+        if not parts.scheme:
+            return f"iceberg://{self.name}"
+        host = parts.hostname or ""
+        port = f":{parts.port}" if parts.port else ""
+        return f"{parts.scheme}://{host}{port}{parts.path}".rstrip("/")

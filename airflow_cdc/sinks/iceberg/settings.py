@@ -1,0 +1,24 @@
+"""What pipelines.yaml says of an Iceberg sink."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+from airflow_cdc.core.pipeline import SinkSpec
+from airflow_cdc.core.settings import NAME, key, settings
+
+# Spark and the control table have the catalog's name in theirs
+_CATALOG = replace(NAME, names_connection=True)
+
+
+@settings
+class IcebergSettings(SinkSpec):
+    """An Iceberg catalog, and the namespace of the tables in it."""
+
+    writer: Literal["cdc_apply"] = key(
+        "Who writes the sink tables: the DAG `cdc_apply__<pipeline>`.", default="cdc_apply", kw_only=True
+    )
+    catalog: str = key(
+        "Name of the Iceberg catalog, which is also the id of the Airflow connection that describes it.", form=_CATALOG
+    )

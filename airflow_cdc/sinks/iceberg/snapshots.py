@@ -1,0 +1,189 @@
+"""Snapshots of a table: finding them, reading what they say, and committing one that changes no row."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from pyiceberg.manifest import ManifestFile, write_manifest_list
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRef, SnapshotRefType
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    RemoveSnapshotsUpdate,
+    SetSnapshotRefUpdate,
+    TableUpdate,
+)
+
+from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.core.errors import SinkError
+from airflow_cdc.sinks.iceberg.catalog import Change
+
+Model = TypeVar("Model")
+
+EMPTY_TOTALS = {
+    "total-records": "0",
+    "total-files-size": "0",
+    "total-data-files": "0",
+    "total-delete-files": "0",
+    "total-position-deletes": "0",
+    "total-equality-deletes": "0",
+}
+
+
+def make(kind: type[Model], **values: Any) -> Model:
+    """A PyIceberg model by its Python field names (a type checker only knows their JSON aliases)."""
+    return kind(**values)
+
+
+def head_of(metadata: TableMetadata, ref: str = MAIN_BRANCH) -> int | None:
+    """The snapshot id `ref` points to, or None."""
+    found = metadata.refs.get(ref)
+    return None if found is None else found.snapshot_id
+
+
+def snapshot_at(metadata: TableMetadata, snapshot_id: int | None) -> Snapshot | None:
+    """The snapshot, or None if there is no such id or it is no longer kept."""
+    return None if snapshot_id is None else metadata.snapshot_by_id(snapshot_id)
+
+
+def last_sequence(metadata: TableMetadata) -> int:
+    """The highest sequence number given out (format v1 has none)."""
+    return int(getattr(metadata, "last_sequence_number", 0))
+
+
+def lineage(metadata: TableMetadata, snapshot_id: int | None) -> list[Snapshot]:
+    """The snapshot and its ancestors, newest first, as far as they are still kept."""
+    chain: list[Snapshot] = []
+    while (snapshot := snapshot_at(metadata, snapshot_id)) is not None:
+        chain.append(snapshot)
+        snapshot_id = snapshot.parent_snapshot_id
+    return chain
+
+
+def summary_of(snapshot: Snapshot | None) -> dict[str, str]:
+    """All summary properties of a snapshot, without its operation."""
+    return {} if snapshot is None or snapshot.summary is None else dict(snapshot.summary.additional_properties)
+
+
+def operation_of(snapshot: Snapshot) -> str:
+    """append, overwrite, delete or replace."""
+    return "unknown" if snapshot.summary is None else snapshot.summary.operation.value
+
+
+def set_ref(
+    name: str, snapshot_id: int, kind: SnapshotRefType = SnapshotRefType.BRANCH, old: SnapshotRef | None = None
+) -> SetSnapshotRefUpdate:
+    """Point a ref to a snapshot, keeping the retention settings it has."""
+    return make(
+        SetSnapshotRefUpdate,
+        ref_name=name,
+        type=kind,
+        snapshot_id=snapshot_id,
+        max_ref_age_ms=old.max_ref_age_ms if old else None,
+        max_snapshot_age_ms=old.max_snapshot_age_ms if old else None,
+        min_snapshots_to_keep=old.min_snapshots_to_keep if old else None,
+    )
+
+
+def newest_stamp(metadata: TableMetadata, snapshot_id: int | None) -> Stamp | None:
+    """The first stamp on the way from a snapshot to its oldest kept ancestor."""
+    for snapshot in lineage(metadata, snapshot_id):
+        stamp = Stamp.from_summary(summary_of(snapshot), snapshot.snapshot_id, snapshot.sequence_number)
+        if stamp is not None:
+            return stamp
+    return None
+
+
+def may_hold(metadata: TableMetadata, stamp: Stamp) -> bool:
+    """Whether main can descend from the commit of a mirrored stamp, which is no longer among main's ancestors (INV 2).
+
+    It may have been expired. If it is still kept, or all of main's ancestors are, or the oldest kept one is older than
+    it, then main was put back to before it, and what it stamped is not in the table.
+    """
+    chain = lineage(metadata, head_of(metadata))
+    if not chain or chain[-1].parent_snapshot_id is None or snapshot_at(metadata, stamp.snapshot_id) is not None:
+        return False
+    if chain[-1].parent_snapshot_id == stamp.snapshot_id:
+        return True
+    return stamp.sequence is not None and (chain[-1].sequence_number or 0) > stamp.sequence
+
+
+def row_count(metadata: TableMetadata, snapshot_id: int | None) -> int | None:
+    """Rows at a snapshot by its summary, or None if row-level deletes make that uncertain."""
+    summary = summary_of(snapshot_at(metadata, snapshot_id))
+    if int(summary.get("total-equality-deletes", "0")) or "total-records" not in summary:
+        return None
+    return int(summary["total-records"]) - int(summary.get("total-position-deletes", "0"))
+
+
+def first_snapshot(table: Table) -> Change | None:
+    """An empty snapshot as main, unless there is one."""
+    return None if head_of(table.metadata) is not None else empty_commit(table, {})
+
+
+def empty_commit(table: Table, summary: Mapping[str, str], *, keep: int | None = None) -> Change:
+    """A commit that changes no row and carries `summary`; `keep`: how many snapshots of main to keep with it."""
+    metadata = table.metadata
+    parent = snapshot_at(metadata, head_of(metadata))
+    snapshot = _empty_snapshot(table, parent, summary)
+    updates: list[TableUpdate] = [
+        AddSnapshotUpdate(snapshot=snapshot),
+        set_ref(MAIN_BRANCH, snapshot.snapshot_id, old=metadata.refs.get(MAIN_BRANCH)),
+    ]
+    kept = [] if keep is None else [s.snapshot_id for s in lineage(metadata, head_of(metadata))][: keep - 1]
+    old = [] if keep is None else [s.snapshot_id for s in metadata.snapshots if s.snapshot_id not in kept]
+    if old:
+        updates.append(make(RemoveSnapshotsUpdate, snapshot_ids=old))
+    expected = make(AssertRefSnapshotId, ref=MAIN_BRANCH, snapshot_id=parent.snapshot_id if parent else None)
+    return Change((AssertTableUUID(uuid=metadata.table_uuid), expected), tuple(updates))
+
+
+def _empty_snapshot(table: Table, parent: Snapshot | None, summary: Mapping[str, str]) -> Snapshot:
+    metadata = table.metadata
+    manifests = [] if parent is None or _has_no_files(parent) else parent.manifests(table.io)
+    if manifests and metadata.format_version >= 3:
+        raise SinkError("only Spark can add a commit to a v3 table that has rows", where=".".join(table.name()))
+    number, sequence = metadata.new_snapshot_id(), last_sequence(metadata) + 1
+    parent_id = parent.snapshot_id if parent else None
+    row_ids: dict[str, Any] = {"first_row_id": getattr(metadata, "next_row_id", None) or 0, "added_rows": 0}
+    totals = {key: value for key, value in summary_of(parent).items() if key.startswith("total-")} or EMPTY_TOTALS
+    return make(
+        Snapshot,
+        snapshot_id=number,
+        parent_snapshot_id=parent_id,
+        sequence_number=sequence,
+        manifest_list=_write_list(table, manifests, number, parent_id, sequence),
+        schema_id=metadata.current_schema_id,
+        summary=Summary(Operation.APPEND, **totals, **summary),
+        **(row_ids if metadata.format_version >= 3 else {}),
+    )
+
+
+def _write_list(table: Table, manifests: list[ManifestFile], number: int, parent: int | None, sequence: int) -> str:
+    location = f"{table.metadata.location.rstrip('/')}/metadata/snap-{number}-0-{uuid.uuid4()}.avro"
+    # PyIceberg writes no v3 lists; an empty one is the same in v2 and v3
+    with write_manifest_list(2, table.io.new_output(location), number, parent, sequence, "deflate") as writer:
+        writer.add_manifests(manifests)
+    return location
+
+
+def _has_no_files(snapshot: Snapshot) -> bool:
+    """Whether the summary says so: its manifest list need not be read (and may just be trimmed by another writer)."""
+    summary = summary_of(snapshot)
+    return all(summary.get(key) == "0" for key in ("total-data-files", "total-delete-files"))
+
+
+def delete_lists(table: Table, before: Iterable[Snapshot]) -> None:
+    """Delete the manifest lists of snapshots that were there before and are no longer, as far as possible."""
+    kept = {snapshot.manifest_list for snapshot in table.metadata.snapshots}
+    for snapshot in before:
+        if snapshot.manifest_list not in kept:
+            with suppress(Exception):
+                table.io.delete(snapshot.manifest_list)

@@ -1,0 +1,13 @@
+"""No sink: the pipeline's events go to consumers that this package does not know."""
+
+from airflow_cdc.core.kind import Lazy, SinkKind
+from airflow_cdc.core.pipeline import NoSink
+
+KIND = SinkKind(
+    name="none",
+    title="No sink",
+    settings=NoSink,
+    endpoint=Lazy(".client:NoEndpoint", __name__),
+    client=Lazy(".client:NoSinkClient", __name__),
+    hook=None,
+)

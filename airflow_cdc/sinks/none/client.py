@@ -1,0 +1,37 @@
+"""The client of a sink that is not there: whatever is asked of it is refused in one line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NoReturn, Self
+
+from airflow_cdc.core.endpoint import CallLimits
+from airflow_cdc.core.pipeline import no_sink
+
+WHERE = "no sink"
+
+
+@dataclass(frozen=True, slots=True)
+class NoEndpoint:
+    """Nowhere."""
+
+    where: str = WHERE
+    dataset: str = ""
+
+    def limited(self, _: CallLimits) -> Self:
+        return self
+
+
+class NoSinkClient:
+    """Has no method of a sink's client: asking for one raises UsageError."""
+
+    def __init__(self, endpoint: NoEndpoint) -> None:
+        self.where = endpoint.where
+
+    def limited(self, _: CallLimits) -> Self:
+        return self
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):  # asked by Python itself, as copy and pickle do
+            raise AttributeError(name)
+        raise no_sink(f"`{name}`")

@@ -1,0 +1,16 @@
+"""MariaDB: what it answers otherwise than MySQL."""
+
+from airflow_cdc.core.kind import Lazy, SourceKind
+from airflow_cdc.sources.mariadb.settings import MariaDbSettings
+
+KIND = SourceKind(
+    name="mariadb",
+    title="MariaDB",
+    client=Lazy(".client:MariaDbSource", __name__),
+    rules=Lazy(".problems:RULES", __name__),
+    settings=MariaDbSettings,
+    endpoint=Lazy("airflow_cdc.sources.mysql.session:MySqlEndpoint"),
+    read_position=Lazy(".position:read_position", __name__),
+    hook=Lazy("airflow_cdc.hooks.mysql:CdcMySqlHook"),
+    form=Lazy("airflow_cdc.sources.mysql.connection:FORM"),
+)

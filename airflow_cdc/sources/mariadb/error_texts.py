@@ -1,0 +1,24 @@
+"""What MariaDB says to a connector that it serves no more: of GTIDs in its own words, of the rest in MySQL's."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from airflow_cdc.core.diagnosis.error_texts import KnownText
+from airflow_cdc.sources.mysql.error_texts import SHARED
+
+TEXTS: Final[tuple[KnownText, ...]] = (
+    *SHARED,
+    KnownText(
+        "GTID_PURGED",
+        51,
+        r"could not find GTID state requested by (slave|replica)",
+        "transactions that were not read yet were purged",
+    ),
+    KnownText(
+        "GTID_NOT_CONTAINED",
+        61,
+        r"requested to start from GTID [\d-]+, which is not in the (master|source)'s binlog",
+        "the stored place names a transaction that this server never had, or lost",
+    ),
+)

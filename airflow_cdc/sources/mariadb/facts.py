@@ -1,0 +1,98 @@
+"""What a MariaDB server says of its GTIDs, by statements that change nothing and need no right of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from airflow_cdc.core.errors import SourceError
+from airflow_cdc.sources.mariadb.gtid import MariaDbPosition as Domains
+from airflow_cdc.sources.mariadb.gtid import MariaDbState
+from airflow_cdc.sources.mariadb.position import MariaDbPosition
+from airflow_cdc.sources.mysql.facts import BinlogFacts, BinlogFile, may_be_on
+from airflow_cdc.sources.mysql.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class DomainFacts:
+    """What a MariaDB server says of its GTIDs.
+
+    Attributes:
+        logged: gtid_binlog_state.
+        purged: the place at which its oldest log file begins: what is at or before it, no file holds any more.
+        begins: the place at which the file of the connector's position begins; None if it is not there.
+    """
+
+    logged: MariaDbState
+    purged: Domains
+    begins: Domains | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MariaDbFacts(BinlogFacts):
+    """A MariaDB server; `domains` is None without a log."""
+
+    domains: DomainFacts | None = None
+
+    def by_gtid(self, position: MariaDbPosition) -> bool:
+        return bool(position.domains)
+
+    def unseen(self, position: MariaDbPosition) -> Domains:
+        """The places of the position that this server never logged, or lost."""
+        if self.domains is None or position.domains is None:
+            return Domains()
+        return self.domains.logged.lacks(position.domains)
+
+    def lacks_purged(self, position: MariaDbPosition) -> bool:
+        if self.domains is None or position.domains is None:
+            return False
+        return bool(self.domains.purged - position.domains)
+
+    def is_own_log(self, position: MariaDbPosition, known: Collection[str]) -> bool:  # noqa: ARG002 - it names no server
+        """Written under its id, in a file that begins before the stored place.
+
+        After a failover the file of that name is another one; that it holds the stored place too would prove nothing,
+        because servers that take the same changes rotate at about the same time.
+        """
+        if not position.domains:
+            return True
+        begins = None if self.domains is None else self.domains.begins
+        return begins is not None and begins.issubset(position.domains) and may_be_on(position, self.server_id)
+
+    def read_all(self, position: MariaDbPosition) -> bool:
+        """Nothing was logged behind the stored place; without one, file and position tell."""
+        if position.domains:
+            return self.domains is not None and self.domains.logged.position.issubset(position.domains)
+        place = position.place
+        return place.comparable(self.current) and place >= self.current
+
+    def behind(self, position: MariaDbPosition) -> int | None:
+        if self.domains is None or position.domains is None:
+            return None
+        return (self.domains.logged.position - position.domains).count
+
+
+# the head of a file says what stands before it; only this much of it is read
+_HEAD = 4
+
+
+def domain_facts(session: Session, files: Sequence[BinlogFile]) -> DomainFacts:
+    """What was logged, and what of it no file holds any more. `files` not empty. Raises SourceError.
+
+    The oldest file may be purged between the list and the look at it: then nothing is known this time.
+    """
+    row = session.row("SELECT @@GLOBAL.gtid_binlog_state AS state", doing="read gtid_binlog_state")
+    purged = begins(session, files[0].name)
+    if purged is None:
+        raise SourceError(
+            f"{files[0].name} was listed, and is gone or unreadable now", where=session.where, todo="Look again."
+        )
+    return DomainFacts(MariaDbState.parse(row["state"] or ""), purged)
+
+
+def begins(session: Session, file: str) -> Domains | None:
+    """The place at which a log file begins; None if there is no such file."""
+    row = session.row(
+        "SELECT BINLOG_GTID_POS(%s, %s) AS place", (file, _HEAD), doing=f"read the place at which {file} begins"
+    )
+    return None if row["place"] is None else Domains.parse(str(row["place"]))

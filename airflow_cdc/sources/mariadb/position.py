@@ -1,0 +1,74 @@
+"""Where a reader of a MariaDB server's log stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from airflow_cdc.core.errors import MALFORMED, PositionError
+from airflow_cdc.core.position import JsonObject, Position
+from airflow_cdc.sources.mariadb.gtid import MariaDbPosition as Domains
+from airflow_cdc.sources.mysql.position import BinlogPosition
+
+
+@dataclass(frozen=True, slots=True)
+class MariaDbPosition:
+    """`domains` names the last transaction of each domain, and then it alone counts; None: only file and position are known."""
+
+    file: str
+    pos: int
+    domains: Domains | None = None
+    server_id: int | None = field(default=None, compare=False)
+
+    kind: ClassVar[str] = "mariadb"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "file", BinlogPosition(self.file, self.pos).file)
+
+    def __str__(self) -> str:
+        return f"{self.place} {self.domains}" if self.domains is not None else str(self.place)
+
+    @property
+    def place(self) -> BinlogPosition:
+        """File and position alone."""
+        return BinlogPosition(self.file, self.pos)
+
+    def covers(self, other: Position) -> bool | None:
+        """By domains if both have them; else by file, in one series of one server's files."""
+        if not isinstance(other, MariaDbPosition):
+            return None
+        if self.domains or other.domains:
+            return None if self.domains is None or other.domains is None else other.domains.issubset(self.domains)
+        servers = {self.server_id, other.server_id} - {None}
+        if len(servers) > 1 or not self.place.comparable(other.place):
+            return None
+        return other.place <= self.place
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON; `domains` is text such as "0-1-100,1-2-50", or null."""
+        domains = None if self.domains is None else str(self.domains)
+        return {"kind": self.kind, "file": self.file, "pos": self.pos, "domains": domains, "server_id": self.server_id}
+
+    @classmethod
+    def from_json(cls, value: JsonObject) -> MariaDbPosition:
+        """The inverse of to_json(). Raises PositionError."""
+        raw: Mapping[str, Any] = value
+        try:
+            domains = None if raw["domains"] is None else Domains.parse(raw["domains"])
+            server_id = None if raw["server_id"] is None else int(raw["server_id"])
+            return cls(str(raw["file"]), int(raw["pos"]), domains, server_id)
+        except MALFORMED as error:
+            raise PositionError(f"MariaDB position cannot be read: {error!r}") from error
+
+
+def mariadb_position(position: Position) -> MariaDbPosition:
+    """The position as MariaDB's. Raises PositionError for one of another kind of source."""
+    if not isinstance(position, MariaDbPosition):
+        raise PositionError(f"{position} is a position of a {position.kind} source, not of MariaDB")
+    return position
+
+
+def read_position(value: JsonObject) -> MariaDbPosition:
+    """See MariaDbPosition.from_json."""
+    return MariaDbPosition.from_json(value)

@@ -1,0 +1,156 @@
+"""The rows of the diagnosis that are MariaDB's: its GTIDs; by file and position they are those that it shares with MySQL.
+
+A stored place is lost when the log's oldest file begins behind it in any domain; it is not this server's when the server
+never logged one of its transactions. MariaDB names no server but by an id that somebody gave it, so whose log file and
+position are of is told by that id, and by the place at which the file begins.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from airflow_cdc.core.diagnosis.evidence import OFFSETS, evidence, offset_evidence, server_evidence, state_evidence
+from airflow_cdc.core.diagnosis.problem import FULL_SNAPSHOT, Case, Evidence, Problem, Rules
+from airflow_cdc.core.diagnosis.strategy import DETOUR, FULL, TRANSLATE
+from airflow_cdc.core.diagnosis.text import shorten
+from airflow_cdc.sources.mariadb.error_texts import TEXTS
+from airflow_cdc.sources.mariadb.facts import MariaDbFacts
+from airflow_cdc.sources.mariadb.gtid import MariaDbPosition as Domains
+from airflow_cdc.sources.mariadb.position import MariaDbPosition
+from airflow_cdc.sources.mysql.binlog_problems import (
+    FILE_PROBLEMS,
+    WHILE_NOT_READING,
+    file_evidence,
+    newer_than_all,
+    of_another_make,
+    streams_elsewhere_by_file,
+    with_log,
+)
+
+MariaDbCase: TypeAlias = Case[MariaDbFacts, MariaDbPosition]
+
+
+def purged(case: MariaDbCase) -> Evidence | None:
+    """Transactions that were not read are in no file any more."""
+    found = with_log(case.both)
+    if found is None or not found[1].domains or found[0].domains is None or found[0].unseen(found[1]):
+        return None
+    begins, stored = found[0].domains.purged, found[1].domains
+    missing = begins - stored
+    return _told(case, stored, purged=begins, missing=missing) if missing else None
+
+
+def ahead(case: MariaDbCase) -> Evidence | None:
+    """The stored file is newer than any, and what is unseen was written by this very server id: it lost its own."""
+    found = with_log(case.both_of_one_server)
+    if found is None or not newer_than_all(*found):
+        return None
+    source, stored = found
+    if not stored.domains:
+        return file_evidence(case)
+    if source.server_id not in source.unseen(stored).servers:
+        return None
+    return {**file_evidence(case), **(_unseen(case) or {})}
+
+
+def not_contained(case: MariaDbCase) -> Evidence | None:
+    return None if with_log(case.both_of_one_server) is None else _unseen(case)
+
+
+def streams_elsewhere(case: MariaDbCase) -> Evidence | None:
+    """A connector that streams has a server that knows its position; here another one answers."""
+    found = with_log(case.both)
+    if found is None or not case.streams or case.same_server:
+        return None
+    return _unseen(case) if found[1].domains else streams_elsewhere_by_file(case)
+
+
+def other_make(case: MariaDbCase) -> Evidence | None:
+    return of_another_make(case, "MariaDB's", "MySQL's")
+
+
+def missing_in_offset(case: MariaDbCase) -> Evidence | None:
+    """Debezium's MariaDB connector (3.5.0) asks by GTID alone: it cannot start from file and position."""
+    found = with_log(case.both)
+    if found is None or found[1].domains or found[0].domains is None or found[0].domains.logged.position.is_empty:
+        return None
+    return {
+        **server_evidence(case, {"gtids logged": shorten(str(found[0].domains.logged))}),
+        **offset_evidence(case),
+    }
+
+
+def _unseen(case: MariaDbCase) -> Evidence | None:
+    """The stored place names transactions that this server never logged, or lost."""
+    found = case.both
+    if found is None or not found[1].domains:
+        return None
+    source, stored = found
+    lacks = source.unseen(stored)
+    if not lacks or source.domains is None:
+        return None
+    return _told(case, found[1].domains, logged=source.domains.logged, unseen=lacks)
+
+
+def _told(case: MariaDbCase, stored: Domains, **said: object) -> Evidence:
+    shown = {f"gtids {name}": shorten(str(value)) or "none" for name, value in said.items()}
+    return {
+        **evidence(case, OFFSETS, {"gtids stored": shorten(str(stored))}),
+        **server_evidence(case, shown),
+        **state_evidence(case),
+    }
+
+
+PROBLEMS = (
+    *FILE_PROBLEMS,
+    Problem(
+        "GTID_PURGED",
+        30,
+        "Transactions that the connector has not read were purged from the source's binlog.",
+        purged,
+        (DETOUR, FULL),
+        about_position=True,
+        on_request=("diff_repair", "skip"),
+    ),
+    Problem(
+        "POSITION_AHEAD",
+        31,
+        "The stored file is newer than any on the server: it was reset, rebuilt or restored from a backup.",
+        ahead,
+        FULL_SNAPSHOT,
+        about_position=True,
+        on_request=("diff_repair",),
+    ),
+    Problem(
+        "GTID_MODE_MISMATCH",
+        36,
+        "The stored offset's GTIDs are MySQL's, and this server's are MariaDB's.",
+        other_make,
+        about_position=True,
+        on_request=("full_snapshot",),
+    ),
+    Problem(
+        "GTID_NOT_CONTAINED",
+        37,
+        "The stored place names transactions that this server does not have: a lagging replica was promoted, or it was restored.",
+        not_contained,
+        (TRANSLATE, FULL),
+        about_position=True,
+    ),
+    Problem(
+        "UNKNOWN",
+        38,
+        "The connector streams from a position that this server has not reached: another server answers.",
+        streams_elsewhere,
+    ),
+    Problem(
+        "GTID_MISSING_IN_OFFSET",
+        44,
+        "The server counts by GTID and the stored offset has none: its connector cannot start from file and position.",
+        missing_in_offset,
+        FULL_SNAPSHOT,
+        about_position=True,
+    ),
+)
+
+RULES = Rules(PROBLEMS, beside=(WHILE_NOT_READING,), texts=TEXTS)

@@ -1,0 +1,59 @@
+"""What the doctor asks of a server with a binary log: which one it is, whether its log holds every change, and privileges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from airflow_cdc.core.check import Check
+from airflow_cdc.core.table import Table
+from airflow_cdc.sources.mysql.capabilities import ServerVersion
+from airflow_cdc.sources.mysql.facts import BinlogFacts
+from airflow_cdc.sources.mysql.grants import Grants
+
+
+class Server(Protocol):
+    """What is asked: a source of any make with a binary log."""
+
+    def facts(self) -> BinlogFacts: ...
+    def grants(self) -> Grants: ...
+    def definitions(self, tables: Sequence[str]) -> dict[str, Table]: ...
+
+
+def checks(source: Server, subject: str, tables: Sequence[str], *, hold: bool) -> Iterator[Check]:
+    """One check after the other. Raises SourceError where the server does not answer."""
+    facts = source.facts()
+    yield from _server(subject, facts)
+    yield from _log(subject, facts)
+    keyless = [] if facts.no_recovery else [n for n, table in source.definitions(tables).items() if not table.key]
+    missing = source.grants().missing(tables, gtid=facts.gtid_mode == "ON", hold=hold, keyless=keyless)
+    for need in missing:
+        state = "bad" if need.required else "warn"
+        what, todo = f"missing {need.privilege} on {need.on}", f"Grant it: it is needed to {need.why}."
+        yield Check(subject, "privileges", state, what, todo)
+    if not missing:
+        what = "diagnosis" if facts.no_recovery else "recovery"
+        yield Check(subject, "privileges", "ok", f"all that a {what} needs")
+
+
+def _server(subject: str, facts: BinlogFacts) -> Iterator[Check]:
+    """Which server answers. One that has no identity of its own is diagnosed, and no recovery can read it."""
+    make = ServerVersion.parse(facts.version).name
+    if not facts.no_recovery:
+        yield Check(subject, "source", "ok", f"{make}, server_uuid {facts.server_uuid}")
+        return
+    yield Check(subject, "source", "ok", f"{make}, server_id {facts.server_id}")
+    yield Check(
+        subject, "recovery", "warn", facts.no_recovery, "Use the connector's own snapshot, and compare the rows."
+    )
+
+
+def _log(subject: str, facts: BinlogFacts) -> Iterator[Check]:
+    """Whether the log holds every change whole (INV 31)."""
+    faults = facts.log_faults
+    right = {"log_bin": "ON", "binlog_format": facts.binlog_format, "binlog_row_image": facts.row_image}
+    for name, value in right.items():
+        if name not in faults:
+            yield Check(subject, name, "ok", value)
+    for name, fault in faults.items():
+        yield Check(subject, name, "bad", fault, f"Set {name} on the server: the log must hold every change, whole.")

@@ -1,0 +1,491 @@
+"""The MySQL source: facts, the watermark, its barriers, and whether it is still there.
+
+Every method opens a short connection of its own, so a MySqlSource may be shared by threads. All
+errors are SourceErrors (mysql_errors.py) that say what, where and what to do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
+from typing import Any, Final, Generic, Self, TypedDict, TypeVar
+
+from pymysql.connections import Connection
+
+from airflow_cdc.core.check import Check
+from airflow_cdc.core.diagnosis.forecast import Forecast, Retention, forecast
+from airflow_cdc.core.endpoint import CallLimits
+from airflow_cdc.core.errors import DeadlineError, SourceError
+from airflow_cdc.core.hold import HoldLimits
+from airflow_cdc.core.position import Available, Position, Watermark
+from airflow_cdc.core.table import Table
+from airflow_cdc.core.xa import XaState
+from airflow_cdc.sources.mysql.availability import availability
+from airflow_cdc.sources.mysql.capabilities import Capability, ServerVersion
+from airflow_cdc.sources.mysql.cascades import unlogged_cascades
+from airflow_cdc.sources.mysql.checks import checks
+from airflow_cdc.sources.mysql.detour import standing_faults
+from airflow_cdc.sources.mysql.errors import ServerRestartedError, SourceOutOfTimeError, SourceSettingError
+from airflow_cdc.sources.mysql.facts import BinlogFacts, BinlogFile, MySqlFacts, MySqlReplicaFacts, place_in_binlog
+from airflow_cdc.sources.mysql.grants import Grants, read_grants
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.hold import Hold, hold_owner, run_hold
+from airflow_cdc.sources.mysql.position import BinlogPosition, mysql_position
+from airflow_cdc.sources.mysql.probe import inspect_position, max_file_size, retention, seen_replicas, timed_files
+from airflow_cdc.sources.mysql.quoting import quote_ident
+from airflow_cdc.sources.mysql.replica import read_replica, start_of_file_after
+from airflow_cdc.sources.mysql.schema import read_defaults, read_table_defs
+from airflow_cdc.sources.mysql.server_log import (
+    ServerIdentity,
+    Status,
+    XaTransaction,
+    as_watermark,
+    executed_and_purged,
+    gtid_point,
+    list_binlog_files,
+    log_filters,
+    owned_gtids,
+    prepared_xa,
+    read_identity,
+    read_settings,
+    read_status,
+    read_xa,
+    reading_init_statement,
+    require_identity,
+    require_log,
+    require_same,
+    rotated_point,
+    start_if_empty,
+    wait_for_xa,
+    wait_slice,
+)
+from airflow_cdc.sources.mysql.session import QUICK_READ_S, MySqlEndpoint, Session, open_connection, open_session
+
+__all__ = ["MySqlEndpoint", "MySqlSource", "ServerIdentity", "XaTransaction"]
+
+FORECAST_FILES: Final = 8
+
+
+F = TypeVar("F", bound=BinlogFacts)
+
+
+class Common(TypedDict):
+    """The facts that are read alike of every make of server."""
+
+    server_uuid: str
+    server_id: int
+    version: str
+    gtid_mode: str | None
+    binlog_files: tuple[BinlogFile, ...]
+    current: BinlogPosition
+    log_bin: bool
+    binlog_format: str
+    row_image: str
+    log_filters: tuple[str, ...]
+    uptime_s: int
+    address: str
+
+
+class BinlogSource(Generic[F]):
+    """A server with a binary log that a pipeline reads from."""
+
+    def __init__(self, endpoint: MySqlEndpoint) -> None:
+        self.endpoint = endpoint
+
+    @property
+    def where(self) -> str:
+        """How messages name this server."""
+        return self.endpoint.where
+
+    def limited(self, limits: CallLimits) -> Self:
+        """The same system, each call bounded."""
+        return type(self)(self.endpoint.limited(limits))
+
+    def connect(self, *, read_timeout: float | None = None, quick: bool = False) -> Connection[Any]:
+        """A new PyMySQL connection: utf8mb4, REPEATABLE READ, time zone UTC, autocommit. Raises SourceError.
+
+        `quick`: for statements that ask about the server and its tables; without it a read may take as long as a scan.
+        """
+        return open_connection(self.endpoint, read_timeout=self.endpoint.quick_read if quick else read_timeout)
+
+    @contextmanager
+    def session(self, *, read_timeout: float | None = None) -> Iterator[Session]:
+        """A session whose errors are SourceErrors, closed at the end."""
+        with open_session(self.endpoint, read_timeout=read_timeout) as session:
+            yield session
+
+    def version(self) -> ServerVersion:
+        """The server's version and, by it, its capabilities."""
+        with self.session() as session:
+            return session.version
+
+    def identity(self) -> ServerIdentity:
+        """Which server answers now."""
+        with self.session() as session:
+            return read_identity(session)
+
+    def facts(self) -> F:
+        """What diagnosis needs to know of the server; a few cheap statements, nothing is changed.
+
+        Raises SourceSettingError, saying what to write, where another make of server answers than the pipeline names.
+        """
+        with self.session() as session:
+            self._check_make(session)
+            return self._facts(session)
+
+    def log_facts(self) -> Common:
+        """Of these what every make of server has: for a connection of which nobody says what answers there."""
+        with self.session() as session:
+            return self._common(session)
+
+    def facts_for(self, tables: Sequence[str], position: Position | None) -> F:
+        """The same, and what the server has at a stored `position`, keeps of it, and does not log of `tables`."""
+        place = place_in_binlog(position)
+        with self.session() as session:
+            self._check_make(session)
+            facts = self._facts_at(session, self._facts(session), place)
+            files = facts.binlog_files
+            needs = read_grants(session).missing(tables, gtid=facts.gtid_mode == "ON", hold=False)
+            return replace(
+                facts,
+                at_offset=None if place is None else inspect_position(session, place, files),
+                retention=retention(session, self.endpoint, place.file if place else "", files),
+                cascades=unlogged_cascades(session, tables),
+                replicas_seen=seen_replicas(session),
+                missing_privileges=tuple(f"{need.privilege} on {need.on}" for need in needs if need.required),
+            )
+
+    def _check_make(self, session: Session) -> None:
+        """Raise SourceSettingError where another make of server answers than this one."""
+        raise NotImplementedError
+
+    def _facts(self, session: Session) -> F:
+        """The facts of this make of server."""
+        raise NotImplementedError
+
+    def _available(self, facts: F, position: Position) -> Available:
+        """Whether everything after the position is still in the log of the server that said these facts."""
+        raise NotImplementedError
+
+    def _facts_at(self, session: Session, facts: F, place: BinlogPosition | None) -> F:  # noqa: ARG002 - for makes that do
+        """The facts with what this make alone tells of a stored place, or only when it is asked for a diagnosis."""
+        return facts
+
+    def _common(self, session: Session) -> Common:
+        """What is read alike of every make."""
+        settings = read_settings(session)
+        log_bin = settings["log_bin"] == "ON"
+        identity = read_identity(session)
+        return Common(
+            server_uuid=identity.server_uuid,
+            server_id=identity.server_id,
+            version=session.version.text,
+            gtid_mode=settings.get("gtid_mode"),
+            binlog_files=list_binlog_files(session) if log_bin else (),
+            current=read_status(session).position if log_bin else BinlogPosition("none.000000", 0),
+            log_bin=log_bin,
+            binlog_format=settings.get("binlog_format", "ROW"),
+            row_image=settings.get("binlog_row_image", ""),
+            log_filters=log_filters(session) if log_bin else (),
+            uptime_s=identity.uptime_s,
+            address=f"{self.endpoint.host}:{self.endpoint.port}",
+        )
+
+    def definitions(self, tables: Sequence[str]) -> dict[str, Table]:
+        """Of those of the tables that the source has: their definitions. Raises SourceError."""
+        with closing(self.connect()) as connection:
+            return read_table_defs(connection, tables)
+
+    def definitions_and_defaults(
+        self, tables: Sequence[str]
+    ) -> tuple[dict[str, Table], dict[str, dict[str, str | None]]]:
+        """Of those of the tables that the source has: their definitions, and column → default. Soon answered, or failed."""
+        # a server that accepts and never answers would hold this for as long as a snapshot's scan may take, an hour
+        with closing(self.connect(quick=True)) as connection:
+            return read_table_defs(connection, tables), read_defaults(connection, tables)
+
+    def forecast(self, position: Position) -> tuple[Forecast, Retention]:
+        """How long the file of a stored position stays on the server. Raises SourceError, also where it is not there."""
+        place = place_in_binlog(position)
+        file = place.file if place else ""
+        with self.session() as session:
+            files = list_binlog_files(session)
+            kept = retention(session, self.endpoint, file, files)
+            size = max_file_size(session)
+        if file not in {one.name for one in files}:
+            raise SourceError(f"{file} is not on the server", where=self.where, todo="Ask `diagnose` why.")
+        if kept is None:
+            raise SourceError(
+                "the server removes log files by their total size, so no time says how long one stays",
+                where=self.where,
+                todo="Watch the margin in bytes instead: the metric cdc.retention_left.",
+            )
+        timed = timed_files(self.endpoint, files, FORECAST_FILES)
+        return forecast(kept, timed, in_newest_file=file == files[-1].name, max_size=size), kept
+
+    def watermark(self, *, xa_timeout: float = 60.0) -> Watermark:
+        """Take W, which every transaction is either at or after, before the first read (INV 7, 8).
+
+        With gtid_mode ON: the executed set of one status statement; file and position come with it
+        but run ahead of it on some servers, so they count for nothing. Otherwise the log is rotated,
+        which waits for commits under way, and W is the start of the new file.
+        Waits up to `xa_timeout` seconds for XA transactions prepared before W to end.
+        Raises SourceError: log off, a privilege missing, XA still open, server changed meanwhile.
+        """
+        with self.session(read_timeout=max(QUICK_READ_S, self.endpoint.connect_timeout)) as session:
+            require_identity(session)
+            settings = read_settings(session)
+            require_log(settings, self.where)
+            before = read_identity(session)
+            gtid = settings.get("gtid_mode") == "ON"
+            status = gtid_point(session) if gtid else rotated_point(session)
+            after = read_identity(session)
+            require_same(before, after.server_uuid, self.where)
+            wait_for_xa(session, xa_timeout)
+            return as_watermark(status, after)
+
+    def position(self) -> Watermark:
+        """The position now, such that everything any earlier read saw is at or before it.
+
+        Not W: W must be at or before what is visible, this must be at or after it. A transaction is
+        visible a moment before its GTID is in gtid_executed, so those under way (gtid_owned, read
+        first) are added. A file without any change yet counts as its start, where a connector stays on a
+        quiet server. Nothing is rotated and nothing waited for.
+        """
+        with self.session() as session:
+            require_identity(session)
+            settings = read_settings(session)
+            require_log(settings, self.where)
+            gtid = settings.get("gtid_mode") == "ON"
+            owned = owned_gtids(session) if gtid else GtidSet()
+            status = read_status(session)
+            gtids = None if not gtid or status.gtids is None else status.gtids | owned
+            place = start_if_empty(session, status.position)
+            return as_watermark(Status(place, gtids), read_identity(session))
+
+    def wait_visible(self, watermark: Watermark, timeout: float) -> None:
+        """Wait until every transaction up to W can be read here (INV 7). `timeout` in seconds.
+
+        Without GTID the rotation has already waited, so only the server is checked.
+        Raises DeadlineError, or WrongServerError when this is another server.
+        """
+        deadline = time.monotonic() + timeout
+        with self.session() as session:
+            require_same(read_identity(session), watermark.server, self.where)
+            gtids = mysql_position(watermark.position).gtids
+            if gtids is None:
+                return
+            while not wait_slice(session, gtids, deadline - time.monotonic()):
+                if time.monotonic() >= deadline:
+                    raise DeadlineError(
+                        "not every transaction up to the watermark is visible yet",
+                        where=self.where,
+                        todo="Try again; if it stays so, the server is a replica that lags or stopped.",
+                        timeout=timeout,
+                    )
+
+    def at_rest(self, position: Position, watermark: Watermark) -> bool:  # noqa: ARG002 - for makes that need it
+        """Whether the server stands exactly at W now, and a reader at `position` has read its log to the end."""
+        return False
+
+    def count_rows(self, table: str, seconds: float) -> int | None:
+        """How many rows `schema.table` holds now; None if counting them takes longer than `seconds`."""
+        schema, _, name = table.partition(".")
+        with self.session(read_timeout=seconds + QUICK_READ_S) as session:
+            before, hint = time_limit(session.version, seconds)
+            sql = f"{before}SELECT {hint} COUNT(*) AS n FROM {quote_ident(schema)}.{quote_ident(name)}"
+            try:
+                return int(session.row(sql, doing=f"count the rows of {table}")["n"])
+            except SourceOutOfTimeError:
+                return None
+
+    def has_row(self, table: str, condition: str, seconds: float) -> bool | None:
+        """Whether `schema.table` holds a row of that condition; None if looking for one takes longer than `seconds`."""
+        schema, _, name = table.partition(".")
+        with self.session(read_timeout=seconds + QUICK_READ_S) as session:
+            before, hint = time_limit(session.version, seconds)
+            place = f"{quote_ident(schema)}.{quote_ident(name)}"
+            sql = f"{before}SELECT {hint} COUNT(*) AS n FROM (SELECT 1 FROM {place} WHERE {condition} LIMIT 1) AS one"
+            try:
+                return bool(session.row(sql, doing=f"look for rows of {table}")["n"])
+            except SourceOutOfTimeError:
+                return None
+
+    def table_ids(self, tables: Iterable[str]) -> dict[str, str]:
+        """`schema.table` → InnoDB's own numbers of it (one per partition), which TRUNCATE and a rebuild change.
+
+        A table is absent where they cannot be read: it is none of InnoDB's, or the user lacks PROCESS. Tables whose names
+        differ in letters beyond ASCII alone may share their numbers: a change of one is then a change of both.
+        """
+        names = {engine_name(table): table for table in tables}
+        doubtful = [name for name in names if "(" in name]
+        exact = [name for name in names if "(" not in name]
+        plain = "SUBSTRING_INDEX(NAME, '#', 1)"
+        sql = (
+            f"SELECT {plain} AS plain, TABLE_ID AS id FROM information_schema.INNODB_TABLES"
+            f" WHERE {plain} IN ({', '.join(['%s'] * len(exact)) or 'NULL'}) OR {plain} REGEXP %s"
+        )
+        found: dict[str, list[str]] = {}
+        with suppress(SourceError), self.session() as session:
+            pattern = f"^({'|'.join(doubtful) or '#'})$"
+            for row in session.rows(sql, (*exact, pattern), doing="read InnoDB's numbers of the tables"):
+                # the server's collation knows no case
+                for name in [name for name in doubtful if re.fullmatch(name, row["plain"])] or [row["plain"]]:
+                    if name in names:
+                        found.setdefault(names[name], []).append(str(row["id"]))
+        return {table: hashlib.sha256(",".join(sorted(ids)).encode()).hexdigest()[:16] for table, ids in found.items()}
+
+    def cascade_targets(self, tables: Sequence[str]) -> frozenset[str]:
+        """Which of these tables foreign keys change without a row in this server's log (INV 14)."""
+        with self.session() as session:
+            return frozenset(text.partition(" (")[0] for text in unlogged_cascades(session, tables))
+
+    def xa_pending(self) -> list[XaTransaction]:
+        """The prepared XA transactions. Raises MissingPrivilegeError (XA_RECOVER_ADMIN)."""
+        with self.session() as session:
+            return sorted(prepared_xa(session), key=lambda xa: xa.data)
+
+    def xa(self) -> XaState | None:
+        """The server's XA counters and open XA transactions, to be compared with a later answer (INV 32)."""
+        with self.session() as session:
+            return read_xa(session, read_identity(session))
+
+    def availability(self, position: Position) -> Available:
+        """Whether a reader at `position` would still find every change since. Raises SourceError."""
+        with self.session() as session:
+            return self._available(self._facts(session), position)
+
+    def still_available(self, watermark: Watermark) -> Available:
+        """The same of W. Raises WrongServerError when the connection reaches another server."""
+        with self.session() as session:
+            require_same(read_identity(session), watermark.server, self.where)
+            return self._available(self._facts(session), watermark.position)
+
+    def check_same_server(self, watermark: Watermark) -> None:
+        """Raise WrongServerError or ServerRestartedError unless this server has run since W (INV 9).
+
+        A restart after W can lose commits that snapshot reads already saw, so W must be taken anew.
+        """
+        with self.session() as session:
+            now = read_identity(session)
+        require_same(now, watermark.server, self.where)
+        elapsed = (now.now - watermark.taken_at).total_seconds()
+        if now.uptime_s <= elapsed - 1:  # Uptime is cut to whole seconds
+            raise ServerRestartedError(
+                f"the server was restarted {now.uptime_s} s ago, after the watermark of {watermark.taken_at}",
+                where=self.where,
+                todo="Clear the task fence_and_watermark and all after it: a new watermark is taken, and all is read again.",
+            )
+
+    def checks(self, subject: str, tables: Sequence[str], *, hold: bool) -> Iterator[Check]:
+        """The doctor's, with what each needs. `hold`: the policy asks for one. Raises SourceError."""
+        return checks(self, subject, tables, hold=hold)
+
+    def grants(self) -> Grants:
+        """The user's effective privileges, active roles included."""
+        with self.session() as session:
+            return read_grants(session)
+
+    def init_statement(self, watermark: Watermark) -> str:
+        """ONE SET statement for each reading connection (Spark's sessionInitStatement), INV 9.
+
+        It pins isolation, time zone and sql_mode, and it fails when the connection reaches another
+        server than W's, or one that does not show all of W yet.
+        """
+        return reading_init_statement(watermark, self.version())
+
+    def hold_owner(self, label: str) -> int | None:
+        """The connection id that holds `label` now, or None: how another process checks a hold."""
+        with self.session() as session:
+            return hold_owner(session, label)
+
+    def hold(self, label: str, limits: HoldLimits | None = None) -> Hold:
+        """A hold on binlog files and DDL for the owner to `acquire()`, `tick()` and `release()`."""
+        return Hold(self.endpoint, label, limits or HoldLimits())
+
+    @contextmanager
+    def held(self, label: str, limits: HoldLimits | None = None) -> Iterator[Hold]:
+        """A hold kept by a thread of this process until the block ends. Read its `state`: it never raises."""
+        with run_hold(self.hold(label, limits)) as hold:
+            yield hold
+
+
+class MySqlSource(BinlogSource[MySqlFacts]):
+    """A MySQL server that a pipeline reads from."""
+
+    def at_rest(self, position: Position, watermark: Watermark) -> bool:
+        """Needed after a DDL: its GTID enters a connector's set only with the next transaction, while file and position
+        move at once, so on a server that rests the set alone would never cover W.
+        """
+        here, wanted = mysql_position(position), mysql_position(watermark.position)
+        if wanted.gtids is None or not here.place.comparable(wanted.place) or here.place < wanted.place:
+            return False
+        now = self.position()
+        end = mysql_position(now.position)
+        same = (now.server, end.gtids) == (watermark.server, wanted.gtids)
+        return same and end.may_be_on(here.server_id) and end.place <= here.place
+
+    def start_of_file_after(self, position: Position | None, now: Watermark) -> Watermark:
+        """The start of the first file after the position's, with the transactions that stand before it; else as `now`.
+
+        Raises SourceError where no file follows, or what stands before it cannot be read.
+        """
+        place = place_in_binlog(position)
+        return start_of_file_after(self, place.file if place else "", now)
+
+    def standing_faults(self, conn_id: str) -> tuple[str, ...]:
+        """Why this server could not stand in for its source, whatever is missing there; () if it could."""
+        return standing_faults(self.replica_facts(conn_id))
+
+    def replica_facts(self, conn_id: str) -> MySqlReplicaFacts:
+        """What decides whether a connector may read here in its source's place. Raises SourceError."""
+        return read_replica(self, conn_id)
+
+    def _available(self, facts: MySqlFacts, position: Position) -> Available:
+        return availability(facts, mysql_position(position))
+
+    def _check_make(self, session: Session) -> None:
+        if session.version.mariadb:
+            raise SourceSettingError(
+                f"the server is {session.version.name}, and the pipeline says that it is MySQL",
+                where=self.where,
+                todo="Write `kind: mariadb` below `source:` in pipelines.yaml.",
+            )
+
+    def _facts(self, session: Session) -> MySqlFacts:
+        gtid = "gtid_mode" in read_settings(session)
+        owned = owned_gtids(session) if gtid else None  # before the executed set: one that ends between is in both
+        executed, purged = executed_and_purged(session) if gtid else (None, None)
+        common = self._common(session)
+        return MySqlFacts(**common, gtid_executed=executed, gtid_purged=purged, gtid_owned=owned)
+
+    def _facts_at(self, session: Session, facts: MySqlFacts, place: BinlogPosition | None) -> MySqlFacts:  # noqa: ARG002
+        return replace(facts, xa=read_xa(session, read_identity(session)))
+
+
+def time_limit(version: ServerVersion, seconds: float) -> tuple[str, str]:
+    """What limits a SELECT's time, before the statement and as a hint in it."""
+    if version.can(Capability.TIME_LIMIT_HINT):
+        return "", f"/*+ MAX_EXECUTION_TIME({int(seconds * 1000)}) */"
+    return f"SET STATEMENT max_statement_time = {seconds:f} FOR ", ""
+
+
+# Letters that InnoDB writes as @ and two characters of a table of its own, if they are in it, and else by their code.
+_LETTERS: Final = ((0xC0, 0x5FF), (0x1E00, 0x1FFF), (0x2160, 0x217F), (0x24B0, 0x24EF), (0xFF20, 0xFF5F))
+
+
+def engine_name(table: str) -> str:
+    """A regular expression for `schema.table` as InnoDB writes it: what is not a letter, digit or _ as @ and its code."""
+    schema, _, name = table.partition(".")
+    return "/".join("".join(map(_engine_char, part)) for part in (schema, name))
+
+
+def _engine_char(char: str) -> str:
+    if char.isascii() and (char.isalnum() or char == "_"):
+        return char
+    code = f"{ord(char):04x}"
+    return f"@({code}|..)" if any(low <= ord(char) <= high for low, high in _LETTERS) else f"@{code}"

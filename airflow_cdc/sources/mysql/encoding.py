@@ -1,0 +1,282 @@
+"""The canonical text of rows, in MySQL's SQL (core/compare/canonical.py says what it is), and digests over it.
+
+MySQL sums 64 bits of the hashes at once, so that it computes each hash once.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from airflow_cdc.core.compare.canonical import LONG_DIGITS, hashed, outside_hash
+from airflow_cdc.core.compare.leaves import LANE, IntegerLeaves, leaf_bounds, leaf_ranges
+from airflow_cdc.core.compare.part import WHOLE, LeafRows, OneValue
+from airflow_cdc.core.errors import SchemaError
+from airflow_cdc.sources.mysql.quoting import quote_ident, quote_table, sql_literal
+from airflow_cdc.sources.mysql.sql import key_predicate
+from airflow_cdc.sources.mysql.types import (
+    BLOBS,
+    INTEGERS,
+    SPATIAL,
+    read_sql,
+    time_micros,
+    type_of,
+    words_of,
+)
+
+if TYPE_CHECKING:
+    from airflow_cdc.core.compare.leaves import LeafScheme
+    from airflow_cdc.core.compare.part import Part
+    from airflow_cdc.core.table import Column, Table
+
+_NULL = "'N'"
+# (column, its name quoted) → one or more expressions, which are all NULL exactly if the sink's value is (a zero date
+# is). Of a NULL the first one is written as `N`, the others are left out.
+_Pieces = Callable[["Column", str], tuple[str, ...]]
+
+
+def row_hash(table: Table) -> str:
+    """MySQL expression: hexadecimal SHA-256 of the row's text."""
+    return f"SHA2({_text(hashed(table), _PIECES)}, 256)"
+
+
+def key_text(table: Table) -> str:
+    """MySQL expression: the key's text (the row's hash where there is no key)."""
+    if table.keyless:
+        return row_hash(table)
+    return f"CONVERT({_text(table.key_columns, _KEY_PIECES)} USING utf8mb4)"
+
+
+def _text(columns: Sequence[Column], pieces_of: Mapping[str, _Pieces]) -> str:
+    pieces = []
+    for column in columns:
+        type_of(column)  # an unknown type is named by its own error
+        first, *rest = pieces_of[words_of(column).data_type](column, quote_ident(column.name))
+        pieces += [f"IFNULL({first}, {_NULL})" if column.nullable else first, *rest]
+    # one binary argument makes the whole text binary: no collations to reconcile, no character set conversion
+    return f"CONCAT_WS(_binary'|', {', '.join(pieces)})"
+
+
+# --- the pieces ------------------------------------------------------------------------------------------------------
+
+
+def _one(text: str) -> Callable[[Column, str], tuple[str, ...]]:
+    return lambda _column, c: (text.format(c=c),)
+
+
+def _integer(column: Column, c: str) -> tuple[str, ...]:
+    # a YEAR of 0 prints as 0000, ZEROFILL pads
+    words = words_of(column)
+    padded = words.data_type == "year" or words.zerofill
+    return (f"{c} + 0" if padded else c,)
+
+
+def _bits(_column: Column, c: str) -> tuple[str, ...]:
+    return (f"CAST({c} + 0 AS UNSIGNED)",)
+
+
+def _decimal(column: Column, c: str) -> tuple[str, ...]:
+    words = words_of(column)
+    precision, scale = words.digits
+    if precision <= LONG_DIGITS:
+        return (f"CAST({c} * {10**scale} AS SIGNED)",)
+    return (f"{c} + 0" if words.zerofill else c,)
+
+
+def _real(_column: Column, c: str) -> tuple[str, ...]:
+    # The 8 bytes of the number itself, out of a point's WKB, as 16 hexadecimal digits: how a DOUBLE is written as
+    # text differs from one server series to the next. Adding 0 turns -0 into 0 and a FLOAT into its DOUBLE.
+    return (f"HEX(REVERSE(SUBSTR(CAST(POINT({c} + 0e0, 0) AS BINARY), 10, 8)))",)
+
+
+def _real_date(c: str, number: str, nullable: bool) -> tuple[str, ...]:
+    # adding nothing makes MySQL build the date anew: 2020-02-31 moves, 2020-00-10 is NULL; year 0 is left to us
+    real = f"{c} = {c} + INTERVAL 0 DAY AND {c} >= DATE'0001-01-01'"
+    return (f"IF({real}, {number}, {'NULL' if nullable else 0})",)
+
+
+def _date(column: Column, c: str) -> tuple[str, ...]:
+    return _real_date(c, f"TO_DAYS({c}) - 719528", column.nullable)
+
+
+def _datetime(column: Column, c: str) -> tuple[str, ...]:
+    return _real_date(c, f"TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {c})", column.nullable)
+
+
+def _timestamp(column: Column, c: str) -> tuple[str, ...]:
+    value = f"CAST(UNIX_TIMESTAMP({c}) * 1000000 AS SIGNED)"
+    return (f"NULLIF({value}, 0)" if column.nullable else value,)
+
+
+def _text_pieces(column: Column, c: str) -> tuple[str, ...]:
+    # the bytes of these character sets are UTF-8 already
+    value = c if words_of(column).charset in {"utf8mb4", "utf8mb3", "utf8", "ascii"} else f"CONVERT({c} USING utf8mb4)"
+    value = f"RTRIM({value})" if words_of(column).data_type == "char" else value
+    return f"LENGTH({value})", value
+
+
+def _label(_column: Column, c: str) -> tuple[str, ...]:
+    value = f"CONVERT({c} USING utf8mb4)"
+    return f"LENGTH({value})", value
+
+
+def _long_text(_column: Column, c: str) -> tuple[str, ...]:
+    return (f"SHA2(CONVERT({c} USING utf8mb4), 256)",)
+
+
+def _spatial(_column: Column, c: str) -> tuple[str, ...]:
+    return f"ST_SRID({c})", f"SHA2(SUBSTR(CAST({c} AS BINARY), 5), 256)"
+
+
+_TABLE: tuple[tuple[tuple[str, ...], _Pieces], ...] = (
+    ((*INTEGERS, "year"), _integer),
+    (("decimal",), _decimal),
+    (("float", "double"), _real),
+    (("bit",), _bits),
+    (("date",), _date),
+    (("datetime",), _datetime),
+    (("timestamp",), _timestamp),
+    (("time",), lambda _column, c: (time_micros(c),)),
+    (("char", "varchar", "tinytext", "text"), _text_pieces),
+    (("enum", "set"), _label),
+    (("mediumtext", "longtext"), _long_text),
+    (("binary", "varbinary"), _one("HEX({c})")),
+    # their own hash: twice the bytes in hexadecimal could pass max_allowed_packet, where CONCAT_WS gives NULL
+    (BLOBS, _one("SHA2({c}, 256)")),
+    (SPATIAL, _spatial),
+)
+
+_PIECES: dict[str, _Pieces] = {name: pieces for names, pieces in _TABLE for name in names}
+
+# In a key the value itself has to be there, so that the row can be found by it.
+_KEY_PIECES: dict[str, _Pieces] = {
+    **_PIECES,
+    **dict.fromkeys(("mediumtext", "longtext"), _text_pieces),
+    **dict.fromkeys(BLOBS, _one("HEX({c})")),
+}
+
+
+# --- digests ---------------------------------------------------------------------------------------------------------
+
+
+def has_ranges(table: Table) -> bool:
+    """Whether the key begins with a column whose leaves are ranges. A YEAR's are not: MySQL takes 20 for 2020."""
+    return bool(table.key) and words_of(table.key_columns[0]).is_integer
+
+
+def bounds_sql(table: Table) -> str:
+    """(lo, hi) of the first key column from the ends of its index; NULLs for an empty table."""
+    column = quote_ident(table.key_columns[0].name)
+    return f"SELECT MIN({column}) AS lo, MAX({column}) AS hi FROM {quote_table(table)}"
+
+
+def leaf(scheme: LeafScheme, table: Table) -> str:
+    """Expression: the row's leaf."""
+    if isinstance(scheme, IntegerLeaves):
+        return f"CAST({quote_ident(scheme.column)} DIV {scheme.width} AS SIGNED)"
+    return f"CAST(CRC32({key_text(table)}) % {scheme.n} AS SIGNED)"
+
+
+def digest_sql(table: Table, scheme: LeafScheme, part: Part = WHOLE) -> str:
+    """One scan → rows (leaf, n, lane1, lane2)."""
+    number = f"CAST(CONV(SUBSTR({row_hash(table)}, 1, 16), 16, 10) AS UNSIGNED)"
+    # grouped by its place: a name would be taken for a column of the table that has it
+    sums = (
+        f"SELECT {leaf(scheme, table)} AS leaf, COUNT(*) AS n, SUM({number}) AS total"
+        f" FROM {quote_table(table)}{_where(part_where(table, part))} GROUP BY 1"
+    )
+    return (
+        f"SELECT leaf, n, total DIV {LANE} AS lane1, CAST(total MOD {LANE} AS UNSIGNED) AS lane2 FROM ({sums}) AS sums"
+    )
+
+
+def rows_sql(table: Table, scheme: LeafScheme, leaves: Sequence[int], part: Part = WHOLE) -> str:
+    """(key_text, h) of every row in these leaves; a keyless row's key_text is its hash."""
+    inside = both(leaves_where(table, scheme, leaves), part_where(table, part))
+    return f"SELECT {_row(table)} FROM {quote_table(table)} WHERE {inside}"
+
+
+def keys_sql(table: Table, keys: Iterable[str]) -> str:
+    """(key_text, h) of the rows with these key texts, found by the key's index (keyless: by a scan).
+
+    Under a case-insensitive collation it may return other keys too: look at key_text.
+    """
+    row = _row(table)
+    if table.keyless:
+        hashes = ", ".join(f"'{h}'" for h in sorted({*keys}) if _checked_hash(h))
+        where = f"{row_hash(table)} IN ({hashes})" if hashes else "FALSE"
+    else:
+        where = key_predicate(table, keys)
+    return f"SELECT {row} FROM {quote_table(table)} WHERE {where}"
+
+
+def outside_sql(table: Table, part: Part = WHOLE) -> str:
+    """key_text and x0, x1 …: the read values of the columns outside the hash, for the comparison of all rows.
+
+    Read it through JDBC, and convert each column as `read_sql` asks.
+    """
+    columns = "".join(f", {read_sql(table.column(name))} AS x{at}" for at, name in enumerate(outside_hash(table)))
+    return f"SELECT {key_text(table)} AS key_text{columns} FROM {quote_table(table)}{_where(part_where(table, part))}"
+
+
+def leaves_where(table: Table, scheme: LeafScheme, leaves: Sequence[int]) -> str:
+    """Condition: rows in these leaves; ranges of the key's index for integer leaves."""
+    if isinstance(scheme, IntegerLeaves):
+        column = quote_ident(scheme.column)
+        ranges = leaf_ranges(scheme.width, leaves)
+        return " OR ".join(f"{column} BETWEEN {low} AND {high}" for low, high in ranges) or "FALSE"
+    return f"{leaf(scheme, table)} IN ({_numbers(leaves)})" if leaves else "FALSE"
+
+
+def _row(table: Table) -> str:
+    return f"{key_text(table)} AS key_text, {row_hash(table)} AS h"
+
+
+def _where(condition: str) -> str:
+    return f" WHERE {condition}" if condition else ""
+
+
+def _numbers(leaves: Sequence[int]) -> str:
+    return ", ".join(str(int(leaf)) for leaf in leaves)
+
+
+def _checked_hash(text: str) -> bool:
+    if len(text) != 64 or not set(text) <= set("0123456789abcdef"):
+        raise SchemaError(f"not a row hash: {text!r}")
+    return True
+
+
+def both(condition: str, other: str) -> str:
+    """Two conditions as one; an empty one is none."""
+    return f"({condition}) AND ({other})" if condition and other else condition or other
+
+
+def part_where(table: Table, part: Part) -> str:
+    """Condition: rows of the part, on bare columns, so that a range of an index is read where there is one; "": all."""
+    rows = part.rows
+    if rows is None:
+        return ""
+    if isinstance(rows, LeafRows):
+        return leaves_where(table, rows.scheme, rows.leaves) + _beyond(rows)
+    column = table.column(rows.column)
+    name = quote_ident(column.name)
+    if isinstance(rows, OneValue):
+        return f"{name} = {sql_literal(rows.value)}"
+    # a YEAR would take 20 for 2020
+    operand = f"({name} + 0)" if words_of(column).data_type == "year" else name
+    return f"{operand} >= {_literal(rows.low)} AND {operand} < {_literal(rows.high)}"
+
+
+def _beyond(rows: LeafRows) -> str:
+    if not isinstance(rows.scheme, IntegerLeaves):
+        return ""
+    column, width = quote_ident(rows.scheme.column), rows.scheme.width
+    low = "" if rows.below is None else f" OR {column} < {leaf_bounds(width, rows.below)[0]}"
+    return low + ("" if rows.above is None else f" OR {column} > {leaf_bounds(width, rows.above)[1]}")
+
+
+def _literal(end: int | dt.date | dt.datetime) -> str:
+    if isinstance(end, int):
+        return str(end)
+    return f"TIMESTAMP'{end:%Y-%m-%d %H:%M:%S.%f}'" if isinstance(end, dt.datetime) else f"DATE'{end:%Y-%m-%d}'"

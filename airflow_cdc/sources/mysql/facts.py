@@ -1,0 +1,255 @@
+"""What a server with a binary log says of itself: MySQL's facts, and what MariaDB's have in common with them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol, runtime_checkable
+
+from airflow_cdc.core.diagnosis.forecast import Margin, PurgeForecast, purge_forecast
+from airflow_cdc.core.diagnosis.observation import ReplicaFacts, SourceFacts
+from airflow_cdc.core.errors import PositionError
+from airflow_cdc.core.position import Position
+from airflow_cdc.core.xa import XaState
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.position import BinlogPosition, MySqlPosition
+
+
+@dataclass(frozen=True, slots=True)
+class BinlogFile:
+    """One file of SHOW BINARY LOGS; `size` in bytes."""
+
+    name: str
+    size: int
+
+
+class EventBoundary(StrEnum):
+    """What a position in a log file is."""
+
+    BOUNDARY = "boundary"  # an event begins there, or the file ends there
+    INSIDE = "inside"  # no event begins there, or the one that does is cut off
+
+
+@dataclass(frozen=True, slots=True)
+class EventAtPosition:
+    """What the server's own log holds at the connector's stored position.
+
+    Attributes:
+        place: whether an event begins there.
+        events: types of the next few events; () at the end of the file.
+        said: the server's words when it could not read an event there, else "".
+    """
+
+    place: EventBoundary
+    events: tuple[str, ...] = ()
+    said: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "events", tuple(self.events))
+
+    @property
+    def read_to_the_end(self) -> bool:
+        """True if no transaction follows in this file."""
+        passing = {"format_desc", "previous_gtids", "gtid_list", "binlog_checkpoint", "rotate", "stop"}
+        return self.place is EventBoundary.BOUNDARY and all(event.lower() in passing for event in self.events)
+
+
+@runtime_checkable
+class InBinlog(Protocol):
+    """A position that also names a place in a binlog file, as MySQL's and MariaDB's do."""
+
+    @property
+    def file(self) -> str: ...
+    @property
+    def place(self) -> BinlogPosition: ...
+    @property
+    def server_id(self) -> int | None: ...
+
+
+def place_in_binlog(position: Position | None) -> BinlogPosition | None:
+    """The place that a position names in a binary log. Raises PositionError for one of another kind of source."""
+    if position is None:
+        return None
+    if not isinstance(position, InBinlog):
+        raise PositionError(f"{position} is a position of a {position.kind} source, which keeps no binary log")
+    return position.place
+
+
+def may_be_on(position: InBinlog, server_id: int) -> bool:
+    """False when the position names another server. Right after a snapshot it names none."""
+    return position.server_id is None or position.server_id == server_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BinlogFacts(SourceFacts):
+    """A server that keeps a binary log.
+
+    Attributes:
+        server_uuid: "" on a server without one: then nothing tells whose data it is.
+        gtid_mode: None where the server has no such setting.
+        at_offset: what stands at the connector's position; None if its file is not there or may not be looked into.
+        log_filters: what keeps changes, or parts of rows, out of its log, in the server's own words.
+    """
+
+    server_uuid: str = ""
+    server_id: int
+    gtid_mode: str | None = None
+    binlog_files: tuple[BinlogFile, ...]
+    current: BinlogPosition
+    log_bin: bool
+    binlog_format: str
+    row_image: str
+    at_offset: EventAtPosition | None = None
+    log_filters: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        SourceFacts.__post_init__(self)  # a class with slots is made anew, so super() would not find it
+        for name in ("binlog_files", "log_filters"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+
+    @property
+    def server(self) -> str:
+        return f"server {self.server_uuid}" if self.server_uuid else f"server_id {self.server_id} at {self.address}"
+
+    @property
+    def log_faults(self) -> Mapping[str, str]:
+        log_bin = "ON" if self.log_bin else "OFF"
+        wanted = (
+            ("log_bin", log_bin, "ON"),
+            ("binlog_format", self.binlog_format, "ROW"),
+            ("binlog_row_image", self.row_image, "FULL"),
+        )
+        wrong = {name: f"{value}, must be {right}" for name, value, right in wanted if value.upper() != right}
+        kept_out = [text.partition(" ") for text in self.log_filters]
+        return {**wrong, **{name: f"{value}, must be empty" for name, _, value in kept_out}}
+
+    @property
+    def newest_file(self) -> str:
+        """The file that is written to; "" without a log."""
+        return self.binlog_files[-1].name if self.binlog_files else ""
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """File → its size in bytes."""
+        return {file.name: file.size for file in self.binlog_files}
+
+    @property
+    def oldest(self) -> str | None:
+        return f"{self.binlog_files[0].name}:4" if self.binlog_files else None
+
+    @property
+    def newest(self) -> str:
+        return str(self.current)
+
+    @property
+    def more_to_read(self) -> bool:
+        look = self.at_offset
+        return look is not None and look.place is EventBoundary.BOUNDARY and not look.read_to_the_end
+
+    @abstractmethod
+    def by_gtid(self, position: Any) -> bool:
+        """True when GTIDs say what was read: then file and position do not count."""
+
+    @abstractmethod
+    def lacks_purged(self, position: Any) -> bool:
+        """Whether the server purged transactions that a connector at this position has not read."""
+
+    @abstractmethod
+    def is_own_log(self, position: Any, known: Collection[str]) -> bool:
+        """Whether file and position are of this very server's log: with GTIDs a failover leaves another server's there.
+
+        `known`: servers that the pipeline was read from.
+        """
+
+    def margin(self, position: InBinlog) -> Margin | None:
+        place, sizes = position.place, self.sizes
+        if not sizes or not self.current.comparable(place):
+            return None
+        total = sum(sizes.values())
+        if self.lacks_purged(position):
+            return Margin(0, total)  # file names say nothing once another server answers under one address
+        if place.file not in sizes:
+            older = place.file_number < BinlogPosition(self.binlog_files[0].name, 0).file_number
+            return Margin(0, total) if older else None
+        before = sum(s for name, s in sizes.items() if BinlogPosition(name, 0).file_number < place.file_number)
+        return Margin(min(before + place.pos, total), total)
+
+    def purge_forecast(self, position: InBinlog) -> PurgeForecast | None:
+        if self.retention is None or position.file not in self.sizes:
+            return None
+        look, newest = self.at_offset, position.file == self.newest_file
+        # by GTID a file that was read to its end is not needed any more; by name it is
+        done = self.by_gtid(position) and not newest and look is not None and look.read_to_the_end
+        return purge_forecast(self.retention, in_newest_file=newest or done)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MySqlFacts(BinlogFacts):
+    """A MySQL server. The GTID fields are None where the server has no GTIDs.
+
+    Attributes:
+        gtid_owned: transactions under way, read before `gtid_executed`.
+        xa: its XA transactions; None where they were not asked for.
+    """
+
+    gtid_executed: GtidSet | None
+    gtid_purged: GtidSet | None
+    gtid_owned: GtidSet | None = None
+    xa: XaState | None = None
+
+    @property
+    def executed(self) -> GtidSet:
+        """All that the server holds, transactions under way included: a connector may have seen those already."""
+        return (self.gtid_executed or GtidSet()) | (self.gtid_owned or GtidSet())
+
+    def by_gtid(self, position: MySqlPosition) -> bool:
+        return bool(position.gtids)
+
+    def lacks_purged(self, position: MySqlPosition) -> bool:
+        if self.gtid_purged is None or position.gtids is None:
+            return False
+        return bool(self.gtid_purged - position.gtids)
+
+    def is_own_log(self, position: MySqlPosition, known: Collection[str]) -> bool:
+        if not self.by_gtid(position):
+            return True
+        return self.server_uuid in known and may_be_on(position, self.server_id)
+
+    def read_all(self, position: MySqlPosition) -> bool:
+        if self.gtid_mode == "ON":
+            return bool(position.gtids) and self.executed.issubset(position.gtids or GtidSet())
+        place = position.place
+        return place.comparable(self.current) and place >= self.current
+
+    def behind(self, position: MySqlPosition) -> int | None:
+        if self.gtid_executed is None or position.gtids is None:
+            return None
+        return (self.gtid_executed - position.gtids).count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MySqlReplicaFacts(ReplicaFacts):
+    """A MySQL server that replicates from the source.
+
+    Attributes:
+        sources: server_uuids that it replicates from, one per channel; () if it replicates from nobody.
+        log_updates: whether it logs what it replicates.
+        filters: what makes it log a GTID without its rows, or rows without logging them, in the server's own words.
+    """
+
+    server_uuid: str
+    gtid_mode: str
+    gtid_executed: GtidSet
+    gtid_purged: GtidSet
+    log_bin: bool
+    log_updates: bool
+    binlog_format: str
+    row_image: str
+    sources: tuple[str, ...] = ()
+    filters: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("sources", "filters"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))

@@ -1,0 +1,129 @@
+"""What the source's user may do, and what of it is missing for a recovery."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from airflow_cdc.sources.mysql.capabilities import Capability
+from airflow_cdc.sources.mysql.session import Session
+
+_GRANT: Final = re.compile(r"^(GRANT|REVOKE) (.+) ON (?:TABLE )?(\S+|`[^`]*`\.\S+) (?:TO|FROM) ", re.IGNORECASE)
+_COLUMNS: Final = re.compile(r"\s*\([^)]*\)")
+_EVERYTHING: Final = frozenset({"ALL", "ALL PRIVILEGES"})
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Privileges (upper case) on a scope: "*.*", "shop.*" (may hold % and _), "shop.orders"."""
+
+    privileges: frozenset[str]
+    scope: str
+    revoked: bool = False
+
+    def reaches(self, schema: str, table: str) -> bool:
+        """True when the scope includes this table; "" stands for every schema or table."""
+        if self.scope == "*.*":
+            return True
+        own_schema, _, own_table = self.scope.partition(".")
+        return bool(schema) and _like(own_schema, schema) and own_table in ("*", table or "*")
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A privilege that something needs. `required` False: there is a way without it, as `why` says."""
+
+    privilege: str
+    on: str
+    why: str
+    required: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """A user's effective grants, active roles included, and what a server of its make asks for on `*.*`."""
+
+    user: str
+    items: tuple[Grant, ...]
+    needs: tuple[Need, ...] = field(default_factory=lambda: MYSQL_NEEDS, repr=False)
+
+    def has(self, privilege: str, schema: str = "", table: str = "") -> bool:
+        """True when the user holds `privilege` globally, or on the schema or table given."""
+        wanted = privilege.upper()
+        held = False
+        for grant in self.items:
+            names = wanted in grant.privileges or bool(grant.privileges & _EVERYTHING)
+            if names and grant.reaches(schema, table):
+                if grant.revoked:
+                    return False
+                held = True
+        return held
+
+    def missing(
+        self, tables: Iterable[str], *, gtid: bool, hold: bool = True, keyless: Iterable[str] = ()
+    ) -> tuple[Need, ...]:
+        """What is missing to recover `tables` ("shop.orders"). `gtid`: gtid_mode is ON; `keyless`: those without a key."""
+        needs = [Need("SELECT", table, "read the table") for table in tables]
+        needs += [Need("LOCK TABLES", table, "read a table without a key at one exact position") for table in keyless]
+        needs += [need for need in self.needs if not (gtid and need.privilege in _WITHOUT_GTID)]
+        needs = [need for need in needs if hold or need.privilege != "BACKUP_ADMIN"]
+        return tuple(need for need in needs if not self.has(need.privilege, *_split(need.on)))
+
+
+_WITHOUT_GTID: Final = frozenset({"RELOAD", "REPLICATION SLAVE"})
+MYSQL_NEEDS: Final[tuple[Need, ...]] = (
+    Need("REPLICATION CLIENT", "*.*", "read the binlog position and list the binlog files"),
+    Need("XA_RECOVER_ADMIN", "*.*", "see prepared XA transactions, which a watermark must wait for"),
+    Need("RELOAD", "*.*", "rotate the binlog: without GTID the watermark is the start of a new file"),
+    Need("REPLICATION SLAVE", "*.*", "tell an empty binlog file from one with changes (without GTID)", required=False),
+    Need(
+        "PROCESS",
+        "*.*",
+        "let go of the hold as soon as another session waits for it, and see a TRUNCATE",
+        required=False,
+    ),
+    Need("BACKUP_ADMIN", "*.*", "hold binlog files and DDL; without it both are checked again instead", required=False),
+)
+# SHOW BINLOG EVENTS is in BINLOG MONITOR, and XA RECOVER needs no right; what a recovery would need is not asked for
+MARIADB_NEEDS: Final[tuple[Need, ...]] = (
+    Need("BINLOG MONITOR", "*.*", "read the binlog position, list the binlog files and look at the stored position"),
+    Need("REPLICATION SLAVE", "*.*", "tell when a binlog file was begun, for the forecast", required=False),
+)
+
+
+def read_grants(session: Session) -> Grants:
+    """The grants of the connected user with its active roles. Raises SourceError."""
+    who = session.row("SELECT CURRENT_USER() AS user, CURRENT_ROLE() AS roles", doing="read the user's roles")
+    roles = str(who["roles"] or "NONE")
+    using = "" if roles.upper() == "NONE" or session.version.mariadb else f" FOR CURRENT_USER() USING {roles}"
+    rows = session.rows(f"SHOW GRANTS{using}", doing="read the user's grants")
+    found = parse_grants(str(who["user"]), [str(next(iter(row.values()))) for row in rows])
+    return replace(found, needs=MARIADB_NEEDS) if session.version.can(Capability.BINLOG_MONITOR) else found
+
+
+def parse_grants(user: str, lines: Iterable[str]) -> Grants:
+    """Read the lines of SHOW GRANTS; lines that grant a role or PROXY hold no privilege of their own."""
+    return Grants(user, tuple(grant for line in lines for grant in _parse(line)))
+
+
+def _parse(line: str) -> tuple[Grant, ...]:
+    match = _GRANT.match(line)
+    if match is None or match[2].upper().startswith("PROXY"):
+        return ()
+    # a grant on some columns is not one on the table: reading the others would fail
+    names = frozenset(name.strip().upper() for name in _COLUMNS.sub("(columns)", match[2]).split(",") if name.strip())
+    return (Grant(names, match[3].replace("`", ""), match[1].upper() == "REVOKE"),)
+
+
+def _like(pattern: str, name: str) -> bool:
+    pieces = re.findall(r"\\.|.", pattern)
+    table = {"%": ".*", "_": "."}
+    regex = "".join(table.get(p, re.escape(p[1:] if len(p) > 1 else p)) for p in pieces)
+    return re.fullmatch(regex, name) is not None
+
+
+def _split(on: str) -> tuple[str, str]:
+    schema, _, table = on.partition(".")
+    return ("", "") if schema == "*" else (schema, table)

@@ -1,0 +1,198 @@
+"""Holding binlog files and the schema still while a snapshot runs: LOCK INSTANCE FOR BACKUP (INV 10).
+
+The lock lives as long as its connection, so the connection is made to die early when its owner does
+(short wait_timeout), it asks each second whether anybody waits for the global read lock, and lets go
+at once if so: hold → ALTER waits → a backup's FLUSH TABLES WITH READ LOCK waits → every UPDATE waits.
+
+A hold that is refused, lost or not supported is a value, not an exception: the recovery goes on and
+checks the watermark and the table definitions again instead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Final
+
+from airflow_cdc.core.errors import SourceError
+from airflow_cdc.core.hold import HoldLimits, HoldState, HoldStatus, WaitingStatement
+from airflow_cdc.sources.mysql.capabilities import Capability
+from airflow_cdc.sources.mysql.errors import MissingPrivilegeError, SourceLockTimeoutError
+from airflow_cdc.sources.mysql.session import MySqlEndpoint, Session, open_connection
+
+_GLOBAL_READ_LOCK: Final = "waiting for global read lock"
+_BACKUP_LOCK: Final = "waiting for backup lock"
+_BYTES_EVERY_S: Final = 15.0
+_MARGIN_S: Final = 10.0
+
+
+class Hold:
+    """One hold, owned by one thread at a time. Its methods return the state and raise nothing."""
+
+    def __init__(self, endpoint: MySqlEndpoint, label: str, limits: HoldLimits) -> None:
+        self._endpoint = endpoint
+        self._limits = limits
+        self._session: Session | None = None
+        self._since = 0.0
+        self._bytes_at = 0.0
+        self._bytes_before = 0
+        self.state = HoldState(label, HoldStatus.NEW)
+
+    def acquire(self) -> HoldState:
+        """Take the lock, waiting at most `lock_wait` for running DDL."""
+        if self.state.status is HoldStatus.HELD:
+            return self.state
+        try:
+            self._session = self._open()
+            self._lock(self._session)
+        except MissingPrivilegeError as error:
+            return self._end(HoldStatus.REFUSED, str(error))
+        except SourceLockTimeoutError:
+            return self._end(HoldStatus.REFUSED, f"running DDL kept the lock for {self._limits.lock_wait:g} s")
+        except _UnsupportedError as error:
+            return self._end(HoldStatus.UNSUPPORTED, str(error))
+        except SourceError as error:
+            return self._end(HoldStatus.REFUSED, str(error))
+        return self.state
+
+    def tick(self) -> HoldState:
+        """Look once: keeps the connection alive, lets go when it must. Call it about every second."""
+        session = self._session
+        if session is None or not self.state.held:
+            return self.state
+        try:
+            found = _waiting(session)
+            kept = self._kept_bytes(session)
+        except SourceError as error:
+            return self._end(HoldStatus.LOST, str(error))
+        self.state = replace(
+            self.state,
+            held_s=round(time.monotonic() - self._since, 3),
+            kept_bytes=kept,
+            waiting=tuple(w for state, w in found if state == _BACKUP_LOCK),
+        )
+        reason = self._must_end([w for state, w in found if state == _GLOBAL_READ_LOCK])
+        return self._end(HoldStatus.RELEASED, reason) if reason else self.state
+
+    def release(self, reason: str = "no longer needed") -> HoldState:
+        """Let go. A hold that had ended before keeps its reason."""
+        return self._end(HoldStatus.RELEASED, reason) if self._session else self.state
+
+    def _open(self) -> Session:
+        wait = self._limits.lock_wait + _MARGIN_S
+        session = Session(open_connection(self._endpoint, read_timeout=wait), self._endpoint.where)
+        self._session = session
+        # an orphan is freed by the server: the owner looks every second, so silence means it is gone
+        session.run(
+            "SET @@SESSION.wait_timeout = %s, @@SESSION.lock_wait_timeout = %s",
+            (max(1, int(self._limits.orphan_after)), max(1, int(self._limits.lock_wait))),
+            doing="set up the hold",
+        )
+        return session
+
+    def _lock(self, session: Session) -> None:
+        if not session.version.can(Capability.INSTANCE_LOCK):
+            raise _UnsupportedError(f"server {session.version.text} has no LOCK INSTANCE FOR BACKUP")
+        # without PROCESS the hold is blind to the sessions it blocks
+        session.rows("SELECT 1 AS one FROM information_schema.INNODB_TRX LIMIT 1", doing="see waiting sessions")
+        _mark(session, self.state.label, self._limits.lock_wait)
+        self._bytes_before = self._total_bytes(session)
+        session.run("LOCK INSTANCE FOR BACKUP", doing="hold the binlog")
+        self._since = self._bytes_at = time.monotonic()
+        self.state = HoldState(
+            self.state.label,
+            HoldStatus.HELD,
+            connection_id=session.id,
+            blocks_purge=session.version.can(Capability.INSTANCE_LOCK_BLOCKS_PURGE),
+        )
+
+    def _must_end(self, blocked: list[WaitingStatement]) -> str:
+        if blocked:
+            who = ", ".join(f"{w.user}: {w.statement}" for w in blocked[:3])
+            return f"another session waits for the global read lock ({who})"
+        if time.monotonic() - self._since > self._limits.max_seconds:
+            return f"the limit of {self._limits.max_seconds:g} s is reached"
+        limit, kept = self._limits.max_bytes, self.state.kept_bytes
+        return f"the limit of {limit} bytes of binlog is reached" if limit and kept and kept > limit else ""
+
+    def _total_bytes(self, session: Session) -> int:
+        if self._limits.max_bytes is None:
+            return 0
+        rows = session.rows("SHOW BINARY LOGS", doing="list the binlog files")
+        return sum(int(row["File_size"]) for row in rows)
+
+    def _kept_bytes(self, session: Session) -> int | None:
+        """What was written to the log under the hold. The list opens every file, so not each second."""
+        if self._limits.max_bytes is None:
+            return None
+        if self.state.kept_bytes is None or time.monotonic() - self._bytes_at > _BYTES_EVERY_S:
+            self._bytes_at = time.monotonic()
+            return max(0, self._total_bytes(session) - self._bytes_before)
+        return self.state.kept_bytes
+
+    def _end(self, status: HoldStatus, reason: str) -> HoldState:
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+        held_s = round(time.monotonic() - self._since, 3) if self._since else 0.0
+        self.state = replace(self.state, status=status, reason=reason, held_s=held_s)
+        return self.state
+
+
+class _UnsupportedError(SourceError):
+    """The server has no such lock."""
+
+
+def hold_name(label: str) -> str:
+    """The user-level lock that marks a hold, so that other processes can see whether it lives."""
+    return f"cdc_hold:{hashlib.sha256(label.encode()).hexdigest()[:32]}"
+
+
+def hold_owner(session: Session, label: str) -> int | None:
+    """The connection id that holds `label` now, or None: how a step in another process checks a hold."""
+    row = session.row("SELECT IS_USED_LOCK(%s) AS owner", (hold_name(label),), doing="look for the hold")
+    return None if row["owner"] is None else int(row["owner"])
+
+
+@contextmanager
+def run_hold(hold: Hold) -> Iterator[Hold]:
+    """Acquire, keep ticking in a thread, release at the end of the block."""
+    stop = threading.Event()
+    hold.acquire()
+    thread = threading.Thread(target=_keep, args=(hold, stop), name="cdc-hold", daemon=True)
+    thread.start()
+    try:
+        yield hold
+    finally:
+        stop.set()
+        thread.join()
+        hold.release()
+
+
+def _keep(hold: Hold, stop: threading.Event) -> None:
+    while hold.tick().held and not stop.wait(hold._limits.every):  # noqa: SLF001 - one module, one owner
+        pass
+
+
+def _mark(session: Session, label: str, timeout: float) -> None:
+    row = session.row("SELECT GET_LOCK(%s, %s) AS mine", (hold_name(label), timeout), doing="mark the hold")
+    if row["mine"] != 1:
+        owner = hold_owner(session, label)
+        raise SourceError(f"connection {owner} already holds {label!r}", where=session.where)
+
+
+def _waiting(session: Session) -> list[tuple[str, WaitingStatement]]:
+    """Sessions that wait for the global read lock or for our lock, as (state, who)."""
+    rows = session.rows("SHOW PROCESSLIST", doing="look for waiting sessions")
+    states = (_GLOBAL_READ_LOCK, _BACKUP_LOCK)
+    return [(state, _statement(row)) for row in rows if (state := str(row["State"] or "").lower()) in states]
+
+
+def _statement(row: dict[str, Any]) -> WaitingStatement:
+    # the first words only: a statement can hold values and passwords
+    words = " ".join(str(row["Info"] or "").split()[:3])
+    return WaitingStatement(int(row["Id"]), str(row["User"]), int(row["Time"] or 0), words[:80])

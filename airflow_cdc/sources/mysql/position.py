@@ -1,0 +1,141 @@
+"""Positions in a MySQL server's log: a place in a binlog file, and where a reader stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import total_ordering
+from typing import Any, ClassVar
+
+from airflow_cdc.core.errors import MALFORMED, PositionError
+from airflow_cdc.core.position import JsonObject, Position
+from airflow_cdc.sources.mysql.gtid import GtidSet
+
+
+@total_ordering
+@dataclass(frozen=True, slots=True)
+class BinlogPosition:
+    """A byte position in a binlog file, such as mysql-bin.000004:198.
+
+    Positions compare only within one base name, by the file's number (mysql-bin.9 < mysql-bin.10,
+    and .999999 < .1000000); comparing others raises PositionError, because it has no answer.
+    """
+
+    file: str
+    pos: int
+
+    def __post_init__(self) -> None:
+        base, _, number = self.file.strip().rpartition(".")
+        if not base or not number.isascii() or not number.isdigit():
+            raise PositionError(f"{self.file!r} is not a binlog file name", todo="Expected one like mysql-bin.000004.")
+        if isinstance(self.pos, bool) or not isinstance(self.pos, int) or self.pos < 0:
+            raise PositionError(f"binlog position {self.pos!r} is not a number of bytes", where=self.file)
+        object.__setattr__(self, "file", self.file.strip())
+
+    @classmethod
+    def parse(cls, text: str) -> BinlogPosition:
+        """Read `file:pos`, the form that str() prints."""
+        file, _, pos = text.strip().rpartition(":")
+        if not pos.isascii() or not pos.isdigit():
+            raise PositionError(f"{text!r} is not a binlog position", todo="Expected file:pos.")
+        return cls(file, int(pos))
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.pos}"
+
+    @property
+    def base(self) -> str:
+        """The file's name without its number: mysql-bin."""
+        return self.file.rpartition(".")[0]
+
+    @property
+    def file_number(self) -> int:
+        """The file's number: 4 for mysql-bin.000004."""
+        return int(self.file.rpartition(".")[2])
+
+    def comparable(self, other: BinlogPosition) -> bool:
+        """True when both are in one series of files, so that they can be ordered."""
+        return self.base == other.base
+
+    def __lt__(self, other: BinlogPosition) -> bool:
+        if not self.comparable(other):
+            raise PositionError(f"{self} and {other} are in different series of files and cannot be ordered")
+        return (self.file_number, self.pos) < (other.file_number, other.pos)
+
+
+def file_after(files: Iterable[str], file: str) -> str | None:
+    """The first of `files` that comes after `file` in its series; None if none does."""
+    here = BinlogPosition(file, 0)
+    later = [found for found in (BinlogPosition(name, 0) for name in files) if here.comparable(found) and here < found]
+    return min(later).file if later else None
+
+
+@dataclass(frozen=True, slots=True)
+class MySqlPosition:
+    """Where a reader of a MySQL server's log stands.
+
+    `gtids` is the full set on a GTID server, and then it alone counts (INV 7); None elsewhere, and then file and position
+    count. `server_id` is the server whose files these are; None where it is not known, as right after a snapshot.
+    Where only the set is known, `file` is "".
+    """
+
+    file: str
+    pos: int
+    gtids: GtidSet | None = None
+    server_id: int | None = field(default=None, compare=False)
+
+    kind: ClassVar[str] = "mysql"
+
+    def __post_init__(self) -> None:
+        if self.file or self.gtids is None:
+            object.__setattr__(self, "file", self.place.file)
+
+    def __str__(self) -> str:
+        return " ".join(str(part) for part in (self.file and self.place, self.gtids) if part not in ("", None))
+
+    @property
+    def place(self) -> BinlogPosition:
+        """File and position alone. Raises PositionError where only the set is known."""
+        return BinlogPosition(self.file, self.pos)
+
+    def covers(self, other: Position) -> bool | None:
+        """By GTID if both have a set; a set and none do not compare. Else by file, in one series of one server's files."""
+        if not isinstance(other, MySqlPosition):
+            return None
+        if self.gtids or other.gtids:
+            return None if self.gtids is None or other.gtids is None else other.gtids.issubset(self.gtids)
+        if not self.may_be_on(other.server_id) or not self.place.comparable(other.place):
+            return None
+        return other.place <= self.place
+
+    def may_be_on(self, server_id: int | None) -> bool:
+        """False when the position is known to be in another server's files."""
+        return self.server_id is None or server_id is None or self.server_id == server_id
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON; `gtids` is text without newlines, or null."""
+        gtids = None if self.gtids is None else str(self.gtids)
+        return {"kind": self.kind, "file": self.file, "pos": self.pos, "gtids": gtids, "server_id": self.server_id}
+
+    @classmethod
+    def from_json(cls, value: JsonObject) -> MySqlPosition:
+        """The inverse of to_json(). Raises PositionError."""
+        raw: Mapping[str, Any] = value
+        try:
+            gtids = None if raw["gtids"] is None else GtidSet.parse(raw["gtids"])
+            server_id = None if raw["server_id"] is None else int(raw["server_id"])
+            return cls(str(raw["file"]), int(raw["pos"]), gtids, server_id)
+        except MALFORMED as error:
+            raise PositionError(f"MySQL position cannot be read: {error!r}") from error
+
+
+def mysql_position(position: Position) -> MySqlPosition:
+    """The position as MySQL's. Raises PositionError for one of another kind of source."""
+    if not isinstance(position, MySqlPosition):
+        raise PositionError(f"{position} is a position of a {position.kind} source, not of MySQL")
+    return position
+
+
+def read_position(value: JsonObject) -> MySqlPosition:
+    """See MySqlPosition.from_json."""
+    return MySqlPosition.from_json(value)

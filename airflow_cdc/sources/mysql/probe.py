@@ -1,0 +1,194 @@
+"""What diagnosis and forecast ask of a MySQL server beyond its settings: read-only, each answer in milliseconds.
+
+What needs a right that the user has not is None (or empty): a diagnosis then says less, never something else.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final
+
+import pymysql
+from pymysql.connections import Connection
+
+from airflow_cdc.core.diagnosis.forecast import LogFile, Retention
+from airflow_cdc.core.errors import SourceError
+from airflow_cdc.sources.mysql.capabilities import Capability
+from airflow_cdc.sources.mysql.errors import MissingPrivilegeError
+from airflow_cdc.sources.mysql.facts import BinlogFile, EventAtPosition, EventBoundary
+from airflow_cdc.sources.mysql.position import BinlogPosition
+from airflow_cdc.sources.mysql.session import MySqlEndpoint, Session, open_connection
+
+_LOOK_EVENTS: Final = 3
+_UNREADABLE: Final = 1220  # "Error when executing command SHOW BINLOG EVENTS: …"
+_DUMP: Final = 0x12  # COM_BINLOG_DUMP
+_DUMP_NON_BLOCK: Final = 1
+_HEADER: Final = struct.Struct("<IBIIIH")  # timestamp, type, server id, size, next position, flags
+_ROTATE: Final = 4
+_PACKETS: Final = 3
+_DAY_S: Final = 86400
+_HOUR_S: Final = 3600
+
+
+def inspect_position(session: Session, position: BinlogPosition, files: Sequence[BinlogFile]) -> EventAtPosition | None:
+    """What the log holds at a position. None: the file is not there, ends before it, or may not be looked into."""
+    sizes = {file.name: file.size for file in files}
+    if position.file not in sizes or position.pos > sizes[position.file]:
+        return None
+    try:
+        events, said = _events_from(session, position)
+        after, _ = _events_from(session, replace(position, pos=position.pos + 1))
+    except MissingPrivilegeError:
+        return None
+    place = EventBoundary.INSIDE if said else _place(position, sizes[position.file], events, after)
+    return EventAtPosition(place, tuple(str(event["Event_type"]) for event in events), said)
+
+
+def _events_from(session: Session, position: BinlogPosition) -> tuple[list[dict[str, Any]], str]:
+    """What the server shows from a place on, and what it says instead where it cannot read an event there."""
+    sql = f"SHOW BINLOG EVENTS IN '{position.file}' FROM {position.pos} LIMIT {_LOOK_EVENTS}"
+    try:
+        return session.rows(sql, doing="look at the stored position"), ""
+    except SourceError as error:
+        if f"[{_UNREADABLE}]" not in error.what or "could not find target log" in error.what.lower():
+            raise
+        return [], error.what
+
+
+def _place(
+    position: BinlogPosition, size: int, events: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]
+) -> EventBoundary:
+    """Whether an event begins at the position; `events` are those shown from it on, `after` from one byte further.
+
+    Bytes inside an event can pass for one: then its place, or the place it names for the next, is another. And in the
+    events at the head of a file a server shows, for a place inside an event, the next event as if it began right there:
+    8.0.15 shows for 196 to 274 the event at 274. One byte further it shows the same event again, and from an event's
+    own beginning another one.
+    """
+    if not events:
+        return EventBoundary.BOUNDARY if position.pos == size else EventBoundary.INSIDE
+    places = [int(event["Pos"]) for event in events]
+    ends = [int(event["End_log_pos"]) for event in events]
+    follows = all(end == begin for end, begin in zip(ends, places[1:], strict=False)) and ends[-1] > places[-1]
+    shown_again = bool(after) and int(after[0]["End_log_pos"]) == ends[0]
+    return EventBoundary.BOUNDARY if places[0] == position.pos and follows and not shown_again else EventBoundary.INSIDE
+
+
+def retention(session: Session, endpoint: MySqlEndpoint, file: str, files: Sequence[BinlogFile]) -> Retention | None:
+    """The server's rule for removing files, and when `file` was closed ("" or the newest: not yet).
+
+    None where it removes files by their total size: then no time says how long one stays.
+    """
+    if _limited_by_size(session):
+        return None
+    row = session.row("SELECT UNIX_TIMESTAMP(NOW(6)) AS now", doing="read the server's clock")
+    names = [entry.name for entry in files]
+    closed = None
+    if file in names[:-1]:
+        closed = began(endpoint, names[names.index(file) + 1])  # a file is closed when the next one begins
+    managed = managed_expire_seconds(session)
+    return Retention(expire_seconds(session) if managed is None else managed, float(row["now"]), closed)
+
+
+def managed_expire_seconds(session: Session) -> int | None:
+    """The retention of a managed server that keeps its own, beside the server's variables; None where there is none.
+
+    Not set there means that files go as soon as they are not needed by the service itself: then it is a second.
+    """
+    there = session.rows(
+        "SELECT 1 AS one FROM information_schema.ROUTINES"
+        " WHERE ROUTINE_SCHEMA = 'mysql' AND ROUTINE_NAME = 'rds_show_configuration'",
+        doing="look for the service's own settings",
+    )
+    if not there:
+        return None
+    rows = session.rows("CALL mysql.rds_show_configuration()", doing="read the service's own settings")
+    hours = next((row["value"] for row in rows if row["name"] == "binlog retention hours"), None)
+    return max(1, int(float(hours) * _HOUR_S)) if hours is not None else 1
+
+
+def expire_seconds(session: Session) -> int:
+    """How long the server keeps a closed file; 0: for ever (or until somebody else's job removes it)."""
+    names = "'binlog_expire_logs_seconds', 'expire_logs_days', 'binlog_expire_logs_auto_purge'"
+    rows = session.rows(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})", doing="read the log's retention")
+    found = {str(row["Variable_name"]).lower(): str(row["Value"]).upper() for row in rows}
+    if found.get("binlog_expire_logs_auto_purge", "ON") in ("OFF", "0"):
+        return 0
+    days = float(found.get("expire_logs_days") or 0)
+    return int(found.get("binlog_expire_logs_seconds") or 0) or int(days * _DAY_S)
+
+
+def _limited_by_size(session: Session) -> bool:
+    """MariaDB from 11.4 on, and Percona's builds, can keep the log below a size."""
+    names = "'max_binlog_total_size', 'binlog_space_limit'"
+    rows = session.rows(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})", doing="read the log's limit of size")
+    return any(int(row["Value"]) for row in rows)
+
+
+def max_file_size(session: Session) -> int:
+    """max_binlog_size in bytes: a file is rotated when it is larger."""
+    row = session.row("SELECT @@GLOBAL.max_binlog_size AS size", doing="read max_binlog_size")
+    return int(row["size"])
+
+
+def timed_files(endpoint: MySqlEndpoint, files: Sequence[BinlogFile], newest: int) -> tuple[LogFile, ...]:
+    """The newest files with the time each began; one short connection per file."""
+    return tuple(LogFile(file.name, file.size, began(endpoint, file.name)) for file in files[-newest:])
+
+
+def began(endpoint: MySqlEndpoint, file: str) -> float | None:
+    """When a log file was begun (epoch seconds), from the header of its first event. None: not allowed, or gone.
+
+    No statement tells it, so the file is asked for as a replica would ask, and the connection ended after the first
+    events. The server id is one of the upper half of its range, which no real replica has by accident.
+    """
+    try:
+        connection = open_connection(endpoint, read_timeout=endpoint.connect_timeout)
+    except SourceError:
+        return None
+    try:
+        return _first_event(connection, file)
+    except (pymysql.MySQLError, OSError, struct.error):
+        return None
+    finally:
+        with suppress(pymysql.MySQLError, OSError):
+            _inside(connection)._force_close()  # noqa: SLF001 - COM_QUIT would wait behind the dump
+
+
+def _first_event(connection: Connection[Any], file: str) -> float | None:
+    with connection.cursor() as cursor:
+        checksum = "@@GLOBAL.binlog_checksum"
+        cursor.execute(f"SET @master_binlog_checksum = {checksum}, @source_binlog_checksum = {checksum}")
+    server_id = random.randrange(2**31, 2**32)  # noqa: S311 - no secret
+    request = struct.pack("<IHI", 4, _DUMP_NON_BLOCK, server_id) + file.encode()
+    _inside(connection)._execute_command(_DUMP, request)  # noqa: SLF001
+    for _ in range(_PACKETS):
+        data = _inside(connection)._read_packet().get_all_data()  # noqa: SLF001
+        timestamp, kind, *_rest = _HEADER.unpack(data[1 : 1 + _HEADER.size])
+        if kind != _ROTATE:  # the server first sends one of its own making, without a time
+            return float(timestamp)
+    return None
+
+
+def _inside(connection: Connection[Any]) -> Any:
+    """PyMySQL has no call for reading the log, only the parts that one is made of."""
+    return connection
+
+
+def seen_replicas(session: Session) -> tuple[str, ...]:
+    """Servers that replicate from this one now, "server 2 at host:port (uuid)"; () where the user may not ask."""
+    new = session.version.can(Capability.SHOW_REPLICA_STATUS)
+    try:
+        rows = session.rows("SHOW REPLICAS" if new else "SHOW SLAVE HOSTS", doing="list the replicas")
+    except MissingPrivilegeError:
+        return ()
+    return tuple(_seen({key.lower(): value for key, value in row.items()}) for row in rows)
+
+
+def _seen(row: Mapping[str, Any]) -> str:
+    at = f"{row.get('host') or 'unnamed host'}:{row.get('port')}"
+    return f"server {row.get('server_id')} at {at} ({row.get('replica_uuid') or row.get('slave_uuid')})"

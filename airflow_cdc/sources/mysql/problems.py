@@ -1,0 +1,258 @@
+"""The rows of the diagnosis that are MySQL's: GTID sets, a failover, XA; by file and position see binlog_problems.py."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from airflow_cdc.core.diagnosis.evidence import (
+    OFFSETS,
+    evidence,
+    offset_evidence,
+    server_evidence,
+    state_evidence,
+)
+from airflow_cdc.core.diagnosis.observation import ControlFacts
+from airflow_cdc.core.diagnosis.problem import FULL_SNAPSHOT, WARNING, Case, Evidence, Problem, Rules
+from airflow_cdc.core.diagnosis.strategy import DETOUR, DIFF_REPAIR, FULL, NEXT_FILE, TRANSLATE
+from airflow_cdc.core.diagnosis.text import shorten
+from airflow_cdc.core.xa import rollback_doubt
+from airflow_cdc.sources.mysql.binlog_problems import (
+    FILE_PROBLEMS,
+    WHILE_NOT_READING,
+    file_evidence,
+    known_servers,
+    newer_than_all,
+    of_another_make,
+    streams_elsewhere_by_file,
+    with_log,
+)
+from airflow_cdc.sources.mysql.detour import detour_blocker, failover_blocker
+from airflow_cdc.sources.mysql.error_texts import TEXTS
+from airflow_cdc.sources.mysql.facts import MySqlFacts
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.position import MySqlPosition, file_after
+
+MySqlCase: TypeAlias = Case[MySqlFacts, MySqlPosition]
+
+_PERMISSIVE = frozenset({"ON_PERMISSIVE", "OFF_PERMISSIVE"})
+
+
+def gtid_evidence(case: MySqlCase, stored: GtidSet, **sets: GtidSet) -> Evidence:
+    """The stored set beside sets of the server, each with the number of its transactions."""
+    shown = {f"gtids {name}": f"{shorten(str(s)) or 'none'} ({s.count} transactions)" for name, s in sets.items()}
+    return {
+        **evidence(case, OFFSETS, {"gtids stored": shorten(str(stored))}),
+        **server_evidence(case, shown),
+        **state_evidence(case),
+    }
+
+
+def gtid_purged(case: MySqlCase) -> Evidence | None:
+    found = with_log(case.both)
+    if found is None or not found[1].gtids:
+        return None
+    source, stored = found[0], found[1].gtids
+    purged = source.gtid_purged
+    if purged is None or not stored.issubset(source.executed):
+        return None
+    missing = purged - stored
+    if missing.is_empty:
+        return None
+    return {**gtid_evidence(case, stored, purged=purged, missing=missing), **server_evidence(case, _replicas(source))}
+
+
+def _replicas(source: MySqlFacts) -> dict[str, object]:
+    """Replicas that the server itself lists: they may still have the log; whoever has a login there can name them."""
+    return {f"replica {n}": text for n, text in enumerate(source.replicas_seen, 1)}
+
+
+def position_ahead(case: MySqlCase) -> Evidence | None:
+    """The stored file is newer than any on the server, which therefore lost, or never wrote, what was read from it."""
+    found = with_log(case.both_of_one_server)
+    if found is None or not newer_than_all(*found):
+        return None
+    source, stored = found[0], found[1].gtids
+    if not stored:
+        return file_evidence(case)
+    unseen = stored - source.executed
+    lost_its_own = source.server_uuid in unseen.uuids  # a promoted replica would lack another server's
+    more = gtid_evidence(case, stored, executed=source.executed, unseen=unseen)
+    return {**file_evidence(case), **more} if lost_its_own else None
+
+
+def gtid_mode_mismatch(case: MySqlCase) -> Evidence | None:
+    """The offset speaks of GTIDs and the server writes (or may write) transactions without any, or with the other kind."""
+    if told := of_another_make(case, "MySQL's", "MariaDB's"):
+        return told
+    found = with_log(case.both)
+    if found is None or not found[1].gtids or found[0].gtid_mode == "ON":
+        return None
+    mode = found[0].gtid_mode
+    note = "anonymous transactions are in no GTID set" if mode in _PERMISSIVE else "no GTIDs are written"
+    return {**server_evidence(case, {"gtid_mode": f"{mode}: {note}"}), **offset_evidence(case)}
+
+
+def gtid_not_contained(case: MySqlCase) -> Evidence | None:
+    return None if with_log(case.both_of_one_server) is None else _unseen(case)
+
+
+def streams_elsewhere(case: MySqlCase) -> Evidence | None:
+    """A connector that streams has a server that knows its position; here another one answers.
+
+    Behind a proxy the facts may come from a lagging replica, so this is no ground for a new snapshot.
+    """
+    found = with_log(case.both)
+    if found is None or not case.streams or case.same_server:
+        return None
+    return _unseen(case) if found[1].gtids else streams_elsewhere_by_file(case)
+
+
+def _unseen(case: MySqlCase) -> Evidence | None:
+    found = case.both
+    if found is None:
+        return None
+    source, stored = found[0], found[1].gtids or GtidSet()
+    unseen = stored - source.executed
+    return None if unseen.is_empty else gtid_evidence(case, stored, executed=source.executed, unseen=unseen)
+
+
+def gtid_missing_in_offset(case: MySqlCase) -> Evidence | None:
+    """On a GTID server the connector asks by set: without one it starts from whatever is oldest."""
+    found = with_log(case.both)
+    if found is None or found[1].gtids or found[0].gtid_mode != "ON" or not found[0].gtid_executed:
+        return None
+    modes = {"gtid_mode": found[0].gtid_mode, "gtids executed": found[0].gtid_executed}
+    return {**server_evidence(case, modes), **offset_evidence(case)}
+
+
+def failed_over(case: MySqlCase) -> Evidence | None:
+    """A server that this pipeline was never read from answers, and the connector has failed.
+
+    Whether that server holds all that was read, and kept all that was not, the rows before this one have found.
+    """
+    found, connector = with_log(case.both), case.connector
+    if found is None or connector is None or not found[1].gtids:
+        return None
+    source = found[0]
+    known, states = known_servers(case.seen), {connector.state, *(task.state for task in connector.tasks)}
+    if not known or source.server_uuid in known or "FAILED" not in states:
+        return None
+    shown = {
+        "server_uuid now": source.server_uuid,
+        "server_uuid before": ", ".join(sorted(known)),
+        "source is at": source.address or "not known",
+        "connector reads at": connector.address,
+    }
+    return {**server_evidence(case, shown), **offset_evidence(case), **state_evidence(case)}
+
+
+def xa_rolled_back(case: MySqlCase) -> Evidence | None:
+    """Rows of a rolled back XA transaction may stand in the sink: they were sent at its PREPARE (INV 32)."""
+    source, control = case.source, case.seen.control
+    if source is None or not isinstance(control, ControlFacts):
+        return None
+    doubts = {name: rollback_doubt(before, source.xa) for name, before in control.checked_xa.items()}
+    shown = {f"since the last check of {name}": why for name, why in doubts.items() if why}
+    return server_evidence(case, shown) if shown else None
+
+
+# ---- what blocks a strategy --------------------------------------------------------------------
+
+
+def not_begun(case: MySqlCase) -> str:
+    """After a RESET, until somebody writes: Debezium asks for the log by set, and its client fails on an empty one."""
+    source = case.source
+    if source is None or source.gtid_mode != "ON" or source.gtid_executed:
+        return ""
+    return "gtid_executed is empty, and a connector starts at no empty set: one transaction must come first"
+
+
+def no_next_file(case: MySqlCase) -> str:
+    found = case.both
+    if found is None:
+        return ""  # what could not be read is said anyway
+    source, stored = found
+    return "" if file_after(source.sizes, stored.file) else f"no file follows {stored.file}"
+
+
+PROBLEMS = (
+    *FILE_PROBLEMS,
+    Problem(
+        "GTID_PURGED",
+        30,
+        "Transactions that the connector has not read were purged from the source's binlog.",
+        gtid_purged,
+        (DETOUR, FULL),
+        about_position=True,
+        on_request=("diff_repair", "skip"),
+    ),
+    Problem(
+        "POSITION_AHEAD",
+        31,
+        "The stored file is newer than any on the server: it was reset, rebuilt or restored from a backup.",
+        position_ahead,
+        FULL_SNAPSHOT,
+        about_position=True,
+        on_request=("diff_repair",),
+    ),
+    Problem(
+        "GTID_MODE_MISMATCH",
+        36,
+        "The stored offset counts by GTID and the server writes transactions without any.",
+        gtid_mode_mismatch,
+        about_position=True,
+        on_request=("full_snapshot",),
+    ),
+    Problem(
+        "GTID_NOT_CONTAINED",
+        37,
+        "The stored set holds transactions that this server does not have: a lagging replica was promoted, or it was restored.",
+        gtid_not_contained,
+        (TRANSLATE, FULL),
+        about_position=True,
+    ),
+    Problem(
+        "UNKNOWN",
+        38,
+        "The connector streams from a position that this server has not reached: another server answers.",
+        streams_elsewhere,
+    ),
+    Problem(
+        "GTID_MISSING_IN_OFFSET",
+        44,
+        "The server counts by GTID and the stored offset has none: the connector would start at the oldest transaction, or not at all.",
+        gtid_missing_in_offset,
+        FULL_SNAPSHOT,
+        about_position=True,
+    ),
+    Problem(
+        "SOURCE_FAILED_OVER",
+        49,
+        "Another server took over; it holds all that was read and still has all that was not.",
+        failed_over,
+        (TRANSLATE, FULL),
+        on_request=("restart", "full_snapshot", "diff_repair"),
+    ),
+    Problem(
+        "XA_ROLLED_BACK",
+        95,
+        "XA transactions were rolled back after their rows may have been sent: such rows may stand in the sink.",
+        xa_rolled_back,
+        WARNING,
+        on_request=("full_snapshot", "diff_repair"),
+    ),
+)
+
+RULES = Rules(
+    PROBLEMS,
+    beside=(WHILE_NOT_READING,),
+    blockers={
+        TRANSLATE: (failover_blocker, not_begun),
+        DETOUR: (detour_blocker, not_begun),
+        NEXT_FILE: (no_next_file, not_begun),
+        DIFF_REPAIR: (not_begun,),
+        FULL: (not_begun,),
+    },
+    offers=frozenset({TRANSLATE, DETOUR, NEXT_FILE}),
+    texts=TEXTS,
+)

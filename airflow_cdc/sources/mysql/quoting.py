@@ -1,0 +1,47 @@
+"""MySQL's names and literals."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from airflow_cdc.core.errors import SchemaError
+
+if TYPE_CHECKING:
+    from airflow_cdc.core.compare.chunk import KeyValue
+    from airflow_cdc.core.table import Table
+
+
+def quote_ident(name: str) -> str:
+    """An identifier in backticks."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def quote_table(table: Table) -> str:
+    """The source table's full name, quoted."""
+    return f"{quote_ident(table.schema)}.{quote_ident(table.name)}"
+
+
+def sql_literal(value: KeyValue | None) -> str:
+    """A MySQL literal that means the same under every sql_mode and connection character set.
+
+    Text is written in hexadecimal with its character set named: no quote or backslash can end it.
+    """
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool | dt.datetime | dt.date | dt.time | dt.timedelta):
+        raise SchemaError(f"a {type(value).__name__} is not a key value", todo="read keys with key_select()")
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, str):
+        return f"_utf8mb4 X'{value.encode().hex()}'"
+    if isinstance(value, bytes):
+        return f"_binary X'{value.hex()}'"
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if not math.isfinite(value):
+        raise SchemaError(f"{value!r} has no literal")
+    text = repr(value)
+    return text if "e" in text else f"{text}e0"  # 1.5 alone would be a DECIMAL

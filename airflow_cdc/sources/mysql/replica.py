@@ -1,0 +1,169 @@
+"""A MySQL server as a replica: what it leaves out, and places in a log by GTID. Read-only, and bounded in time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_cdc.core.errors import PositionError, SourceError
+from airflow_cdc.core.position import Watermark
+from airflow_cdc.sources.mysql.capabilities import Capability
+from airflow_cdc.sources.mysql.errors import MissingPrivilegeError
+from airflow_cdc.sources.mysql.facts import MySqlReplicaFacts
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.position import BinlogPosition, file_after, mysql_position
+from airflow_cdc.sources.mysql.server_log import (
+    START_OF_FILE,
+    executed_and_purged,
+    list_binlog_files,
+    log_filters,
+    owned_gtids,
+    read_identity,
+    read_settings,
+    read_status,
+    require_same,
+)
+from airflow_cdc.sources.mysql.session import Session
+
+if TYPE_CHECKING:
+    from airflow_cdc.sources.mysql.client import MySqlSource
+
+LOOK_S: Final = 10.0
+ANOTHER_STRATEGY: Final = "Trigger cdc_recovery with the strategy diff_repair."
+_STATUS_FILTERS: Final = re.compile(r"replicate_(?:wild_)?(?:do|ignore|rewrite)_(?:db|table)")
+# what lets a transaction pass without its rows; each is harmless at these values
+_HARMLESS: Final[Mapping[str, tuple[str, ...]]] = {
+    "slave_skip_errors": ("OFF", ""),
+    "replica_skip_errors": ("OFF", ""),
+}
+
+
+def read_replica(source: MySqlSource, conn_id: str) -> MySqlReplicaFacts:
+    """What decides whether a connector may read there. Raises SourceError, also where a privilege is missing."""
+    with source.session(read_timeout=LOOK_S) as session:
+        settings = read_settings(session)
+        executed, purged = executed_and_purged(session)
+        status = _replication(session)
+        return MySqlReplicaFacts(
+            conn_id=conn_id,
+            server_uuid=read_identity(session).server_uuid,
+            address=f"{source.endpoint.host}:{source.endpoint.port}",
+            gtid_mode=settings.get("gtid_mode", ""),
+            gtid_executed=executed,
+            gtid_purged=purged,
+            log_bin=settings.get("log_bin") == "ON",
+            log_updates="ON" in _variables(session, "log_slave_updates", "log_replica_updates").values(),
+            binlog_format=settings.get("binlog_format", ""),
+            row_image=settings.get("binlog_row_image", ""),
+            sources=tuple(str(row.get("source_uuid") or row.get("master_uuid") or "") for row in status),
+            filters=(*_applier_filters(status), *log_filters(session), *_skipped(session)),
+        )
+
+
+def executed_now(source: MySqlSource) -> GtidSet:
+    """All that a server holds, transactions under way included. Raises SourceError."""
+    with source.session() as session:
+        owned = owned_gtids(session)  # before the executed set: one that ends between is in both
+        return executed_and_purged(session)[0] | owned
+
+
+def purged_now(source: MySqlSource) -> GtidSet:
+    """What a server can send no more. Raises SourceError."""
+    with source.session() as session:
+        return executed_and_purged(session)[1]
+
+
+def log_end(source: MySqlSource) -> tuple[BinlogPosition, GtidSet]:
+    """A position in the server's log, and a set of transactions that all stand before it. Raises SourceError."""
+    with source.session() as session:
+        status = read_status(session)
+        return status.position, status.gtids or GtidSet()
+
+
+def first_place(source: MySqlSource) -> BinlogPosition:
+    """The beginning of the oldest file. Raises SourceError where there is none."""
+    with source.session() as session:
+        return BinlogPosition(_names(session)[0], START_OF_FILE)
+
+
+def place_of(source: MySqlSource, gtids: GtidSet) -> BinlogPosition:
+    """The beginning of the newest file before which nothing stands that is not in `gtids`.
+
+    By GTID a connector asks for the set alone, so this is only what people and forecasts see: where the server's
+    files may not be looked into it is the oldest file. Raises SourceError.
+    """
+    with source.session() as session:
+        names = _names(session)
+        fitting = (
+            name
+            for name in reversed(names)
+            if (before := _logged_before(session, name)) is not None and before.issubset(gtids)
+        )
+        return BinlogPosition(next(fitting, names[0]), START_OF_FILE)
+
+
+def _names(session: Session) -> list[str]:
+    """The server's log files, oldest first. Raises SourceError where there is none."""
+    names = [file.name for file in list_binlog_files(session)]
+    if not names:
+        raise SourceError("the server has no binlog file", where=session.where, todo="Start it with --log-bin.")
+    return names
+
+
+def start_of_file_after(source: MySqlSource, file: str, now: Watermark) -> Watermark:
+    """The start of the first file after `file`, with the transactions that stand before it; else as `now`.
+
+    Raises SourceError where no file follows, or what stands before it cannot be read.
+    """
+    with source.session() as session:
+        require_same(read_identity(session), now.server, source.where)
+        next_one = file_after(_names(session), file)
+        if next_one is None:
+            raise SourceError(f"no binlog file follows {file}", where=source.where, todo=ANOTHER_STRATEGY)
+        position = replace(mysql_position(now.position), file=next_one, pos=START_OF_FILE)
+        if position.gtids is None:
+            return replace(now, position=position)
+        before = _logged_before(session, next_one)
+    if before is None:
+        raise SourceError(
+            f"which transactions stand before {next_one} cannot be read", where=source.where, todo=ANOTHER_STRATEGY
+        )
+    return replace(now, position=replace(position, gtids=before))
+
+
+def _replication(session: Session) -> list[dict[str, Any]]:
+    new = session.version.can(Capability.SHOW_REPLICA_STATUS)
+    rows = session.rows("SHOW REPLICA STATUS" if new else "SHOW SLAVE STATUS", doing="read what it replicates")
+    return [{key.lower(): value for key, value in row.items()} for row in rows]
+
+
+def _applier_filters(status: list[dict[str, Any]]) -> tuple[str, ...]:
+    return tuple(
+        f"{name} {value}" for row in status for name, value in row.items() if value and _STATUS_FILTERS.fullmatch(name)
+    )
+
+
+def _skipped(session: Session) -> tuple[str, ...]:
+    found = _variables(session, *_HARMLESS)
+    return tuple(f"{name} {value}" for name, value in found.items() if value.upper() not in _HARMLESS[name])
+
+
+def _variables(session: Session, *names: str) -> dict[str, str]:
+    """Those of the variables that the server has, with their values."""
+    marks = ", ".join(["%s"] * len(names))
+    rows = session.rows(
+        f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({marks})", names, doing="read the replica's settings"
+    )
+    return {str(row["Variable_name"]).lower(): str(row["Value"]) for row in rows}
+
+
+def _logged_before(session: Session, file: str) -> GtidSet | None:
+    """The transactions that stand in files before `file`; None where that cannot be read."""
+    try:
+        rows = session.rows(f"SHOW BINLOG EVENTS IN '{file}' LIMIT 3", doing="read what stands before a binlog file")
+        found = next((str(row["Info"]) for row in rows if str(row["Event_type"]).lower() == "previous_gtids"), None)
+        return None if found is None else GtidSet.parse(found)
+    except (MissingPrivilegeError, PositionError):
+        return None

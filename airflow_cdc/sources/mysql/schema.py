@@ -1,0 +1,173 @@
+"""Table definitions from a MySQL server, the same from 8.0 and 9.x."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pymysql import MySQLError
+from pymysql.connections import Connection
+from pymysql.cursors import DictCursor
+
+from airflow_cdc.core.errors import SourceError
+from airflow_cdc.core.table import Column, Table
+from airflow_cdc.sources.mysql.capabilities import Capability, ServerVersion
+from airflow_cdc.sources.mysql.quoting import quote_ident
+from airflow_cdc.sources.mysql.types import MySqlWords, mysql_column, with_zones
+
+# Named in upper case, because 8.0 and 9.x print the names of a SELECT * differently.
+_COLUMNS = """
+SELECT c.TABLE_SCHEMA AS `schema`, c.TABLE_NAME AS `table`, c.COLUMN_NAME AS name, c.ORDINAL_POSITION AS ordinal,
+  c.DATA_TYPE AS data_type, c.COLUMN_TYPE AS column_type, c.IS_NULLABLE AS is_nullable,
+  c.CHARACTER_SET_NAME AS charset, c.COLLATION_NAME AS collation, c.CHARACTER_MAXIMUM_LENGTH AS char_length,
+  c.CHARACTER_OCTET_LENGTH AS byte_length, c.NUMERIC_PRECISION AS `precision`, c.NUMERIC_SCALE AS scale,
+  c.DATETIME_PRECISION AS fsp, c.EXTRA AS extra, c.GENERATION_EXPRESSION AS expression, {srid} AS srid
+FROM information_schema.COLUMNS c JOIN information_schema.TABLES t
+  ON t.TABLE_SCHEMA = c.TABLE_SCHEMA AND t.TABLE_NAME = c.TABLE_NAME
+WHERE t.TABLE_TYPE = 'BASE TABLE' AND ({tables})
+ORDER BY c.TABLE_SCHEMA, c.TABLE_NAME, c.ORDINAL_POSITION
+"""
+
+_DEFAULTS = """
+SELECT c.TABLE_SCHEMA AS `schema`, c.TABLE_NAME AS `table`, c.COLUMN_NAME AS name, c.COLUMN_DEFAULT AS value
+FROM information_schema.COLUMNS c WHERE {tables}
+"""
+_EACH = "(c.TABLE_SCHEMA = %s AND c.TABLE_NAME = %s)"
+
+_LABELLED = frozenset({"enum", "set"})
+_LABEL = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.DOTALL)
+_ESCAPE = re.compile(r"''|\\(.)", re.DOTALL)
+_ESCAPED = {"n": "\n", "r": "\r", "0": "\0", "Z": "\x1a", "t": "\t"}
+
+
+def read_table_defs(conn: Connection[Any], tables: Iterable[str]) -> dict[str, Table]:
+    """Definitions of "schema.table" names as the server has them now; a name without a table is left out.
+
+    The key is the PRIMARY KEY, else the first unique index over NOT NULL columns in the order of SHOW INDEX, which is
+    also the one that Debezium takes. Raises SourceError if the server refuses.
+    """
+    wanted = [_split(name) for name in tables]
+    if not wanted:
+        return {}
+    try:
+        with conn.cursor(DictCursor) as cursor:
+            rows = _columns(cursor, wanted)
+            return {f"{s}.{t}": _table(cursor, s, t, columns) for (s, t), columns in rows.items()}
+    except MySQLError as error:
+        text = str(error.args[-1]) if error.args else type(error).__name__
+        names = ", ".join(".".join(pair) for pair in wanted)
+        raise SourceError(
+            f"the table definitions cannot be read: {text}", where=names, todo="Grant SELECT on the tables."
+        ) from error
+
+
+def read_defaults(conn: Connection[Any], tables: Iterable[str]) -> dict[str, dict[str, str | None]]:
+    """Table → column → its default as the server writes it, an expression as its text; None: it has none.
+
+    Raises SourceError if the server refuses.
+    """
+    wanted = [_split(name) for name in tables]
+    found: dict[str, dict[str, str | None]] = {}
+    if not wanted:
+        return found
+    try:
+        with conn.cursor(DictCursor) as cursor:
+            mariadb = _version(cursor).mariadb
+            cursor.execute(
+                _DEFAULTS.format(tables=" OR ".join([_EACH] * len(wanted))), [p for pair in wanted for p in pair]
+            )
+            for row in cursor.fetchall():
+                none = row["value"] is None or (mariadb and row["value"] == "NULL")  # there a text stands in quotes
+                found.setdefault(f"{row['schema']}.{row['table']}", {})[row["name"]] = (
+                    None if none else _text(row["value"])
+                )
+    except MySQLError as error:
+        text = str(error.args[-1]) if error.args else type(error).__name__
+        raise SourceError(
+            f"the columns' defaults cannot be read: {text}", todo="Grant SELECT on the tables."
+        ) from error
+    return found
+
+
+def parse_labels(column_type: str) -> tuple[str, ...]:
+    r"""Labels of `enum('a','it''s','b\\c')`, in order."""
+    inside = column_type[column_type.find("(") + 1 : column_type.rfind(")")]
+    return tuple(_ESCAPE.sub(_unescape, match[1]) for match in _LABEL.finditer(inside))
+
+
+def _unescape(match: re.Match[str]) -> str:
+    return "'" if match[1] is None else _ESCAPED.get(match[1], match[1])
+
+
+def _split(name: str) -> tuple[str, str]:
+    schema, _, table = name.partition(".")
+    if not schema or not table:
+        raise SourceError(f"{name!r} is not a table name", todo="Write schema.table.")
+    return schema, table
+
+
+def _version(cursor: DictCursor) -> ServerVersion:
+    cursor.execute("SELECT @@version AS version")
+    return ServerVersion.parse(str((cursor.fetchone() or {})["version"]))
+
+
+def _columns(cursor: DictCursor, wanted: Sequence[tuple[str, str]]) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    each = " OR ".join([_EACH] * len(wanted))
+    srid = "c.SRS_ID" if _version(cursor).can(Capability.SRS_ID_COLUMN) else "NULL"
+    cursor.execute(_COLUMNS.format(tables=each, srid=srid), [part for pair in wanted for part in pair])
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in cursor.fetchall():
+        found.setdefault((row["schema"], row["table"]), []).append(row)
+    return found
+
+
+def _table(cursor: DictCursor, schema: str, name: str, rows: Sequence[Mapping[str, Any]]) -> Table:
+    cursor.execute(f"SHOW INDEX FROM {quote_ident(schema)}.{quote_ident(name)}")
+    return Table(schema, name, with_zones(_column(row) for row in rows), _key(cursor.fetchall()))
+
+
+def _column(row: Mapping[str, Any]) -> Column:
+    data_type, column_type = _text(row["data_type"]).lower(), _text(row["column_type"])
+    # DEFAULT_GENERATED only says that the default is an expression
+    generated = "GENERATED" in _text(row["extra"]).upper().replace("DEFAULT_GENERATED", "")
+    words = MySqlWords(
+        data_type=data_type,
+        column_type=column_type,
+        charset=row["charset"],
+        collation=row["collation"],
+        char_length=_number(row["char_length"]),
+        byte_length=_number(row["byte_length"]),
+        precision=_number(row["precision"]),
+        scale=_number(row["scale"]),
+        fsp=_number(row["fsp"]),
+        labels=parse_labels(column_type) if data_type in _LABELLED else (),
+        srid=_number(row["srid"]),
+        expression=_text(row["expression"]),
+    )
+    nullable = row["is_nullable"] == "YES"
+    return mysql_column(row["name"], int(row["ordinal"]), words, nullable=nullable, generated=generated)
+
+
+def _key(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    unique: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        if not row["Non_unique"]:
+            unique.setdefault(row["Key_name"], []).append(row)
+    for name in ("PRIMARY", *unique):
+        parts = sorted(unique.get(name, ()), key=lambda row: int(row["Seq_in_index"]))
+        # an expression has no column name; a nullable part lets equal rows stand twice
+        if parts and all(row["Column_name"] and row["Null"] != "YES" for row in parts):
+            return tuple(row["Column_name"] for row in parts)
+    return ()
+
+
+def _number(value: Any) -> int | None:
+    return None if value is None else int(value)
+
+
+def _text(value: Any) -> str:
+    """Server versions give some of these as bytes."""
+    if value is None:
+        return ""
+    return value.decode() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,219 @@
+"""One connection to a MySQL server: opened with TLS and pinned session settings, read as dicts."""
+
+from __future__ import annotations
+
+import ssl as tls
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Self
+
+import pymysql
+from pymysql.connections import Connection
+from pymysql.cursors import DictCursor
+
+from airflow_cdc.core.endpoint import CallLimits
+from airflow_cdc.core.errors import ConfigError, SourceError
+from airflow_cdc.sources.mysql.capabilities import ServerVersion
+from airflow_cdc.sources.mysql.errors import SourceTlsError, explain
+
+QUICK_READ_S: Final = 30.0
+_SSL_KEYS: Final = frozenset({"mode", "ca", "cert", "key", "key_password"})
+# mode → (check the certificate, check the host name)
+_SSL_MODES: Final[dict[str, tuple[bool, bool]]] = {
+    "required": (False, False),
+    "verify_ca": (True, False),
+    "verify_identity": (True, True),
+}
+
+# Every reading session is the same whatever the server's own settings are:
+# - sql_mode '': PAD_CHAR_TO_FULL_LENGTH would pad values, ANSI_QUOTES and NO_BACKSLASH_ESCAPES change literals
+# - max_execution_time 0: a global limit would cut a long scan
+# - net_write_timeout: a reader that is busy writing must not be cut off
+SESSION_PINS: Final[tuple[str, ...]] = (
+    "@@SESSION.transaction_isolation = 'REPEATABLE-READ'",
+    "@@SESSION.time_zone = '+00:00'",
+    "@@SESSION.sql_mode = ''",
+    "@@SESSION.max_execution_time = 0",
+    "@@SESSION.net_write_timeout = 3600",
+)
+_MARIADB_PINS: Final[tuple[str, ...]] = (
+    "@@SESSION.tx_isolation = 'REPEATABLE-READ'",
+    "@@SESSION.time_zone = '+00:00'",
+    "@@SESSION.sql_mode = ''",
+    "@@SESSION.max_statement_time = 0",
+    "@@SESSION.net_write_timeout = 3600",
+    # foreign keys are read from SHOW CREATE TABLE there
+    "@@SESSION.sql_quote_show_create = 1",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MySqlEndpoint:
+    """Address and credentials of a MySQL server.
+
+    `ssl` is None (TLS if the server offers it, unverified) or a dict: mode (disabled, preferred,
+    required, verify_ca, verify_identity; default verify_identity with a ca, else required), ca, cert,
+    key, key_password. Timeouts in seconds; `quick_read` is that of statements that ask about the server and its tables.
+    """
+
+    host: str
+    port: int
+    user: str
+    password: str = field(repr=False)
+    ssl: dict[str, Any] | None = field(default=None, repr=False)
+    connect_timeout: float = 10.0
+    read_timeout: float = 3600.0
+    quick_read: float = QUICK_READ_S
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "host", self.host.strip())
+        object.__setattr__(self, "port", int(self.port or 3306))
+        if not self.host:
+            raise ConfigError("the MySQL connection has no host", todo="Set the host of the connection.")
+
+    @property
+    def where(self) -> str:
+        """How messages name this server."""
+        return f"mysql {self.host}:{self.port} as {self.user}"
+
+    @property
+    def dataset(self) -> str:
+        """OpenLineage's namespace of this server's tables."""
+        return f"mysql://{self.host}:{self.port}"
+
+    def limited(self, limits: CallLimits) -> Self:
+        """The same server, each call bounded."""
+        connect, quick = min(self.connect_timeout, limits.answer), min(self.quick_read, limits.read)
+        return replace(self, connect_timeout=connect, quick_read=quick)
+
+
+class Session:
+    """An open connection whose errors are SourceErrors and whose rows are dicts."""
+
+    def __init__(self, connection: Connection[Any], where: str) -> None:
+        self.connection = connection
+        self.where = where
+        self._version: ServerVersion | None = None
+
+    @property
+    def id(self) -> int:
+        """The server's connection id."""
+        return int(self.connection.thread_id())  # type: ignore[no-untyped-call]
+
+    @property
+    def version(self) -> ServerVersion:
+        """The server's own version: a proxy in between greets with another one."""
+        if self._version is None:
+            row = self.row("SELECT @@version AS version", doing="read the server's version")
+            self._version = ServerVersion.parse(str(row["version"]))
+        return self._version
+
+    def rows(self, sql: str, args: Sequence[Any] = (), *, doing: str) -> list[dict[str, Any]]:
+        """All rows of a statement. Raises SourceError; `doing` completes "could not …"."""
+        try:
+            with self.connection.cursor(DictCursor) as cursor:
+                cursor.execute(sql, args or None)
+                return [dict(row) for row in cursor.fetchall()]
+        except (pymysql.MySQLError, OSError) as error:
+            raise explain(error, where=self.where, doing=doing) from error
+
+    def row(self, sql: str, args: Sequence[Any] = (), *, doing: str) -> dict[str, Any]:
+        """The first row of a statement. Raises SourceError, also when there is none."""
+        for row in self.rows(sql, args, doing=doing):
+            return row
+        raise SourceError(f"could not {doing}: the server answered nothing", where=self.where)
+
+    def run(self, sql: str, args: Sequence[Any] = (), *, doing: str) -> None:
+        """Run a statement without a result."""
+        self.rows(sql, args, doing=doing)
+
+    def close(self) -> None:
+        """End the connection at once; a connection that is already gone is no error."""
+        with suppress(pymysql.MySQLError, OSError):
+            self.connection.close()
+
+
+def open_connection(endpoint: MySqlEndpoint, *, read_timeout: float | None = None) -> Connection[Any]:
+    """Connect: utf8mb4, autocommit, the session pins. Raises SourceError naming what is wrong."""
+    options = _tls_options(endpoint)
+    try:
+        connection = pymysql.connect(
+            host=endpoint.host,
+            port=endpoint.port,
+            user=endpoint.user,
+            password=endpoint.password,
+            charset="utf8mb4",
+            autocommit=True,
+            connect_timeout=endpoint.connect_timeout,
+            read_timeout=read_timeout or endpoint.read_timeout,
+            write_timeout=read_timeout or endpoint.read_timeout,
+            program_name="airflow-provider-cdc",
+            **options,
+        )
+    except (pymysql.MySQLError, OSError, ValueError) as error:
+        # the chain is cut: frames of the driver hold the password
+        raise explain(error, where=endpoint.where, doing="connect") from None
+    _pin(connection, endpoint.where)
+    return connection
+
+
+@contextmanager
+def open_session(endpoint: MySqlEndpoint, *, read_timeout: float | None = None) -> Iterator[Session]:
+    """A session for one short task, closed at the end; its answers must come within the endpoint's `quick_read`."""
+    connection = open_connection(endpoint, read_timeout=read_timeout or endpoint.quick_read)
+    session = Session(connection, endpoint.where)
+    try:
+        yield session
+    finally:
+        session.close()
+
+
+def session_pins(version: ServerVersion) -> tuple[str, ...]:
+    """The assignments that every reading session makes first."""
+    return _MARIADB_PINS if version.mariadb else SESSION_PINS
+
+
+def _pin(connection: Connection[Any], where: str) -> None:
+    session = Session(connection, where)
+    greeting = str(connection.get_server_info())  # type: ignore[no-untyped-call]
+    try:
+        session.run(f"SET {', '.join(session_pins(ServerVersion.parse(greeting)))}", doing="set up the session")
+    except SourceError:
+        session.close()
+        raise
+
+
+def _tls_options(endpoint: MySqlEndpoint) -> dict[str, Any]:
+    given: Mapping[str, Any] = {k: v for k, v in (endpoint.ssl or {}).items() if v not in (None, "")}
+    if unknown := sorted(set(given) - _SSL_KEYS):
+        raise ConfigError(
+            f"unknown ssl setting {unknown[0]!r}", where=endpoint.where, todo=f"Known: {', '.join(sorted(_SSL_KEYS))}."
+        )
+    mode = str(given.get("mode") or ("verify_identity" if "ca" in given else "required" if given else "preferred"))
+    mode = mode.lower().replace("-", "_")
+    if mode == "disabled":
+        return {"ssl_disabled": True}
+    if mode == "preferred":
+        return {}
+    if mode not in _SSL_MODES:
+        modes = ", ".join(["disabled", "preferred", *_SSL_MODES])
+        raise ConfigError(f"unknown ssl mode {mode!r}", where=endpoint.where, todo=f"Use one of {modes}.")
+    return {"ssl": _tls_context(given, *_SSL_MODES[mode], where=endpoint.where)}
+
+
+def _tls_context(given: Mapping[str, Any], verify: bool, identity: bool, *, where: str) -> tls.SSLContext:
+    try:
+        context = tls.create_default_context(cafile=given.get("ca"))
+        # MySQL's own generated certificates lack extensions that the strict check demands
+        context.verify_flags &= ~tls.VERIFY_X509_STRICT
+        context.check_hostname = identity
+        context.verify_mode = tls.CERT_REQUIRED if verify else tls.CERT_NONE
+        if "cert" in given:
+            context.load_cert_chain(given["cert"], given.get("key"), given.get("key_password") or "")
+    except (OSError, ValueError) as error:
+        reason = type(error).__name__ if isinstance(error, tls.SSLError) else str(error)
+        raise SourceTlsError(
+            f"the TLS files cannot be read: {reason}", where=where, todo="Check ca, cert and key of the ssl settings."
+        ) from None
+    return context

@@ -1,0 +1,115 @@
+"""Places in PostgreSQL's write-ahead log: an LSN, and a position that says of which server it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import total_ordering
+from typing import Any, ClassVar, Final
+
+from airflow_cdc.core.errors import MALFORMED, PositionError
+from airflow_cdc.core.position import JsonObject, Position
+
+_TEXT: Final = re.compile(r"([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})")
+_LAST: Final = (1 << 64) - 1
+
+
+@total_ordering
+@dataclass(frozen=True, slots=True)
+class Lsn:
+    """A byte position in the log, 64 bits without sign. `0/1788A40` as text, 24676928 as Debezium stores it."""
+
+    value: int
+
+    def __post_init__(self) -> None:
+        if isinstance(self.value, bool) or not isinstance(self.value, int) or not 0 <= self.value <= _LAST:
+            raise PositionError(f"{self.value!r} is not an LSN", todo="An LSN is a number of 64 bits without a sign.")
+
+    @classmethod
+    def parse(cls, text: str) -> Lsn:
+        """Read `X/Y`, two hexadecimal numbers of 32 bits. Raises PositionError."""
+        match = _TEXT.fullmatch(text.strip())
+        if match is None:
+            raise PositionError(f"{text!r} is not an LSN", todo="Expected one like 0/1788A40.")
+        return cls((int(match[1], 16) << 32) + int(match[2], 16))
+
+    def __str__(self) -> str:
+        return f"{self.value >> 32:X}/{self.value & 0xFFFFFFFF:X}"
+
+    def __lt__(self, other: Lsn) -> bool:
+        return self.value < other.value
+
+    def __sub__(self, other: Lsn) -> int:
+        """Bytes of log between the two; negative if `other` is later."""
+        return self.value - other.value
+
+
+@dataclass(frozen=True, slots=True)
+class PgPosition:
+    """An LSN of one server's log.
+
+    `system_id` and `timeline` say whose: "" and 0 where whoever stored it did not say (Debezium does not). They decide
+    before the LSN does: a restored or promoted server counts on with the same numbers and means other changes.
+    """
+
+    lsn: Lsn
+    timeline: int = 0
+    system_id: str = ""
+
+    kind: ClassVar[str] = "postgres"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.timeline, bool) or not isinstance(self.timeline, int) or self.timeline < 0:
+            raise PositionError(f"{self.timeline!r} is not a timeline", todo="Timelines count from 1.")
+
+    @property
+    def server(self) -> str:
+        """`system identifier/timeline`, as a watermark names its server; "" if neither is known."""
+        return server_name(self.system_id, self.timeline) if self.system_id else ""
+
+    def comparable(self, other: PgPosition) -> bool:
+        """False when the two are known to be of different servers or timelines."""
+        same_system = not self.system_id or not other.system_id or self.system_id == other.system_id
+        return same_system and (not self.timeline or not other.timeline or self.timeline == other.timeline)
+
+    def covers(self, other: Position) -> bool | None:
+        """Whether all up to `other` lies at or before this position; None if they are of different servers."""
+        if not isinstance(other, PgPosition) or not self.comparable(other):
+            return None
+        return self.lsn >= other.lsn
+
+    def __str__(self) -> str:
+        return f"{self.lsn} (timeline {self.timeline})" if self.timeline else str(self.lsn)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON with its kind; the LSN as text."""
+        return {"kind": self.kind, "lsn": str(self.lsn), "timeline": self.timeline, "system_id": self.system_id}
+
+    @classmethod
+    def from_json(cls, value: JsonObject) -> PgPosition:
+        """The inverse of to_json(). Raises PositionError."""
+        raw: Mapping[str, Any] = value
+        try:
+            if raw["kind"] != cls.kind:
+                raise PositionError(f"a position of kind {raw['kind']!r} is not PostgreSQL's")
+            return cls(Lsn.parse(raw["lsn"]), raw["timeline"], str(raw["system_id"]))
+        except MALFORMED as error:
+            raise PositionError(f"the position cannot be read: {error!r}") from error
+
+
+def postgres_position(position: Position) -> PgPosition:
+    """The position as PostgreSQL's. Raises PositionError for one of another kind of source."""
+    if not isinstance(position, PgPosition):
+        raise PositionError(f"{position} is a position of a {position.kind} source, not of PostgreSQL")
+    return position
+
+
+def read_position(value: JsonObject) -> PgPosition:
+    """See PgPosition.from_json."""
+    return PgPosition.from_json(value)
+
+
+def server_name(system_id: str, timeline: int) -> str:
+    """How a watermark names the server: nothing else of PostgreSQL shows that a backup was restored or a standby promoted."""
+    return f"{system_id}/{timeline}"

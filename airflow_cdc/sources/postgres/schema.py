@@ -1,0 +1,236 @@
+"""Table definitions from a PostgreSQL server, alike on every release."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from airflow_cdc.core.table import Table
+from airflow_cdc.sources.postgres.names import split_name
+from airflow_cdc.sources.postgres.session import Session
+from airflow_cdc.sources.postgres.types import table_of
+
+# A domain is followed to what it is made of: pg_type.typtype 'd', possibly a domain over a domain. The modifier and the
+# labels are those of the innermost type. `element` is that of an array, itself followed once more.
+_COLUMNS: Final = """
+WITH RECURSIVE wanted AS (
+  SELECT c.oid AS relation, n.nspname::text AS schema, c.relname::text AS "table", c.relkind::text AS kind
+  FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+  WHERE c.relkind IN ('r', 'p') AND (n.nspname, c.relname) IN (SELECT * FROM unnest(%s::text[], %s::text[]))
+), base AS (
+  SELECT w.relation, a.attnum, a.atttypid AS type, a.atttypmod AS modifier, a.attnotnull AS not_null, 0 AS depth
+  FROM wanted w JOIN pg_catalog.pg_attribute a ON a.attrelid = w.relation AND a.attnum > 0 AND NOT a.attisdropped
+  UNION ALL
+  SELECT b.relation, b.attnum, t.typbasetype, t.typtypmod, b.not_null OR t.typnotnull, b.depth + 1
+  FROM base b JOIN pg_catalog.pg_type t ON t.oid = b.type WHERE t.typtype = 'd'
+), deepest AS (
+  SELECT DISTINCT ON (relation, attnum) * FROM base ORDER BY relation, attnum, depth DESC
+)
+SELECT w.schema, w."table", w.kind, a.attname::text AS name, a.attnum::int AS number, d.not_null,
+  pg_catalog.format_type(a.atttypid, a.atttypmod) AS declared,
+  t.typname::text AS type, tn.nspname::text AS type_schema, t.typtype::text AS type_kind, t.typcategory::text AS category,
+  d.modifier, a.attidentity::text AS identity, a.attgenerated::text AS generated,
+  CASE WHEN a.attgenerated <> '' THEN pg_catalog.pg_get_expr(df.adbin, df.adrelid) END AS expression,
+  CASE WHEN a.attcollation <> 0 THEN (SELECT n.nspname || '.' || c.collname FROM pg_catalog.pg_collation c
+     JOIN pg_catalog.pg_namespace n ON n.oid = c.collnamespace WHERE c.oid = a.attcollation) END AS collation,
+  (SELECT c.collisdeterministic FROM pg_catalog.pg_collation c WHERE c.oid = a.attcollation) AS deterministic,
+  CASE WHEN t.typcategory = 'A' AND t.typelem <> 0 THEN e.typname::text END AS element,
+  en.nspname::text AS element_schema, e.typtype::text AS element_kind,
+  (SELECT pg_catalog.array_agg(l.enumlabel::text ORDER BY l.enumsortorder) FROM pg_catalog.pg_enum l
+   WHERE l.enumtypid IN (t.oid, e.oid)) AS labels
+FROM wanted w
+JOIN deepest d ON d.relation = w.relation
+JOIN pg_catalog.pg_attribute a ON a.attrelid = d.relation AND a.attnum = d.attnum
+JOIN pg_catalog.pg_type t ON t.oid = d.type
+JOIN pg_catalog.pg_namespace tn ON tn.oid = t.typnamespace
+LEFT JOIN pg_catalog.pg_attrdef df ON df.adrelid = a.attrelid AND df.adnum = a.attnum
+LEFT JOIN pg_catalog.pg_type e ON e.oid = t.typelem AND t.typcategory = 'A'
+LEFT JOIN pg_catalog.pg_namespace en ON en.oid = e.typnamespace
+ORDER BY w.schema, w."table", a.attnum
+"""
+
+# An index tells rows apart if it is unique at once, whole, and over columns only. NULLs are looked at in Python.
+_KEYS: Final = """
+SELECT n.nspname::text AS schema, c.relname::text AS "table", x.relname::text AS name, i.indisprimary AS "primary",
+  i.indisreplident AS identity, c.relreplident::text AS relident,
+  (SELECT pg_catalog.array_agg(a.attname::text ORDER BY k.place)
+   FROM pg_catalog.unnest(i.indkey::int2[]) WITH ORDINALITY AS k(number, place)
+   JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.number WHERE k.place <= i.indnkeyatts) AS columns
+FROM pg_catalog.pg_index i
+JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid
+JOIN pg_catalog.pg_class c ON c.oid = i.indrelid
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE i.indisunique AND i.indimmediate AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
+  AND (n.nspname, c.relname) IN (SELECT * FROM unnest(%s::text[], %s::text[]))
+ORDER BY x.relname
+"""
+
+_DEFAULTS: Final = """
+SELECT n.nspname::text AS schema, c.relname::text AS "table", a.attname::text AS name,
+  CASE WHEN a.attgenerated = '' THEN pg_catalog.pg_get_expr(d.adbin, d.adrelid) END AS value
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+WHERE c.relkind IN ('r', 'p') AND (n.nspname, c.relname) IN (SELECT * FROM unnest(%s::text[], %s::text[]))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PgColumn:
+    """A column in PostgreSQL's own words.
+
+    Attributes:
+        number: attnum; a column that was dropped and added again has another one.
+        declared: the type as the table's definition says it, such as numeric(10,2) or a domain's name.
+        type, type_schema, type_kind: the type that a domain is made of; kind b(ase), e(num), c(omposite), r(ange),
+            m(ultirange).
+        modifier: typmod of that type; -1 without one.
+        element, element_schema, element_kind: of an array.
+        labels: an enum's, in order; of an array's elements too.
+        identity: a(lways), by d(efault), "" for none. `generated`: s(tored), v(irtual), "" for none.
+        deterministic: False where the collation takes different texts as equal.
+    """
+
+    name: str
+    number: int
+    declared: str
+    type: str
+    type_schema: str = "pg_catalog"
+    type_kind: str = "b"
+    modifier: int = -1
+    nullable: bool = True
+    element: str = ""
+    element_schema: str = ""
+    element_kind: str = ""
+    labels: tuple[str, ...] = ()
+    collation: str = ""
+    deterministic: bool = True
+    identity: str = ""
+    generated: str = ""
+    expression: str = ""
+
+    @property
+    def digits(self) -> tuple[int, int] | None:
+        """Precision and scale of a numeric with a modifier; None without. The scale may be negative from 15 on."""
+        if self.modifier < 4:
+            return None
+        packed = self.modifier - 4
+        scale = packed & 0x7FF
+        return packed >> 16, scale - 0x800 if scale & 0x400 else scale
+
+    @property
+    def length(self) -> int | None:
+        """Characters of a char(n) or varchar(n), bits of a bit(n); None without a limit."""
+        if self.modifier < 0:
+            return None
+        return self.modifier if self.type in {"bit", "varbit"} else self.modifier - 4
+
+
+@dataclass(frozen=True, slots=True)
+class PgTable:
+    """A table in PostgreSQL's own words: its columns by number, and the columns that tell rows apart (empty: keyless).
+
+    The key is the primary key, else the index of the replica identity, else the first unique index by name over NOT NULL
+    columns. Columns of a nondeterministic collation make no key: texts that are equal there are different here.
+    """
+
+    schema: str
+    name: str
+    columns: tuple[PgColumn, ...]
+    key: tuple[str, ...] = ()
+    partitioned: bool = False
+
+    @property
+    def full_name(self) -> str:
+        """`schema.table`, as in the registry."""
+        return f"{self.schema}.{self.name}"
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 (hex) over every detail of the definition."""
+        text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class _Index:
+    columns: tuple[str, ...]
+    primary: bool
+    identity: bool
+    relident: str = field(default="d")
+
+
+def read_pg_tables(session: Session, tables: Iterable[str]) -> dict[str, PgTable]:
+    """Definitions of "schema.table" names as the session's view has them; a name without a table is left out.
+
+    Raises SourceError if the server refuses.
+    """
+    pairs = [split_name(name) for name in tables]
+    if not pairs:
+        return {}
+    args = ([schema for schema, _ in pairs], [name for _, name in pairs])
+    found: dict[tuple[str, str, bool], list[PgColumn]] = {}
+    for row in session.rows(_COLUMNS, args, doing="read the table definitions"):
+        found.setdefault((row["schema"], row["table"], row["kind"] == "p"), []).append(_column(row))
+    indexes = _indexes(session.rows(_KEYS, args, doing="read the tables' keys"))
+    return {
+        f"{schema}.{name}": PgTable(
+            schema, name, tuple(columns), key_of(columns, indexes.get((schema, name), ())), partitioned
+        )
+        for (schema, name, partitioned), columns in found.items()
+    }
+
+
+def key_of(columns: Sequence[PgColumn], indexes: Sequence[_Index]) -> tuple[str, ...]:
+    """The columns that tell rows apart; () if none do."""
+    fit = {c.name for c in columns if not c.nullable and c.deterministic}
+    order = sorted(indexes, key=lambda i: (not i.primary, not (i.identity and i.relident == "i")))
+    return next((i.columns for i in order if i.columns and fit.issuperset(i.columns)), ())
+
+
+def _indexes(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], list[_Index]]:
+    found: dict[tuple[str, str], list[_Index]] = {}
+    for row in rows:
+        index = _Index(tuple(row["columns"] or ()), row["primary"], row["identity"], row["relident"])
+        found.setdefault((row["schema"], row["table"]), []).append(index)
+    return found
+
+
+def _column(row: Mapping[str, Any]) -> PgColumn:
+    return PgColumn(
+        name=row["name"],
+        number=row["number"],
+        declared=row["declared"],
+        type=row["type"],
+        type_schema=row["type_schema"],
+        type_kind=row["type_kind"],
+        modifier=row["modifier"],
+        nullable=not row["not_null"],
+        element=row["element"] or "",
+        element_schema=row["element_schema"] or "",
+        element_kind=row["element_kind"] or "",
+        labels=tuple(row["labels"] or ()),
+        collation=row["collation"] or "",
+        deterministic=row["deterministic"] is not False,
+        identity=row["identity"],
+        generated=row["generated"],
+        expression=row["expression"] or "",
+    )
+
+
+def read_definitions(session: Session, tables: Iterable[str]) -> dict[str, Table]:
+    """The same as everybody else sees them: logical types, and without generated columns. Raises SourceError."""
+    return {name: table_of(table) for name, table in read_pg_tables(session, tables).items()}
+
+
+def read_defaults(session: Session, tables: Iterable[str]) -> dict[str, dict[str, str | None]]:
+    """Table → column → its default as the server writes it, an expression as its text; None: it has none."""
+    pairs = [split_name(name) for name in tables]
+    args = ([schema for schema, _ in pairs], [name for _, name in pairs])
+    found: dict[str, dict[str, str | None]] = {}
+    for row in session.rows(_DEFAULTS, args, doing="read the columns' defaults") if pairs else ():
+        found.setdefault(f"{row['schema']}.{row['table']}", {})[row["name"]] = row["value"]
+    return found

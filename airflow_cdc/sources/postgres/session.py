@@ -1,0 +1,234 @@
+"""One connection to a PostgreSQL server: opened with TLS and pinned session settings, read as dicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Self, cast
+
+from airflow_cdc.core.endpoint import CallLimits
+from airflow_cdc.core.errors import ConfigError, SourceError
+from airflow_cdc.sources.postgres.errors import explain
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+QUICK_READ_S: Final = 30.0
+PORT: Final = 5432
+# our words (those of the MySQL connection) and libpq's own → libpq's
+SSL_MODES: Final[dict[str, str]] = {
+    "disabled": "disable",
+    "disable": "disable",
+    "preferred": "prefer",
+    "prefer": "prefer",
+    "required": "require",
+    "require": "require",
+    "verify_ca": "verify-ca",
+    "verify_identity": "verify-full",
+    "verify_full": "verify-full",
+}
+_SSL_KEYS: Final = {"ca": "sslrootcert", "cert": "sslcert", "key": "sslkey", "key_password": "sslpassword"}
+
+# Every reading session is the same whatever the server's, the database's and the role's own settings are:
+# - row_security off: a table whose policies would hide rows is an error instead of fewer rows
+# - search_path empty: a name means what its schema says, and no operator of the user's is called
+# - DateStyle, IntervalStyle, bytea_output, extra_float_digits: the text of a value is always the same
+# - timeouts 0: a long scan must not be cut
+SESSION_PINS: Final[dict[str, str]] = {
+    "search_path": "",
+    "TimeZone": "UTC",
+    "DateStyle": "ISO, YMD",
+    "IntervalStyle": "postgres",
+    "bytea_output": "hex",
+    "extra_float_digits": "1",
+    "xmloption": "content",
+    "standard_conforming_strings": "on",
+    "row_security": "off",
+    "default_transaction_isolation": "repeatable read",
+    "default_transaction_read_only": "off",
+    "default_transaction_deferrable": "off",
+    "statement_timeout": "0",
+    "lock_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+    "jit": "off",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresEndpoint:
+    """Address, database and credentials of a PostgreSQL server.
+
+    `ssl` is None (TLS if the server offers it, unverified) or a dict: mode (disabled, preferred, required, verify_ca,
+    verify_identity; default verify_identity with a ca, else required), ca, cert, key, key_password. Timeouts in
+    seconds; `quick_read` is that of statements that ask about the server and its tables. `slot` and `publication` are
+    those of the pipeline's connector; "" where no pipeline is asked about.
+    """
+
+    host: str
+    port: int
+    user: str
+    password: str = field(repr=False)
+    database: str = "postgres"
+    slot: str = ""
+    publication: str = ""
+    ssl: dict[str, Any] | None = field(default=None, repr=False)
+    connect_timeout: float = 10.0
+    read_timeout: float = 3600.0
+    quick_read: float = QUICK_READ_S
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "host", self.host.strip())
+        object.__setattr__(self, "port", int(self.port or PORT))
+        object.__setattr__(self, "database", self.database.strip() or "postgres")
+        if not self.host:
+            raise ConfigError("the PostgreSQL connection has no host", todo="Set the host of the connection.")
+
+    @property
+    def where(self) -> str:
+        """How messages name this server."""
+        return f"postgres {self.host}:{self.port}/{self.database} as {self.user}"
+
+    @property
+    def dataset(self) -> str:
+        """OpenLineage's namespace of this server's tables."""
+        return f"postgres://{self.host}:{self.port}"
+
+    def limited(self, limits: CallLimits) -> Self:
+        """The same server, each call bounded."""
+        connect, quick = min(self.connect_timeout, limits.answer), min(self.quick_read, limits.read)
+        return replace(self, connect_timeout=connect, quick_read=quick)
+
+    def parameters(self) -> dict[str, Any]:
+        """Libpq's connection parameters, password included: never for a log. Raises ConfigError."""
+        return {
+            "host": self.host,
+            "port": self.port,
+            "user": self.user,
+            "password": self.password,
+            "dbname": self.database,
+            "connect_timeout": max(1, round(self.connect_timeout)),
+            "application_name": "airflow-provider-cdc",
+            "client_encoding": "UTF8",
+            # a dead peer is noticed within about a minute instead of hours
+            "keepalives_idle": 30,
+            "keepalives_interval": 10,
+            "keepalives_count": 3,
+            **tls_parameters(self),
+        }
+
+
+class Session:
+    """An open connection whose errors are SourceErrors and whose rows are dicts."""
+
+    def __init__(self, connection: Connection[Any], where: str) -> None:
+        self.connection = connection
+        self.where = where
+
+    @property
+    def pid(self) -> int:
+        """The server's process id of this session."""
+        return int(self.connection.info.backend_pid)
+
+    @property
+    def version(self) -> int:
+        """The server's version as a number: 150018 is 15.18."""
+        return int(self.connection.info.server_version)
+
+    def rows(self, sql: str, args: Sequence[Any] = (), *, doing: str) -> list[dict[str, Any]]:
+        """All rows of a statement. Raises SourceError; `doing` completes "could not …"."""
+        import psycopg
+        from psycopg.rows import dict_row
+
+        try:
+            with self.connection.cursor(row_factory=dict_row) as cursor:
+                cursor.execute(sql, args or None)
+                return cursor.fetchall() if cursor.description else []
+        except (psycopg.Error, OSError) as error:
+            raise explain(error, where=self.where, doing=doing) from error
+
+    def row(self, sql: str, args: Sequence[Any] = (), *, doing: str) -> dict[str, Any]:
+        """The first row of a statement. Raises SourceError, also when there is none."""
+        for row in self.rows(sql, args, doing=doing):
+            return row
+        raise SourceError(f"could not {doing}: the server returned no row", where=self.where)
+
+    def run(self, sql: str, args: Sequence[Any] = (), *, doing: str) -> None:
+        """Run a statement without a result."""
+        self.rows(sql, args, doing=doing)
+
+    def close(self) -> None:
+        """End the connection at once; a connection that is already gone is no error."""
+        with suppress(Exception):
+            self.connection.close()
+
+
+def open_connection(endpoint: PostgresEndpoint, *, read_timeout: float | None = None) -> Connection[Any]:
+    """Connect: autocommit, the session pins. `read_timeout` (seconds) limits each statement; None: the endpoint's.
+
+    Raises SourceError naming what is wrong, ConfigError for wrong ssl settings or without psycopg.
+    """
+    connection = connect(endpoint)
+    limit = endpoint.read_timeout if read_timeout is None else read_timeout
+    pins = SESSION_PINS | {"statement_timeout": str(round(limit * 1000))}
+    session = Session(connection, endpoint.where)
+    try:
+        session.run(pin_statement(pins), [part for pin in pins.items() for part in pin], doing="set up the session")
+    except SourceError:
+        session.close()
+        raise
+    return connection
+
+
+def connect(endpoint: PostgresEndpoint, **more: Any) -> Connection[Any]:
+    """A plain autocommit connection; `more` are further parameters of libpq."""
+    psycopg = driver(endpoint.where)
+    parameters = endpoint.parameters() | more
+    try:
+        # no prepared statements: a pooler in between would not know them in another session
+        return cast("Connection[Any]", psycopg.connect(autocommit=True, prepare_threshold=None, **parameters))
+    except (psycopg.Error, OSError, ValueError) as error:
+        # the chain is cut: frames of the driver hold the password
+        raise explain(error, where=endpoint.where, doing="connect") from None
+
+
+def driver(where: str = "") -> Any:
+    """The psycopg module. Raises ConfigError naming the extra where it is not installed."""
+    try:
+        import psycopg
+    except ImportError as error:
+        raise ConfigError(
+            f"the PostgreSQL driver cannot be loaded: {error}",
+            where=where,
+            todo="Install it: pip install 'airflow-provider-cdc[postgres]'.",
+        ) from error
+    return psycopg
+
+
+@contextmanager
+def open_session(endpoint: PostgresEndpoint, *, read_timeout: float | None = None) -> Iterator[Session]:
+    """A session for one short task, closed at the end; its answers must come within the endpoint's `quick_read`."""
+    session = Session(open_connection(endpoint, read_timeout=read_timeout or endpoint.quick_read), endpoint.where)
+    try:
+        yield session
+    finally:
+        session.close()
+
+
+def pin_statement(pins: Mapping[str, str]) -> str:
+    """One statement that sets all pins; its arguments are names and values in turn."""
+    return f"SELECT {', '.join(['pg_catalog.set_config(%s, %s, false)'] * len(pins))}"
+
+
+def tls_parameters(endpoint: PostgresEndpoint) -> dict[str, str]:
+    """Libpq's ssl parameters from the connection's `ssl` dict. Raises ConfigError."""
+    given = {key: str(value) for key, value in (endpoint.ssl or {}).items() if value not in (None, "")}
+    if unknown := sorted(set(given) - {"mode", *_SSL_KEYS}):
+        known = ", ".join(["mode", *_SSL_KEYS])
+        raise ConfigError(f"unknown ssl setting {unknown[0]!r}", where=endpoint.where, todo=f"Known: {known}.")
+    default = "verify_identity" if "ca" in given else "required" if given else "preferred"
+    mode = given.pop("mode", default).lower().replace("-", "_")
+    if mode not in SSL_MODES:
+        modes = "disabled, preferred, required, verify_ca, verify_identity"
+        raise ConfigError(f"unknown ssl mode {mode!r}", where=endpoint.where, todo=f"Use one of {modes}.")
+    return {"sslmode": SSL_MODES[mode], **{_SSL_KEYS[key]: value for key, value in given.items()}}

@@ -1,0 +1,248 @@
+"""PostgreSQL's types: what each is elsewhere, and the SQL by which its values are read and kept apart.
+
+Everything here is text for PostgreSQL; nothing is executed. A value that its logical type cannot hold (a date of infinity,
+a numeric that is NaN, an array of two dimensions) is refused where it stands: the statement that reads it fails with an
+error that names column and value, because NULL or a nearby value would be a silent difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_cdc.core.errors import SchemaError
+from airflow_cdc.core.table import Column, NativeColumn, Table
+from airflow_cdc.core.types import (
+    Array,
+    Bits,
+    Boolean,
+    Bytes,
+    Date,
+    Decimal,
+    Float,
+    Instant,
+    Integer,
+    Json,
+    LocalDateTime,
+    LogicalType,
+    Text,
+    Time,
+    Unsupported,
+    Uuid,
+)
+from airflow_cdc.sources.postgres.quoting import quote_ident, text_literal
+
+if TYPE_CHECKING:
+    from airflow_cdc.sources.postgres.schema import PgColumn, PgTable
+
+WORDS: Final = "postgres"
+_MONEY: Final = Decimal(19, 2)
+_NUMBERED_BITS: Final = 64  # a bit(n) with more is text
+_FIRST, _LAST = "0001-01-01", "9999-12-31"
+
+
+@dataclass(frozen=True, slots=True)
+class PgType:
+    """One row: what a type is elsewhere, and its value in the form of its logical type over the quoted column `c`.
+
+    The form is the one that the canonical text and the readers are made of: text for Text and Uuid, numbers for numbers
+    and bits, microseconds (bigint) for times, days (integer) for dates, bytea for Bytes.
+    """
+
+    logical: Callable[[PgColumn], LogicalType]
+    value: Callable[[str, LogicalType], str]
+
+
+def _is(kind: LogicalType) -> Callable[[PgColumn], LogicalType]:
+    return lambda _column: kind
+
+
+def _form(form: str) -> Callable[[str, LogicalType], str]:
+    return lambda c, _kind: form.format(c=c)
+
+
+def _numeric(column: PgColumn) -> LogicalType:
+    """Without a modifier each value has a scale of its own: only text holds that exactly."""
+    digits = column.digits
+    if digits is None:
+        return Text()
+    precision, scale = digits
+    return Decimal(precision - scale, 0) if scale < 0 else Decimal(max(precision, scale), scale)
+
+
+def _numeric_value(c: str, kind: LogicalType) -> str:
+    return f"{c}::text" if isinstance(kind, Text) else c
+
+
+def _bit(column: PgColumn) -> LogicalType:
+    size = column.length or 1
+    return Bits(size) if size <= _NUMBERED_BITS else Text()
+
+
+def _bit_value(c: str, kind: LogicalType) -> str:
+    if isinstance(kind, Text):
+        return f"{c}::text"
+    number = f"{c}::bigint"  # of 64 bits the first is taken for a sign
+    wide = isinstance(kind, Bits) and kind.size == _NUMBERED_BITS
+    return f"({number}::numeric + CASE WHEN {number} < 0 THEN 18446744073709551616 ELSE 0 END)" if wide else number
+
+
+def _text_value(c: str, _kind: LogicalType) -> str:
+    # of char(n) the cast takes the blanks away that it is filled up with; they say nothing there
+    return f"{c}::text"
+
+
+def _printed(c: str, _kind: LogicalType) -> str:
+    """What the type's output function writes: the cast of an inet adds a netmask."""
+    return f"CASE WHEN {c} IS NOT NULL THEN pg_catalog.concat({c}) END"
+
+
+def _interval(c: str, _kind: LogicalType) -> str:
+    parts = [f"EXTRACT({part} FROM {c})::int, '{unit}'" for part, unit in (("year", "Y"), ("month", "M"), ("day", "DT"), ("hour", "H"), ("minute", "M"))]  # fmt: skip
+    seconds = f"pg_catalog.trim_scale(EXTRACT(second FROM {c})), 'S'"
+    return f"CASE WHEN {c} IS NOT NULL THEN pg_catalog.concat('P', {', '.join([*parts, seconds])}) END"
+
+
+def _micros(c: str, _kind: LogicalType) -> str:
+    return f"(EXTRACT(epoch FROM {c}) * 1000000)::bigint"
+
+
+_TEXT: Final = PgType(_is(Text()), _text_value)
+_PRINTED: Final = PgType(_is(Text()), _printed)
+
+# pg_type.typname of types in pg_catalog, or of extensions that are known by their name
+_TYPES: Final[dict[str, PgType]] = {
+    "int2": PgType(_is(Integer(16)), _form("{c}")),
+    "int4": PgType(_is(Integer(32)), _form("{c}")),
+    "int8": PgType(_is(Integer(64)), _form("{c}")),
+    "oid": PgType(_is(Integer(64)), _form("{c}::bigint")),
+    "bool": PgType(_is(Boolean()), _form("{c}")),
+    "numeric": PgType(_numeric, _numeric_value),
+    "money": PgType(_is(_MONEY), _form("{c}::numeric(19,2)")),
+    "float4": PgType(_is(Float(32)), _form("({c}::float8 + 0)")),
+    "float8": PgType(_is(Float(64)), _form("({c} + 0)")),
+    "bit": PgType(_bit, _bit_value),
+    "varbit": _TEXT,
+    "date": PgType(_is(Date()), _form("({c} - DATE '1970-01-01')")),
+    "time": PgType(_is(Time()), _micros),
+    "timetz": _TEXT,
+    "timestamp": PgType(_is(LocalDateTime()), _micros),
+    "timestamptz": PgType(_is(Instant()), _micros),
+    "interval": PgType(_is(Text()), _interval),
+    "bytea": PgType(_is(Bytes(long=True)), _form("{c}")),
+    "uuid": PgType(_is(Uuid()), _form("{c}::text")),
+    # the server prints a document the same way wherever it is read, its events included: its text is comparable
+    "json": _TEXT,
+    "jsonb": _TEXT,
+    "hstore": PgType(_is(Json()), _form("{c}::json::text")),
+    **dict.fromkeys(("inet", "cidr"), _PRINTED),
+    **dict.fromkeys(
+        (
+            "text", "varchar", "bpchar", "char", "name", "xml", "macaddr", "macaddr8", "citext", "ltree", "tsvector",
+            "int4range", "int8range", "numrange", "tsrange", "tstzrange", "daterange",
+            "int4multirange", "int8multirange", "nummultirange", "tsmultirange", "tstzmultirange", "datemultirange",
+        ),
+        _TEXT,
+    ),
+}  # fmt: skip
+_OF_EXTENSIONS: Final = frozenset({"hstore", "citext", "ltree"})
+
+
+def row_of(name: str, schema: str, kind: str) -> PgType | None:
+    """The row of a type; None for one whose values cannot be carried. `kind`: pg_type.typtype."""
+    if kind == "e":
+        return _TEXT
+    known = schema == "pg_catalog" or name in _OF_EXTENSIONS
+    return _TYPES.get(name) if known and kind in {"b", "r", "m"} else None
+
+
+def logical_type(column: PgColumn) -> LogicalType:
+    """What a column is elsewhere; Unsupported for composites, geometry, and types of extensions that are not known."""
+    if column.element:
+        row = row_of(column.element, column.element_schema, column.element_kind)
+        of = Unsupported() if row is None else row.logical(column)
+        return of if isinstance(of, Unsupported) else Array(of)
+    row = row_of(column.type, column.type_schema, column.type_kind)
+    return Unsupported() if row is None else row.logical(column)
+
+
+def column_of(column: PgColumn) -> Column:
+    """The column as everybody else sees it; its words are all that decides what a value is, or where it comes from."""
+    words: dict[str, Any] = {
+        "type": column.type,
+        "type_schema": column.type_schema,
+        "type_kind": column.type_kind,
+        "modifier": column.modifier,
+        "element": column.element,
+        "element_schema": column.element_schema,
+        "element_kind": column.element_kind,
+        "labels": column.labels,
+        "collation": column.collation,
+        "identity": column.identity,
+    }
+    said = tuple(sorted((name, word) for name, word in words.items() if word not in ("", ())))
+    native = NativeColumn(WORDS, column.declared, said)
+    return Column(column.name, column.number, logical_type(column), native, column.nullable)
+
+
+def table_of(table: PgTable) -> Table:
+    """The table as everybody else sees it: without generated columns, which the log does not carry."""
+    columns = tuple(column_of(column) for column in table.columns if not column.generated)
+    return Table(table.schema, table.name, columns, table.key)
+
+
+@lru_cache(maxsize=10_000)
+def _words(native: NativeColumn) -> dict[str, Any]:
+    if native.source != WORDS:
+        raise SchemaError(f"{native.type} is a type of {native.source}, and is read as one of PostgreSQL's")
+    return dict(native.words)
+
+
+def value_sql(column: Column, c: str = "") -> str:
+    """PostgreSQL expression: the column's value in the form of its logical type (see PgType); NULL exactly for NULL.
+
+    Raises SchemaError for a type that cannot be carried.
+    """
+    name = c or quote_ident(column.name)
+    kind, words = column.value_type, _words(column.native)
+    if isinstance(kind, Array):
+        raise SchemaError(f"{column.native.type} is read element by element", where=f"column {column.name}")
+    return value_of(words["type"], words["type_schema"], words["type_kind"], kind, name)
+
+
+def element_sql(column: Column, c: str) -> str:
+    """The same of one element `c` of an array column."""
+    kind, words = column.value_type, _words(column.native)
+    if not isinstance(kind, Array):
+        raise SchemaError(f"{column.native.type} is no array", where=f"column {column.name}")
+    return value_of(words["element"], words["element_schema"], words["element_kind"], kind.of, c)
+
+
+def value_of(name: str, schema: str, type_kind: str, kind: LogicalType, c: str) -> str:
+    row = row_of(name, schema, type_kind)
+    if row is None:
+        raise SchemaError(f"type {schema}.{name} is not supported")
+    return row.value(c, kind)
+
+
+def guarded(column: Column, condition: str, value: str, why: str) -> str:
+    """`value`, unless `condition` holds: then the statement fails, and its message says `why` and names the column.
+
+    PostgreSQL has no function that raises: a text that is no number, cast to one, says itself in the error.
+    """
+    said = text_literal(f"column {column.name} of type {column.native.type} {why}: ")
+    refusal = f"pg_catalog.concat({said}, {quote_ident(column.name)})::int"
+    return f"CASE WHEN {condition} THEN {refusal} ELSE {value} END"
+
+
+def out_of_range(column: Column, c: str) -> str:
+    """Condition: a date or time that the logical type cannot hold, infinity included; "" for other types."""
+    if isinstance(column.type, Date):
+        return f"{c} NOT BETWEEN DATE '{_FIRST}' AND DATE '{_LAST}'"
+    if isinstance(column.type, LocalDateTime):
+        return f"{c} NOT BETWEEN TIMESTAMP '{_FIRST}' AND TIMESTAMP '{_LAST} 23:59:59.999999'"
+    if isinstance(column.type, Instant):
+        return f"{c} NOT BETWEEN TIMESTAMPTZ '{_FIRST} 00:00:00+00' AND TIMESTAMPTZ '{_LAST} 23:59:59.999999+00'"
+    return ""

@@ -1,0 +1,24 @@
+"""Contract suites: what every kind of system must do, as pytest classes that a kind's own tests subclass.
+
+    class TestOracle(SourceContract):
+        @pytest.fixture
+        def bench(self): ...
+
+Each suite says in its docstring which fixture it needs. Needs pytest; nothing else of this package imports it. The Spark side
+of a source is held by airflow_cdc.testing.rows, which needs pyspark.
+"""
+
+import pytest
+
+pytest.register_assert_rewrite(
+    "airflow_cdc.testing.kind",
+    "airflow_cdc.testing.offset_codec",
+    "airflow_cdc.testing.rows",
+    "airflow_cdc.testing.source",
+)
+
+from airflow_cdc.testing.kind import KindContract  # noqa: E402
+from airflow_cdc.testing.offset_codec import OffsetCodecContract  # noqa: E402
+from airflow_cdc.testing.source import SourceBench, SourceContract  # noqa: E402
+
+__all__ = ["KindContract", "OffsetCodecContract", "SourceBench", "SourceContract"]

@@ -1,0 +1,173 @@
+"""What every source must do, on a real server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, Protocol
+
+import pytest
+
+from airflow_cdc.core.endpoint import CallLimits, DataEndpoint
+from airflow_cdc.core.errors import CdcError, PositionError, SourceError
+from airflow_cdc.core.kind import SourceKind
+from airflow_cdc.core.position import Availability, Position, Watermark
+from airflow_cdc.kinds import read_position
+
+VISIBLE_SECONDS = 30.0
+
+
+class SourceBench(Protocol):
+    """How a test writes to, looks at and damages one kind of source."""
+
+    @property
+    def kind(self) -> SourceKind: ...
+
+    @property
+    def endpoint(self) -> DataEndpoint: ...
+
+    def write(self) -> None:
+        """Commit a change to a table."""
+        ...
+
+    def position(self) -> Position:
+        """The end of the log, read without the client under test."""
+        ...
+
+    def purge(self) -> None:
+        """Remove from the log all that was written up to now; what is written next stays."""
+        ...
+
+    def unreachable(self) -> DataEndpoint:
+        """An endpoint of the same kind at which nobody answers."""
+        ...
+
+
+class _Elsewhere:
+    """A position of a kind of source that nobody has."""
+
+    kind: ClassVar[str] = "elsewhere"
+
+    def covers(self, other: Position) -> bool | None:
+        return True if other is self else None
+
+    def __str__(self) -> str:
+        return "elsewhere:1"
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": self.kind}
+
+
+class SourceContract:
+    """Subclass it and give the fixture `bench`, a SourceBench. A test may purge the server's log."""
+
+    @pytest.fixture
+    def source(self, bench: SourceBench) -> Any:
+        """The client under test."""
+        return bench.kind.client.load()(bench.endpoint)
+
+    @pytest.fixture
+    def recoverable(self, bench: SourceBench) -> None:
+        """For what only a source that Spark reads must do."""
+        if bench.kind.reader is None:
+            pytest.skip(f"{bench.kind.title} is diagnosed, not recovered: see test_what_is_not_offered_is_refused")
+
+    # ---- positions ----------------------------------------------------------------------------------
+
+    def test_a_later_position_covers_an_earlier_one_and_not_the_reverse(self, bench: SourceBench) -> None:
+        before = bench.position()
+        bench.write()
+        after = bench.position()
+        assert after.covers(before) is True
+        assert before.covers(after) is False
+        assert before.covers(before) is True
+
+    def test_a_position_of_another_kind_does_not_compare(self, bench: SourceBench) -> None:
+        assert bench.position().covers(_Elsewhere()) is None
+
+    def test_a_position_is_read_back_from_json_by_its_kind(self, bench: SourceBench) -> None:
+        position = bench.position()
+        written = json.loads(json.dumps(position.to_json()))
+        assert position.kind == written["kind"] == bench.kind.name
+        assert read_position(written) == position
+        assert str(position)
+
+    @pytest.mark.parametrize("damage", ["empty", "without a part", "of another type"])
+    def test_a_damaged_position_is_an_error_that_says_so(self, bench: SourceBench, damage: str) -> None:
+        written = bench.position().to_json()
+        parts: Mapping[str, Any] = {key: value for key, value in written.items() if key != "kind"}
+        kind, first = {"kind": written["kind"]}, next(iter(parts))
+        damaged = {
+            "empty": kind,
+            "without a part": {key: value for key, value in written.items() if key != first},
+            "of another type": kind | {key: [[]] for key in parts},
+        }
+        with pytest.raises(PositionError):
+            read_position(damaged[damage])
+
+    # ---- availability -------------------------------------------------------------------------------
+
+    def test_a_position_is_there_until_the_log_behind_it_is_purged(self, bench: SourceBench, source: Any) -> None:
+        before = bench.position()
+        bench.write()
+        assert source.availability(before).state is Availability.AVAILABLE
+        bench.purge()
+        lost = source.availability(before)
+        assert (lost.state, bool(lost)) == (Availability.LOST, False)
+        assert lost.why
+
+    def test_the_end_of_the_log_is_there(self, bench: SourceBench, source: Any) -> None:
+        bench.write()
+        bench.purge()
+        assert source.availability(bench.position()).state is Availability.AVAILABLE
+
+    def test_a_position_of_another_kind_is_never_there(self, source: Any) -> None:
+        with pytest.raises(PositionError):
+            source.availability(_Elsewhere())
+
+    # ---- watermarks ---------------------------------------------------------------------------------
+
+    @pytest.mark.usefixtures("recoverable")
+    def test_a_watermark_is_covered_by_what_is_visible(self, bench: SourceBench, source: Any) -> None:
+        bench.write()
+        watermark = source.watermark()
+        source.wait_visible(watermark, VISIBLE_SECONDS)
+        assert source.position().position.covers(watermark.position) is True
+        assert source.availability(watermark.position)
+
+    @pytest.mark.usefixtures("recoverable")
+    def test_a_watermark_does_not_cover_what_is_written_after_it(self, bench: SourceBench, source: Any) -> None:
+        watermark = source.watermark()
+        bench.write()
+        assert watermark.position.covers(source.position().position) is False
+
+    @pytest.mark.usefixtures("recoverable")
+    def test_a_watermark_is_read_back_from_json(self, source: Any) -> None:
+        watermark = source.watermark()
+        again = Watermark.from_json(json.loads(json.dumps(watermark.to_json())), read_position)
+        assert (again, again.hash) == (watermark, watermark.hash)
+
+    @pytest.mark.usefixtures("recoverable")
+    def test_a_watermark_is_of_one_server(self, source: Any) -> None:
+        watermark = source.watermark()
+        source.check_same_server(watermark)
+        with pytest.raises(SourceError):
+            source.check_same_server(replace(watermark, server="00000000-0000-0000-0000-000000000001"))
+
+    def test_what_is_not_offered_is_refused(self, bench: SourceBench, source: Any) -> None:
+        if bench.kind.reader is not None:
+            pytest.skip(f"{bench.kind.title} is recovered")
+        with pytest.raises(SourceError) as caught:
+            source.watermark()
+        assert caught.value.what
+
+    # ---- errors -------------------------------------------------------------------------------------
+
+    def test_a_server_that_does_not_answer_is_a_typed_error(self, bench: SourceBench) -> None:
+        limits = CallLimits(answer=1.0, retry=1.0, read=1.0, topic=1.0)
+        source = bench.kind.client.load()(bench.unreachable().limited(limits))
+        with pytest.raises(CdcError) as caught:
+            source.availability(bench.position())
+        assert isinstance(caught.value, SourceError)
+        assert bench.unreachable().where in str(caught.value)

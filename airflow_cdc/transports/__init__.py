@@ -1,0 +1,1 @@
+"""What lies between connector and sink, a folder per system."""

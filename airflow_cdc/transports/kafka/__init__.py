@@ -1,0 +1,16 @@
+"""Kafka."""
+
+from airflow_cdc.core.kind import Lazy, TransportKind
+from airflow_cdc.transports.kafka.settings import KafkaSettings
+
+KIND = TransportKind(
+    name="kafka",
+    title="Kafka",
+    settings=KafkaSettings,
+    endpoint=Lazy(".wire:KafkaEndpoint", __name__),
+    client=Lazy(".client:KafkaTransport", __name__),
+    rules=Lazy(".problems:RULES", __name__),
+    hook=Lazy("airflow_cdc.hooks.kafka:CdcKafkaHook"),
+    form=Lazy(".connection:FORM", __name__),
+    reader=Lazy("airflow_cdc.spark_apps.adapters.kafka:KafkaTopics"),
+)

@@ -1,0 +1,234 @@
+"""The Kafka transport: topic ids and ends, small topics as records, Debezium's schema history.
+
+Every method opens short-lived clients with bounded timeouts, so a KafkaTransport may be shared by threads.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Self
+
+from airflow_cdc.core.endpoint import CallLimits
+from airflow_cdc.core.errors import TransportError
+from airflow_cdc.core.topics import Compaction, TopicState
+from airflow_cdc.transports.kafka.wire import KafkaEndpoint, Record, admin, explaining, producer, read_all
+
+__all__ = ["KafkaEndpoint", "KafkaTransport"]
+
+_NO_ID: Final = uuid.UUID(int=0)
+_MISSING: Final = 3  # UNKNOWN_TOPIC_OR_PARTITION
+_ATTEMPTS: Final = 3
+
+
+class KafkaTransport:
+    """The topics between connector and sink."""
+
+    def __init__(self, endpoint: KafkaEndpoint) -> None:
+        self.endpoint = endpoint
+
+    @property
+    def where(self) -> str:
+        """How messages name this cluster."""
+        return self.endpoint.where
+
+    def limited(self, limits: CallLimits) -> Self:
+        """The same system, each call bounded."""
+        return type(self)(self.endpoint.limited(limits))
+
+    def reach(self) -> None:
+        """Ask the brokers which they are. Raises TransportError if none answers."""
+        with admin(self.endpoint) as client, explaining(self.where, "describe the cluster"):
+            client.describe_cluster()
+
+    def topic_states(self, names: Iterable[str]) -> dict[str, TopicState]:
+        """Id and, per partition, first and next offset of each topic; topics that do not exist are absent.
+
+        The id is Kafka's own text form ("" from brokers before 2.8). The ends are read between two equal
+        reads of the ids, so they belong to the topic named. Raises TransportError.
+        """
+        wanted = sorted(set(names))
+        if not wanted:
+            return {}
+        with admin(self.endpoint) as client, explaining(self.where, "read the topics"):
+            for _ in range(_ATTEMPTS):
+                before = _describe(client, wanted, self.where)
+                ends = _ends(client, before)
+                if _ids(_describe(client, wanted, self.where)) == _ids(before):
+                    kept = _compactions(client, ends, self.where)
+                    return {n: TopicState(n, ident, ends[n], kept.get(n)) for n, (ident, _) in before.items()}
+        raise TransportError(
+            "topics are being deleted and created while they are read",
+            where=self.where,
+            todo="Try again when it is over.",
+        )
+
+    def end_offsets(self, names: Iterable[str]) -> dict[str, dict[int, int]]:
+        """Topic → partition → next offset; topics that do not exist are absent. Raises TransportError."""
+        states = self.topic_states(names)
+        return {name: {p: end for p, (_, end) in state.partitions.items()} for name, state in states.items()}
+
+    def offsets_since(self, parts: Mapping[str, Iterable[int]], at_ms: int) -> dict[str, dict[int, int | None]]:
+        """Topic → partition → the first offset that is not older than `at_ms` (epoch); None: all records are older.
+
+        Raises TransportError.
+        """
+        from kafka import TopicPartition
+
+        wanted = {TopicPartition(topic, p): at_ms for topic, numbers in parts.items() for p in numbers}
+        if not wanted:
+            return {}
+        with admin(self.endpoint) as client, explaining(self.where, "read the age of the events that wait"):
+            answers = client.list_partition_offsets(wanted)
+        found: dict[str, dict[int, int | None]] = {}
+        for part, at in answers.items():
+            found.setdefault(part.topic, {})[part.partition] = None if at.offset < 0 else at.offset
+        return found
+
+    def topic_configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
+        """Topic → its settings, of topics that exist. Raises TransportError."""
+        from kafka.admin import ConfigResource, ConfigResourceType
+
+        wanted = sorted(set(names))
+        if not wanted:
+            return {}
+        resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in wanted]
+        with admin(self.endpoint) as client, explaining(self.where, "read the topics' settings"):
+            found = client.describe_configs(resources, config_filter="all")
+        topics: Mapping[str, Mapping[str, Any]] = next(iter(found.values()), {})
+        return {name: {key: str(entry["value"]) for key, entry in values.items()} for name, values in topics.items()}
+
+    def topic_names(self) -> list[str]:
+        """All topics that the user may see. Raises TransportError."""
+        with admin(self.endpoint) as client, explaining(self.where, "list the topics"):
+            return list(client.list_topics())
+
+    def send(self, topic: str, key: bytes, value: bytes | None, partition: int | None = None) -> tuple[int, int]:
+        """Write one record and wait until it stands; returns its partition and offset. None: Kafka's own partitioning.
+
+        Raises TransportError.
+        """
+        with producer(self.endpoint) as client, explaining(self.where, f"write to {topic}"):
+            sent = client.send(topic, key=key, value=value, partition=partition)
+            client.flush(self.endpoint.timeout)
+            meta = sent.get(self.endpoint.timeout)
+        return meta.partition, meta.offset
+
+    def records(self, topic: str, ranges: Mapping[int, tuple[int, int]] | None = None) -> list[Record]:
+        """The committed records, in order within a partition: all, or those in `ranges` (partition → first offset, end).
+
+        For small topics. Raises TransportError: no such topic, or the ends are not reached in time.
+        """
+        return read_all(self.endpoint, topic, ranges)
+
+    def history_records(self, topic: str) -> list[dict[str, Any]]:
+        """All records of a schema history topic, oldest first.
+
+        Raises TransportError: no such topic, several partitions (its order would be undefined), or a record that is
+        not history.
+        """
+        records = read_all(self.endpoint, topic)
+        if len({record.partition for record in records}) > 1:
+            raise TransportError(
+                "the schema history has records in several partitions, so their order is unknown",
+                where=f"{self.where}, topic {topic}",
+                todo="A schema history topic must have one partition; rebuild it in a new topic.",
+            )
+        where = f"{self.where}, topic {topic}"
+        return [_json_record(record.value, record.offset, where) for record in records if record.value]
+
+
+def _json_record(value: bytes, offset: int, where: str) -> dict[str, Any]:
+    try:
+        record = json.loads(value)
+    except ValueError:
+        record = None
+    if not isinstance(record, dict):
+        raise _foreign(offset, where)
+    return record
+
+
+def _foreign(offset: int, where: str) -> TransportError:
+    return TransportError(
+        f"the record at offset {offset} is not a schema history record",
+        where=where,
+        todo="Check topic.prefix and schema.history.internal.kafka.topic of the connector, and who writes there.",
+    )
+
+
+def _describe(client: Any, names: list[str], where: str) -> dict[str, tuple[str, list[int]]]:
+    """Topic → (id, partitions) of those that exist."""
+    found: dict[str, tuple[str, list[int]]] = {}
+    for topic in client.describe_topics(names):
+        if topic["error_code"] == _MISSING:
+            continue
+        if topic["error_code"]:
+            raise TransportError(
+                f"topic {topic['name']} cannot be read: Kafka error {topic['error_code']}",
+                where=where,
+                todo="Check that the user may DESCRIBE the topic.",
+            )
+        parts = sorted(int(part["partition_index"]) for part in topic["partitions"])
+        found[topic["name"]] = (_topic_id(topic.get("topic_id")), parts)
+    return found
+
+
+def _ids(described: Mapping[str, tuple[str, list[int]]]) -> dict[str, tuple[str, int]]:
+    return {name: (ident, len(parts)) for name, (ident, parts) in described.items()}
+
+
+def _topic_id(ident: Any) -> str:
+    """Kafka's own text form of a topic id: URL-safe base64 of its 16 bytes, without padding."""
+    value = ident if isinstance(ident, uuid.UUID) else uuid.UUID(str(ident)) if ident else _NO_ID
+    return "" if value == _NO_ID else base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
+
+
+def _ends(client: Any, described: Mapping[str, tuple[str, list[int]]]) -> dict[str, dict[int, tuple[int, int]]]:
+    """First offsets before next offsets, so that begin <= end however fast retention runs."""
+    from kafka import OffsetSpec, TopicPartition
+
+    parts = [TopicPartition(name, p) for name, (_, numbers) in described.items() for p in numbers]
+    begin = client.list_partition_offsets(dict.fromkeys(parts, OffsetSpec.EARLIEST)) if parts else {}
+    end = client.list_partition_offsets(dict.fromkeys(parts, OffsetSpec.LATEST)) if parts else {}
+    return {
+        name: {p: (begin[name, p].offset, end[name, p].offset) for p in numbers}
+        for name, (_, numbers) in described.items()
+    }
+
+
+def _compactions(client: Any, ends: Mapping[str, dict[int, tuple[int, int]]], where: str) -> dict[str, Compaction]:
+    """Of the topics that are compacted: since when, and from which offset on, their tombstones are all there."""
+    from kafka import TopicPartition
+
+    now, kept = int(time.time() * 1000), {}
+    for name, (policy, retention_ms) in _policies(client, ends, where).items():
+        if "compact" not in policy:
+            continue
+        since = max(0, now - retention_ms)
+        found = client.list_partition_offsets({TopicPartition(name, p): since for p in ends[name]})
+        first = {part.partition: at.offset for part, at in found.items()}
+        kept[name] = Compaction(now, since, {p: ends[name][p][1] if at < 0 else at for p, at in first.items()})
+    return kept
+
+
+def _policies(client: Any, names: Iterable[str], where: str) -> dict[str, tuple[str, int]]:
+    """Topic → its cleanup.policy, and its delete.retention.ms."""
+    from kafka.admin import ConfigResource, ConfigResourceType
+
+    wanted = {"cleanup.policy": None, "delete.retention.ms": None}
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name, configs=dict(wanted)) for name in names]
+    described = client.describe_configs(resources, config_filter="all").get("topic", {}) if resources else {}
+    # a refusal comes as a topic without settings, and not as an error
+    if bare := sorted(name for name, told in described.items() if not wanted.keys() <= told.keys()):
+        raise TransportError(
+            f"the settings of topic {bare[0]} cannot be read",
+            where=where,
+            todo="Grant DESCRIBE_CONFIGS on it: whether it is compacted decides what a stamp is worth.",
+        )
+    return {
+        name: (str(told["cleanup.policy"]["value"]), int(told["delete.retention.ms"]["value"]))
+        for name, told in described.items()
+    }

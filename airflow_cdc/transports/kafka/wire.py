@@ -1,0 +1,262 @@
+"""Kafka clients with bounded timeouts, whose failures are TransportErrors without secrets."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Self
+
+from airflow_cdc.core.endpoint import CallLimits
+from airflow_cdc.core.errors import ConfigError, TransportError
+
+_CHECK_BOOTSTRAP: Final = (
+    "Check bootstrap.servers, the login and the security settings, and that a broker answers there."
+)
+_POLL_MS: Final = 500
+# setting → kafka-python's name for it
+_SETTINGS: Final[dict[str, str]] = {
+    "security.protocol": "security_protocol",
+    "sasl.mechanism": "sasl_mechanism",
+    "sasl.username": "sasl_plain_username",
+    "sasl.password": "sasl_plain_password",
+    "sasl.kerberos.service.name": "sasl_kerberos_service_name",
+    "ssl.cafile": "ssl_cafile",
+    "ssl.certfile": "ssl_certfile",
+    "ssl.keyfile": "ssl_keyfile",
+    "ssl.password": "ssl_password",
+    "ssl.check_hostname": "ssl_check_hostname",
+}
+_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaEndpoint:
+    """Address and credentials of a Kafka cluster.
+
+    `security` holds security.protocol, sasl.mechanism, sasl.username, sasl.password, ssl.cafile,
+    ssl.certfile, ssl.keyfile (PEM files), ssl.password, ssl.check_hostname. `timeout` bounds each call,
+    in seconds.
+    """
+
+    bootstrap: str
+    security: dict[str, Any] = field(default_factory=dict, repr=False)
+    timeout: float = 30.0
+
+    def __post_init__(self) -> None:
+        servers = ",".join(part.strip() for part in self.bootstrap.split(",") if part.strip())
+        if not servers:
+            raise ConfigError("the Kafka connection has no bootstrap servers", todo="Write one like kafka:9092.")
+        given = {key: value for key, value in (self.security or {}).items() if value not in (None, "")}
+        if given.get("sasl.username"):
+            given.setdefault("sasl.mechanism", "PLAIN")
+        object.__setattr__(self, "bootstrap", servers)
+        object.__setattr__(self, "security", given)
+        _check(given, self.where)
+
+    @property
+    def where(self) -> str:
+        """How messages name this cluster."""
+        return f"Kafka {self.bootstrap}"
+
+    def limited(self, limits: CallLimits) -> Self:
+        """The same cluster, each call bounded."""
+        return replace(self, timeout=min(self.timeout, limits.topic))
+
+
+def _check(security: Mapping[str, Any], where: str) -> None:
+    if unknown := sorted(set(security) - set(_SETTINGS)):
+        known = ", ".join(sorted(_SETTINGS))
+        raise ConfigError(f"unknown Kafka setting {unknown[0]!r}", where=where, todo=f"Known: {known}.")
+    protocol = str(security.get("security.protocol", "PLAINTEXT")).upper()
+    if protocol not in _PROTOCOLS:
+        raise ConfigError(
+            f"unknown security.protocol {protocol!r}", where=where, todo=f"Use one of {', '.join(_PROTOCOLS)}."
+        )
+    if "sasl.username" in security and not protocol.startswith("SASL"):
+        raise ConfigError(
+            f"a login is given but security.protocol is {protocol}, so it would not be used",
+            where=where,
+            todo="Set security.protocol to SASL_SSL (or SASL_PLAINTEXT).",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record of a topic, as bytes."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+@contextmanager
+def explaining(where: str, doing: str) -> Iterator[None]:
+    """Turn kafka-python's failures into TransportErrors that say what was tried."""
+    from kafka.errors import KafkaError
+
+    try:
+        yield
+    except TransportError:
+        raise
+    except (KafkaError, OSError, ValueError, AssertionError, TimeoutError) as error:
+        raise _explain(error, where, doing) from None
+
+
+@contextmanager
+def admin(endpoint: KafkaEndpoint) -> Iterator[Any]:
+    """An admin client, closed at the end. Raises TransportError saying why no broker could be used."""
+    client = _reach(endpoint)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def _reach(endpoint: KafkaEndpoint) -> Any:
+    """Make an admin client, which connects at once.
+
+    kafka-python only says that time ran out; the reason (refused, certificate, login) goes to its log, and
+    a client that failed keeps its thread and sockets. Both are made good here.
+    """
+    from kafka import KafkaAdminClient
+    from kafka.errors import KafkaError
+
+    heard, log = _Heard(), logging.getLogger("kafka.net.manager")
+    client = KafkaAdminClient.__new__(KafkaAdminClient)
+    log.addHandler(heard)
+    try:
+        KafkaAdminClient.__init__(client, **_options(endpoint))
+    except (KafkaError, OSError, ValueError) as error:
+        raise _explain(error, endpoint.where, "reach a broker", heard.reason(_give_up(client))) from None
+    finally:
+        log.removeHandler(heard)
+    return client
+
+
+class _Heard(logging.Handler):
+    """Remembers, per thread, why the last connection attempt failed."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._reasons: dict[int | None, str] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if str(record.msg).startswith("Bootstrap connection to") and isinstance(record.args, tuple):
+            self._reasons[record.thread] = str(record.args[1])
+
+    def reason(self, thread: int | None) -> str:
+        return self._reasons.get(thread, "")
+
+
+def _give_up(client: Any) -> int | None:
+    """Free what a client that never connected holds; the id of its thread."""
+    net = getattr(client, "_net", None)
+    thread = getattr(getattr(net, "_io_thread", None), "ident", None)
+    for part, end in ((getattr(client, "_client", None), "close"), (net, "stop")):
+        if part is not None:
+            with suppress(Exception):
+                getattr(part, end)()
+    return thread
+
+
+@contextmanager
+def producer(endpoint: KafkaEndpoint) -> Iterator[Any]:
+    """A producer that waits for all replicas, closed at the end."""
+    from kafka import KafkaProducer
+
+    with explaining(endpoint.where, "reach a broker"):
+        client = KafkaProducer(acks="all", **_options(endpoint))
+    try:
+        yield client
+    finally:
+        client.close(endpoint.timeout)
+
+
+def read_all(endpoint: KafkaEndpoint, topic: str, ranges: Mapping[int, tuple[int, int]] | None = None) -> list[Record]:
+    """Every committed record of a topic in order within a partition, up to the ends it has now.
+
+    `ranges` (partition → first offset, end) asks for a part of it. For small topics (offsets, schema history and
+    changes). Raises TransportError: no such topic, or the ends are not reached within the endpoint's timeout.
+    """
+    from kafka import KafkaConsumer, TopicPartition
+
+    where = f"{endpoint.where}, topic {topic}"
+    with explaining(where, "read the topic"):
+        numbers = _partitions(endpoint, topic, where) if ranges is None else list(ranges)
+        partitions = [TopicPartition(topic, number) for number in numbers]
+        # exactly-once workers write in transactions: what was aborted was never there
+        consumer = KafkaConsumer(
+            **_options(endpoint),
+            isolation_level="read_committed",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+        )
+        try:
+            consumer.assign(partitions)
+            consumer.seek_to_beginning(*partitions)
+            ends = consumer.end_offsets(partitions)
+            for part, (start, end) in ((part, ranges[part.partition]) for part in partitions if ranges):
+                consumer.seek(part, start)
+                ends[part] = end
+            return list(_drain(consumer, ends, time.monotonic() + endpoint.timeout, where))
+        finally:
+            consumer.close()
+
+
+def _partitions(endpoint: KafkaEndpoint, topic: str, where: str) -> list[int]:
+    with admin(endpoint) as client:
+        described = client.describe_topics([topic])[0]
+    if described["error_code"] or not described["partitions"]:
+        raise TransportError("there is no such topic, or it may not be read", where=where, todo="Check its name.")
+    return sorted(int(part["partition_index"]) for part in described["partitions"])
+
+
+def _drain(consumer: Any, ends: Mapping[Any, int], deadline: float, where: str) -> Iterator[Record]:
+    while any(consumer.position(part) < end for part, end in ends.items()):
+        if time.monotonic() > deadline:
+            raise TransportError("the end of the topic was not reached in time", where=where, todo="Try again.")
+        for part, batch in consumer.poll(timeout_ms=_POLL_MS).items():
+            for record in batch:
+                if record.offset < ends[part]:
+                    yield Record(record.partition, record.offset, record.key, record.value)
+
+
+def _options(endpoint: KafkaEndpoint) -> dict[str, Any]:
+    # at DEBUG it writes its whole configuration, password included
+    logging.getLogger("kafka.admin.client").setLevel(logging.INFO)
+    ms = int(endpoint.timeout * 1000)
+    named = {_SETTINGS[key]: value for key, value in endpoint.security.items()}
+    if "ssl_check_hostname" in named:
+        named["ssl_check_hostname"] = str(named["ssl_check_hostname"]).lower() not in ("false", "0", "no")
+    return {
+        "client_id": "airflow-provider-cdc",
+        **named,
+        "bootstrap_servers": endpoint.bootstrap.split(","),
+        "request_timeout_ms": ms,
+        "bootstrap_timeout_ms": ms,
+    }
+
+
+# Words in kafka-python's reasons → what to do; the first that fits.
+_TODOS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
+    (("Authentication", "Sasl"), "Check login, password, mechanism and security.protocol of the Kafka connection."),
+    (("Authorization",), "Grant the user the right to it."),
+    (
+        ("SSL", "CERTIFICATE", "No such file", "PEM"),
+        "Check security.protocol and the ssl files of the Kafka connection.",
+    ),
+    (
+        ("DNS", "REFUSED", "imed out", "Unable to bootstrap"),
+        "Check bootstrap.servers, and that a broker answers there.",
+    ),
+)
+
+
+def _explain(error: Exception, where: str, doing: str, heard: str = "") -> TransportError:
+    reason = heard or str(error).strip() or type(error).__name__
+    todo = next((todo for words, todo in _TODOS if any(word in reason for word in words)), _CHECK_BOOTSTRAP)
+    return TransportError(f"could not {doing}: {reason[:300]}", where=where, todo=todo)

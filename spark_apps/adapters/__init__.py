@@ -1,0 +1,1 @@
+"""Spark's side of each system: how its rows and records are read."""

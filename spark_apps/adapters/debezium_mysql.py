@@ -1,0 +1,58 @@
+"""Debezium's events of a MySQL source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_cdc.connectors.debezium.null_defaults import nulls_at_risk
+from airflow_cdc.connectors.debezium.schema_changes import read_statements
+from airflow_cdc.spark_apps.adapters.debezium import SOURCE, SourceBlock, decode
+from airflow_cdc.spark_apps.apply.record import SIDES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from airflow_cdc.connectors.debezium.config import ConnectorSettings
+    from airflow_cdc.core.apply.ddl import Ddl
+    from airflow_cdc.core.table import Table
+    from airflow_cdc.spark_apps.ports import Defaults, TopicRecord
+
+# As sources/mysql/events.py names origins. GTIDs as they are: servers write UUIDs and tags in lower case, and Spark's
+# lower() first loads all of Unicode.
+_SERIES = f"concat_ws('/', CAST({SOURCE}.server_id AS string), regexp_extract({SOURCE}.file, '^(.*)[.][0-9]+$', 1))"
+_FILE_NUMBER = f"try_cast(regexp_extract({SOURCE}.file, '[.]([0-9]+)$', 1) AS bigint)"
+_COMMITTER = f"regexp_extract({SOURCE}.gtid, '^(.*):[0-9]+$', 1)"
+_NUMBER = f"try_cast(regexp_extract({SOURCE}.gtid, ':([0-9]+)$', 1) AS bigint)"
+BLOCK = SourceBlock(
+    fields="db: string, `table`: string, gtid: string, server_id: bigint, file: string, pos: bigint, `row`: int",
+    table=f"concat({SOURCE}.db, '.', {SOURCE}.`table`)",
+    placed=f"{SOURCE}.file IS NOT NULL",
+    origin=f"IF({SOURCE}.gtid IS NULL, {_SERIES}, {_COMMITTER})",
+    n=f"IF({SOURCE}.gtid IS NULL, {_FILE_NUMBER}, {_NUMBER})",
+    pos=f"{SOURCE}.pos",
+    row=f"{SOURCE}.`row`",
+    log=_SERIES,
+    log_n=_FILE_NUMBER,
+    transaction=f"{SOURCE}.gtid",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """The events of a Debezium connector that reads MySQL."""
+
+    routing: ConnectorSettings
+
+    def decode(self, raw: DataFrame, table: Table, sides: Sequence[str] = SIDES) -> DataFrame:
+        """See ports.EventDecoder."""
+        return decode(raw, table, self.routing, BLOCK, sides)
+
+    def statements(self, records: Iterable[TopicRecord], where: str) -> Sequence[Ddl]:
+        """See ports.EventDecoder."""
+        return read_statements(records, where)
+
+    def nulls_at_risk(self, table: Table, defaults: Defaults) -> tuple[str, ...]:
+        """See ports.EventDecoder."""
+        return nulls_at_risk(table, defaults)

@@ -1,0 +1,130 @@
+"""Ranges of Kafka topics, read by Spark as one batch."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.spark_apps.apply.record import RAW_SCHEMA
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from airflow_cdc.spark_apps.ports import Ranges
+    from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
+
+# More records than this in a batch are read by several tasks per partition.
+SPLIT_AT = 50_000
+SPLITS = 4
+
+_JAAS = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaTopics:
+    """The topics of a cluster, as ports.TopicReader."""
+
+    transport: KafkaTransport
+
+    def read(self, spark: SparkSession, ranges: Ranges) -> DataFrame:
+        """See `read_topics`."""
+        return read_topics(spark, self.transport.endpoint, ranges)
+
+
+def count(ranges: Ranges) -> int:
+    """How many offsets the ranges span."""
+    return sum(max(0, end - start) for partitions in ranges.values() for start, end in partitions.values())
+
+
+def nonempty(ranges: Ranges) -> dict[str, dict[int, tuple[int, int]]]:
+    """The ranges without empty partitions and topics."""
+    kept = {topic: {p: (a, b) for p, (a, b) in partitions.items() if b > a} for topic, partitions in ranges.items()}
+    return {topic: partitions for topic, partitions in kept.items() if partitions}
+
+
+def read_topics(spark: SparkSession, endpoint: KafkaEndpoint, ranges: Ranges) -> DataFrame:
+    """The records in the ranges, as (topic, partition, offset, key, value); key and value are bytes.
+
+    One batch with explicit starting and ending offsets: offsets that the broker no longer has fail the job, they
+    are not skipped. Ranges without a record cost nothing: no connection, no job.
+    """
+    wanted = nonempty(ranges)
+    if not wanted:
+        return spark.createDataFrame([], RAW_SCHEMA)
+    options = {
+        **kafka_options(endpoint),
+        "assign": json.dumps({topic: sorted(partitions) for topic, partitions in wanted.items()}),
+        "startingOffsets": _offsets(wanted, 0),
+        "endingOffsets": _offsets(wanted, 1),
+        "failOnDataLoss": "true",
+        # an exactly-once worker writes in transactions; those that were aborted never happened
+        "kafka.isolation.level": "read_committed",
+    }
+    if count(wanted) > SPLIT_AT:
+        options["minPartitions"] = str(SPLITS * sum(len(partitions) for partitions in wanted.values()))
+    return spark.read.format("kafka").options(**options).load().select("topic", "partition", "offset", "key", "value")
+
+
+def _offsets(ranges: Ranges, side: int) -> str:
+    return json.dumps({t: {str(p): found[side] for p, found in sorted(ps.items())} for t, ps in ranges.items()})
+
+
+def kafka_options(endpoint: KafkaEndpoint) -> dict[str, str]:
+    """Spark's Kafka options for an endpoint; may hold a password: never for a log."""
+    given = dict(endpoint.security)
+    username, password = given.pop("sasl.username", None), given.pop("sasl.password", "")
+    options = {"kafka.bootstrap.servers": endpoint.bootstrap, **_pem(given)}
+    if username:
+        options["kafka.sasl.jaas.config"] = _jaas(given.get("sasl.mechanism", "PLAIN"), username, password)
+        options.setdefault("kafka.sasl.mechanism", "PLAIN")
+    return {**options, **{f"kafka.{key}": str(value) for key, value in given.items()}}
+
+
+def _pem(given: dict[str, Any]) -> dict[str, str]:
+    """PEM files as the JVM client takes them: by content, so that executors need no files. Takes them out of `given`."""
+    files = {key: given.pop(key, None) for key in ("ssl.cafile", "ssl.certfile", "ssl.keyfile")}
+    checked = str(given.pop("ssl.check_hostname", "true")).lower() != "false"
+    options = {} if checked else {"kafka.ssl.endpoint.identification.algorithm": ""}
+    if files["ssl.cafile"]:
+        options["kafka.ssl.truststore.type"] = "PEM"
+        options["kafka.ssl.truststore.certificates"] = _content(files["ssl.cafile"])
+    if files["ssl.certfile"]:
+        options["kafka.ssl.keystore.type"] = "PEM"
+        options["kafka.ssl.keystore.certificate.chain"] = _content(files["ssl.certfile"])
+        options["kafka.ssl.keystore.key"] = _content(files["ssl.keyfile"] or files["ssl.certfile"])
+    if password := given.pop("ssl.password", None):
+        options["kafka.ssl.key.password"] = str(password)
+    return options
+
+
+def _content(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="ascii")
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"the PEM file cannot be read: {type(error).__name__}",
+            where=str(path),
+            todo="Correct the Kafka connection.",
+        ) from error
+
+
+def _jaas(mechanism: str, username: str, password: str) -> str:
+    module = _JAAS.get(mechanism.upper())
+    if module is None:
+        raise ConfigError(
+            f"sasl.mechanism {mechanism} is not supported for Spark",
+            where="the Kafka connection",
+            todo=f"Use one of {', '.join(_JAAS)}.",
+        )
+    return f"{module} required username={_quoted(username)} password={_quoted(password)};"
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

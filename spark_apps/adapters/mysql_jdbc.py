@@ -1,0 +1,120 @@
+"""Reading MySQL from Spark: MariaDB Connector/J behind Spark's MySQL dialect, every connection proving its server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from pymysql.constants import CLIENT
+
+from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.core.table import Table
+from airflow_cdc.sources.mysql.client import MySqlSource
+from airflow_cdc.sources.mysql.quoting import quote_ident, quote_table
+from airflow_cdc.sources.mysql.types import read_sql
+from airflow_cdc.spark_apps.adapters.mysql_values import from_read
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+DRIVER = "org.mariadb.jdbc.Driver"
+FETCH_ROWS = 10_000
+_SSL_MODES = {
+    "disabled": "disable",
+    "required": "trust",
+    "verify_ca": "verify-ca",
+    "verify_identity": "verify-full",
+}
+
+
+def jdbc_options(source: MySqlSource, init_statement: str, *, several_statements: bool = False) -> dict[str, str]:
+    """Options of Spark's JDBC reader, password included: never for a log.
+
+    Spark chooses its dialect (quoting, types) by the URL's prefix, so the MariaDB driver is asked to take MySQL's.
+    `several_statements` lets the init statement hold more than one; rows then come as text instead of binary.
+    """
+    endpoint = source.endpoint
+    settings = {
+        "permitMysqlScheme": "true",
+        "allowPublicKeyRetrieval": "true",
+        "useServerPrepStmts": str(not several_statements).lower(),
+        "allowMultiQueries": str(several_statements).lower(),
+        "connectTimeout": str(round(endpoint.connect_timeout * 1000)),
+        "socketTimeout": str(round(endpoint.read_timeout * 1000)),
+        **_tls(source),
+    }
+    return {
+        "url": f"jdbc:mysql://{endpoint.host}:{endpoint.port}/?{_query(settings, source)}",
+        "driver": DRIVER,
+        "user": endpoint.user,
+        "password": endpoint.password,
+        "fetchsize": str(FETCH_ROWS),
+        "sessionInitStatement": init_statement,
+    }
+
+
+def _query(settings: Mapping[str, str], source: MySqlSource) -> str:
+    """The URL's settings as they are: this driver decodes none (an escaped path of a certificate is not found)."""
+    for name, value in settings.items():
+        if set(value) & set("&?#"):
+            raise ConfigError(f"{name} has a character that cannot stand in a JDBC URL", where=source.where)
+    return "&".join(f"{name}={value}" for name, value in settings.items())
+
+
+def _tls(source: MySqlSource) -> dict[str, str]:
+    given: Mapping[str, Any] = {key: value for key, value in (source.endpoint.ssl or {}).items() if value}
+    if "cert" in given:
+        raise ConfigError(
+            "Spark's driver cannot read a client certificate from a PEM file",
+            where=source.where,
+            todo="Use a user with a password over TLS for the snapshot.",
+        )
+    mode = str(given.get("mode") or ("verify_identity" if "ca" in given else "required" if given else "preferred"))
+    mode = mode.lower().replace("-", "_")
+    if mode == "preferred":
+        mode = "required" if _offers_tls(source) else "disabled"
+    ca = {"serverSslCert": str(given["ca"])} if "ca" in given else {}
+    return {"sslMode": _SSL_MODES[mode], **ca}
+
+
+def _offers_tls(source: MySqlSource) -> bool:
+    with closing(source.connect()) as connection:
+        offered: int = getattr(connection, "server_capabilities", 0)
+    return bool(offered & CLIENT.SSL)
+
+
+def rows_frame(
+    spark: SparkSession, options: Mapping[str, str], table: Table, predicates: Sequence[str] = ()
+) -> DataFrame:
+    """The table in its sink types, one partition per predicate (none: one partition with every row).
+
+    The derived table keeps the raw key columns beside the value expressions, so that MySQL, which merges it, finds a
+    predicate on bare columns and reads a range of the key's index.
+    """
+    prefix = _value_prefix(table)
+    names = [f"{prefix}{number}" for number in range(len(table.mirrored))]
+    keys = [quote_ident(name) for name in table.key]
+    values = [f"{read_sql(c)} AS {name}" for c, name in zip(table.mirrored, names, strict=True)]
+    query = f"(SELECT {', '.join([*keys, *values])} FROM {quote_table(table)}) AS cdc_rows"
+    raw = query_frame(spark, options, query, predicates)
+    columns = zip(table.mirrored, names, strict=True)
+    return raw.selectExpr(*(f"{from_read(c, quote_ident(name))} AS {quote_ident(c.name)}" for c, name in columns))
+
+
+def query_frame(
+    spark: SparkSession, options: Mapping[str, str], query: str, predicates: Sequence[str] = ()
+) -> DataFrame:
+    """A table expression as it comes over JDBC, one partition per predicate."""
+    if not predicates:
+        return spark.read.format("jdbc").options(**options).option("dbtable", query).load()
+    rest = {key: value for key, value in options.items() if key != "url"}
+    return spark.read.jdbc(options["url"], query, predicates=list(predicates), properties=rest)
+
+
+def _value_prefix(table: Table) -> str:
+    """A prefix for the value columns that no column of the table starts with."""
+    prefix = "v"
+    while any(c.name.lower().startswith(prefix) for c in table.columns):
+        prefix = f"{prefix}_"
+    return prefix

@@ -1,0 +1,147 @@
+"""Rows of MySQL for Spark: in chunks of the key, of some keys, and all of a table at one exact position."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, closing
+from typing import TYPE_CHECKING, Any
+
+from airflow_cdc.core.compare.canonical import outside_hash
+from airflow_cdc.core.compare.chunk import Chunk, Key, batches
+from airflow_cdc.core.compare.part import Part
+from airflow_cdc.core.poll import poll_until
+from airflow_cdc.core.table import Table
+from airflow_cdc.sources.mysql.encoding import outside_sql
+from airflow_cdc.sources.mysql.session import Session
+from airflow_cdc.sources.mysql.sql import boundary_sql, chunk_predicate, key_predicate
+from airflow_cdc.spark_apps.adapters.mysql_jdbc import jdbc_options, query_frame, rows_frame
+from airflow_cdc.spark_apps.adapters.mysql_values import from_read
+from airflow_cdc.spark_apps.adapters.mysql_view import KEYS_AT_ONCE, MySqlView, locked, open_view
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from airflow_cdc.core.position import Watermark
+    from airflow_cdc.sources.mysql.client import MySqlSource
+
+OPEN_SECONDS = 60.0
+
+
+class MySqlRows:
+    """Rows of a MySQL server, as ports.RowReader."""
+
+    def __init__(self, source: MySqlSource) -> None:
+        self._source = source
+
+    def chunks(self, table: Table, after: Key | None, rows: int, *, at: Watermark, ahead: int) -> Iterator[list[Chunk]]:
+        """See ports.RowReader. Boundaries are looked up one group ahead, while Spark reads the group before."""
+        with closing(self._source.connect()) as connection, ThreadPoolExecutor(1) as pool:
+            session = Session(connection, self._source.where)
+            session.run(self._source.init_statement(at), doing="check that this is the watermark's server")
+            waiting: Future[list[Chunk]] | None = pool.submit(_group, session, table, after, rows, ahead)
+            while waiting is not None:
+                group = waiting.result()
+                last = group[-1].hi
+                waiting = None if last is None else pool.submit(_group, session, table, last, rows, ahead)
+                yield group
+
+    def rows(self, spark: SparkSession, table: Table, chunks: Sequence[Chunk], *, at: Watermark) -> DataFrame:
+        """See ports.RowReader."""
+        return rows_frame(spark, self._options(at), table, [chunk_predicate(table, c.lo, c.hi) for c in chunks])
+
+    def rows_of_keys(self, spark: SparkSession, table: Table, keys: Sequence[str], *, at: Watermark) -> DataFrame:
+        """See ports.RowReader."""
+        predicates = [key_predicate(table, some) for some in batches(sorted(keys), KEYS_AT_ONCE)] or ["FALSE"]
+        return rows_frame(spark, self._options(at), table, predicates)
+
+    def rows_at_exactly(
+        self, spark: SparkSession, table: Table, use: Callable[[DataFrame], None], *, at: Watermark
+    ) -> Watermark:
+        """See ports.RowReader.
+
+        The table is locked against writes only until Spark's connection has opened its view: the named lock that its
+        init statement takes after that is what the holder of the table lock waits for.
+        """
+        token = f"cdc_{uuid.uuid4().hex}"
+        opened = f"START TRANSACTION WITH CONSISTENT SNAPSHOT; SELECT GET_LOCK('{token}', 0)"
+        init = f"{self._source.init_statement(at)}; {opened}"
+        frame = rows_frame(spark, jdbc_options(self._source, init, several_statements=True), table)
+        frame.schema  # noqa: B018 - asks the server for the columns now, and not while the table is locked
+        return exact_view(self._source, table, token, lambda: use(frame))
+
+    def outside_hash(self, spark: SparkSession, table: Table, part: Part, *, at: Watermark) -> DataFrame:
+        """See ports.RowReader."""
+        raw = query_frame(spark, self._options(at), f"({outside_sql(table, part)}) AS cdc_rest")
+        names = enumerate(outside_hash(table))
+        return raw.selectExpr("key_text", *(f"{from_read(table.column(name), f'x{n}')} AS x{n}" for n, name in names))
+
+    def view(self, table: Table, *, at: Watermark) -> AbstractContextManager[MySqlView]:
+        """See ports.RowReader."""
+        return open_view(self._source, table, at)
+
+    def bounds(self, table: Table) -> tuple[int, int] | None:
+        """See ports.RowReader."""
+        with self._source.session() as session:
+            return MySqlView(session, table).bounds()
+
+    def wait_visible(self, at: Watermark, timeout: float) -> None:
+        """See ports.RowReader."""
+        self._source.wait_visible(at, timeout)
+
+    def estimated_rows(self, tables: Sequence[Table]) -> dict[str, int]:
+        """See ports.RowReader."""
+        with self._source.session() as session:
+            session.run("SET @@SESSION.information_schema_stats_expiry = 0", doing="ask for fresh estimates")
+            return {table.full_name: _estimate(session, table) for table in tables}
+
+    def _options(self, at: Watermark) -> dict[str, str]:
+        return jdbc_options(self._source, self._source.init_statement(at))
+
+
+def _group(session: Session, table: Table, lo: Key | None, rows: int, chunks: int) -> list[Chunk]:
+    """Up to `chunks` chunks after the key `lo`, found by rank along the key's index."""
+    group: list[Chunk] = []
+    while len(group) < chunks:
+        ends = session.rows(boundary_sql(table, lo, rows), doing="look up a chunk boundary")
+        hi = tuple(ends[0].values()) if ends else None
+        group.append(Chunk(lo, hi))
+        if hi is None:
+            break
+        lo = hi
+    return group
+
+
+def exact_view(source: MySqlSource, table: Table, token: str, read: Callable[[], None]) -> Watermark:
+    """Run `read` in a thread; its connection opens its view, and takes the lock `token`, while `table` stands still.
+
+    Returns the position of that view once `read` is through. Raises SourceError if the table lock cannot be had, and
+    what `read` raises; it may still have read something then, which must not count.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        with locked(source, table) as session:
+            position = source.position()
+            running = pool.submit(read)
+            poll_until(
+                lambda: _view_open(session, token, running),
+                timeout=OPEN_SECONDS,
+                interval=0.01,
+                what=f"Spark to open its read view of {table.full_name}",
+            )
+        running.result()
+    return position
+
+
+def _view_open(session: Session, token: str, running: Future[None]) -> bool | None:
+    if running.done():
+        running.result()  # raises what went wrong; a read that is through already was within the lock
+        return True
+    holder = session.row("SELECT IS_USED_LOCK(%s) AS id", (token,), doing="look for the read view")["id"]
+    return None if holder is None else True
+
+
+def _estimate(session: Session, table: Table) -> int:
+    query = "SELECT TABLE_ROWS AS n FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
+    answer: list[dict[str, Any]] = session.rows(query, (table.schema, table.name), doing="estimate the rows")
+    return int(answer[0]["n"] or 0) if answer else 0

@@ -1,0 +1,145 @@
+"""A table of MySQL in one transaction's read view."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pymysql
+from pymysql.cursors import Cursor
+
+from airflow_cdc.core.compare.canonical import outside_hash
+from airflow_cdc.core.compare.chunk import batches
+from airflow_cdc.core.compare.leaves import Leaf, LeafScheme, read_leaves
+from airflow_cdc.core.compare.part import WHOLE, Part
+from airflow_cdc.core.errors import SourceError
+from airflow_cdc.core.table import Table
+from airflow_cdc.sources.mysql import encoding
+from airflow_cdc.sources.mysql.errors import explain
+from airflow_cdc.sources.mysql.quoting import quote_table
+from airflow_cdc.sources.mysql.sql import key_predicate
+from airflow_cdc.sources.mysql.types import read_sql
+from airflow_cdc.spark_apps.driver.functions import json_canonical
+
+if TYPE_CHECKING:
+    from airflow_cdc.core.compare.verdict import Rows
+    from airflow_cdc.core.position import Watermark
+    from airflow_cdc.sources.mysql.client import MySqlSource
+    from airflow_cdc.sources.mysql.session import Session
+
+# Keys per statement: each literal has up to a few hundred bytes, far below max_allowed_packet's default.
+KEYS_AT_ONCE = 1000
+VIEW_SECONDS = 7200.0
+LOCK_WAIT_SECONDS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class MySqlView:
+    """One table in one transaction's read view, as ports.SourceView."""
+
+    session: Session
+    table: Table
+    position: Watermark | None = None
+
+    def leaves(self, scheme: LeafScheme, part: Part = WHOLE) -> dict[int, Leaf]:
+        """See ports.SourceView."""
+        return read_leaves(self._tuples(encoding.digest_sql(self.table, scheme, part), "scan"))
+
+    def count(self) -> int:
+        """See ports.SourceView."""
+        ((rows,),) = self._tuples(f"SELECT COUNT(*) FROM {quote_table(self.table)}", "count")
+        return int(rows)
+
+    def bounds(self) -> tuple[int, int] | None:
+        """See ports.SourceView."""
+        if not encoding.has_ranges(self.table):
+            return None
+        ((low, high),) = self._tuples(encoding.bounds_sql(self.table), "read the key's ends of")
+        return None if low is None else (int(low), int(high))
+
+    def hashes(self, scheme: LeafScheme, leaves: Sequence[int], part: Part = WHOLE) -> list[tuple[str, str]]:
+        """See ports.SourceView."""
+        rows = self._tuples(encoding.rows_sql(self.table, scheme, leaves, part), "read leaves of")
+        return [(_text(key), _text(h)) for key, h in rows]
+
+    def images(self, keys: Iterable[str], part: Part = WHOLE) -> Rows:
+        """See ports.SourceView."""
+        table, images = self.table, defaultdict(list)
+        others = (read_sql(table.column(name)) for name in outside_hash(table))
+        columns = ", ".join((encoding.key_text(table), encoding.row_hash(table), *others))
+        for some in batches(sorted(set(keys)), KEYS_AT_ONCE):
+            where, asked = encoding.both(_where(table, some), encoding.part_where(table, part)), set(some)
+            sql = f"SELECT {columns} FROM {quote_table(table)} WHERE {where}"
+            for key, h, *texts in self._tuples(sql, "read keys of"):
+                # a case-insensitive collation finds more than was asked for, and what another batch asks for too
+                if _text(key) in asked:
+                    images[_text(key)].append((_text(h), *(_canonical(text) for text in texts)))
+        return dict(images)
+
+    def _tuples(self, sql: str, doing: str) -> list[tuple[Any, ...]]:
+        try:
+            with self.session.connection.cursor(Cursor) as cursor:
+                cursor.execute(sql)
+                return list(cursor.fetchall())
+        except (pymysql.MySQLError, OSError) as error:
+            raise explain(error, where=self.session.where, doing=f"{doing} {self.table.full_name}") from error
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _canonical(text: Any) -> str | None:
+    return None if text is None else json_canonical(_text(text))
+
+
+def _where(table: Table, keys: Sequence[str]) -> str:
+    if table.keyless:
+        hashes = ", ".join(f"'{int(h, 16):064x}'" for h in keys)
+        return f"{encoding.row_hash(table)} IN ({hashes})"
+    return key_predicate(table, keys)
+
+
+@contextmanager
+def open_view(source: MySqlSource, table: Table, at: Watermark) -> Iterator[MySqlView]:
+    """One read view on a connection that proved its server (INV 9); ends with the block.
+
+    Of a table without a key the view's exact position is known: the table is locked for the moment in which the view
+    opens. Copies of one row image cannot be told apart, so on a busy image nothing less would ever settle (INV 19).
+    """
+    with source.session(read_timeout=VIEW_SECONDS) as session:
+        session.run(source.init_statement(at), doing="check that this is the watermark's server")
+        if not table.keyless:
+            _begin(session)
+            yield MySqlView(session, table)
+            return
+        with locked(source, table):
+            position = source.position()
+            _begin(session)
+        yield MySqlView(session, table, position)
+
+
+def _begin(session: Session) -> None:
+    session.run("START TRANSACTION WITH CONSISTENT SNAPSHOT", doing="open a read view")
+
+
+@contextmanager
+def locked(source: MySqlSource, table: Table) -> Iterator[Session]:
+    """The table locked against writes; a commit under way is through, and visible, once the lock is granted."""
+    with source.session() as session:
+        session.run(f"SET @@SESSION.lock_wait_timeout = {LOCK_WAIT_SECONDS}", doing="bound the wait for the lock")
+        try:
+            session.run(f"LOCK TABLES {quote_table(table)} READ", doing=f"lock {table.full_name} for a moment")
+        except SourceError as error:
+            raise SourceError(
+                f"{table.full_name} has no key and could not be locked: {error.what}",
+                where=error.where,
+                todo="Grant LOCK TABLES on it, end the long transaction that uses it, or give it a primary key.",
+            ) from error
+        try:
+            yield session
+        finally:
+            session.run("UNLOCK TABLES", doing="unlock the table")

@@ -1,0 +1,1 @@
+"""A batch of changes, applied to a stage."""

@@ -1,0 +1,425 @@
+"""One batch of changes applied to stages: read from the stamp to a fixed end, decode, merge, stamp. Once, exactly.
+
+Each table is on its own: its start is in its own newest stamp, its end in `upto`, and its one commit says how far it
+came. A job that dies before that commit leaves nothing behind; the next one starts at the same stamp.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from pyspark.sql import Window
+from pyspark.sql import functions as fn
+
+from airflow_cdc.core.apply.coverage import Covered
+from airflow_cdc.core.apply.schema_change import SchemaChange
+from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.core.apply.start import (
+    Applied,
+    LastChange,
+    Start,
+    check_ddl,
+    check_made_anew,
+    check_same_ddl,
+    check_same_topic,
+    is_behind,
+    plan_ddl,
+    plan_start,
+)
+from airflow_cdc.core.epochs import Epochs
+from airflow_cdc.core.errors import CdcError, SinkError, TransportError
+from airflow_cdc.core.table import Table
+from airflow_cdc.core.topics import TopicOffsets, TopicState
+from airflow_cdc.spark_apps.apply import changes, counts, schema_values
+from airflow_cdc.spark_apps.apply.record import READ, SIDES, meta
+from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
+from airflow_cdc.spark_apps.ports import DeadLetters, EventDecoder, ReadDdl, ReadRanges, SourceLog, Stage, StageWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger("airflow_cdc.apply")
+
+RECORDS_PER_FILE = 100_000
+# Up to so many keys are sent to every task that scans the table; more are joined by shuffling both sides.
+BROADCAST_RECORDS = 500_000
+# So many records before the stamp are compared with what was applied where brokers give topics no id.
+LOOK_BACK = 2_000
+
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyContext:
+    """What all tables of a batch share.
+
+    Attributes:
+        epochs: of the control table; a stage whose stamp is not of its table's epoch is refused (INV 1, 2).
+        topics: the topics as they were when `upto` was taken.
+        threads: how many tables are merged side by side.
+        max_dead_letters: more bad records than this in one table's batch mean that all of it is read wrongly; of more
+            rows than this with characters that the connector reads wrongly a person must know.
+    """
+
+    spark: SparkSession
+    writer: StageWriter
+    letters: DeadLetters
+    epochs: Epochs
+    log: SourceLog
+    events: EventDecoder
+    topics: Mapping[str, TopicState]
+    read: ReadRanges
+    read_ddl: ReadDdl
+    threads: int = 4
+    max_dead_letters: int = 1_000
+
+
+S_co = TypeVar("S_co", bound=Stage, covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyTarget(Generic[S_co]):
+    """One table and the stage its changes go to.
+
+    Attributes:
+        stamp: the control table's mirror, used when no snapshot of the stage carries a stamp any more.
+        defaults: the source's default of each column; None: not known, so no column can be added.
+        table_id: the source engine's own number of the table, None if it does not say.
+    """
+
+    table: Table
+    stage: S_co
+    stamp: Stamp | None = None
+    defaults: Mapping[str, str | None] | None = None
+    table_id: str | None = None
+
+
+def apply_batch(
+    ctx: ApplyContext,
+    targets: Sequence[ApplyTarget[Stage]],
+    upto: Mapping[str, Mapping[int, int]],
+    *,
+    always_stamp: bool = False,
+) -> dict[str, Result]:
+    """Apply everything up to `upto` (topic → partition → end) to the targets' stages. Returns table → result.
+
+    All tables are tried; then the first error is raised, if there was one. `always_stamp`: a table without new
+    records gets an empty stamped commit; otherwise it costs no Spark job. A result holds the counts of
+    `counts.Counts`, `changed` (keys or distinct rows), `repeats`, `dead_letters`, `snapshot_id`, `offsets`,
+    `behind` (INV 18: not fit to be published yet), `added` and `widened` columns, `seconds`.
+    """
+    outcomes = apply_each(ctx, targets, upto, always_stamp=always_stamp)
+    for outcome in outcomes.values():
+        if isinstance(outcome, CdcError):
+            raise outcome
+    return {table: outcome for table, outcome in outcomes.items() if not isinstance(outcome, CdcError)}
+
+
+def apply_each(
+    ctx: ApplyContext,
+    targets: Sequence[ApplyTarget[Stage]],
+    upto: Mapping[str, Mapping[int, int]],
+    *,
+    always_stamp: bool = False,
+) -> dict[str, Result | CdcError]:
+    """The same, with a table's error in the place of its result: one table that stops does not stop the others."""
+
+    def one(target: ApplyTarget[Stage]) -> Result | CdcError:
+        try:
+            return apply_table(ctx, target, upto, always_stamp=always_stamp)
+        except CdcError as error:
+            log.warning("%s was not applied: %s", target.table.full_name, error)
+            return error
+
+    with ThreadPoolExecutor(max(1, min(ctx.threads, len(targets))), thread_name_prefix="apply") as pool:
+        return dict(zip((t.table.full_name for t in targets), pool.map(one, targets), strict=True))
+
+
+def find_start(ctx: ApplyContext, target: ApplyTarget[Stage], upto: Mapping[str, Mapping[int, int]]) -> Start:
+    """What there is to read for a target, from its stage's newest stamp. Raises as core.apply.start.plan_start."""
+    return start_of(ctx, target.table, target.stage.identifier, upto, target.stamp)
+
+
+def start_of(
+    ctx: ApplyContext,
+    table: Table,
+    identifier: tuple[str, str],
+    upto: Mapping[str, Mapping[int, int]],
+    mirror: Stamp | None = None,
+) -> Start:
+    """The same for any table of the sink, such as a target that has no stage yet."""
+    routing = ctx.events.routing
+    routing.check_table(table)
+    topic = routing.topic_of(table.full_name)
+    found, summary = ctx.writer.stamped(identifier, mirror)
+    changes_of = routing.ddl_topic
+    ddl = plan_ddl(found, changes_of, ctx.topics.get(changes_of), upto.get(changes_of, {}))
+    state, ends = ctx.topics.get(topic), upto.get(topic, {})
+    return plan_start(
+        table,
+        ctx.epochs.of(table.full_name),
+        found,
+        summary,
+        topic=topic,
+        state=state,
+        upto=ends,
+        ddl=ddl,
+        read_position=ctx.log.read_position,
+    )
+
+
+def apply_table(
+    ctx: ApplyContext, target: ApplyTarget[Stage], upto: Mapping[str, Mapping[int, int]], *, always_stamp: bool = False
+) -> Result:
+    """Apply one table's batch to its stage in one commit."""
+    began = time.monotonic()
+    start = find_start(ctx, target, upto)
+    if start.current and not always_stamp and target.table_id in {None, start.applied.table_id}:
+        return _result(ctx, target, start, counts.Counts(), began)
+    statements = [] if start.ddl.empty else ctx.read_ddl(start.ddl.topic, start.ddl.ranges)
+    if statements and start.ddl.before:
+        check_same_ddl(start, ctx.read_ddl(start.ddl.topic, start.ddl.before))
+    stored = ctx.writer.definition(target.stage, start.fingerprint)
+    start = check_ddl(
+        start,
+        statements,
+        target.table_id,
+        stored,
+        covered=ctx.log.covered(start.watermark),
+        judge=ctx.log.judge_ddl,
+        truncates_seen=ctx.events.routing.truncates_seen,
+    )
+    session = sibling(ctx.spark, SMALL_BATCH)
+    if start.empty:
+        return _result(ctx, target, start, counts.Counts(), began, **_apply_nothing(ctx, session, target, start))
+    if start.unproven:
+        check_same_topic(start, _earlier(ctx, session, start))
+    done = _apply_events(ctx, target, start, _decoded(ctx, session, start))
+    return _result(ctx, target, start, began=began, **done)
+
+
+def _apply_nothing(ctx: ApplyContext, session: SparkSession, target: ApplyTarget[Stage], start: Start) -> Result:
+    """A batch without events: the columns as they are now, and the stamp."""
+    check_made_anew(start, 0)
+    fit = ctx.writer.fit(session, target.stage, start, target.defaults)
+    schema_values.check_never_null(ctx.writer.rows(session, target.stage), start.table, fit)
+    ctx.writer.nothing(session, target.stage, start.summary(start.applied))
+    return _columns(fit)
+
+
+def _columns(fit: SchemaChange) -> Result:
+    return {"added": list(fit.added), "widened": list(fit.widened), "dropped": list(fit.dropped)}
+
+
+def _decoded(ctx: ApplyContext, session: SparkSession, start: Start) -> DataFrame:
+    """The batch, parsed once: kept for the count, the dead letters and the writes.
+
+    A local checkpoint and no cache: what is planned on top of it need not carry the decoding's large plan along.
+    """
+    raw = ctx.read(session, {start.topic: start.ranges})
+    needed = SIDES if start.table.keyless else ("after",)
+    return ctx.events.decode(raw, start.decoded_as, needed).localCheckpoint(eager=False)
+
+
+def _earlier(ctx: ApplyContext, session: SparkSession, start: Start) -> dict[int, list[tuple[LastChange, bool]]]:
+    """Partition → the newest records before the stamp, as `core.apply.start.check_same_topic` compares them."""
+    back = {p: (max(start.begins[p], at - LOOK_BACK), at) for p, (at, _) in start.ranges.items()}
+    own = ctx.events.decode(ctx.read(session, {start.topic: back}), start.decoded_as, ())
+    covered = changes.is_covered(ctx.log.covered(start.watermark)).alias("covered")
+    rows = own.select(meta("partition").alias("p"), counts.last_change().alias("change"), covered)
+    found: dict[int, list[tuple[LastChange, bool]]] = {}
+    for row in rows.where("change.origin IS NOT NULL").collect():
+        found.setdefault(row["p"], []).append((counts.read_change(row["change"]), row["covered"]))
+    return found
+
+
+def _apply_events(ctx: ApplyContext, target: ApplyTarget[Stage], start: Start, decoded: DataFrame) -> Result:
+    covered = ctx.log.covered(start.watermark)
+    counted = counts.count(decoded, covered, start.table)
+    counts.check(counted, start, ctx.events.routing, ctx.max_dead_letters)
+    counts.check_nulls(counted, start.table.full_name, ctx.events.nulls_at_risk(start.table, target.defaults or {}))
+    check_made_anew(start, counted.truncates)
+    fit = ctx.writer.fit(decoded.sparkSession, target.stage, start, target.defaults)
+    if counted.bad:
+        _keep_bad(ctx, start, decoded, counted)
+    applied = replace(
+        start.applied,
+        last={**start.applied.last, **counted.last},
+        snapshots=start.applied.snapshots + counted.snapshots_begun,
+    )
+    batch = _Batch(target.stage, start, covered, applied, counted, fit)
+    repeats = _apply_images(ctx, batch, decoded) if start.table.keyless else _apply_keys(ctx, batch, decoded)
+    return {"counted": counted, **_columns(fit), "repeats": repeats}
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """A counted batch on its way into its stage; `applied` is what its commit will remember."""
+
+    stage: Stage
+    start: Start
+    covered: Covered
+    applied: Applied
+    counted: counts.Counts
+    fit: SchemaChange
+
+    @property
+    def files(self) -> int:
+        """Into how many files the new rows go: one, unless the batch is large."""
+        return 1 + self.counted.records // RECORDS_PER_FILE
+
+
+def _apply_keys(ctx: ApplyContext, batch: _Batch, decoded: DataFrame) -> int:
+    start, truncated_at = batch.start, batch.counted.truncated_at
+    if batch.counted.before_watermark:
+        decoded = changes.without_covered_tombstones(decoded, batch.covered)
+    events = changes.after_truncate(changes.applicable(decoded, batch.covered), truncated_at)
+    filled = schema_values.with_filled(changes.net_changes(events, len(start.ranges)), start.table, batch.fit)
+    net = filled.coalesce(batch.files).localCheckpoint(eager=False)
+    if len(start.ranges) > 1:
+        _check_order(net, start)
+    schema_values.check_never_null(
+        ctx.writer.rows(decoded.sparkSession, batch.stage),
+        start.table,
+        batch.fit,
+        net,
+        emptied=truncated_at is not None,
+    )
+    small = batch.counted.records <= BROADCAST_RECORDS
+    ctx.writer.changes(
+        batch.stage, start.table, net, start.summary(batch.applied), emptied=truncated_at is not None, small=small
+    )
+    return 0
+
+
+def _check_order(net: DataFrame, start: Start) -> None:
+    """Refuse a batch in which a key's events lie in several partitions: which of them is newer cannot be told."""
+    scattered = net.where("scattered").select(fn.to_json("key").alias("key")).limit(3).collect()
+    if scattered:
+        keys = ", ".join(row["key"] for row in scattered)
+        raise TransportError(
+            f"events of one key lie in several partitions of the topic, so that their order is lost: {keys}",
+            where=f"table {start.table.full_name}, topic {start.topic}",
+            todo="The bytes of its keys have changed: a key column was altered, or a setting of the key's converter."
+            " Recover the table; key.converter.schemas.enable=false keeps types out of the keys.",
+        )
+
+
+def _apply_images(ctx: ApplyContext, batch: _Batch, decoded: DataFrame) -> int:
+    """A table without a key: repeats are taken out first, because each would count once more. Returns how many."""
+    start, counted = batch.start, batch.counted
+    events = changes.applicable(decoded, batch.covered)
+    own = events.where(meta("op") == READ)
+    logged = changes.without_repeats(events.where(meta("op") != READ)).localCheckpoint(eager=False)
+    fresh = _without_applied(ctx, batch, logged)
+    high, rows, truncated_at = counts.highest(fresh)
+    rows_after = changes.after_truncate(fresh.unionByName(own) if counted.reads else fresh, truncated_at)
+    net = changes.net_images(rows_after).coalesce(batch.files)
+    raised = changes.Seen(batch.applied.high).raised(high).high
+    summary = start.summary(replace(batch.applied, high=dict(raised)))
+    ctx.writer.images(batch.stage, start.table, net, summary, emptied=truncated_at is not None)
+    return counted.logged - rows
+
+
+def _without_applied(ctx: ApplyContext, batch: _Batch, logged: DataFrame) -> DataFrame:
+    """Take out changes that an earlier batch of this epoch applied, by their exact identity in the topic itself."""
+    start = batch.start
+    seen = changes.Seen(start.applied.high)
+    counts.check_origins(logged, seen, start)
+    doubtful = logged.where(seen.is_doubtful())
+    if not seen.high or doubtful.isEmpty():
+        return logged
+    if any(start.begins[p] > low for p, (low, high) in start.past.items() if high > low):
+        raise TransportError(
+            "the connector repeats changes, and the topic no longer holds the records that say which were applied",
+            where=f"table {start.table.full_name}, topic {start.topic}",
+            todo="Recover the table: it has no key to tell repeats by.",
+        )
+    raw = ctx.read(logged.sparkSession, {start.topic: start.past})
+    past = changes.applicable(ctx.events.decode(raw, start.table), batch.covered)
+    known = (
+        past.select(changes.identity().alias("cdc_identity"), meta("transaction").alias("cdc_transaction"))
+        .distinct()
+        .persist()
+    )
+    try:
+        counts.check_servers(doubtful, known, start)
+        marked = logged.withColumn("cdc_identity", changes.identity())
+        # decided before the merge reads it more than once
+        return (
+            marked.join(known.select("cdc_identity"), "cdc_identity", "left_anti")
+            .drop("cdc_identity")
+            .localCheckpoint()
+        )
+    finally:
+        known.unpersist()
+
+
+def _newest_of_each_row(bad: DataFrame, table: Table) -> DataFrame:
+    """Of doubted records the newest of each key: a letter says that its row is to be read, which once is enough for."""
+    same = Window.partitionBy("cdc.partition", fn.to_json("key")).orderBy(fn.desc("cdc.offset"))
+    doubted = fn.expr(counts.is_doubted(table))
+    newest = bad.where(doubted).withColumn("newest", fn.row_number().over(same)).where("newest = 1").drop("newest")
+    return bad.where(~doubted).unionByName(newest)
+
+
+def _keep_bad(ctx: ApplyContext, start: Start, decoded: DataFrame, counted: counts.Counts) -> None:
+    """Write the batch's bad records, as they came, before any offset past them is stamped."""
+    bad = decoded.where(meta("bad").isNotNull() & meta("other_table").isNull())
+    if counted.doubted:
+        bad = _newest_of_each_row(bad, start.table)
+    which = bad.select(
+        meta("partition").alias("partition"),
+        meta("offset").alias("offset"),
+        meta("bad").alias("reason"),
+    )
+    raw = ctx.read(decoded.sparkSession, {start.topic: start.ranges}).where(fn.col("topic") == start.topic)
+    rows = raw.join(fn.broadcast(which), ["partition", "offset"]).select(
+        "topic",
+        fn.lit(start.topic_id).alias("topic_id"),
+        "partition",
+        "offset",
+        "key",
+        "value",
+        fn.lit(start.table.full_name).alias("table"),
+        "reason",
+    )
+    ctx.letters.record(rows)
+
+
+def _result(
+    ctx: ApplyContext,
+    target: ApplyTarget[Stage],
+    start: Start,
+    counted: counts.Counts | None = None,
+    began: float = 0.0,
+    **extra: Any,
+) -> Result:
+    """What was done, checked: the stage's head must carry the stamp that this batch ends with."""
+    known = counted or counts.Counts()
+    stamp = ctx.writer.stamp(target.stage)
+    read = TopicOffsets.after(start.topic_id, start.ranges)
+    stamped = None if stamp is None else stamp.offsets.get(start.topic)
+    if not start.empty and (stamped is None or stamped.next != read.next):
+        found = None if stamped is None else stamped.to_json()
+        raise SinkError(
+            f"the commit does not carry its stamp: {json.dumps(found)} instead of {json.dumps(read.to_json())}",
+            where=f"table {start.table.full_name}",
+            todo="Nothing was published; run the job again.",
+        )
+    result = {"repeats": 0, "added": [], "widened": [], **known.to_json(), **extra}
+    return {
+        **result,
+        "table": start.table.full_name,
+        "topic": start.topic,
+        "offsets": read.to_json()["partitions"],
+        "snapshot_id": ctx.writer.version(target.stage),
+        "behind": is_behind(start.applied.last, known.last),
+        "seconds": round(time.monotonic() - began, 3),
+    }

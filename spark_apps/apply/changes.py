@@ -1,0 +1,163 @@
+"""What a batch of decoded records changes, as DataFrame → DataFrame transforms without I/O.
+
+Keyed tables: topic order is the truth, the last event of a key wins. Tables without a key are multisets: what counts
+is the net number of copies of each distinct row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as fn
+
+from airflow_cdc.core.apply.start import Highest
+from airflow_cdc.spark_apps.apply.record import CREATE, DELETE, READ, TOMBSTONE, TRUNCATE, UPDATE, meta
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+    from airflow_cdc.core.apply.coverage import Covered
+
+# How far two clocks of one server's facts may be apart before "before W, yet committed after it" is believed.
+CLOCK_SLACK_MS = 60_000
+
+# One record that is a repeat of another is the same in all of these.
+IDENTITY = ("origin", "place", "log", "transaction", "op")
+
+
+def is_covered(covered: Covered) -> Column:
+    """Whether the record's change is at or before the watermark, and so in the snapshot already.
+
+    Exactly as `Covered.holds`. A tombstone names no position and is never covered.
+    """
+    return fn.coalesce(_in_numbers(covered) | _is_below(covered), fn.lit(False))
+
+
+def _in_numbers(covered: Covered) -> Column:
+    inside = fn.lit(False)
+    for name, spans in covered.numbers.items():
+        inside = inside | ((meta("origin") == fn.lit(name)) & _in_spans(spans))
+    return fn.coalesce(inside, fn.lit(False))
+
+
+def _in_spans(spans: Sequence[tuple[int, int]]) -> Column:
+    """Whether the transaction's number is in one of the spans: an array, as a set can have very many."""
+    number = meta("place")["n"]
+    pairs = ", ".join(f"named_struct('lo', {lo}L, 'hi', {hi}L)" for lo, hi in spans)
+    return fn.exists(fn.expr(f"array({pairs})"), lambda span: (number >= span["lo"]) & (number <= span["hi"]))
+
+
+def _is_below(covered: Covered) -> Column:
+    here, below = meta("place"), fn.lit(False)
+    for name, (n, pos) in covered.below.items():
+        older = (here["n"] < n) | ((here["n"] == n) & (here["pos"] < pos))
+        below = below | ((meta("origin") == fn.lit(name)) & older)
+    return fn.coalesce(below, fn.lit(False))
+
+
+def is_contradictory(covered: Covered) -> Column:
+    """Whether a record is before W by its position and after it by its time: someone moved the position."""
+    return fn.coalesce(_is_below(covered) & (meta("ts_ms") > fn.lit(covered.taken_ms + CLOCK_SLACK_MS)), fn.lit(False))
+
+
+def applicable(decoded: DataFrame, covered: Covered) -> DataFrame:
+    """The records that may change the table: its own, readable, and after W.
+
+    A tombstone may come after each delete, for a table without a key too. There it has no key and says nothing that the
+    delete did not say.
+    """
+    own = meta("other_table").isNull() & meta("bad").isNull()
+    says_nothing = (meta("op") == TOMBSTONE) & ~fn.lit("key" in decoded.columns)
+    return decoded.where(own & ~is_covered(covered) & ~says_nothing)
+
+
+def without_covered_tombstones(decoded: DataFrame, covered: Covered) -> DataFrame:
+    """The records of a keyed table but the tombstones whose delete is at or before W: they name no position themselves.
+
+    A connector that goes on from where it was, before W, sends the delete and the new creation of a key that came back
+    before W. Both are in the snapshot; the tombstone between them alone would delete the row that the snapshot holds.
+    """
+    in_order = Window.partitionBy("key").orderBy(meta("partition"), meta("offset"))
+    delete_before = fn.lag(is_covered(covered) & (meta("op") == DELETE)).over(in_order)
+    follows = (meta("op") == TOMBSTONE) & fn.coalesce(delete_before, fn.lit(False))
+    return decoded.withColumn("cdc_covered", follows).where(~fn.col("cdc_covered")).drop("cdc_covered")
+
+
+def after_truncate(events: DataFrame, truncated_at: int | None) -> DataFrame:
+    """The row changes after the last truncate (its offset; a truncated topic has one partition)."""
+    rows = events.where(meta("op") != TRUNCATE)
+    return rows if truncated_at is None else rows.where(meta("offset") > truncated_at)
+
+
+def net_changes(events: DataFrame, partitions: int = 1) -> DataFrame:
+    """Keyed table: the last event of each key in topic order → (key, deleted, after, cdc, scattered).
+
+    A key lands in one partition, so offsets order its events; a delete and its tombstone are one delete. A changed
+    key comes as a delete of the old and a create of the new key, each of which stands for itself. `scattered`: the
+    key's events lie in several of the topic's `partitions`, so that nothing orders them (INV 33).
+    """
+    key = Window.partitionBy("key")
+    last = key.orderBy(meta("partition").desc(), meta("offset").desc())
+    many = fn.min(meta("partition")).over(key) < fn.max(meta("partition")).over(key)
+    marked = events.select(
+        "key",
+        meta("op").isin(DELETE, TOMBSTONE).alias("deleted"),
+        "after",
+        "cdc",
+        (many if partitions > 1 else fn.lit(False)).alias("scattered"),
+        fn.row_number().over(last).alias("cdc_rank"),
+    )
+    return marked.where("cdc_rank = 1").drop("cdc_rank")
+
+
+def net_images(events: DataFrame) -> DataFrame:
+    """Keyless table: how many copies of each distinct row came (+) or went (-) → (image, n), n never 0."""
+    came = events.where(meta("op").isin(CREATE, UPDATE, READ)).select(
+        fn.col("after").alias("image"), fn.lit(1).alias("n")
+    )
+    went = events.where(meta("op").isin(UPDATE, DELETE)).select(fn.col("before").alias("image"), fn.lit(-1).alias("n"))
+    return came.unionAll(went).groupBy("image").agg(fn.sum("n").alias("n")).where("n <> 0")
+
+
+def identity() -> Column:
+    """The exact identity of a change in the source's log; a repeat after a connector restart has the same."""
+    return fn.struct(*(meta(name).alias(name) for name in IDENTITY))
+
+
+def without_repeats(events: DataFrame) -> DataFrame:
+    """Each change once: its first record, so that what came before and after a truncate stays there."""
+    first = Window.partitionBy(identity()).orderBy(meta("partition"), meta("offset"))
+    return events.withColumn("cdc_copy", fn.row_number().over(first)).where("cdc_copy = 1").drop("cdc_copy")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The highest change applied so far per origin.
+
+    A record above it is new without any doubt. Any other may be a repeat, or belong to a transaction of which an
+    earlier batch held a part (its other rows came through another partition, or from another server's log).
+    """
+
+    high: Mapping[str, Highest]
+
+    def is_doubtful(self) -> Column:
+        """Whether a record may have been applied before; to be decided by its exact identity."""
+        doubtful = fn.lit(False)
+        here = meta("place")
+        for name, high in self.high.items():
+            top = f"named_struct('pos', {high.pos}L, 'row', {high.row})"
+            inside = fn.struct(here["pos"], here["row"]) <= fn.expr(top)
+            elsewhere = (meta("log")["name"] != fn.lit(high.log)) | (meta("log")["n"] != fn.lit(high.log_n))
+            same = (here["n"] == high.n) & (elsewhere | inside)
+            doubtful = doubtful | ((meta("origin") == fn.lit(name)) & ((here["n"] < high.n) | same))
+        return fn.coalesce(doubtful, fn.lit(False))
+
+    def raised(self, by: Mapping[str, Highest]) -> Seen:
+        """The same after a batch whose highest changes are `by`."""
+        names = sorted({*self.high, *by})
+        pairs = {name: [seen[name] for seen in (self.high, by) if name in seen] for name in names}
+        return Seen({name: max(both) for name, both in pairs.items()})

@@ -1,0 +1,64 @@
+"""Dead letters put right: their keys are read from the source again and merged; the old events are never applied.
+
+The stage stands before the source is read (INV 20): had the table changed in between, the publish would be refused
+and the keys read anew. A row read now may be newer than the table's offsets; the events still to come run forward to
+it, as they do after a snapshot.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as fn
+
+from airflow_cdc.core.dead_letter import DeadLetter
+from airflow_cdc.spark_apps.apply.dead_letters import as_records
+from airflow_cdc.spark_apps.apply.record import meta
+from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
+from airflow_cdc.spark_apps.driver.sql import quote_ident
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from airflow_cdc.core.apply.start import Start
+    from airflow_cdc.core.table import Table
+    from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget
+    from airflow_cdc.spark_apps.ports import RowReader, Stage
+
+log = logging.getLogger("airflow_cdc.replay")
+
+
+def replay(
+    ctx: ApplyContext, target: ApplyTarget[Stage], start: Start, letters: Sequence[DeadLetter], source: RowReader
+) -> tuple[DeadLetter, ...]:
+    """Merge what the source holds now under the letters' keys into the target's stage, stamped.
+
+    `start` is where the stage stands; its offsets are stamped again. Returns the letters that are put right once
+    the stage is published: those whose key could be read, none for a table without a key.
+    """
+    if target.table.keyless or not letters:
+        return ()
+    session = sibling(ctx.spark, SMALL_BATCH)
+    decoded = ctx.events.decode(as_records(session, letters, start.topic), target.table)
+    readable = decoded.where(meta("bad").isNull() & meta("other_table").isNull()).select("key", "cdc.offset").persist()
+    try:
+        right = tuple(letters[row["offset"]] for row in readable.select("offset").collect())
+        if right:
+            keys = readable.select("key.*").distinct()
+            changes = rows_as_changes(target.table, keys, source.rows_by_key(session, target.table, keys))
+            ctx.writer.changes(target.stage, target.table, changes, start.summary(start.applied))
+    finally:
+        readable.unpersist()
+    return right
+
+
+def rows_as_changes(table: Table, keys: DataFrame, rows: DataFrame) -> DataFrame:
+    """(key, deleted, after): each row found is an upsert, each key without a row of just that key a delete."""
+    columns = [quote_ident(column.name) for column in table.mirrored]
+    key = fn.struct(*(quote_ident(name) for name in table.key)).alias("key")
+    found = rows.select(key, fn.lit(False).alias("deleted"), fn.struct(*columns).alias("after")).persist()
+    kind = found.schema["after"].dataType
+    gone = keys.select(key).join(found.select("key"), "key", "left_anti")
+    return found.unionByName(gone.select("key", fn.lit(True).alias("deleted"), fn.lit(None).cast(kind).alias("after")))

@@ -1,0 +1,160 @@
+"""One table read again, whole, because DDL changed its rows in a way that no event carries (ADR 0010).
+
+Readers see the old state until the new one is proven: the rows go to a stage of their own, whose base is fixed before
+the source is read (INV 20); the stage catches up past the read, is compared row by row, and only that very snapshot is
+published, under the lease, if neither main nor the epoch moved meanwhile. Other tables have been applied before.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
+from airflow_cdc.core.compare.part import WHOLE
+from airflow_cdc.core.errors import RereadNeededError, SinkError, UnknownStateError, VerificationError
+from airflow_cdc.core.pipeline import Policy
+from airflow_cdc.core.report import Verdict
+from airflow_cdc.core.topics import TopicOffsets
+from airflow_cdc.flows.capture import captured
+from airflow_cdc.flows.run import Run
+from airflow_cdc.sinks.iceberg.snapshots import row_count
+from airflow_cdc.spark_apps.compare.scan import VISIBLE_SECONDS
+from airflow_cdc.spark_apps.driver.app import explained
+from airflow_cdc.spark_apps.driver.lease import leased
+from airflow_cdc.spark_apps.driver.progress import Progress
+from airflow_cdc.spark_apps.driver.systems import row_reader
+from airflow_cdc.spark_apps.repair import (
+    LEASE_WAIT_SECONDS,
+    Job,
+    compared,
+    note_published,
+    open_job,
+    publish_stage,
+    report_of,
+    staged,
+)
+from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, read_table
+from airflow_cdc.spark_apps.types import sink_type
+from airflow_cdc.spark_apps.verify import xa_open
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from airflow_cdc.core.table import Table
+    from airflow_cdc.sinks.iceberg.stage import Stage
+
+log = logging.getLogger("airflow_cdc.reread")
+
+# A re-read that failed so often within an hour waits until that is over, or for a person.
+TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Reread:
+    """A table that was read again: how many rows it has, and the snapshot that was published."""
+
+    rows: int
+    snapshot_id: int
+
+
+def refusal(policy: Policy, tries: int, rows: int) -> str:
+    """Why a table of about `rows` rows is not read again by itself; "" if it is."""
+    if policy.schema_change == "stop":
+        return "the pipeline's policy says schema_change: stop"
+    if tries >= TRIES:
+        return f"it was read again {tries} times without success; it is tried again in an hour"
+    if rows > policy.reread_limit:
+        return f"it has about {rows} rows, more than reread_limit {policy.reread_limit}"
+    return ""
+
+
+def reread(run: Run, spark: SparkSession, name: str, tries: int) -> Reread:
+    """Read the table again, prove it, and publish it.
+
+    Raises RereadNeededError where the policy does not allow it, VerificationError where source and stage are not equal
+    at the end, StaleHeadError if main moved. Main is as it was then.
+    """
+    table = captured(run, [name])[name]
+    if why := refusal(run.pipeline.policy, tries, row_reader(run).estimated_rows([table])[name]):
+        raise RereadNeededError(
+            f"it has to be read again, and is not by itself: {why}", where=f"table {name}", todo="Recover the table."
+        )
+    job = open_job(run, spark)
+    with staged(job, table) as stage, explained(SinkError, "read the table again", where=f"table {name}", todo=AGAIN):
+        table = read_anew(job, stage, name)
+        outcome = compared(job, stage, table, WHOLE)
+        report = report_of(outcome)
+        if report.verdict is not Verdict.MATCH:
+            raise VerificationError(
+                f"read again, the table is {report.verdict}: {', '.join(report.samples[:3])}",
+                where=f"table {name}",
+                todo=AGAIN,
+                verdict=str(report.verdict),
+            )
+        _check_removed(job, stage, table, outcome.sink_rows)
+        snapshot_id = outcome.subject.sink.version
+        with leased(run, LEASE_WAIT_SECONDS):
+            _check_epoch(job, name)
+            publish_stage(job, stage, table, snapshot_id)
+            note_published(job, table, WHOLE)
+    log.info("%s: read again, %d rows, published", name, outcome.sink_rows)
+    return Reread(outcome.sink_rows, snapshot_id)
+
+
+AGAIN = "Main is as it was; the next apply tries again."
+
+
+def read_anew(job: Job, stage: Stage, name: str) -> Table:
+    """Replace the stage's rows by what the source holds now; returns the definition that it was read by.
+
+    The topics' ends are taken first. Whatever stands before them is visible to the read, and what comes after them and
+    is in the watermark counts as applied; so nothing is skipped, and nothing old is applied over what was read.
+    """
+    clients = job.run.clients
+    if xa_open(job.run):
+        raise UnknownStateError(
+            "prepared XA transactions are open on the source, so its rows are not what its log says",
+            where=f"table {name}",
+            todo="Wait until they end (XA RECOVER shows them).",
+        )
+    states = clients.transport.topic_states(job.systems.events.routing.topics_about([name]))
+    ends = {topic: TopicOffsets.end_of(state) for topic, state in states.items()}
+    clients.source.wait_visible(clients.source.position(), VISIBLE_SECONDS)
+    taken = clients.source.watermark()
+    clients.source.wait_visible(taken, VISIBLE_SECONDS)
+    table = captured(job.run, [name])[name]
+    job.systems.events.routing.check_table(table)
+    job.systems.writer.define(stage, table, [(column.name, sink_type(column)) for column in table.mirrored])
+    ledger = ChunkLedger(taken.hash, taken.server, table.fingerprint)
+    reading = Reading(table, stage, ledger, Stamp(job.epochs.of(name), taken.to_json(), ends), taken)
+    read_table(Tools(job.spark, job.systems.reader, job.systems.writer), reading, Progress({name: 0}))
+    return table
+
+
+def _check_removed(job: Job, stage: Stage, table: Table, rows: int) -> None:
+    """Refuse to publish a table that would lose more rows than the policy lets go unasked; not to know is to lose (INV 36)."""
+    metadata, policy = job.run.clients.sink.table(*stage.identifier).metadata, job.run.pipeline.policy
+    before = 0 if stage.base_head is None else row_count(metadata, stage.base_head)
+    if policy.approval == "never" or (before is not None and not _too_many(policy, before - rows, before)):
+        return
+    gone = "an unknown number of rows" if before is None else f"{before - rows} of {before} rows"
+    raise SinkError(
+        f"read again, it would lose {gone}, more than max_deletes {policy.max_deletes}",
+        where=f"table {table.full_name}",
+        todo="Recover the table: the recovery asks a person before it removes them.",
+    )
+
+
+def _too_many(policy: Policy, gone: int, before: int) -> bool:
+    return gone > 0 and policy.max_deletes.exceeded_by(gone, before)
+
+
+def _check_epoch(job: Job, name: str) -> None:
+    """Under the lease: no recovery was opened, and none of this table closed, since the stage was made."""
+    facts = job.run.clients.control.facts()
+    if facts.recovery is not None or facts.required.of(name) != job.epochs.of(name):
+        raise SinkError(
+            "a recovery began meanwhile, so what was read again is not published", where=job.run.where, todo=AGAIN
+        )

@@ -1,0 +1,55 @@
+"""What DDL did to the rows that were there: the value of a column that was added, and NULLs that are forbidden now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as fn
+
+from airflow_cdc.core.apply.schema_change import SchemaChange, refused
+from airflow_cdc.spark_apps.driver.sql import quote_ident
+from airflow_cdc.spark_apps.types import sink_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as Expression
+    from pyspark.sql import DataFrame
+
+    from airflow_cdc.core.table import Table
+
+
+def _constant(table: Table, name: str, text: str) -> Expression:
+    return fn.lit(text).cast(sink_type(table.column(name)))
+
+
+def with_filled(net: DataFrame, table: Table, change: SchemaChange) -> DataFrame:
+    """Net changes (key, deleted, after) with these values where an event from before the DDL has none."""
+    after = fn.col("after")
+    for name, text in change.filled.items():
+        column = quote_ident(name)
+        after = after.withField(column, fn.coalesce(fn.col(f"after.{column}"), _constant(table, name, text)))
+    return net.withColumn("after", after) if change.filled else net
+
+
+def check_never_null(
+    rows: DataFrame, table: Table, change: SchemaChange, net: DataFrame | None = None, *, emptied: bool = False
+) -> None:
+    """Raise RereadNeededError if `rows` after the net changes would hold NULL where the definition forbids it now.
+
+    The server put a value in the place of such a NULL, and no event says which.
+    """
+    for name in change.never_null:
+        column = quote_ident(name)
+        found = False if net is None else not net.where(f"NOT deleted AND after.{column} IS NULL").isEmpty()
+        if not found and not emptied:
+            found = not _left(rows, table, net).where(f"{column} IS NULL").isEmpty()
+        if found:
+            raise refused(table, f"column {name}: NULL became forbidden, and what stood there was replaced")
+
+
+def _left(rows: DataFrame, table: Table, net: DataFrame | None) -> DataFrame:
+    """The rows that the net changes do not touch."""
+    if net is None:
+        return rows
+    keys = net.select(*(fn.col(f"key.{quote_ident(name)}").alias(f"cdc_k{at}") for at, name in enumerate(table.key)))
+    same = [rows[quote_ident(name)] == keys[f"cdc_k{at}"] for at, name in enumerate(table.key)]
+    return rows.join(keys, same, "left_anti")

@@ -1,0 +1,1 @@
+"""Every row of both sides, compared while both go on changing."""

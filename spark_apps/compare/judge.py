@@ -1,0 +1,339 @@
+"""Judging a scanned table key by key (with a key), or row image by row image (without one)."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from airflow_cdc.core.apply.coverage import Covered
+from airflow_cdc.core.compare.changelog import Event, Tail
+from airflow_cdc.core.compare.leaves import Leaf, compare, compare_multisets, compare_rows, leaf_of
+from airflow_cdc.core.compare.part import WHOLE
+from airflow_cdc.core.compare.verdict import (
+    STRANGE,
+    Image,
+    ImageCount,
+    KeyEvidence,
+    KeyLog,
+    KeyVerdict,
+    Rows,
+    classify_count,
+    classify_key,
+    leaf_caveat,
+    rows_held,
+    without,
+)
+from airflow_cdc.core.errors import VerificationError
+from airflow_cdc.core.position import Watermark
+from airflow_cdc.spark_apps.compare.scan import Judgement, Outcome, Reached, Scanned, leaf_groups, rows_in, taken_out
+from airflow_cdc.spark_apps.compare.tail import read_tail
+from airflow_cdc.spark_apps.ports import SourceView
+
+# Keys that are settled one by one; what differs beyond that is counted as it was first seen.
+MAX_SUSPECTS = 10_000
+WRONG = (KeyVerdict.MISSING, KeyVerdict.GHOST, KeyVerdict.DIFFERENT)
+
+
+def judge(scanned: Scanned, now: Reached) -> Judgement:
+    """Take out what is in flight, compare the leaves, find the suspects."""
+    return (judge_images if scanned.subject.table.keyless else judge_keys)(scanned, now)
+
+
+def tail_of(outcome: Outcome, now: Reached) -> Tail:
+    """The table's records from the compared ends to `now`; what they leave doubtful is noted in the outcome."""
+    subject, topic = outcome.subject, outcome.subject.topic
+    if topic is None:
+        return Tail()
+    stop = now.ends.get(topic.name, {})
+    tail = read_tail(subject.sink.spark, topic, subject.ends, stop, subject.position)
+    outcome.add_caveats(*tail.caveats())
+    return tail
+
+
+def _count(outcome: Outcome, scanned: Scanned, in_flight: int) -> None:
+    outcome.sink_rows = rows_in(scanned.sink) if scanned.subject.part.whole else scanned.totals[1]
+    leaves, unequal = sorted(scanned.source.keys() | scanned.sink.keys()), frozenset(scanned.unequal)
+    outcome.leaves = len(leaves)
+    outcome.leaves_rechecked = len(unequal)
+    outcome.leaf_map = "".join("~" if leaf in unequal else "=" for leaf in leaves)
+    outcome.in_flight = in_flight
+
+
+# --- with a key ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class KeyJudgement:
+    """A table with a key: `suspects` are keys that are not decided yet, and in no count of the outcome."""
+
+    outcome: Outcome
+    suspects: dict[str, KeyEvidence] = field(default_factory=dict)
+
+    @property
+    def pending(self) -> bool:
+        return bool(self.suspects)
+
+    def read_again(self, view: SourceView) -> None:
+        rows = view.images(self.suspects)
+        for key, evidence in self.suspects.items():
+            self.suspects[key] = replace(evidence, reads=(*evidence.reads, _one(rows.get(key))))
+
+    def decide(self, now: Reached) -> None:
+        logs = tail_of(self.outcome, now).key_logs()
+        for key, evidence in list(self.suspects.items()):
+            self.suspects[key] = replace(evidence, log=logs.get(key))
+            self.count(key)
+
+    def count(self, key: str) -> None:
+        """Count the key, if what is known of it is enough."""
+        evidence = self.suspects[key]
+        verdict = classify_key(evidence)
+        if verdict is KeyVerdict.UNSETTLED:
+            return
+        del self.suspects[key]
+        self.outcome.tally.add(verdict, key)
+        self.outcome.source_rows += rows_held(verdict, evidence)
+        if evidence.strange > 1 and verdict is KeyVerdict.DIFFERENT:
+            self.outcome.add_caveats(STRANGE)
+
+    def give_up(self) -> None:
+        for key, evidence in self.suspects.items():
+            self.outcome.tally.add(KeyVerdict.UNSETTLED, key)
+            self.outcome.source_rows += rows_held(KeyVerdict.UNSETTLED, evidence)
+            if evidence.strange:
+                self.outcome.add_caveats(STRANGE)
+        self.suspects.clear()
+
+
+def judge_keys(scanned: Scanned, now: Reached) -> KeyJudgement:
+    """Keys with an event after the ends are decided by it; the others' leaves are compared and drilled."""
+    subject, table = scanned.subject, scanned.subject.table
+    judgement = KeyJudgement(Outcome(subject))
+    outcome = judgement.outcome
+    flying = tail_of(outcome, now).key_logs()
+    ours, theirs = scanned.view.images(flying), subject.sink.images(table, flying)
+    inside = (ours, theirs) if subject.part.whole else _inside(scanned, flying)
+    source, sink = taken_out(scanned, *inside)
+    _count(outcome, scanned, len(flying))
+    outcome.source_rows = rows_in(source) if subject.part.whole else scanned.totals[0] - sum(map(len, ours.values()))
+    drilled = drill_keys(scanned, source, sink, flying)
+    if drilled.unexplained:
+        outcome.add_caveats(leaf_caveat(drilled.unexplained))
+    for key in scanned.others - flying.keys():
+        drilled.keys.setdefault(key, KeyVerdict.DIFFERENT)
+    _suspect(scanned, judgement, drilled.keys)
+    for key, log in flying.items():
+        if not subject.part.whole and not any(key in side for side in inside):
+            outcome.source_rows += log.before is not None
+        elif not _several(outcome, key, ours, theirs, log):
+            judgement.suspects[key] = KeyEvidence(_one(theirs.get(key)), (_one(ours.get(key)),), log)
+            judgement.count(key)
+    return judgement
+
+
+def _inside(scanned: Scanned, keys: Iterable[str]) -> tuple[Rows, Rows]:
+    """The rows of these keys that are in the compared part, of source and sink."""
+    subject, part = scanned.subject, scanned.subject.part
+    return scanned.view.images(keys, part), subject.sink.images(subject.table, keys, part)
+
+
+class Drilled(NamedTuple):
+    """Keys whose rows differ, and how; and leaves that differ although the rest of their rows does not."""
+
+    keys: dict[str, KeyVerdict]
+    unexplained: tuple[int, ...]
+
+
+def drill_keys(
+    scanned: Scanned, source: Mapping[int, Leaf], sink: Mapping[int, Leaf], flying: Collection[str] = ()
+) -> Drilled:
+    """Go through the rows of the leaves that differ between `source` and `sink`: digests without the keys `flying`."""
+    table, part, scheme = scanned.subject.table, scanned.subject.part, scanned.scheme
+    keys: dict[str, KeyVerdict] = {}
+    unexplained: list[int] = []
+    for group in leaf_groups(scanned, compare(source, sink).unequal):
+        ours = [row for row in scanned.view.hashes(scheme, group, part) if row[0] not in flying]
+        theirs = [row for row in scanned.subject.sink.hashes(table, scheme, group, part) if row[0] not in flying]
+        diff = compare_rows(ours, theirs)
+        keys.update(dict.fromkeys(diff.missing, KeyVerdict.MISSING))
+        keys.update(dict.fromkeys(diff.ghosts, KeyVerdict.GHOST))
+        keys.update(dict.fromkeys(diff.different, KeyVerdict.DIFFERENT))
+        unexplained += _unexplained(scanned, group, frozenset(diff.keys), (source, ours), (sink, theirs))
+    return Drilled(keys, tuple(unexplained))
+
+
+def _unexplained(
+    scanned: Scanned,
+    group: Collection[int],
+    keys: Collection[str],
+    *sides: tuple[Mapping[int, Leaf], Iterable[tuple[str, str]]],
+) -> tuple[int, ...]:
+    """Leaves of the group that still differ when the rows of these keys are taken out of both sides."""
+    table, scheme = scanned.subject.table, scanned.scheme
+    left = []
+    for leaves, rows in sides:
+        digests = {leaf: leaves[leaf] for leaf in group if leaf in leaves}
+        left.append(without(digests, ((leaf_of(table, scheme, key), h) for key, h in rows if key in keys)))
+    return compare(*left).unequal
+
+
+def _suspect(scanned: Scanned, judgement: KeyJudgement, keys: Mapping[str, KeyVerdict]) -> None:
+    """Make suspects of the keys that are settled one by one; the rest is counted as it was first read."""
+    table, outcome = scanned.subject.table, judgement.outcome
+    chosen = sorted(keys)[:MAX_SUSPECTS]
+    for key in sorted(keys)[MAX_SUSPECTS:]:
+        outcome.tally.add(keys[key], key)
+    ours, theirs = scanned.view.images(chosen), scanned.subject.sink.images(table, chosen)
+    outcome.source_rows -= sum(len(ours.get(key, ())) for key in chosen)
+    for key in chosen:
+        if not _several(outcome, key, ours, theirs):
+            judgement.suspects[key] = KeyEvidence(_one(theirs.get(key)), (_one(ours.get(key)),))
+
+
+def _one(images: list[Image] | None) -> Image | None:
+    return images[0] if images else None
+
+
+def _several(outcome: Outcome, key: str, source: Rows, sink: Rows, log: KeyLog | None = None) -> bool:
+    """Judge a key under which a side has more than one row; returns whether it is one.
+
+    Of the sink, every further copy is a ghost. In the source it means that rows with different keys there have the
+    same key in the sink; in flight, events do not tell which of them they are about.
+    """
+    ours, theirs = source.get(key, []), sink.get(key, [])
+    if max(len(ours), len(theirs)) < 2:
+        return False
+    if len(ours) > 1:
+        outcome.add_caveats(f"{len(ours)} rows of the source have the same key in the sink: {key}")
+    rows = len(ours) if log is None or len(ours) > 1 else int(log.before is not None)
+    outcome.source_rows += rows
+    if len(ours) > 1 and log is not None:
+        outcome.tally.add(KeyVerdict.UNSETTLED, key)
+    elif rows != len(theirs):
+        outcome.tally.add(KeyVerdict.MISSING if rows > len(theirs) else KeyVerdict.GHOST, key, abs(rows - len(theirs)))
+    else:
+        outcome.tally.add(KeyVerdict.EQUAL if Counter(ours) == Counter(theirs) else KeyVerdict.DIFFERENT, key)
+    return True
+
+
+# --- without a key ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class ImageJudgement:
+    """A table without a key: `open` are row hashes whose copies do not agree, or may not.
+
+    `wrong` are those of them that were wrong in the last round: said only if they are so twice, in different views.
+    """
+
+    outcome: Outcome
+    sink: Rows
+    open: set[str]
+    at: Watermark
+    source: Rows = field(default_factory=dict)
+    wrong: set[str] = field(default_factory=set)
+
+    @property
+    def pending(self) -> bool:
+        return bool(self.open)
+
+    def read_again(self, view: SourceView) -> None:
+        self.at = exact(view)
+        self.source = view.images(self.open)
+
+    def decide(self, now: Reached) -> None:
+        self.count(tail_of(self.outcome, now))
+
+    def count(self, tail: Tail) -> None:
+        """Settle the open hashes whose copies agree for certain, or disagree for the second time."""
+        by_hash: dict[str, list[tuple[Image, int, Event]]] = defaultdict(list)
+        for change in tail.image_changes():
+            by_hash[str(change[0][0])].append(change)
+        topic = self.outcome.subject.topic
+        covered = Covered() if topic is None else topic.log.covered(self.at)
+        for row_hash in sorted(self.open):
+            found = _copies(self.source.get(row_hash, []), self.sink.get(row_hash, []), by_hash[row_hash], covered)
+            verdicts = [classify_count(count) for count in found]
+            self._note(row_hash, found, verdicts)
+
+    def _note(self, row_hash: str, found: list[ImageCount], verdicts: list[tuple[KeyVerdict, int]]) -> None:
+        kinds = {verdict for verdict, _ in verdicts}
+        if KeyVerdict.UNSETTLED in kinds or (kinds & set(WRONG) and row_hash not in self.wrong):
+            self.wrong = self.wrong | {row_hash} if kinds & set(WRONG) else self.wrong - {row_hash}
+            return
+        self.open.discard(row_hash)
+        for verdict, gap in verdicts:
+            self.outcome.tally.add(verdict, row_hash, abs(gap) or 1)
+        # the rest of the table was counted with its leaves
+        self.outcome.source_rows += sum(count.sink + gap for count, (_, gap) in zip(found, verdicts, strict=True))
+
+    def give_up(self) -> None:
+        for row_hash in sorted(self.open):
+            self.outcome.tally.add(KeyVerdict.UNSETTLED, row_hash)
+            self.outcome.source_rows += len(self.source.get(row_hash, ()))
+        self.open.clear()
+
+
+def judge_images(scanned: Scanned, now: Reached) -> ImageJudgement:
+    """Row images with an event after the ends are counted one by one; the others' leaves are compared and drilled."""
+    subject, table = scanned.subject, scanned.subject.table
+    outcome = Outcome(subject)
+    tail = tail_of(outcome, now)
+    flying = {str(image[0]) for image, _, _ in tail.image_changes()}
+    ours, theirs = scanned.view.images(flying), subject.sink.images(table, flying)
+    source, sink = taken_out(scanned, ours, theirs)
+    _count(outcome, scanned, len(flying))
+    drilled = _drill_images(scanned, source, sink, flying)
+    if drilled.unexplained:
+        outcome.add_caveats(leaf_caveat(drilled.unexplained))
+    suspects = drilled.keys.keys() | (scanned.others - flying)
+    resting = scanned.view.images(suspects)
+    outcome.source_rows = rows_in(source) - sum(map(len, resting.values()))
+    judgement = ImageJudgement(
+        outcome,
+        sink={**theirs, **subject.sink.images(table, suspects)},
+        open=flying | suspects,
+        at=exact(scanned.view),
+        source={**ours, **resting},
+    )
+    judgement.count(tail)
+    return judgement
+
+
+def exact(view: SourceView) -> Watermark:
+    """The position of a view on a table without a key. Raises VerificationError for a view that has none."""
+    if view.position is None:
+        raise VerificationError("a table without a key was read at an unknown position", verdict="INCONCLUSIVE")
+    return view.position
+
+
+def _drill_images(
+    scanned: Scanned, source: Mapping[int, Leaf], sink: Mapping[int, Leaf], flying: Collection[str]
+) -> Drilled:
+    table, scheme = scanned.subject.table, scanned.scheme
+    keys: dict[str, KeyVerdict] = {}
+    unexplained: list[int] = []
+    for group in leaf_groups(scanned, compare(source, sink).unequal):
+        ours = [row for row in scanned.view.hashes(scheme, group, WHOLE) if row[1] not in flying]
+        theirs = [row for row in scanned.subject.sink.hashes(table, scheme, group) if row[1] not in flying]
+        diff = compare_multisets((h for _, h in ours), (h for _, h in theirs))
+        keys.update(dict.fromkeys(diff.keys, KeyVerdict.DIFFERENT))
+        unexplained += _unexplained(scanned, group, frozenset(diff.keys), (source, ours), (sink, theirs))
+    return Drilled(keys, tuple(unexplained))
+
+
+def _copies(
+    source: list[Image],
+    sink: list[Image],
+    changes: list[tuple[Image, int, Event]],
+    covered: Covered,
+) -> list[ImageCount]:
+    """One count per image under a hash: several only where columns stand outside the hash."""
+    ours, theirs = Counter(source), Counter(sink)
+    counts = []
+    for image in sorted({*ours, *theirs, *(changed for changed, _, _ in changes)}, key=repr):
+        since = sum(sign for changed, sign, event in changes if changed == image and event.is_covered(covered))
+        counts.append(ImageCount(sink=theirs[image], source=ours[image], since=since))
+    return counts

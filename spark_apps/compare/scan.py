@@ -1,0 +1,263 @@
+"""Every row of a table compared, while both sides go on changing (INV 24, 25).
+
+The sink is pinned to the snapshot S, which holds its topic up to the ends E. The source is digested in one read view
+V, later than E. The keys that the log changed between E and V are taken out of both digests and judged one by one by
+the image that the log gives of them at E; the leaves of all the others must then be equal. So a busy table costs no
+more than a quiet one, and what is said is said of S exactly.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pyspark.sql import functions as fn
+
+from airflow_cdc.core.compare.canonical import outside_hash
+from airflow_cdc.core.compare.leaves import Leaf, LeafScheme, choose_scheme, compare, leaf_of
+from airflow_cdc.core.compare.part import WHOLE, Part
+from airflow_cdc.core.compare.verdict import RowCounts, Rows, Tally, count_caveats, table_verdict, without
+from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.report import Verdict
+from airflow_cdc.core.table import Table
+from airflow_cdc.spark_apps.compare.tail import Topic
+from airflow_cdc.spark_apps.compare.views import SinkView
+from airflow_cdc.spark_apps.ports import RowReader, SourceView
+
+log = logging.getLogger("airflow_cdc.verify")
+
+# Rows of unequal leaves that are held in memory at a time.
+ROWS_AT_ONCE = 200_000
+ROUNDS = 5
+VISIBLE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A source position that the connector has read past, and the topics' ends taken after that (INV 6)."""
+
+    position: Watermark
+    ends: Mapping[str, Mapping[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One table to compare: its snapshot S holds everything before `ends`, and `position` lies before them.
+
+    `topic` None: no events are looked at. `rows` of S need only be about right: they size the leaves. `part`: only these rows are compared; a table without a
+    key is always compared whole.
+    """
+
+    table: Table
+    sink: SinkView
+    topic: Topic | None
+    ends: Mapping[int, int]
+    position: Watermark
+    rows: int = 0
+    part: Part = WHOLE
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """Both digests of a table, and the keys whose columns outside the digest differ.
+
+    `totals`: all rows of source and sink, where only a part of them was digested.
+    """
+
+    subject: Subject
+    view: SourceView
+    scheme: LeafScheme
+    source: Mapping[int, Leaf]
+    sink: Mapping[int, Leaf]
+    others: frozenset[str]
+    totals: tuple[int, int] = (0, 0)
+
+    @property
+    def unequal(self) -> tuple[int, ...]:
+        """Leaves that differ before anything is taken out."""
+        return compare(self.source, self.sink).unequal
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a comparison found. `source_rows` and `sink_rows` both as of the compared ends, of the whole table."""
+
+    subject: Subject
+    tally: Tally = field(default_factory=Tally)
+    source_rows: int = 0
+    sink_rows: int = 0
+    leaves: int = 0
+    leaves_rechecked: int = 0
+    leaf_map: str = ""
+    in_flight: int = 0
+    caveats: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> RowCounts:
+        """Rows of both sides; where only a part was compared, what differs outside it is not in the source's count."""
+        if self.subject.part.whole:
+            return RowCounts(self.source_rows, self.sink_rows)
+        return RowCounts(self.sink_rows + self.tally.missing - self.tally.ghosts, self.sink_rows)
+
+    @property
+    def verdict(self) -> Verdict:
+        """What the comparison says of the table, or of the part that was compared."""
+        return table_verdict(self.tally, self.caveats, self.rows)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why the table cannot be called equal, beyond the keys that differ."""
+        return (*self.caveats, *(count_caveats(self.tally, self.rows)))
+
+    def add_caveats(self, *reasons: str) -> None:
+        """Note why equality cannot be proven; each reason once."""
+        self.caveats = tuple(dict.fromkeys((*self.caveats, *reasons)))
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the row counts prove that rows differ outside the part that was compared."""
+        gap = self.source_rows - self.sink_rows
+        return not self.subject.part.whole and gap != self.tally.missing - self.tally.ghosts
+
+
+class Judgement(Protocol):
+    """A table after its scan: what is certain is in `outcome`, what is not is looked at again."""
+
+    outcome: Outcome
+
+    @property
+    def pending(self) -> bool:
+        """Whether another round is needed."""
+        ...
+
+    def read_again(self, view: SourceView) -> None:
+        """Read what is open in a newer view."""
+        ...
+
+    def decide(self, now: Reached) -> None:
+        """Decide what the events up to `now` allow, which was reached after the last view was opened."""
+        ...
+
+    def give_up(self) -> None:
+        """Count what is still open as unsettled."""
+        ...
+
+
+Judge = Callable[[Scanned, Reached], Judgement]
+
+
+def compare_tables(
+    reader: RowReader,
+    subjects: Sequence[Subject],
+    judge: Judge,
+    reach: Callable[[], Reached],
+    *,
+    watermark: Watermark,
+    start: Reached,
+) -> list[Outcome]:
+    """Compare the subjects; returns one outcome per subject.
+
+    `reach` takes the source's position now and waits until the topics hold everything up to it. Every source
+    connection proves that it is the server of `watermark` (INV 9).
+    """
+    # what the sink holds already must be visible to the views: a commit is logged, and read, before it is shown
+    reader.wait_visible(start.position, VISIBLE_SECONDS)
+    with ExitStack() as stack:
+        views = [stack.enter_context(reader.view(subject.table, at=watermark)) for subject in subjects]
+        with ThreadPoolExecutor(max(1, min(len(subjects), os.cpu_count() or 1))) as pool:
+            scans = list(pool.map(lambda pair: scan(reader, watermark, *pair), zip(subjects, views, strict=True)))
+            now = reach()
+            judgements = list(pool.map(lambda scanned: judge(scanned, now), scans))
+    for _ in range(ROUNDS):
+        open_ones = [judgement for judgement in judgements if judgement.pending]
+        if not open_ones:
+            break
+        now = _another_round(reader, watermark, open_ones, reach, now)
+    for judgement in judgements:
+        judgement.give_up()
+    return [judgement.outcome for judgement in judgements]
+
+
+def _another_round(
+    reader: RowReader,
+    watermark: Watermark,
+    judgements: Sequence[Judgement],
+    reach: Callable[[], Reached],
+    before: Reached,
+) -> Reached:
+    reader.wait_visible(before.position, VISIBLE_SECONDS)
+    for judgement in judgements:
+        with reader.view(judgement.outcome.subject.table, at=watermark) as view:
+            judgement.read_again(view)
+    now = reach()
+    for judgement in judgements:
+        judgement.decide(now)
+    return now
+
+
+def scan(reader: RowReader, watermark: Watermark, subject: Subject, view: SourceView) -> Scanned:
+    """Digest both sides at once, and compare the columns outside the digest for all rows (INV 25)."""
+    table, part = subject.table, subject.part
+    scheme = part.scheme or choose_scheme(table, subject.rows, view.bounds())
+    with ThreadPoolExecutor(1) as beside:
+        digesting = beside.submit(view.leaves, scheme, part)
+        sink = subject.sink.leaves(table, scheme, part)
+        others = other_columns(reader, watermark, subject) if outside_hash(table) else frozenset()
+        ours = digesting.result()
+        totals = (0, 0) if part.whole else (view.count(), subject.sink.count())
+        scanned = Scanned(subject, view, scheme, ours, sink, others, totals)
+    log.info(
+        "%s: %d leaves, %d differ before what is in flight is taken out",
+        table.full_name,
+        len(sink),
+        len(scanned.unequal),
+    )
+    return scanned
+
+
+def other_columns(reader: RowReader, watermark: Watermark, subject: Subject) -> frozenset[str]:
+    """Key texts of rows whose columns outside the digest are not alike, all rows compared."""
+    table, part = subject.table, subject.part
+    rows = reader.outside_hash(subject.sink.spark, table, part, at=watermark)
+    ours = rows.withColumn("copies", fn.lit(1))
+    theirs = subject.sink.images_frame(table, part).drop("h").withColumn("copies", fn.lit(-1))
+    grouped = ours.unionByName(theirs).groupBy("key_text", *(f"x{at}" for at in range(len(outside_hash(table)))))
+    differ = grouped.agg(fn.sum("copies").alias("copies")).where("copies <> 0").select("key_text").distinct()
+    return frozenset(str(row[0]) for row in differ.collect())
+
+
+def taken_out(scanned: Scanned, source: Rows, sink: Rows) -> tuple[dict[int, Leaf], dict[int, Leaf]]:
+    """Both digests without the rows of these keys."""
+    table, scheme = scanned.subject.table, scanned.scheme
+
+    def rows(found: Rows) -> Iterator[tuple[int, str]]:
+        for key, images in found.items():
+            leaf = leaf_of(table, scheme, key)
+            yield from ((leaf, str(image[0])) for image in images)
+
+    return without(scanned.source, rows(source)), without(scanned.sink, rows(sink))
+
+
+def rows_in(leaves: Mapping[int, Leaf]) -> int:
+    """Rows of all leaves."""
+    return sum(leaf.n for leaf in leaves.values())
+
+
+def leaf_groups(scanned: Scanned, leaves: Iterable[int]) -> Iterator[list[int]]:
+    """Leaves in groups of about ROWS_AT_ONCE rows."""
+    group: list[int] = []
+    rows = 0
+    for leaf in leaves:
+        size = max(side.get(leaf, Leaf(0, 0, 0)).n for side in (scanned.source, scanned.sink))
+        if group and rows + size > ROWS_AT_ONCE:
+            yield group
+            group, rows = [], 0
+        group.append(leaf)
+        rows += size
+    if group:
+        yield group

@@ -1,0 +1,71 @@
+"""The sink's side of a comparison, pinned to one snapshot. The source's is ports.SourceView."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_cdc.core.compare.canonical import outside_hash
+from airflow_cdc.core.compare.leaves import Leaf, LeafScheme, read_leaves
+from airflow_cdc.core.compare.part import WHOLE, Part
+from airflow_cdc.core.compare.verdict import Rows
+from airflow_cdc.core.table import Table
+from airflow_cdc.spark_apps.compare import digest
+from airflow_cdc.spark_apps.compare.encoding import key_text, row_hash
+from airflow_cdc.spark_apps.driver.sql import quote_ident
+from airflow_cdc.spark_apps.driver.views import view_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class SinkView:
+    """A stage pinned to one version: whatever is committed later, this is what is read (INV 4)."""
+
+    spark: SparkSession
+    relation: str
+    version: int
+
+    def frame(self) -> DataFrame:
+        """All rows."""
+        return self.spark.sql(f"SELECT * FROM {self.relation}")
+
+    def leaves(self, table: Table, scheme: LeafScheme, part: Part = WHOLE) -> dict[int, Leaf]:
+        """The digest of every leaf, in one scan."""
+        sql = digest.digest_sql(table, scheme, self.relation, part)
+        return read_leaves(tuple(row) for row in self.spark.sql(sql).collect())
+
+    def count(self) -> int:
+        """How many rows there are."""
+        return int(self.frame().count())
+
+    def hashes(
+        self, table: Table, scheme: LeafScheme, leaves: Sequence[int], part: Part = WHOLE
+    ) -> list[tuple[str, str]]:
+        """(key text, hash) of every row in these leaves."""
+        found = self.spark.sql(digest.rows_sql(table, scheme, leaves, self.relation, part)).collect()
+        return [(str(row[0]), str(row[1])) for row in found]
+
+    def images_frame(self, table: Table, part: Part = WHOLE) -> DataFrame:
+        """(key_text, h, x0, x1 …) of all rows; x are the columns outside the hash, canonical as they are stored."""
+        others = "".join(f", {quote_ident(name)} AS x{at}" for at, name in enumerate(outside_hash(table)))
+        condition = digest.part_where(table, part)
+        where = f" WHERE {condition}" if condition else ""
+        return self.spark.sql(
+            f"SELECT {key_text(table)} AS key_text, {row_hash(table)} AS h{others} FROM {self.relation}{where}"
+        )
+
+    def images(self, table: Table, keys: Iterable[str], part: Part = WHOLE) -> Rows:
+        """The rows under these key texts."""
+        wanted, found = sorted(set(keys)), defaultdict(list)
+        if not wanted:
+            return {}
+        asked = self.spark.createDataFrame([(key,) for key in wanted], "key_text string")
+        with view_of(asked) as view, view_of(self.images_frame(table, part)) as rows:
+            sql = f"SELECT /*+ BROADCAST(k) */ r.* FROM {rows} r LEFT SEMI JOIN {view} k ON r.key_text = k.key_text"
+            for key, *image in self.spark.sql(sql).collect():
+                found[key].append(tuple(image))
+        return dict(found)

@@ -1,0 +1,81 @@
+"""What every application of this package starts with: the run, the session, and a log that a person can follow."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from airflow_cdc.core.errors import CdcError, UsageError
+from airflow_cdc.core.secrets import mask_text
+from airflow_cdc.flows.run import Run, make_run
+from airflow_cdc.kinds import read_pipeline
+from airflow_cdc.parts import Endpoints
+from airflow_cdc.spark_apps.driver.session import build_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NEEDED = ("pipeline", "endpoints", "run_id", "report_dir")
+
+
+@contextmanager
+def open_app(settings: Mapping[str, Any], name: str) -> Iterator[tuple[Run, SparkSession]]:
+    """The run that the settings file describes, and a session with its lake that ends with the block.
+
+    Raises UsageError for a part missing.
+
+    `jars` (paths) and `spark` (settings) are for a driver that was not started by spark-submit.
+    """
+    log_to_stderr()
+    run = read_run(settings)
+    extra = {str(key): str(value) for key, value in (settings.get("spark") or {}).items()}
+    jars = [str(jar) for jar in settings.get("jars") or ()]
+    spark = build_session(f"cdc {name} {run.pipeline.name}", run.clients.sink, jars, extra)
+    try:
+        yield run, spark
+    finally:
+        spark.stop()
+
+
+def read_run(settings: Mapping[str, Any]) -> Run:
+    """The run of a settings file, its clients not connected yet."""
+    if missing := [key for key in NEEDED if key not in settings]:
+        raise UsageError(
+            f"the settings file lacks {', '.join(missing)}", where="--settings", todo="Let the operator write it."
+        )
+    return make_run(
+        read_pipeline(settings["pipeline"]),
+        Endpoints.from_json(settings["endpoints"]),
+        str(settings["run_id"]),
+        str(settings["report_dir"]),
+        settings.get("options"),
+        dag_id=str(settings.get("dag_id") or ""),
+    )
+
+
+@contextmanager
+def explained(kind: type[CdcError], doing: str, *, where: str, todo: str) -> Iterator[None]:
+    """Turn a failed Spark job into one error of `kind` with the reason at its root; "could not <doing>"."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JError, PySparkException) as error:
+        raise kind(f"could not {doing}: {mask_text(root_cause(str(error)))}", where=where, todo=todo) from error
+
+
+def root_cause(text: str) -> str:
+    """The last "Caused by" of a Java stack trace, or its first line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    return (causes or lines or ["no reason given"])[-1 if causes else 0][:500]
+
+
+def log_to_stderr() -> None:
+    """Progress lines go where spark-submit's go, so that they stand in the task's log."""
+    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(name)s %(message)s", level=logging.WARNING)
+    logging.getLogger("airflow_cdc").setLevel(logging.INFO)

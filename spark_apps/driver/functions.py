@@ -1,0 +1,220 @@
+"""Session functions that Spark SQL lacks, vectorised over Arrow: `adapters/mysql_values.py`, `compare/encoding.py` and the decoders of events call them.
+
+cdc_double_bits(double): the 64 bits of a number, with one zero.
+cdc_json_canonical(string): sorted keys, no spaces, numbers in one form; NULL for what is no JSON.
+cdc_decimal_bytes(string, int): base64 of a big-endian two's complement number with so many decimals, as plain text.
+cdc_decimal_plain(string, int): a decimal in any notation as plain text with so many decimals.
+
+Each gives NULL for a value it cannot read, so that the caller finds a bad record instead of a failed job.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+import sys
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from airflow_cdc.core.errors import SchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+_DECIMAL_DIGITS = 65  # MySQL's DECIMAL has no more
+
+
+def register_functions(spark: SparkSession) -> None:
+    """Make the functions known to this session. SchemaError if the session is not in UTC and ANSI mode.
+
+    Both settings change what their expressions mean without any error.
+    """
+    for key, wanted in (("spark.sql.session.timeZone", "UTC"), ("spark.sql.ansi.enabled", "true")):
+        found = spark.conf.get(key)
+        if found != wanted:
+            raise SchemaError(f"{key} is {found}", where="Spark session", todo=f"Set it to {wanted}.")
+    from pyspark import cloudpickle
+
+    # by value: executors then need pyarrow only, not this package
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    for name, function in _vectorised().items():
+        spark.udf.register(name, function)
+
+
+def json_canonical(text: str) -> str | None:
+    """One text for equal JSON documents, whoever printed them; None if it is no JSON.
+
+    Every number keeps all its digits: 1.0, 1.00 and 1 are 1, and 1e20 is what Debezium prints of it,
+    100000000000000000000.
+    """
+    return _json_writer()(text)
+
+
+class _Exact(NamedTuple):
+    """A number with more digits than a double has, as it is to be written."""
+
+    text: str
+
+
+def _json_writer() -> Callable[[str], str | None]:
+    """Decoder and encoder made once for many documents: making them costs as much as a small document."""
+    exact: list[_Exact] = []
+
+    def fraction(text: str) -> int | float | _Exact:
+        number = json_number(text)
+        if isinstance(number, _Exact):
+            exact.append(number)
+        return number
+
+    decode = json.JSONDecoder(parse_float=fraction, parse_int=_whole, parse_constant=_no_constant).decode
+    encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
+
+    def write(text: str) -> str | None:
+        exact.clear()
+        try:
+            value = decode(text)
+            written = _written(value) if exact else encode(value)
+        except (ValueError, RecursionError):
+            return None
+        try:
+            written.encode()
+        except UnicodeEncodeError:  # half of a surrogate pair: only an escape can write it
+            return "".join(c if c < "\ud800" or c > "\udfff" else f"\\u{ord(c):04x}" for c in written)
+        return written
+
+    return write
+
+
+def _written(value: Any) -> str:
+    """As the encoder writes it, exact numbers too, which the encoder does not know."""
+    if isinstance(value, _Exact):
+        return value.text
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{_written(key)}:{_written(value[key])}" for key in sorted(value)) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_written, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def json_number(text: str) -> int | float | _Exact:
+    """A number of JSON with a point or an exponent, by its value; ValueError if no double is as large.
+
+    MySQL prints a DOUBLE in its shortest form. Debezium prints all digits of its binary value where Java would write
+    an exponent: 0.00001 comes as 0.0000100000000000000008180305391403130954586… Digits that are neither are a DECIMAL's.
+    """
+    double = float(text) + 0.0
+    if not math.isfinite(double):
+        raise ValueError(text)
+    if not double:
+        return 0
+    if repr(double) == text and not double.is_integer():
+        return double
+    number = Decimal(text)
+    if number == number.to_integral_value():
+        # MySQL writes an exponent for a DOUBLE only, of which 1e23 is not the value but the shortest text
+        return _by_size(int(double) if "e" in text.lower() else int(number))
+    if number in (Decimal(double), Decimal(repr(double))):
+        return double
+    return _Exact(f"{number:f}".rstrip("0"))
+
+
+def _whole(text: str) -> int | float:
+    return _by_size(int(text)) if len(text) > _DECIMAL_DIGITS else int(text)
+
+
+def _by_size(number: int) -> int | float:
+    """A number that no DECIMAL can hold is a DOUBLE, which is written shortest: 1e+300."""
+    return number if abs(number) < 10**_DECIMAL_DIGITS else _finite(number)
+
+
+def _finite(number: int) -> float:
+    try:
+        return float(number)
+    except OverflowError as error:
+        raise ValueError("no double is as large") from error
+
+
+def _no_constant(text: str) -> float:
+    raise ValueError(text)
+
+
+def decimal_bytes(text: str, scale: int) -> str | None:
+    """Base64 of an unscaled big-endian number → plain text with `scale` decimals; None if it is not base64."""
+    try:
+        raw = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return _scaled(int.from_bytes(raw, "big", signed=True), scale) if raw else None
+
+
+def decimal_plain(text: str, scale: int) -> str | None:
+    """A decimal in any notation → plain text with `scale` decimals; None if it has more, or is no number."""
+    try:
+        sign, digits, exponent = Decimal(text.strip()).as_tuple()
+    except InvalidOperation:
+        return None
+    if not isinstance(exponent, int) or abs(exponent) > 1000:
+        return None
+    shift = exponent + scale
+    unscaled = int("".join(map(str, digits)))
+    if shift < 0 and unscaled % 10**-shift:
+        return None
+    unscaled = unscaled * 10**shift if shift >= 0 else unscaled // 10**-shift
+    return _scaled(-unscaled if sign else unscaled, scale)
+
+
+def _scaled(unscaled: int, scale: int) -> str:
+    digits = str(abs(unscaled)).rjust(scale + 1, "0")
+    sign = "-" if unscaled < 0 else ""
+    return f"{sign}{digits[:-scale]}.{digits[-scale:]}" if scale else sign + digits
+
+
+def double_bits(values: pa.Array) -> pa.Array:
+    """The IEEE 754 bits of each number as a signed integer; -0 counts as 0."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.add(values, 0.0).view(pa.int64())
+
+
+def _each(function: Callable[..., str | None], *columns: pa.Array) -> pa.Array:
+    import pyarrow as pa
+
+    rows = zip(*(column.to_pylist() for column in columns), strict=True)
+    return pa.array([None if row[0] is None else function(*row) for row in rows], pa.string())
+
+
+def _vectorised() -> dict[str, Any]:
+    # The annotations are what Spark reads the kind of function from; strings would not be resolved here.
+    import pyarrow as pa
+    from pyspark.sql.functions import arrow_udf
+
+    def _bits(values: Any) -> Any:
+        return double_bits(values)
+
+    def _json(texts: Any) -> Any:
+        return _each(_json_writer(), texts)
+
+    def _bytes(texts: Any, scales: Any) -> Any:
+        return _each(decimal_bytes, texts, scales)
+
+    def _decimal(texts: Any, scales: Any) -> Any:
+        return _each(decimal_plain, texts, scales)
+
+    functions = {
+        "cdc_double_bits": (_bits, "bigint", 1),
+        "cdc_json_canonical": (_json, "string", 1),
+        "cdc_decimal_bytes": (_bytes, "string", 2),
+        "cdc_decimal_plain": (_decimal, "string", 2),
+    }
+    made = {}
+    for name, (function, result, arguments) in functions.items():
+        names = list(function.__code__.co_varnames[:arguments])
+        function.__annotations__ = dict.fromkeys([*names, "return"], pa.Array)
+        made[name] = arrow_udf(function, result)
+    return made

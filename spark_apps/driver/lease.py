@@ -1,0 +1,63 @@
+"""The pipeline's lease, held for a block of work by a process that may be killed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from airflow_cdc.core.errors import LeaseHeldError, SinkError
+from airflow_cdc.core.poll import NotYet, poll_until
+from airflow_cdc.flows.lease import kept
+from airflow_cdc.flows.run import Run
+
+LEASE_SECONDS = 120
+
+
+@contextmanager
+def leased(run: Run, wait: float = 0.0, *, beside: bool = False) -> Iterator[None]:
+    """Hold the pipeline's lease, renewed while we live: a killed writer must not keep the next one waiting for long.
+
+    Waits up to `wait` seconds for its holder. Raises LeaseHeldError without a wait, DeadlineError after it; SinkError
+    while a recovery is open, which publishes by itself.
+
+    `beside`: a recovery that leaves the connector's offset alone is no blocker (INV 39), and keeps the lease; who works
+    beside it leaves its tables alone.
+    """
+    recovery = run.clients.control.state()["recovery"]
+    if beside and recovery is not None and recovery.get("offset_kept"):
+        yield
+        return
+    _acquire(run, wait)
+    try:
+        _no_recovery(run)
+        with kept(run.clients.control, run.run_id, LEASE_SECONDS):
+            yield
+    finally:
+        run.clients.control.release(run.run_id)
+
+
+def _no_recovery(run: Run) -> None:
+    """A recovery may have been opened since this run began, and its own run may be waiting for a slot now."""
+    recovery = run.clients.control.state()["recovery"]
+    if recovery is not None:
+        raise SinkError(
+            f"the recovery of run {recovery.get('run_id')} is open: it catches up, compares and publishes by itself",
+            where=run.where,
+            todo="Finish it, or give it up first: airflow cdc abandon.",
+        )
+
+
+def _acquire(run: Run, wait: float) -> None:
+    control = run.clients.control
+
+    def attempt() -> bool:
+        try:
+            control.acquire(run.run_id, LEASE_SECONDS)
+        except LeaseHeldError as held:
+            raise NotYet(str(held)) from held
+        return True
+
+    if wait:
+        poll_until(attempt, timeout=wait, interval=0.5, what="the pipeline's lease to be free")
+    else:
+        control.acquire(run.run_id, LEASE_SECONDS)

@@ -1,0 +1,82 @@
+"""The Spark session of a driver: this package's catalog, UTC, few partitions, nothing resolved over the network."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from airflow_cdc.spark_apps.driver.functions import register_functions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from airflow_cdc.sinks.iceberg.client import Lake
+
+# What every driver needs to decode and encode exactly, wherever it runs. ANSI mode is Spark's default and is
+# stated, because a cluster's own defaults may say otherwise and values would then turn into NULL in silence.
+EXACT = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.json.enableExactStringParsing": "true",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+
+# For a driver that brings its own executors: batches are small, so scheduling costs more than the work.
+LOCAL = {
+    "spark.master": "local[*]",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.scheduler.mode": "FAIR",
+    "spark.locality.wait": "0s",
+}
+
+
+# A batch of changes is small and its plan is known: looking at each stage before the next is planned costs more than
+# it saves.
+SMALL_BATCH = {"spark.sql.adaptive.enabled": "false"}
+
+
+def build_session(
+    app_name: str, lake: Lake, jars: Sequence[str] = (), extra: Mapping[str, str] | None = None
+) -> SparkSession:
+    """The session of this driver, with the lake's catalog in it and the session functions registered.
+
+    Under spark-submit master and jars are those it was given; otherwise the session is local and `jars` are
+    paths, so that Ivy is never asked. The catalog's credentials are set here, inside the driver, and never
+    stand in a command line. `extra` wins over everything.
+    """
+    from pyspark.sql import SparkSession
+
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    if not submitted:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    own = {} if submitted else {**LOCAL, **({"spark.jars": ",".join(jars)} if jars else {})}
+    builder = SparkSession.builder.appName(app_name)
+    for key, value in {**own, **EXACT, **lake.spark_conf(), **(extra or {})}.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    register_functions(session)
+    return session
+
+
+def sibling(spark: SparkSession, settings: Mapping[str, str] | None = None) -> SparkSession:
+    """A session of its own in the same application, for one table's thread; `settings` are for it alone.
+
+    The first session's own settings are copied, because a new session starts from the application's.
+    """
+    session = spark.newSession()
+    kept = {key: spark.conf.get(key, None) for key in (*EXACT, "spark.sql.shuffle.partitions")}
+    for key, value in {**kept, **(settings or {})}.items():
+        if value is not None:
+            session.conf.set(key, value)
+    register_functions(session)
+    return session

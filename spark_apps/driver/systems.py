@@ -1,0 +1,76 @@
+"""The systems of a run's pipeline as Spark sees them, found by their kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_cdc.core.apply.ddl import Ddl
+from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.core.kind import Lazy
+from airflow_cdc.flows.capture import settings as connector_settings
+from airflow_cdc.flows.run import Run
+from airflow_cdc.kinds import SINKS, SOURCES, TRANSPORTS, reads_of
+from airflow_cdc.spark_apps.ports import Bounds, DeadLetters, EventDecoder, ReadDdl, RowReader, StageWriter, TopicReader
+
+
+@dataclass(frozen=True, slots=True)
+class Systems:
+    """What an application works with: rows of the source, the connector's events, the topics that these are in, stages."""
+
+    reader: RowReader
+    events: EventDecoder
+    topics: TopicReader
+    writer: StageWriter
+    letters: DeadLetters
+
+
+def open_systems(run: Run) -> Systems:
+    """Those of the run's pipeline.
+
+    Raises ConfigError where a kind has nothing to read it with, or the connector's settings cannot be followed.
+    """
+    pipeline, clients = run.pipeline, run.clients
+    decoder = _load(reads_of(pipeline).decoder, f"reads events of {pipeline.connector.kind} about such a source", run)
+    topics = _load(TRANSPORTS[pipeline.transport.kind].reader, f"reads events in {pipeline.transport.kind}", run)
+    sink = SINKS[pipeline.sink.kind]
+    letters = _load(sink.letters, f"keeps dead letters in {sink.name}", run)
+    return Systems(
+        row_reader(run),
+        decoder(connector_settings(run)),
+        topics(clients.transport),
+        stage_writer(run),
+        letters(clients.sink, pipeline.name),
+    )
+
+
+def row_reader(run: Run) -> RowReader:
+    """What reads the rows of the run's source. Raises ConfigError where nothing does."""
+    kind = run.pipeline.source.kind
+    reader: RowReader = _load(SOURCES[kind].reader, f"reads rows of a {kind} source", run)(run.clients.source)
+    return reader
+
+
+def stage_writer(run: Run) -> StageWriter:
+    """What writes the stages of the run's sink. Raises ConfigError where nothing does."""
+    sink = SINKS[run.pipeline.sink.kind]
+    writer: StageWriter = _load(sink.stages, f"writes stages in {sink.name}", run)(run.clients.sink)
+    return writer
+
+
+def ddl_reader(run: Run, events: EventDecoder) -> ReadDdl:
+    """What reads the statements of a schema-change topic."""
+
+    def read(topic: str, bounds: Bounds) -> Sequence[Ddl]:
+        transport = run.clients.transport
+        return events.statements(transport.records(topic, bounds), f"{transport.where}, topic {topic}")
+
+    return read
+
+
+def _load(found: Lazy[Any] | None, what: str, run: Run) -> Callable[..., Any]:
+    if found is None:
+        raise ConfigError(f"nothing {what} with Spark", where=run.where, todo="Such a pipeline is only diagnosed.")
+    made: Callable[..., Any] = found.load()
+    return made

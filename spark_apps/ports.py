@@ -1,0 +1,359 @@
+"""What the Spark applications ask of a pipeline's systems. An adapter satisfies its port by shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from airflow_cdc.core.apply.coverage import Covered
+    from airflow_cdc.core.apply.ddl import Ddl
+    from airflow_cdc.core.apply.schema_change import SchemaChange
+    from airflow_cdc.core.apply.stamp import Stamp
+    from airflow_cdc.core.apply.start import Start
+    from airflow_cdc.core.compare.chunk import Chunk, Key
+    from airflow_cdc.core.compare.leaves import Leaf, LeafScheme
+    from airflow_cdc.core.compare.part import Part
+    from airflow_cdc.core.compare.verdict import Rows
+    from airflow_cdc.core.dead_letter import DeadLetter
+    from airflow_cdc.core.position import JsonObject, Position, Watermark
+    from airflow_cdc.core.table import Table
+
+# topic → partition → (first offset, end offset); the end is not read.
+Ranges: TypeAlias = Mapping[str, Mapping[int, tuple[int, int]]]
+# partition → (first offset, end offset)
+Bounds: TypeAlias = Mapping[int, tuple[int, int]]
+# (session, ranges) → raw records: TopicReader.read, or rows that a test made
+ReadRanges: TypeAlias = Callable[["SparkSession", Ranges], "DataFrame"]
+# (schema-change topic, its ranges) → the statements there, oldest first
+ReadDdl: TypeAlias = Callable[[str, Bounds], Sequence["Ddl"]]
+# column → its default at the source, as text; None: it has none
+Defaults: TypeAlias = Mapping[str, str | None]
+
+
+class SourceLog(Protocol):
+    """What the positions and the DDL in a source's log mean."""
+
+    def read_position(self, value: JsonObject) -> Position:
+        """The inverse of a position's `to_json`. Raises PositionError."""
+        ...
+
+    def covered(self, watermark: Watermark | None) -> Covered:
+        """Which changes are at or before W for certain; without a watermark none."""
+        ...
+
+    def judge_ddl(self, stored: Table | None, statements: Sequence[Ddl], now: Table) -> SchemaChange | None:
+        """How a mirror follows statements; see core.apply.ddl.JudgeDdl."""
+        ...
+
+
+class SourceView(Protocol):
+    """One table of the source in one read view: every answer is about the same rows."""
+
+    @property
+    def position(self) -> Watermark | None:
+        """Exact position of the view of a table without a key: it holds all changes up to it and nothing later."""
+        ...
+
+    def leaves(self, scheme: LeafScheme, part: Part) -> Mapping[int, Leaf]:
+        """The digest of every leaf, in one scan."""
+        ...
+
+    def count(self) -> int:
+        """How many rows the table has."""
+        ...
+
+    def bounds(self) -> tuple[int, int] | None:
+        """The smallest and greatest id, where the key begins with one whose leaves are ranges; else, or if empty, None."""
+        ...
+
+    def hashes(self, scheme: LeafScheme, leaves: Sequence[int], part: Part) -> list[tuple[str, str]]:
+        """(key text, hash) of every row in these leaves."""
+        ...
+
+    def images(self, keys: Iterable[str], part: Part = ...) -> Rows:
+        """The rows under these key texts (of a table without a key: under these hashes)."""
+        ...
+
+
+class RowReader(SourceLog, Protocol):
+    """A source, for Spark. Every connection proves that it reaches the server of `at`, and shows all of it (INV 9)."""
+
+    def chunks(self, table: Table, after: Key | None, rows: int, *, at: Watermark, ahead: int) -> Iterator[list[Chunk]]:
+        """The chunks of `rows` rows after the key `after`, `ahead` at a time; the last chunk is open-ended (INV 25)."""
+        ...
+
+    def rows(self, spark: SparkSession, table: Table, chunks: Sequence[Chunk], *, at: Watermark) -> DataFrame:
+        """The rows of these chunks in sink types, a partition each. They may be newer than `at`."""
+        ...
+
+    def rows_of_keys(self, spark: SparkSession, table: Table, keys: Sequence[str], *, at: Watermark) -> DataFrame:
+        """The rows under these key texts in sink types.
+
+        Rows of other keys that the source takes for equal (a collation that ignores case) may be among them.
+        """
+        ...
+
+    def rows_at_exactly(
+        self, spark: SparkSession, table: Table, use: Callable[[DataFrame], None], *, at: Watermark
+    ) -> Watermark:
+        """Give `use` all rows of the table in one read view, and return the exact position of that view (INV 19).
+
+        `use` runs in a thread of its own and has to read the frame once. Raises SourceError if the position cannot be
+        had, and what `use` raises; `use` may still have read something then, which must not count.
+        """
+        ...
+
+    def outside_hash(self, spark: SparkSession, table: Table, part: Part, *, at: Watermark) -> DataFrame:
+        """(key_text, x0, x1 …) of the part's rows: the columns outside the row hash, in sink types."""
+        ...
+
+    def view(self, table: Table, *, at: Watermark) -> AbstractContextManager[SourceView]:
+        """One read view of the table; ends with the block. That of a table without a key has an exact position."""
+        ...
+
+    def bounds(self, table: Table) -> tuple[int, int] | None:
+        """As SourceView.bounds, outside any view: to size leaves for the next time."""
+        ...
+
+    def wait_visible(self, at: Watermark, timeout: float) -> None:
+        """Wait until new connections show everything up to `at`; DeadlineError after `timeout` seconds."""
+        ...
+
+    def estimated_rows(self, tables: Sequence[Table]) -> Mapping[str, int]:
+        """The source's own estimate per table ("schema.table"): for progress and order only."""
+        ...
+
+    def rows_by_key(self, spark: SparkSession, table: Table, keys: DataFrame) -> DataFrame:
+        """The rows under these keys (the key's columns) as they are now, in sink types.
+
+        Rows of other keys that the source takes for equal (a collation that ignores case) may be among them. Every
+        connection proves that it reaches the pipeline's server, and sees all of it (INV 9).
+        """
+        ...
+
+    def defaults(self, tables: Sequence[Table]) -> Mapping[str, Defaults]:
+        """Table → column → its default: a literal in quotes, else an expression."""
+        ...
+
+
+class Routing(Protocol):
+    """Where a connector's events of a table are, and how they are written."""
+
+    @property
+    def ddl_topic(self) -> str:
+        """The topic of its schema changes."""
+        ...
+
+    @property
+    def null_becomes_default(self) -> bool:
+        """Whether the column's default is written where a row holds NULL."""
+        ...
+
+    @property
+    def truncates_seen(self) -> bool:
+        """Whether a TRUNCATE comes as an event."""
+        ...
+
+    def topic_of(self, table: str) -> str:
+        """The topic of a table, "schema.table"."""
+        ...
+
+    def topics_about(self, tables: Iterable[str]) -> list[str]:
+        """The topics that say anything of these tables, that of the schema changes among them."""
+        ...
+
+    def topics(self, tables: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
+        """Topic → the tables whose events it holds."""
+        ...
+
+    def key_mark(self, table: str) -> object | None:
+        """What in a key tells the tables of a shared topic apart; None: nothing does."""
+        ...
+
+    def check_table(self, table: Table) -> None:
+        """Raise SchemaError or ConfigError if the connector cannot carry the table exactly."""
+        ...
+
+
+class TopicRecord(Protocol):
+    """A record of a topic, as bytes."""
+
+    @property
+    def offset(self) -> int: ...
+
+    @property
+    def value(self) -> bytes | None: ...
+
+
+class EventDecoder(Protocol):
+    """A connector's events of one kind of source, made neutral."""
+
+    @property
+    def routing(self) -> Routing:
+        """Where the events are."""
+        ...
+
+    def decode(self, raw: DataFrame, table: Table, sides: Sequence[str] = ...) -> DataFrame:
+        """Records (record.RAW_SCHEMA, any topics) → those of `table` in the form of record.py, in no particular order.
+
+        Only the images in `sides` are decoded, and only in them a wrong value makes a record bad. Raises SchemaError if
+        the connector cannot carry a column exactly.
+        """
+        ...
+
+    def statements(self, records: Iterable[TopicRecord], where: str) -> Sequence[Ddl]:
+        """The DDL in records of the schema-change topic, in their order. Raises TransportError for one that is none."""
+        ...
+
+    def nulls_at_risk(self, table: Table, defaults: Defaults) -> tuple[str, ...]:
+        """Columns whose NULL a record that is `defaulted` shows as the column's default."""
+        ...
+
+
+class TopicReader(Protocol):
+    """A transport, for Spark."""
+
+    def read(self, spark: SparkSession, ranges: Ranges) -> DataFrame:
+        """The records in the ranges as record.RAW_SCHEMA, read as committed.
+
+        Offsets that are gone fail the job, they are not skipped. Ranges without a record cost nothing.
+        """
+        ...
+
+
+class Stage(Protocol):
+    """Where the new rows of one table are written unseen, until they are published."""
+
+    @property
+    def identifier(self) -> tuple[str, str]:
+        """Where the sink keeps it."""
+        ...
+
+    @property
+    def target(self) -> str:
+        """The table that it is a stage of, for messages."""
+        ...
+
+    @property
+    def label(self) -> str:
+        """The try that writes it."""
+        ...
+
+    @property
+    def base_head(self) -> int:
+        """The target's version that it was made from."""
+        ...
+
+
+class StageWriter(Protocol):
+    """A sink, for Spark. Every write is one commit that carries its `summary`, which says how far the table has come."""
+
+    def stamped(self, identifier: tuple[str, str], mirror: Stamp | None) -> tuple[Stamp | None, Mapping[str, str]]:
+        """The newest stamp of a stage or a table, and the summary of the commit that carries it.
+
+        `mirror` is the control table's copy, for a table that has lost its stamped commits: then the summary is {}.
+        """
+        ...
+
+    def stamp(self, stage: Stage) -> Stamp | None:
+        """The stage's newest stamp."""
+        ...
+
+    def definition(self, stage: Stage, fingerprint: str | None) -> Table | None:
+        """The source's definition that the stage's rows were written by, if it is known to be of that fingerprint."""
+        ...
+
+    def rows(self, spark: SparkSession, stage: Stage) -> DataFrame:
+        """The stage's rows as they are now."""
+        ...
+
+    def fit(self, spark: SparkSession, stage: Stage, start: Start, defaults: Defaults | None) -> SchemaChange:
+        """Give the stage the columns of the start's table, and old rows what they hold in new ones. Returns what changed.
+
+        Raises RereadNeededError naming a change that the sink's own columns cannot follow.
+        """
+        ...
+
+    def define(self, stage: Stage, table: Table, columns: Sequence[tuple[str, str]]) -> bool:
+        """Give the stage exactly these (name, Spark SQL type) columns of that definition. Returns whether any changed."""
+        ...
+
+    def nothing(self, spark: SparkSession, stage: Stage, summary: Mapping[str, str]) -> None:
+        """A commit that changes no row."""
+        ...
+
+    def changes(
+        self,
+        stage: Stage,
+        table: Table,
+        net: DataFrame,
+        summary: Mapping[str, str],
+        *,
+        emptied: bool = False,
+        small: bool = True,
+    ) -> None:
+        """Write net changes (key, deleted, after). Done again from any point it ends the same.
+
+        `emptied`: the table was truncated before them. `small`: their keys may be held in memory by every task.
+        """
+        ...
+
+    def images(
+        self, stage: Stage, table: Table, net: DataFrame, summary: Mapping[str, str], *, emptied: bool = False
+    ) -> None:
+        """Write net copies (image, n) of whole rows, of a table without a key. Not to be done twice.
+
+        Raises SinkError if the table holds fewer copies than are to go.
+        """
+        ...
+
+    def snapshot(self, stage: Stage, rows: DataFrame, summary: Mapping[str, str], *, first: bool) -> None:
+        """Add rows in one commit; the `first` one replaces what the stage held."""
+        ...
+
+    def changeable(self, stage: Stage) -> None:
+        """Prepare the stage for a write of few changes to many rows."""
+        ...
+
+    def version(self, stage: Stage) -> int:
+        """The stage's version now."""
+        ...
+
+    def readable_version(self, spark: SparkSession, stage: Stage) -> int:
+        """The stage's version now, made anew if a column was added since, which could not be read at the old one."""
+        ...
+
+    def at(self, stage: Stage, version: int) -> str:
+        """What Spark SQL selects from to read the stage pinned to that version, whatever is written later (INV 4)."""
+        ...
+
+    def row_count(self, stage: Stage, version: int) -> int | None:
+        """How many rows a version has; None where that cannot be told cheaply."""
+        ...
+
+
+class DeadLetters(Protocol):
+    """The records of one pipeline that could not be applied."""
+
+    def record(self, bad: DataFrame) -> None:
+        """Keep bad records: (topic, topic_id, partition, offset, key, value as bytes, table, reason).
+
+        A record that is kept already counts one more attempt, so that a batch done again adds nothing.
+        """
+        ...
+
+    def unresolved(self, table: str | None = None) -> tuple[DeadLetter, ...]:
+        """Those that nothing has put right yet, of one table or of all, oldest first."""
+        ...
+
+    def resolve(self, spark: SparkSession, some: Sequence[DeadLetter]) -> None:
+        """Mark letters as put right."""
+        ...
+
+    def count_attempt(self, spark: SparkSession, some: Sequence[DeadLetter]) -> None:
+        """Count a try that did not put the letters right."""
+        ...

@@ -1,0 +1,110 @@
+"""Strategy diff_repair: only the rows that differ are read, and rewritten in a stage that holds all the others.
+
+A recovery after a gap takes the place of a full read with it: the stage is main as it was, both sides are digested,
+unequal leaves go down to keys, and these keys are read from the source. What is read may be newer than W, as after a
+full read; the replay from W repairs that. A row that is equal now is equal however often it changed in the gap.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as fn
+
+from airflow_cdc.core.compare.verdict import leaf_caveat
+from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.table import Table
+from airflow_cdc.spark_apps.compare.encoding import key_text
+from airflow_cdc.spark_apps.compare.judge import drill_keys
+from airflow_cdc.spark_apps.compare.scan import Subject, rows_in, scan
+from airflow_cdc.spark_apps.compare.views import SinkView
+from airflow_cdc.spark_apps.driver.progress import Progress
+from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
+from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
+from airflow_cdc.spark_apps.ports import Stage
+from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, staged_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger("airflow_cdc.differences")
+
+# Beyond this share of its leaves, or of its rows, a table is read whole: that costs less than looking up keys.
+MOST = 0.5
+FEW_LEAVES = 4  # so many are gone through in any case
+_KEY = own_name("key_text")
+
+
+def read_differences(tools: Tools, reading: Reading[Stage], progress: Progress) -> int | None:
+    """Bring the reading's stage to the source by reading only the rows that differ, in one stamped commit.
+
+    Returns the stage's head; None, with the stage as it was, where all of the table has to be read: it has no key,
+    the stage holds no rows, or most of it differs.
+    """
+    table, writer = reading.table, tools.writer
+    held = staged_rows(writer, reading.stage, writer.version(reading.stage))
+    if table.keyless or not held:
+        return None
+    version = writer.readable_version(tools.spark, reading.stage)
+    sink = SinkView(tools.spark, writer.at(reading.stage, version), version)
+    with tools.reader.view(table, at=reading.watermark) as view:
+        scanned = scan(tools.reader, reading.watermark, Subject(table, sink, None, {}, reading.watermark, held), view)
+        leaves, unequal = len(scanned.source.keys() | scanned.sink.keys()), scanned.unequal
+        if len(unequal) > FEW_LEAVES and leaves * MOST < len(unequal):
+            log.info("%s: %d of %d leaves differ: all of it is read", table.full_name, len(unequal), leaves)
+            return None
+        drilled = drill_keys(scanned, scanned.source, scanned.sink)
+        keys = sorted(drilled.keys.keys() | scanned.others)
+    if drilled.unexplained:
+        log.info("%s: all of it is read: %s", table.full_name, leaf_caveat(drilled.unexplained))
+        return None
+    if len(keys) > held * MOST:
+        log.info("%s: %d of %d rows differ: all of it is read", table.full_name, len(keys), held)
+        return None
+    done = replace(reading.ledger, rows=rows_in(scanned.source), complete=True).to_summary()
+    wanted = Wanted(table, keys, reading.watermark)
+    rewrite_keys(tools, reading.stage, wanted, done | reading.stamp.to_summary())
+    log.info("%s: %d of %d leaves and %d rows differed", table.full_name, len(unequal), leaves, len(keys))
+    progress.done(table.full_name, rows_in(scanned.source))
+    return writer.version(reading.stage)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Rows to read: key texts of a table, on connections that show all up to `position` on its server (INV 9)."""
+
+    table: Table
+    keys: Sequence[str]
+    position: Watermark
+
+
+def rewrite_keys(tools: Tools, stage: Stage, wanted: Wanted, summary: Mapping[str, str]) -> None:
+    """Bring these rows of the stage to what the source holds now; the commit carries `summary`."""
+    session = sibling(tools.spark, SMALL_BATCH)
+    tools.writer.changeable(stage)
+    tools.writer.changes(stage, wanted.table, rows_now(tools, session, wanted, stage), summary)
+
+
+def rows_now(tools: Tools, session: SparkSession, wanted: Wanted, stage: Stage) -> DataFrame:
+    """(key, deleted, after) of the wanted rows: those that the source has are upserts, those that only `stage` has go."""
+    table, keys = wanted.table, wanted.keys
+    asked_for = session.createDataFrame([(key,) for key in keys], f"{quote_ident(_KEY)} string")
+    # a collation that ignores case finds rows of other keys too
+    rows = tools.reader.rows_of_keys(session, table, keys, at=wanted.position)
+    found = _with_key(rows, table).join(asked_for, _KEY, "left_semi")
+    found = found.localCheckpoint()
+    gone = asked_for.join(found.select(_KEY), _KEY, "left_anti")
+    left = _with_key(tools.writer.rows(session, stage), table).join(fn.broadcast(gone), _KEY, "left_semi")
+    key = fn.struct(*(quote_ident(name) for name in table.key)).alias("key")
+    after = fn.struct(*(quote_ident(column.name) for column in table.mirrored)).alias("after")
+    upserts = found.select(key, fn.lit(False).alias("deleted"), after)
+    kind = upserts.schema["after"].dataType
+    removals = left.select(key, fn.lit(True).alias("deleted"), fn.lit(None).cast(kind).alias("after"))
+    return upserts.unionByName(removals.localCheckpoint())
+
+
+def _with_key(rows: DataFrame, table: Table) -> DataFrame:
+    return rows.withColumn(_KEY, fn.expr(key_text(table)))

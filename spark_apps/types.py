@@ -1,0 +1,65 @@
+"""The Spark SQL type of each logical type: what a sink's columns are, and what rows and events are decoded to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_cdc.core.types import (
+    Array,
+    Bits,
+    Boolean,
+    Bytes,
+    Date,
+    Decimal,
+    Float,
+    Geometry,
+    Instant,
+    Integer,
+    LocalDateTime,
+    Time,
+)
+
+if TYPE_CHECKING:
+    from airflow_cdc.core.table import Column
+    from airflow_cdc.core.types import LogicalType
+
+DECIMAL_DIGITS = 38  # above it a decimal is text in the sink
+UNSIGNED = "decimal(20,0)"
+
+
+def sink_type(column: Column) -> str:
+    """The Spark SQL type of the sink's column; SchemaError for a type that cannot be carried."""
+    return spark_type(column.value_type)
+
+
+def spark_type(kind: LogicalType) -> str:
+    """The Spark SQL type of a logical type."""
+    match kind:
+        case Integer(bits, unsigned):
+            return _whole_number(bits + unsigned)
+        case Bits(size):
+            return _whole_number(64 if size < 64 else 65)
+        case Decimal(precision, scale):
+            return f"decimal({precision},{scale})" if precision <= DECIMAL_DIGITS else "string"
+        case Array(of):
+            return f"array<{spark_type(of)}>"
+    return _PLAIN.get(type(kind), "string")
+
+
+def _whole_number(bits: int) -> str:
+    if bits <= 32:
+        return "int"
+    return "bigint" if bits <= 64 else UNSIGNED
+
+
+# the others are text
+_PLAIN: dict[type[LogicalType], str] = {
+    Float: "double",
+    Boolean: "boolean",
+    Bytes: "binary",
+    Date: "date",
+    Time: "bigint",
+    LocalDateTime: "timestamp_ntz",
+    Instant: "timestamp",
+    Geometry: "struct<srid:int,wkb:binary>",
+}

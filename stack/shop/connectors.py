@@ -1,0 +1,127 @@
+"""The two connectors of the demo on one Connect worker: the shop's, and a peer that heals itself as Debezium does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from stack.connect import ConnectWorker
+from stack.mysql import MySqlServer
+from stack.process import wait_until
+from stack.rest import RestError
+from stack.shop.dataset import SCHEMA, TABLES
+
+# without the schema in every record, which makes it several times as large; a NULL stays NULL where a column has a default
+PLAIN = {
+    "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "key.converter.schemas.enable": "false",
+    "key.converter.replace.null.with.default": "false",
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter.schemas.enable": "false",
+    "value.converter.replace.null.with.default": "false",
+}
+NAMES = {"shop": 5401, "peer": 5402}  # connector → the server id it registers with
+
+
+def config(name: str, mysql: MySqlServer, bootstrap: str, **more: str) -> dict[str, str]:
+    """An ordinary Debezium MySQL configuration; `name` is also the topic prefix."""
+    return {
+        "connector.class": "io.debezium.connector.mysql.MySqlConnector",
+        "database.hostname": mysql.host,
+        "database.port": str(mysql.port),
+        "database.user": mysql.debezium.user,
+        "database.password": mysql.debezium.password,
+        "database.server.id": str(NAMES[name]),
+        "database.ssl.mode": "preferred",
+        "driver.allowPublicKeyRetrieval": "true",
+        "topic.prefix": name,
+        "database.include.list": SCHEMA,
+        "table.include.list": ",".join(f"{SCHEMA}.{table}" for table in TABLES),
+        "schema.history.internal.kafka.bootstrap.servers": bootstrap,
+        "schema.history.internal.kafka.topic": f"{name}.schema-history",
+        "decimal.handling.mode": "precise",
+        "include.schema.changes": "true",
+        "heartbeat.interval.ms": "1000",
+        "connect.keep.alive.interval.ms": "1000",
+        **PLAIN,
+        **more,
+    }
+
+
+def create(worker: ConnectWorker, name: str, settings: Mapping[str, str]) -> None:
+    """Create a connector and wait until its task runs."""
+    worker.call("PUT", f"/connectors/{name}/config", dict(settings))
+    wait_running(worker, name)
+
+
+def state(worker: ConnectWorker, name: str) -> tuple[str, list[dict[str, Any]]]:
+    """The connector's state and its tasks."""
+    try:
+        answer = worker.call("GET", f"/connectors/{name}/status")
+    except RestError as error:
+        if error.status != 404:
+            raise
+        return "UNASSIGNED", []  # just created: no worker has taken it yet
+    return str(answer["connector"]["state"]), list(answer["tasks"])
+
+
+def wait_running(worker: ConnectWorker, name: str, timeout: float = 120.0) -> None:
+    """Wait until connector and task are RUNNING."""
+
+    def running() -> bool | None:
+        found, tasks = state(worker, name)
+        return True if found == "RUNNING" and [t["state"] for t in tasks] == ["RUNNING"] else None
+
+    wait_until(running, timeout=timeout, what=f"connector {name} to run", child=worker.child)
+
+
+def stop(worker: ConnectWorker, *names: str) -> None:
+    """Stop connectors and wait until they are."""
+    for name in names:
+        worker.call("PUT", f"/connectors/{name}/stop")
+    for name in names:
+        wait_until(
+            lambda name=name: True if state(worker, name) == ("STOPPED", []) else None,  # type: ignore[misc]
+            timeout=60,
+            what=f"connector {name} to stop",
+            child=worker.child,
+        )
+
+
+def failure(worker: ConnectWorker, name: str, timeout: float = 120.0) -> str:
+    """Resume a connector and wait until its task has FAILED; returns the reason it gives."""
+    worker.call("PUT", f"/connectors/{name}/resume")
+
+    def failed() -> str | None:
+        _, tasks = state(worker, name)
+        return str(tasks[0]["trace"]) if tasks and tasks[0]["state"] == "FAILED" else None
+
+    trace = wait_until(failed, timeout=timeout, what=f"connector {name} to fail", child=worker.child)
+    reasons = [line.strip() for line in trace.splitlines() if "no longer available" in line]
+    return (reasons or trace.splitlines())[-1].removeprefix("Caused by: ")
+
+
+def stored(worker: ConnectWorker, name: str) -> dict[str, Any]:
+    """The offset a connector has stored; {} when none."""
+    offsets = worker.call("GET", f"/connectors/{name}/offsets")["offsets"]
+    return dict(offsets[0]["offset"]) if offsets else {}
+
+
+def heal_itself(worker: ConnectWorker, settings: Mapping[str, str], timeout: float = 900.0) -> float:
+    """Let the failed peer recover as Debezium does: `snapshot.mode=when_needed`; returns the seconds it took.
+
+    It is complete when its task runs and its stored offset is a new one outside a snapshot.
+    """
+    lost, began = stored(worker, "peer"), time.monotonic()
+    worker.call("PUT", "/connectors/peer/config", {**settings, "snapshot.mode": "when_needed"})
+    worker.call("PUT", "/connectors/peer/resume")
+
+    def complete() -> bool | None:
+        found, tasks = state(worker, "peer")
+        offset = stored(worker, "peer")
+        runs = found == "RUNNING" and [t["state"] for t in tasks] == ["RUNNING"]
+        return True if runs and offset and offset != lost and not offset.get("snapshot") else None
+
+    wait_until(complete, timeout=timeout, what="the peer's re-snapshot to end", child=worker.child)
+    return round(time.monotonic() - began, 1)

@@ -1,0 +1,51 @@
+"""What the tests of a PostgreSQL source stand on: the three series that are supported, and a fresh database on each."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+import stack
+from airflow_cdc.sources.postgres.session import PostgresEndpoint, Session, open_session
+from stack.postgres import PostgresServer, PostgresSettings
+from tests.integration.postgres.support import endpoint
+
+NAMES = {"15": "pg15", "17": "pg17", "18": "postgres"}
+
+
+@pytest.fixture(scope="session", params=list(NAMES))
+def server(request: pytest.FixtureRequest, servers: stack.Stack) -> PostgresServer:
+    """A server of each series in turn, started when the first test asks for it."""
+    name = NAMES[request.param]
+    return servers.postgres.get(name) or servers.add_postgres(PostgresSettings(name=name, series=request.param))
+
+
+@pytest.fixture(scope="session")
+def newest(servers: stack.Stack) -> PostgresServer:
+    """PostgreSQL 18 alone, for what does not differ."""
+    return servers.postgres.get(NAMES["18"]) or servers.add_postgres(PostgresSettings(name=NAMES["18"], series="18"))
+
+
+@pytest.fixture
+def database(server: PostgresServer) -> Iterator[str]:
+    """A fresh database that both users may read, dropped with the slots in it."""
+    name = f"t_{uuid.uuid4().hex[:8]}"
+    server.execute(f"CREATE DATABASE {name}")
+    server.execute("ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO cdc, debezium", dbname=name)
+    yield name
+    slots = f"SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = '{name}'"
+    server.execute(slots, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def at(server: PostgresServer, database: str) -> PostgresEndpoint:
+    """The product's login on that database."""
+    return endpoint(server, database)
+
+
+@pytest.fixture
+def session(at: PostgresEndpoint) -> Iterator[Session]:
+    with open_session(at) as opened:
+        yield opened

@@ -1,0 +1,99 @@
+"""Every built-in source does what airflow_cdc.testing asks of any source, on its real server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import pytest
+
+from airflow_cdc.core.kind import SourceKind
+from airflow_cdc.core.position import Position
+from airflow_cdc.kinds import SOURCES
+from airflow_cdc.sources.mariadb.gtid import MariaDbPosition as Domains
+from airflow_cdc.sources.mariadb.position import MariaDbPosition
+from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.position import MySqlPosition
+from airflow_cdc.sources.mysql.session import MySqlEndpoint
+from airflow_cdc.testing import SourceBench, SourceContract
+from stack.mysql import MySqlServer
+from stack.process import wait_until
+
+NOBODY_LISTENS = 9  # the discard port
+
+
+@dataclass(frozen=True, slots=True)
+class MySqlBench:
+    """A real MySQL server."""
+
+    server: MySqlServer
+    table: str
+    kind: SourceKind
+
+    @property
+    def endpoint(self) -> MySqlEndpoint:
+        return MySqlEndpoint(self.server.host, self.server.port, self.server.cdc.user, self.server.cdc.password)
+
+    def write(self) -> None:
+        self.server.execute(f"INSERT INTO {self.table} (v) VALUES ('x')")
+
+    def position(self) -> Position:
+        ((file, pos, *_),) = self.server.execute("SHOW MASTER STATUS")
+        ((gtid_mode, executed),) = self.server.execute("SELECT @@gtid_mode, @@GLOBAL.gtid_executed")
+        return MySqlPosition(file, int(pos), GtidSet.parse(executed) if gtid_mode == "ON" else None)
+
+    def purge(self) -> None:
+        """All but the newest file; one that is still being read is passed over without an error, so again."""
+        self.server.execute("FLUSH BINARY LOGS")
+        newest = str(self.server.execute("SHOW BINARY LOGS")[-1][0])
+
+        def gone() -> bool | None:
+            self.server.execute(f"PURGE BINARY LOGS TO '{newest}'")
+            return self.server.execute("SHOW BINARY LOGS")[0][0] == newest or None
+
+        wait_until(gone, timeout=30, what=f"all before {newest} are purged")
+
+    def unreachable(self) -> MySqlEndpoint:
+        return replace(self.endpoint, port=NOBODY_LISTENS)
+
+
+class MariaDbBench(MySqlBench):
+    """A real MariaDB server."""
+
+    def position(self) -> Position:
+        ((file, pos, *_),) = self.server.execute("SHOW MASTER STATUS")
+        ((held,),) = self.server.execute("SELECT @@gtid_binlog_pos")
+        return MariaDbPosition(file, int(pos), Domains.parse(held))
+
+
+def table_in(server: MySqlServer, databases: Callable[..., str]) -> str:
+    table = f"{databases(server)}.t"
+    server.execute(f"CREATE TABLE {table} (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(20))")
+    return table
+
+
+class TestMySql(SourceContract):
+    """With gtid_mode ON."""
+
+    @pytest.fixture
+    def bench(self, mysql: MySqlServer, databases: Callable[..., str]) -> SourceBench:
+        return MySqlBench(mysql, table_in(mysql, databases), SOURCES["mysql"])
+
+
+class TestMySqlWithoutGtid(SourceContract):
+    """With gtid_mode OFF: file and position count."""
+
+    @pytest.fixture
+    def bench(self, mysql_nogtid: MySqlServer, databases: Callable[..., str]) -> SourceBench:
+        return MySqlBench(mysql_nogtid, table_in(mysql_nogtid, databases), SOURCES["mysql"])
+
+
+class TestMariaDb(SourceContract):
+    @pytest.fixture
+    def bench(self, mariadb_server: MySqlServer, databases: Callable[..., str]) -> SourceBench:
+        return MariaDbBench(mariadb_server, table_in(mariadb_server, databases), SOURCES["mariadb"])
+
+
+def test_every_built_in_source_is_held_by_the_suite() -> None:
+    held = {"mysql": (TestMySql, TestMySqlWithoutGtid), "mariadb": (TestMariaDb,)}
+    assert set(held) == set(SOURCES.built_in)

@@ -1,0 +1,143 @@
+"""The house's rules that import-linter cannot see (docs/adr/0001): names stay at home, and values meet, not dicts.
+
+Both lists below hold what is not untied yet. They may only shrink: an entry that is no longer needed fails, too.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_cdc.kinds import WINGS
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "airflow_cdc"
+# where a system's name may stand
+AT_HOME = (
+    "sources/",
+    "connectors/",
+    "transports/",
+    "sinks/",
+    "controls/",
+    "hooks/",
+    "sensors/",
+    "testing/",
+    "kinds.py",
+)
+LISTS = Path(__file__).with_name("house")
+
+
+def modules(*parts: str) -> Iterator[tuple[str, ast.Module]]:
+    """The package's modules in these of its folders ("": all), by their path in it."""
+    # spark_apps/ and dags/ are links in the package, which rglob does not follow
+    for base in (PACKAGE, ROOT / "spark_apps", ROOT / "dags"):
+        for path in sorted(base.rglob("*.py")):
+            name = path.relative_to(PACKAGE if base == PACKAGE else ROOT).as_posix()
+            if name.startswith(parts):
+                yield name, ast.parse(path.read_text(encoding="utf-8"))
+
+
+def listed(name: str) -> set[str]:
+    """The entries of a list: one a line, without comments."""
+    lines = (line.partition("#")[0].strip() for line in (LISTS / name).read_text(encoding="utf-8").splitlines())
+    return {line for line in lines if line}
+
+
+# --- values for dicts ----------------------------------------------------------------------------------------------------
+
+_DICT = re.compile(r"\b(dict|Mapping)\[str, Any\]|\bJsonObject\b|\bDocument\b")
+_ALLOWED = ("to_json", "from_json")
+_STEPS = re.compile(r"\bFacts\b")  # what a step returns to XCom
+
+
+def functions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """The functions of a module by their qualified names, nested ones included."""
+
+    def below(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield prefix + child.name, child
+                yield from below(child, f"{prefix}{child.name}.")
+            elif isinstance(child, ast.ClassDef):
+                yield from below(child, f"{prefix}{child.name}.")
+            else:
+                yield from below(child, prefix)
+
+    return below(tree, "")
+
+
+def dicts(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a parameter or the result is a dict of anything."""
+    args = function.args
+    every = [*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg]
+    given = [ast.unparse(arg.annotation) for arg in every if arg is not None and arg.annotation is not None]
+    result = ast.unparse(function.returns) if function.returns is not None else ""
+    return any(_DICT.search(text) or _STEPS.search(text) for text in given) or bool(_DICT.search(result))
+
+
+def passing_dicts() -> set[str]:
+    return {
+        f"{path}:{name}"
+        for path, tree in modules("core/", "flows/")
+        for name, function in functions(tree)
+        if not name.endswith(_ALLOWED) and dicts(function)
+    }
+
+
+# --- a name stays at home ------------------------------------------------------------------------------------------------
+
+
+def system_names() -> set[str]:
+    """Every name in kinds.py, but for words that are no system's: the sink `none`, and sql."""
+    return {name for kinds in WINGS.values() for name in kinds.built_in} - {"sql", "none"}
+
+
+def outside() -> Iterator[tuple[str, ast.Module]]:
+    for path, tree in modules(""):
+        adapter = path.startswith("spark_apps/adapters/")
+        if not adapter and not path.startswith(AT_HOME):
+            yield path, tree
+
+
+def words(tree: ast.Module) -> Iterator[str]:
+    """Identifiers and strings of the code; docstrings are left out."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = list(ast.walk(tree))
+    told = {id(n.body[0].value) for n in nodes if isinstance(n, documented) and ast.get_docstring(n, clean=False)}  # type: ignore[attr-defined]
+    for node in nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
+            yield node.value
+        for field in ("id", "attr", "name", "asname", "arg", "module"):
+            if isinstance(value := getattr(node, field, None), str):
+                yield value
+
+
+def naming_systems() -> set[str]:
+    known = re.compile("|".join(sorted(system_names())), re.IGNORECASE)
+    return {
+        f"{path} {m.group().lower()}" for path, tree in outside() for word in words(tree) for m in known.finditer(word)
+    }
+
+
+@pytest.mark.parametrize(("name", "found"), [("dicts.txt", passing_dicts), ("names.txt", naming_systems)])
+def test_the_rule_holds_but_for_a_list_that_may_only_shrink(name: str, found: object) -> None:
+    assert callable(found)
+    now, allowed = found(), listed(name)
+    assert sorted(now - allowed) == [], "new: pass a value type, or ask the system's kind or port"
+    assert sorted(allowed - now) == [], f"untied: take these lines out of tests/unit/house/{name}"
+
+
+def test_the_rules_see_what_they_forbid() -> None:
+    bad = "class A:\n    def f(self, x: Mapping[str, Any]) -> None: ...\n    def to_json(self) -> dict[str, Any]: ...\n"
+    assert [name for name, function in functions(ast.parse(bad)) if dicts(function)] == ["A.f", "A.to_json"]
+    step = ast.parse("def step(run: Run) -> Facts: ...\ndef other(facts: Facts) -> None: ...\n")
+    assert [name for name, function in functions(step) if dicts(function)] == ["other"]
+    named = ast.parse('"""Of MySQL."""\nfrom a.mysql import b\nx = "kafka"\ndef f() -> None:\n    """Debezium."""\n')
+    assert {word for word in words(named) if "mysql" in word.lower() or "kafka" in word or "Debezium" in word} == {
+        "a.mysql",
+        "kafka",
+    }

@@ -1,0 +1,68 @@
+"""Every built-in kind is as airflow_cdc.testing asks of any kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
+from airflow_cdc.controls.sql.endpoint import SqlEndpoint
+from airflow_cdc.kinds import WINGS
+from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
+from airflow_cdc.sinks.none.client import NoEndpoint
+from airflow_cdc.sources.mysql.session import MySqlEndpoint
+from airflow_cdc.testing import KindContract
+from airflow_cdc.transports.kafka.wire import KafkaEndpoint
+
+HUSH = "hush-1"
+SERVER = MySqlEndpoint("db", 3306, "cdc", HUSH, ssl={"key_password": HUSH})
+LAKE = IcebergEndpoint("lake", {"credential": HUSH, "warehouse": f"s3://k:{HUSH}@bucket/lake?token={HUSH}"})
+TABLES = {"conn_id": "c", "tables": ["shop.orders"]}
+# wing, kind → what pipelines.yaml holds, an endpoint
+CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
+    ("sources", "mysql"): ({**TABLES, "replicas": ["r"]}, SERVER),
+    ("sources", "mariadb"): (TABLES, SERVER),
+    ("connectors", "debezium"): ({"conn_id": "c", "name": "n"}, ConnectEndpoint(f"http://u:{HUSH}@connect:8083")),
+    ("transports", "kafka"): (
+        {"conn_id": "c"},
+        KafkaEndpoint(
+            "k:9092", {"security.protocol": "SASL_SSL", "sasl.username": "u", "sasl.password": HUSH}, timeout=5
+        ),
+    ),
+    ("sinks", "iceberg"): (
+        {"catalog": "lake", "namespace": "shop"},
+        LAKE,
+    ),
+    ("sinks", "none"): ({}, NoEndpoint()),
+    ("controls", "iceberg"): ({"catalog": "lake"}, LAKE),
+    ("controls", "sql"): ({"conn_id": "c"}, SqlEndpoint("postgresql+psycopg", "cdc", "db", 5432, "u", HUSH)),
+}
+
+
+def test_every_built_in_kind_is_held_by_the_suite() -> None:
+    assert set(CASES) == {(wing, name) for wing, kinds in WINGS.items() for name in kinds.built_in}
+
+
+@pytest.fixture(params=CASES, ids="/".join)
+def case(request: pytest.FixtureRequest) -> tuple[str, str]:
+    wing, name = request.param
+    return wing, name
+
+
+class TestKinds(KindContract):
+    @pytest.fixture
+    def kind(self, case: tuple[str, str]) -> Any:
+        return WINGS[case[0]][case[1]]
+
+    @pytest.fixture
+    def written(self, case: tuple[str, str]) -> dict[str, Any]:
+        return {"kind": case[1], **CASES[case][0]}
+
+    @pytest.fixture
+    def endpoint(self, case: tuple[str, str]) -> Any:
+        return CASES[case][1]
+
+    @pytest.fixture
+    def secrets(self) -> tuple[str, ...]:
+        return (HUSH,)
