@@ -164,6 +164,7 @@ class PgFacts(SourceFacts):
         forecast: of the slot.
     """
 
+    no_recovery: str = NO_RECOVERY
     log: ServerFacts
     settings: Mapping[str, str] = field(default_factory=dict)
     wal_senders: int = 0
@@ -318,7 +319,6 @@ def read_facts(
         uptime_s=int(log.uptime_s),
         address=address,
         missing_privileges=needs,
-        no_recovery=NO_RECOVERY,
         log=log,
         settings=settings,
         wal_senders=int(senders["n"]),
