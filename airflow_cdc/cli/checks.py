@@ -26,10 +26,15 @@ LOCAL_EXECUTOR = "LocalExecutor"
 TEMPORARY = (tempfile.gettempdir(), "/tmp", "/var/tmp")  # noqa: S108 - to advise against them
 
 
-def airflow_checks() -> list[Check]:
-    """What every recovery needs of this installation, whichever the pipeline."""
-    dags = (_dag(AIRFLOW, RECOVERY_DAG_ID, "bad"), _dag(AIRFLOW, REPAIR_DAG_ID, "warn"))
-    return [*dags, *_slots(), _report_dir(settings.report_dir()), _links(), *jar_checks(AIRFLOW, NEEDS)]
+def airflow_checks(*, mirrors: bool = True) -> list[Check]:
+    """What every recovery needs of this installation, whichever the pipeline.
+
+    Without a pipeline that has a sink (`mirrors` False) only what a restart of a connector and the page need.
+    """
+    common = [_dag(AIRFLOW, RECOVERY_DAG_ID, "bad"), _report_dir(settings.report_dir()), _links()]
+    if not mirrors:
+        return common
+    return [*common, _dag(AIRFLOW, REPAIR_DAG_ID, "warn"), *_slots(), *jar_checks(AIRFLOW, NEEDS)]
 
 
 def pipeline_airflow_checks(pipeline: Pipeline) -> list[Check]:
