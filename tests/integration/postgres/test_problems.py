@@ -139,7 +139,7 @@ def test_the_doctor(server: PostgresServer, ready: PostgresSource) -> None:
         f"SELECT pg_drop_replication_slot('{slot}')",
         dbname=ready.endpoint.database,
     )
-    ill = {name: state for name, state in states().items() if state not in {"ok"} and name != "recovery"}
+    ill = {name: state for name, state in states().items() if state != "ok" and name != "recovery"}
     assert ill == {
         f"slot {slot}": "warn",
         f"publication {slot}": "bad",
