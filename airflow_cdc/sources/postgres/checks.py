@@ -9,7 +9,7 @@ from airflow_cdc.sources.postgres.facts import PgFacts
 from airflow_cdc.sources.postgres.problems import identity_fault
 
 
-def checks(facts: PgFacts, subject: str) -> Iterator[Check]:
+def checks(facts: PgFacts, subject: str, unreadable: str) -> Iterator[Check]:
     """One check after the other."""
     yield Check(
         subject,
@@ -17,10 +17,8 @@ def checks(facts: PgFacts, subject: str) -> Iterator[Check]:
         "ok",
         f"PostgreSQL {facts.version}, system {facts.log.system_id}, timeline {facts.log.timeline}",
     )
-    if facts.no_recovery:
-        yield Check(
-            subject, "recovery", "warn", facts.no_recovery, "Read the tables again by the connector's own snapshot."
-        )
+    if unreadable:
+        yield Check(subject, "recovery", "warn", unreadable, "Read the tables again by the connector's own snapshot.")
     faults = facts.log_faults
     if "wal_level" not in faults:
         yield Check(subject, "wal_level", "ok", facts.settings.get("wal_level", ""))

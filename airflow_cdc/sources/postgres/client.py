@@ -79,9 +79,12 @@ class PostgresSource:
         with self.session() as session:
             return read_definitions(session, tables)
 
-    def checks(self, subject: str, tables: Sequence[str], *, hold: bool) -> Iterator[Check]:  # noqa: ARG002 - a slot is one
-        """The doctor's: what the server is, has and grants. Raises SourceError where it does not answer."""
-        return checks(self.facts_for(tables, None), subject)
+    def checks(self, subject: str, tables: Sequence[str], *, hold: bool, unreadable: str = "") -> Iterator[Check]:  # noqa: ARG002
+        """The doctor's: what the server is, has and grants. Raises SourceError where it does not answer.
+
+        `hold`: nothing more is needed for one, a slot is one. `unreadable`: why no recovery can read it.
+        """
+        return checks(self.facts_for(tables, None), subject, unreadable)
 
     def position(self) -> Watermark:
         """The end of the log now: everything that any earlier read saw is at or before it. Not usable as W."""

@@ -162,7 +162,6 @@ class PgFacts(SourceFacts):
         forecast: of the slot.
     """
 
-    no_recovery: str = NO_RECOVERY
     log: ServerFacts
     settings: Mapping[str, str] = field(default_factory=dict)
     wal_senders: int = 0
