@@ -7,6 +7,7 @@ an entry point in the group `airflow_cdc.sources`, `.connectors`, `.transports` 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from airflow_cdc.core.capture import ConfigRules
     from airflow_cdc.core.diagnosis.error_texts import KnownText
     from airflow_cdc.core.diagnosis.problem import Problem, Rules
+    from airflow_cdc.core.spark_jars import Need
 
 K = TypeVar("K", bound=Named)
 
@@ -119,9 +121,25 @@ def reads_of(pipeline: Pipeline) -> Reads:
     return known or SOURCES[pipeline.source.kind].read_by[pipeline.connector.kind]
 
 
+def no_recovery(pipeline: Pipeline) -> str:
+    """Why a pipeline of these kinds is diagnosed and not recovered, by what they lack; "" where it is recovered."""
+    source, connector = SOURCES[pipeline.source.kind], CONNECTORS[pipeline.connector.kind]
+    if source.reader is None:
+        return source.why_unread or f"nothing reads the rows of a {source.title} source: it is diagnosed, not recovered"
+    if reads_of(pipeline).decoder is None:
+        return f"events of {connector.title} about {source.title} are not decoded: it is diagnosed, not recovered"
+    return ""
+
+
 def config_rules_of(pipeline: Pipeline) -> ConfigRules:
     """What the pipeline's connector does to names, keys and values."""
     return CONNECTORS[pipeline.connector.kind].config_rules.load()
+
+
+def all_jars() -> tuple[Need, ...]:
+    """What Spark needs for every built-in kind beside its own jars."""
+    kinds = [wing[name] for wing in (SINKS, SOURCES, TRANSPORTS) for name in wing.built_in]
+    return tuple(need for kind in kinds if kind.jars is not None for need in kind.jars.load())
 
 
 def rules_for(pipeline: Pipeline) -> Rules:
@@ -129,7 +147,8 @@ def rules_for(pipeline: Pipeline) -> Rules:
     from airflow_cdc.core.diagnosis.problem import assemble
     from airflow_cdc.core.diagnosis.problems import RULES
 
-    return assemble((RULES, *(kind.rules.load() for kind in kinds_of(pipeline) if kind.rules is not None)))
+    rules = assemble((RULES, *(kind.rules.load() for kind in kinds_of(pipeline) if kind.rules is not None)))
+    return replace(rules, no_recovery=no_recovery(pipeline))
 
 
 def problems_for(pipeline: Pipeline) -> tuple[Problem, ...]:

@@ -13,8 +13,7 @@ from airflow_cdc.core.check import Check
 from airflow_cdc.core.errors import CdcError, ConfigError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.settings import own_connection
-from airflow_cdc.core.spark_jars import NEEDS, catalog_needs
-from airflow_cdc.hooks.iceberg import IcebergCatalogHook
+from airflow_cdc.kinds import SINKS, all_jars
 from airflow_cdc.names import RECOVERY_DAG_ID, REPAIR_DAG_ID, apply_dag_id, nightly_dag_id
 from airflow_cdc.reports.store import ReportStore
 
@@ -26,18 +25,26 @@ LOCAL_EXECUTOR = "LocalExecutor"
 TEMPORARY = (tempfile.gettempdir(), "/tmp", "/var/tmp")  # noqa: S108 - to advise against them
 
 
-def airflow_checks() -> list[Check]:
-    """What every recovery needs of this installation, whichever the pipeline."""
-    dags = (_dag(AIRFLOW, RECOVERY_DAG_ID, "bad"), _dag(AIRFLOW, REPAIR_DAG_ID, "warn"))
-    return [*dags, *_slots(), _report_dir(settings.report_dir()), _links(), *jar_checks(AIRFLOW, NEEDS)]
+def airflow_checks(*, mirrors: bool = True) -> list[Check]:
+    """What every recovery needs of this installation, whichever the pipeline.
+
+    Without a pipeline that has a sink (`mirrors` False) only what a restart of a connector and the page need.
+    """
+    common = [_dag(AIRFLOW, RECOVERY_DAG_ID, "bad"), _report_dir(settings.report_dir()), _links()]
+    if not mirrors:
+        return common
+    return [*common, _dag(AIRFLOW, REPAIR_DAG_ID, "warn"), *_slots(), *jar_checks(AIRFLOW, all_jars())]
 
 
 def pipeline_airflow_checks(pipeline: Pipeline) -> list[Check]:
     """What one pipeline needs of this installation: its DAGs, and the jars of its catalog."""
     name = pipeline.name
     dags = [_dag(name, dag_id(name), "warn") for dag_id in (apply_dag_id, nightly_dag_id)]
+    kind = SINKS[pipeline.sink.kind]
+    if kind.jars_of is None or kind.hook is None:
+        return dags
     try:
-        needs = catalog_needs(IcebergCatalogHook(own_connection(pipeline.sink)).endpoint().properties)
+        needs = kind.jars_of.load()(kind.hook.load()(own_connection(pipeline.sink)).endpoint())
     except ConfigError:
         return dags  # the check of the connections says it
     return [*dags, *(jar_checks(name, needs) if needs else ())]

@@ -50,7 +50,8 @@ STUBS = {
 @command
 def doctor(args: Namespace) -> int:
     """0 all good (warnings allowed), 1 something is bad, 3 something could not be read, 2 the registry is unusable."""
-    checks = [*doctor_installation(mirrors=_any_sink(args)), *airflow_checks(), *_pipeline_checks(args)]
+    mirrors = _any_sink(args)
+    checks = [*doctor_installation(mirrors=mirrors), *airflow_checks(mirrors=mirrors), *_pipeline_checks(args)]
     emit(args, [check.to_json() for check in checks])
     return _doctor_status(checks)
 

@@ -152,7 +152,7 @@ def _check_control(pipeline: Pipeline, at: str) -> None:
             + ("a pipeline without a sink" if not pipeline.has_sink else f"a sink in {kind.title}")
             + " keeps its own state elsewhere",
             where=f"{at}, key control",
-            todo="Add `control: {kind: sql, conn_id: …}`: a database for it (SQLite, PostgreSQL or MySQL).",
+            todo="Add `control: {kind: sql, conn_id: …}`: a database for it.",
         )
 
 

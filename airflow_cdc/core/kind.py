@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from airflow_cdc.core.capture import ConfigRules
     from airflow_cdc.core.diagnosis.problem import Rules
     from airflow_cdc.core.position import ReadPosition
+    from airflow_cdc.core.spark_jars import Need
 
 T = TypeVar("T")
 
@@ -40,6 +41,7 @@ class Lazy(Generic[T]):
 
 
 Form: TypeAlias = "Lazy[dict[str, Any]]"
+JarsOf: TypeAlias = "Callable[[Any], tuple[Need, ...]]"
 LazyRules: TypeAlias = "Lazy[Rules]"
 
 
@@ -59,6 +61,7 @@ class SourceKind:
         rules: its rows of the diagnosis, what blocks a strategy there, and what its errors say.
         reader: what Spark reads its rows with (spark_apps.ports.RowReader), called with the client; None: nothing does, so
             the server is diagnosed and not recovered.
+        why_unread: why there is no reader.
         read_by: kinds of connector, by name, that read such a server and do not know it themselves: how a source of another
             distribution comes with the offsets and events of a connector that is there already.
     """
@@ -71,8 +74,10 @@ class SourceKind:
     hook: Lazy[Any]
     form: Form | None = None
     read_position: Lazy[ReadPosition] | None = None
+    jars: Lazy[tuple[Need, ...]] | None = None
     rules: LazyRules | None = None
     reader: Lazy[Any] | None = None
+    why_unread: str = ""
     read_by: Mapping[str, Reads] = field(default_factory=dict)
 
 
@@ -128,6 +133,7 @@ class TransportKind:
     client: Lazy[Any]
     hook: Lazy[Any]
     form: Form | None = None
+    jars: Lazy[tuple[Need, ...]] | None = None
     rules: LazyRules | None = None
     reader: Lazy[Any] | None = None
 
@@ -138,6 +144,7 @@ class SinkKind:
 
     Attributes:
         hook: None where there is nothing to connect to.
+        jars: what Spark needs for every such sink; `jars_of`: what it needs besides for the one at an endpoint.
         control: the control store in such a sink (core/ports.ControlStore); called with its client. None: it can keep none.
     """
 
@@ -148,6 +155,8 @@ class SinkKind:
     client: Lazy[Any]
     hook: Lazy[Any] | None
     form: Form | None = None
+    jars: Lazy[tuple[Need, ...]] | None = None
+    jars_of: Lazy[JarsOf] | None = None
     rules: LazyRules | None = None
     stages: Lazy[Any] | None = None
     letters: Lazy[Any] | None = None

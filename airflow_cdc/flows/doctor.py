@@ -14,7 +14,7 @@ from airflow_cdc.flows.capture import captured, settings, topic_names
 from airflow_cdc.flows.carried import look_through
 from airflow_cdc.flows.null_defaults import fault_of
 from airflow_cdc.flows.run import Run
-from airflow_cdc.kinds import config_rules_of
+from airflow_cdc.kinds import config_rules_of, no_recovery
 
 JAVA_FLOOR = 17
 KEEP_ALIVE_FLOOR_MS = 30_000
@@ -79,7 +79,9 @@ def guarded(part: Callable[[Run], Iterator[Check]], run: Run) -> list[Check]:
 
 def check_source(run: Run) -> Iterator[Check]:
     hold = run.pipeline.policy.hold.mode != "off"
-    yield from run.clients.source.checks(run.pipeline.name, run.pipeline.source.tables, hold=hold)
+    unreadable = no_recovery(run.pipeline)
+    tables = run.pipeline.source.tables
+    yield from run.clients.source.checks(run.pipeline.name, tables, hold=hold, unreadable=unreadable)
 
 
 def check_replicas(run: Run) -> Iterator[Check]:

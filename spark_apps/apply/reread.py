@@ -19,7 +19,6 @@ from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.run import Run
-from airflow_cdc.sinks.iceberg.snapshots import row_count
 from airflow_cdc.spark_apps.compare.scan import VISIBLE_SECONDS
 from airflow_cdc.spark_apps.driver.app import explained
 from airflow_cdc.spark_apps.driver.lease import leased
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from airflow_cdc.core.table import Table
-    from airflow_cdc.sinks.iceberg.stage import Stage
+    from airflow_cdc.spark_apps.ports import Stage
 
 log = logging.getLogger("airflow_cdc.reread")
 
@@ -135,8 +134,8 @@ def read_anew(job: Job, stage: Stage, name: str) -> Table:
 
 def _check_removed(job: Job, stage: Stage, table: Table, rows: int) -> None:
     """Refuse to publish a table that would lose more rows than the policy lets go unasked; not to know is to lose (INV 36)."""
-    metadata, policy = job.run.clients.sink.table(*stage.identifier).metadata, job.run.pipeline.policy
-    before = 0 if stage.base_head is None else row_count(metadata, stage.base_head)
+    policy = job.run.pipeline.policy
+    before = job.systems.writer.row_count(stage, stage.base_head)
     if policy.approval == "never" or (before is not None and not _too_many(policy, before - rows, before)):
         return
     gone = "an unknown number of rows" if before is None else f"{before - rows} of {before} rows"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import pytest
 
+import stack
 from airflow_cdc.core.kind import SourceKind
 from airflow_cdc.core.position import Position
 from airflow_cdc.kinds import SOURCES
@@ -15,8 +17,11 @@ from airflow_cdc.sources.mariadb.position import MariaDbPosition
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import MySqlPosition
 from airflow_cdc.sources.mysql.session import MySqlEndpoint
+from airflow_cdc.sources.postgres.position import Lsn, PgPosition
+from airflow_cdc.sources.postgres.session import PostgresEndpoint
 from airflow_cdc.testing import SourceBench, SourceContract
 from stack.mysql import MySqlServer
+from stack.postgres import PostgresServer, PostgresSettings
 from stack.process import wait_until
 
 NOBODY_LISTENS = 9  # the discard port
@@ -66,6 +71,41 @@ class MariaDbBench(MySqlBench):
         return MariaDbPosition(file, int(pos), Domains.parse(held))
 
 
+@dataclass(frozen=True, slots=True)
+class PostgresBench:
+    """A real PostgreSQL server; the log that it keeps is that of the pipeline's slot."""
+
+    server: PostgresServer
+    database: str
+    slot: str
+
+    @property
+    def kind(self) -> SourceKind:
+        return SOURCES["postgres"]
+
+    @property
+    def endpoint(self) -> PostgresEndpoint:
+        login = self.server.cdc
+        return PostgresEndpoint(
+            self.server.host, self.server.port, login.user, login.password, self.database, slot=self.slot
+        )
+
+    def write(self) -> None:
+        self.server.execute("INSERT INTO t (v) VALUES ('x')", dbname=self.database)
+
+    def position(self) -> Position:
+        ((lsn,),) = self.server.execute("SELECT pg_current_wal_lsn()::text")
+        return PgPosition(Lsn.parse(lsn))
+
+    def purge(self) -> None:
+        """The slot is moved to the end: what lies before it is not given out any more."""
+        move = f"SELECT pg_replication_slot_advance('{self.slot}', pg_current_wal_lsn())"
+        self.server.execute(move, dbname=self.database)
+
+    def unreachable(self) -> PostgresEndpoint:
+        return replace(self.endpoint, port=NOBODY_LISTENS)
+
+
 def table_in(server: MySqlServer, databases: Callable[..., str]) -> str:
     table = f"{databases(server)}.t"
     server.execute(f"CREATE TABLE {table} (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(20))")
@@ -94,6 +134,21 @@ class TestMariaDb(SourceContract):
         return MariaDbBench(mariadb_server, table_in(mariadb_server, databases), SOURCES["mariadb"])
 
 
+class TestPostgres(SourceContract):
+    @pytest.fixture
+    def bench(self, servers: stack.Stack) -> Iterator[SourceBench]:
+        server = servers.postgres.get("postgres") or servers.add_postgres(
+            PostgresSettings(name="postgres", series="18")
+        )
+        name = f"t_{uuid.uuid4().hex[:8]}"
+        server.execute(f"CREATE DATABASE {name}")
+        server.execute("CREATE TABLE t (id SERIAL PRIMARY KEY, v TEXT)", dbname=name)
+        server.execute(f"SELECT pg_create_logical_replication_slot('{name}', 'pgoutput')", dbname=name)
+        yield PostgresBench(server, name, name)
+        server.execute(f"SELECT pg_drop_replication_slot('{name}')", dbname=name)
+        server.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
 def test_every_built_in_source_is_held_by_the_suite() -> None:
-    held = {"mysql": (TestMySql, TestMySqlWithoutGtid), "mariadb": (TestMariaDb,)}
+    held = {"mysql": (TestMySql, TestMySqlWithoutGtid), "mariadb": (TestMariaDb,), "postgres": (TestPostgres,)}
     assert set(held) == set(SOURCES.built_in)

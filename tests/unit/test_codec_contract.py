@@ -39,7 +39,23 @@ CASES: dict[str, tuple[str, str, Values]] = {
             {"file": "maria-bin.000002", "pos": 900, "gtids": "0-103-9", "ts_sec": 1763715601, "server_id": 103},
         ],
     ),
+    "debezium/postgres": (
+        "debezium",
+        "postgres",
+        [
+            {
+                "lsn": 24676480,
+                "txId": 756,
+                "ts_usec": 1795424145811282,
+                "snapshot": "INITIAL",
+                "snapshot_completed": True,
+            },
+            {"lsn_proc": 24676816, "messageType": "DELETE", "lsn_commit": 24676810, "lsn": 24676816, "txId": 759},
+            {"lsn": 25172400, "lsn_proc": 25172400, "lsn_commit": 25172400},
+        ],
+    ),
 }
+NO_LSN: Values = [{}, {"lsn": "0/1788A40"}, {"lsn": -1}, {"file": "mysql-bin.000009", "pos": 4}]
 MALFORMED: Values = [
     {},
     {"file": "mysql-bin.000009"},
@@ -78,5 +94,5 @@ class TestCodecs(OffsetCodecContract):
         return CASES[case][2]
 
     @pytest.fixture
-    def malformed(self) -> Values:
-        return MALFORMED
+    def malformed(self, source: str) -> Values:
+        return NO_LSN if source == "postgres" else MALFORMED

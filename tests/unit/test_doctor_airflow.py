@@ -13,10 +13,12 @@ import pytest
 from airflow_cdc.cli import checks, commands, jars
 from airflow_cdc.config.registry import load_registry
 from airflow_cdc.core.check import Check
-from airflow_cdc.core.spark_jars import NEEDS
+from airflow_cdc.kinds import all_jars
 from stack.fetch import jars_of
 
 from .conftest import Answer
+
+NEEDS = all_jars()
 
 # DAG → whether it is paused, and gone from its file: Airflow keeps a row of those, too
 DAGS = {

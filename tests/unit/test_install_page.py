@@ -11,12 +11,17 @@ from pathlib import Path
 import pytest
 
 from airflow_cdc.config.settings import OPTIONS
-from airflow_cdc.core.spark_jars import NEEDS, GivenJars, SparkVersion, catalog_needs, misfits, missing
+from airflow_cdc.core.spark_jars import GivenJars, SparkVersion, misfits, missing
+from airflow_cdc.kinds import all_jars
+from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
+from airflow_cdc.sinks.iceberg.jars import catalog_needs
 from stack.airflow import AirflowServer, AirflowSettings
 from stack.versions import SPARK
 from tests.e2e.stock import stock_settings
 
 from .test_docs import INCLUDED, ROOT
+
+NEEDS = all_jars()
 
 PAGES = ("install.md", "own-pipeline.md")
 FOREIGN = ("AIRFLOW__CORE__FERNET_KEY", "AIRFLOW_CONFIG", "PYSPARK_PYTHON", "SPARK_HOME")
@@ -84,9 +89,9 @@ def test_the_packages_of_the_page_are_all_that_spark_needs() -> None:
     exported = shell((ROOT / "examples" / "install.env").read_text())
     given = GivenJars(packages=tuple(exported["AIRFLOW__CDC__SPARK_PACKAGES"].split(",")))
     spark = SparkVersion(SPARK)
-    assert missing(given, (*NEEDS, *catalog_needs(json.loads(exported["CATALOG"])))) == ()
-    assert misfits(given, spark) == ()
-    assert {spark.package(need) for need in NEEDS if not need.comes_along} <= set(given.packages)
+    assert missing(given, (*NEEDS, *catalog_needs(IcebergEndpoint("lake", json.loads(exported["CATALOG"]))))) == ()
+    assert misfits(given, spark, NEEDS) == ()
+    assert {spark.package(need) for need in NEEDS if need.comes_with is None} <= set(given.packages)
 
 
 def test_every_setting_that_a_page_names_exists() -> None:

@@ -12,6 +12,7 @@ from airflow_cdc.kinds import WINGS
 from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
 from airflow_cdc.sinks.none.client import NoEndpoint
 from airflow_cdc.sources.mysql.session import MySqlEndpoint
+from airflow_cdc.sources.postgres.session import PostgresEndpoint
 from airflow_cdc.testing import KindContract
 from airflow_cdc.transports.kafka.wire import KafkaEndpoint
 
@@ -23,6 +24,10 @@ TABLES = {"conn_id": "c", "tables": ["shop.orders"]}
 CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
     ("sources", "mysql"): ({**TABLES, "replicas": ["r"]}, SERVER),
     ("sources", "mariadb"): (TABLES, SERVER),
+    ("sources", "postgres"): (
+        {**TABLES, "slot": "s", "publication": "p", "database": "shop", "warn_kept_gb": 5},
+        PostgresEndpoint("db", 5432, "cdc", HUSH, "shop", "s", "p", ssl={"key_password": HUSH}),
+    ),
     ("connectors", "debezium"): ({"conn_id": "c", "name": "n"}, ConnectEndpoint(f"http://u:{HUSH}@connect:8083")),
     ("transports", "kafka"): (
         {"conn_id": "c"},

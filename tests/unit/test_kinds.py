@@ -3,12 +3,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 
 import pytest
 
 from airflow_cdc import kinds
 from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.core.kind import Reads
 from airflow_cdc.kinds import CONNECTORS, SOURCES, TRANSPORTS, WINGS
 from tests.unit.builders import PIPELINE
 
@@ -87,3 +89,15 @@ def test_no_other_distribution_takes_a_built_in_name(monkeypatch: pytest.MonkeyP
 
     assert SOURCES["mysql"].title == "MySQL"
     assert list(SOURCES) == ["mysql", "mariadb", "postgres"]
+
+
+def test_what_lacks_a_reader_or_a_decoder_is_diagnosed_and_not_recovered(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert kinds.no_recovery(PIPELINE) == ""
+    mariadb = replace(PIPELINE, source=replace(PIPELINE.source, kind="mariadb"))
+    assert "no server_uuid" in kinds.no_recovery(mariadb)
+    assert kinds.rules_for(mariadb).no_recovery == kinds.no_recovery(mariadb)
+
+    monkeypatch.setattr(kinds, "reads_of", lambda _: Reads())
+    assert (
+        kinds.no_recovery(PIPELINE) == "events of Debezium about MySQL are not decoded: it is diagnosed, not recovered"
+    )

@@ -44,7 +44,6 @@ MARIADB = MariaDbFacts(
     row_image="FULL",
     uptime_s=3600,
     domains=DOMAINS,
-    no_recovery="the server has no server_uuid",
     address="10.0.0.5:3306",
 )
 MARIADB_PIPELINE = replace(PIPELINE, source=replace(PIPELINE.source, kind="mariadb"))

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_cdc.core.spark_jars import NEEDS, GivenJars, SparkVersion, catalog_needs, misfits, missing
+from airflow_cdc.core.spark_jars import GivenJars, SparkVersion, misfits, missing
+from airflow_cdc.kinds import all_jars
+from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
+from airflow_cdc.sinks.iceberg.jars import catalog_needs
 from stack.fetch import jars_of
 from stack.versions import SPARK
 
+NEEDS = all_jars()
+
 HERE = SparkVersion(SPARK)
 JARS = tuple(f"/opt/jars/{jar.file_name}" for jar in jars_of("spark"))
-PACKAGES = tuple(HERE.package(need) for need in NEEDS if not need.comes_along)
+PACKAGES = tuple(HERE.package(need) for need in NEEDS if need.comes_with is None)
 LOCAL = {"type": "sql", "uri": "sqlite:////lake/catalog.db", "warehouse": "file:///lake"}
 
 
@@ -21,8 +26,8 @@ def artifacts(given: GivenJars, needs: object = NEEDS) -> list[str]:
 def test_the_jars_of_the_demo_are_all_that_is_needed() -> None:
     given = GivenJars(jars=JARS)
     assert artifacts(given) == []
-    assert misfits(given, HERE) == ()
-    assert missing(given, catalog_needs(LOCAL)) == ()
+    assert misfits(given, HERE, NEEDS) == ()
+    assert missing(given, catalog_needs(IcebergEndpoint("lake", LOCAL))) == ()
 
 
 @pytest.mark.parametrize("need", NEEDS, ids=lambda need: need.artifact)
@@ -33,7 +38,7 @@ def test_each_jar_is_missed(need: object) -> None:
 
 def test_packages_bring_what_they_depend_on() -> None:
     assert artifacts(GivenJars(packages=PACKAGES)) == []
-    assert misfits(GivenJars(packages=PACKAGES), HERE) == ()
+    assert misfits(GivenJars(packages=PACKAGES), HERE, NEEDS) == ()
     assert PACKAGES[0] == "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
     assert PACKAGES[2] == f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK}"
 
@@ -52,7 +57,7 @@ def test_a_jar_of_any_name_is_known_by_its_classes() -> None:
 )
 def test_a_jar_for_another_spark_is_named(name: str, built_for: str) -> None:
     given = GivenJars(jars=(name,)) if name.endswith(".jar") else GivenJars(packages=(name,))
-    (one,) = misfits(given, HERE)
+    (one,) = misfits(given, HERE, NEEDS)
     assert one == f"{name.rpartition('/')[2]} {built_for}"
 
 
@@ -69,4 +74,4 @@ def test_a_jar_for_another_spark_is_named(name: str, built_for: str) -> None:
     ],
 )
 def test_what_a_catalog_needs(properties: dict[str, str], wanted: list[str]) -> None:
-    assert [need.artifact for need in catalog_needs(properties)] == wanted
+    assert [need.artifact for need in catalog_needs(IcebergEndpoint("lake", properties))] == wanted

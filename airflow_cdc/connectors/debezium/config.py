@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import Final, NoReturn
 
+from airflow_cdc.connectors.debezium import KIND
 from airflow_cdc.connectors.debezium.null_defaults import replaces_nulls
 from airflow_cdc.connectors.debezium.routing import (
     KeyMark,
@@ -28,10 +29,12 @@ from airflow_cdc.core.errors import ConfigError, SchemaError
 from airflow_cdc.core.table import Table
 
 _MYSQL_CONNECTOR = "io.debezium.connector.mysql.MySqlConnector"
-# its offset and its topics are read, its events are not decoded
-_OBSERVED_CONNECTORS = frozenset(
-    {"io.debezium.connector.mariadb.MariaDbConnector", "io.debezium.connector.postgresql.PostgresConnector"}
-)
+# connector.class → the kind of source that it reads
+_SOURCES: Final[Mapping[str, str]] = {
+    _MYSQL_CONNECTOR: "mysql",
+    "io.debezium.connector.mariadb.MariaDbConnector": "mariadb",
+    "io.debezium.connector.postgresql.PostgresConnector": "postgres",
+}
 _PLAIN_NAMING = frozenset(
     {"io.debezium.schema.SchemaTopicNamingStrategy", "io.debezium.schema.DefaultTopicNamingStrategy"}
 )
@@ -167,7 +170,7 @@ class ConnectorSettings:
     @property
     def observed_only(self) -> bool:
         """Whether its offset and topics are read for a diagnosis, and its events are not decoded."""
-        return self.kind in _OBSERVED_CONNECTORS
+        return KIND.reads[_SOURCES[self.kind]].decoder is None
 
     @property
     def ddl_topic(self) -> str:
@@ -263,7 +266,7 @@ class ConnectorSettings:
 
 def _check_kind(cfg: Mapping[str, str]) -> None:
     kind = cfg.get("connector.class", "")
-    if kind not in {_MYSQL_CONNECTOR, *_OBSERVED_CONNECTORS}:
+    if kind not in _SOURCES:
         refuse(
             "connector.class",
             kind or "nothing",

@@ -41,7 +41,6 @@ class SourceFacts(ABC):
         cascades: foreign keys of captured tables whose changes this server does not log, "child (parent)".
         missing_privileges: what the user lacks and a recovery needs, "PRIVILEGE on what".
         replicas_seen: servers that replicate from it now, as it lists them; no way to log in there is known from that.
-        no_recovery: why no recovery can read this server; "" where one can.
     """
 
     version: str
@@ -51,7 +50,6 @@ class SourceFacts(ABC):
     cascades: tuple[str, ...] = ()
     missing_privileges: tuple[str, ...] = ()
     replicas_seen: tuple[str, ...] = ()
-    no_recovery: str = ""
 
     def __post_init__(self) -> None:
         for name in ("cascades", "missing_privileges", "replicas_seen"):

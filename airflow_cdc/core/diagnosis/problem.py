@@ -129,6 +129,7 @@ class Rules:
         offers: the special strategies that the source can be recovered by.
         notes: what a strategy that reads rows changes for good, each a sentence or "".
         texts: what the systems say when they fail, the most exact first.
+        no_recovery: why no strategy can read rows or events of such a pipeline; "" where one can.
     """
 
     problems: tuple[Problem, ...] = ()
@@ -137,6 +138,7 @@ class Rules:
     offers: frozenset[str] = frozenset()
     notes: tuple[Callable[[AnyCase], str], ...] = ()
     texts: tuple[KnownText, ...] = ()
+    no_recovery: str = ""
 
     @property
     def ranks(self) -> dict[str, tuple[int, ...]]:

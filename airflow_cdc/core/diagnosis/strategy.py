@@ -195,7 +195,8 @@ def _blocked(strategy: Strategy, rules: Rules, case: AnyCase) -> tuple[str, ...]
     if strategy.special and strategy.code not in rules.offers:
         return ("this kind of source has no such way",)
     asked = (*strategy.blockers, *rules.blockers.get(strategy.code, ()))
-    return tuple(why for blocker in asked if (why := blocker(case)))
+    unreadable = rules.no_recovery if _source_logs_rows in strategy.blockers else ""
+    return tuple(why for why in (unreadable, *(blocker(case) for blocker in asked)) if why)
 
 
 def _over_limit(policy: Policy, obs: Observation, deletes: Mapping[str, int | None]) -> str:
@@ -233,8 +234,7 @@ def _source_logs_rows(case: AnyCase) -> str:
     source = case.source
     if source is None:
         return ""  # _all_known says it
-    wrong = [f"{name} is {fault}" for name, fault in source.log_faults.items()]
-    return "; ".join([*wrong, *filter(None, (source.no_recovery,))])
+    return "; ".join(f"{name} is {fault}" for name, fault in source.log_faults.items())
 
 
 def keyless_blocker(case: AnyCase) -> str:

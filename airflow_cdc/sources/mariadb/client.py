@@ -12,7 +12,6 @@ from airflow_cdc.sources.mysql.capabilities import Capability
 from airflow_cdc.sources.mysql.client import BinlogSource
 from airflow_cdc.sources.mysql.errors import SourceSettingError
 from airflow_cdc.sources.mysql.position import BinlogPosition
-from airflow_cdc.sources.mysql.server_log import NO_IDENTITY
 from airflow_cdc.sources.mysql.session import Session
 
 
@@ -34,7 +33,7 @@ class MariaDbSource(BinlogSource[MariaDbFacts]):
         common = self._common(session)
         files = common["binlog_files"]
         domains = domain_facts(session, files) if files and session.version.can(Capability.GTID_DOMAINS) else None
-        return MariaDbFacts(**common, domains=domains, no_recovery=NO_IDENTITY)
+        return MariaDbFacts(**common, domains=domains)
 
     def _facts_at(self, session: Session, facts: MariaDbFacts, place: BinlogPosition | None) -> MariaDbFacts:
         if facts.domains is None or place is None:

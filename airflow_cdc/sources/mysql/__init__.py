@@ -13,5 +13,6 @@ KIND = SourceKind(
     read_position=Lazy(".position:read_position", __name__),
     hook=Lazy("airflow_cdc.hooks.mysql:CdcMySqlHook"),
     form=Lazy(".connection:FORM", __name__),
+    jars=Lazy(".jars:JARS", __name__),
     reader=Lazy("airflow_cdc.spark_apps.adapters.mysql:MySqlReader"),
 )

@@ -20,32 +20,30 @@ class Server(Protocol):
     def definitions(self, tables: Sequence[str]) -> dict[str, Table]: ...
 
 
-def checks(source: Server, subject: str, tables: Sequence[str], *, hold: bool) -> Iterator[Check]:
+def checks(source: Server, subject: str, tables: Sequence[str], *, hold: bool, unreadable: str) -> Iterator[Check]:
     """One check after the other. Raises SourceError where the server does not answer."""
     facts = source.facts()
-    yield from _server(subject, facts)
+    yield from _server(subject, facts, unreadable)
     yield from _log(subject, facts)
-    keyless = [] if facts.no_recovery else [n for n, table in source.definitions(tables).items() if not table.key]
+    keyless = [] if unreadable else [n for n, table in source.definitions(tables).items() if not table.key]
     missing = source.grants().missing(tables, gtid=facts.gtid_mode == "ON", hold=hold, keyless=keyless)
     for need in missing:
         state = "bad" if need.required else "warn"
         what, todo = f"missing {need.privilege} on {need.on}", f"Grant it: it is needed to {need.why}."
         yield Check(subject, "privileges", state, what, todo)
     if not missing:
-        what = "diagnosis" if facts.no_recovery else "recovery"
+        what = "diagnosis" if unreadable else "recovery"
         yield Check(subject, "privileges", "ok", f"all that a {what} needs")
 
 
-def _server(subject: str, facts: BinlogFacts) -> Iterator[Check]:
+def _server(subject: str, facts: BinlogFacts, unreadable: str) -> Iterator[Check]:
     """Which server answers. One that has no identity of its own is diagnosed, and no recovery can read it."""
     make = ServerVersion.parse(facts.version).name
-    if not facts.no_recovery:
+    if not unreadable:
         yield Check(subject, "source", "ok", f"{make}, server_uuid {facts.server_uuid}")
         return
     yield Check(subject, "source", "ok", f"{make}, server_id {facts.server_id}")
-    yield Check(
-        subject, "recovery", "warn", facts.no_recovery, "Use the connector's own snapshot, and compare the rows."
-    )
+    yield Check(subject, "recovery", "warn", unreadable, "Use the connector's own snapshot, and compare the rows.")
 
 
 def _log(subject: str, facts: BinlogFacts) -> Iterator[Check]:

@@ -381,9 +381,12 @@ class BinlogSource(Generic[F]):
                 todo="Clear the task fence_and_watermark and all after it: a new watermark is taken, and all is read again.",
             )
 
-    def checks(self, subject: str, tables: Sequence[str], *, hold: bool) -> Iterator[Check]:
-        """The doctor's, with what each needs. `hold`: the policy asks for one. Raises SourceError."""
-        return checks(self, subject, tables, hold=hold)
+    def checks(self, subject: str, tables: Sequence[str], *, hold: bool, unreadable: str) -> Iterator[Check]:
+        """The doctor's, with what each needs. `hold`: the policy asks for one. `unreadable`: why no recovery can read it.
+
+        Raises SourceError.
+        """
+        return checks(self, subject, tables, hold=hold, unreadable=unreadable)
 
     def grants(self) -> Grants:
         """The user's effective privileges, active roles included."""

@@ -14,4 +14,5 @@ KIND = SourceKind(
     rules=Lazy(".problems:RULES", __name__),
     hook=Lazy("airflow_cdc.hooks.postgres:CdcPostgresHook"),
     form=Lazy(".connection:FORM", __name__),
+    why_unread="the rows of a PostgreSQL source are not read by Spark yet: it is diagnosed and watched",
 )

@@ -15,8 +15,6 @@ from airflow_cdc.sources.postgres.position import Lsn, PgPosition, server_name
 from airflow_cdc.sources.postgres.session import Session
 from airflow_cdc.sources.postgres.slot import Slot, SlotForecast, forecast, read_slots
 
-NO_RECOVERY: Final = "the rows of a PostgreSQL source are not read by Spark yet: it is diagnosed and watched"
-
 _IDENTITY: Final = """
 SELECT s.system_identifier::text AS system_id, c.timeline_id AS control_timeline, pg_catalog.pg_is_in_recovery() AS standby,
   CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_lsn() END::text AS lsn,
@@ -318,7 +316,6 @@ def read_facts(
         uptime_s=int(log.uptime_s),
         address=address,
         missing_privileges=needs,
-        no_recovery=NO_RECOVERY,
         log=log,
         settings=settings,
         wal_senders=int(senders["n"]),

@@ -12,5 +12,6 @@ KIND = TransportKind(
     rules=Lazy(".problems:RULES", __name__),
     hook=Lazy("airflow_cdc.hooks.kafka:CdcKafkaHook"),
     form=Lazy(".connection:FORM", __name__),
+    jars=Lazy(".jars:JARS", __name__),
     reader=Lazy("airflow_cdc.spark_apps.adapters.kafka:KafkaTopics"),
 )

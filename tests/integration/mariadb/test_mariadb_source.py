@@ -126,7 +126,6 @@ def test_what_mariadb_does_not_have_is_absent(source: MariaDbSource) -> None:
     facts = source.facts()
     assert facts.server_uuid == ""
     assert facts.gtid_mode is None
-    assert "no server_uuid" in facts.no_recovery
 
 
 def test_server_uid_is_no_identity(servers: stack.Stack, server: MySqlServer) -> None:
