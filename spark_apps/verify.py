@@ -11,7 +11,7 @@ import logging
 import re
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -23,7 +23,7 @@ import fsspec
 from airflow_cdc.core.compare.canonical import not_compared
 from airflow_cdc.core.compare.part import WHOLE, Part
 from airflow_cdc.core.compare.verdict import Tally
-from airflow_cdc.core.dead_letter import is_before
+from airflow_cdc.core.dead_letter import DeadLetter, Place, is_before
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import CdcError, DeadlineError, SinkError, VerificationError
 from airflow_cdc.core.poll import NotYet, poll_while_moving
@@ -39,7 +39,8 @@ from airflow_cdc.flows.recovery import change, current, watermark_of
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.stage import Stage
-from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget, apply_batch
+from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget, apply_batch, start_of
+from airflow_cdc.spark_apps.apply.replay import replay
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
 from airflow_cdc.spark_apps.compare.expectations import DATA_DOCS, Expected, SuiteResult, run_suites
 from airflow_cdc.spark_apps.compare.judge import judge
@@ -107,7 +108,8 @@ def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
     task = load_task(run)
     try:
         with explained(SinkError, "compare the tables", where=run.where, todo=AGAIN):
-            outcomes = compare_passes(run, spark, task, options, _standing_caveats)
+            again = LettersAgain(run, spark, task, current(run).fence or {})
+            outcomes = compare_passes(run, spark, task, options, again.caveats, put_right=again.put_right)
     except DeadlineError as error:
         raise VerificationError(
             f"the comparison could not be finished: {error.what}",
@@ -180,17 +182,19 @@ def compare_passes(
     task: Task,
     options: Mapping[str, Any],
     caveats: Callable[[Run, Outcome], tuple[str, ...]],
+    *,
+    put_right: Callable[[], bool] = lambda: False,
 ) -> list[Outcome]:
     """Compare; where something differs, catch up and compare once more before it is said.
 
-    `caveats` says what keeps a table from being MATCH whatever its rows say. Options: `passes`, and
-    `reach_seconds`: how long the connector may stand still while it is waited for (default: the policy's `standstill`).
+    `caveats` says what keeps a table from being MATCH whatever its rows say; `put_right` reads into the stages what
+    catching up could not apply, and says whether there was any. Options: `passes`, and `reach_seconds`: how long the
+    connector may stand still while it is waited for (default: the policy's `standstill`).
     """
     timeout = float(options.get("reach_seconds", run.pipeline.policy.standstill))
     outcomes: list[Outcome] = []
     for number in range(1, int(options.get("passes", PASSES)) + 1):
-        reached, states = reach(run, task, timeout)
-        subjects = catch_up(run, spark, task, reached, states, timeout=timeout)
+        reached, subjects = _caught_up(run, spark, task, timeout, put_right)
         outcomes = [
             outcome
             for at in range(0, len(subjects), TABLES_AT_ONCE)
@@ -210,6 +214,18 @@ def compare_passes(
         if all(outcome.verdict is Verdict.MATCH for outcome in outcomes):
             break
     return outcomes
+
+
+def _caught_up(
+    run: Run, spark: SparkSession, task: Task, timeout: float, put_right: Callable[[], bool]
+) -> tuple[Reached, list[Subject]]:
+    """Catch up, and once more past what was read again meanwhile, so that no row is newer than the compared ends."""
+    for _ in range(CATCH_UPS):
+        reached, states = reach(run, task, timeout)
+        subjects = catch_up(run, spark, task, reached, states, timeout=timeout)
+        if not put_right():
+            break
+    return reached, subjects
 
 
 def reach(run: Run, task: Task, timeout: float) -> tuple[Reached, dict[str, TopicState]]:
@@ -297,17 +313,58 @@ def _subject(
     )
 
 
-def _standing_caveats(run: Run, outcome: Outcome) -> tuple[str, ...]:
-    """Dead letters, but for those before the fence: their rows were read again with their table."""
-    return letter_caveats(run, outcome, current(run).fence or {})
+@dataclass(slots=True)
+class LettersAgain:
+    """Dead letters of a recovery's own catch-up. Those before `since` (a fence) were read again with their table.
+
+    `right` are the places of the others whose keys were read again into the stages of this try.
+    """
+
+    run: Run
+    spark: SparkSession
+    task: Task
+    since: Fence
+    tried: set[Place] = field(default_factory=set)
+    right: set[Place] = field(default_factory=set)
+
+    def put_right(self) -> bool:
+        """Read the keys of the letters that came since the last time; whether there were any.
+
+        Not while a prepared XA transaction is open: no later event would put back what is read now.
+        """
+        fresh = [letter for letter in self._letters() if letter.place not in self.tried]
+        if not fresh or xa_open(self.run):
+            return False
+        self.tried |= {letter.place for letter in fresh}
+        states = self.run.clients.transport.topic_states(
+            self.task.systems.events.routing.topics_about(self.task.definitions)
+        )
+        context = apply_context(self.run, self.spark, self.task, states)
+        for target in _targets(self.run, self.task):
+            mine = [letter for letter in fresh if letter.table == target.table.full_name]
+            start = start_of(context, target.table, target.stage.identifier, {})
+            self.right |= {letter.place for letter in replay(context, target, start, mine, self.task.systems.reader)}
+        return True
+
+    def caveats(self, run: Run, outcome: Outcome) -> tuple[str, ...]:
+        """Events of the table that were never applied, and whose rows were not read since."""
+        return letter_caveats(run, outcome, self.since, self.right)
+
+    def _letters(self) -> list[DeadLetter]:
+        keyed = {name for name, table in self.task.definitions.items() if not table.keyless}
+        found = self.run.clients.sink.unresolved_letters(self.run.pipeline.name)
+        return [letter for letter in found if letter.table in keyed and not is_before(letter.place, self.since)]
 
 
-def letter_caveats(run: Run, outcome: Outcome, since: Fence) -> tuple[str, ...]:
-    """Events of the table that were never applied, as caveats; but for those that lie before `since`."""
+def letter_caveats(run: Run, outcome: Outcome, since: Fence, right: Collection[Place] = ()) -> tuple[str, ...]:
+    """Events of the table that were never applied, as caveats; but for those that lie before `since`.
+
+    The rows of those at `right` were read again.
+    """
     name = outcome.subject.table.full_name
     letters = run.clients.sink.unresolved_letters(run.pipeline.name, name)
-    fresh = [letter for letter in letters if not is_before(letter.place, since)]
-    return (f"{len(fresh)} records are in the dead-letter table",) if fresh else ()
+    left = [letter for letter in letters if not is_before(letter.place, since) and letter.place not in right]
+    return (f"{len(left)} records are in the dead-letter table, the first for {left[0].reason}",) if left else ()
 
 
 def _wait_for_xa(run: Run, outcome: Outcome) -> None:
@@ -381,7 +438,9 @@ def make_report(outcome: Outcome, suite: SuiteResult) -> TableReport:
         columns_not_compared=tuple(NotCompared(*pair) for pair in not_compared(outcome.subject.table)),
         compared_at=ComparedAt(outcome.subject.sink.version, str(outcome.subject.position)),
         verdict=verdict,
-        samples=(*samples, *outcome.reasons, *failures),
+        samples=(*samples, *outcome.reasons, *failures)
+        if outcome.tally.wrong
+        else (*outcome.reasons, *samples, *failures),
         leaf_map=outcome.leaf_map,
         part="" if outcome.subject.part.whole else outcome.subject.part.name,
     )
@@ -429,7 +488,7 @@ def _refuse(run: Run, reports: Sequence[TableReport]) -> None:
     told = (
         f"{t} is {r.verdict} ({r.missing} missing, {r.ghosts} ghosts, {r.different} different)" for t, r in bad.items()
     )
-    first = next((sample for report in bad.values() for sample in report.samples), "")
+    first = next(("; ".join(report.samples[:2]) for report in bad.values() if report.samples), "")
     raise VerificationError(
         f"{'; '.join(told)}{f'; first: {first}' if first else ''}",
         where=run.where,

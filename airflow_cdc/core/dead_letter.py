@@ -12,6 +12,9 @@ from airflow_cdc.core.topics import Fence
 # after so many tries only a person asks for another
 MAX_ATTEMPTS = 5
 
+# stands in the reason of every letter for a character that the connector shows otherwise than the row holds it
+MISREAD = "not read as the server does"
+
 # topic, the topic's id, partition, offset
 Place = tuple[str, str, int, int]
 

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from pyspark.sql import Window
 from pyspark.sql import functions as fn
 
 from airflow_cdc.core.apply.coverage import Covered
@@ -62,7 +63,8 @@ class ApplyContext:
         epochs: of the control table; a stage whose stamp is not of its table's epoch is refused (INV 1, 2).
         topics: the topics as they were when `upto` was taken.
         threads: how many tables are merged side by side.
-        max_dead_letters: more bad records than this in one table's batch mean that all of it is read wrongly.
+        max_dead_letters: more bad records than this in one table's batch mean that all of it is read wrongly; of more
+            rows than this with characters that the connector reads wrongly a person must know.
     """
 
     spark: SparkSession
@@ -239,13 +241,13 @@ def _earlier(ctx: ApplyContext, session: SparkSession, start: Start) -> dict[int
 
 def _apply_events(ctx: ApplyContext, target: ApplyTarget[Stage], start: Start, decoded: DataFrame) -> Result:
     covered = ctx.log.covered(start.watermark)
-    counted = counts.count(decoded, covered)
+    counted = counts.count(decoded, covered, start.table)
     counts.check(counted, start, ctx.events.routing, ctx.max_dead_letters)
     counts.check_nulls(counted, start.table.full_name, ctx.events.nulls_at_risk(start.table, target.defaults or {}))
     check_made_anew(start, counted.truncates)
     fit = ctx.writer.fit(decoded.sparkSession, target.stage, start, target.defaults)
     if counted.bad:
-        _keep_bad(ctx, start, decoded)
+        _keep_bad(ctx, start, decoded, counted)
     applied = replace(
         start.applied,
         last={**start.applied.last, **counted.last},
@@ -359,9 +361,19 @@ def _without_applied(ctx: ApplyContext, batch: _Batch, logged: DataFrame) -> Dat
         known.unpersist()
 
 
-def _keep_bad(ctx: ApplyContext, start: Start, decoded: DataFrame) -> None:
+def _newest_of_each_row(bad: DataFrame, table: Table) -> DataFrame:
+    """Of doubted records the newest of each key: a letter says that its row is to be read, which once is enough for."""
+    same = Window.partitionBy("cdc.partition", fn.to_json("key")).orderBy(fn.desc("cdc.offset"))
+    doubted = fn.expr(counts.is_doubted(table))
+    newest = bad.where(doubted).withColumn("newest", fn.row_number().over(same)).where("newest = 1").drop("newest")
+    return bad.where(~doubted).unionByName(newest)
+
+
+def _keep_bad(ctx: ApplyContext, start: Start, decoded: DataFrame, counted: counts.Counts) -> None:
     """Write the batch's bad records, as they came, before any offset past them is stamped."""
     bad = decoded.where(meta("bad").isNotNull() & meta("other_table").isNull())
+    if counted.doubted:
+        bad = _newest_of_each_row(bad, start.table)
     which = bad.select(
         meta("partition").alias("partition"),
         meta("offset").alias("offset"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as fn
 
 from airflow_cdc.core.apply.start import Highest, LastChange
+from airflow_cdc.core.dead_letter import MISREAD
 from airflow_cdc.core.errors import ConnectorError, SchemaError, SourceError, TransportError, UnreportedChangeError
 from airflow_cdc.spark_apps.apply.changes import Seen, is_contradictory, is_covered
 from airflow_cdc.spark_apps.apply.record import (
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from airflow_cdc.core.apply.coverage import Covered
     from airflow_cdc.core.apply.start import Start
+    from airflow_cdc.core.table import Table
     from airflow_cdc.spark_apps.ports import Routing
 
 _OPS = {
@@ -50,7 +52,9 @@ class Counts:
         records: all records read; the ops count those that may change the table.
         before_watermark: changes that the snapshot holds already, dropped.
         other_tables: changes of other tables in a shared topic.
-        bad: records that could not be decoded: the new dead letters.
+        bad: records that could not be decoded: the new dead letters, and those of `doubted`.
+        doubted: of these, with a readable key and a character that the connector reads otherwise than the server; their
+            rows are about `doubted_rows`.
         reads: op r, snapshots of the connector's own; unrequested on a table that was read from a watermark (INV 5).
         defaulted: changes written by a converter that puts a column's default in the place of NULL.
         truncated_at: offset of the last truncate, or None.
@@ -68,6 +72,8 @@ class Counts:
     contradictory: int = 0
     other_tables: int = 0
     bad: int = 0
+    doubted: int = 0
+    doubted_rows: int = 0
     snapshots_begun: int = 0
     defaulted: int = 0
     truncated_at: int | None = None
@@ -82,21 +88,38 @@ class Counts:
 
     def to_json(self) -> dict[str, Any]:
         """The counts as a plain dict, for reports."""
-        left_out = {"last", "unknown", "reason", "truncated_at", "contradictory", "defaulted"}
+        left_out = {
+            "last",
+            "unknown",
+            "reason",
+            "truncated_at",
+            "contradictory",
+            "defaulted",
+            "doubted",
+            "doubted_rows",
+        }
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
         return plain | {"dead_letters": self.bad}
 
 
-def count(decoded: DataFrame, covered: Covered) -> Counts:
+def is_doubted(table: Table) -> str:
+    """Condition of records that are known to say something else than the row that their key names; tables with a key."""
+    return "false" if table.keyless else f"startswith(cdc.bad, 'the row''s') AND contains(cdc.bad, '{MISREAD}')"
+
+
+def count(decoded: DataFrame, covered: Covered, table: Table) -> Counts:
     """Count a decoded batch in one job."""
+    key = "cdc.offset" if table.keyless else "to_json(key)"
+    doubted = f"coalesce(cdc.other_table IS NULL AND {is_doubted(table)}, false)"
     ops = {name: f"live AND cdc.op = '{op}'" for name, op in _OPS.items()}
     wanted = {
         "records": "true",
         **ops,
         "before_watermark": "covered",
-        "contradictory": "doubted",
+        "contradictory": "contradictory",
         "other_tables": "NOT own",
         "bad": "own AND cdc.bad IS NOT NULL",
+        "doubted": "row_of IS NOT NULL",
         "snapshots_begun": f"live AND cdc.snapshot = '{SNAPSHOT_BEGINS}'",
         "defaulted": "live AND cdc.defaulted",
     }
@@ -106,22 +129,25 @@ def count(decoded: DataFrame, covered: Covered) -> Counts:
         fn.expr("cdc.other_table IS NULL AND cdc.bad IS NULL AS readable"),
         is_covered(covered).alias("in_w"),
         is_contradictory(covered).alias("moved"),
+        fn.expr(f"IF({doubted}, {key}, NULL) AS row_of"),
     ).selectExpr(
         "cdc",
         "own",
         "readable",
         "readable AND in_w AS covered",
         "readable AND NOT in_w AS live",
-        "readable AND moved AS doubted",
+        "readable AND moved AS contradictory",
+        "row_of",
     )
     rows = flagged.groupBy("cdc.partition").agg(
         *(fn.expr(f"count_if(coalesce({condition}, false)) AS {name}") for name, condition in wanted.items()),
         fn.expr(f"max(IF(live AND cdc.op = '{TRUNCATE}', cdc.offset, NULL)) AS truncated_at"),
+        fn.expr("approx_count_distinct(row_of) AS doubted_rows"),
         fn.expr("array_distinct(flatten(collect_set(cdc.unknown))) AS unknown"),
         fn.expr("min(IF(own, cdc.bad, NULL)) AS reason"),
         fn.expr(f"max_by({_LAST}, IF(readable AND cdc.origin IS NOT NULL, cdc.offset, NULL)) AS last"),
     )
-    return _summed([row.asDict(recursive=True) for row in rows.collect()], tuple(wanted))
+    return _summed([row.asDict(recursive=True) for row in rows.collect()], (*wanted, "doubted_rows"))
 
 
 def _summed(rows: list[dict[str, Any]], names: tuple[str, ...]) -> Counts:
@@ -171,7 +197,14 @@ def check(counted: Counts, start: Start, routing: Routing, max_bad: int) -> None
             where=where,
             todo="The source was reset or replaced behind the connector: diagnose the pipeline.",
         )
-    if counted.bad > max_bad:
+    if counted.doubted_rows > max_bad:
+        raise SchemaError(
+            f"events of about {counted.doubted_rows} rows cannot be believed ({counted.reason})",
+            where=where,
+            todo="Convert the column to utf8mb4 and recover the table, or exclude the column on the connector."
+            " Nothing was applied.",
+        )
+    if counted.bad - counted.doubted > max_bad:
         raise SchemaError(
             f"{counted.bad} of {counted.records} records cannot be read ({counted.reason}): the fault is not in the records",
             where=where,

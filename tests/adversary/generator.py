@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from tests.adversary.schema import Column, Table, pool_of, quote, schema
+from tests.adversary.schema import Column, Table, pool_of, quote, schema, without_column
 
 
 class Step(StrEnum):
@@ -51,7 +51,11 @@ MODES: dict[str, tuple[str, ...]] = {
     "key.converter.schemas.enable": ("false", "true"),
     "value.converter.schemas.enable": ("false", "true"),
     "tombstones.on.delete": ("true", "true", "false"),
+    "enable.time.adjuster": ("false", "false", "true"),
 }
+
+
+DAYS_SHARE = 0.1
 
 
 @dataclass(slots=True)
@@ -67,6 +71,8 @@ class Generator:
 
     def __post_init__(self) -> None:
         self.dice = random.Random(self.seed)
+        if self.dice.random() > DAYS_SHARE:  # one such day stops the connector, and with it the seed
+            self.without |= {"days"}
         self.tables = {table.name: table for table in schema(self.dice, self.without)}
         self.modes = {name: self.dice.choice(values) for name, values in MODES.items()}
         partitions = "1" if "partitions" in self.without else self.dice.choice(("1", "3"))
@@ -356,11 +362,6 @@ def with_column(table: Table, column: Column) -> Table:
     """The table with the column: in the place of one of its name, or at the end."""
     others = tuple(column if c.name == column.name else c for c in table.columns)
     return replace(table, columns=others if column in others else (*others, column))
-
-
-def without_column(table: Table, column: Column) -> Table:
-    """The table without the column."""
-    return replace(table, columns=tuple(c for c in table.columns if c.name != column.name))
 
 
 def _swappable(table: Table, one: Column, two: Column) -> bool:

@@ -268,9 +268,12 @@ def json_value(text: str) -> Any:
 
 
 def _number(text: str) -> Decimal:
-    """An exponent with few digits is a double, of which every shortest text stands for the same number."""
+    """An exponent with few digits is a double: a whole one stands for its value, others for their shortest text."""
     digits = sum(letter.isdigit() for letter in text.lower().partition("e")[0].lstrip("-0."))
-    return Decimal(repr(float(text))) if "e" in text.lower() and digits <= 17 else Decimal(text)
+    if "e" not in text.lower() or digits > 17:
+        return Decimal(text)
+    double = float(text)
+    return Decimal(double) if double.is_integer() else Decimal(repr(double))
 
 
 def _hashable(value: Any) -> Any:

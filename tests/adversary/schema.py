@@ -81,6 +81,11 @@ class Table:
         return f"CREATE TABLE {quote(self.name)} ({', '.join(lines)}) DEFAULT CHARACTER SET utf8mb4"
 
 
+def without_column(table: Table, column: Column) -> Table:
+    """The table without the column."""
+    return replace(table, columns=tuple(c for c in table.columns if c.name != column.name))
+
+
 def quote(name: str) -> str:
     """A name in backticks."""
     return "`" + name.replace("`", "``") + "`"

@@ -1,7 +1,8 @@
 """One seed from its first table to its verdict: rounds of statements and steps, and a check after each.
 
-The rule: what the product calls applied, MATCH or HEALTHY must be equal at a quiet moment. It may refuse, by name. A
-crash, a refusal that names nothing, and a difference that it did not name are findings.
+The rule: what the product calls applied, MATCH or HEALTHY must be equal at a quiet moment. It may refuse, by name, and
+then what the refusal asks of a person is done. A crash, a refusal that names nothing, a recovery that does not end, and a
+difference that it did not name are findings. What only a comparison can see (limits.py) its own repair must mend.
 """
 
 from __future__ import annotations
@@ -18,21 +19,22 @@ from pathlib import Path
 from typing import IO, Any
 
 from airflow_cdc.core.errors import CdcError
+from tests.adversary import limits
 from tests.adversary.generator import Generator, Op, Round, Step
 from tests.adversary.oracle import Comparison, compare, sink_name
-from tests.adversary.schema import quote
+from tests.adversary.schema import quote, without_column
 from tests.adversary.world import BEHIND, Pipe, Servers, execute, hot
 
 MATCH = "MATCH"
 EQUAL = "equal"
 TRIES = 4  # a batch that ends inside repeats is published by a later apply
-FIRST_COPIES = 6
+FIRST_COPIES = 20
 _CRASH = re.compile(
     r"Py4J|Traceback|java\.lang|NullPointer|list index|KeyError|AttributeError|TypeError|INTERNAL_ERROR|\[[A-Z_]{6,}(\.[A-Z_]+)?\]"
 )
 _NAMES = re.compile(
     r"column|`|[a-z]+\.[a-z]+\.[a-z]+|\b(ALTER|TRUNCATE|DROP|MODIFY|CHANGE|XA|GTID\w*)\b|transaction|topic|truncated|"
-    r"dead letter|different: |missing: |ghost|of run r[0-9]|by r[0-9]",
+    r"dead.letter|different: |missing: |ghost|of run r[0-9]|by r[0-9]",
 )  # fmt: skip
 _REASONLESS = "(0 missing, 0 ghosts, 0 different)"
 
@@ -64,8 +66,8 @@ class Result:
 
     @property
     def failed(self) -> bool:
-        """Whether something differed that the product did not name, or it crashed, or a healthy table was not."""
-        return any(finding.kind in {"difference", "crash", "healthy"} for finding in self.findings)
+        """Whether there is a finding: every kind of them is a fault."""
+        return bool(self.findings)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -80,11 +82,15 @@ class Story:
     log: IO[str]
     result: Result
     refused: dict[str, str] = field(default_factory=dict)
+    unseen: dict[str, str] = field(default_factory=dict)  # tables in which only a comparison can see what differs
+    ddl: dict[str, set[str]] = field(default_factory=dict)  # kinds since the table was last seen to be equal
+    unmended: set[str] = field(default_factory=set)  # of these, what the product's repair saw and could not mend
     damaged: set[str] = field(default_factory=set)
     failed: set[str] = field(default_factory=set)
     since: dict[str, list[list[str]]] = field(default_factory=dict)
     tamper: bool = False  # change the sink unseen after the first copy: the check must find it
     last_error: str = ""
+    unfinished: bool = False  # a recovery did not end while hot rows never rested
 
     def go(self, rounds: int, deadline: float) -> None:
         """Fill, copy for the first time, then the rounds, until the deadline (time.monotonic)."""
@@ -112,9 +118,19 @@ class Story:
             refused = execute(connection, op)
         if not refused:
             self.generator.settle(op)
+            self.keep_in_mind(op)
         self.result.operations += 1
         self.since.setdefault(op.table, []).append([*op.statements, *([f"-- {refused}"] if refused else [])])
         self.note({"op": op.kind, "table": op.table, "statements": op.statements, "refused": refused})
+
+    def keep_in_mind(self, op: Op) -> None:
+        """Note why the table may differ unseen from now on, if it may."""
+        if why := limits.unseen(op, self.generator.modes):
+            self.unseen.setdefault(op.table, why)
+        kinds = self.ddl.setdefault(op.table, set())
+        kinds |= limits.ddl_kinds(op, self.generator.modes)
+        if "TRUNCATE" in kinds and len(kinds) > 1:
+            self.unseen.setdefault(op.table, "a TRUNCATE beside another DDL, where truncates are left out")
 
     def do_all(self, operations: Sequence[Op]) -> None:
         """Run them one after the other."""
@@ -137,19 +153,42 @@ class Story:
     # --- steps -------------------------------------------------------------------------------------------------------
 
     def first_copy(self) -> bool:
-        """The first recovery; a table that is refused by name is left out, and the pipeline declared anew."""
+        """The first recovery; what is refused by name is done away with, as the refusal asks a person to."""
         for _ in range(FIRST_COPIES):
             error = self.attempt("first copy", self.pipe.recover)
             if error is None:
                 return True
-            culprit = next((t for t in self.pipe.tables if f"{self.pipe.database}.{t}" in error), None)
-            if culprit is None or len(self.pipe.tables) == 1:
+            if not self.gave_way(error):
                 break
-            self.pipe.renewed(culprit)
-            self.note({"left out": culprit, "why": error})
-            self.pipe.resume()
-        self.find("stuck", "first copy", "", self.last_error)
+        self.stuck("first copy", self.last_error)
         return False
+
+    def stuck(self, step: str, why: str) -> None:
+        """A finding, unless it is what the docs say stops a connector for good."""
+        if not limits.stop(why):
+            self.find("stuck", step, self.named(why), why)
+
+    def gave_way(self, error: str) -> bool:
+        """Drop the column that a plan refuses, or leave out the table that is refused. False: nothing is named."""
+        if drop := self.dropped(error):
+            self.do(drop)
+            return True
+        culprit = self.named(error)
+        if culprit not in self.pipe.tables or len(self.pipe.tables) == 1:
+            return False
+        self.pipe.renewed(culprit)
+        self.note({"left out": culprit, "why": error})
+        self.pipe.resume()
+        return True
+
+    def dropped(self, error: str) -> Op | None:
+        """The statement that drops the column that an error names; None if none is named, or it is in the key."""
+        for table in (self.generator.tables[name] for name in self.pipe.tables):
+            for column in (c for c in table.stored if c.name not in (*table.key, "n", "ticks")):
+                if f"column {column.name} of {self.pipe.database}.{table.name}" in error:
+                    sql = f"ALTER TABLE {quote(table.name)} DROP COLUMN {quote(column.name)}"
+                    return Op("give way", table.name, (sql,), without_column(table, column))
+        return None
 
     def attempt(self, step: str, act: Any) -> str | None:
         """Do a step of the product; None, or what it refused. A crash is a finding."""
@@ -181,10 +220,10 @@ class Story:
                 done = self.step(one.step)
                 beside.result()
         self.note({"round": number, "done": done})
-        return done and self.check(str(one.step))
+        return done and self.finished(str(one.step)) and self.check(str(one.step))
 
     def step(self, step: Step) -> bool:
-        """One step of the product. False if a recovery does not end."""
+        """One step of the product. False if a repair ends without a word of any table."""
         if step is Step.APPLY:
             self.attempt(step, self.pipe.apply)
         elif step is Step.CHECK:
@@ -192,7 +231,7 @@ class Story:
         elif step is Step.REPAIR:
             return self.repaired()
         else:
-            return self.recovered(step)
+            self.recovered(step)
         return True
 
     def damage(self, table: str) -> None:
@@ -218,31 +257,52 @@ class Story:
         error = self.attempt(Step.REPAIR, lambda: verdicts.update(self.judged(self.pipe.compare(dry=False))))
         unsaid = {t for t in tables if verdicts.get(t, ("", ""))[0] != MATCH}
         self.damaged |= {table} & unsaid if tables else set()
-        self.refused = {t: why for t, why in self.refused.items() if verdicts.get(t, ("", ""))[0] != MATCH}
+        for table in (t for t, (verdict, _) in verdicts.items() if verdict == MATCH):
+            self.equal_now(table)
         return error is None or bool(verdicts)
 
-    def recovered(self, step: Step) -> bool:
-        """A recovery, and once more at rest if it did not end. False: it does not end."""
+    def recovered(self, step: Step) -> None:
+        """A recovery; what it refuses by its column is done away with."""
         ways = ("full_snapshot",) if "differences" in self.generator.without else ("full_snapshot", "diff_repair")
         asked = self.generator.dice.choice(ways) if step is Step.REREAD else None
         error = self.attempt(step, lambda: self.pipe.recover(asked))
-        if error is not None and "the plan is refused" not in error:
-            error = self.attempt("finish", lambda: self.pipe.recover(again=True))
-            if error is not None:
-                self.find("stuck", step, self.named(error), error)
-                return False
+        for _ in range(FIRST_COPIES):
+            if error is None or (drop := self.dropped(error)) is None:
+                break
+            self.do(drop)
+            error = self.attempt(step, lambda: self.pipe.recover(asked))
+        self.unfinished = error is not None and "the plan is refused" not in error
         if error is None:
-            self.refused.clear()
-            self.damaged.clear()
+            self.all_equal_now()
+
+    def finished(self, step: str) -> bool:
+        """Now that the hot rows rest, a recovery that did not end is ended, as a person who cleared its tasks would."""
+        if not self.unfinished:
+            return True
+        self.unfinished = False
+        error = self.attempt("finish", lambda: self.pipe.recover(again=True))
+        if error is not None:
+            self.stuck(step, error)
+            return False
+        self.all_equal_now()
         return True
+
+    def all_equal_now(self) -> None:
+        """The product has proven every table."""
+        for table in self.pipe.tables:
+            self.equal_now(table)
+
+    def equal_now(self, table: str) -> None:
+        """The product has proven the table: it is compared again."""
+        self.refused.pop(table, None)
+        self.unmended.discard(table)
+        self.damaged.discard(table)
 
     # --- the check ---------------------------------------------------------------------------------------------------
 
     def check(self, step: str) -> bool:
         """Let everything drain, apply it, and compare every table that the product has not refused."""
-        if why := self.pipe.drain():
-            self.refusal(step, "", f"the connector: {why}")
-            self.find("stuck", step, "", f"the connector: {why}")
+        if (why := self.pipe.drain()) and not self.started_again(step, why):
             return False
         said: dict[str, str] = {}
         for _ in range(TRIES):
@@ -255,9 +315,29 @@ class Story:
                 self.refused[table] = why
                 self.refusal(step, table, why)
         for table in list(self.pipe.tables):
-            if table not in self.refused and table not in self.damaged and table not in self.failed:
+            if table not in self.out_of_sight:
                 self.compare(step, table)
         return True
+
+    @property
+    def out_of_sight(self) -> set[str]:
+        """Tables that the product does not call equal, or of which a difference was found already."""
+        return {*self.refused, *self.damaged, *self.failed, *self.unmended}
+
+    def started_again(self, step: str, why: str) -> bool:
+        """The connector has stopped and must be read past by a recovery. False: it stops again, as the docs say it may."""
+        self.refusal(step, "", f"the connector stopped: {limits.stop(why)}: {why}")
+        codes: list[str] = []
+        self.attempt("diagnosis", lambda: codes.append(self.pipe.diagnosis()))
+        if "HEALTHY" in codes:
+            self.find("healthy", step, "", f"HEALTHY, while the connector has stopped: {why}")
+        if self.attempt("restart", lambda: self.pipe.recover("full_snapshot")) is None and not (
+            why := self.pipe.drain()
+        ):
+            self.all_equal_now()
+            return True
+        self.stuck(step, self.last_error or why)
+        return False
 
     def compare(self, step: str, table: str) -> None:
         """The independent comparison of one table that the product says is applied."""
@@ -268,10 +348,25 @@ class Story:
         self.note({"compared": table, "rows": [found.source_rows, found.sink_rows], "equal": found.equal})
         if found.equal:
             self.since[table] = []
+            self.unseen.pop(table, None)
+            self.ddl.pop(table, None)
+            return
+        if table in self.unseen:
+            self.mend(table, self.unseen.pop(table))
             return
         self.failed.add(table)
         what = f"{found.why or f'{found.missing} rows only in the source, {found.ghosts} only in the sink'}"
         self.find("difference", step, table, f"{what}; {' | '.join(found.examples)}", found.columns)
+
+    def mend(self, table: str, why: str) -> None:
+        """A table differs that only a comparison can see: the product's repair must see it, and what it calls MATCH must be."""
+        self.refusal(Step.REPAIR, table, f"only a comparison sees: {why} (transaction)")
+        verdicts: dict[str, tuple[str, str]] = {}
+        self.attempt(Step.REPAIR, lambda: verdicts.update(self.judged(self.pipe.compare(dry=False, tables=[table]))))
+        if verdicts.get(table, ("", ""))[0] == MATCH:
+            self.compare(Step.REPAIR, table)
+        else:
+            self.unmended.add(table)
 
     def _compared(self, servers: Servers, table: str, *, generated: bool) -> Comparison:
         place = self.pipe.namespace
@@ -309,7 +404,7 @@ class Story:
 
     def named(self, text: str) -> str:
         """The first of our tables that a text names."""
-        return next((t for t in self.generator.tables if f"{self.pipe.database}.{t}" in text), "")
+        return next((t for t in self.pipe.tables if f"{self.pipe.database}.{t}" in text), "")
 
     def find(self, kind: str, step: str, table: str, what: str, columns: dict[str, str] | None = None) -> None:
         """Keep a finding, with the last statements of its table."""
@@ -323,7 +418,8 @@ def fault_of(text: str) -> str:
     """What is wrong with a refusal: "crash" where an exception shines through, "vague" where it names nothing, or ""."""
     if _CRASH.search(text):
         return "crash"
-    return "vague" if _REASONLESS in text or not _NAMES.search(text) else ""
+    told = text.partition(_REASONLESS)[2] or text
+    return "" if _NAMES.search(told) or limits.stop(text) else "vague"
 
 
 def kind_of(text: str, names: Sequence[str]) -> str:
@@ -331,7 +427,7 @@ def kind_of(text: str, names: Sequence[str]) -> str:
     for name in sorted(names, key=len, reverse=True):
         text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "…", text)
     text = re.sub(r"(different|missing|ghost): .*", r"\1: …", text)
-    text = re.sub(r"column .*? (\(|was|is|,)", r"column … \1", text)
+    text = re.sub(r"column .*? (\(|was|is|of|,)", r"column … \1", text)
     return re.sub(r"\s+", " ", re.sub(r"[0-9]+", "#", text))[:110]
 
 

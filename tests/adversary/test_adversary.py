@@ -1,4 +1,4 @@
-"""Three seeds of the adversary: nothing that the product calls applied or MATCH may differ."""
+"""Three seeds of the adversary, with every switch but those of known.py: nothing that the product calls applied or MATCH may differ."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.adversary.world import Servers, servers
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
 
-SEEDS = (21, 31, 47)  # a gap, an apply, a repair
+SEEDS = (13, 23, 35)  # a gap, an apply, a repair
 ROUNDS = 1
 SEED_SECONDS = 600.0
 

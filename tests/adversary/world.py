@@ -38,7 +38,7 @@ from airflow_cdc.spark_apps.repair import repair
 from airflow_cdc.spark_apps.verify import verify
 from airflow_cdc.transports.kafka.client import KafkaEndpoint
 from airflow_cdc.transports.kafka.wire import admin
-from stack import fetch
+from stack import jvm
 from stack.connect import ConnectWorker
 from stack.mysql import MySqlServer
 from stack.process import wait_until
@@ -126,7 +126,7 @@ def session(folder: Path) -> Iterator[SparkSession]:
     os.environ.update({"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable})
     lake = Lake(CATALOG, lake_properties(folder))
     small = {"spark.master": "local[2]", "spark.driver.memory": "1500m", "spark.sql.shuffle.partitions": "2"}
-    spark = build_session("adversary", lake, [str(jar) for jar in fetch.set_jars("spark")], small)
+    spark = build_session("adversary", lake, (), small | jvm.conf())
     try:
         yield spark
     finally:
@@ -357,7 +357,7 @@ BEHIND = "not published yet"
 
 @dataclass(slots=True)
 class Refusals(logging.Handler):
-    """Which tables an apply stopped, and why, read from its log: the error it raises holds only the first of them."""
+    """Which tables an apply stopped and did not read again, and why, from its log: its error holds only the first of them."""
 
     by_table: dict[str, CdcError] = field(default_factory=dict)
 
@@ -368,7 +368,11 @@ class Refusals(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         arguments = record.args if isinstance(record.args, tuple) else ()
-        if len(arguments) == 2 and isinstance(arguments[1], CdcError):
+        if len(arguments) != 2 or not isinstance(arguments[1], CdcError):
+            return
+        if "is read again" in str(record.msg):
+            self.by_table.pop(str(arguments[0]), None)
+        else:
             self.by_table[str(arguments[0])] = arguments[1]
 
     @contextmanager

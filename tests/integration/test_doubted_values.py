@@ -44,6 +44,28 @@ def test_inv_31_a_character_that_debezium_cannot_read_is_a_dead_letter_and_never
     assert letter.reason.startswith("the row's column note (latin1 text with a character")
 
 
+def test_inv_31_a_row_that_never_rests_leaves_one_letter_however_often_it_changes(bench: Bench) -> None:
+    topic = Topic(NOTES)
+    topic.create(id=1, note="café", n=1)
+    for number in range(9):
+        topic.update({"id": 2, "note": f"a{SIGN}b", "n": number}, id=2, note=f"a{SIGN}b", n=number + 1)
+    target = bench.target(NOTES, stamp_at(topic), [(2, "old", 2)])
+    done = apply_batch(bench.context([topic], max_dead_letters=2), [target], topic.upto)[NOTES.full_name]
+    assert bench.rows(target.stage) == [(1, "café", 1), (2, "old", 2)]
+    assert [letter.offset for letter in dead_letters.unresolved(bench.lake, bench.pipeline)] == [9]
+    assert done["dead_letters"] == 9
+
+
+def test_inv_31_so_many_doubted_rows_that_a_person_must_know_are_refused_by_their_column(bench: Bench) -> None:
+    topic = Topic(NOTES)
+    for number in range(9):
+        topic.create(id=number, note=f"a{SIGN}b", n=1)
+    target = bench.target(NOTES, stamp_at(topic))
+    with pytest.raises(SchemaError, match=r"about 9 rows cannot be believed .*column note \(latin1.*utf8mb4"):
+        apply_batch(bench.context([topic], max_dead_letters=2), [target], topic.upto)
+    assert dead_letters.letters(bench.lake, bench.pipeline) == ()
+
+
 def test_inv_31_such_a_key_is_a_dead_letter_and_no_row_of_another_key(bench: Bench) -> None:
     topic = Topic(WORDS)
     for number in range(3):  # bytes 81, 8D and 8F: three rows at the source

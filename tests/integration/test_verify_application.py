@@ -24,6 +24,7 @@ from tests.integration.verify_support import (
     ORDERS,
     Scene,
     five_changes,
+    order,
     reader,
 )
 
@@ -61,11 +62,11 @@ class FakeTransport:
 
 
 @pytest.fixture
-def recovered(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[Any, Scene]]:
+def recovered(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Any, Scene]]:
     """A recovery of `orders` whose stage is read and whose connector is resumed; changes wait in the topic."""
 
-    def make() -> tuple[Any, Scene]:
-        rig.run(ORDERS, FILL)
+    def make(ddl: str = ORDERS) -> tuple[Any, Scene]:
+        rig.run(ddl, FILL)
         table = rig.table("orders")
         topic = apply_support.Topic(table)
         transport = FakeTransport({topic.name: topic})
@@ -124,6 +125,39 @@ def test_a_wrong_row_in_the_branch_is_named_and_nothing_may_be_published(
     assert caught.value.verdict == "MISMATCH"
     told = run.clients.control.state()["recovery"]["verified"][made.table.full_name]
     assert (told["verdict"], told["different"], told["samples"]) == ("MISMATCH", 1, ["different: 400"])
+
+
+SJIS = ORDERS.replace("name VARCHAR(40)", "name VARCHAR(40) CHARACTER SET sjis")
+
+
+def test_inv_31_letters_of_the_catch_up_are_read_again_and_keep_no_recovery_open(
+    recovered: Callable[..., tuple[Any, Scene]],
+) -> None:
+    """A dash in sjis arrives as another one, so its events become dead letters; apply waits for the recovery's end."""
+    run, made = recovered(SJIS)
+    for number in (10, 2000):
+        made.source(f"REPLACE INTO orders VALUES ({number}, _sjis X'815C', 1, NULL)")
+    made.events.update(order(10), id=10, name="\N{EM DASH}", qty=1, doc=None)
+    made.events.create(id=2000, name="\N{EM DASH}", qty=1, doc=None)
+    made.source("UPDATE orders SET qty = 50 WHERE id = 11")
+    made.events.update(order(11), **order(11, qty=50))
+    assert application.verify(run, made.rig.spark, {})["verdict"] == "MATCH"
+    assert len(run.clients.sink.unresolved_letters(run.pipeline.name)) == 2, "until the next apply"
+    publish(run)
+    rows = {row["id"]: row for row in made.rig.lake.read_arrow(made.rig.schema, "orders").to_pylist()}
+    assert [rows[number]["name"] for number in (10, 2000)] == ["\N{HORIZONTAL BAR}"] * 2
+    assert rows[11]["qty"] == 50
+
+
+def test_a_record_that_cannot_be_read_again_is_told_with_its_reason(
+    recovered: Callable[..., tuple[Any, Scene]],
+) -> None:
+    run, made = recovered()
+    made.events.raw(b"no key", b"no event")
+    with pytest.raises(
+        VerificationError, match=r"INCONCLUSIVE .*first: 1 records are in the dead-letter table, the first for"
+    ):
+        application.verify(run, made.rig.spark, {})
 
 
 def test_verify_waits_for_the_connector_and_no_longer(recovered: Callable[[], tuple[Any, Scene]]) -> None:

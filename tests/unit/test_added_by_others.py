@@ -59,4 +59,4 @@ def test_a_pipeline_of_it_is_read_and_one_without_it_is_refused(installed: Path,
     got = run("-c", READ, str(path), path=installed)
     assert got.stdout.strip() == "['jsonlog', 'debezium', 'kafka', 'iceberg'] None True", got.stderr[-2000:]
     without = run("-c", READ, str(path), path=ROOT)
-    assert "Write 'mysql' or 'mariadb'" in without.stderr
+    assert "source.kind is not one of the allowed words: 'jsonlog'" in without.stderr

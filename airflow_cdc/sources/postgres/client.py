@@ -10,11 +10,13 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Final, Self
 
+from airflow_cdc.core.check import Check
 from airflow_cdc.core.diagnosis.forecast import Forecast, Retention
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.position import Availability, Available, Position, Watermark
 from airflow_cdc.core.table import Table
+from airflow_cdc.sources.postgres.checks import checks
 from airflow_cdc.sources.postgres.errors import SourceOutOfTimeError, WrongServerError
 from airflow_cdc.sources.postgres.facts import PgFacts, ServerFacts, read_facts, read_server, read_tables
 from airflow_cdc.sources.postgres.names import split_name
@@ -71,6 +73,18 @@ class PostgresSource:
         with self.session() as session:
             session.run("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY", doing="begin a read view")
             return read_definitions(session, tables), read_defaults(session, tables)
+
+    def definitions(self, tables: Sequence[str]) -> dict[str, Table]:
+        """Of those of the tables that the source has: their definitions."""
+        with self.session() as session:
+            return read_definitions(session, tables)
+
+    def checks(self, subject: str, tables: Sequence[str], *, hold: bool, unreadable: str = "") -> Iterator[Check]:  # noqa: ARG002
+        """The doctor's: what the server is, has and grants. Raises SourceError where it does not answer.
+
+        `hold`: nothing more is needed for one, a slot is one. `unreadable`: why no recovery can read it.
+        """
+        return checks(self.facts_for(tables, None), subject, unreadable)
 
     def position(self) -> Watermark:
         """The end of the log now: everything that any earlier read saw is at or before it. Not usable as W."""

@@ -158,7 +158,7 @@ def open_transactions(session: Session) -> tuple[str, ...]:
 def _stop_waiting(endpoint: PostgresEndpoint, connection: Connection[Any], name: str) -> str:
     """End the server's side of a command that was given up, and say what it waited for.
 
-    Closing the connection alone would not do: the server goes on waiting, and leaves a slot behind that nobody reads.
+    Closing the connection alone would not do: the server goes on waiting, and the slot's name stays taken until then.
     """
     session = Session(open_connection(endpoint, read_timeout=endpoint.quick_read), endpoint.where)
     try:

@@ -124,6 +124,30 @@ def test_publications_and_tables(server: PostgresServer, ready: PostgresSource, 
     assert code(ready, stored_at(ready), state="RUNNING") == wanted
 
 
+def test_the_doctor(server: PostgresServer, ready: PostgresSource) -> None:
+    def states() -> dict[str, str]:
+        return {check.name: check.state for check in ready.checks("shop", TABLES, hold=False)}
+
+    slot = ready.endpoint.slot
+    well = states()
+    assert set(well.values()) == {"ok"}
+    assert {"source", "wal_level", f"slot {slot}", f"publication {slot}", "privileges"} <= set(well)
+    server.execute(
+        f"ALTER PUBLICATION {slot} DROP TABLE public.orders",
+        "ALTER TABLE public.customers REPLICA IDENTITY NOTHING",
+        "REVOKE SELECT ON public.orders FROM cdc",
+        f"SELECT pg_drop_replication_slot('{slot}')",
+        dbname=ready.endpoint.database,
+    )
+    ill = {name: state for name, state in states().items() if state != "ok"}
+    assert ill == {
+        f"slot {slot}": "warn",
+        f"publication {slot}": "bad",
+        "replica identity of public.customers": "bad",
+        "privileges": "warn",
+    }
+
+
 def test_what_else_the_source_says(server: PostgresServer, ready: PostgresSource) -> None:
     server.execute("INSERT INTO public.orders VALUES (1), (2)", dbname=ready.endpoint.database)
     assert ready.count_rows("public.orders", 10) == 2

@@ -11,12 +11,13 @@ from airflow_cdc.connectors.debezium.offsets.postgres import value_at
 from airflow_cdc.core.diagnosis.observation import ConnectorFacts
 from airflow_cdc.core.position import Availability
 from airflow_cdc.kinds import all_texts, rules_for
-from airflow_cdc.sources.postgres.client import available
+from airflow_cdc.sources.postgres.client import PostgresSource, available
 from airflow_cdc.sources.postgres.facts import Identity, PgFacts
 from airflow_cdc.sources.postgres.position import Lsn, PgPosition
 from airflow_cdc.sources.postgres.problems import PROBLEMS, identity_fault
+from airflow_cdc.sources.postgres.session import PostgresEndpoint
 from airflow_cdc.sources.postgres.slot import Slot, WalStatus
-from tests.diagnosing import diagnose, explain
+from tests.diagnosing import diagnose, explain, make_plan
 from tests.unit.postgres.pg_scene import (
     END,
     PG_PIPELINE,
@@ -34,6 +35,7 @@ from tests.unit.postgres.pg_scene import (
 IDLE = replace(SLOT, active_pid=None)
 LOST = replace(IDLE, wal_status=WalStatus.LOST, restart=None)
 STOPPED = connector(state="STOPPED")
+ENDPOINT = PostgresEndpoint("10.0.0.7", 5432, "cdc", "x", "shop")
 FAILED = connector(
     trace="org.apache.kafka.connect.errors.ConnectException: An exception occurred\nCaused by: java.io.EOFException"
 )
@@ -191,3 +193,11 @@ def test_replica_identities(identity: Identity, *, has_key: bool, faulty: bool) 
 def test_what_is_said_names_the_problem(code: str, text: str) -> None:
     assert explain(text).code == code
     assert code in {row.code for row in all_texts()}
+
+
+def test_a_recovery_is_refused_with_its_reason() -> None:
+    seen = observed(facts(None), STOPPED)
+    plan = make_plan(diagnose(seen), PG_PIPELINE.policy, seen)
+    assert plan.refused
+    assert "PostgreSQL source are not read by Spark yet" in plan.reason
+    assert PostgresSource(ENDPOINT).where == "postgres 10.0.0.7:5432/shop as cdc"

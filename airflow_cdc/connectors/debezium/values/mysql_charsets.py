@@ -13,6 +13,7 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from airflow_cdc.core.dead_letter import MISREAD
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.sources.mysql.types import TEXTS, words_of
 
@@ -139,4 +140,4 @@ def doubt(column: Column) -> str:
     charset = charset_of(column)
     if charset is None or not charset.signs:
         return ""
-    return f"{charset.name} text with a character that Debezium does not read as the server does"
+    return f"{charset.name} text with a character that Debezium does {MISREAD}"
