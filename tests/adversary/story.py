@@ -418,6 +418,8 @@ def fault_of(text: str) -> str:
     """What is wrong with a refusal: "crash" where an exception shines through, "vague" where it names nothing, or ""."""
     if _CRASH.search(text):
         return "crash"
+    if f"MISMATCH {_REASONLESS}" in text:
+        return "vague"
     told = text.partition(_REASONLESS)[2] or text
     return "" if _NAMES.search(told) or limits.stop(text) else "vague"
 

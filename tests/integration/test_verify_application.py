@@ -149,7 +149,7 @@ def test_inv_31_letters_of_the_catch_up_are_read_again_and_keep_no_recovery_open
     assert rows[11]["qty"] == 50
 
 
-def test_a_record_that_cannot_be_read_again_is_told_with_its_reason(
+def test_inv_31_a_record_that_cannot_be_read_again_is_told_with_its_reason(
     recovered: Callable[..., tuple[Any, Scene]],
 ) -> None:
     run, made = recovered()

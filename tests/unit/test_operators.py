@@ -18,6 +18,7 @@ from airflow_cdc.core.errors import (
     UnknownStateError,
     UsageError,
 )
+from airflow_cdc.core.recovery import Decision
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.flows import close, decide
 from airflow_cdc.flows import connector as connecting
@@ -165,7 +166,7 @@ def opened(decision: Any) -> Any:
 def test_opens_what_was_decided(step: Any) -> None:
     flow, again = step(opening, "open_recovery", {"epoch": 3}), step(decide, "decide", DECISION)
     assert opened(DECISION) == {"epoch": 3}
-    assert flow.call_args.args[1] == DECISION
+    assert flow.call_args.args[1] == Decision.from_json(DECISION)
     assert again.call_count == 0
 
 
