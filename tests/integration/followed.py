@@ -18,6 +18,7 @@ from airflow_cdc.core.pipeline import sink_name
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.sources.mysql.encoding import row_hash as mysql_row_hash
 from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.position import mysql_position
 from airflow_cdc.sources.mysql.quoting import quote_table
 from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
 from airflow_cdc.spark_apps.apply_changes import apply_changes
@@ -96,7 +97,9 @@ class Followed:
     def _past(self, position: Any) -> bool | None:
         facts = self.connector.facts(self.base.pipeline.connector.name)
         stored = GtidSet.parse(str((facts.offset.raw if facts.offset else {}).get("gtids") or ""))
-        return True if position.gtids.issubset(stored) else None
+        gtids = mysql_position(position.position).gtids
+        assert gtids is not None
+        return True if gtids.issubset(stored) else None
 
     def differences(self, table: str) -> tuple[list[Any], list[Any]]:
         """Row hashes that only the source has, and that only the sink has."""

@@ -13,7 +13,7 @@ from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.flows.run import Run
 from airflow_cdc.sources.mysql.position import mysql_position
-from airflow_cdc.spark_apps import verify
+from airflow_cdc.spark_apps.adapters import kafka
 from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
 from airflow_cdc.spark_apps.apply.record import RAW_SCHEMA
 from airflow_cdc.spark_apps.driver.progress import Progress
@@ -44,7 +44,7 @@ class Mirror:
 
     def opened(self, monkeypatch: pytest.MonkeyPatch) -> Mirror:
         """Let drivers read the topics in memory; the pipeline has had one recovery."""
-        monkeypatch.setattr(verify, "read_topics", lambda spark, _endpoint, ranges: self.read(spark, ranges))
+        monkeypatch.setattr(kafka, "read_topics", lambda spark, _endpoint, ranges: self.read(spark, ranges))
         return self
 
     def table(self, name: str, *statements: str) -> Table:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from airflow_cdc.core.table import Table
-from airflow_cdc.spark_apps import apply_changes as application
 from airflow_cdc.spark_apps.apply_changes import apply_changes
 from airflow_cdc.spark_apps.repair import repair
 from tests.integration.mirror import Mirror
@@ -36,7 +35,6 @@ def at(mirror: Mirror, table: Table, moment: datetime) -> list[tuple[Any, ...]]:
 
 def test_the_documented_query(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mirror = Mirror(rig, tmp_path).opened(monkeypatch)
-    monkeypatch.setattr(application, "read_topics", lambda spark, _endpoint, ranges: mirror.read(spark, ranges))
     made = "CREATE TABLE orders (id BIGINT PRIMARY KEY, v INT)"
     orders = mirror.table("orders", made, "INSERT INTO orders VALUES (1, 0)")
     topic, states = mirror.topic(orders), {}

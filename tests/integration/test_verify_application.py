@@ -15,6 +15,7 @@ from airflow_cdc.core.topics import TopicOffsets, TopicState, fence_json
 from airflow_cdc.flows.publish import publish
 from airflow_cdc.sources.mysql.position import mysql_position
 from airflow_cdc.spark_apps import verify as application
+from airflow_cdc.spark_apps.adapters import kafka
 from airflow_cdc.spark_apps.recover import recover
 from airflow_cdc.transports.kafka.client import KafkaEndpoint
 from tests.integration import apply_support
@@ -85,7 +86,7 @@ def recovered(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call
             stages={table.full_name: {"label": reading.stage.label, "rows": 1000, "snapshot_id": head}},
             resumed_at="2026-11-21T10:00:00+00:00",
         )
-        monkeypatch.setattr(application, "read_topics", lambda spark, _endpoint, ranges: reader(topic)(spark, ranges))
+        monkeypatch.setattr(kafka, "read_topics", lambda spark, _endpoint, ranges: reader(topic)(spark, ranges))
         return run, Scene(rig, table, reading.stage, head, topic, taken)
 
     return make
