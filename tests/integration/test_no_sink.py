@@ -151,6 +151,11 @@ def test_it_is_diagnosed_forecast_and_watched(shop: Shop) -> None:
 
     # the position is lost: told once, and nothing is triggered that nobody could carry out
     shop.connect.call("PUT", f"/connectors/{name}/stop")
+
+    def stopped() -> bool | None:
+        return None if shop.connect.call("GET", f"/connectors/{name}/status")["tasks"] else True
+
+    wait_until(stopped, timeout=LATE_S, what="the connector to stop: what it still reads is not lost")
     shop.mysql.execute(f"INSERT INTO {name}.t VALUES (2)", "FLUSH BINARY LOGS", f"INSERT INTO {name}.t VALUES (3)")
     newest = shop.mysql.execute("SHOW BINARY LOGS")[-1][0]
     shop.mysql.execute(f"PURGE BINARY LOGS TO '{newest}'")
