@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.flows.run import Run
@@ -123,6 +124,8 @@ def without_zone(value: Any) -> Any:
 
 class FakeConnect:
     """A connector that has always read everything."""
+
+    codec = MySqlCodec()
 
     def __init__(self, mirror: Mirror) -> None:
         self.mirror = mirror

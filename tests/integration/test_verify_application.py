@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.core.errors import VerificationError
 from airflow_cdc.core.topics import TopicOffsets, TopicState, fence_json
 from airflow_cdc.flows.publish import publish
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 class FakeConnect:
     """A connector that has always read everything."""
+
+    codec = MySqlCodec()
 
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
