@@ -254,8 +254,9 @@ def plan_start(
     """Decide what to read of `topic` for `table`, up to the offsets `upto` (partition → end).
 
     `summary` is that of the commit that carries the stamp ({} if it is gone and the stamp is its mirror); `state`
-    is None when the topic does not exist; `ddl` is what `plan_ddl` gave; `read_position` reads the source's positions. Raises UnknownStateError without a stamp, SinkError for a stamp of
-    another epoch, TransportError for a topic that is not the one that was stamped, or has lost records.
+    is None when the topic does not exist; `ddl` is what `plan_ddl` gave; `read_position` reads the source's positions.
+    Raises UnknownStateError without a stamp, SinkError for a stamp of another epoch, TransportError for a topic that is
+    not the one that was stamped, or has lost records.
     """
     where = f"table {table.full_name}"
     if stamp is None:
@@ -269,18 +270,7 @@ def plan_start(
     if state is None:
         if known is not None:
             raise _replaced(topic, "it does not exist any more", where)
-        return Start(
-            table,
-            topic,
-            "",
-            stamp,
-            {},
-            {},
-            _watermark(table, stamp, summary, read_position),
-            Applied.from_summary(summary) or Applied(),
-            ddl,
-            _fingerprint(summary),
-        )
+        return _nothing_to_read(table, stamp, summary, topic, ddl=ddl, read_position=read_position)
     starts = _starts(known, state, where)
     ranges = {p: _range(p, start, state, upto, where) for p, start in starts.items()}
     applied = _applied(table, summary, starts, where)
@@ -300,6 +290,15 @@ def plan_start(
         _fingerprint(summary),
         unproven=unproven(known, state) and any(starts.values()),
     )
+
+
+def _nothing_to_read(
+    table: Table, stamp: Stamp, summary: Mapping[str, str], topic: str, *, ddl: DdlLog, read_position: ReadPosition
+) -> Start:
+    """The start of a table whose topic does not exist, and did not when it was stamped."""
+    at = _watermark(table, stamp, summary, read_position)
+    applied = Applied.from_summary(summary) or Applied()
+    return Start(table, topic, "", stamp, {}, {}, at, applied, ddl, _fingerprint(summary))
 
 
 def plan_ddl(stamp: Stamp | None, topic: str, state: TopicState | None, upto: Mapping[int, int]) -> DdlLog:
