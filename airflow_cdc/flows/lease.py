@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, Protocol
@@ -35,33 +36,54 @@ def kept(control: Renewable, owner: str, seconds: float) -> Iterator[None]:
 
     Raises LeaseHeldError at the beginning, or at the end of a block that went well, if somebody else has it.
     """
-    over = threading.Event()
-    lost: list[LeaseHeldError] = []
-    control.renew(owner, seconds)
-    thread = threading.Thread(
-        target=_keep_renewing, args=(control, owner, seconds, over, lost), name="lease", daemon=True
-    )
+    renewal = _Renewal(control, owner, seconds)
+    renewal.once()
+    thread = threading.Thread(target=renewal.keep_on, name="lease", daemon=True)
     thread.start()
     try:
         yield
     finally:
-        over.set()
+        renewal.over.set()
         thread.join()
-    if lost:
-        raise lost[0]
+    renewal.raise_if_lost()
 
 
-def _keep_renewing(
-    control: Renewable, owner: str, seconds: float, over: threading.Event, lost: list[LeaseHeldError]
-) -> None:
-    while not over.wait(seconds / RENEWALS):
-        try:
-            control.renew(owner, seconds)
-        except LeaseHeldError as error:  # for good: nothing more is renewed, and the block's end says so
-            lost.append(error)
-            return
-        except CdcError as error:  # the catalog may be back the next time
-            log.warning("the lease could not be renewed: %s", error)
+class _Renewal:
+    """The renewals of one block of work: when the last one succeeded, and whether the lease was lost meanwhile."""
+
+    def __init__(self, control: Renewable, owner: str, seconds: float) -> None:
+        self.over = threading.Event()
+        self._control, self._owner, self._seconds = control, owner, seconds
+        self._renewed_at = 0.0
+        self._lost: LeaseHeldError | None = None
+
+    def once(self) -> None:
+        """Renew now. Raises LeaseHeldError if somebody else has the lease."""
+        asked_at = time.time()  # a lease lasts in the time of the day, also while the machine sleeps
+        self._control.renew(self._owner, self._seconds)
+        self._renewed_at = asked_at
+
+    def keep_on(self) -> None:
+        """Renew three times in the lease's lifetime until the block is over."""
+        while not self.over.wait(self._seconds / RENEWALS):
+            try:
+                self.once()
+            except LeaseHeldError as error:  # for good: nothing more is renewed, and the block's end says so
+                self._lost = error
+                return
+            except CdcError as error:  # the catalog may be back the next time
+                log.warning("the lease could not be renewed: %s", error)
+
+    def raise_if_lost(self) -> None:
+        """Raise LeaseHeldError if the lease was lost.
+
+        A process that was frozen may reach the end of its work before its thread has looked again, while another run
+        took the lease that had run out: so the lease is asked for once more when it may have run out.
+        """
+        if self._lost is not None:
+            raise self._lost
+        if time.time() >= self._renewed_at + self._seconds:
+            self.once()
 
 
 def ended_by(lives: Lives | None) -> Callable[[Mapping[str, Any]], bool]:

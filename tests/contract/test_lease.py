@@ -148,6 +148,35 @@ def test_a_lost_lease_is_not_renewed_again(lake: Lake) -> None:
     assert control.state()["lease"]["owner"] == "run:2"
 
 
+def test_inv_37_work_that_ends_before_the_next_renewal_asks_whether_the_lease_ran_out_meanwhile(lake: Lake) -> None:
+    """A frozen process goes on with its work first and with its renewals later: nothing was renewed here but once."""
+    control = Control(IcebergControlStore(lake), "other")
+    control.acquire("run:1", 60)
+    with pytest.raises(LeaseHeldError, match="is lost: run:2 holds it"):
+        _taken_while_frozen(control)
+
+
+def _taken_while_frozen(control: Control) -> None:
+    frozen = _FirstRenewalOnly(control)
+    with kept(frozen, "run:1", 0.3):
+        poll_until(lambda: ran_out(control), timeout=20, interval=0.05, what="the lease to run out")
+        control.acquire("run:2", 60)
+        frozen.thawed = True
+
+
+class _FirstRenewalOnly:
+    """A control table that a frozen process cannot reach: its thread's renewals do nothing until it is thawed."""
+
+    def __init__(self, control: Control) -> None:
+        self._control, self._renewals, self.thawed = control, 0, False
+
+    def renew(self, owner: str, ttl: float) -> object:
+        self._renewals += 1
+        if self._renewals > 1 and not self.thawed:
+            raise SinkError("frozen")
+        return self._control.renew(owner, ttl)
+
+
 def _taken_meanwhile(control: Control) -> None:
     with kept(control, "run:1", 0.3):
         control.release("run:1")
