@@ -14,7 +14,7 @@ from airflow_cdc.core.compare.leaves import HashLeaves, IntegerLeaves
 from airflow_cdc.core.compare.nightly import SHARES, WHOLE_NIGHT, Checked, Seen, first_check, plan_night
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicState
-from airflow_cdc.sources.mysql.encoding import part_where
+from airflow_cdc.sources.mysql.encoding import ROWS
 from tests.unit.tables import col
 
 NIGHT = datetime(2026, 11, 21, 2, 0, tzinfo=UTC)
@@ -65,7 +65,7 @@ def test_in_doubt_it_is_all_rows(known: Checked | None, seen: Seen, table: Table
 def test_otherwise_it_is_what_was_touched_and_a_seventh() -> None:
     plan = plan_night(TABLE, KNOWN, replace(QUIET, touched=frozenset({7, 33})), NIGHT + timedelta(days=1))
     assert plan.shares == (0,)
-    assert part_where(TABLE, plan.part) == (
+    assert ROWS.part_where(TABLE, plan.part) == (
         "`id` BETWEEN -9 AND 29 OR `id` BETWEEN 70 AND 79 OR `id` BETWEEN 330 AND 339 OR `id` < -9"
     )
     assert plan.why == "2 touched leaves, and share 1 of 7"
@@ -75,7 +75,7 @@ def test_the_last_share_has_all_ids_beyond_the_end() -> None:
     known = replace(KNOWN, shares={**KNOWN.shares, "6": (NIGHT - timedelta(days=1)).isoformat()})
     plan = plan_night(TABLE, known, QUIET, NIGHT + timedelta(days=1))
     assert plan.shares == (6,)
-    assert part_where(TABLE, plan.part) == "`id` BETWEEN 180 AND 209 OR `id` > 209"
+    assert ROWS.part_where(TABLE, plan.part) == "`id` BETWEEN 180 AND 209 OR `id` > 209"
 
 
 @given(st.lists(st.booleans(), min_size=8, max_size=40))

@@ -11,8 +11,8 @@ from airflow_cdc.core.compare.part import WHOLE, interval_part, leaves_part
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import BackfillSpec
 from airflow_cdc.core.table import Table
-from airflow_cdc.sources.mysql.encoding import part_where as mysql_where
-from airflow_cdc.spark_apps.compare.digest import part_where as spark_where
+from airflow_cdc.sources.mysql.encoding import ROWS as MYSQL
+from airflow_cdc.spark_apps.compare.digest import ROWS as SPARK
 from tests.unit.tables import col
 
 TABLE = Table(
@@ -39,17 +39,17 @@ def test_the_whole_has_no_condition() -> None:
 
 def test_leaves_of_integers_are_ranges_with_open_ends() -> None:
     scheme = IntegerLeaves("id", 10)
-    assert mysql_where(TABLE, leaves_part(scheme, [3, 2])) == "`id` BETWEEN 20 AND 39"
+    assert MYSQL.part_where(TABLE, leaves_part(scheme, [3, 2])) == "`id` BETWEEN 20 AND 39"
     part = leaves_part(scheme, [2, 9], below=0, above=4)
-    assert mysql_where(TABLE, part) == spark_where(TABLE, part)
-    assert mysql_where(TABLE, part) == "`id` BETWEEN 20 AND 29 OR `id` BETWEEN 90 AND 99 OR `id` < -9 OR `id` > 49"
+    assert MYSQL.part_where(TABLE, part) == SPARK.part_where(TABLE, part)
+    assert MYSQL.part_where(TABLE, part) == "`id` BETWEEN 20 AND 29 OR `id` BETWEEN 90 AND 99 OR `id` < -9 OR `id` > 49"
     assert part.scheme is scheme
 
 
 def test_hash_leaves_have_no_ends() -> None:
     part = leaves_part(HashLeaves(14), [3], below=0, above=13)
-    assert mysql_where(TABLE, part).endswith("% 14 AS SIGNED) IN (3)")
-    assert spark_where(TABLE, part).endswith("% 14) IN (3)")
+    assert MYSQL.part_where(TABLE, part).endswith("% 14 AS SIGNED) IN (3)")
+    assert SPARK.part_where(TABLE, part).endswith("% 14) IN (3)")
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_hash_leaves_have_no_ends() -> None:
 )
 def test_an_interval(spec: BackfillSpec, mysql: str, spark: str) -> None:
     part = interval_part(TABLE, spec, *DAY)
-    assert (mysql_where(TABLE, part), spark_where(TABLE, part)) == (mysql, spark)
+    assert (MYSQL.part_where(TABLE, part), SPARK.part_where(TABLE, part)) == (mysql, spark)
     assert part.name.startswith("2026-10-03 00:00 to 2026-10-04 00:00")
 
 
@@ -90,8 +90,8 @@ def test_a_year_is_compared_as_the_number_that_it_is() -> None:
     """`y` >= 20 would be 2020 and later."""
     table = Table("shop", "t", (col("y", 1, "year", "year"),))
     part = interval_part(table, BackfillSpec("shop.t", "y", step=20, origin="2026-10-02"), *DAY)
-    assert mysql_where(table, part) == "(`y` + 0) >= 20 AND (`y` + 0) < 40"
-    assert spark_where(table, part) == "`y` >= 20 AND `y` < 40"
+    assert MYSQL.part_where(table, part) == "(`y` + 0) >= 20 AND (`y` + 0) < 40"
+    assert SPARK.part_where(table, part) == "`y` >= 20 AND `y` < 40"
 
 
 @pytest.mark.parametrize(

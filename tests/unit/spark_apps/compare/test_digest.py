@@ -53,7 +53,7 @@ def test_impossible_schemes_are_refused() -> None:
 @given(st.integers(2, 9), st.sets(st.integers(-40, 40)), st.sets(st.integers(-6, 6)))
 def test_ranges_hold_exactly_the_rows_of_their_leaves(width: int, ids: set[int], some: set[int]) -> None:
     """BETWEEN on another SQL engine, against division towards zero."""
-    where = mysql_sql.leaves_where(ORDERS, IntegerLeaves("id", width), sorted(some))
+    where = mysql_sql.ROWS.leaves_where(ORDERS, IntegerLeaves("id", width), sorted(some))
     with sqlite3.connect(":memory:") as db:
         db.execute("CREATE TABLE t (id int)")
         db.executemany("INSERT INTO t VALUES (?)", [(i,) for i in ids])
@@ -62,10 +62,10 @@ def test_ranges_hold_exactly_the_rows_of_their_leaves(width: int, ids: set[int],
 
 
 def test_neighbouring_leaves_are_one_range() -> None:
-    where = spark_sql.leaves_where(ORDERS, IntegerLeaves("id", 10), [3, 2, 5])
+    where = spark_sql.ROWS.leaves_where(ORDERS, IntegerLeaves("id", 10), [3, 2, 5])
     assert where == "`id` BETWEEN 20 AND 39 OR `id` BETWEEN 50 AND 59"
-    assert mysql_sql.leaves_where(ORDERS, IntegerLeaves("id", 10), []) == "FALSE"
-    assert spark_sql.leaves_where(BY_NAME, HashLeaves(3), []) == "FALSE"
+    assert mysql_sql.ROWS.leaves_where(ORDERS, IntegerLeaves("id", 10), []) == "FALSE"
+    assert spark_sql.ROWS.leaves_where(BY_NAME, HashLeaves(3), []) == "FALSE"
 
 
 def test_mysql_computes_the_hash_of_a_row_once() -> None:
