@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import Field, dataclass
+from dataclasses import Field, dataclass, field
 from typing import Any, ClassVar, Protocol, Self
 
 
@@ -48,3 +48,13 @@ class DataEndpoint(Endpoint, Protocol):
     def dataset(self) -> str:
         """OpenLineage's namespace of its tables; no credential is in it."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Where a database server is reached, and as whom."""
+
+    host: str
+    port: int
+    user: str
+    password: str = field(repr=False)

@@ -98,7 +98,7 @@ def _already(run: Run, taken: Watermark) -> bool:
     return offset is not None and offset.has_read(taken) is True
 
 
-def _unchanged(run: Run, recovery: OpenRecovery) -> dict[str, Table]:
+def _unchanged(run: Run, recovery: OpenRecovery) -> Mapping[str, Table]:
     now = captured(run, recovery.tables)
     changed = [name for name, table in now.items() if recovery.definitions.get(name) != table.fingerprint]
     if changed:

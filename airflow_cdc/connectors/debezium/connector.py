@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Protocol, Self
 
+from airflow_cdc.connectors.debezium.address import is_away, pointed_at, pointed_back
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.history import compare_history, fold_history, newest_snapshot_ms
 from airflow_cdc.connectors.debezium.stores.connect import ConnectOffsetStore
@@ -14,7 +15,7 @@ from airflow_cdc.connectors.kafka_connect import offsets_topic
 from airflow_cdc.connectors.kafka_connect.client import KafkaConnect, entry_of, server_of
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
 from airflow_cdc.core.diagnosis.observation import Capture, ConnectorFacts, HistoryFacts, TaskState
-from airflow_cdc.core.endpoint import CallLimits
+from airflow_cdc.core.endpoint import CallLimits, Login
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.offset import OffsetCodec, OffsetStore
 from airflow_cdc.core.position import JsonObject
@@ -93,6 +94,28 @@ class DebeziumConnector(KafkaConnect):
     def offset_store(self, name: str, key: JsonObject) -> OffsetStore:
         """Where the connector `name` keeps the offset of `key`."""
         return ConnectOffsetStore(self, name, key)
+
+    def is_away(self, name: str) -> bool:
+        """Whether `point_at` sent it elsewhere, and `point_back` did not yet."""
+        return is_away(self.raw_config(name))
+
+    def point_at(self, name: str, there: Login, home: Login) -> None:
+        """Let it read at another server than the one whose login is `home`; what it read at is kept in its settings.
+
+        Connect asks the connector to try the new address before it takes the settings. Raises ConnectorError.
+        """
+        other = (there.user, there.password) != (home.user, home.password)
+        login = (there.user, there.password) if other else None
+        self._change(name, lambda config: pointed_at(config, (there.host, there.port), login))
+
+    def point_back(self, name: str) -> None:
+        """Let it read again where it read before `point_at`. Safe to run again. Raises ConnectorError."""
+        self._change(name, lambda config: pointed_back(config) if is_away(config) else config)
+
+    def _change(self, name: str, by: Callable[[dict[str, str]], dict[str, str]]) -> None:
+        config = self.raw_config(name)
+        if (wanted := by(config)) != config:
+            self.change_config(name, config, wanted)
 
     def facts(self, name: str) -> ConnectorFacts:
         """What diagnosis needs to know of the connector, read and parsed once. Raises ConnectorError."""
