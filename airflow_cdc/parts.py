@@ -10,14 +10,11 @@ from airflow_cdc.core.circuit import Circuits, guard
 from airflow_cdc.core.endpoint import CallLimits, DataEndpoint, Endpoint
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import Pipeline
-from airflow_cdc.core.ports import ControlStore, Source
+from airflow_cdc.core.ports import Connector, ControlStore, Sink, Source, Transport
 from airflow_cdc.kinds import CONNECTORS, CONTROLS, SINKS, SOURCES, TRANSPORTS, WINGS, reads_of
 
 if TYPE_CHECKING:
-    from airflow_cdc.connectors.debezium.connector import DebeziumConnector
     from airflow_cdc.control.control import Control
-    from airflow_cdc.sinks.iceberg.client import Lake
-    from airflow_cdc.transports.kafka.client import KafkaTransport
 
 _WINGS = {"source": "sources", "connector": "connectors", "transport": "transports", "sink": "sinks"}
 _CONTROL = "control"
@@ -79,9 +76,9 @@ class Parts:
     """One client per part of a pipeline, and one per named replica. Making them connects to nothing."""
 
     source: Source
-    connector: DebeziumConnector
-    transport: KafkaTransport
-    sink: Lake
+    connector: Connector
+    transport: Transport
+    sink: Sink
     control: Control
     replicas: Mapping[str, Source] = field(default_factory=dict)
 

@@ -84,6 +84,16 @@ class SourceError(CdcError):
     """The source database refused or failed."""
 
 
+class MissingPrivilegeError(SourceError):
+    """The user lacks a privilege. `privilege` names it ("" when the server does not say which)."""
+
+    unread = True
+
+    def __init__(self, what: str, *, where: str = "", todo: str = "", privilege: str = "") -> None:
+        super().__init__(what, where=where, todo=todo)
+        self.privilege = privilege
+
+
 class ConnectorError(CdcError):
     """The connector or its REST interface refused or failed. `status` is the HTTP status or None."""
 

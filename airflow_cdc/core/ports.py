@@ -9,23 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from airflow_cdc.core.transactions import Transactions
 
 if TYPE_CHECKING:
+    from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
     from airflow_cdc.core.check import Check
+    from airflow_cdc.core.dead_letter import DeadLetter
     from airflow_cdc.core.diagnosis.forecast import Forecast, Retention
     from airflow_cdc.core.diagnosis.observation import (
+        Capture,
         ConnectorFacts,
+        ConnectorState,
+        HistoryFacts,
         ReplicaFacts,
+        SinkTableFacts,
         SourceFacts,
     )
     from airflow_cdc.core.endpoint import CallLimits, Login
     from airflow_cdc.core.hold import HoldLimits, HoldState
+    from airflow_cdc.core.offset import OffsetCodec, OffsetEntry, OffsetStore, RawOffset
     from airflow_cdc.core.position import Available, Position, Watermark
     from airflow_cdc.core.table import Table
-    from airflow_cdc.core.topics import TopicState
+    from airflow_cdc.core.topics import Fence, PartitionRanges, TopicState
     from airflow_cdc.core.xa import XaState
 
 
@@ -229,66 +236,303 @@ class PreparedTransaction(Protocol):
     def __str__(self) -> str: ...
 
 
-@runtime_checkable
-class ConnectorPort(Protocol):
-    """A CDC engine's control interface. Every method raises ConnectorError for what it cannot do."""
+class Connector(Client, Protocol):
+    """The control interface of the CDC engine. `name` is the connector's. Every method raises ConnectorError for what it
+    cannot do.
+    """
+
+    @property
+    def endpoint(self) -> Any:
+        """Its kind's own Endpoint, for the kind's own adapters."""
+        ...
+
+    @property
+    def codec(self) -> OffsetCodec:
+        """How its stored offsets are read and made."""
+        ...
+
+    @property
+    def own_topics(self) -> OwnTopics:
+        """What it keeps in topics. The transport is asked for that, so a broker that hangs says nothing of the engine."""
+        ...
 
     def facts(self, name: str) -> ConnectorFacts:
-        """State, tasks, settings without secrets, and the stored offset."""
+        """State, tasks, settings without secrets, and the stored offset, in one reading."""
+        ...
+
+    # ---- stop and start
+
+    def state(self, name: str) -> ConnectorState:
+        """Its state and its tasks', now."""
         ...
 
     def stop(self, name: str, *, timeout: float = 60.0) -> None:
-        """Stop, and return when no task is left; raise DeadlineError after `timeout` seconds."""
+        """Stop, and return when nothing of it produces any more; raise DeadlineError after `timeout` seconds."""
         ...
 
     def resume(self, name: str) -> None:
-        """Start a stopped connector."""
+        """Ask a stopped connector to run. It answers before it runs."""
+        ...
+
+    def wait_running(self, name: str, *, timeout: float = 120.0) -> None:
+        """Return when it runs; raise with the cause it gives, or DeadlineError."""
         ...
 
     def restart(self, name: str) -> None:
         """Restart a failed connector and its failed tasks, once."""
         ...
 
-    def alter_offsets(self, name: str, partition: Mapping[str, Any], value: Mapping[str, Any] | None) -> str:
-        """Replace the stored offset of a stopped connector. Nothing is validated: read it back."""
+    # ---- where it has read to
+
+    def entries(self, name: str) -> Sequence[OffsetEntry]:
+        """All stored offsets, as they stand."""
+        ...
+
+    def committed_offset(self, name: str, server: str) -> RawOffset | None:
+        """The value stored for the connector's own name `server`, or None."""
+        ...
+
+    def offset_store(self, name: str, key: RawOffset) -> OffsetStore:
+        """Where it keeps the offset of `key`."""
+        ...
+
+    # ---- its settings, and where it reads
+
+    def raw_config(self, name: str) -> Mapping[str, str]:
+        """The settings with their secrets: to be written back, never for a log, XCom or report."""
+        ...
+
+    def change_config(self, name: str, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+        """Replace the settings `before` by `after`, and read them back; on any difference put `before` back."""
+        ...
+
+    def is_away(self, name: str) -> bool:
+        """Whether `point_at` sent it elsewhere, and `point_back` did not yet."""
+        ...
+
+    def point_at(self, name: str, there: Login, home: Login) -> None:
+        """Let it read at another server than the one whose login is `home`; what it read at is kept."""
+        ...
+
+    def point_back(self, name: str) -> None:
+        """Let it read again where it read before. Safe to run again."""
         ...
 
 
-@runtime_checkable
-class TransportPort(Protocol):
-    """The topics between connector and sink. Every method raises TransportError."""
+class OwnTopics(Protocol):
+    """What a connector keeps in topics of its own."""
 
-    def topic_states(self, names: Sequence[str]) -> Mapping[str, TopicState]:
-        """The named topics that exist, with the first and next offset of each partition."""
+    def with_elsewhere(self, name: str, facts: ConnectorFacts, topics: Transport) -> ConnectorFacts:
+        """The facts with offsets that another topic keeps for it."""
+        ...
+
+    def history(self, capture: Capture, topics: Transport, definitions: Mapping[str, Table]) -> HistoryFacts | None:
+        """Its table definitions, and what of them differs from `definitions`; None if they are kept elsewhere."""
         ...
 
 
-@runtime_checkable
-class ControlPort(Protocol):
-    """The control table of one pipeline: lease, epoch, open recovery, ledger. Changed by compare-and-set."""
+class Transport(Client, Protocol):
+    """The topics between connector and sink. Topics that do not exist are absent from answers. Raises TransportError."""
 
-    def acquire(self, owner: str, ttl: float) -> object:
-        """Take or keep the lease for `ttl` seconds. Raises LeaseHeldError."""
+    @property
+    def endpoint(self) -> Any:
+        """Its kind's own Endpoint, for the kind's own adapters."""
         ...
 
-    def release(self, owner: str) -> object:
-        """Give the lease back, if `owner` holds it."""
+    def topic_states(self, names: Iterable[str]) -> Mapping[str, TopicState]:
+        """Id and, per partition, first and next offset of each topic."""
         ...
 
-    def close_recovery(self, run_id: str) -> object:
-        """Close the recovery that `run_id` opened."""
+    def end_offsets(self, names: Iterable[str]) -> Mapping[str, Mapping[int, int]]:
+        """Topic → partition → next offset."""
         ...
 
-    def ledger_get(self, run_id: str) -> Mapping[str, Any]:
-        """What `run_id` has finished so far."""
+    def offsets_since(self, parts: Mapping[str, Iterable[int]], at_ms: int) -> Mapping[str, Mapping[int, int | None]]:
+        """Topic → partition → the first offset that is not older than `at_ms` (epoch); None: all records are older."""
         ...
 
-    def ledger_set(self, run_id: str, key: str, value: Any) -> object:
-        """Keep a value for `run_id`, replacing an earlier one."""
+    def topic_configs(self, names: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
+        """Topic → its settings."""
         ...
 
-    def ledger_once(self, run_id: str, key: str, value: Any) -> Any:
-        """Keep a value unless one stands already; return the one that stands."""
+    def topic_names(self) -> Sequence[str]:
+        """All topics that the user may see."""
+        ...
+
+    def records(self, topic: str, ranges: PartitionRanges | None = None) -> Sequence[TopicRecord]:
+        """The committed records of a small topic, in order within a partition: all, or those in `ranges`."""
+        ...
+
+    def history_records(self, topic: str) -> Sequence[Mapping[str, object]]:
+        """The records of a topic of table definitions, oldest first."""
+        ...
+
+
+class TopicRecord(Protocol):
+    """A record of a topic, as bytes."""
+
+    @property
+    def partition(self) -> int: ...
+
+    @property
+    def offset(self) -> int: ...
+
+    @property
+    def key(self) -> bytes | None: ...
+
+    @property
+    def value(self) -> bytes | None: ...
+
+
+class Stage(Protocol):
+    """Where the new rows of one table are written unseen, until they are published."""
+
+    @property
+    def namespace(self) -> str:
+        """Of the table that it is a stage of."""
+        ...
+
+    @property
+    def table(self) -> str:
+        """The table's name."""
+        ...
+
+    @property
+    def identifier(self) -> tuple[str, str]:
+        """Where the sink keeps it."""
+        ...
+
+    @property
+    def target(self) -> str:
+        """The table that it is a stage of, for messages."""
+        ...
+
+    @property
+    def label(self) -> str:
+        """The try that writes it."""
+        ...
+
+    @property
+    def base_head(self) -> int:
+        """The target's version that it was made from."""
+        ...
+
+
+class StagedCommit(Protocol):
+    """One commit of a stage."""
+
+    @property
+    def ledger(self) -> ChunkLedger | None:
+        """Which chunks of the source stand in it; None where it says nothing of that."""
+        ...
+
+
+class Sink(Client, Protocol):
+    """Where the tables are mirrored, without Spark (spark_apps/ports.py has what writes rows). Raises SinkError, and
+    UnknownStateError where it cannot be read.
+    """
+
+    def spark_conf(self) -> Mapping[str, str]:
+        """Spark's settings for it; they may hold credentials."""
+        ...
+
+    # ---- its tables, by namespace and name
+
+    def exists(self, namespace: str, table: str) -> bool: ...
+
+    def facts(self, namespace: str, table: str) -> SinkTableFacts:
+        """Whether the table exists, its version, newest stamp and number of rows."""
+        ...
+
+    def ensure_table(self, namespace: str, table: str, columns: Sequence[tuple[str, str]]) -> bool:
+        """Create the table with (column, Spark SQL type). Returns whether it was created; one that exists stays."""
+        ...
+
+    def row_count(self, namespace: str, table: str, version: int) -> int | None:
+        """How many rows a version has; None where that cannot be told cheaply."""
+        ...
+
+    def stamp(self, namespace: str, table: str) -> Stamp | None:
+        """The newest stamp."""
+        ...
+
+    def stamp_or_mirror(self, namespace: str, table: str, mirror: Stamp | None) -> Stamp | None:
+        """The newest stamp; where expiry took every stamped version, its mirror, unless the table was put back before it."""
+        ...
+
+    def foreign_commit(self, namespace: str, table: str) -> int | None:
+        """The newest version that changed rows, if it carries no stamp: every writer of ours ends with one."""
+        ...
+
+    def definition_text(self, namespace: str, table: str) -> str:
+        """The source's definition by which the rows were written, as it was noted; "" if none was."""
+        ...
+
+    def stamped_summary(self, namespace: str, table: str) -> Mapping[str, str]:
+        """All that the commit of the newest stamp says; {} if there is none."""
+        ...
+
+    # ---- its stages. One that is given back is the Stage that this sink made.
+
+    def stage(self, namespace: str, table: str, label: str, from_stage: Any = None) -> Stage:
+        """Make (or find again) the Stage `label` of a table. `from_stage`: a stage whose commits it takes over."""
+        ...
+
+    def open_stage(self, namespace: str, table: str, label: str) -> Stage:
+        """The Stage `label` of a table. Raises SinkError if there is none."""
+        ...
+
+    def stages(self, namespace: str | None = None, table: str | None = None) -> Sequence[Stage]:
+        """All Stages there are, of one table, of a namespace or of all."""
+        ...
+
+    def stage_head(self, stage: Any) -> int:
+        """The newest version of the stage; its base if nothing was written."""
+        ...
+
+    def stage_chain(self, stage: Any) -> Sequence[StagedCommit]:
+        """The stage's own commits, oldest first."""
+        ...
+
+    def touched_at(self, stage: Any) -> float:
+        """When the stage was last written to, in unix seconds."""
+        ...
+
+    def publishable(self, stage: Any) -> bool:
+        """Whether the target still is what the stage began from, up to compaction."""
+        ...
+
+    def publish(
+        self,
+        stage: Any,
+        snapshot_id: int,
+        expected_head: int,
+        properties: Mapping[str, str] | None = None,
+        *,
+        over_compaction: bool = False,
+    ) -> object:
+        """Make the verified version the target's, by compare-and-set. Raises StaleHeadError, naming who moved it.
+
+        Doing it again after it stood changes nothing. `over_compaction`: also if only compactions came on top.
+        """
+        ...
+
+    def drop_stage(self, stage: Any) -> None:
+        """Forget the stage. Safe to repeat."""
+        ...
+
+    # ---- records that could not be applied
+
+    def unresolved_letters(self, pipeline: str, table: str | None = None) -> Sequence[DeadLetter]:
+        """Those that nothing has put right yet, of one table or of all, oldest first."""
+        ...
+
+    def waiting_letters(self, pipeline: str) -> int:
+        """How many of them are to be tried again."""
+        ...
+
+    def resolve_letters_before(self, pipeline: str, since: Mapping[str, Fence]) -> int:
+        """Mark those that lie before `since`, by table, as put right. Returns how many. Safe to repeat."""
         ...
 
 

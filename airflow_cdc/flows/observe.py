@@ -223,7 +223,7 @@ def _watched(run: Run, seen: Observation, seconds: float) -> Observation:
     return seen
 
 
-def _produced(run: Run, capture: Capture) -> dict[str, dict[int, int]]:
+def _produced(run: Run, capture: Capture) -> Mapping[str, Mapping[int, int]]:
     topics = [*(capture.topic_of(table) for table in run.pipeline.source.tables), capture.heartbeat_topic]
     return run.clients.transport.end_offsets(topics)
 

@@ -42,7 +42,7 @@ def detour(run: Run) -> Facts:
     """
     if _is_back(run):
         return {"kept": True}
-    if not _away(run) or not _runs(run):
+    if not _away(run) or not run.clients.connector.state(run.pipeline.connector.name).running:
         _start_at_replica(run)
     conn_id, replica = _replica(run)
     read = _read_all(run, replica)
@@ -268,12 +268,6 @@ def _close(run: Run) -> Facts:
 
 def _away(run: Run) -> bool:
     return run.clients.connector.is_away(run.pipeline.connector.name)
-
-
-def _runs(run: Run) -> bool:
-    status = run.clients.connector.status(run.pipeline.connector.name)
-    states = {part["state"] for part in (status["connector"], *status["tasks"])}
-    return bool(status["tasks"]) and states == {"RUNNING"}
 
 
 def _read_set(run: Run) -> Transactions:

@@ -8,7 +8,7 @@ from typing import Final
 
 import pymysql
 
-from airflow_cdc.core.errors import SourceError
+from airflow_cdc.core.errors import MissingPrivilegeError, SourceError
 
 
 class SourceUnreachableError(SourceError):
@@ -27,16 +27,6 @@ class SourceTlsError(SourceError):
     """TLS could not be established as demanded."""
 
     unread = True
-
-
-class MissingPrivilegeError(SourceError):
-    """The user lacks a privilege. `privilege` names it ("" when the server does not say which)."""
-
-    unread = True
-
-    def __init__(self, what: str, *, where: str = "", todo: str = "", privilege: str = "") -> None:
-        super().__init__(what, where=where, todo=todo)
-        self.privilege = privilege
 
 
 class SourceSettingError(SourceError):

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow_cdc.core.diagnosis.observation import SourceFacts
 from airflow_cdc.core.endpoint import Login
-from airflow_cdc.core.errors import PositionError, SourceError
+from airflow_cdc.core.errors import MissingPrivilegeError, PositionError, SourceError
 from airflow_cdc.core.position import Position, Watermark
 from airflow_cdc.core.transactions import Transactions
 from airflow_cdc.sources.mysql.capabilities import Capability
 from airflow_cdc.sources.mysql.detour import faults, standing_faults
-from airflow_cdc.sources.mysql.errors import MissingPrivilegeError
 from airflow_cdc.sources.mysql.facts import MySqlFacts, MySqlReplicaFacts
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import MySqlPosition, file_after, mysql_position

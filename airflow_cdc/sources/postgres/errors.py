@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_cdc.core.errors import SourceError
+from airflow_cdc.core.errors import MissingPrivilegeError, SourceError
 from airflow_cdc.core.secrets import mask_text
 
 
@@ -24,12 +24,6 @@ class SourceAccessError(SourceError):
 
 class SourceTlsError(SourceError):
     """TLS could not be established as demanded."""
-
-    unread = True
-
-
-class MissingPrivilegeError(SourceError):
-    """The role lacks a privilege."""
 
     unread = True
 
