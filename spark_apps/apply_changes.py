@@ -119,7 +119,8 @@ def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[Table]]:
         log.warning("left out, as tables of an open or an abandoned recovery: %s", ", ".join(left_out))
     systems = open_systems(run)
     routing = systems.events.routing
-    topics = clients.transport.topic_states([*routing.topics(wanted), routing.ddl_topic])
+    routing.topics(wanted)  # raises where tables share a topic and cannot be told apart
+    topics = clients.transport.topic_states(routing.topics_about(wanted))
     definitions = present(run, wanted)
     tables = list(definitions.values())
     ctx = ApplyContext(

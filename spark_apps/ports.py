@@ -144,8 +144,8 @@ class Routing(Protocol):
     """Where a connector's events of a table are, and how they are written."""
 
     @property
-    def ddl_topic(self) -> str:
-        """The topic of its schema changes."""
+    def ddl_topic(self) -> str | None:
+        """The topic of its schema changes; None where the source's log holds no DDL: only a changed definition tells."""
         ...
 
     @property

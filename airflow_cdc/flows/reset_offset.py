@@ -126,8 +126,10 @@ def backup(run: Run, recovery: OpenRecovery) -> OffsetBackup:
 
 def _history(run: Run, definitions: Mapping[str, Table], written: RawOffset) -> dict[str, tuple[str, ...]]:
     """Table → what the schema history, as it is read from the offset `written` on, says differently from the source
-    (INV 12); {} when all are equal.
+    (INV 12); {} when all are equal, or the connector keeps none: events of its source carry their own definitions.
     """
+    if not settings(run).reports_ddl:
+        return {}
     return history(run).differences(definitions, at=read(run, written).position)
 
 

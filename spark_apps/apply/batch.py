@@ -158,7 +158,7 @@ def start_of(
     routing.check_table(table)
     topic = routing.topic_of(table.full_name)
     found, summary = ctx.writer.stamped(identifier, mirror)
-    changes_of = routing.ddl_topic
+    changes_of = routing.ddl_topic or ""
     ddl = plan_ddl(found, changes_of, ctx.topics.get(changes_of), upto.get(changes_of, {}))
     state, ends = ctx.topics.get(topic), upto.get(topic, {})
     return plan_start(
