@@ -29,6 +29,7 @@ from airflow_cdc.core.diagnosis.diagnose import Diagnosis
 from airflow_cdc.core.diagnosis.forecast import Forecast
 from airflow_cdc.core.diagnosis.strategy import Plan
 from airflow_cdc.core.hold import HoldState, HoldStatus
+from airflow_cdc.core.offset import OffsetEntry
 from airflow_cdc.core.report import RecoveryReport
 from airflow_cdc.flows import abandon as abandoning
 from airflow_cdc.flows.forecast import PipelineForecast
@@ -61,8 +62,8 @@ class Scene:
         clients = self.clients = create_autospec(Parts, instance=True)
         clients.sink = create_autospec(Lake, instance=True)
         clients.connector = create_autospec(DebeziumConnector, instance=True)
-        stored = {"partition": {"server": HOSTILE}, "offset": {"file": HOSTILE, "pos": 4}}
-        clients.connector.offsets.return_value = [stored]
+        stored: dict[str, Any] = {"partition": {"server": HOSTILE}, "offset": {"file": HOSTILE, "pos": 4}}
+        clients.connector.entries.return_value = (OffsetEntry(stored["partition"], stored["offset"]),)
         self.spec(running, "open_run", Run(HEALTHY.pipeline, clients, "cli", str(self.registry.parent / "reports")))
         self.spec(offsets, "stored", stored)
         self.spec(offsets, "move", {"before": {"file": HOSTILE}, "after": {}})
