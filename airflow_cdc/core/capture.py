@@ -35,7 +35,14 @@ class CaptureSettings(Protocol):
     def heartbeat_ms(self) -> int: ...
 
     @property
-    def ddl_topic(self) -> str: ...
+    def reports_ddl(self) -> bool:
+        """Whether the connector tells of DDL and keeps table definitions; False where the source's log holds no DDL."""
+        ...
+
+    @property
+    def ddl_topic(self) -> str | None:
+        """The topic that tells of every DDL; None where none does."""
+        ...
 
     @property
     def observed_only(self) -> bool:

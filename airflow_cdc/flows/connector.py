@@ -38,7 +38,7 @@ def stop(run: Run) -> Facts:
     """Stop the connector and wait until it is STOPPED with zero tasks. It stays so until its offset is proven."""
     current(run)
     name = run.pipeline.connector.name
-    before = run.clients.connector.status(name)["connector"]["state"]
+    before = run.clients.connector.state(name).state
     run.clients.connector.stop(name, timeout=STOP_SECONDS)
     change(run, OpenRecovery.stopped)
     return {"connector": name, "state_before": before, "state": "STOPPED"}
@@ -113,7 +113,7 @@ def restart(run: Run) -> Facts:
     A restart is answered before it happens, so a FAILED seen at first may be the old one: it counts after a grace.
     """
     name = run.pipeline.connector.name
-    if run.clients.connector.status(name)["connector"]["state"] in ("STOPPED", "PAUSED"):
+    if run.clients.connector.state(name).state in ("STOPPED", "PAUSED"):
         run.clients.connector.resume(name)
     else:
         run.clients.connector.restart(name)
@@ -123,11 +123,10 @@ def restart(run: Run) -> Facts:
 
 
 def _restarted(run: Run) -> bool | None:
-    status = run.clients.connector.status(run.pipeline.connector.name)
-    states = [part["state"] for part in (status["connector"], *status["tasks"])]
-    if len(states) > 1 and set(states) == {"RUNNING"}:
+    now = run.clients.connector.state(run.pipeline.connector.name)
+    if now.running:
         return True
-    raise NotYet(", ".join(states))
+    raise NotYet(", ".join((now.state, *(task.state for task in now.tasks))))
 
 
 def change_settings(run: Run, wanted: Mapping[str, str | None]) -> None:

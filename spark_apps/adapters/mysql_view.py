@@ -15,6 +15,7 @@ from airflow_cdc.core.compare.canonical import outside_hash
 from airflow_cdc.core.compare.chunk import batches
 from airflow_cdc.core.compare.leaves import Leaf, LeafScheme, read_leaves
 from airflow_cdc.core.compare.part import WHOLE, Part
+from airflow_cdc.core.compare.row_sql import both
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.table import Table
 from airflow_cdc.sources.mysql import encoding
@@ -71,7 +72,7 @@ class MySqlView:
         others = (read_sql(table.column(name)) for name in outside_hash(table))
         columns = ", ".join((encoding.key_text(table), encoding.row_hash(table), *others))
         for some in batches(sorted(set(keys)), KEYS_AT_ONCE):
-            where, asked = encoding.both(_where(table, some), encoding.part_where(table, part)), set(some)
+            where, asked = both(_where(table, some), encoding.ROWS.part_where(table, part)), set(some)
             sql = f"SELECT {columns} FROM {quote_table(table)} WHERE {where}"
             for key, h, *texts in self._tuples(sql, "read keys of"):
                 # a case-insensitive collation finds more than was asked for, and what another batch asks for too

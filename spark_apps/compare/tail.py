@@ -15,7 +15,7 @@ from airflow_cdc.core.compare.verdict import Image
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.spark_apps.apply.record import SIDES, TOMBSTONE
-from airflow_cdc.spark_apps.compare.digest import leaf
+from airflow_cdc.spark_apps.compare.digest import ROWS
 from airflow_cdc.spark_apps.compare.encoding import key_text, row_hash
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
 from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
@@ -67,7 +67,7 @@ def _events(spark: SparkSession, topic: Topic, ranges: Bounds) -> Iterator[Event
 
 def touched_leaves(raw: DataFrame, table: Table, events: EventDecoder, scheme: LeafScheme) -> frozenset[int]:
     """The leaves of all keys that stand in raw records. A record whose key cannot be read names none."""
-    leaves = events.decode(raw, table, ()).select("key.*").selectExpr(f"{leaf(scheme, table)} AS leaf")
+    leaves = events.decode(raw, table, ()).select("key.*").selectExpr(f"{ROWS.leaf(scheme, table)} AS leaf")
     return frozenset(int(row["leaf"]) for row in leaves.distinct().collect() if row["leaf"] is not None)
 
 

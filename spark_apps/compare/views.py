@@ -52,7 +52,7 @@ class SinkView:
     def images_frame(self, table: Table, part: Part = WHOLE) -> DataFrame:
         """(key_text, h, x0, x1 …) of all rows; x are the columns outside the hash, canonical as they are stored."""
         others = "".join(f", {quote_ident(name)} AS x{at}" for at, name in enumerate(outside_hash(table)))
-        condition = digest.part_where(table, part)
+        condition = digest.ROWS.part_where(table, part)
         where = f" WHERE {condition}" if condition else ""
         return self.spark.sql(
             f"SELECT {key_text(table)} AS key_text, {row_hash(table)} AS h{others} FROM {self.relation}{where}"

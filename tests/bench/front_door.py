@@ -89,7 +89,7 @@ def fill(home: Path) -> None:
     from airflow_cdc.reports.stored import RunSummary, StoredObservation
     from tests.diagnosing import diagnose
     from tests.unit.builders import HEALTHY
-    from tests.unit.test_report import REPORT
+    from tests.unit.core.test_report import REPORT
 
     store, now = ReportStore(str(home / "reports")), datetime.now(UTC)
     seen = StoredObservation.of(replace(HEALTHY, taken_at=now.isoformat()), diagnose(HEALTHY))

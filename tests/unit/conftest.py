@@ -15,7 +15,7 @@ import pytest
 if TYPE_CHECKING:
     from fastapi.testclient import TestClient
 
-    from .operator_support import Ledger, Submitted
+    from tests.unit.operator_support import Ledger, Submitted
 
 HOME = tempfile.TemporaryDirectory(prefix="cdc-unit-airflow-")
 os.environ |= {
@@ -102,8 +102,7 @@ def ledger(monkeypatch: pytest.MonkeyPatch, step: Any, tmp_path: Path) -> Ledger
     """The run of the operators under test keeps its ledger here."""
     # Airflow may only be imported once its settings above stand
     from airflow_cdc.operators import base
-
-    from .operator_support import Ledger, fake_run
+    from tests.unit.operator_support import Ledger, fake_run
 
     made = Ledger()
     run = fake_run(made, tmp_path / "reports")
@@ -116,7 +115,7 @@ def submitted(monkeypatch: pytest.MonkeyPatch, connections: dict[str, str], regi
     """spark-submit, seen from its command line."""
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-    from .operator_support import Submitted
+    from tests.unit.operator_support import Submitted
 
     made = Submitted()
     monkeypatch.setattr(

@@ -16,8 +16,7 @@ from airflow_cdc.core.errors import (
     SinkError,
 )
 from airflow_cdc.flows.run import Run
-
-from .builders import PIPELINE
+from tests.unit.builders import PIPELINE
 
 DECISION: dict[str, Any] = {
     "pipeline": "shop",

@@ -33,10 +33,9 @@ from airflow_cdc.reports.store import REPORT as REPORT_FILE
 from airflow_cdc.sources.mysql.ddl_clauses import read_statement
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.schema_steps import clauses_of
+from tests.unit.conftest import REGISTRY
+from tests.unit.fuzzing import damaged, joined, made_by, many, value_or_typed_error
 from tests.unit.tables import col
-
-from .conftest import REGISTRY
-from .fuzzing import damaged, joined, made_by, many, value_or_typed_error
 
 # --- GTID sets, positions, offsets -----------------------------------------------------------------------------------
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from airflow_cdc.kinds import WINGS
+from tests.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "airflow_cdc"
 # where a system's name may stand
 AT_HOME = (

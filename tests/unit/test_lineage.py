@@ -16,10 +16,9 @@ from airflow_cdc.parts import Endpoints
 from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
 from airflow_cdc.sources.mysql.client import MySqlEndpoint
 from airflow_cdc.transports.kafka.client import KafkaEndpoint
-
-from .builders import PIPELINE
-from .conftest import SECRETS
-from .operator_support import TaskInstance
+from tests.unit.builders import PIPELINE
+from tests.unit.conftest import SECRETS
+from tests.unit.operator_support import TaskInstance
 
 TABLES = 2  # of the registry in conftest.py
 

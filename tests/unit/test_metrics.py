@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,11 +18,11 @@ from airflow_cdc.core.diagnosis.observation import (
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.reports.stored import StoredObservation
 from tests.diagnosing import diagnose
+from tests.paths import ROOT
+from tests.unit.builders import HEALTHY, seen, with_source
+from tests.unit.core.test_report import BAD, REPORT, TABLE
 
-from .builders import HEALTHY, seen, with_source
-from .test_report import BAD, REPORT, TABLE
-
-DASHBOARD = Path(__file__).parents[2] / "docs" / "grafana" / "cdc.json"
+DASHBOARD = ROOT / "docs" / "grafana" / "cdc.json"
 
 
 @pytest.fixture

@@ -16,10 +16,9 @@ from airflow_cdc.flows import hold as holding
 from airflow_cdc.hooks.endpoints import resolve_endpoints
 from airflow_cdc.operators import base, hold
 from airflow_cdc.spark_apps.driver.app import explained
-
-from .conftest import SECRETS
-from .operator_support import context
-from .test_operators import STEPS
+from tests.unit.conftest import SECRETS
+from tests.unit.operator_support import context
+from tests.unit.operators.test_operators import STEPS
 
 OPERATORS = [*STEPS, (holding, "hold", hold.HoldBinlogOperator)]
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.paths import ROOT
+
 PAGE = (ROOT / "docs" / "what-can-go-wrong.md").read_text()
 # no test of their own: the sinks that are not there yet
 WITHOUT_A_TEST = {22, 23}

@@ -18,6 +18,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.update import AssertTableUUID, RemoveSnapshotRefUpdate
 
+from airflow_cdc.core.apply.schema_change import DEFINITION
 from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.diagnosis.observation import SinkTableFacts
 from airflow_cdc.core.endpoint import CallLimits
@@ -38,6 +39,7 @@ from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
 from airflow_cdc.sinks.iceberg.snapshots import (
     empty_commit,
     first_snapshot,
+    foreign_commit,
     head_of,
     lineage,
     make,
@@ -207,6 +209,18 @@ class Lake:
         found = newest_stamp(metadata, head_of(metadata))
         return summary_of(snapshot_at(metadata, found.snapshot_id)) if found else {}
 
+    def foreign_commit(self, namespace: str, table: str) -> int | None:
+        """The newest commit of main that changed rows, if it carries no stamp: every writer of ours ends with one."""
+        return foreign_commit(self.table(namespace, table).metadata)
+
+    def row_count(self, namespace: str, table: str, version: int) -> int | None:
+        """How many rows a snapshot has; None where that cannot be told cheaply."""
+        return row_count(self.table(namespace, table).metadata, version)
+
+    def definition_text(self, namespace: str, table: str) -> str:
+        """The source's definition by which the rows were written, as it was noted; "" if none was."""
+        return self.table(namespace, table).properties.get(DEFINITION) or ""
+
     def stamp_or_mirror(self, namespace: str, table: str, mirror: Stamp | None) -> Stamp | None:
         """The newest stamp; where expiry took every stamped commit, its mirror, unless main was put back before it."""
         metadata = self.table(namespace, table).metadata
@@ -360,6 +374,10 @@ class Lake:
         table = commit(self.catalog, ident(stage.namespace, stage.table), build, what=f"publish of {snapshot_id}")
         changed = not seen["already"] and seen["schema"] != table.metadata.current_schema_id
         return PublishResult(stage.target, snapshot_id, seen["previous"], seen["already"], changed, seen["over"])
+
+    def touched_at(self, stage: Stage) -> float:
+        """When the stage was last written to, in unix seconds."""
+        return self.table(*stage.identifier).metadata.last_updated_ms / 1000
 
     def publishable(self, stage: Stage) -> bool:
         """Whether the target still is what the stage began from, up to compaction."""

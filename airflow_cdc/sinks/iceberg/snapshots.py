@@ -21,7 +21,7 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 
-from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.core.apply.stamp import EPOCH, Stamp
 from airflow_cdc.core.errors import SinkError
 from airflow_cdc.sinks.iceberg.catalog import Change
 
@@ -99,6 +99,13 @@ def newest_stamp(metadata: TableMetadata, snapshot_id: int | None) -> Stamp | No
         if stamp is not None:
             return stamp
     return None
+
+
+def foreign_commit(metadata: TableMetadata) -> int | None:
+    """The newest commit of main that changed rows, if it carries no stamp: every writer of ours ends with one."""
+    changed = (s for s in lineage(metadata, head_of(metadata)) if operation_of(s) != "replace")
+    newest = next(changed, None)
+    return None if newest is None or EPOCH in summary_of(newest) else newest.snapshot_id
 
 
 def may_hold(metadata: TableMetadata, stamp: Stamp) -> bool:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from airflow_cdc.core.compare.canonical import LONG_DIGITS, hashed, outside_hash
-from airflow_cdc.core.compare.leaves import LANE, IntegerLeaves, leaf_bounds, leaf_ranges
-from airflow_cdc.core.compare.part import WHOLE, LeafRows, OneValue
+from airflow_cdc.core.compare.leaves import LANE, IntegerLeaves
+from airflow_cdc.core.compare.part import WHOLE
+from airflow_cdc.core.compare.row_sql import RowSql, both, where
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.sources.mysql.quoting import quote_ident, quote_table, sql_literal
 from airflow_cdc.sources.mysql.sql import key_predicate
@@ -28,6 +29,7 @@ from airflow_cdc.sources.mysql.types import (
 if TYPE_CHECKING:
     from airflow_cdc.core.compare.leaves import LeafScheme
     from airflow_cdc.core.compare.part import Part
+    from airflow_cdc.core.compare.row_sql import PartValue
     from airflow_cdc.core.table import Column, Table
 
 _NULL = "'N'"
@@ -171,11 +173,31 @@ def bounds_sql(table: Table) -> str:
     return f"SELECT MIN({column}) AS lo, MAX({column}) AS hi FROM {quote_table(table)}"
 
 
-def leaf(scheme: LeafScheme, table: Table) -> str:
-    """Expression: the row's leaf."""
-    if isinstance(scheme, IntegerLeaves):
-        return f"CAST({quote_ident(scheme.column)} DIV {scheme.width} AS SIGNED)"
-    return f"CAST(CRC32({key_text(table)}) % {scheme.n} AS SIGNED)"
+class MySqlRows(RowSql):
+    """Rows in MySQL's SQL."""
+
+    quote_ident = staticmethod(quote_ident)
+    key_text = staticmethod(key_text)
+    row_hash = staticmethod(row_hash)
+
+    def leaf(self, scheme: LeafScheme, table: Table) -> str:
+        if isinstance(scheme, IntegerLeaves):
+            return f"CAST({quote_ident(scheme.column)} DIV {scheme.width} AS SIGNED)"
+        return f"CAST(CRC32({key_text(table)}) % {scheme.n} AS SIGNED)"
+
+    def literal(self, column: Column, value: PartValue) -> str:
+        del column  # literals name their own type
+        if isinstance(value, dt.datetime):
+            return f"TIMESTAMP'{value:%Y-%m-%d %H:%M:%S.%f}'"
+        return f"DATE'{value:%Y-%m-%d}'" if isinstance(value, dt.date) else sql_literal(value)
+
+    def operand(self, column: Column) -> str:
+        """A YEAR as a number: compared as a YEAR, 20 would be 2020."""
+        name = quote_ident(column.name)
+        return f"({name} + 0)" if words_of(column).data_type == "year" else name
+
+
+ROWS = MySqlRows()
 
 
 def digest_sql(table: Table, scheme: LeafScheme, part: Part = WHOLE) -> str:
@@ -183,8 +205,8 @@ def digest_sql(table: Table, scheme: LeafScheme, part: Part = WHOLE) -> str:
     number = f"CAST(CONV(SUBSTR({row_hash(table)}, 1, 16), 16, 10) AS UNSIGNED)"
     # grouped by its place: a name would be taken for a column of the table that has it
     sums = (
-        f"SELECT {leaf(scheme, table)} AS leaf, COUNT(*) AS n, SUM({number}) AS total"
-        f" FROM {quote_table(table)}{_where(part_where(table, part))} GROUP BY 1"
+        f"SELECT {ROWS.leaf(scheme, table)} AS leaf, COUNT(*) AS n, SUM({number}) AS total"
+        f" FROM {quote_table(table)}{where(ROWS.part_where(table, part))} GROUP BY 1"
     )
     return (
         f"SELECT leaf, n, total DIV {LANE} AS lane1, CAST(total MOD {LANE} AS UNSIGNED) AS lane2 FROM ({sums}) AS sums"
@@ -193,8 +215,8 @@ def digest_sql(table: Table, scheme: LeafScheme, part: Part = WHOLE) -> str:
 
 def rows_sql(table: Table, scheme: LeafScheme, leaves: Sequence[int], part: Part = WHOLE) -> str:
     """(key_text, h) of every row in these leaves; a keyless row's key_text is its hash."""
-    inside = both(leaves_where(table, scheme, leaves), part_where(table, part))
-    return f"SELECT {_row(table)} FROM {quote_table(table)} WHERE {inside}"
+    inside = both(ROWS.leaves_where(table, scheme, leaves), ROWS.part_where(table, part))
+    return f"SELECT {ROWS.columns(table)} FROM {quote_table(table)} WHERE {inside}"
 
 
 def keys_sql(table: Table, keys: Iterable[str]) -> str:
@@ -202,13 +224,12 @@ def keys_sql(table: Table, keys: Iterable[str]) -> str:
 
     Under a case-insensitive collation it may return other keys too: look at key_text.
     """
-    row = _row(table)
     if table.keyless:
         hashes = ", ".join(f"'{h}'" for h in sorted({*keys}) if _checked_hash(h))
-        where = f"{row_hash(table)} IN ({hashes})" if hashes else "FALSE"
+        condition = f"{row_hash(table)} IN ({hashes})" if hashes else "FALSE"
     else:
-        where = key_predicate(table, keys)
-    return f"SELECT {row} FROM {quote_table(table)} WHERE {where}"
+        condition = key_predicate(table, keys)
+    return f"SELECT {ROWS.columns(table)} FROM {quote_table(table)} WHERE {condition}"
 
 
 def outside_sql(table: Table, part: Part = WHOLE) -> str:
@@ -217,66 +238,12 @@ def outside_sql(table: Table, part: Part = WHOLE) -> str:
     Read it through JDBC, and convert each column as `read_sql` asks.
     """
     columns = "".join(f", {read_sql(table.column(name))} AS x{at}" for at, name in enumerate(outside_hash(table)))
-    return f"SELECT {key_text(table)} AS key_text{columns} FROM {quote_table(table)}{_where(part_where(table, part))}"
-
-
-def leaves_where(table: Table, scheme: LeafScheme, leaves: Sequence[int]) -> str:
-    """Condition: rows in these leaves; ranges of the key's index for integer leaves."""
-    if isinstance(scheme, IntegerLeaves):
-        column = quote_ident(scheme.column)
-        ranges = leaf_ranges(scheme.width, leaves)
-        return " OR ".join(f"{column} BETWEEN {low} AND {high}" for low, high in ranges) or "FALSE"
-    return f"{leaf(scheme, table)} IN ({_numbers(leaves)})" if leaves else "FALSE"
-
-
-def _row(table: Table) -> str:
-    return f"{key_text(table)} AS key_text, {row_hash(table)} AS h"
-
-
-def _where(condition: str) -> str:
-    return f" WHERE {condition}" if condition else ""
-
-
-def _numbers(leaves: Sequence[int]) -> str:
-    return ", ".join(str(int(leaf)) for leaf in leaves)
+    return (
+        f"SELECT {key_text(table)} AS key_text{columns} FROM {quote_table(table)}{where(ROWS.part_where(table, part))}"
+    )
 
 
 def _checked_hash(text: str) -> bool:
     if len(text) != 64 or not set(text) <= set("0123456789abcdef"):
         raise SchemaError(f"not a row hash: {text!r}")
     return True
-
-
-def both(condition: str, other: str) -> str:
-    """Two conditions as one; an empty one is none."""
-    return f"({condition}) AND ({other})" if condition and other else condition or other
-
-
-def part_where(table: Table, part: Part) -> str:
-    """Condition: rows of the part, on bare columns, so that a range of an index is read where there is one; "": all."""
-    rows = part.rows
-    if rows is None:
-        return ""
-    if isinstance(rows, LeafRows):
-        return leaves_where(table, rows.scheme, rows.leaves) + _beyond(rows)
-    column = table.column(rows.column)
-    name = quote_ident(column.name)
-    if isinstance(rows, OneValue):
-        return f"{name} = {sql_literal(rows.value)}"
-    # a YEAR would take 20 for 2020
-    operand = f"({name} + 0)" if words_of(column).data_type == "year" else name
-    return f"{operand} >= {_literal(rows.low)} AND {operand} < {_literal(rows.high)}"
-
-
-def _beyond(rows: LeafRows) -> str:
-    if not isinstance(rows.scheme, IntegerLeaves):
-        return ""
-    column, width = quote_ident(rows.scheme.column), rows.scheme.width
-    low = "" if rows.below is None else f" OR {column} < {leaf_bounds(width, rows.below)[0]}"
-    return low + ("" if rows.above is None else f" OR {column} > {leaf_bounds(width, rows.above)[1]}")
-
-
-def _literal(end: int | dt.date | dt.datetime) -> str:
-    if isinstance(end, int):
-        return str(end)
-    return f"TIMESTAMP'{end:%Y-%m-%d %H:%M:%S.%f}'" if isinstance(end, dt.datetime) else f"DATE'{end:%Y-%m-%d}'"

@@ -20,7 +20,7 @@ from stack.postgres import PostgresServer, PostgresSettings
 from stack.process import wait_until
 from tests.diagnosing import diagnose
 from tests.integration.postgres.support import endpoint
-from tests.unit.postgres.pg_scene import TABLES, observed
+from tests.unit.sources.postgres.pg_scene import TABLES, observed
 
 SERIES = ("15", "18")
 KEYED, BARE = TABLES

@@ -18,7 +18,7 @@ from airflow_cdc.core.compare.leaves import (
 from airflow_cdc.core.compare.part import Interval, LeafRows, OneValue, Part
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.table import Table
-from airflow_cdc.sources.postgres.digests import CRC32_SINCE, bounds_sql, digest_sql, keys_sql, part_where, rows_sql
+from airflow_cdc.sources.postgres.digests import CRC32_SINCE, PostgresRows, bounds_sql, digest_sql, keys_sql, rows_sql
 from airflow_cdc.sources.postgres.encoding import key_text, row_hash
 from airflow_cdc.sources.postgres.quoting import quote_table
 from airflow_cdc.sources.postgres.schema import read_definitions
@@ -90,7 +90,9 @@ def test_leaves_and_their_rows(session: Session, tables: dict[str, Table], name:
 )
 def test_parts(session: Session, tables: dict[str, Table], part: Part, where: str) -> None:
     table = tables["public.keyed"]
-    assert pairs(session, table, part_where(table, part, session.version) or "TRUE") == pairs(session, table, where)
+    assert pairs(session, table, PostgresRows(session.version).part_where(table, part) or "TRUE") == pairs(
+        session, table, where
+    )
 
 
 def test_bounds(session: Session, tables: dict[str, Table]) -> None:

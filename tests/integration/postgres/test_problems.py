@@ -26,7 +26,7 @@ from stack.postgres import PostgresServer, PostgresSettings, hang_up, restart_po
 from stack.process import end, wait_until
 from tests.diagnosing import diagnose
 from tests.integration.postgres.support import endpoint
-from tests.unit.postgres.pg_scene import TABLES, connector, observed
+from tests.unit.sources.postgres.pg_scene import TABLES, connector, observed
 
 COMMIT = "SELECT pg_logical_emit_message(true, 't', 'x')"
 

@@ -1,0 +1,160 @@
+"""`airflow cdc init --pipeline`: the registry keeps its comments, connections are made once, nothing is half written."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.models.connection import Connection
+from airflow.utils.session import create_session
+from sqlalchemy import delete, select
+
+from airflow_cdc.cli import add_pipeline as added
+from airflow_cdc.cli import commands, definition
+from airflow_cdc.config.registry import load_registry
+from airflow_cdc.core.check import Check
+from tests.unit.conftest import Answer
+
+FLAGS = (
+    "init", "--pipeline", "bank", "--mysql", "db2:3307", "--tables", "bank.accounts, bank.moves", "--connector", "bank-c",
+    "--kafka", "broker:9092", "--catalog", "lake2", "--catalog-extra", '{"type": "rest", "uri": "https://c"}',
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def clean(airflow_db: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No connection is left behind, and no server is asked."""
+    forget()
+    monkeypatch.setenv(added.PASSWORD_ENV, "s3cret-new")
+    monkeypatch.setattr(
+        commands, "_pipeline_checks", lambda args: iter([Check(args.pipeline[0], "source", "ok", "fine")])
+    )
+    yield
+    forget()
+
+
+def forget() -> None:
+    with create_session() as session:
+        session.execute(delete(Connection))
+
+
+def stored() -> dict[str, Connection]:
+    with create_session() as session:
+        return {one.conn_id: one for one in session.scalars(select(Connection))}
+
+
+def test_a_pipeline_is_added_beside_another(cdc: Callable[..., Answer], registry: Path) -> None:
+    before = registry.read_text()
+    answer = cdc(*FLAGS, "-o", "json")
+    assert answer.status == 0, answer.err
+    assert registry.read_text().startswith(before.rstrip("\n"))
+    made = load_registry(registry)["bank"]
+    assert (made.source.tables, made.source.conn_id) == (("bank.accounts", "bank.moves"), "bank_mysql")
+    assert (made.connector.name, made.sink.where) == ("bank-c", "lake2.bank")
+    assert "# the server that the connector reads" in registry.read_text()
+    found = stored()
+    assert set(found) == {"bank_mysql", "bank_connect", "bank_kafka", "lake2", "spark_default"}
+    assert (found["bank_mysql"].host, found["bank_mysql"].port) == ("db2", 3307)
+    assert found["bank_mysql"].password == "s3cret-new"
+    assert json.loads(found["bank_kafka"].extra or "") == {"bootstrap.servers": "broker:9092"}
+    assert "s3cret-new" not in answer.out + answer.err
+    assert answer.data["checks"][0]["state"] == "ok"
+
+
+def test_the_dag_files_are_written_too(cdc: Callable[..., Answer], registry: Path, tmp_path: Path) -> None:
+    before = registry.read_text()
+    nowhere = cdc(*FLAGS, "--stub", str(tmp_path / "nowhere"))
+    assert (nowhere.status, registry.read_text(), stored()) == (2, before, {})
+    (tmp_path / "dags").mkdir()
+    answer = cdc(*FLAGS, "--stub", str(tmp_path / "dags"), "-o", "json")
+    assert answer.status == 0, answer.err
+    assert "cdc_recovery.py" in answer.data["stubs"]
+    assert (tmp_path / "dags" / "cdc_recovery.py").exists()
+
+
+def test_the_first_pipeline_begins_the_registry(cdc: Callable[..., Answer], registry: Path) -> None:
+    registry.unlink()
+    assert cdc(*FLAGS).status == 0
+    assert registry.read_text().startswith("# Every pipeline of this installation.")
+    assert list(load_registry(registry)) == ["bank"]
+
+
+def test_a_connection_that_exists_is_left_as_it_is(cdc: Callable[..., Answer], registry: Path) -> None:
+    flags = [word if word != "lake2" else "lake" for word in FLAGS]
+    answer = cdc(*flags, "-o", "json")
+    assert answer.data["connection lake"] == "exists, left as it is"
+    assert "lake" not in stored()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("bank", "shop"), "there is a pipeline 'shop' already"),
+        (("db2:3307", "db2:x"), "'db2:x' is not host:port"),
+        (("bank.accounts, bank.moves", "accounts"), "Write each table as schema.table"),
+        (("--connector", "--note"), ""),
+    ],
+)
+def test_what_is_wrong_changes_nothing(
+    change: tuple[str, str],
+    said: str,
+    cdc: Callable[..., Answer],
+    registry: Path,
+) -> None:
+    before = registry.read_text()
+    answer = cdc(*(change[1] if word == change[0] else word for word in FLAGS))
+    assert answer.status == 2
+    assert said in answer.err
+    assert (registry.read_text(), stored()) == (before, {})
+
+
+def test_without_a_terminal_the_missing_flags_are_named(cdc: Callable[..., Answer], registry: Path) -> None:
+    answer = cdc("init", "--pipeline", "bank")
+    assert answer.status == 2
+    assert answer.err == "error: not enough is known about pipeline bank. Add --mysql, --tables, --connector.\n"
+
+
+def test_at_a_terminal_it_asks_and_enter_takes_the_default(
+    cdc: Callable[..., Answer],
+    registry: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said: Any = iter(["db:1", "", "bank.moves", "", "bank", "", "", "", ""])
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("builtins.input", lambda text: next(said))
+    assert cdc("init", "--pipeline", "bank").status == 0
+    made = load_registry(registry)["bank"]
+    assert (made.sink.where, made.source.tables) == ("lake.bank", ("bank.moves",))
+    assert stored()["bank_mysql"].login == "cdc"
+
+
+def test_flags_and_questions_are_the_same() -> None:
+    flags = [arg.flags[0].removeprefix("--").replace("-", "_") for arg in definition.ARG_ANSWERS]
+    assert flags == list(added.keys())
+
+
+def actions(group: Any) -> Iterator[Any]:
+    for one in group.subcommands:
+        yield from actions(one) if hasattr(one, "subcommands") else (one,)
+
+
+@pytest.mark.parametrize("action", list(actions(definition.get_cdc_cli_commands()[0])), ids=lambda one: one.name)
+def test_every_command_has_help_with_examples_that_parse(action: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    import shlex
+
+    from airflow.cli import cli_parser
+
+    parser = cli_parser.get_parser()
+    lines = [line.strip() for line in action.epilog.splitlines() if line.strip().startswith("airflow cdc ")]
+    assert lines
+    for line in lines:
+        words = shlex.split(re.split(r" [|<]", line)[0])[1:]
+        assert parser.parse_args(words).func is not None
+    with pytest.raises(SystemExit) as ended:
+        parser.parse_args([*words[:2], *([words[2]] if words[1] in ("offset", "dead-letters") else []), "--help"])
+    assert ended.value.code == 0
+    assert lines[0] in capsys.readouterr().out

@@ -1,0 +1,288 @@
+"""What a connector's own configuration says about topics, keys and values, and what is refused by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_cdc.connectors.debezium.config import ConnectorSettings
+from airflow_cdc.connectors.debezium.routing import KeyMark
+from airflow_cdc.connectors.debezium.values.mysql import DecodeModes, MySqlValues
+from airflow_cdc.core.errors import ConfigError, SchemaError
+from airflow_cdc.core.table import Table
+from tests.unit.tables import col
+
+BASE = {
+    "connector.class": "io.debezium.connector.mysql.MySqlConnector",
+    "topic.prefix": "shop1",
+    "database.include.list": "shop",
+    "database.password": "hunter2",
+}
+ORDERS = Table(
+    "shop",
+    "orders",
+    (col("id", 1, "bigint", "bigint", nullable=False), col("note", 2, "text", "text")),
+    ("id",),
+)
+
+
+def read(**changes: str) -> ConnectorSettings:
+    """The settings of BASE with changes; `__` in a name stands for a dot."""
+    return ConnectorSettings.from_config({**BASE, **{key.replace("__", "."): value for key, value in changes.items()}})
+
+
+def transform(kind: str, **options: str) -> dict[str, str]:
+    return {
+        "transforms": "t",
+        "transforms.t.type": kind,
+        **{f"transforms.t.{k.replace('__', '.')}": v for k, v in options.items()},
+    }
+
+
+def with_config(config: dict[str, str]) -> ConnectorSettings:
+    return ConnectorSettings.from_config({**BASE, **config})
+
+
+def test_an_ordinary_connector() -> None:
+    made = read()
+    assert made.topic_of("shop.orders") == "shop1.shop.orders"
+    assert made.key_mark("shop.orders") is None
+    assert made.heartbeat_ms == 0
+    assert made.heartbeat_topic == "__debezium-heartbeat.shop1"
+    assert made.schema_topic == "shop1"
+    assert made.history_topic is None
+    assert not made.truncates_seen
+    assert made.null_becomes_default
+    assert made.years_adjusted
+    assert made.healing == ()
+    made.check_table(ORDERS)
+
+
+def test_no_secret_is_kept() -> None:
+    made = read(schema__history__internal__kafka__bootstrap__servers="k:9092")
+    assert "hunter2" not in repr(made)
+    assert all("hunter2" not in str(getattr(made, name)) for name in made.__slots__)
+
+
+def test_settings_that_change_what_events_say() -> None:
+    made = read(
+        heartbeat__interval__ms="1000",
+        topic__heartbeat__prefix="hb",
+        skipped__operations="none",
+        include__schema__changes="false",
+        value__converter="org.apache.kafka.connect.json.JsonConverter",
+        value__converter__replace__null__with__default="false",
+        schema__history__internal__kafka__topic="h",
+        decimal__handling__mode="string",
+        enable__time__adjuster="false",
+    )
+    assert not made.years_adjusted
+    assert (made.heartbeat_ms, made.heartbeat_topic) == (1000, "hb.shop1")
+    assert made.truncates_seen
+    assert made.schema_topic is None
+    assert not made.null_becomes_default
+    assert made.history_topic == "h"
+    assert made.values == MySqlValues(DecodeModes(decimal="string"))
+
+
+def test_what_is_said_of_a_converter_that_is_the_workers_counts_for_nothing() -> None:
+    """Seen on Connect 4.3.1: without value.converter, value.converter.* of the connector is not read at all."""
+    assert read(value__converter__replace__null__with__default="false").null_becomes_default
+
+
+def test_characters_that_topics_cannot_have_are_replaced() -> None:
+    assert read().topic_of("shop.or$ders ü") == "shop1.shop.or_ders__"
+    assert read(topic__delimiter="-").topic_of("shop.orders") == "shop1-shop-orders"
+
+
+@pytest.mark.parametrize(
+    ("regex", "replacement", "topic"),
+    [
+        (r"shop1\.(.*)", "cdc.$1", "cdc.shop.orders"),
+        (r"(.*)\.(.*)\.(.*)", "$3", "orders"),
+        (r"(?<a>shop1)\.(.*)", "${a}_x", "shop1_x"),
+        (r"([a-z0-9]+)\.(.*)", "$12", "shop12"),  # group 12 does not exist: group 1 and a "2"
+        (r"(.*)", r"\$1", "$1"),
+        ("shop1", "other", "shop1.shop.orders"),  # must match wholly
+    ],
+)
+def test_a_regex_router_renames_as_java_does(regex: str, replacement: str, topic: str) -> None:
+    made = with_config(
+        transform("org.apache.kafka.connect.transforms.RegexRouter", regex=regex, replacement=replacement)
+    )
+    assert made.topic_of("shop.orders") == topic
+
+
+def test_a_table_router_marks_keys() -> None:
+    route = {"topic__regex": r"(.*)orders_\d+", "topic__replacement": "$1all_orders"}
+    made = with_config(transform("io.debezium.transforms.ByLogicalTableRouter", **route))
+    assert made.topic_of("shop.orders_1") == made.topic_of("shop.orders_2") == "shop1.shop.all_orders"
+    assert made.key_mark("shop.orders_2") == KeyMark("__dbz__physicalTableIdentifier", "shop1.shop.orders_2")
+    assert made.key_mark("shop.customers") is None
+    assert made.topics(["shop.orders_1", "shop.orders_2", "shop.customers"]) == {
+        "shop1.shop.all_orders": ("shop.orders_1", "shop.orders_2"),
+        "shop1.shop.customers": ("shop.customers",),
+    }
+
+
+def test_a_table_router_with_a_key_field_of_its_own() -> None:
+    kind = "io.debezium.transforms.ByLogicalTableRouter"
+    options = {"topic__regex": "(.*)", "topic__replacement": "all", "key__field__name": "shard"}
+    made = with_config(transform(kind, **options, key__field__regex=r".*_(\d+)", key__field__replacement="s$1"))
+    assert made.key_mark("shop.orders_7") == KeyMark("shard", "s7")
+    assert made.key_mark("shop.orders") == KeyMark("shard", "shop1.shop.orders")
+
+
+def test_tables_that_share_a_topic_without_a_mark_are_refused() -> None:
+    kind = "io.debezium.transforms.ByLogicalTableRouter"
+    made = with_config(transform(kind, topic__regex="(.*)", topic__replacement="all", key__enforce__uniqueness="false"))
+    assert made.topics(["shop.orders"]) == {"all": ("shop.orders",)}
+    with pytest.raises(ConfigError, match="share the topic all"):
+        made.topics(["shop.orders", "shop.customers"])
+
+
+def test_routes_follow_each_other_and_their_predicates() -> None:
+    config = {
+        "transforms": "a, b",
+        "transforms.a.type": "org.apache.kafka.connect.transforms.RegexRouter",
+        "transforms.a.regex": r"shop1\.(.*)",
+        "transforms.a.replacement": "x.$1",
+        "transforms.b.type": "org.apache.kafka.connect.transforms.RegexRouter",
+        "transforms.b.regex": r"(.*)",
+        "transforms.b.replacement": "y.$1",
+        "transforms.b.predicate": "p",
+        "transforms.b.negate": "true",
+        "predicates": "p",
+        "predicates.p.type": "org.apache.kafka.connect.transforms.predicates.TopicNameMatches",
+        "predicates.p.pattern": r"x\.shop\.orders",
+    }
+    made = with_config(config)
+    assert made.topic_of("shop.orders") == "x.shop.orders"
+    assert made.topic_of("shop.customers") == "y.x.shop.customers"
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"connector.class": "io.debezium.connector.oracle.OracleConnector"}, "connector.class"),
+        ({"topic.prefix": ""}, "topic.prefix"),
+        ({"topic.naming.strategy": "com.example.Mine"}, "topic.naming.strategy"),
+        ({"value.converter": "io.confluent.connect.avro.AvroConverter"}, "value.converter"),
+        ({"key.converter": "org.apache.kafka.connect.storage.StringConverter"}, "key.converter"),
+        ({"value.converter.decimal.format": "NUMERIC"}, "decimal.format"),
+        (transform("io.debezium.transforms.ExtractNewRecordState"), "source position"),
+        (transform("io.debezium.transforms.Filter"), "leaves out events"),
+        (transform("org.apache.kafka.connect.transforms.MaskField$Value"), "MaskField"),
+        (transform("org.apache.kafka.connect.transforms.ReplaceField$Value"), "ReplaceField"),
+        (transform("com.example.Mystery"), "com.example.Mystery"),
+        (transform("org.apache.kafka.connect.transforms.RegexRouter", regex="(.*)"), "no replacement"),
+        ({"converters": "boolean", "boolean.type": "x"}, "converters"),
+        ({"post.processors": "reselector"}, "post.processors"),
+        ({"snapshot.select.statement.overrides": "shop.orders"}, "snapshot.select"),
+        ({"gtid.source.includes": "abc"}, "gtid.source.includes"),
+        ({"skipped.operations": "d,t"}, "skipped.operations"),
+        ({"field.name.adjustment.mode": "avro"}, "field.name.adjustment.mode"),
+        (
+            {"producer.override.partitioner.class": "org.apache.kafka.clients.producer.RoundRobinPartitioner"},
+            "partitioner",
+        ),
+        ({"heartbeat.interval.ms": "soon"}, "heartbeat.interval.ms"),
+    ],
+)
+def test_inv_21_what_cannot_be_followed_exactly_is_refused(config: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        with_config(config)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (transform("io.debezium.transforms.SchemaChangeEventFilter"), "out of the topic that tells of it"),
+        ({"schema.history.internal.skip.unparseable.ddl": "true"}, "passed over unseen"),
+        ({"schema.history.internal.ddl.filter": "DROP TEMPORARY TABLE.*"}, "passed over unseen"),
+    ],
+)
+def test_inv_31_a_setting_that_keeps_ddl_out_of_sight_is_refused(config: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        with_config(config)
+
+
+def test_inv_31_a_router_over_the_topic_of_schema_changes_hides_them() -> None:
+    router = transform("org.apache.kafka.connect.transforms.RegexRouter", regex="shop1(.*)", replacement="cdc$1")
+    history = {"schema.history.internal.kafka.topic": "h"}
+    assert with_config(history).ddl_topic == "shop1"
+    assert with_config({**router, **history}).ddl_topic == "h"
+    with pytest.raises(ConfigError, match="would not be seen"):
+        _ = with_config(router).ddl_topic
+
+
+def test_harmless_transforms_pass() -> None:
+    made = with_config(transform("io.debezium.transforms.ExtractChangedRecordState"))
+    assert made.topic_of("shop.orders") == "shop1.shop.orders"
+
+
+def test_a_regular_expression_that_only_java_has_is_refused() -> None:
+    made = with_config(transform("org.apache.kafka.connect.transforms.RegexRouter", regex=r"\p{Lu}.*", replacement="x"))
+    with pytest.raises(ConfigError, match="cannot be followed here"):
+        made.topic_of("shop.orders")
+
+
+@pytest.mark.parametrize(
+    ("config", "captured"),
+    [
+        ({}, True),
+        ({"database.include.list": "sh.*"}, True),
+        ({"database.include.list": "sh"}, False),
+        ({"database.include.list": "SHOP"}, True),
+        ({"table.include.list": r"shop\.orders, shop\.customers"}, True),
+        ({"table.include.list": "shop.customers"}, False),
+        ({"table.include.list": r"shop\.orders_[0-9]{1\,3}"}, False),
+        ({"table.exclude.list": "shop.orders"}, False),
+        ({"database.include.list": "", "database.exclude.list": "shop"}, False),
+    ],
+)
+def test_capture_lists_are_anchored_and_ignore_case(config: dict[str, str], captured: bool) -> None:
+    made = with_config(config)
+    assert made.captures("shop.orders") is captured
+    if not captured:
+        with pytest.raises(ConfigError, match="does not capture"):
+            made.check_table(ORDERS)
+
+
+def test_a_comma_inside_a_regular_expression_is_escaped() -> None:
+    assert with_config({"table.include.list": r"shop\.orders_[0-9]{1\,3}"}).captures("shop.orders_12")
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"column.exclude.list": r"shop\.orders\.note"},
+        {"column.include.list": r"shop\.orders\.id"},
+        {"column.mask.with.12.chars": r".*\.note"},
+        {"column.mask.hash.SHA-256.with.salt.x": r"shop\.orders\.NOTE"},
+        {"column.truncate.to.20.chars": r"shop\.orders\.note"},
+        {"message.key.columns": r"shop.orders:note;other.t:id"},
+    ],
+)
+def test_inv_21_settings_over_columns_are_refused_for_the_tables_they_touch(config: dict[str, str]) -> None:
+    made = with_config(config)
+    with pytest.raises(SchemaError, match=next(iter(config)).replace(".", r"\.")):
+        made.check_table(ORDERS)
+    other = Table("shop", "others", (col("id", 1, "int", "int"),))
+    if "include" not in next(iter(config)):
+        made.check_table(other)
+
+
+def test_inv_05_settings_that_hide_a_gap_are_named() -> None:
+    made = read(
+        errors__tolerance="all", snapshot__mode="when_needed", event__processing__failure__handling__mode="warn"
+    )
+    assert made.healing == (
+        "errors.tolerance=all",
+        "event.processing.failure.handling.mode=warn",
+        "snapshot.mode=when_needed",
+    )
+    assert read(snapshot__mode="initial", event__processing__failure__handling__mode="fail").healing == ()
+
+
+def test_values_may_be_missing() -> None:
+    assert ConnectorSettings.from_config({**BASE, "skipped.operations": None}).truncates_seen is False  # type: ignore[dict-item]

@@ -1,0 +1,85 @@
+"""Explaining a pasted log: every line of the field logs, and what must hold of the table of texts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from airflow_cdc.kinds import all_texts
+from tests.diagnosing import explain
+from tests.paths import DATA
+from tests.unit.builders import ALL_CODES
+
+INCIDENTS: list[dict[str, Any]] = json.loads((DATA / "field-logs.json").read_text())
+NOISE = "[2026-11-21 09:00:00,000] INFO [shop|task-0] WorkerSourceTask{id=shop-0} flushing 0 outstanding messages\n"
+
+
+@pytest.mark.parametrize("incident", INCIDENTS, ids=[one["system"] for one in INCIDENTS])
+def test_every_incident_is_named_between_lines_of_noise(incident: dict[str, Any]) -> None:
+    text = NOISE * 50 + "\n".join(incident["log"]) + "\n" + NOISE * 50
+    found = explain(text)
+    assert found.code == incident["code"]
+    assert found.line in text
+    assert found.line
+    assert NOISE.strip() not in found.line
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [line for one in INCIDENTS for line in [(text, one["code"]) for text in one["log"][-1:]]],
+)
+def test_the_last_line_alone_names_it_too(line: str, code: str) -> None:
+    # which of file and server is the newer only the list of files tells
+    assert explain(line).code == ("BINLOG_PURGED" if code == "POSITION_AHEAD" else code)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("io.debezium.DebeziumException: The db history topic is missing.", "SCHEMA_HISTORY_MISSING"),
+        ("The connector previously stopped while taking a snapshot", "SNAPSHOT_INTERRUPTED"),
+        (
+            "A slave with the same server_uuid/server_id as this slave has connected to the master",
+            "DUPLICATE_SERVER_ID",
+        ),
+        ("A replica with the same server_uuid/server_id as this replica has connected", "DUPLICATE_SERVER_ID"),
+        ("Client requested master to start replication from impossible position", "POSITION_PAST_END"),
+        ("bogus data in log event; the first event 'mysql-bin.000003' at 7", "POSITION_MID_EVENT"),
+        ("the master has purged binary logs containing GTIDs that the slave requires", "GTID_PURGED"),
+        ("Slave has more GTIDs than the master has, using the master's SERVER_UUID", "GTID_NOT_CONTAINED"),
+        ("java.sql.SQLException: Access denied for user 'debezium'@'10.0.0.9'", "CONNECTOR_FAILED"),
+        ("Tolerance exceeded in error handler", "CONNECTOR_FAILED"),
+        ("Error while deserializing binlog data of date: Invalid date 'FEBRUARY 31'", "CONNECTOR_FAILED"),
+        ("Caused by: java.net.ConnectException: Connection refused", "CONNECTOR_FAILED_TRANSIENT"),
+        (
+            "com.mysql.cj.jdbc.exceptions.CommunicationsException: Communications link failure",
+            "CONNECTOR_FAILED_TRANSIENT",
+        ),
+        ("connector requires binlog file 'a.000001', but MySQL only has b.000001, b.000002", "SOURCE_CHANGED"),
+        ("", "UNKNOWN"),
+        (NOISE, "UNKNOWN"),
+    ],
+)
+def test_what_is_said_names_the_problem(text: str, code: str) -> None:
+    assert explain(text).code == code
+
+
+@pytest.mark.parametrize(
+    ("gtids", "code"), [("75ac0c48-7f6b-11f0-9c3a-0242ac110002:1-26", "GTID_PURGED"), ("null", "BINLOG_PURGED")]
+)
+def test_a_long_context_between_the_words_does_not_hide_them(gtids: str, code: str) -> None:
+    context = "BinlogOffsetContext{" + "sourceInfo=" * 200 + f"restartGtidSet='{gtids}'}}"
+    said = f"trying to read change stream starting at {context}, but this is no longer available on the server."
+    assert explain(f"The connector is {said}").code == code
+
+
+def test_a_line_is_shown_without_its_secrets() -> None:
+    found = explain("Access denied, jdbc:mysql://cdc:hunter2@db/?password=hunter2&useSSL=true")
+    assert found.code == "CONNECTOR_FAILED"
+    assert "hunter2" not in found.line
+
+
+def test_every_row_names_a_problem_of_the_table() -> None:
+    assert {text.code for text in all_texts()} <= ALL_CODES

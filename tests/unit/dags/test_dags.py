@@ -1,0 +1,329 @@
+"""The DAGs: they load, they have the shape of a recovery, and a run of one goes as it must."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from unittest.mock import create_autospec, patch
+
+import pytest
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
+from airflow.sdk import DAG, CronDataIntervalTimetable
+
+from airflow_cdc.core.errors import ConfigError, SourceError
+from airflow_cdc.dags import _apply, _checks, _factory, _recovery, _watch
+from airflow_cdc.flows import checks, close, connector, decide, publish, watermark
+from airflow_cdc.flows import hold as holding
+from airflow_cdc.flows import open as opening
+from airflow_cdc.flows import replica as detour
+from airflow_cdc.flows import reset_offset as offset
+from airflow_cdc.operators import hold, report
+from airflow_cdc.operators.base import CdcOperator
+from airflow_cdc.operators.repair import BackfillOperator, NightlyCheckOperator
+from airflow_cdc.operators.spark import ApplyChangesOperator
+from tests.unit.conftest import REGISTRY
+from tests.unit.operator_support import decided
+
+FOLDER = Path(_factory.__file__).parent
+ALWAYS = {"cdc_recovery", "cdc_abandon", "cdc_repair"}
+DAGS = {*ALWAYS, "cdc_apply__shop", "cdc_nightly_consistency__shop", "cdc_watch__shop"}
+
+EDGES = {
+    "diagnose": {"approve"},
+    "approve": {"restart_connector", "open_recovery"},
+    "restart_connector": {"ask_again"},
+    "ask_again": {"report"},
+    "open_recovery": {"ask_again", "stop_connector", "detour_connector", "return_connector"},
+    "detour_connector": {"return_connector"},
+    "return_connector": {"compare"},
+    "compare": {"verdict"},
+    "verdict": {"report"},
+    "stop_connector": {"hold_binlog", "fence_and_watermark"},
+    "hold_binlog": set(),
+    "fence_and_watermark": {"recover"},
+    "recover": {"reset_offset", "verify"},
+    "reset_offset": {"resume_connector"},
+    "resume_connector": {"publish", "release_hold"},
+    "verify": {"publish"},
+    "release_hold": set(),
+    "publish": {"close"},
+    "close": {"report"},
+    "report": set(),
+}
+
+
+def schedule(dag: DAG) -> object:
+    """As it was given. Airflow's types know neither a text nor None there."""
+    return dag.schedule
+
+
+def loaded(folder: Path = FOLDER) -> Any:
+    """What Airflow's own loader makes of the folder."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    return DagBag(dag_folder=folder)
+
+
+def test_the_folder_loads_without_an_import_error(airflow_db: Path, registry: Path) -> None:
+    bag = loaded()
+    assert bag.import_errors == {}
+    assert set(bag.dags) == DAGS
+
+
+def test_without_a_registry_there_is_nothing_to_apply_and_no_error(
+    airflow_db: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("AIRFLOW__CDC__REGISTRY", str(tmp_path / "none.yaml"))
+    bag = loaded()
+    assert bag.import_errors == {}
+    assert set(bag.dags) == ALWAYS
+
+
+def test_a_bad_registry_is_one_import_error_that_names_it(airflow_db: Path, registry: Path) -> None:
+    registry.write_text(REGISTRY.replace("namespace:", "name_space:"))
+    bag = loaded()
+    assert set(bag.dags) == ALWAYS
+    assert len(bag.import_errors) == 3
+    assert all("pipelines.yaml, pipeline 'shop'" in error for error in bag.import_errors.values())
+    with pytest.raises(ConfigError, match="namespace"):
+        _factory.registered()
+
+
+def test_the_stubs_show_the_same_dags(airflow_db: Path, registry: Path, tmp_path: Path) -> None:
+    from airflow_cdc.cli.commands import STUBS
+
+    folder = tmp_path / "dags"
+    folder.mkdir()
+    for name, text in STUBS.items():
+        (folder / name).write_text(text)
+    bag = loaded(folder)
+    assert bag.import_errors == {}
+    assert set(bag.dags) == DAGS
+
+
+def test_parsing_imports_nothing_heavy(registry: Path) -> None:
+    """Neither clients of servers nor the steps that use them: only a task that runs needs those."""
+    heavy = (
+        "('pyspark', 'kafka', 'great_expectations', 'pandas', 'pymysql', 'airflow_cdc.flows', 'airflow_cdc.systems')"
+    )
+    kinds = ", ".join(f"airflow_cdc.dags._{kind}" for kind in ("apply", "checks", "recovery", "watch"))
+    script = f"import sys, {kinds}; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.strip().splitlines()[-1] == "[]"
+
+
+def test_shape_of_the_recovery(registry: Path) -> None:
+    dag = _recovery.recovery_dag()
+    assert {task.task_id: set(task.downstream_task_ids) for task in dag.tasks} == EDGES
+    assert {task.task_id for task in dag.tasks if task.is_teardown} == {"release_hold", "report"}
+    assert not [task.task_id for task in dag.tasks if task.retries]
+    assert schedule(dag) is None
+    # "all_skipped": where a plan is carried out, Airflow skips it without a process of its own
+    assert {task.task_id for task in dag.tasks if task.trigger_rule == "all_skipped"} == AGAIN
+
+
+def test_form_of_the_recovery(registry: Path) -> None:
+    form = {name: _recovery.recovery_dag().params.get_param(name).serialize() for name in _recovery.recovery_params([])}
+    assert form["pipeline"]["schema"]["examples"] == ["shop"]
+    assert {"auto", "full_snapshot"} <= set(form["strategy"]["schema"]["enum"])
+    explained = [field.get("description") or field["schema"].get("description_md") for field in form.values()]
+    assert all(explained), form
+    assert all(strategy in explained[1] for strategy in form["strategy"]["schema"]["enum"])
+    assert (form["strategy"]["value"], form["tables"]["value"], form["approved"]["value"]) == ("auto", [], False)
+
+
+def test_an_apply_dag_runs_one_at_a_time_by_schedule(registry: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__CDC__APPLY_SCHEDULE", "*/5 * * * *")
+    (dag,) = _apply.apply_dags().values()
+    assert (dag.dag_id, dag.max_active_runs, dag.catchup, schedule(dag)) == ("cdc_apply__shop", 1, False, "*/5 * * * *")
+    (task,) = dag.tasks
+    assert isinstance(task, ApplyChangesOperator)
+    assert (task.app, task.pipeline) == ("apply_changes", "shop")
+
+
+def test_watching_is_one_deferred_task_before_one_recovery(registry: Path, connections: dict[str, str]) -> None:
+    dag = _watch.watch_dags()["cdc_watch__shop"]
+    assert (dag.dag_id, dag.max_active_runs, dag.catchup) == ("cdc_watch__shop", 1, False)
+    assert {task.task_id: task.downstream_task_ids for task in dag.tasks} == {"watch": {"recover"}, "recover": set()}
+    recover = dag.get_task("recover")
+    assert isinstance(recover, TriggerDagRunOperator)
+    assert recover.trigger_dag_id == "cdc_recovery"
+    assert recover.skip_when_already_exists
+    assert "['recovery_run_id']" in recover.trigger_run_id
+
+
+MEND = {"compare": {"approve"}, "approve": {"repair"}, "repair": {"verdict"}, "verdict": set()}
+
+
+def test_a_night_compares_asks_repairs_and_has_the_last_word(registry: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__CDC__NIGHTLY_SCHEDULE", "30 1 * * *")
+    (dag,) = _checks.nightly_dags().values()
+    assert {task.task_id: set(task.downstream_task_ids) for task in dag.tasks} == MEND
+    assert (schedule(dag), dag.catchup, dag.max_active_runs) == ("30 1 * * *", False, 1)
+    assert [task.task_id for task in dag.tasks if task.is_teardown] == ["verdict"]
+    assert {task.task_id: set(task.downstream_task_ids) for task in _checks.repair_dag().tasks} == MEND
+    monkeypatch.setenv("AIRFLOW__CDC__NIGHTLY_SCHEDULE", "none")
+    (dag,) = _checks.nightly_dags().values()
+    assert schedule(dag) is None
+
+
+def test_a_backfill_has_an_interval_of_a_day(registry: Path) -> None:
+    assert _checks.backfill_dags() == {}
+    registry.write_text(REGISTRY.rstrip() + "\n    backfill: {table: shop.orders, by: created_at}\n")
+    (dag,) = _checks.backfill_dags().values()
+    assert (dag.dag_id, dag.catchup) == ("cdc_backfill__shop", False)
+    assert isinstance(dag.timetable, CronDataIntervalTimetable)
+    assert "cdc_backfill__shop" in loaded().dags
+
+
+def test_execute_of_an_operator_stays_short() -> None:
+    import inspect
+
+    dags = (_recovery.recovery_dag(), _checks.repair_dag())
+    for cls in {type(task) for dag in dags for task in dag.tasks} | {NightlyCheckOperator, BackfillOperator}:
+        if cls.__module__.startswith("airflow_cdc") and "execute" in vars(cls):
+            assert len(inspect.getsource(vars(cls)["execute"]).splitlines()) <= 25, cls
+    assert len(inspect.getsource(CdcOperator.execute).splitlines()) <= 25
+
+
+# the tasks of strategies that read no table
+BESIDE = {"restart_connector", "detour_connector", "return_connector", "compare", "verdict"}
+# and the one that only a plan leads to that changed while a person was asked
+AGAIN = {"ask_again"}
+
+# ---- whole runs ------------------------------------------------------------------------------------
+
+# such a run starts Airflow's API server in this process, whose libraries warn about each other
+in_process = pytest.mark.filterwarnings("default")
+
+FLOWS: dict[str, tuple[Any, str]] = {
+    "diagnose": (decide, "decide"),
+    "open_recovery": (opening, "open_recovery"),
+    "restart_connector": (connector, "restart"),
+    "stop_connector": (connector, "stop"),
+    "detour_connector": (detour, "detour"),
+    "return_connector": (detour, "return_to_source"),
+    "verdict": (checks, "conclude"),
+    "hold_binlog": (holding, "hold"),
+    "fence_and_watermark": (watermark, "fence_and_watermark"),
+    "reset_offset": (offset, "reset_offset"),
+    "resume_connector": (connector, "resume"),
+    "publish": (publish, "publish"),
+    "close": (close, "close"),
+}
+
+
+@pytest.fixture
+def flows(connections: dict[str, str], registry: Path, airflow_db: Path) -> Iterator[dict[str, Any]]:
+    """Every step of `flows` and spark-submit, autospecced; by the task that calls it."""
+    with ExitStack() as stack:
+        made = {}
+        for task, (module, name) in FLOWS.items():
+            made[task] = create_autospec(getattr(module, name), return_value={"done": task})
+            stack.enter_context(patch.object(module, name, made[task]))
+        made["report"] = create_autospec(report.ReportOperator.step, return_value={"page": "/r/report.html"})
+        stack.enter_context(patch.object(report.ReportOperator, "step", made["report"]))
+        made["release_hold"] = create_autospec(hold.ReleaseHold.step, return_value={"released": True})
+        stack.enter_context(patch.object(hold.ReleaseHold, "step", made["release_hold"]))
+        made["spark"] = create_autospec(SparkSubmitHook.submit, return_value=None)
+        stack.enter_context(patch.object(SparkSubmitHook, "submit", made["spark"]))
+        made["diagnose"].return_value = decided()
+        yield made
+
+
+def run_here(dag: DAG, **conf: Any) -> tuple[str, dict[str, str]]:
+    """Run a DAG to its end in this process → its state, and each task's."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        run = dag.test(run_conf=conf)
+    finally:  # Airflow's task runner leaves its own handler behind, after which these tests could not be ended any more
+        signal.signal(signal.SIGTERM, before)
+    return str(run.state), {ti.task_id: str(ti.state) for ti in run.get_task_instances()}
+
+
+def ran(pipeline: str = "shop") -> tuple[str, dict[str, str]]:
+    """Run cdc_recovery."""
+    return run_here(_recovery.recovery_dag(), pipeline=pipeline)
+
+
+@in_process
+def test_a_whole_recovery(flows: dict[str, Any]) -> None:
+    ended_by = signal.getsignal(signal.SIGTERM)
+    state, tasks = ran()
+    assert signal.getsignal(signal.SIGTERM) is ended_by
+    assert state == "success"
+    assert tasks == {**dict.fromkeys(EDGES, "success"), **dict.fromkeys(BESIDE | AGAIN, "skipped")}
+    called = {task: flow.call_count for task, flow in flows.items()}
+    assert called == {**dict.fromkeys(flows, 1), **dict.fromkeys(BESIDE & set(flows), 0), "spark": 2}
+
+
+def ended_well(flows: dict[str, Any], problem: str, strategy: str) -> dict[str, str]:
+    """A run that succeeds, of a plan; the state of each task."""
+    flows["diagnose"].return_value = decided(problem, strategy=strategy)
+    state, tasks = ran()
+    assert state == "success"
+    return tasks
+
+
+@in_process
+def test_a_healthy_pipeline_is_left_alone(flows: dict[str, Any]) -> None:
+    tasks = ended_well(flows, "HEALTHY", "none")
+    assert tasks == {**dict.fromkeys(EDGES, "skipped"), "diagnose": "success"}
+    assert sum(flow.call_count for flow in flows.values()) == 1
+
+
+@in_process
+def test_a_restart_opens_no_recovery(flows: dict[str, Any]) -> None:
+    tasks = ended_well(flows, "CONNECTOR_FAILED", "restart")
+    done = {task for task, state in tasks.items() if state == "success"}
+    assert done == {"diagnose", "approve", "restart_connector", "report"}
+
+
+@in_process
+def test_a_detour_reads_no_table_and_compares_them_all(flows: dict[str, Any]) -> None:
+    tasks = ended_well(flows, "GTID_PURGED", "replica_detour")
+    done = {task for task, state in tasks.items() if state == "success"}
+    assert done == {"diagnose", "approve", "open_recovery", *BESIDE - {"restart_connector"}, "report"}
+    assert {task for task, state in tasks.items() if state != "success"} == set(EDGES) - done
+
+
+@in_process
+def test_after_a_failover_only_the_position_is_written(flows: dict[str, Any]) -> None:
+    tasks = ended_well(flows, "SOURCE_FAILED_OVER", "translate_gtid")
+    done = {task for task, state in tasks.items() if state == "success"}
+    assert done == {"diagnose", "approve", "open_recovery", "return_connector", "compare", "verdict", "report"}
+
+
+@in_process
+def test_a_failed_detour_goes_no_further(flows: dict[str, Any]) -> None:
+    flows["diagnose"].return_value = decided("GTID_PURGED", strategy="replica_detour")
+    flows["detour_connector"].side_effect = SourceError("the replica is gone")
+    state, tasks = ran()
+    assert (state, tasks["detour_connector"], tasks["report"]) == ("failed", "failed", "success")
+    assert [tasks[task] for task in ("return_connector", "compare", "verdict")] == ["upstream_failed"] * 3
+
+
+@in_process
+def test_a_failed_step_leaves_the_connector_stopped_and_is_reported(flows: dict[str, Any]) -> None:
+    flows["reset_offset"].side_effect = SourceError("W is gone")
+    state, tasks = ran()
+    assert state == "failed"
+    assert tasks["reset_offset"] == "failed"
+    assert (tasks["resume_connector"], tasks["publish"], tasks["close"]) == ("upstream_failed",) * 3
+    assert (tasks["release_hold"], tasks["report"], tasks["ask_again"]) == ("success", "success", "skipped")
+    assert [flows[task].call_count for task in ("resume_connector", "publish", "close")] == [0, 0, 0]
+
+
+@in_process
+def test_an_unknown_pipeline_fails_in_the_first_task_only(flows: dict[str, Any]) -> None:
+    state, tasks = ran("shops")
+    assert state == "failed"
+    assert tasks["diagnose"] == "failed"
+    assert {task for task, state in tasks.items() if state == "failed"} == {"diagnose"}
+    assert sum(flow.call_count for flow in flows.values()) == 0

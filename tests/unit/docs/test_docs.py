@@ -1,0 +1,257 @@
+"""The documentation says what is so: its snippets are files that work, its runbook has every problem, its commands exist."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tempfile
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk import BaseHook, BaseOperator, BaseSensorOperator
+
+from airflow_cdc.config.registry import load_registry
+from airflow_cdc.connectors.debezium.config import ConnectorSettings
+from airflow_cdc.dags._recovery import recovery_dag
+from airflow_cdc.hooks.iceberg import IcebergCatalogHook
+from airflow_cdc.hooks.kafka import CdcKafkaHook
+from airflow_cdc.hooks.kafka_connect import KafkaConnectHook
+from airflow_cdc.hooks.mysql import CdcMySqlHook
+from airflow_cdc.hooks.sql_control import SqlControlHook
+from airflow_cdc.notifications.webhook import address
+from airflow_cdc.provider_info import get_provider_info
+from airflow_cdc.sources.mysql.grants import MARIADB_NEEDS, MYSQL_NEEDS, Need
+from tests.paths import ROOT
+from tests.unit.builders import ALL_CODES
+from tests.unit.conftest import REGISTRY
+
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+INCLUDED = re.compile(r'--8<-- "([^":]+)(?::\w+)?"')
+
+
+def included() -> set[Path]:
+    return {ROOT / name for page in PAGES for name in INCLUDED.findall(page.read_text())}
+
+
+def test_every_example_is_shown_somewhere_and_every_snippet_is_a_file() -> None:
+    assert all(path.is_file() for path in included())
+    assert {path for path in (ROOT / "examples").iterdir() if path.is_file()} <= included()
+
+
+@pytest.mark.parametrize("path", sorted(path for path in included() if path.suffix == ".yaml"), ids=lambda p: p.name)
+def test_a_registry_in_the_docs_is_valid(path: Path) -> None:
+    assert load_registry(path)
+
+
+def test_the_connections_in_the_docs_are_understood(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / "examples" / "connections.env").read_text()
+    for name, value in re.findall(r"^(AIRFLOW_CONN_\w+)='(.*?)'$", text, re.MULTILINE | re.DOTALL):
+        monkeypatch.setenv(name, value)
+    mysql = CdcMySqlHook("shop_mysql").endpoint()
+    assert (mysql.host, mysql.connect_timeout) == ("mysql.example", 10)
+    assert mysql.ssl == {"ca": "/etc/ssl/mysql-ca.pem", "mode": "verify_identity"}
+    connect = KafkaConnectHook("shop_connect").endpoint()
+    assert (connect.url, connect.verify) == ("https://connect.example:8083", "/etc/ssl/own-ca.pem")
+    kafka = CdcKafkaHook("shop_kafka").endpoint()
+    assert kafka.bootstrap == "kafka-1.example:9093,kafka-2.example:9093"
+    assert {"sasl.mechanism", "sasl.username", "security.protocol", "ssl.cafile"} <= kafka.security.keys()
+    lake, local = (IcebergCatalogHook(name).endpoint() for name in ("lake", "local_lake"))
+    assert (lake.properties["type"], local.properties["type"]) == ("rest", "sql")
+    assert lake.properties["credential"].startswith("cdc:")
+    control = SqlControlHook("cdc_control").endpoint()
+    assert (control.driver, control.options["sslmode"]) == ("postgresql+psycopg", "verify-full")
+    assert BaseHook.get_connection("spark_default").host == "spark://spark.example"
+    assert address(BaseHook.get_connection("ops")) == "https://chat.example/hooks/cdc"
+
+
+def test_the_registry_of_the_readme_is_valid(tmp_path: Path) -> None:
+    (block,) = re.findall(r"```yaml\n(pipelines:.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    (tmp_path / "pipelines.yaml").write_text(block)
+    assert list(load_registry(tmp_path / "pipelines.yaml")) == ["shop"]
+
+
+def test_the_dags_in_the_docs_load(airflow_db: Path, registry: Path) -> None:
+    bag = DagBag(dag_folder=ROOT / "examples")
+    assert bag.import_errors == {}
+    assert {name: set(dag.task_ids) for name, dag in bag.dags.items()} == {
+        "wait_for_position": {"wait"},
+        "morning_diagnosis": {"diagnose_shop", "report_shop"},
+        "recover_shop": OWN_RECOVERY,
+        "check_shop_on_sundays": {"compare", "approve", "repair", "verdict"},
+        "watch_shop": {"watch"},
+        "ticket_for_shop": {"ticket"},
+        "hourly_sales": {"apply", "count_sales"},
+    }
+
+
+# all of cdc_recovery but what leads to a replica, and a check of its own
+OWN_RECOVERY = {task.task_id for task in recovery_dag().tasks} - {
+    "detour_connector",
+    "return_connector",
+    "compare",
+    "verdict",
+} | {"enough_orders"}
+
+
+def test_a_recovery_of_one_s_own_has_the_order_of_ours(airflow_db: Path, registry: Path) -> None:
+    own, ours = DagBag(dag_folder=ROOT / "examples").dags["recover_shop"], recovery_dag()
+    for task in ours.tasks:
+        if task.task_id in OWN_RECOVERY and task.task_id != "verify":
+            kept = set(task.downstream_task_ids) & OWN_RECOVERY
+            assert kept <= set(own.get_task(task.task_id).downstream_task_ids), task.task_id
+            assert own.get_task(task.task_id).trigger_rule == task.trigger_rule
+            assert own.get_task(task.task_id).is_teardown == task.is_teardown
+    assert own.get_task("verify").downstream_task_ids == {"enough_orders"}
+    assert own.get_task("enough_orders").downstream_task_ids == {"publish"}
+
+
+def test_every_operator_and_sensor_has_a_how_to() -> None:
+    text = (ROOT / "docs" / "how-to" / "operators.md").read_text()
+    modules = [
+        name
+        for group in ("operators", "sensors")
+        for one in get_provider_info()[group]
+        for name in one["python-modules"]
+    ]
+    bases = {"CdcOperator", "PlannedOperator", "PolicyApprovalOperator", "AvailabilitySensor"}
+    offered = {
+        name
+        for module in map(import_module, modules)
+        for name, value in vars(module).items()
+        if isinstance(value, type)
+        and issubclass(value, BaseOperator | BaseSensorOperator)
+        and value.__module__ == module.__name__
+    }
+    assert offered - bases
+    assert {name for name in offered - bases if f"`{name}" not in text} == set()
+
+
+OF_TABLES = {"SELECT", "LOCK TABLES"}
+
+
+@pytest.mark.parametrize(
+    ("file", "needs", "tables"),
+    [("grants.sql", MYSQL_NEEDS, OF_TABLES), ("grants_mariadb.sql", MARIADB_NEEDS, {"SELECT"})],
+)
+def test_the_grants_in_the_docs_are_all_that_is_needed(file: str, needs: tuple[Need, ...], tables: set[str]) -> None:
+    text = (ROOT / "examples" / file).read_text()
+    granted = {name.strip() for names in re.findall(r"^GRANT (.+) ON", text, re.MULTILINE) for name in names.split(",")}
+    assert granted == {*tables, *(need.privilege for need in needs)}
+
+
+def test_every_problem_has_a_runbook_entry() -> None:
+    headings = set(re.findall(r"^## (\w+)$", (ROOT / "docs" / "problems.md").read_text(), re.MULTILINE))
+    assert headings >= ALL_CODES
+
+
+def test_every_command_in_the_docs_exists() -> None:
+    from airflow.cli import cli_parser
+
+    text = (ROOT / "docs" / "how-to" / "commands.md").read_text()
+    listed = re.findall(r"^\| `airflow (cdc [^`]+)`", text, re.MULTILINE)
+    assert len(listed) >= 9
+    assert all(cli_parser.get_parser().parse_args(line.split()).func for line in listed)
+
+
+# ---- what stands in the pages themselves, in the place of a file -------------------------------------
+
+
+def typed(block: str) -> Iterator[list[str]]:
+    """The commands of a console block, as words; comments, here-documents' files and `export` are left out."""
+    for line in block.replace("\\\n", " ").splitlines():
+        words = shlex.split(line.split("<")[0], comments=True)
+        if words and words[0] != "export":
+            yield words
+
+
+def understood(words: list[str]) -> bool:
+    """Whether a command is one that there is: of `airflow` with its options, a target of make, or pip's own."""
+    from airflow.cli import cli_parser
+
+    if words[0] == "airflow":
+        return bool(cli_parser.get_parser().parse_args(words[1:]).func)
+    if words[0] == "make":
+        return re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE) is not None
+    return words[:2] == ["pip", "install"]
+
+
+def console(block: str) -> bool:
+    return all(map(understood, typed(block)))
+
+
+def registry_part(block: str) -> bool:
+    """A part of pipelines.yaml: a whole one, a pipeline's `source`, or some ways to write `backfill`, each alone."""
+    lines = [line for line in block.splitlines() if line.strip()]
+    parts = lines if all(line.strip().startswith("backfill:") for line in lines) else [block]
+    return all(loads(yaml.safe_load(part)) for part in parts)
+
+
+def loads(part: dict[str, Any]) -> bool:
+    whole = part if "pipelines" in part else yaml.safe_load(REGISTRY)
+    if whole is not part:
+        whole["pipelines"]["shop"] |= part
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "pipelines.yaml"
+        path.write_text(yaml.safe_dump(whole))
+        return bool(load_registry(path))
+
+
+def statements(block: str) -> bool:
+    """Queries have a test of their own, that runs them; rights are those of the files."""
+    if "VERSION AS OF" in block or block.startswith("WITH commits"):
+        return True
+    needed = {*(need.privilege for need in MYSQL_NEEDS), *OF_TABLES}
+    granted = {
+        name.strip() for names in re.findall(r"^GRANT (.+) ON", block, re.MULTILINE) for name in names.split(",")
+    }
+    return bool(granted) and granted <= needed
+
+
+def carries_nulls(block: str) -> bool:
+    """Settings of a connector: with them it can be followed, and NULL arrives as NULL."""
+    own = {"connector.class": "io.debezium.connector.mysql.MySqlConnector", "topic.prefix": "shop"}
+    lines = dict(line.split("=", 1) for line in block.strip().splitlines())
+    return not ConnectorSettings.from_config({**own, **lines}).null_becomes_default
+
+
+CHECKS: dict[str, Callable[[str], bool]] = {
+    "console": console,
+    "yaml": registry_part,
+    "sql": statements,
+    "text": lambda block: bool(block.strip()),
+    "properties": carries_nulls,
+}
+BLOCKS = [
+    (page.name, language, block)
+    for page in (*PAGES, ROOT / "README.md")
+    if "evidence" not in page.parts
+    for language, block in re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    if "8<--" not in block
+]
+
+
+@pytest.mark.parametrize(("language", "block"), [one[1:] for one in BLOCKS], ids=[one[0] for one in BLOCKS])
+def test_what_is_written_in_a_page_works(language: str, block: str) -> None:
+    assert CHECKS[language](block)
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    listed = set(re.findall(r"[\w/.-]+\.md", (ROOT / "mkdocs.yml").read_text()))
+    assert {str(page.relative_to(ROOT / "docs")) for page in PAGES} == listed
+    assert yaml.safe_load((ROOT / "mkdocs.yml").read_text())["strict"] is True
+
+
+def test_decisions_are_numbered_without_a_hole_and_all_listed() -> None:
+    files = sorted((ROOT / "docs" / "adr").glob("[0-9]*.md"))
+    index = (ROOT / "docs" / "adr" / "index.md").read_text()
+    assert [file.name[:4] for file in files] == [f"{n:04}" for n in range(1, len(files) + 1)]
+    for file in files:
+        title = file.read_text().splitlines()[0].removeprefix("# ")
+        assert title.startswith(file.name[:4]), file
+        assert f"| [{title[:4]}]({file.name}) | {title[5:]} |" in index, file
+        assert f"adr/{file.name}" in (ROOT / "mkdocs.yml").read_text(), file

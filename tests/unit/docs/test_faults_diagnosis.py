@@ -1,0 +1,35 @@
+"""The suite of real faults: it makes one for every row of PROBLEMS, and each under a name of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_cdc.kinds import problems_for
+from tests.faults_diagnosis.__main__ import ALL, existing
+from tests.faults_diagnosis.cases_source import UNLOGGED_CASCADE
+from tests.unit.core.diagnosis.test_problems_of_kinds import combinations
+
+
+def test_every_problem_is_made_on_a_real_server() -> None:
+    """PostgreSQL has no column in this matrix yet: tests/integration/postgres makes most of its problems, not all."""
+    made = {case.expected for case in ALL if isinstance(case.expected, str)} | {UNLOGGED_CASCADE}
+    pipelines = [pipeline for pipeline in combinations() if pipeline.source.kind != "postgres"]
+    assert len(pipelines) >= 2
+    assert made == {problem.code for pipeline in pipelines for problem in problems_for(pipeline)}
+
+
+def test_names_are_distinct() -> None:
+    names = [case.name for case in ALL]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("series", ["8.0", "9.7", "mariadb"])
+def test_a_case_that_is_left_out_says_why(
+    series: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("STACK_MYSQL", series)
+    there = existing()
+    left_out = [case for case in ALL if case not in there]
+    said = capsys.readouterr().err.splitlines()
+    assert [line.partition(":")[0] for line in said] == [case.name for case in left_out]
+    assert bool(left_out) is (series == "mariadb")

@@ -1,0 +1,22 @@
+"""The kill matrix is told in the docs, cell by cell."""
+
+from __future__ import annotations
+
+from tests.faults.matrix import CELLS, FAULTS, MOMENTS
+from tests.paths import ROOT
+
+PAGE = ROOT / "docs" / "what-can-go-wrong.md"
+
+
+def test_every_cell_has_its_line_and_every_fault_strikes_somewhere() -> None:
+    told = PAGE.read_text().split("## The kill matrix", 1)[1]
+    lines = [f"| {cell.step}: {cell.moment} | {cell.fault} |" for cell in CELLS]
+    assert [line for line in lines if line not in told] == []
+    assert told.count("| what happens |") == 1
+    assert sum(line.startswith("| ") for line in told.splitlines()) == len(CELLS) + 1
+    assert {cell.fault for cell in CELLS} == set(FAULTS)
+
+
+def test_the_task_of_every_moment_is_killed_and_no_cell_stands_twice() -> None:
+    assert {(cell.step, cell.moment) for cell in CELLS} == set(MOMENTS)
+    assert len(set(CELLS)) == len(CELLS) >= 50

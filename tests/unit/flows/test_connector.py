@@ -1,0 +1,86 @@
+"""A connector is not started from a W whose log is gone, and one that fails for it is not said to need mending."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import create_autospec
+
+import pytest
+
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
+from airflow_cdc.control.control import Control
+from airflow_cdc.core.diagnosis.observation import ConnectorState, TaskState
+from airflow_cdc.core.errors import ConnectorError, SourceError
+from airflow_cdc.core.offset import StoredOffset
+from airflow_cdc.core.position import Availability, Available
+from airflow_cdc.flows import connector
+from airflow_cdc.flows.run import Run
+from airflow_cdc.parts import Parts
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sources.mysql.client import MySqlSource
+from airflow_cdc.sources.mysql.position import mysql_position
+from airflow_cdc.transports.kafka.client import KafkaTransport
+from tests.diagnosing import offset_for, offset_in
+from tests.unit.builders import PIPELINE, WATERMARK
+
+AT_W = offset_in(offset_for(WATERMARK, 1795244529))
+THERE, GONE = Available(Availability.AVAILABLE, ""), Available(Availability.LOST, "1-80 were purged")
+OPEN = {"run_id": "r", "watermark": WATERMARK.to_json(), "offset_written_at": "2026-11-21T10:00:00+00:00"}
+
+
+@pytest.fixture
+def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
+    kinds = (MySqlSource, DebeziumConnector, KafkaTransport, Lake, Control)
+    made: Any = Parts(*(create_autospec(kind, instance=True) for kind in kinds))
+    made.control.state.return_value = {"recovery": OPEN}
+    made.connector.codec = MySqlCodec()
+    made.connector.wait_running.side_effect = ConnectorError("task 0 is FAILED: … no longer available on the server")
+    made.connector.state.return_value = ConnectorState("RUNNING", (TaskState(0, "RUNNING"),))
+    monkeypatch.setattr(connector, "change_settings", lambda *_: None)
+    monkeypatch.setattr(connector, "set_converter", lambda *_: ())
+    monkeypatch.setattr(connector, "heartbeat", lambda _run: None)
+    return made
+
+
+def resume(clients: Any, monkeypatch: pytest.MonkeyPatch, offset: StoredOffset, *answers: Available) -> Exception:
+    """What resuming raises, with the connector at `offset` and these answers of the source, one after the other."""
+    monkeypatch.setattr(connector, "committed", lambda _run: offset)
+    clients.source.still_available.side_effect = answers
+    with pytest.raises((SourceError, ConnectorError)) as caught:
+        connector.resume(Run(PIPELINE, clients, "r", "/reports"))
+    return caught.value
+
+
+def test_nothing_is_started_from_a_watermark_that_was_purged(clients: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    error = resume(clients, monkeypatch, AT_W, GONE)
+    assert isinstance(error, SourceError)
+    assert "clear the task stop_connector and all after it" in str(error)
+    clients.connector.resume.assert_not_called()
+
+
+def test_a_purge_before_the_connector_had_read_is_named(clients: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    error = resume(clients, monkeypatch, AT_W, THERE, GONE)
+    assert "clear the task stop_connector" in str(error)
+    clients.connector.resume.assert_called_once()
+
+
+def test_a_connector_that_fails_for_another_reason_keeps_its_own(clients: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "task 0 is FAILED" in str(resume(clients, monkeypatch, AT_W, THERE, THERE))
+
+
+def test_a_connector_beyond_the_watermark_needs_its_log_no_more(clients: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    beyond = offset_in({**AT_W.raw, "pos": mysql_position(WATERMARK.position).pos + 1})
+    assert "task 0 is FAILED" in str(resume(clients, monkeypatch, beyond))
+    clients.source.still_available.assert_not_called()
+
+
+def test_a_task_that_failed_in_an_earlier_try_begins_at_the_watermark_again(
+    clients: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clients.connector.state.return_value = ConnectorState("RUNNING", (TaskState(0, "FAILED"),))
+    stopped: list[str] = []
+    monkeypatch.setattr(connector, "_stop_at_w", lambda *_: stopped.append("at W"))
+    resume(clients, monkeypatch, AT_W, THERE, THERE)
+    assert stopped == ["at W"]
+    clients.connector.resume.assert_called_once()

@@ -1,0 +1,365 @@
+"""Observing and deciding over stand-ins of the clients: order of reading, parts that fail, a connector that stands still."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import closing
+from dataclasses import replace
+from typing import Any, cast
+from unittest.mock import create_autospec
+
+import pytest
+
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
+from airflow_cdc.control.control import Control
+from airflow_cdc.core.diagnosis.forecast import Retention, forecast
+from airflow_cdc.core.diagnosis.observation import (
+    ConnectorFacts,
+    Observation,
+    ReplicaFacts,
+    SinkFacts,
+    SinkTableFacts,
+    SourceFacts,
+    Unknown,
+)
+from airflow_cdc.core.errors import ConnectorError, SourceError, TransportError, UnknownStateError
+from airflow_cdc.core.hold import HoldState, HoldStatus
+from airflow_cdc.core.table import Column, Table
+from airflow_cdc.flows import decide, doctor, hold, observe
+from airflow_cdc.flows.forecast import forecast_pipeline
+from airflow_cdc.flows.run import Run
+from airflow_cdc.parts import Parts
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sources.mysql.client import MySqlSource
+from airflow_cdc.sources.mysql.detour import standing_faults
+from airflow_cdc.sources.mysql.facts import EventAtPosition, EventBoundary, MySqlReplicaFacts
+from airflow_cdc.sources.mysql.replica import MySqlReplication
+from airflow_cdc.transports.kafka.client import KafkaTransport
+from tests.diagnosing import diagnose
+from tests.unit.builders import (
+    CONNECTOR,
+    CONTROL,
+    GTID_OFFSET,
+    HEALTHY,
+    PIPELINE,
+    REPLICA,
+    SINK,
+    SOURCE,
+    connector_with,
+)
+from tests.unit.faults import PURGED
+from tests.unit.tables import col
+
+CONFIG = {
+    "connector.class": "io.debezium.connector.mysql.MySqlConnector",
+    "topic.prefix": "shop",
+    "heartbeat.interval.ms": "1000",
+}
+
+
+def column(name: str, data_type: str) -> Column:
+    return col(name, 1, data_type, data_type, nullable=True)
+
+
+DEFINITIONS = {
+    name: Table("shop", name.partition(".")[2], (column("day", "date"),), ()) for name in PIPELINE.source.tables
+}
+
+
+@pytest.fixture
+def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Clients of a healthy pipeline."""
+    made = Parts(
+        *(
+            create_autospec(kind, instance=True)
+            for kind in (MySqlSource, DebeziumConnector, KafkaTransport, Lake, Control)
+        )
+    )
+    c = cast("Any", made)
+    c.source.facts.return_value = c.source.facts_for.return_value = SOURCE
+    c.source.connect.return_value = create_autospec(closing, instance=True)
+    c.source.connect.return_value.close = lambda: None
+    c.connector.facts.return_value = connector_with(CONNECTOR, config=CONFIG)
+    c.connector.raw_config.return_value = CONFIG
+    c.connector.codec = MySqlCodec()
+    c.connector.committed_offset.return_value = GTID_OFFSET
+    c.connector.own_topics.with_elsewhere.side_effect = lambda _name, facts, _topics: facts
+    c.connector.own_topics.history.return_value = None
+    c.source.definitions_and_defaults.return_value = (DEFINITIONS, {})
+    c.transport.topic_states.return_value = {}
+    c.transport.topic_configs.return_value = {}
+    c.transport.end_offsets.return_value = {"shop.shop.orders": {0: 5}}
+    c.sink.facts.side_effect = lambda _ns, table: SINK.tables[f"shop.{table}"]
+    c.control.facts.return_value = HEALTHY.control
+    return made
+
+
+@pytest.fixture
+def run(clients: Any) -> Run:
+    return Run(PIPELINE, clients, "r1", "/reports")
+
+
+def test_a_healthy_pipeline_is_seen_as_it_is(run: Run) -> None:
+    seen = observe.observe(run)
+    assert diagnose(seen).code == "HEALTHY"
+    assert seen.unknowns == {}
+
+
+@pytest.mark.parametrize("part", ["source", "connector", "transport", "sink", "control"])
+def test_a_cut_in_the_middle_of_any_read_is_unknown(run: Run, clients: Any, part: str) -> None:
+    cut = TransportError("the connection was cut")
+    reads = {
+        "source": clients.source.facts_for,
+        "connector": clients.connector.facts,
+        "transport": clients.transport.topic_states,
+        "sink": clients.sink.facts,
+        "control": clients.control.facts,
+    }
+    reads[part].side_effect = cut
+    seen = observe.observe(run)
+    assert isinstance(getattr(seen, part), Unknown)
+    found = diagnose(seen)
+    assert (found.code, found.strategies) == ("UNKNOWN", ())
+
+
+def test_the_source_is_read_after_the_connector(run: Run, clients: Any) -> None:
+    order: list[str] = []
+
+    def of_connector(_name: str) -> ConnectorFacts:
+        order.append("connector")
+        return CONNECTOR
+
+    def of_source(*_args: Any) -> SourceFacts:
+        order.append("source")
+        return SOURCE
+
+    clients.connector.facts.side_effect = of_connector
+    clients.source.facts_for.side_effect = of_source
+    observe.observe(run)
+    assert order == ["connector", "source"]
+
+
+def test_the_source_is_asked_about_the_stored_position(run: Run, clients: Any) -> None:
+    observe.observe(run)
+    tables, position = clients.source.facts_for.call_args.args
+    assert (tables, str(position.place)) == (PIPELINE.source.tables, "mysql-bin.000009:500")
+
+
+def test_what_is_late_is_unknown_and_the_rest_counts(run: Run, clients: Any) -> None:
+    """A catalog that hangs: nothing is waited for beyond the deadline that all parts share."""
+    ended = threading.Event()
+    clients.sink.facts.side_effect = lambda *_: ended.wait(30)
+    began = time.monotonic()
+    seen = observe.observe(run, within=4.0)
+    ended.set()
+    assert time.monotonic() - began < 10
+    assert seen.unknowns == {"sink": "no answer within the 2 s that this part of a look may take"}
+    assert diagnose(seen).code == "UNKNOWN"
+
+
+def test_a_connector_that_cannot_be_read_while_it_is_watched_is_unknown(run: Run, clients: Any) -> None:
+    clients.source.facts_for.return_value = STUCK
+    clients.connector.committed_offset.side_effect = ConnectorError("the worker is gone")
+    seen = observe.observe(run, watch=2.0)
+    assert seen.unknowns == {"connector": "the worker is gone"}
+    assert diagnose(seen).code == "UNKNOWN"
+
+
+STUCK = replace(
+    SOURCE, at_offset=EventAtPosition(EventBoundary.BOUNDARY, ("Gtid",)), retention=Retention(0, now=100_000.0)
+)
+
+
+def test_a_connector_that_does_not_move_while_watched_loops(run: Run, clients: Any) -> None:
+    clients.source.facts_for.return_value = STUCK
+    assert diagnose(observe.observe(run, watch=0.2)).code == "CONNECTOR_LOOPING"
+
+
+def test_a_connector_that_produces_or_moves_while_watched_is_only_slow(run: Run, clients: Any) -> None:
+    clients.source.facts_for.return_value = STUCK
+    clients.transport.end_offsets.side_effect = [{"shop.shop.orders": {0: n}} for n in range(9)]
+    assert diagnose(observe.observe(run, watch=2.0)).code == "HEALTHY"
+    clients.transport.end_offsets.side_effect = None
+    clients.connector.committed_offset.return_value = {**GTID_OFFSET, "pos": 501}
+    assert diagnose(observe.observe(run, watch=2.0)).code == "HEALTHY"
+
+
+def sink_of(rows: dict[str, int]) -> Observation:
+    return replace(
+        HEALTHY, sink=SinkFacts({name: SinkTableFacts(True, 7, None, count) for name, count in rows.items()})
+    )
+
+
+def test_inv_36_a_table_that_cannot_be_counted_may_lose_any_number_of_rows(run: Run, clients: Any) -> None:
+    """Not readable, not counted in time, or unknown at the sink: none of these is nothing."""
+    counts: dict[str, int | None] = {"shop.slow": None, "shop.orders": 7, "shop.same": 5, "shop.unknown": 5}
+
+    def count(table: str, _seconds: float) -> int | None:
+        if table not in counts:
+            raise SourceError("the table does not exist")
+        return counts[table]
+
+    clients.source.count_rows.side_effect = count
+    names = ("shop.gone", "shop.orders", "shop.slow", "shop.same", "shop.empty", "shop.unknown")
+    asked = replace(run, options={"tables": list(names)})
+    sink = sink_of(
+        {"shop.gone": 5, "shop.orders": 10, "shop.slow": 9, "shop.same": 5, "shop.empty": 0, "shop.other": 9}
+    )
+    unknown = SinkTableFacts(True, 7, None, None)
+    seen = replace(sink, sink=SinkFacts({**sink.sink.tables, "shop.unknown": unknown}))  # type: ignore[union-attr]
+    assert decide.fewer_rows(asked, seen) == {
+        "shop.gone": None,
+        "shop.orders": 3,
+        "shop.slow": None,
+        "shop.unknown": None,
+    }
+
+
+@pytest.mark.parametrize(("value", "state"), [("true", "warn"), ("false", "ok")])
+def test_doctor_warns_of_adjusted_years_where_there_are_dates(
+    run: Run, clients: Any, monkeypatch: pytest.MonkeyPatch, value: str, state: str
+) -> None:
+    clients.connector.raw_config.return_value = {**CONFIG, "enable.time.adjuster": value}
+    monkeypatch.setattr(doctor, "captured", lambda _run: DEFINITIONS)
+    checks = [check for check in doctor.doctor_pipeline(run) if check.name == "years below 100"]
+    assert [check.state for check in checks] == [state]
+    assert "shop.orders.day" in checks[0].found
+
+
+def test_doctor_says_nothing_of_years_where_there_are_none(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = {"shop.orders": Table("shop", "orders", (column("id", "int"),), ())}
+    monkeypatch.setattr(doctor, "captured", lambda _run: plain)
+    assert not [check for check in doctor.doctor_pipeline(run) if check.name == "years below 100"]
+
+
+# ---- the forecast ---------------------------------------------------------------------------------
+
+KEPT = Retention(30_000, now=100_000.0, written_until=90_000.0)
+
+
+@pytest.mark.parametrize(
+    ("read", "topic", "fits"),
+    [
+        (600.0, {"retention.ms": "604800000"}, True),
+        (600.0, {"retention.ms": "60000"}, False),
+        (600.0, {"retention.ms": "60000", "cleanup.policy": "compact"}, True),
+        (40_000.0, {"retention.ms": "-1"}, False),
+    ],
+)
+def test_a_forecast_says_whether_a_snapshot_fits_into_what_log_and_topics_keep(
+    run: Run, clients: Any, read: float, topic: dict[str, str], fits: bool
+) -> None:
+    clients.source.forecast.return_value = (forecast(KEPT, [], in_newest_file=False), KEPT)
+    clients.connector.committed_offset.return_value = GTID_OFFSET
+    clients.control.facts.return_value = replace(CONTROL, read_seconds=read)
+    clients.transport.topic_configs.return_value = {"shop.shop.orders": topic}
+    seen = forecast_pipeline(run)
+    # 20,000 s of log are left, and the policy wants 21,600
+    assert (seen.snapshot_fits, seen.exit_status, seen.at_risk) == (fits, 1, True)
+    assert seen.forecast.earliest_s == 20_000.0
+    assert seen.to_json()["earliest_s"] == 20_000.0
+
+
+def test_without_an_offset_there_is_no_forecast(run: Run, clients: Any) -> None:
+    clients.connector.committed_offset.return_value = None
+    with pytest.raises(UnknownStateError):
+        forecast_pipeline(run)
+
+
+# ---- holding the log by hand ----------------------------------------------------------------------
+
+
+class Holding:
+    """A hold that ends as its script says."""
+
+    def __init__(self, *ticks: HoldState | type[KeyboardInterrupt]) -> None:
+        self.ticks = list(ticks)
+        self.released: list[str] = []
+        self.first = replace(HELD, blocks_purge=True)
+
+    def acquire(self) -> HoldState:
+        return self.first
+
+    def tick(self) -> HoldState:
+        step = self.ticks.pop(0)
+        if isinstance(step, type):
+            raise step
+        return step
+
+    def release(self, reason: str = "") -> HoldState:
+        self.released.append(reason)
+        return replace(self.first, status=HoldStatus.RELEASED, reason=reason)
+
+
+HELD = HoldState("shop:by hand", HoldStatus.HELD, blocks_purge=True)
+ENDED = replace(HELD, status=HoldStatus.RELEASED, reason="the limit is reached")
+
+
+@pytest.mark.parametrize(("last", "state"), [(ENDED, ENDED), (KeyboardInterrupt, HELD)])
+def test_the_log_is_held_until_it_ends_or_is_let_go(
+    run: Run, clients: Any, monkeypatch: pytest.MonkeyPatch, last: Any, state: HoldState
+) -> None:
+    monkeypatch.setattr(hold, "pause", lambda _s: None)
+    holding = Holding(HELD, HELD, last)
+    clients.source.hold.return_value = holding
+    said: list[str] = []
+    assert hold.hold_by_hand(run, 60.0, said.append) == state
+    assert holding.released
+    assert said[0] == "the log is held for at most 60 s; Ctrl-C lets go"
+
+
+def test_a_server_that_purges_in_spite_of_the_lock_is_not_held(run: Run, clients: Any) -> None:
+    holding = Holding()
+    holding.first = replace(HELD, blocks_purge=False)
+    clients.source.hold.return_value = holding
+    seen = hold.hold_by_hand(run, 60.0, lambda _line: None)
+    assert (seen.status, seen.reason) == (HoldStatus.RELEASED, "this server purges its log in spite of the lock")
+    assert holding.released
+
+
+# ---- replicas ---------------------------------------------------------------------------------------
+
+
+def with_replicas(run: Run, **found: ReplicaFacts | SourceError) -> list[str]:
+    """Named replicas of the run, and what reading each gives; returns which were read."""
+    read: list[str] = []
+
+    def reading(conn_id: str) -> ReplicaFacts:
+        read.append(conn_id)
+        answer = found[conn_id]
+        if isinstance(answer, SourceError):
+            raise answer
+        return answer
+
+    replica = create_autospec(MySqlSource, instance=True)
+    replica.replication = create_autospec(MySqlReplication, instance=True)
+    replica.replication.facts.side_effect = reading
+    replica.replication.standing_faults.side_effect = lambda conn_id: standing_faults(
+        cast("MySqlReplicaFacts", reading(conn_id))
+    )
+    cast("dict[str, Any]", run.clients.replicas).update(dict.fromkeys(found, replica))
+    return read
+
+
+def test_replicas_are_read_only_where_the_source_has_purged_something(run: Run, clients: Any) -> None:
+    read = with_replicas(run, first=REPLICA, second=SourceError("no route"))
+    assert observe.observe(run).replicas == {}
+    assert read == []
+    clients.source.facts_for.return_value = PURGED
+    seen = observe.observe(run)
+    assert seen.replicas == {"first": REPLICA, "second": Unknown("no route")}
+    assert seen.unknowns == {}  # what cannot be read there decides nothing else
+
+
+def test_doctor_says_which_replica_could_stand_in(run: Run) -> None:
+    filtering = replace(REPLICA, filters=("replicate_do_db shop",))
+    with_replicas(run, good=REPLICA, bad=filtering, away=SourceError("no route"))
+    checks = {check.name: check for check in doctor.check_replicas(run)}
+    assert {name: check.state for name, check in checks.items()} == {
+        "replica good": "ok",
+        "replica bad": "warn",
+        "replica away": "unknown",
+    }
+    assert "replicate_do_db shop" in checks["replica bad"].found

@@ -1,0 +1,98 @@
+"""INV 39: where only tables are wrong, the connector's offset is proven and left alone."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import create_autospec
+
+import pytest
+
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
+from airflow_cdc.control.control import Control
+from airflow_cdc.core.errors import OffsetRejectedError, SchemaError
+from airflow_cdc.core.table import Table
+from airflow_cdc.flows import reset_offset as offset
+from airflow_cdc.flows.run import Run
+from airflow_cdc.parts import Parts
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sources.mysql.client import MySqlSource
+from airflow_cdc.transports.kafka.client import KafkaTransport
+from tests.diagnosing import offset_in
+from tests.unit.builders import OTHER, PIPELINE, UUID, WATERMARK
+
+MYSQL = "io.debezium.connector.mysql.MySqlConnector"
+TABLE = Table("shop", "orders", (), ())
+OPEN = {
+    "run_id": "r",
+    "tables": ["shop.orders"],
+    "offset_kept": True,
+    "watermark": WATERMARK.to_json(),
+    "definitions": {"shop.orders": TABLE.fingerprint},
+    "offset_partition": {"server": "shop"},
+}
+
+
+def at(gtids: str) -> dict[str, Any]:
+    return {"file": "mysql-bin.000008", "pos": 500, "gtids": gtids, "ts_sec": 1}
+
+
+@pytest.fixture
+def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A stopped connector a little behind W; its schema history says what the source says."""
+    kinds = (MySqlSource, DebeziumConnector, KafkaTransport, Lake, Control)
+    made: Any = Parts(*(create_autospec(kind, instance=True) for kind in kinds))
+    made.control.state.return_value = {"recovery": OPEN}
+    made.control.change_recovery.side_effect = lambda _run_id, by: by(OPEN)
+    made.connector.codec = MySqlCodec()
+    made.connector.raw_config.return_value = {"topic.prefix": "shop", "connector.class": MYSQL}
+    made.connector.committed_offset.return_value = at(f"{UUID}:1-70")
+    monkeypatch.setattr(offset, "captured", lambda *_: {"shop.orders": TABLE})
+    monkeypatch.setattr(offset, "present", lambda _run, tables: dict.fromkeys(tables, TABLE))
+    monkeypatch.setattr(offset, "check", lambda *_: None)
+    monkeypatch.setattr(offset, "_history", lambda *_: {})
+    return made
+
+
+def run(clients: Any) -> Run:
+    return Run(PIPELINE, clients, "r", "/reports")
+
+
+def test_inv_39_the_offset_is_kept_as_it_stands(clients: Any) -> None:
+    done = offset.reset_offset(run(clients))
+    assert (done["offset_before"], done["offset_after"], done["kept"]) == (at(f"{UUID}:1-70"), at(f"{UUID}:1-70"), True)
+    clients.connector.alter_offsets.assert_not_called()
+    (*_, (_run_id, by)) = (call.args for call in clients.control.change_recovery.call_args_list)
+    assert by(OPEN)["offset_after"] == at(f"{UUID}:1-70")
+
+
+@pytest.mark.parametrize("gtids", [f"{UUID}:1-81", f"{UUID}:1-70,{OTHER}:1-5"])
+def test_inv_39_rows_read_at_a_watermark_that_lacks_what_was_sent_are_refused(clients: Any, gtids: str) -> None:
+    """Changes before the fence that are not in W would be in neither."""
+    clients.connector.committed_offset.return_value = at(gtids)
+    with pytest.raises(OffsetRejectedError, match=r"not known that .* holds all.*airflow cdc abandon"):
+        offset.reset_offset(run(clients))
+
+
+def test_inv_39_a_history_is_not_rebuilt_over_another_tables_change(
+    clients: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    differ = {
+        "shop.orders": ["the schema history has no such table"],
+        "shop.customers": ["column a: only in the source"],
+    }
+    monkeypatch.setattr(
+        offset, "_history", lambda _run, definitions, _value: {t: differ[t] for t in definitions if t in differ}
+    )
+    with pytest.raises(SchemaError, match=r"^shop.customers changed behind the connector's position"):
+        offset.reset_offset(run(clients))
+    del differ["shop.customers"]
+    assert set(offset.reset_offset(run(clients))["history_differences"]) == {"shop.orders"}
+
+
+def test_whether_a_watermark_holds_an_offset() -> None:
+    assert offset_in(at(f"{UUID}:1-80")).held_by(WATERMARK) is True
+    assert offset_in(at(f"{UUID}:1-81")).held_by(WATERMARK) is False
+    without = {key: value for key, value in at("").items() if key != "gtids"}
+    assert offset_in(without).held_by(WATERMARK) is None
+    assert offset_in({**at(f"{UUID}:1"), "snapshot": "INITIAL"}).held_by(WATERMARK) is None

@@ -1,0 +1,148 @@
+"""Airflow connections become endpoints; what is missing or wrong is one error that says what to write."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_cdc.config.registry import load_registry
+from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
+from airflow_cdc.core.errors import (
+    ConfigError,
+)
+from airflow_cdc.hooks.endpoints import resolve_endpoints
+from airflow_cdc.hooks.iceberg import IcebergCatalogHook
+from airflow_cdc.hooks.kafka import CdcKafkaHook
+from airflow_cdc.hooks.kafka_connect import KafkaConnectHook
+from airflow_cdc.hooks.mysql import CdcMySqlHook
+from airflow_cdc.parts import Endpoints
+from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
+from airflow_cdc.sources.mysql.session import MySqlEndpoint
+from airflow_cdc.transports.kafka.wire import KafkaEndpoint
+from tests.unit.conftest import SECRETS
+
+PARTS = ("source", "connector", "transport", "sink")
+
+
+def test_endpoints_of_a_pipeline(connections: dict[str, str], registry: Path) -> None:
+    found = resolve_endpoints(load_registry(registry)["shop"])
+    source, connector, transport, sink = found.source, found.connector, found.transport, found.sink
+    assert isinstance(source, MySqlEndpoint)
+    assert (source.host, source.port, source.user) == ("db", 3306, "cdc")
+    assert isinstance(connector, ConnectEndpoint)
+    assert connector.url == "http://connect:8083"
+    assert isinstance(transport, KafkaEndpoint)
+    assert transport.bootstrap == "broker:9092"
+    assert transport.security["sasl.password"] == SECRETS["kafka"]
+    assert isinstance(sink, IcebergEndpoint)
+    assert (sink.name, sink.properties["type"]) == ("lake", "sql")
+    assert not any(secret in repr(found) for secret in SECRETS.values())
+
+
+def test_a_named_replica_has_an_endpoint_that_survives_the_settings_file(
+    connections: dict[str, str], registry: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry.write_text(registry.read_text().replace("shop.orders]}", "shop.orders], replicas: [shop_replica]}"))
+    pipeline = load_registry(registry)["shop"]
+    with pytest.raises(ConfigError, match="'shop_replica' is not defined"):
+        resolve_endpoints(pipeline)
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP_REPLICA", connections["shop_mysql"].replace('"db"', '"other"'))
+    found = resolve_endpoints(pipeline)
+    assert found.replicas["shop_replica"].where == "mysql other:3306 as cdc"
+    written = json.loads(json.dumps(found.to_json(pipeline)))
+    assert [written[part]["kind"] for part in PARTS] == ["mysql", "debezium", "kafka", "iceberg"]
+    assert Endpoints.from_json(written) == found
+    assert not any(secret in repr(found) for secret in SECRETS.values())
+
+
+def test_missing_connections_are_one_error_that_says_what_to_create(
+    connections: dict[str, str], registry: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = load_registry(registry)["shop"]
+    monkeypatch.delenv("AIRFLOW_CONN_SHOP_MYSQL")
+    with pytest.raises(
+        ConfigError, match=r"^connection 'shop_mysql' is not defined \(pipeline shop.*--conn-type cdc_mysql"
+    ):
+        resolve_endpoints(pipeline)
+    monkeypatch.delenv("AIRFLOW_CONN_LAKE")
+    with pytest.raises(
+        ConfigError, match=r"2 connections are not usable: .*'shop_mysql'.*'lake'.*--conn-type iceberg_catalog"
+    ):
+        resolve_endpoints(pipeline)
+
+
+def conn(monkeypatch: pytest.MonkeyPatch, **fields: Any) -> str:
+    monkeypatch.setenv("AIRFLOW_CONN_C", json.dumps(fields))
+    return "c"
+
+
+@pytest.mark.parametrize(
+    ("extra", "ssl"),
+    [
+        ({}, None),
+        ({"ssl_mode": "disabled"}, {"mode": "disabled"}),
+        ({"ssl_mode": "VERIFY-CA", "ssl_ca": "/ca.pem"}, {"mode": "verify_ca", "ca": "/ca.pem"}),
+        ({"ssl": {"ca": "/ca.pem", "cert": "/c.pem"}}, {"ca": "/ca.pem", "cert": "/c.pem"}),
+        ({"ssl": '{"ca": "/ca.pem"}'}, {"ca": "/ca.pem"}),
+    ],
+)
+def test_tls_of_a_mysql_connection(extra: dict[str, Any], ssl: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = conn(monkeypatch, conn_type="mysql", host="db", port=3307, login="u", password="p", extra=extra)
+    endpoint = CdcMySqlHook(made).endpoint()
+    assert (endpoint.port, endpoint.ssl) == (3307, ssl)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"conn_type": "postgres", "host": "db"}, "type 'postgres'.*Change its type to cdc_mysql or mysql"),
+        ({"conn_type": "mysql", "login": "u"}, "host is empty"),
+        ({"conn_type": "mysql", "host": "db"}, "login is empty"),
+        (
+            {"conn_type": "mysql", "host": "db", "login": "u", "extra": {"ssl_mode": "on"}},
+            "ssl_mode is 'on'.*verify_ca",
+        ),
+        ({"conn_type": "mysql", "host": "db", "login": "u", "extra": {"ssl": "{"}}, "ssl is not JSON"),
+        (
+            {"conn_type": "mysql", "host": "db", "login": "u", "extra": {"read_timeout": "soon"}},
+            "read_timeout is 'soon'",
+        ),
+    ],
+)
+def test_a_bad_mysql_connection_says_what_is_wrong(
+    fields: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        CdcMySqlHook(conn(monkeypatch, **fields)).endpoint()
+
+
+@pytest.mark.parametrize(
+    ("fields", "url"),
+    [
+        ({"host": "c"}, "http://c:8083"),
+        ({"host": "c", "port": 80, "schema": "https"}, "https://c:80"),
+        ({"host": "https://c/prefix"}, "https://c/prefix"),
+    ],
+)
+def test_url_of_a_connect_connection(fields: dict[str, Any], url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = conn(monkeypatch, conn_type="kafka_connect", extra={"verify": "false"}, **fields)
+    endpoint = KafkaConnectHook(made).endpoint()
+    assert (endpoint.url, endpoint.verify) == (url, False)
+
+
+def test_host_and_port_make_a_kafka_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    endpoint = CdcKafkaHook(conn(monkeypatch, conn_type="kafka", host="b", port=9093)).endpoint()
+    assert (endpoint.bootstrap, dict(endpoint.security)) == ("b:9093", {})
+
+
+def test_secrets_of_a_catalog_stand_in_the_password_field(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = conn(
+        monkeypatch, conn_type="iceberg_catalog", host="https://x", login="id", password="s", extra={"type": "rest"}
+    )
+    endpoint = IcebergCatalogHook(made).endpoint()
+    assert endpoint.properties == {"type": "rest", "uri": "https://x", "credential": "id:s"}
+    with pytest.raises(ConfigError, match="neither type nor uri"):
+        IcebergCatalogHook(conn(monkeypatch, conn_type="iceberg_catalog")).endpoint()

@@ -1,0 +1,238 @@
+"""Spark operators: what a driver is told stays secret, and its error is the error of the task."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowException, AirflowSkipException
+
+from airflow_cdc import spark_main
+from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.core.errors import (
+    CdcError,
+    ConfigError,
+    SourceError,
+    VerificationError,
+)
+from airflow_cdc.core.topics import TopicOffsets, TopicState
+from airflow_cdc.flows import backlog as pending
+from airflow_cdc.operators import driver_settings as private
+from airflow_cdc.operators import repair, spark
+from tests.unit.conftest import SECRETS
+from tests.unit.operator_support import Submitted, context, shown
+
+
+def operator(**kwargs: Any) -> spark.CdcSparkOperator:
+    return spark.CdcSparkOperator(**{"task_id": "t", "app": "recover", "pipeline": "shop", **kwargs})
+
+
+def test_a_driver_is_told_everything_in_a_private_file_and_nothing_elsewhere(
+    submitted: Submitted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__CDC__SPARK_JARS", "/jars/a.jar,/jars/b.jar")
+    monkeypatch.setenv("AIRFLOW__CDC__SPARK_CONF", '{"spark.driver.memory": "2g"}')
+    task = operator(conf={"spark.x": "1"})
+    assert task.execute(context(note="why")) == {"rows": 3}
+    assert submitted.modes == (0o600, 0o700)
+    assert submitted.settings["endpoints"]["source"]["password"] == SECRETS["mysql"]
+    assert submitted.settings["pipeline"]["name"] == "shop"
+    told = {key: submitted.settings[key] for key in ("run_id", "dag_id", "try_number", "options")}
+    assert told == {"run_id": "manual__1", "dag_id": "cdc_recovery", "try_number": 1, "options": {"note": "why"}}
+    assert not submitted.path.parent.exists()
+
+    command = submitted.command
+    assert command[command.index("--master") + 1] == "local[1]"
+    assert command[command.index("--jars") + 1] == "/jars/a.jar,/jars/b.jar"
+    assert {"spark.driver.memory=2g", "spark.x=1", "spark.ui.enabled=false"} <= set(command)
+    assert command[-4:] == [str(Path(spark_main.__file__).resolve()), "recover", "--settings", str(submitted.path)]
+    assert submitted.env["PYSPARK_PYTHON"] == submitted.env["PYSPARK_DRIVER_PYTHON"] == sys.executable
+    rendered = json.dumps([getattr(task, name, None) for name in task.template_fields], default=str)
+    for secret in SECRETS.values():
+        assert secret not in f"{command}{submitted.env}{rendered}{vars(task)}"
+
+
+def test_packages_only_count_without_jars(submitted: Submitted, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__CDC__SPARK_PACKAGES", "a:b:1")
+    operator().execute(context())
+    assert submitted.command[submitted.command.index("--packages") + 1] == "a:b:1"
+    monkeypatch.setenv("AIRFLOW__CDC__SPARK_JARS", "/jars/a.jar")
+    operator().execute(context())
+    assert "--packages" not in submitted.command
+
+
+def test_a_bad_spark_conf_is_a_clear_error(submitted: Submitted, monkeypatch: pytest.MonkeyPatch) -> None:
+    for text in ("[1]", "memory=2g"):
+        monkeypatch.setenv("AIRFLOW__CDC__SPARK_CONF", text)
+        with pytest.raises(ConfigError, match=r"spark_conf is not a JSON object \(airflow.cfg \[cdc\] spark_conf\)"):
+            operator().execute(context())
+
+
+def test_the_error_of_the_driver_is_the_error_of_the_task(submitted: Submitted) -> None:
+    submitted.fails = True
+    submitted.result = {"error": SourceError("W is gone", where="db:3306", todo="Clear it.").to_json()}
+    with pytest.raises(SourceError, match=r"^W is gone \(db:3306\)\. Clear it\.$"):
+        operator().execute(context())
+    assert not submitted.path.parent.exists()
+    submitted.result = {}
+    with pytest.raises(AirflowException, match="Error code is: 1"):
+        operator().execute(context())
+
+
+def test_an_error_of_the_driver_keeps_what_it_knows(submitted: Submitted) -> None:
+    submitted.fails = True
+    submitted.result = {"error": VerificationError("settled too late", verdict="INCONCLUSIVE").to_json()}
+    with pytest.raises(VerificationError) as raised:
+        operator(app="verify").execute(context())
+    assert raised.value.verdict == "INCONCLUSIVE"
+    submitted.result = {"error": {"error": "OfTheApplication", "what": "odd", "where": "", "todo": "", "more": 1}}
+    with pytest.raises(CdcError, match=r"^odd$"):
+        operator().execute(context())
+
+
+@pytest.mark.parametrize(
+    ("waiting", "said"),
+    [
+        ({"recovery": "manual__7", "tables": ["shop.orders"], "dead_letters": 0}, "manual__7 is open"),
+        ({"recovery": None, "tables": [], "dead_letters": 0}, "nothing to apply"),
+    ],
+)
+def test_no_driver_is_started_for_nothing(waiting: dict[str, Any], said: str, submitted: Submitted, step: Any) -> None:
+    step(pending, "pending", waiting)
+    with pytest.raises(AirflowSkipException, match=said):
+        spark.ApplyChangesOperator(task_id="t", pipeline="shop").execute(context())
+    assert submitted.command == []
+
+
+def test_changes_dead_letters_and_a_replay_start_one(submitted: Submitted, step: Any) -> None:
+    asked = step(pending, "pending", {"recovery": None, "tables": [], "dead_letters": 2})
+    task = spark.ApplyChangesOperator(task_id="t", pipeline="shop")
+    assert task.execute(context()) == {"rows": 3}
+    assert submitted.command[-3] == "apply_changes"
+    task.execute(context(replay=True, tables=["shop.orders"]))
+    assert asked.call_count == 1
+    assert submitted.settings["options"] == {"replay": True, "tables": ["shop.orders"]}
+
+
+def test_apply_is_not_taken_for_the_night_of_the_same_minute(submitted: Submitted, step: Any) -> None:
+    """Airflow calls both runs `scheduled__2026-11-21T02:00:00+00:00`; who holds the lease is told by that name."""
+    step(pending, "pending", {"recovery": None, "tables": ["shop.orders"], "dead_letters": 0})
+    names = set()
+    for operator in (spark.ApplyChangesOperator, repair.NightlyCheckOperator):
+        operator(task_id="t", pipeline="shop").execute(context())
+        names.add(submitted.settings["run_id"])
+    assert names == {"manual__1", "apply__manual__1"}
+
+
+TOPIC = TopicState("shop.shop.orders", "id1", {0: (0, 10), 1: (5, 7)})
+AT_END = {TOPIC.name: TopicOffsets("id1", {0: 10, 1: 7})}
+
+
+@pytest.mark.parametrize(
+    ("stamp", "state", "caught_up"),
+    [
+        (Stamp(3, None, AT_END), TOPIC, True),
+        (Stamp(2, None, AT_END), TOPIC, False),
+        (None, TOPIC, False),
+        (Stamp(3, None, AT_END), None, False),
+        (Stamp(3, None, {}), TOPIC, False),
+        (Stamp(3, None, {TOPIC.name: TopicOffsets("id1", {0: 10, 1: 6})}), TOPIC, False),
+        (Stamp(3, None, {TOPIC.name: TopicOffsets("id1", {0: 10})}), TOPIC, False),
+        (Stamp(3, None, {TOPIC.name: TopicOffsets("id0", {0: 10, 1: 7})}), TOPIC, False),
+    ],
+)
+def test_only_a_stamp_at_the_very_end_means_nothing_to_do(stamp: Any, state: Any, caught_up: bool) -> None:
+    assert pending.caught_up(stamp, 3, state) is caught_up
+
+
+def test_a_missing_spark_connection_does_not_mean_yarn(submitted: Submitted, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AIRFLOW_CONN_SHOP_SPARK")
+    with pytest.raises(ConfigError, match=r"'shop_spark' is not defined.*airflow connections add shop_spark"):
+        operator().execute(context())
+    assert submitted.command == []
+
+
+def test_an_operator_without_an_application_is_no_operator() -> None:
+    with pytest.raises(TypeError, match="missing keyword argument 'app'"):
+        spark.CdcSparkOperator(task_id="t", pipeline="shop")
+
+
+def test_what_cannot_work_is_refused_before_it_starts(submitted: Submitted) -> None:
+    with pytest.raises(ConfigError, match=r"no Spark application 'recovery'.*recover, verify, apply_changes"):
+        operator(app="recovery").execute(context())
+    with pytest.raises(ConfigError, match="deploy-mode to client"):
+        operator(deploy_mode="cluster").execute(context())
+    assert submitted.command == []
+
+
+def test_a_folder_others_can_read_is_refused(tmp_path: Path) -> None:
+    base_dir = tmp_path / "shared"
+    base_dir.mkdir(mode=0o755)
+    with pytest.raises(ConfigError, match="could be read by others"), private.private_settings({}, base_dir):
+        pass
+    assert list(base_dir.iterdir()) == []
+
+
+def test_what_a_killed_task_left_is_removed_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "private"
+    root.mkdir(mode=0o700)
+    dead, fresh, alive = (root / name for name in ("999999999-a", "999999998-b", f"{os.getpid()}-c"))
+    for folder in (dead, fresh, alive):
+        folder.mkdir()
+    os.utime(dead, (0, 0))
+    os.utime(alive, (0, 0))
+    with private.private_settings({"a": 1}, root) as path:
+        assert json.loads(path.read_text()) == {"a": 1}
+    assert {folder.name for folder in root.iterdir()} == {fresh.name, alive.name}
+
+
+def write(folder: Path, payload: dict[str, Any]) -> Path:
+    path = folder / private.SETTINGS_NAME
+    path.write_text(json.dumps(payload))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "result"),
+    [
+        ("return {'rows': settings['n']}", 0, {"rows": 7}),
+        ("return None", 0, {}),
+        (
+            "raise UnknownStateError('no answer', where='db')",
+            3,
+            {"error": {"error": "UnknownStateError", "what": "no answer", "where": "db", "todo": ""}},
+        ),
+    ],
+)
+def test_the_launcher_runs_the_application_and_deletes_the_settings(
+    body: str, status: int, result: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "fake"
+    package.mkdir()
+    (package / "cdc_fake_app.py").write_text(
+        f"from airflow_cdc.core.errors import UnknownStateError\ndef main(settings):\n    {body}\n"
+    )
+    monkeypatch.syspath_prepend(str(package))
+    monkeypatch.setattr(importlib, "import_module", lambda _name: _fresh("cdc_fake_app"))
+    path = write(tmp_path, {"n": 7})
+    assert spark_main.main(["recover", "--settings", str(path)]) == status
+    assert not path.exists()
+    assert spark_main.read_result(path) == result
+
+
+def _fresh(name: str) -> Any:
+    sys.modules.pop(name, None)
+    return __import__(name)
+
+
+def test_the_data_docs_are_linked_from_the_verification(submitted: Submitted) -> None:
+    submitted.result = {"data_docs": "/r/index.html"}
+    verify = operator(app="verify")
+    verify.execute(context())
+    assert shown(verify) == {"Data Docs": "file:///r/index.html"}
+    assert operator(app="recover").operator_extra_links == ()

@@ -1,0 +1,203 @@
+"""One case or more for each row of PostgreSQL's diagnosis, and what must hold between the rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from airflow_cdc.connectors.debezium.offsets.postgres import value_at
+from airflow_cdc.core.diagnosis.observation import ConnectorFacts
+from airflow_cdc.core.position import Availability
+from airflow_cdc.kinds import all_texts, rules_for
+from airflow_cdc.sources.postgres.client import PostgresSource, available
+from airflow_cdc.sources.postgres.facts import Identity, PgFacts
+from airflow_cdc.sources.postgres.position import Lsn, PgPosition
+from airflow_cdc.sources.postgres.problems import PROBLEMS, identity_fault
+from airflow_cdc.sources.postgres.session import PostgresEndpoint
+from airflow_cdc.sources.postgres.slot import Slot, WalStatus
+from tests.diagnosing import diagnose, explain, make_plan
+from tests.unit.sources.postgres.pg_scene import (
+    END,
+    PG_PIPELINE,
+    PUBLICATION,
+    SERVER,
+    SLOT,
+    STORED,
+    TABLE,
+    TABLES,
+    connector,
+    facts,
+    observed,
+)
+
+IDLE = replace(SLOT, active_pid=None)
+LOST = replace(IDLE, wal_status=WalStatus.LOST, restart=None)
+STOPPED = connector(state="STOPPED")
+ENDPOINT = PostgresEndpoint("10.0.0.7", 5432, "cdc", "x", "shop")
+FAILED = connector(
+    trace="org.apache.kafka.connect.errors.ConnectException: An exception occurred\nCaused by: java.io.EOFException"
+)
+
+
+def at(lsn: int) -> ConnectorFacts:
+    return connector(value_at(Lsn(lsn)), state="STOPPED")
+
+
+def of_tables(**changes: Any) -> dict[str, Any]:
+    return {"tables": {TABLES[0]: replace(TABLE, **changes), TABLES[1]: replace(TABLE, name=TABLES[1])}}
+
+
+ROWS: list[tuple[str, str, PgFacts, ConnectorFacts, str]] = [
+    ("wal_level", "WAL_LEVEL", facts(settings={"wal_level": "replica"}), connector(), ""),
+    ("dropped", "SLOT_MISSING", facts(None), STOPPED, ""),
+    ("dropped under a failed task", "SLOT_MISSING", facts(None), FAILED, ""),
+    ("lost", "SLOT_INVALIDATED", facts(LOST), STOPPED, ""),
+    ("lost, and no task for half an hour", "SLOT_INVALIDATED", facts(LOST), replace(connector(), tasks=()), ""),
+    ("timed out", "SLOT_INVALIDATED", facts(replace(IDLE, invalidation="idle_timeout")), FAILED, ""),
+    ("another cluster", "OTHER_SYSTEM", facts(), STOPPED, "1234/1"),
+    ("promoted", "OTHER_TIMELINE", facts(log=replace(SERVER, timeline=2)), STOPPED, SERVER.name),
+    ("restored", "LSN_AHEAD", facts(IDLE, log=replace(SERVER, lsn=Lsn(STORED - 1))), STOPPED, ""),
+    ("restored, running", "LSN_AHEAD", facts(log=replace(SERVER, lsn=Lsn(STORED - 1))), connector(), ""),
+    ("removed", "LSN_BEHIND_RESTART", facts(IDLE), at(STORED - 0x101), ""),
+    ("advanced", "LSN_BEFORE_SLOT", facts(replace(IDLE, confirmed=Lsn(STORED + 1))), STOPPED, ""),
+    ("no publication", "PUBLICATION_MISSING", facts(publication=None), connector(), ""),
+    ("a table not in it", "PUBLICATION_MISSING", facts(publication=replace(PUBLICATION, tables={TABLES[0]: ()})), connector(), ""),
+    ("inserts alone", "SOURCE_MISCONFIGURED", facts(publication=replace(PUBLICATION, operations=frozenset({"insert"}))), connector(), ""),
+    ("some rows", "SOURCE_MISCONFIGURED", facts(publication=replace(PUBLICATION, row_filters={TABLES[0]: "(id > 5)"})), connector(), ""),
+    ("a physical slot", "SOURCE_MISCONFIGURED", facts(replace(SLOT, plugin="")), connector(), ""),
+    ("another database's", "SOURCE_MISCONFIGURED", facts(replace(SLOT, database="other")), connector(), ""),
+    ("used by another", "SLOT_ACTIVE_ELSEWHERE", facts(SLOT), STOPPED, ""),
+    ("no sender left", "MAX_WAL_SENDERS", facts(IDLE, wal_senders=10), FAILED, ""),
+    ("nearly lost", "AT_RISK", facts(replace(SLOT, safe_bytes=1_000_000)), connector(), ""),
+    ("unreserved", "AT_RISK", facts(replace(SLOT, safe_bytes=-5, wal_status=WalStatus.UNRESERVED)), connector(), ""),
+    ("idle for long", "AT_RISK", facts(replace(IDLE, inactive_s=3500.0), idle=3600), STOPPED, ""),
+    ("no key", "REPLICA_IDENTITY", facts(**of_tables(has_key=False)), connector(), ""),
+    ("an unbounded slot", "SLOT_GROWS", facts(replace(SLOT, restart=Lsn(1)), log=replace(SERVER, lsn=Lsn(11 * 1024**3))), connector(), ""),
+    ("unlogged", "LOG_INCOMPLETE", facts(**of_tables(unlogged=True)), connector(), ""),
+    ("inherited from", "LOG_INCOMPLETE", facts(**of_tables(has_children=True)), connector(), ""),
+    ("no right", "SOURCE_MISCONFIGURED", facts(missing_privileges=("SELECT on public.orders",)), connector(), ""),
+    ("streams elsewhere", "UNKNOWN", facts(None, address="10.9.9.9:5432"), connector(), ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("code", "source", "mirror", "read_from"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS]
+)
+def test_each_fault_has_its_row(code: str, source: PgFacts, mirror: ConnectorFacts, read_from: str) -> None:
+    found = diagnose(observed(source, mirror, read_from=read_from))
+    assert found.code == code
+    assert all(value.endswith("]") for value in found.evidence.values())
+
+
+def test_every_row_has_a_case() -> None:
+    codes = {row.code for row in PROBLEMS}
+    assert codes == {code for _, code, *_ in ROWS}
+    descriptions = {diagnose(observed(*row[2:4], read_from=row[4])).description for row in ROWS}
+    assert {row.description for row in PROBLEMS} == descriptions
+
+
+@pytest.mark.parametrize(
+    ("source", "mirror", "read_from"),
+    [
+        (facts(), connector(), ""),
+        (facts(), connector(), SERVER.name),
+        # the offset is read before the server: what it has confirmed since is no fault
+        (facts(replace(SLOT, confirmed=Lsn(STORED + 0x40))), connector(), ""),
+        # a slot that was kept in step went over to the promoted standby
+        (facts(replace(SLOT, synced=True, failover=True), log=replace(SERVER, timeline=2)), connector(), SERVER.name),
+        (
+            facts(replace(SLOT, restart=Lsn(1), safe_bytes=10**12), log=replace(SERVER, lsn=Lsn(11 * 1024**3))),
+            connector(),
+            "",
+        ),
+        (facts(wal_senders=10), connector(), ""),
+    ],
+)
+def test_healthy(source: PgFacts, mirror: ConnectorFacts, read_from: str) -> None:
+    assert diagnose(observed(source, mirror, read_from=read_from)).code == "HEALTHY"
+
+
+def test_a_quiet_connector_at_rest_is_stopped_and_not_lost() -> None:
+    """The slot follows lsn_commit, one transaction behind the stored lsn."""
+    assert diagnose(observed(facts(IDLE), STOPPED)).code == "CONNECTOR_STOPPED"
+    assert diagnose(observed(facts(replace(IDLE, confirmed=Lsn(STORED))), STOPPED)).code == "CONNECTOR_STOPPED"
+
+
+def test_a_new_pipeline_needs_no_slot() -> None:
+    nothing = connector({}, state="STOPPED")
+    assert diagnose(observed(facts(None), nothing)).code == "OFFSET_MISSING"
+
+
+def test_ranks_are_of_one_row_each() -> None:
+    ranks = [row.rank for row in rules_for(PG_PIPELINE).problems]
+    assert len(ranks) == len(set(ranks))
+
+
+@pytest.mark.parametrize(
+    ("slot", "lsn", "state"),
+    [
+        (IDLE, STORED, Availability.AVAILABLE),
+        (IDLE, END + 1, Availability.NOT_YET),
+        (IDLE, STORED - 0x41, Availability.LOST),  # behind confirmed_flush_lsn
+        (IDLE, STORED - 0x101, Availability.LOST),
+        (LOST, STORED, Availability.LOST),
+        (None, STORED, Availability.LOST),
+    ],
+)
+def test_availability(slot: Slot | None, lsn: int, state: Availability) -> None:
+    assert available(facts(slot), PgPosition(Lsn(lsn))).state is state
+    elsewhere = PgPosition(Lsn(lsn), 1, "1234")
+    assert available(facts(slot), elsewhere).state is Availability.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("identity", "has_key", "faulty"),
+    [
+        (Identity.DEFAULT, True, False),
+        (Identity.DEFAULT, False, True),
+        (Identity.NOTHING, True, True),
+        (Identity.FULL, False, False),
+        (Identity.FULL, True, False),
+        (Identity.INDEX, False, False),
+        (Identity.INDEX, True, True),
+    ],
+)
+def test_replica_identities(identity: Identity, *, has_key: bool, faulty: bool) -> None:
+    assert bool(identity_fault(replace(TABLE, identity=identity, has_key=has_key))) is faulty
+
+
+# texts as Debezium 3.6.1 and PostgreSQL 15 to 18 gave them
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("SLOT_MISSING", "io.debezium.DebeziumException: The connector is trying to read change stream starting at PostgresOffsetContext [sourceInfo=source_info[server='f'], lastSnapshotRecord=false, lsn=LSN{0/18019B0}, txId=816], but this is no longer available on the server. Reconfigure the connector to use a snapshot mode when needed."),
+        ("SLOT_INVALIDATED", 'io.debezium.DebeziumException: Failed to start replication stream at LSN{0/83FD7F0}\nCaused by: org.postgresql.util.PSQLException: ERROR: can no longer access replication slot "g118"\n  Detail: This replication slot has been invalidated due to "idle_timeout".'),
+        ("SLOT_INVALIDATED", "org.apache.kafka.connect.errors.ConnectException: Unable to obtain valid replication slot. Make sure there are no long-running transactions running in parallel"),
+        ("SLOT_ACTIVE_ELSEWHERE", 'Caused by: ERROR: replication slot "g1218" is active for PID 15896'),
+        ("PUBLICATION_MISSING", "org.apache.kafka.connect.errors.ConnectException: Publication autocreation is disabled, please create one and restart the connector."),
+        ("PUBLICATION_MISSING", 'PSQLException: ERROR: publication "p_f715" does not exist\n  Where: slot "f715", output plugin "pgoutput", in the change callback'),
+        ("PUBLICATION_MISSING", "Message with LSN 'LSN{0/83821E0}' not present among LSNs seen in the location phase '[LSN{0/8}]'. This is unexpected and can lead to an infinite loop or a data loss."),
+        ("WAL_LEVEL", 'io.debezium.DebeziumException: Creation of replication slot failed\nCaused by: ERROR: logical decoding requires "wal_level" >= "logical"'),
+        ("WAL_LEVEL", "ERROR: logical decoding requires wal_level >= logical"),
+        ("MAX_WAL_SENDERS", "FATAL: number of requested standby connections exceeds max_wal_senders (currently 10)"),
+        ("MAX_WAL_SENDERS", "ERROR: all replication slots are in use"),
+        ("REPLICA_IDENTITY", 'ERROR: cannot update table "nopk" because it does not have a replica identity and publishes updates'),
+        ("CONNECTOR_FAILED", 'FATAL: password authentication failed for user "debezium"'),
+        ("CONNECTOR_FAILED", "FATAL: permission denied to start WAL sender"),
+        ("CONNECTOR_FAILED_TRANSIENT", "org.postgresql.util.PSQLException: Database connection failed when reading from copy\nCaused by: java.io.EOFException"),
+        ("LSN_BEFORE_SLOT", "ERROR: cannot advance replication slot to 0/8458588, minimum is 0/84586E8"),
+    ],
+)  # fmt: skip
+def test_what_is_said_names_the_problem(code: str, text: str) -> None:
+    assert explain(text).code == code
+    assert code in {row.code for row in all_texts()}
+
+
+def test_a_recovery_is_refused_with_its_reason() -> None:
+    seen = observed(facts(None), STOPPED)
+    plan = make_plan(diagnose(seen), PG_PIPELINE.policy, seen)
+    assert plan.refused
+    assert "PostgreSQL source are not read by Spark yet" in plan.reason
+    assert PostgresSource(ENDPOINT).where == "postgres 10.0.0.7:5432/shop as cdc"
