@@ -25,7 +25,7 @@ from airflow_cdc.core.diagnosis.observation import (
     TransportFacts,
     Unknown,
 )
-from airflow_cdc.core.diagnosis.strategy import DETOUR
+from airflow_cdc.core.diagnosis.strategy import DETOUR, choices
 from airflow_cdc.core.errors import CdcError, ConnectorError, DeadlineError
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.flows.replication import named_replicas
@@ -238,7 +238,8 @@ def store_observation(run: Run, seen: Observation, diagnosis: Diagnosis) -> None
     """
     store = ReportStore(run.report_dir)
     try:
-        store.keep_observation(StoredObservation.of(seen, diagnosis, load_observation(run)))
+        offered = choices(diagnosis, seen, rules_for(run.pipeline))
+        store.keep_observation(StoredObservation.of(seen, diagnosis, load_observation(run), offered))
     except CdcError as error:
         log.warning("the observation of %s was not kept: %s", run.pipeline.name, error)
 
