@@ -417,6 +417,7 @@ def _expected(outcome: Outcome) -> Expected:
         rows=outcome.source_rows,
         tolerance=outcome.tally.unsettled,
         key=table.key,
+        key_proven=outcome.equal_by_digests,
     )
 
 

@@ -206,18 +206,6 @@ def restore_settings(run: Run) -> dict[str, str | None]:
     return restored
 
 
-def history_topic(run: Run) -> str:
-    """The connector's schema history topic. Raises ConnectorError when it keeps its history elsewhere."""
-    topic = settings(run).history_topic
-    if topic is None:
-        raise ConnectorError(
-            "the connector keeps its schema history outside Kafka, where it can't be compared or rebuilt",
-            where=run.where,
-            todo="Set schema.history.internal.kafka.topic.",
-        )
-    return topic
-
-
 def _streaming(run: Run, taken: Watermark) -> dict[str, Any]:
     """Wait for that as long as the connector moves; what it says meanwhile stands in the recovery, for `verify`."""
 
@@ -229,7 +217,7 @@ def _streaming(run: Run, taken: Watermark) -> dict[str, Any]:
 
 def history(run: Run) -> TableDefinitions:
     """The table definitions of the connector's schema history as they stand; none where its topic is gone."""
-    return config_rules_of(run.pipeline).definitions(history_topic(run), run.clients.transport)
+    return config_rules_of(run.pipeline).definitions(settings(run), run.clients.transport)
 
 
 def _doubted_since(run: Run) -> int:

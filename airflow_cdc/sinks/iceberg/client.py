@@ -37,6 +37,7 @@ from airflow_cdc.sinks.iceberg.catalog import (
 )
 from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
 from airflow_cdc.sinks.iceberg.snapshots import (
+    empty_commit,
     first_snapshot,
     foreign_commit,
     head_of,
@@ -48,6 +49,7 @@ from airflow_cdc.sinks.iceberg.snapshots import (
     set_ref,
     snapshot_at,
     summary_of,
+    takes_empty_commit,
 )
 from airflow_cdc.sinks.iceberg.stage import (
     FOREVER_MS,
@@ -248,6 +250,13 @@ class Lake:
         """All rows at a snapshot (default: main's head), with that snapshot's own columns."""
         found = self.table(namespace, table)
         return found.scan(snapshot_id=snapshot_id, selected_fields=tuple(columns or ("*",))).to_arrow()
+
+    def commit_nothing(self, namespace: str, table: str, summary: Mapping[str, str]) -> bool:
+        """Add a snapshot that changes no row and carries `summary`; False where only Spark can do that (v3 with rows)."""
+        if not takes_empty_commit(self.table(namespace, table)):
+            return False
+        commit(self.catalog, (namespace, table), lambda found: empty_commit(found, summary), what="an empty batch")
+        return True
 
     # stages
 

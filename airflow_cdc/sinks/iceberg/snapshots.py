@@ -152,6 +152,12 @@ def empty_commit(table: Table, summary: Mapping[str, str], *, keep: int | None =
     return Change((AssertTableUUID(uuid=metadata.table_uuid), expected), tuple(updates))
 
 
+def takes_empty_commit(table: Table) -> bool:
+    """Whether `empty_commit` can be made: PyIceberg writes no manifest lists of format v3, which hold row ids."""
+    parent = snapshot_at(table.metadata, head_of(table.metadata))
+    return table.metadata.format_version < 3 or parent is None or _has_no_files(parent)
+
+
 def _empty_snapshot(table: Table, parent: Snapshot | None, summary: Mapping[str, str]) -> Snapshot:
     metadata = table.metadata
     manifests = [] if parent is None or _has_no_files(parent) else parent.manifests(table.io)
