@@ -102,7 +102,12 @@ def test_from_three_red_pages_to_the_match(shop: Shop, person: Person) -> None:
     acknowledges(person)
     run_id = presses(shop, person, "Recover…", "cdc_recovery", "form")
     approves(
-        shop, person, run_id, "cdc_recovery", "Transactions that the connector has not read were purged", picture="approval"
+        shop,
+        person,
+        run_id,
+        "cdc_recovery",
+        "Transactions that the connector has not read were purged",
+        picture="approval",
     )
     follows(shop, person, run_id)
     reads_the_report(shop, person, "report")
