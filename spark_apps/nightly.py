@@ -90,7 +90,7 @@ def nightly(
     configuration: what could not be observed is INCONCLUSIVE.
     """
     options = dict(settings or {})
-    wanted = list(run.options.get("tables") or run.pipeline.source.tables)
+    wanted = list(run.tables)
     done = run.clients.control.ledger_get(run.run_id).get("check") or {}
     left = [name for name in wanted if done.get(name, {}).get("verdict") != Verdict.MATCH]
     reports = _compare_all(run, spark, left, options, now or datetime.now(UTC))

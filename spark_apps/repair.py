@@ -129,10 +129,9 @@ def open_job(run: Run, spark: SparkSession, options: Mapping[str, Any] | None = 
             where=run.where,
             todo="Finish it, or give it up first: airflow cdc abandon.",
         )
-    approved = {str(table): int(rows) for table, rows in (run.options.get("deletes") or {}).items()}
     # the settings hold credentials too: only what is meant for the comparison goes on
     known = {key: value for key, value in (options or {}).items() if key in OPTIONS}
-    return Job(run, spark, open_systems(run), facts.required, known, approved)
+    return Job(run, spark, open_systems(run), facts.required, known, run.options.deletes)
 
 
 def drop_orphans(run: Run) -> None:
@@ -154,7 +153,7 @@ def repair(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
 
     Raises VerificationError for a table that is not MATCH at the end, once all were tried.
     """
-    dry, names = bool(run.options.get("dry_run")), list(run.options.get("tables") or run.pipeline.source.tables)
+    dry, names = run.options.dry_run, list(run.tables)
     try:
         job, tables = open_job(run, spark, settings), captured(run, names)
     except (ConfigError, UsageError):

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from airflow_cdc.core.capture import TableDefinitions
 from airflow_cdc.core.errors import ConnectorError
+from airflow_cdc.core.offset import RawOffset
 from airflow_cdc.core.poll import NotYet, poll_until, poll_while_moving
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.recovery import OpenRecovery
 from airflow_cdc.flows.capture import captured, settings
 from airflow_cdc.flows.null_defaults import set_converter
 from airflow_cdc.flows.offsets import committed, write
-from airflow_cdc.flows.reached import failures, not_failed, wait_past, wait_reading
+from airflow_cdc.flows.reached import failed_traces, not_failed, wait_past, wait_reading
 from airflow_cdc.flows.recovery import change, current, watermark_of
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
 from airflow_cdc.flows.watermark import still_there
@@ -68,7 +68,7 @@ def resume(run: Run) -> Facts:
 def _resumed(run: Run, recovery: OpenRecovery, taken: Watermark) -> Facts:
     name, rebuild = run.pipeline.connector.name, bool(recovery.history.differences)
     since = _doubted_since(run) if rebuild else 0
-    if failures(run):  # of an earlier try: resuming does not start a failed task
+    if failed_traces(run):  # of an earlier try: resuming does not start a failed task
         _stop_at_w(run, recovery)
     set_converter(run)
     change_settings(run, {HEARTBEAT: heartbeat(run), SNAPSHOT_MODE: "recovery" if rebuild else None})
@@ -81,7 +81,13 @@ def _resumed(run: Run, recovery: OpenRecovery, taken: Watermark) -> Facts:
     reached = _streaming(run, taken)
     at = now_iso()
     change(run, lambda now: now.resumed(at))
-    return {"connector": name, "state": "RUNNING", "history_rebuilt": rebuild, "offset": reached, "shown_by": shown}
+    return {
+        "connector": name,
+        "state": "RUNNING",
+        "history_rebuilt": rebuild,
+        "offset": dict(reached),
+        "shown_by": shown,
+    }
 
 
 @contextmanager
@@ -219,13 +225,13 @@ def history_topic(run: Run) -> str:
     return topic
 
 
-def _streaming(run: Run, taken: Watermark) -> dict[str, Any]:
+def _streaming(run: Run, taken: Watermark) -> RawOffset:
     """Wait for that as long as the connector moves; what it says meanwhile stands in the recovery, for `verify`."""
 
     def note(text: str) -> None:
         change(run, lambda now: now.resumes(text))
 
-    return dict(wait_past(run, taken, note=note).raw)
+    return wait_past(run, taken, note=note).raw
 
 
 def history(run: Run) -> TableDefinitions:

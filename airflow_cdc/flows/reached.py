@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 from airflow_cdc.core.diagnosis.catchup import Reading, progress_text
 from airflow_cdc.core.diagnosis.text import root_cause
 from airflow_cdc.core.errors import ConnectorError
-from airflow_cdc.core.offset import StoredOffset
+from airflow_cdc.core.offset import RawOffset, StoredOffset
 from airflow_cdc.core.poll import NotYet, poll_while_moving
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.flows.capture import settings
@@ -51,7 +50,7 @@ def wait_past(
     )
 
 
-def wait_reading(run: Run, written: Mapping[str, Any]) -> str:
+def wait_reading(run: Run, written: RawOffset) -> str:
     """Wait until the connector shows that it reads on from the offset that was `written` for it; returns how it did.
 
     That offset proves nothing, being our own (INV 38): a connector shows by another one, or by a heartbeat that came
@@ -114,8 +113,8 @@ def _at_rest(run: Run, offset: StoredOffset, position: Watermark) -> bool:
 
 def not_failed(run: Run, task: str = "resume_connector") -> None:
     """Raise ConnectorError as soon as the connector or a task has failed, with the cause it gives."""
-    if failed := failures(run):
-        cause = root_cause(failed[0].get("trace", ""))[:500]
+    if failed := failed_traces(run):
+        cause = root_cause(failed[0])[:500]
         raise ConnectorError(
             f"connector {run.pipeline.connector.name} failed after the restart: {cause}",
             where=run.where,
@@ -123,7 +122,8 @@ def not_failed(run: Run, task: str = "resume_connector") -> None:
         )
 
 
-def failures(run: Run) -> list[dict[str, Any]]:
-    """The parts of the connector that are FAILED: itself, or tasks."""
+def failed_traces(run: Run) -> list[str]:
+    """The stack traces of what is FAILED of the connector: itself, or tasks; "" for one that gives none."""
     status = run.clients.connector.status(run.pipeline.connector.name)
-    return [part for part in (status["connector"], *status["tasks"]) if part["state"] == "FAILED"]
+    parts = (status["connector"], *status["tasks"])
+    return [str(part.get("trace", "")) for part in parts if part["state"] == "FAILED"]

@@ -25,6 +25,7 @@ from airflow_cdc.core.diagnosis.observation import (
     Unknown,
 )
 from airflow_cdc.core.errors import UnknownStateError
+from airflow_cdc.core.lease import Lease
 from airflow_cdc.core.pipeline import AlertPolicy, Policy
 from airflow_cdc.flows import watch
 from airflow_cdc.flows.observe import load_observation
@@ -135,7 +136,7 @@ def test_a_recovery_is_triggered_once_however_it_ends(run: Run, monkeypatch: pyt
     shows(monkeypatch, ADDED)
     triggered = [watch.tell(run, at=at(0))]
     if ended != "rejected":
-        lease = {"owner": RECOVERY["run_id"], "expires_at": at(20)}
+        lease = Lease(str(RECOVERY["run_id"]), at(20))
         for minute in range(1, 40):
             shows(monkeypatch, replace(ADDED, control=ControlFacts(4, RECOVERY, lease)))
             triggered.append(watch.tell(run, at=at(minute)))
