@@ -8,6 +8,9 @@ ABANDON_DAG_ID = "cdc_abandon"
 ASK_AGAIN_TASK = "ask_again"
 PAGE_PREFIX = "/cdc"
 REPORT_PAGE = "report.html"
+# what a report says of the approval where nobody was asked
+NOT_NEEDED = "not needed"
+IN_ADVANCE = "in advance, by who triggered the run"
 
 
 def apply_dag_id(name: str) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from airflow_cdc.core.ports import Stage, TopicRecord
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -138,8 +140,8 @@ class Routing(Protocol):
     """Where a connector's events of a table are, and how they are written."""
 
     @property
-    def ddl_topic(self) -> str:
-        """The topic of its schema changes."""
+    def ddl_topic(self) -> str | None:
+        """The topic of its schema changes; None where the source's log holds no DDL: only a changed definition tells."""
         ...
 
     @property
@@ -171,16 +173,6 @@ class Routing(Protocol):
     def check_table(self, table: Table) -> None:
         """Raise SchemaError or ConfigError if the connector cannot carry the table exactly."""
         ...
-
-
-class TopicRecord(Protocol):
-    """A record of a topic, as bytes."""
-
-    @property
-    def offset(self) -> int: ...
-
-    @property
-    def value(self) -> bytes | None: ...
 
 
 class EventDecoder(Protocol):
@@ -219,30 +211,6 @@ class TopicReader(Protocol):
         ...
 
 
-class Stage(Protocol):
-    """Where the new rows of one table are written unseen, until they are published."""
-
-    @property
-    def identifier(self) -> tuple[str, str]:
-        """Where the sink keeps it."""
-        ...
-
-    @property
-    def target(self) -> str:
-        """The table that it is a stage of, for messages."""
-        ...
-
-    @property
-    def label(self) -> str:
-        """The try that writes it."""
-        ...
-
-    @property
-    def base_head(self) -> int:
-        """The target's version that it was made from."""
-        ...
-
-
 class StageWriter(Protocol):
     """A sink, for Spark. Every write is one commit that carries its `summary`, which says how far the table has come."""
 
@@ -274,6 +242,10 @@ class StageWriter(Protocol):
 
     def define(self, stage: Stage, table: Table, columns: Sequence[tuple[str, str]]) -> bool:
         """Give the stage exactly these (name, Spark SQL type) columns of that definition. Returns whether any changed."""
+        ...
+
+    def note_definition(self, stage: Stage, table: Table) -> None:
+        """Keep on the stage by which definition its rows are written; later DDL is judged by it."""
         ...
 
     def nothing(self, spark: SparkSession, stage: Stage, summary: Mapping[str, str]) -> None:

@@ -90,9 +90,9 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "spark_jars",
         "paths",
-        "Comma-separated paths of the jars that Spark needs: Iceberg's runtime, Spark's Kafka source with its dependencies, "
-        "MariaDB Connector/J, and the driver of a JDBC catalog. `airflow cdc doctor` says which are missing.",
-        "/opt/jars/iceberg-spark-runtime-4.1_2.13-1.12.0.jar,/opt/jars/mariadb-java-client-3.5.11.jar",
+        "Comma-separated paths of the jars that Spark needs: each kind of source, transport and sink has its own, and so has "
+        "a JDBC catalog its driver. `airflow cdc doctor` names those that are missing, with their Maven coordinates.",
+        "/opt/jars/table-format.jar,/opt/jars/database-driver.jar",
         unset="`spark_packages`",
     ),
     Option(
@@ -100,7 +100,7 @@ OPTIONS: tuple[Option, ...] = (
         "Maven coordinates",
         "The same as comma-separated Maven coordinates, which spark-submit fetches with their dependencies. Only used where "
         "spark_jars is empty.",
-        "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0,org.mariadb.jdbc:mariadb-java-client:3.5.11",
+        "org.example:table-format_2.13:1.12.0,org.example:database-driver:3.5.11",
         unset="nothing beyond Spark's own jars",
     ),
     Option(

@@ -35,7 +35,14 @@ class CaptureSettings(Protocol):
     def heartbeat_ms(self) -> int: ...
 
     @property
-    def ddl_topic(self) -> str: ...
+    def reports_ddl(self) -> bool:
+        """Whether the connector tells of DDL and keeps table definitions; False where the source's log holds no DDL."""
+        ...
+
+    @property
+    def ddl_topic(self) -> str | None:
+        """The topic that tells of every DDL; None where none does."""
+        ...
 
     @property
     def observed_only(self) -> bool:
@@ -164,6 +171,9 @@ class ConfigRules(Protocol):
         """Columns of which some characters are not read from events, as `schema.table.column (character set)`."""
         ...
 
-    def definitions(self, topic: str, topics: Topics) -> TableDefinitions:
-        """Read the table definitions that the connector keeps in `topic`; empty where the topic is gone."""
+    def definitions(self, capture: CaptureSettings, topics: Topics) -> TableDefinitions:
+        """Read the table definitions that the connector keeps in its topic; empty where the topic is gone.
+
+        Raises ConnectorError where it keeps them elsewhere.
+        """
         ...

@@ -68,6 +68,7 @@ class LedgerEntry:
         recovery: how that ended ("closed", "abandoned"); "" while it is open.
         steps: in the order in which they began.
         unchanged: why the run changed nothing; "" if it did.
+        approved: who approved its plan; "" if nobody was asked.
         document: the closed recovery as JSON, where it could not be kept beside its report.
     """
 
@@ -77,6 +78,7 @@ class LedgerEntry:
     steps: tuple[StepEntry, ...] = ()
     checked: Mapping[str, CheckedTable] = field(default_factory=dict)
     unchanged: str = ""
+    approved: str = ""
     document: Mapping[str, object] | None = None
 
     @property
@@ -96,5 +98,6 @@ class LedgerEntry:
             steps=tuple(sorted(steps, key=lambda step: step.started)),
             checked={name: CheckedTable.from_json(name, v) for name, v in (value.get("check") or {}).items()},
             unchanged=str(value.get("unchanged") or ""),
+            approved=str(value.get("approved") or ""),
             document=value.get("document"),
         )

@@ -232,6 +232,9 @@ class Policy:
     )
 
 
+_FOR_PEOPLE = frozenset({"owner", "tags"})
+
+
 @settings
 class Pipeline:
     """One source + connector + transport + sink. Frozen, by `hash`, for the length of a run.
@@ -256,6 +259,8 @@ class Pipeline:
     control: ControlSpec | None = key(
         "Where the pipeline's own state is kept; left out: in its sink.", wing="controls", default=None
     )
+    owner: str = key("Who answers for it, as the page shows and filters it: a team or a person.", default="")
+    tags: tuple[str, ...] = key("Words by which the page filters pipelines.", default=())
 
     @property
     def has_sink(self) -> bool:
@@ -269,8 +274,9 @@ class Pipeline:
 
     @property
     def hash(self) -> str:
-        """sha256 of the canonical JSON of the definition."""
-        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
+        """sha256 of the canonical JSON of the definition, without what only people read: a new owner ends no recovery."""
+        meaning = {name: value for name, value in self.to_json().items() if name not in _FOR_PEOPLE}
+        text = json.dumps(meaning, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
     def sink_table(self, table: str) -> str:

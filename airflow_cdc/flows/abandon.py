@@ -79,7 +79,7 @@ def connector_text(run: Run, recovery: OpenRecovery | None) -> str:
     """The state in which the recovery left the connector: running or not, its offset, and settings not put back."""
     name = run.pipeline.connector.name
     try:
-        state = str(run.clients.connector.status(name)["connector"]["state"])
+        state = run.clients.connector.state(name).state
     except CdcError as error:
         state = f"in a state that could not be read ({error})"
     written = recovery.written_at if recovery and not recovery.offset_kept else ""

@@ -20,12 +20,12 @@ def pending(run: Run) -> Facts:
     control = run.clients.control.facts()
     tables = applicable(control, run.pipeline.source.tables)
     topics, ddl = topic_names(run, tables), settings(run).ddl_topic
-    states = run.clients.transport.topic_states([*topics.values(), ddl])
+    states = run.clients.transport.topic_states([*topics.values(), *([ddl] if ddl else ())])
     made = run.clients.source.table_ids(topics)
     behind = [
         table
         for table, topic in topics.items()
-        if not _all_caught_up(_stamp(run, table), control.required.of(table), states.get(topic), states.get(ddl))
+        if not _all_caught_up(_stamp(run, table), control.required.of(table), states.get(topic), states.get(ddl or ""))
         or _made_anew(run, table, made.get(table))
     ]
     recovery = (control.recovery or {}).get("run_id") if not tables else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import fsspec
@@ -12,7 +13,7 @@ from airflow_cdc.core.diagnosis.strategy import DIFF_REPAIR
 from airflow_cdc.core.errors import VerificationError
 from airflow_cdc.core.ledger import LedgerEntry
 from airflow_cdc.core.report import RecoveryReport, TableReport, Verdict, overall
-from airflow_cdc.flows.close import report_folder, store
+from airflow_cdc.flows.close import report_folder, store, told_of
 from airflow_cdc.flows.run import Facts, Run
 from airflow_cdc.reports.stored import BACKFILL, CHECK, REPAIR
 
@@ -48,7 +49,7 @@ def _equal(tables: Mapping[str, TableReport], found: frozenset[str], entry: Ledg
 def _report(
     run: Run, tables: list[TableReport], evidence: Mapping[str, str], entry: LedgerEntry, *, repaired: bool
 ) -> RecoveryReport:
-    before = RecoveryReport(
+    made = RecoveryReport(
         pipeline=run.pipeline.name,
         run_id=run.run_id,
         problem="UNKNOWN",
@@ -62,9 +63,9 @@ def _report(
         tables=tuple(sorted(tables, key=lambda table: table.table)),
         steps=tuple(step.report for step in entry.steps),
     )
-    verdict = Verdict(before.verdict or Verdict.INCONCLUSIVE)
+    verdict = Verdict(made.verdict or Verdict.INCONCLUSIVE)
     problem = PROBLEMS[Verdict.MISMATCH] if repaired else PROBLEMS[verdict]
-    return RecoveryReport(**{**{name: getattr(before, name) for name in before.__slots__}, "problem": problem})
+    return told_of(run, replace(made, problem=problem), entry.approved)
 
 
 def store_json(run: Run, name: str, value: Any) -> str:

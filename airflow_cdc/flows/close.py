@@ -17,7 +17,7 @@ from airflow_cdc.flows.lease import kept
 from airflow_cdc.flows.recovery import current
 from airflow_cdc.flows.run import LEASE_SECONDS, Facts, Run, now_iso, step
 from airflow_cdc.kinds import read_position
-from airflow_cdc.names import REPORT_PAGE
+from airflow_cdc.names import IN_ADVANCE, REPORT_PAGE
 from airflow_cdc.reports.page import render_html
 from airflow_cdc.reports.store import ReportStore, safe
 from airflow_cdc.reports.stored import RECOVERY, RunSummary, tables_of
@@ -26,6 +26,8 @@ log = logging.getLogger("airflow_cdc.close")
 
 CLOSED = "closed"
 RECOVERY_FILE = "recovery.json"
+# in the run's ledger: who agreed to its plan
+APPROVED = "approved"
 
 
 @step("close")
@@ -94,9 +96,22 @@ def assemble(run: Run) -> RecoveryReport:
     recovery = _closed(run, entry) or (open_now if open_now and open_now.run_id == run.run_id else None)
     recovery = _compared(recovery or OpenRecovery(run.run_id), entry)
     steps = [step.report for step in entry.steps]
-    made = RecoveryReport.assemble(run.pipeline.name, run.run_id, entry.decision, recovery, steps)
+    report = RecoveryReport.assemble(run.pipeline.name, run.run_id, entry.decision, recovery, steps)
+    report = told_of(run, report, entry.approved)
     reason = entry.failures or entry.unchanged
-    return replace(made, reason=reason) if reason else made
+    return replace(report, reason=reason) if reason else report
+
+
+def told_of(run: Run, report: RecoveryReport, approved: str) -> RecoveryReport:
+    """The report with who started the run, who `approved` it ("": nobody was asked), when it began, and now as its end."""
+    begun = min((step.started for step in report.steps if step.started), default="")
+    return replace(
+        report,
+        started_by=run.options.started_by or None,
+        approved=approved or (IN_ADVANCE if run.options.approved else None),
+        began=begun or None,
+        ended=now_iso(),
+    )
 
 
 def _closed(run: Run, entry: LedgerEntry) -> OpenRecovery | None:

@@ -14,7 +14,7 @@ from airflow_cdc.core.recovery import OpenRecovery
 from airflow_cdc.flows.capture import captured, settings
 from airflow_cdc.flows.null_defaults import set_converter
 from airflow_cdc.flows.offsets import committed, write
-from airflow_cdc.flows.reached import failed_traces, not_failed, wait_past, wait_reading
+from airflow_cdc.flows.reached import failures, not_failed, wait_past, wait_reading
 from airflow_cdc.flows.recovery import change, current, watermark_of
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
 from airflow_cdc.flows.watermark import still_there
@@ -38,7 +38,7 @@ def stop(run: Run) -> Facts:
     """Stop the connector and wait until it is STOPPED with zero tasks. It stays so until its offset is proven."""
     current(run)
     name = run.pipeline.connector.name
-    before = run.clients.connector.status(name)["connector"]["state"]
+    before = run.clients.connector.state(name).state
     run.clients.connector.stop(name, timeout=STOP_SECONDS)
     change(run, OpenRecovery.stopped)
     return {"connector": name, "state_before": before, "state": "STOPPED"}
@@ -68,7 +68,7 @@ def resume(run: Run) -> Facts:
 def _resumed(run: Run, recovery: OpenRecovery, taken: Watermark) -> Facts:
     name, rebuild = run.pipeline.connector.name, bool(recovery.history.differences)
     since = _doubted_since(run) if rebuild else 0
-    if failed_traces(run):  # of an earlier try: resuming does not start a failed task
+    if failures(run):  # of an earlier try: resuming does not start a failed task
         _stop_at_w(run, recovery)
     set_converter(run)
     change_settings(run, {HEARTBEAT: heartbeat(run), SNAPSHOT_MODE: "recovery" if rebuild else None})
@@ -119,7 +119,7 @@ def restart(run: Run) -> Facts:
     A restart is answered before it happens, so a FAILED seen at first may be the old one: it counts after a grace.
     """
     name = run.pipeline.connector.name
-    if run.clients.connector.status(name)["connector"]["state"] in ("STOPPED", "PAUSED"):
+    if run.clients.connector.state(name).state in ("STOPPED", "PAUSED"):
         run.clients.connector.resume(name)
     else:
         run.clients.connector.restart(name)
@@ -129,11 +129,10 @@ def restart(run: Run) -> Facts:
 
 
 def _restarted(run: Run) -> bool | None:
-    status = run.clients.connector.status(run.pipeline.connector.name)
-    states = [part["state"] for part in (status["connector"], *status["tasks"])]
-    if len(states) > 1 and set(states) == {"RUNNING"}:
+    now = run.clients.connector.state(run.pipeline.connector.name)
+    if now.running:
         return True
-    raise NotYet(", ".join(states))
+    raise NotYet(", ".join((now.state, *(task.state for task in now.tasks))))
 
 
 def change_settings(run: Run, wanted: Mapping[str, str | None]) -> None:
@@ -213,18 +212,6 @@ def restore_settings(run: Run) -> dict[str, str | None]:
     return restored
 
 
-def history_topic(run: Run) -> str:
-    """The connector's schema history topic. Raises ConnectorError when it keeps its history elsewhere."""
-    topic = settings(run).history_topic
-    if topic is None:
-        raise ConnectorError(
-            "the connector keeps its schema history outside Kafka, where it can't be compared or rebuilt",
-            where=run.where,
-            todo="Set schema.history.internal.kafka.topic.",
-        )
-    return topic
-
-
 def _streaming(run: Run, taken: Watermark) -> RawOffset:
     """Wait for that as long as the connector moves; what it says meanwhile stands in the recovery, for `verify`."""
 
@@ -236,7 +223,7 @@ def _streaming(run: Run, taken: Watermark) -> RawOffset:
 
 def history(run: Run) -> TableDefinitions:
     """The table definitions of the connector's schema history as they stand; none where its topic is gone."""
-    return config_rules_of(run.pipeline).definitions(history_topic(run), run.clients.transport)
+    return config_rules_of(run.pipeline).definitions(settings(run), run.clients.transport)
 
 
 def _doubted_since(run: Run) -> int:

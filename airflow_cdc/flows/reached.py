@@ -113,7 +113,7 @@ def _at_rest(run: Run, offset: StoredOffset, position: Watermark) -> bool:
 
 def not_failed(run: Run, task: str = "resume_connector") -> None:
     """Raise ConnectorError as soon as the connector or a task has failed, with the cause it gives."""
-    if failed := failed_traces(run):
+    if failed := failures(run):
         cause = root_cause(failed[0])[:500]
         raise ConnectorError(
             f"connector {run.pipeline.connector.name} failed after the restart: {cause}",
@@ -122,8 +122,6 @@ def not_failed(run: Run, task: str = "resume_connector") -> None:
         )
 
 
-def failed_traces(run: Run) -> list[str]:
-    """The stack traces of what is FAILED of the connector: itself, or tasks; "" for one that gives none."""
-    status = run.clients.connector.status(run.pipeline.connector.name)
-    parts = (status["connector"], *status["tasks"])
-    return [str(part.get("trace", "")) for part in parts if part["state"] == "FAILED"]
+def failures(run: Run) -> tuple[str, ...]:
+    """The traces of what is FAILED of the connector: itself, or tasks."""
+    return run.clients.connector.state(run.pipeline.connector.name).failures

@@ -37,7 +37,7 @@ class RunOptions:
         note: a person's words, for the report.
         approved: a person agreed to whatever the run deletes. deletes: table → how many rows a repair may delete.
         replay: apply tries all dead letters again. dry_run: a repair only compares.
-        interval: the ends of a backfill's interval, ISO times.
+        interval: the ends of a backfill's interval, ISO times. started_by: who triggered the run, for the report.
     """
 
     tables: tuple[str, ...] = ()
@@ -48,6 +48,7 @@ class RunOptions:
     replay: bool = False
     dry_run: bool = False
     interval: tuple[str, str] | None = None
+    started_by: str = ""
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any] | None) -> RunOptions:
@@ -62,6 +63,7 @@ class RunOptions:
             replay=bool(asked.get("replay")),
             dry_run=bool(asked.get("dry_run")),
             interval=(str(asked["from"]), str(asked["to"])) if "from" in asked and "to" in asked else None,
+            started_by=str(asked.get("started_by") or ""),
         )
 
 

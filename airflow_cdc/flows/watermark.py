@@ -11,7 +11,7 @@ from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.recovery import OpenRecovery
 from airflow_cdc.core.topics import Fence, TopicOffsets, fence_to_json
-from airflow_cdc.flows.capture import captured, settings, topic_names
+from airflow_cdc.flows.capture import captured, settings
 from airflow_cdc.flows.offsets import read, stored_value
 from airflow_cdc.flows.recovery import change, current
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
@@ -78,7 +78,7 @@ def check_held(run: Run, taken: Watermark) -> StoredOffset:
 
 
 def _stopped(run: Run) -> None:
-    state = run.clients.connector.status(run.pipeline.connector.name)["connector"]["state"]
+    state = run.clients.connector.state(run.pipeline.connector.name).state
     if state != "STOPPED":
         raise ConnectorError(
             f"the connector is {state}, not STOPPED: a fence taken now would not hold",
@@ -89,8 +89,7 @@ def _stopped(run: Run) -> None:
 
 def _fence(run: Run, tables: Sequence[str]) -> Fence:
     """The ends of the tables' topics. One that does not exist yet is absent: it will be read from 0 (INV 16)."""
-    wanted = [*topic_names(run, tables).values(), settings(run).ddl_topic]
-    states = run.clients.transport.topic_states(wanted)
+    states = run.clients.transport.topic_states(settings(run).topics_about(tables))
     return {name: TopicOffsets.end_of(state) for name, state in states.items()}
 
 

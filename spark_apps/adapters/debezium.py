@@ -1,7 +1,7 @@
 """Debezium's events, decoded: a DataFrame of raw records → one row per record of one table.
 
-The record's JSON is parsed with every value as its raw text; connectors/debezium/values/mysql.py says how each text becomes a value of
-the sink. A record that cannot be read is not dropped: it comes out with the reason in `cdc.bad`.
+The record's JSON is parsed with every value as its raw text; connectors/debezium/values/ says how each text becomes a value
+of the sink. A record that cannot be read is not dropped: it comes out with the reason in `cdc.bad`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_cdc.connectors.debezium.values.mysql import from_event
-from airflow_cdc.connectors.debezium.values.mysql_charsets import doubt
-from airflow_cdc.core.types import Instant, Json
 from airflow_cdc.spark_apps.apply.record import (
     CREATE,
     DELETE,
@@ -31,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from airflow_cdc.connectors.debezium.config import ConnectorSettings
-    from airflow_cdc.connectors.debezium.values.mysql import DecodeModes
+    from airflow_cdc.connectors.debezium.values.carriage import EventValues
     from airflow_cdc.core.table import Column, Table
 
 WITH_AFTER = (CREATE, UPDATE, READ)
@@ -44,12 +41,6 @@ _COMMON = "ts_ms: bigint, snapshot: string"
 _BEGINS = ("first", "first_in_data_collection")
 # The block in the parsed event.
 SOURCE = "body.source"
-
-# A text that is read as NULL on purpose (connectors/debezium/values/mysql.py), so that it is no sign of a wrong value:
-# the instant 0 stands for a zero date in a nullable TIMESTAMP.
-_READ_AS_NULL = "1970-01-01T00:00:00"
-# Why a JSON value cannot be decoded.
-_JSON_DOUBT = "no JSON, or a negative TIME of MySQL's own, which Debezium garbles"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +89,9 @@ def decode(
     parts = [("key", table.key_columns)] if table.key else []
     parts += [(side, table.mirrored) for side in sides]
     texts = (text for part, columns in parts for text in _texts(part[0], f"{part}_map", columns))
-    values = (f"{_values(p[0], f'{p}_map', columns, settings.modes)} AS {p}" for p, columns in parts)
+    values = (f"{_values(p[0], f'{p}_map', columns, settings.values)} AS {p}" for p, columns in parts)
     decoded = marked.selectExpr("*", *texts).selectExpr("*", *values)
-    return decoded.selectExpr(_meta(table, block, sides), *(part for part, _ in parts))
+    return decoded.selectExpr(_meta(table, settings.values, block, sides), *(part for part, _ in parts))
 
 
 # The key's columns as a map, by whether its schema stands around it: {"schema": {"type": "struct", …}, "payload": …}.
@@ -169,12 +160,12 @@ def _texts(prefix: str, image: str, columns: Sequence[Column]) -> list[str]:
     return [f"{image}[{literal(column.name)}] AS {prefix}{at}" for at, column in enumerate(columns)]
 
 
-def _values(prefix: str, image: str, columns: Sequence[Column], modes: DecodeModes) -> str:
-    pairs = (f"{literal(c.name)}, {from_event(c, modes, f'{prefix}{at}')}" for at, c in enumerate(columns))
+def _values(prefix: str, image: str, columns: Sequence[Column], values: EventValues) -> str:
+    pairs = (f"{literal(c.name)}, {values.from_event(c, f'{prefix}{at}')}" for at, c in enumerate(columns))
     return f"IF({image} IS NULL, NULL, named_struct({', '.join(pairs)}))"
 
 
-def _meta(table: Table, block: SourceBlock, sides: Sequence[str]) -> str:
+def _meta(table: Table, values: EventValues, block: SourceBlock, sides: Sequence[str]) -> str:
     snapshot = f"{SOURCE}.snapshot"
     fields = {
         **{name: name for name in ("topic", "partition", "offset", "op")},
@@ -185,7 +176,7 @@ def _meta(table: Table, block: SourceBlock, sides: Sequence[str]) -> str:
         # the field is absent in a streamed change, and has this default
         "defaulted": f"coalesce({snapshot} = 'false', false)",
         "other_table": "other_table",
-        "bad": f"IF(other_table IS NULL, {_bad(table, block, sides)}, NULL)",
+        "bad": f"IF(other_table IS NULL, {_bad(table, values, block, sides)}, NULL)",
         "unknown": f"IF(other_table IS NULL, {_unknown(table)}, NULL)",
     }
     return f"{_struct(fields)} AS cdc"
@@ -204,7 +195,7 @@ def _struct(fields: Mapping[str, str]) -> str:
     return f"named_struct({pairs})"
 
 
-def _bad(table: Table, block: SourceBlock, sides: Sequence[str]) -> str:
+def _bad(table: Table, values: EventValues, block: SourceBlock, sides: Sequence[str]) -> str:
     """Why a record cannot be applied: the first reason that holds, or NULL."""
     has_after = f"op IN {WITH_AFTER}"
     reasons = [
@@ -227,26 +218,27 @@ def _bad(table: Table, block: SourceBlock, sides: Sequence[str]) -> str:
     for when, whose, prefix, image, texts, columns in rows:
         if image == "key":
             reasons.append(f"WHEN {when} AND {texts} IS NULL THEN 'the record has no key'")
-        wrong = _wrong_columns(prefix, image, columns, in_key=image == "key")
+        wrong = _wrong_columns(values, prefix, image, columns)
         reasons.append(
             f"WHEN {when} AND size({wrong}) > 0 THEN concat('{quoted(whose)} column ', array_join({wrong}, ', '), ' cannot be decoded')"
         )
     return f"CASE {' '.join(reasons)} END"
 
 
-def _wrong_columns(prefix: str, image: str, columns: Sequence[Column], *, in_key: bool) -> str:
+def _wrong_columns(values: EventValues, prefix: str, image: str, columns: Sequence[Column]) -> str:
     """Names of columns whose text is no value of their type, or that must have a value and have none."""
     wrong = (
-        _wrong(f"{prefix}{at}", f"{image}.{quote_ident(c.name)}", c, in_key=in_key) for at, c in enumerate(columns)
+        _wrong(values, f"{prefix}{at}", f"{image}.{quote_ident(c.name)}", c, in_key=image == "key")
+        for at, c in enumerate(columns)
     )
     return f"array_compact(array({', '.join(wrong)}))"
 
 
-def _wrong(text: str, value: str, column: Column, *, in_key: bool) -> str:
+def _wrong(values: EventValues, text: str, value: str, column: Column, *, in_key: bool) -> str:
     meant = "false" if in_key or not column.nullable else f"{text} IS NULL"
-    if column.nullable and isinstance(column.type, Instant):
-        meant += f" OR startswith({text}, '{_READ_AS_NULL}')"
-    why = doubt(column) or (_JSON_DOUBT if isinstance(column.type, Json) else "")
+    if other := values.reads_as_null(column, text):
+        meant += f" OR {other}"
+    why = values.why_not(column)
     named = literal(f"{column.name} ({why})" if why else column.name)
     return f"IF({value} IS NULL AND NOT coalesce({meant}, false), {named}, NULL)"
 

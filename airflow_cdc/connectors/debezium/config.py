@@ -23,8 +23,8 @@ from airflow_cdc.connectors.debezium.routing import (
     refuse,
     split_list,
 )
-from airflow_cdc.connectors.debezium.values.mysql import DecodeModes, from_event
-from airflow_cdc.connectors.debezium.values.mysql_charsets import check_charset
+from airflow_cdc.connectors.debezium.values.carriage import EventValues
+from airflow_cdc.connectors.debezium.values.mysql import MySqlValues
 from airflow_cdc.core.errors import ConfigError, SchemaError
 from airflow_cdc.core.table import Table
 
@@ -35,6 +35,12 @@ _SOURCES: Final[Mapping[str, str]] = {
     "io.debezium.connector.mariadb.MariaDbConnector": "mariadb",
     "io.debezium.connector.postgresql.PostgresConnector": "postgres",
 }
+_VALUES: Final[Mapping[str, Callable[[Mapping[str, str]], EventValues]]] = {
+    "mysql": MySqlValues.from_config,
+    "mariadb": MySqlValues.from_config,
+    "postgres": MySqlValues.from_config,
+}
+_WITHOUT_DDL: Final = frozenset({"io.debezium.connector.postgresql.PostgresConnector"})
 _PLAIN_NAMING = frozenset(
     {"io.debezium.schema.SchemaTopicNamingStrategy", "io.debezium.schema.DefaultTopicNamingStrategy"}
 )
@@ -99,7 +105,7 @@ class ConnectorSettings:
 
     Attributes:
         prefix: topic.prefix, also the `server` of the offset's partition.
-        modes: how values are written in events.
+        values: how values are written in events.
         truncates_seen: op t events are produced for TRUNCATE.
         null_becomes_default: a NULL in a nullable column that has a default arrives as that default.
         years_adjusted: dates in the years 1 to 99 arrive in 1970 to 2069, and cannot be told from real ones.
@@ -115,7 +121,7 @@ class ConnectorSettings:
 
     prefix: str
     delimiter: str
-    modes: DecodeModes
+    values: EventValues
     routes: tuple[Route, ...] = ()
     filters: tuple[tuple[str, str], ...] = ()
     column_rules: tuple[tuple[str, str], ...] = ()
@@ -137,7 +143,7 @@ class ConnectorSettings:
         """Read a connector's configuration as GET /connectors/<name>/config gives it.
 
         Raises ConfigError for a connector, converter, transform or setting that cannot be followed exactly,
-        SchemaError (from DecodeModes) for a value mode nobody knows.
+        SchemaError (from the values of its kind of source) for a value mode nobody knows.
         """
         cfg = {key: str(value) for key, value in config.items() if value is not None}
         _check_kind(cfg)
@@ -147,7 +153,7 @@ class ConnectorSettings:
         return cls(
             prefix=prefix,
             delimiter=cfg.get("topic.delimiter", "."),
-            modes=DecodeModes.from_config(cfg),
+            values=_VALUES[_SOURCES[cfg["connector.class"]]](cfg),
             routes=read_routes(cfg),
             filters=_present(cfg, r"(table|schema|database)\.(include|exclude)\.list"),
             column_rules=_present(
@@ -173,12 +179,21 @@ class ConnectorSettings:
         return KIND.reads[_SOURCES[self.kind]].decoder is None
 
     @property
-    def ddl_topic(self) -> str:
+    def reports_ddl(self) -> bool:
+        """Whether such a connector tells of DDL and keeps table definitions. PostgreSQL's log holds no DDL."""
+        return self.kind not in _WITHOUT_DDL
+
+    @property
+    def ddl_topic(self) -> str | None:
         """The topic that tells of every DDL: that of schema changes, else the schema history. Raises ConfigError.
+
+        None where the source's log holds no DDL, so that only a changed definition shows it.
 
         A router that takes in the topic of schema changes, as `shop(.*)` does, sends them elsewhere; no transform touches
         the history.
         """
+        if not self.reports_ddl:
+            return None
         routed = self.schema_topic is not None and any(route.applies(self.schema_topic) for route in self.routes)
         topic = self.history_topic if routed else self.schema_topic or self.history_topic
         if topic is None:
@@ -213,7 +228,8 @@ class ConnectorSettings:
 
     def topics_about(self, tables: Iterable[str]) -> list[str]:
         """All topics that say what became of these tables: their own, and the one that tells of every DDL."""
-        return [*dict.fromkeys(map(self.topic_of, tables)), self.ddl_topic]
+        own = dict.fromkeys(map(self.topic_of, tables))
+        return [*own, self.ddl_topic] if self.ddl_topic else [*own]
 
     def topics(self, tables: Iterable[str]) -> dict[str, tuple[str, ...]]:
         """Topic → the tables whose changes it holds. Raises ConfigError if these cannot be told apart."""
@@ -251,9 +267,7 @@ class ConnectorSettings:
                 where=f"table {table.full_name}",
                 todo="Set key.converter and key.converter.schemas.enable on the connector itself.",
             )
-        for column in table.mirrored:
-            check_charset(column, table.full_name)
-            from_event(column, self.modes)  # raises for a column that these modes can't carry
+        self.values.check_table(table)
         for setting, value in self.column_rules:
             for column in table.mirrored:
                 if _column_rule_hits(setting, value, table, column.name):

@@ -9,6 +9,7 @@ KIND = SinkKind(
     settings=IcebergSettings,
     endpoint=Lazy(".endpoint:IcebergEndpoint", __name__),
     client=Lazy(".client:open_lake", __name__),
+    setup=Lazy(".setup:SETUP", __name__),
     hook=Lazy("airflow_cdc.hooks.iceberg:IcebergCatalogHook"),
     form=Lazy(".connection:FORM", __name__),
     jars=Lazy(".jars:JARS", __name__),

@@ -12,6 +12,7 @@ KIND = SourceKind(
     client=Lazy(".client:PostgresSource", __name__),
     read_position=Lazy(".position:read_position", __name__),
     rules=Lazy(".problems:RULES", __name__),
+    setup=Lazy(".setup:SETUP", __name__),
     hook=Lazy("airflow_cdc.hooks.postgres:CdcPostgresHook"),
     form=Lazy(".connection:FORM", __name__),
     why_unread="the rows of a PostgreSQL source are not read by Spark yet: it is diagnosed and watched",

@@ -11,7 +11,8 @@ from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.errors import OffsetRejectedError, SchemaError
-from airflow_cdc.core.recovery import OffsetBackup, OpenRecovery
+from airflow_cdc.core.offset import OffsetEntry
+from airflow_cdc.core.recovery import OpenRecovery
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows import reset_offset as offset
 from airflow_cdc.flows.run import Run
@@ -30,7 +31,7 @@ OPEN = OpenRecovery(
     offset_kept=True,
     watermark=WATERMARK,
     definitions={"shop.orders": TABLE.fingerprint},
-    backup=OffsetBackup({"server": "shop"}, None),
+    backup=OffsetEntry({"server": "shop"}, None),
 )
 
 

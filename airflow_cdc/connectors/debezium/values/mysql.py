@@ -7,22 +7,28 @@ that cannot be decoded becomes NULL, so that the caller sees a bad record as "fi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from airflow_cdc.connectors.debezium.values.mysql_charsets import signs_of
+from airflow_cdc.connectors.debezium.values.mysql_charsets import check_charset, doubt, signs_of
 from airflow_cdc.core.errors import SchemaError
+from airflow_cdc.core.types import Instant, Json
 from airflow_cdc.sources.mysql.types import BLOBS, INTEGERS, SPATIAL, TEXTS, type_of, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from airflow_cdc.core.table import Column
+    from airflow_cdc.core.table import Column, Table
 
 _DECIMAL_DIGITS = 38  # Spark's decimals have no more: above it a DECIMAL is text
 _LONG_DIGITS = 18  # an unscaled value of so many digits fits 8 bytes
 _UNSIGNED = "decimal(20,0)"
 _FIRST_MICROS, _LAST_MICROS = -62135596800000000, 253402300799999999  # years 1 to 9999
+# Why a JSON value cannot be decoded.
+_JSON_DOUBT = "no JSON, or a negative TIME of MySQL's own, which Debezium garbles"
+# A text that is read as NULL on purpose, so that it is no sign of a wrong value: the instant 0 stands for a zero date in a
+# nullable TIMESTAMP.
+_ZERO_DATE = "1970-01-01T00:00:00"
 _GARBLED_TIME = '"[0-9]{2,3}:0-[0-9]{1,2}:'
 _ESCAPES = (("n", 10), ("r", 13), ("t", 9), ("b", 8), ("0", 0), ("Z", 26))
 _ESCAPABLE = frozenset({"\\", ",", '"', *(chr(code) for _, code in _ESCAPES)})
@@ -276,3 +282,33 @@ _TABLE: tuple[tuple[tuple[str, ...], _Event], ...] = (
 )
 
 _EVENTS: dict[str, _Event] = {name: event for names, event in _TABLE for name in names}
+
+
+@dataclass(frozen=True, slots=True)
+class MySqlValues:
+    """See carriage.EventValues."""
+
+    modes: DecodeModes = field(default_factory=DecodeModes)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, str]) -> MySqlValues:
+        """Those of a connector's configuration; SchemaError names a setting that is not known here."""
+        return cls(DecodeModes.from_config(config))
+
+    def check_table(self, table: Table) -> None:
+        """See carriage.EventValues."""
+        for column in table.mirrored:
+            check_charset(column, table.full_name)
+            from_event(column, self.modes)  # raises for a column that these modes can't carry
+
+    def from_event(self, column: Column, text: str) -> str:
+        """See carriage.EventValues."""
+        return from_event(column, self.modes, text)
+
+    def reads_as_null(self, column: Column, text: str) -> str:
+        """See carriage.EventValues."""
+        return f"startswith({text}, '{_ZERO_DATE}')" if column.nullable and isinstance(column.type, Instant) else ""
+
+    def why_not(self, column: Column) -> str:
+        """See carriage.EventValues."""
+        return doubt(column) or (_JSON_DOUBT if isinstance(column.type, Json) else "")

@@ -6,6 +6,7 @@ import pytest
 
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.routing import KeyMark
+from airflow_cdc.connectors.debezium.values.mysql import DecodeModes, MySqlValues
 from airflow_cdc.core.errors import ConfigError, SchemaError
 from airflow_cdc.core.table import Table
 from tests.unit.tables import col
@@ -80,7 +81,7 @@ def test_settings_that_change_what_events_say() -> None:
     assert made.schema_topic is None
     assert not made.null_becomes_default
     assert made.history_topic == "h"
-    assert made.modes.decimal == "string"
+    assert made.values == MySqlValues(DecodeModes(decimal="string"))
 
 
 def test_what_is_said_of_a_converter_that_is_the_workers_counts_for_nothing() -> None:

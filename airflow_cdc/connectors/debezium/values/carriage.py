@@ -1,0 +1,31 @@
+"""What is asked of the values of one kind of source as they stand in Debezium's events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from airflow_cdc.core.table import Column, Table
+
+
+class EventValues(Protocol):
+    """How one kind of source's values stand in an event, under the connector's configuration."""
+
+    def check_table(self, table: Table) -> None:
+        """Raise SchemaError for a table whose rows these events do not carry exactly."""
+        ...
+
+    def from_event(self, column: Column, text: str) -> str:
+        """Spark expression from the raw JSON text of an event's field to the sink type.
+
+        NULL for NULL and for text that is not a value of this type. SchemaError if the connector's modes lose precision.
+        """
+        ...
+
+    def reads_as_null(self, column: Column, text: str) -> str:
+        """Spark condition: a text that stands for NULL; "" where there is none."""
+        ...
+
+    def why_not(self, column: Column) -> str:
+        """Why a value of the column may not be readable, for the reason of a dead letter; "" if only a fault is."""
+        ...
