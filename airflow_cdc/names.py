@@ -28,6 +28,11 @@ def main_dag_id(name: str, *, has_sink: bool) -> str:
     return apply_dag_id(name) if has_sink else watch_dag_id(name)
 
 
+def maintain_dag_id(name: str) -> str:
+    """The id of the DAG that tidies up the sink tables of pipeline `name`."""
+    return f"cdc_maintain__{name}"
+
+
 def nightly_dag_id(name: str) -> str:
     """The id of the DAG that compares pipeline `name` every night."""
     return f"cdc_nightly_consistency__{name}"

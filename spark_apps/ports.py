@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from airflow_cdc.core.ports import Stage, TopicRecord
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from pyspark.sql import DataFrame, SparkSession
 
     from airflow_cdc.core.apply.coverage import Covered
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from airflow_cdc.core.compare.part import Part
     from airflow_cdc.core.compare.verdict import Rows
     from airflow_cdc.core.dead_letter import DeadLetter
+    from airflow_cdc.core.maintenance import Tidied
+    from airflow_cdc.core.pipeline import MaintenancePolicy
     from airflow_cdc.core.position import JsonObject, Position, Watermark
     from airflow_cdc.core.table import Table
 
@@ -299,6 +303,16 @@ class StageWriter(Protocol):
 
     def row_count(self, stage: Stage, version: int) -> int | None:
         """How many rows a version has; None where that cannot be told cheaply."""
+        ...
+
+
+class TableKeeper(Protocol):
+    """Keeps the tables of a sink small. Changes no row, and is safe beside every writer."""
+
+    def tidy(
+        self, spark: SparkSession, identifier: tuple[str, str], policy: MaintenancePolicy, now: datetime
+    ) -> Tidied:
+        """Compact the table's files and drop versions that are too old, but none that a stamp or a pin needs."""
         ...
 
 

@@ -43,7 +43,7 @@ SHOWN = ("table", "source_rows", "sink_rows", "missing", "ghosts", "different", 
 # a file for each kind: Airflow parses each in a process of its own, and with hundreds of pipelines one would take seconds
 STUBS = {
     f"cdc_{kind}.py": f'"""Shows Airflow DAGs of airflow-provider-cdc."""\nfrom airflow_cdc.dags.cdc_{kind} import *\n'
-    for kind in ("apply", "backfill", "nightly", "recovery", "repair", "watch")
+    for kind in ("apply", "backfill", "maintain", "nightly", "recovery", "repair", "watch")
 }
 
 

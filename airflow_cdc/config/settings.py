@@ -80,6 +80,13 @@ OPTIONS: tuple[Option, ...] = (
         default="0 2 * * *",
     ),
     Option(
+        "maintain_schedule",
+        "cron expression",
+        "Cron expression (UTC) of the DAGs `cdc_maintain__<pipeline>`; `none`: only when triggered.",
+        "0 5 * * 0",
+        default="0 4 * * *",
+    ),
+    Option(
         "cli_users",
         "`token` or `shell`",
         "Who may change an offset by a command. `token`: an Airflow user who may trigger cdc_recovery, by the token in "
@@ -157,6 +164,11 @@ def apply_schedule() -> str | None:
 def nightly_schedule() -> str | None:
     """Cron expression of the `cdc_nightly_consistency__<pipeline>` DAGs; None where it says none."""
     return _schedule("nightly_schedule")
+
+
+def maintain_schedule() -> str | None:
+    """Cron expression of the `cdc_maintain__<pipeline>` DAGs; None where it says none."""
+    return _schedule("maintain_schedule")
 
 
 def _schedule(key: str) -> str | None:

@@ -150,6 +150,7 @@ class SinkKind:
     Attributes:
         hook: None where there is nothing to connect to.
         jars: what Spark needs for every such sink; `jars_of`: what it needs besides for the one at an endpoint.
+        keeper: what tidies its tables up (spark_apps.ports.TableKeeper), called with the client.
         control: the control store in such a sink (core/ports.ControlStore); called with its client. None: it can keep none.
     """
 
@@ -166,6 +167,7 @@ class SinkKind:
     rules: LazyRules | None = None
     stages: Lazy[Any] | None = None
     letters: Lazy[Any] | None = None
+    keeper: Lazy[Any] | None = None
     control: Lazy[Any] | None = None
 
 

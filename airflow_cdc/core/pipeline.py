@@ -182,6 +182,19 @@ class AlertPolicy:
 
 
 @settings
+class MaintenancePolicy:
+    """What `cdc_maintain__<pipeline>` does to the sink tables. `expire_after` in seconds."""
+
+    compact: bool = key("Write small files together, and files anew of which much is deleted.", default=True)
+    small_files: int = key("Compact where there are so many small files, or so many deletes of one file.", default=10)
+    expire_after: int = key(
+        "Drop versions of a table that are older than this: nobody can read them any more.",
+        form=DURATION,
+        default=30 * 86400,
+    )
+
+
+@settings
 class Policy:
     """What a pipeline's owners allow. All durations are in seconds.
 
@@ -216,6 +229,7 @@ class Policy:
         "After DDL that events do not carry: read the table again by itself, or leave it to a person.", default="reread"
     )
     reread_limit: int = key("A table of more rows than this is not read again by itself.", default=10_000_000)
+    maintenance: MaintenancePolicy = key("Tidying up the sink tables.", default=MaintenancePolicy())
     report_rows: bool = key(
         "Keep both rows of the first keys that differ beside a report, or the keys alone.", default=True
     )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from airflow_cdc.core.errors import CdcError
     from airflow_cdc.core.offset import StoredOffset
     from airflow_cdc.core.pipeline import Pipeline
-    from airflow_cdc.core.position import JsonObject
+    from airflow_cdc.core.position import Available, JsonObject
     from airflow_cdc.core.table import Table
 
 
@@ -80,6 +80,13 @@ class SourceFacts(ABC):
     @abstractmethod
     def more_to_read(self) -> bool:
         """Whether a change is known to stand right at the position that the server was asked about."""
+
+    @abstractmethod
+    def available(self, position: Any) -> Available:
+        """Whether a connector at this position would still find every change since: THE answer, by these facts.
+
+        Raises PositionError for a position of another kind of source.
+        """
 
     @abstractmethod
     def read_all(self, position: Any) -> bool:

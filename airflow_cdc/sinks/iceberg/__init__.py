@@ -16,5 +16,6 @@ KIND = SinkKind(
     jars_of=Lazy(".jars:catalog_needs", __name__),
     stages=Lazy("airflow_cdc.spark_apps.adapters.iceberg:IcebergWriter"),
     letters=Lazy("airflow_cdc.spark_apps.adapters.iceberg_letters:IcebergLetters"),
+    keeper=Lazy("airflow_cdc.spark_apps.adapters.iceberg_keeper:IcebergKeeper"),
     control=Lazy(".control:IcebergControlStore", __name__),
 )

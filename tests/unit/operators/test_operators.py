@@ -141,7 +141,7 @@ def test_the_question_waits_as_long_as_the_policy_says(
     asked = create_autospec(ApprovalOperator.execute, return_value=None)
     monkeypatch.setattr(ApprovalOperator, "execute", asked)
     operator = approval.ApproveRecoveryOperator(task_id="t", pipeline="shop")
-    monkeypatch.setattr(operator.__class__, "_run", lambda _self, _context: fake_run(Ledger(), tmp_path))
+    monkeypatch.setattr(operator.__class__, "run_of", lambda _self, _context: fake_run(Ledger(), tmp_path))
     operator.execute(context({"diagnose": decided(needs_approval=True, data_loss="12 rows")}))
     assert asked.call_count == 1
     assert operator.response_timeout is not None
