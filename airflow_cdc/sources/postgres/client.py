@@ -14,13 +14,12 @@ from airflow_cdc.core.check import Check
 from airflow_cdc.core.diagnosis.forecast import Forecast, Retention
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import SourceError
-from airflow_cdc.core.position import Availability, Available, Position, Watermark
+from airflow_cdc.core.position import Available, Position, Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.sources.postgres.checks import checks
 from airflow_cdc.sources.postgres.errors import SourceOutOfTimeError, WrongServerError
 from airflow_cdc.sources.postgres.facts import PgFacts, ServerFacts, read_facts, read_server, read_tables
 from airflow_cdc.sources.postgres.names import split_name
-from airflow_cdc.sources.postgres.position import postgres_position
 from airflow_cdc.sources.postgres.quoting import quote_ident
 from airflow_cdc.sources.postgres.schema import read_defaults, read_definitions
 from airflow_cdc.sources.postgres.session import PostgresEndpoint, Session, open_session
@@ -107,7 +106,7 @@ class PostgresSource:
 
     def availability(self, position: Position) -> Available:
         """Whether the pipeline's slot still gives a reader at `position` every change since. Raises SourceError."""
-        return available(self.facts_for((), position), position)
+        return self.facts_for((), position).available(position)
 
     def still_available(self, watermark: Watermark) -> Available:
         """The same of W. Raises WrongServerError when the connection reaches another server."""
@@ -152,23 +151,6 @@ class PostgresSource:
                 return session.row(sql, doing=doing)
         except SourceOutOfTimeError:
             return None
-
-
-def available(facts: PgFacts, position: Position) -> Available:
-    """THE answer to whether a reader at `position` would find every change since, from the server's facts."""
-    here, slot = postgres_position(position), facts.slot
-    if not here.comparable(facts.log.position):
-        return Available(Availability.UNKNOWN, f"{here} is of another server than {facts.log.name}")
-    if here.lsn > facts.log.lsn and not facts.log.standby:
-        return Available(Availability.NOT_YET, f"the log ends at {facts.log.lsn}")
-    if slot is None:
-        return Available(Availability.LOST, f"slot {facts.slot_name!r} does not exist")
-    if slot.invalidated:
-        return Available(Availability.LOST, f"slot {slot.name!r} was invalidated ({slot.invalidated})")
-    for name, lsn in (("begins at", slot.restart), ("was moved to", slot.confirmed)):
-        if lsn is not None and here.lsn < lsn:
-            return Available(Availability.LOST, f"slot {slot.name!r} {name} {lsn}")
-    return Available(Availability.AVAILABLE, f"slot {slot.name!r} holds all after {slot.confirmed}")
 
 
 def _watermark(server: ServerFacts) -> Watermark:
