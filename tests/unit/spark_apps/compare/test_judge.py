@@ -63,7 +63,9 @@ def wholly_wrong() -> Scanned:
 
 
 @pytest.mark.parametrize("held", [1, 40, 100, 150, 1000])
-def test_every_key_is_counted_and_no_more_than_so_many_are_held(held: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inv_24_every_key_is_counted_and_no_more_than_so_many_are_held(
+    held: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(judge, "KEYS_HELD", held)
     drilled = judge.drill_keys(made := wholly_wrong(), made.source, made.sink)
     assert len(drilled.keys) == min(held, 150)
@@ -74,7 +76,9 @@ def test_every_key_is_counted_and_no_more_than_so_many_are_held(held: int, monke
     assert drilled.unexplained == ()
 
 
-def test_a_table_of_which_more_keys_differ_than_are_held_is_not_repaired(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inv_24_a_table_of_which_more_keys_differ_than_are_held_is_not_repaired(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("airflow_cdc.core.compare.verdict.KEYS_HELD", 2)
     tally = Tally()
     for number in range(3):
