@@ -35,6 +35,12 @@ check: lint unit ## what to run while working: lint, types, and the fast tests i
 unit: setup ## fast tests, no servers, in parallel
 	$(BIN)/pytest tests/unit tests/contract -n auto --durations=10
 
+# what subclasses a suite that holds all kinds of one part
+SUITES = $(shell grep -rlE 'from airflow_cdc\.testing|from tests\.contract\.control_store' tests --include='test_*.py')
+
+contract: setup ## the contract suites, each kind on its own real server (SYSTEM=mysql: those of one kind)
+	$(BIN)/pytest $(SUITES) -m '' $(if $(SYSTEM),-k $(SYSTEM))
+
 integration: setup ## tests on the real servers
 	$(BIN)/pytest tests/integration
 
