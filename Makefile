@@ -84,8 +84,9 @@ docs: setup ## build the documentation into build/site; a warning is an error
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
 	$(BIN)/mkdocs build --strict --clean
 
-reference: setup ## write the configuration reference from the code
+reference: setup ## write the configuration reference and the schema of pipelines.yaml from the code
 	$(BIN)/python -m airflow_cdc.config.reference > docs/reference/configuration.md
+	$(BIN)/python -m airflow_cdc.config.schema > docs/reference/pipelines.schema.json
 
 wheel: setup ## build the wheel
 	$(BIN)/python -m build --wheel --no-isolation --outdir build/dist .

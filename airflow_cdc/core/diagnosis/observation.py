@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_cdc.core.diagnosis.forecast import Margin, PurgeForecast, Retention
 from airflow_cdc.core.epochs import Epochs
+from airflow_cdc.core.lease import Lease
 from airflow_cdc.core.topics import TopicState
 from airflow_cdc.core.xa import XaState
 
@@ -290,7 +291,7 @@ class ControlFacts:
 
     epoch: int
     recovery: Mapping[str, Any] | None = None
-    lease: Mapping[str, Any] | None = None
+    lease: Lease | None = None
     closed_at: str = ""
     read_seconds: float | None = None
     servers: tuple[str, ...] = ()
