@@ -33,7 +33,13 @@ lint: setup ## ruff, mypy --strict, import contracts
 check: lint unit ## what to run while working: lint, types, and the fast tests in parallel (under two minutes)
 
 unit: setup ## fast tests, no servers, in parallel
-	$(BIN)/pytest tests/unit tests/contract -n auto --durations=10
+	$(BIN)/pytest tests/unit tests/contract -n auto
+
+# what subclasses a suite that holds all kinds of one part
+SUITES = $(shell grep -rlE 'from airflow_cdc\.testing|from tests\.contract\.control_store' tests --include='test_*.py')
+
+contract: setup ## the contract suites, each kind on its own real server (SYSTEM=mysql: those of one kind)
+	$(BIN)/pytest $(SUITES) -m '' $(if $(SYSTEM),-k $(SYSTEM))
 
 integration: setup ## tests on the real servers
 	$(BIN)/pytest tests/integration
@@ -66,16 +72,17 @@ soak-diagnosis: setup ## half an hour of a healthy pipeline under load: no false
 	$(BIN)/python -m tests.faults_diagnosis.soak --minutes $(or $(MINUTES),30)
 
 test: lint docs ## everything that .ci/run runs
-	$(BIN)/pytest tests/unit tests/contract -n auto -m 'not slow' --durations=10
+	$(BIN)/pytest tests/unit tests/contract -n auto -m 'not slow'
 	$(BIN)/pytest tests/integration tests/faults -m 'not slow' --durations=30
 	$(BIN)/pytest tests/adversary -m 'not slow'  # apart: a process has one Spark session, and the one above has another lake
 
 load: setup ## recoveries while the source takes thousands of changes a second, and over a backlog of 5 M events → build/load.json
 	$(BIN)/python -m tests.load
 
-bench: setup ## how long the commands, the DAG parse and the page take, how late an alarm is → build/bench/*.json
+bench: setup ## how long the commands, the DAG parse and the page take, how late an alarm is, what a table of 2,000 costs (TABLES=20,200) → build/bench/*.json
 	$(BIN)/python -m tests.bench.front_door
 	$(BIN)/python -m tests.bench.watch
+	$(BIN)/python -m tests.bench.many_tables --tables $(or $(TABLES),100,2000)
 
 docs: setup ## build the documentation into build/site; a warning is an error
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'

@@ -150,7 +150,8 @@ def kept_document(run: Run) -> Facts:
 def drop_stages(run: Run, tables: Sequence[str]) -> None:
     """Forget what recoveries of these tables staged: none of it will be published any more."""
     lake, namespace = run.clients.sink, run.pipeline.sink.namespace
-    for table in tables:
-        for stage in lake.stages(namespace, run.pipeline.sink_table(table)):
-            if stage.label.startswith("recov_"):
-                lake.drop_stage(stage)
+    if not tables:
+        return
+    for stage in lake.stages(namespace, *map(run.pipeline.sink_table, tables)):
+        if stage.label.startswith("recov_"):
+            lake.drop_stage(stage)

@@ -35,6 +35,7 @@ class RepairPlan:
         ghosts: only in the sink: deleted. `deletes` counts their rows, which may be several under one key.
         rows: rows of the sink.
         replaces: the table has no key: it is read anew as a whole, and replaced at once.
+        left_out: how many keys more differ than can be held; such a table is not repaired but recovered.
     """
 
     table: str
@@ -45,6 +46,7 @@ class RepairPlan:
     deletes: int = 0
     rows: int = 0
     replaces: bool = False
+    left_out: int = 0
 
     @classmethod
     def of(cls, table: Table, tally: Tally, rows: int) -> RepairPlan:
@@ -62,6 +64,7 @@ class RepairPlan:
             tally.ghosts,
             rows,
             table.keyless,
+            0 if table.keyless else tally.left_out,
         )
 
     @property
@@ -125,6 +128,8 @@ def needs_approval(policy: Policy, deletions: Sequence[Deletions]) -> bool:
 
 def refusal(policy: Policy, plan: RepairPlan, approved: Mapping[str, int]) -> str:
     """Why the plan must not be carried out, or "". `approved`: table → deletes that a person has agreed to."""
+    if plan.left_out:
+        return f"{len(plan.keys) + plan.left_out} of its rows differ, too many to be repaired one by one: recover the table"
     if not policy.max_deletes.exceeded_by(plan.deletes, plan.rows) or plan.deletes <= approved.get(plan.table, 0):
         return ""
     agreed = f", of which {approved[plan.table]} were approved" if plan.table in approved else ""
