@@ -202,7 +202,11 @@ def ended(name: str, kind: str, *, minutes: int, verdict: str = "MATCH", differs
     dag_id = "cdc_recovery" if kind == RECOVERY else f"cdc_nightly_consistency__{name}"
     made = RunSummary.of(REPORT, RUN, when.isoformat(), kind, dag_id)
     through = {"shop.orders": (when - timedelta(minutes=4)).isoformat()} if verdict == "MATCH" else {}
-    folder = {"run_id": f"{kind}__{minutes}", "folder": "manual__2026-11-23T02_14_07_00_00", "seconds": 251.0}
+    folder: dict[str, Any] = {
+        "run_id": f"{kind}__{minutes}",
+        "folder": "manual__2026-11-23T02_14_07_00_00",
+        "seconds": 251.0,
+    }
     return replace(made, verdict=Verdict(verdict), differs=differs, verified_through=through, **folder)
 
 
@@ -225,7 +229,7 @@ def the_report() -> RecoveryReport:
         replace(TABLE, leaf_map="=" * 30 + "~" + "=" * 15),
         replace(TABLE, table="shop.customers", source_rows=20_727, sink_rows=20_727, leaf_map="=" * 46),
     )
-    who = {"started_by": "ann", "approved": "by ann", "note": "paged at night"}
+    who: dict[str, Any] = {"started_by": "ann", "approved": "by ann", "note": "paged at night"}
     return replace(
         REPORT, run_id=RUN, tables=tables, steps=tuple(steps), began=begun.isoformat(), ended=at.isoformat(), **who
     )
