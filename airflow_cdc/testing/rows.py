@@ -202,9 +202,9 @@ class RowReaderContract:
 
     def test_a_view_does_not_change(self, rows: RowBench) -> None:
         with rows.reader.view(rows.keyless, at=rows.watermark()) as view:
-            before = view.leaves(HashLeaves(1), WHOLE)
+            before = view.leaves(HashLeaves(1, rows.reader.key_hash), WHOLE)
             rows.write()
-            assert view.leaves(HashLeaves(1), WHOLE) == before
+            assert view.leaves(HashLeaves(1, rows.reader.key_hash), WHOLE) == before
         with rows.reader.view(rows.keyless, at=rows.watermark()) as later:
             assert later.count() == before[0].n + 1
 
@@ -222,7 +222,7 @@ class RowReaderContract:
 
     def test_copies_of_a_row_are_counted(self, rows: RowBench) -> None:
         with rows.reader.view(rows.keyless, at=rows.watermark()) as view:
-            found = view.hashes(HashLeaves(1), [0], WHOLE)
+            found = view.hashes(HashLeaves(1, rows.reader.key_hash), [0], WHOLE)
             assert [key for key, _ in found] == [h for _, h in found]
             images = view.images({h for _, h in found})
         assert max(map(len, images.values())) > 1
@@ -237,7 +237,7 @@ class RowReaderContract:
 
         position = rows.reader.rows_at_exactly(session, table, use, at=before)
         with rows.reader.view(table, at=before) as view:
-            assert sorted(read) == sorted(h for _, h in view.hashes(HashLeaves(1), [0], WHOLE))
+            assert sorted(read) == sorted(h for _, h in view.hashes(HashLeaves(1, rows.reader.key_hash), [0], WHOLE))
         assert position.position.covers(before.position) is True
 
     def test_what_fails_while_rows_are_read_is_raised(self, rows: RowBench, session: SparkSession) -> None:
@@ -251,7 +251,7 @@ class RowReaderContract:
     def test_a_leaf_taken_out_leaves_the_rest(self, rows: RowBench, expected: Mapping[str, str]) -> None:
         """The source's sums are those that rows are later taken out of."""
         with rows.reader.view(rows.keyed, at=rows.watermark()) as view:
-            total = view.leaves(HashLeaves(1), WHOLE)[0]
+            total = view.leaves(HashLeaves(1, rows.reader.key_hash), WHOLE)[0]
         key, h = min(expected.items())
         others = merge_leaves({0: row_leaf(other)} for k, other in expected.items() if k != key)
         assert add_leaves(total, row_leaf(h), -1) == others[0]
@@ -267,4 +267,5 @@ class RowReaderContract:
     def _schemes(self, table: Table, bounds: tuple[int, int] | None, rows: int) -> list[LeafScheme]:
         ranges = choose_scheme(table, rows, bounds, leaf_rows=3)
         assert bounds is not None
-        return [ranges, HashLeaves(4), HashLeaves(1)]
+        by = rows.reader.key_hash
+        return [ranges, HashLeaves(4, by), HashLeaves(1, by)]

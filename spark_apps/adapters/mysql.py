@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as fn
 
+from airflow_cdc.core.compare.leaves import KeyHash
 from airflow_cdc.core.table import Column, Table
 from airflow_cdc.core.types import Date, Instant, LocalDateTime, Time
 from airflow_cdc.sources.mysql.events import covered
@@ -49,6 +50,8 @@ class MySqlLog:
 
 class MySqlReader(MySqlRows, MySqlLog):
     """A MySQL server for Spark, as ports.RowReader."""
+
+    key_hash = KeyHash.CRC32
 
     def rows_by_key(self, spark: SparkSession, table: Table, keys: DataFrame) -> DataFrame:
         """See ports.RowReader."""
