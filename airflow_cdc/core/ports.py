@@ -23,6 +23,13 @@ class SourcePort(Protocol):
         """What diagnosis needs to know of the server, read at one time."""
         ...
 
+    def reserve_log(self, timeout: float) -> None:
+        """Have the server keep its log from now on for the stopped connector, where it does so for a named reader only.
+
+        What was kept for it before and can no longer be read is given up. DeadlineError after `timeout` seconds.
+        """
+        ...
+
     def watermark(self) -> Watermark:
         """W: a position at or before everything that a read started afterwards can see (INV 7, 8)."""
         ...

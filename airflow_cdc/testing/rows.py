@@ -12,6 +12,7 @@ from airflow_cdc.core.compare import canonical
 from airflow_cdc.core.compare.chunk import Chunk
 from airflow_cdc.core.compare.leaves import (
     HashLeaves,
+    KeyHash,
     LeafScheme,
     add_leaves,
     choose_scheme,
@@ -177,7 +178,7 @@ class RowReaderContract:
     ) -> None:
         table = rows.keyed
         with rows.reader.view(table, at=rows.watermark()) as view:
-            for scheme in self._schemes(table, view.bounds(), len(expected)):
+            for scheme in self._schemes(rows.reader.key_hash, table, view.bounds(), len(expected)):
                 leaves = view.leaves(scheme, WHOLE)
                 assert leaves == merge_leaves({leaf_of(table, scheme, key): row_leaf(h)} for key, h in expected.items())
                 assert dict(view.hashes(scheme, sorted(leaves), WHOLE)) == expected
@@ -193,7 +194,7 @@ class RowReaderContract:
     def test_parts_together_are_the_table(self, rows: RowBench, expected: Mapping[str, str]) -> None:
         table = rows.keyed
         with rows.reader.view(table, at=rows.watermark()) as view:
-            for scheme in self._schemes(table, view.bounds(), len(expected)):
+            for scheme in self._schemes(rows.reader.key_hash, table, view.bounds(), len(expected)):
                 whole = view.leaves(scheme, WHOLE)
                 some, rest = sorted(whole)[::2], sorted(whole)[1::2]
                 for leaves in (some, rest):
@@ -264,8 +265,7 @@ class RowReaderContract:
     def _keys(self, frame: DataFrame, table: Table) -> list[str]:
         return [row[0] for row in frame.selectExpr(key_text(table)).collect()]
 
-    def _schemes(self, table: Table, bounds: tuple[int, int] | None, rows: int) -> list[LeafScheme]:
+    def _schemes(self, by: KeyHash, table: Table, bounds: tuple[int, int] | None, rows: int) -> list[LeafScheme]:
         ranges = choose_scheme(table, rows, bounds, leaf_rows=3)
         assert bounds is not None
-        by = rows.reader.key_hash
         return [ranges, HashLeaves(4, by), HashLeaves(1, by)]

@@ -3,7 +3,6 @@
 from airflow_cdc.core.kind import Lazy, SourceKind
 from airflow_cdc.sources.postgres.settings import PostgresSettings
 
-# its rows are not read by Spark and its events are not decoded: diagnosed, not recovered
 KIND = SourceKind(
     name="postgres",
     title="PostgreSQL",
@@ -14,5 +13,6 @@ KIND = SourceKind(
     rules=Lazy(".problems:RULES", __name__),
     hook=Lazy("airflow_cdc.hooks.postgres:CdcPostgresHook"),
     form=Lazy(".connection:FORM", __name__),
-    why_unread="the rows of a PostgreSQL source are not read by Spark yet: it is diagnosed and watched",
+    jars=Lazy(".jars:JARS", __name__),
+    reader=Lazy("airflow_cdc.spark_apps.adapters.postgres:PostgresReader"),
 )
