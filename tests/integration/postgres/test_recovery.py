@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import stack
 from airflow_cdc.sinks.iceberg.client import Lake
 from tests.integration.postgres.recovered import Followed, writing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from stack.connect import ConnectWorker
     from stack.postgres import PostgresServer
 
 # kafka-python reads its own message schemas with a deprecated call
@@ -36,14 +36,15 @@ ROW = (
 
 
 @pytest.fixture
+def lake(lake_properties: dict[str, str]) -> Lake:
+    return Lake("lake", lake_properties)
+
+
+@pytest.fixture
 def followed(
-    newest: PostgresServer,
-    connect_worker: ConnectWorker,
-    kafka: str,
-    spark: SparkSession,
-    lake_properties: dict[str, str],
-    tmp_path: Path,
+    newest: PostgresServer, servers: stack.Stack, spark: SparkSession, lake: Lake, tmp_path: Path
 ) -> Iterator[Followed]:
+    broker, worker = servers.kafka or servers.add_kafka(), servers.connect or servers.add_connect()
     name = f"r_{uuid.uuid4().hex[:8]}"
     newest.execute(f"CREATE DATABASE {name}")
     newest.execute(
@@ -56,11 +57,9 @@ def followed(
         f"CREATE PUBLICATION {name} FOR TABLE public.orders, public.events",
         dbname=name,
     )
-    made = Followed(
-        newest, spark, Lake("lake", lake_properties), kafka, connect_worker.url, tmp_path, name, ("orders", "events")
-    )
+    made = Followed(newest, spark, lake, broker.bootstrap, worker.url, tmp_path, name, ("orders", "events"))
     yield made
-    connect_worker.call("DELETE", f"/connectors/{name}")
+    worker.call("DELETE", f"/connectors/{name}")
     slots = (
         f"SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = '{name}' AND NOT active"
     )
