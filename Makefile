@@ -56,8 +56,8 @@ faults: setup ## the kill matrix: every fault at every moment of a recovery (hou
 faults-diagnosis: setup ## make every fault on real servers and compare what the diagnosis says (CASES="gtid_purged …", STACK_MYSQL=9.7|mariadb)
 	$(BIN)/python -m tests.faults_diagnosis $(CASES)
 
-adversary: setup ## random schemas, DML, DDL, gaps and steps through a real pipeline, every row compared (SEED=1 SEEDS=200 MINUTES=30 WITHOUT=ddl,json)
-	$(BIN)/python -m tests.adversary --seed $(or $(SEED),1) --seeds $(or $(SEEDS),1000) --minutes $(or $(MINUTES),30) --without "$(WITHOUT)" $(if $(KNOWN),--known)
+adversary: setup ## random schemas, DML, DDL, gaps and steps through a real pipeline, every row compared (SEED=1 SEEDS=200 TOGETHER=10 MINUTES=30 WITHOUT=ddl,json)
+	$(BIN)/python -m tests.adversary --seed $(or $(SEED),1) --seeds $(or $(SEEDS),1000) --together $(or $(TOGETHER),1) --minutes $(or $(MINUTES),30) --without "$(WITHOUT)" $(if $(KNOWN),--known)
 
 soak-diagnosis: setup ## half an hour of a healthy pipeline under load: no false alarm (MINUTES=30)
 	$(BIN)/python -m tests.faults_diagnosis.soak --minutes $(or $(MINUTES),30)

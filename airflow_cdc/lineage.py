@@ -28,6 +28,7 @@ FLOWS: Mapping[str, tuple[tuple[Side, ...], tuple[Side, ...]]] = {
     "nightly": (("source", "sink"), ()),
     "repair": (("source", "sink"), ("sink",)),
     "backfill": (("source", "sink"), ("sink",)),
+    "maintain": (("sink",), ("sink",)),
 }
 
 

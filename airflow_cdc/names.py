@@ -8,6 +8,9 @@ ABANDON_DAG_ID = "cdc_abandon"
 ASK_AGAIN_TASK = "ask_again"
 PAGE_PREFIX = "/cdc"
 REPORT_PAGE = "report.html"
+# what a report says of the approval where nobody was asked
+NOT_NEEDED = "not needed"
+IN_ADVANCE = "in advance, by who triggered the run"
 
 
 def apply_dag_id(name: str) -> str:
@@ -23,6 +26,11 @@ def watch_dag_id(name: str) -> str:
 def main_dag_id(name: str, *, has_sink: bool) -> str:
     """The id of the DAG of pipeline `name` that one must be able to read to see its page."""
     return apply_dag_id(name) if has_sink else watch_dag_id(name)
+
+
+def maintain_dag_id(name: str) -> str:
+    """The id of the DAG that tidies up the sink tables of pipeline `name`."""
+    return f"cdc_maintain__{name}"
 
 
 def nightly_dag_id(name: str) -> str:

@@ -10,15 +10,11 @@ from airflow_cdc.core.circuit import Circuits, guard
 from airflow_cdc.core.endpoint import CallLimits, DataEndpoint, Endpoint
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import Pipeline
-from airflow_cdc.core.ports import ControlStore
+from airflow_cdc.core.ports import Connector, ControlStore, Sink, Source, Transport
 from airflow_cdc.kinds import CONNECTORS, CONTROLS, SINKS, SOURCES, TRANSPORTS, WINGS, reads_of
 
 if TYPE_CHECKING:
-    from airflow_cdc.connectors.debezium.connector import DebeziumConnector
     from airflow_cdc.control.control import Control
-    from airflow_cdc.sinks.iceberg.client import Lake
-    from airflow_cdc.sources.mysql.client import MySqlSource
-    from airflow_cdc.transports.kafka.client import KafkaTransport
 
 _WINGS = {"source": "sources", "connector": "connectors", "transport": "transports", "sink": "sinks"}
 _CONTROL = "control"
@@ -79,12 +75,12 @@ def _from_json(wing: str, value: Mapping[str, Any]) -> Any:
 class Parts:
     """One client per part of a pipeline, and one per named replica. Making them connects to nothing."""
 
-    source: MySqlSource
-    connector: DebeziumConnector
-    transport: KafkaTransport
-    sink: Lake
+    source: Source
+    connector: Connector
+    transport: Transport
+    sink: Sink
     control: Control
-    replicas: Mapping[str, MySqlSource] = field(default_factory=dict)
+    replicas: Mapping[str, Source] = field(default_factory=dict)
 
     def limited(self, limits: CallLimits, circuits: Circuits) -> Parts:
         """The same parts, each call bounded by `limits` and asked through the circuit of its endpoint."""

@@ -21,7 +21,7 @@ def get_provider_info() -> dict[str, Any]:
         "integrations": [
             {
                 "integration-name": NAME,
-                "external-doc-url": "https://debezium.io/documentation/",
+                "external-doc-url": "https://en.wikipedia.org/wiki/Change_data_capture",
                 "tags": ["software"],
             }
         ],

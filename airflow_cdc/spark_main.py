@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-APPS = ("recover", "verify", "apply_changes", "nightly", "repair", "backfill")
+APPS = ("recover", "verify", "apply_changes", "nightly", "repair", "backfill", "maintain")
 RESULT_NAME = "result.json"
 
 

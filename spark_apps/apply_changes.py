@@ -14,19 +14,20 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.connectors.debezium.null_defaults import null_fault
 from airflow_cdc.core.apply.schema_change import DEFINITION, dump_definition
 from airflow_cdc.core.apply.start import Start
 from airflow_cdc.core.dead_letter import MAX_ATTEMPTS, DeadLetter
 from airflow_cdc.core.errors import (
     CdcError,
     ConfigError,
+    MissingPrivilegeError,
     RereadNeededError,
     SchemaError,
     SinkError,
     StaleHeadError,
     UnreportedChangeError,
 )
+from airflow_cdc.core.ports import Stage
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicState
 from airflow_cdc.flows.backlog import applicable
@@ -34,8 +35,7 @@ from airflow_cdc.flows.capture import captured, missing_error, present
 from airflow_cdc.flows.reached import wait_past
 from airflow_cdc.flows.refused import failed_tries, note_refused
 from airflow_cdc.flows.run import Facts, Run, step
-from airflow_cdc.sinks.iceberg.stage import Stage
-from airflow_cdc.sources.mysql.errors import MissingPrivilegeError
+from airflow_cdc.kinds import config_rules_of
 from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget, Result, apply_table, start_of
 from airflow_cdc.spark_apps.apply.replay import replay
 from airflow_cdc.spark_apps.apply.reread import reread
@@ -218,7 +218,7 @@ def _publish(job: _Job, target: ApplyTarget[Stage]) -> tuple[bool, str]:
     """Move main to the stage's head if it stands where the stage began; if not, say so: the next run does it again."""
     lake, stage = job.run.clients.sink, target.stage
     definition = dump_definition(target.table)
-    known = lake.table(stage.namespace, stage.table).properties.get(DEFINITION)
+    known = lake.definition_text(stage.namespace, stage.table)
     properties = {} if known == definition else {DEFINITION: definition}
     try:
         lake.publish(stage, lake.stage_head(stage), stage.base_head, properties)
@@ -304,7 +304,7 @@ def check_nulls(job: _Job, table: Table) -> None:
     if not events.routing.null_becomes_default or not events.nulls_at_risk(table, job.defaults[table.full_name]):
         return
     config = job.run.clients.connector.raw_config(job.run.pipeline.connector.name)
-    fault = null_fault(config, {table.full_name: table}, job.defaults)
+    fault = config_rules_of(job.run.pipeline).null_fault(config, {table.full_name: table}, job.defaults)
     if fault is not None:
         raise ConfigError(fault.what, where=f"table {table.full_name}", todo=fault.todo)
 

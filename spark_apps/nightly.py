@@ -15,12 +15,13 @@ from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.apply.stamp import EPOCH, Stamp
+from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.compare.leaves import LEAF_ROWS
 from airflow_cdc.core.compare.nightly import WHOLE_NIGHT, Checked, NightPlan, Seen, first_check, plan_night
 from airflow_cdc.core.compare.part import WHOLE
 from airflow_cdc.core.compare.repair import RepairPlan, needs_approval
 from airflow_cdc.core.errors import CdcError, ConfigError, SinkError, UsageError
+from airflow_cdc.core.ports import Stage
 from airflow_cdc.core.report import TableReport, Verdict, overall
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicState
@@ -29,8 +30,6 @@ from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.checks import report_check, store_json, store_text
 from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.run import Facts, Run, step
-from airflow_cdc.sinks.iceberg.snapshots import head_of, lineage, operation_of, row_count, summary_of
-from airflow_cdc.sinks.iceberg.stage import Stage
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
 from airflow_cdc.spark_apps.compare.expectations import DATA_DOCS
 from airflow_cdc.spark_apps.compare.scan import Outcome, Subject
@@ -47,7 +46,6 @@ from airflow_cdc.spark_apps.verify import (
 )
 
 if TYPE_CHECKING:
-    from pyiceberg.table.metadata import TableMetadata
     from pyspark.sql import SparkSession
 
     from airflow_cdc.spark_apps.ports import Ranges
@@ -211,13 +209,13 @@ def _topic_state(job: Job, table: Table) -> TopicState | None:
 def _seen(night: NightRun, table: Table, stage: Stage, state: TopicState | None) -> Seen:
     """What is known of the table before it is compared."""
     job, known = night.job, night.known.get(table.full_name)
-    metadata = job.run.clients.sink.table(*night.job.place(table)).metadata
-    rows = row_count(metadata, stage.base_head) or 0
+    sink, place = job.run.clients.sink, night.job.place(table)
+    rows = sink.row_count(*place, stage.base_head) or 0
     if table.full_name in night.cascades:
         return Seen(odd="rows of it change by foreign keys, which this server does not log", rows=rows)
     if doubt := rollback_doubt(known.xa if known else None, night.xa):
         return Seen(odd=doubt, rows=rows)
-    if (stranger := foreign_commit(metadata)) is not None:
+    if (stranger := sink.foreign_commit(*place)) is not None:
         return Seen(odd=f"commit {stranger} on its main is not of this pipeline", rows=rows)
     if table.keyless or known is None or state is None or not known.covers(state):
         return Seen(rows=rows)
@@ -226,13 +224,6 @@ def _seen(night: NightRun, table: Table, stage: Stage, state: TopicState | None)
     session = sibling(job.spark, SMALL_BATCH)
     touched = touched_leaves(read(session, {state.name: ranges}), table, job.systems.events, known.scheme)
     return Seen(touched=touched, rows=rows)
-
-
-def foreign_commit(metadata: TableMetadata) -> int | None:
-    """The newest commit of main that changed rows, if it carries no stamp: every writer of ours ends with one."""
-    changed = (s for s in lineage(metadata, head_of(metadata)) if operation_of(s) != "replace")
-    newest = next(changed, None)
-    return None if newest is None or EPOCH in summary_of(newest) else newest.snapshot_id
 
 
 def _keep(

@@ -6,7 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from airflow_cdc.core.ports import Stage, TopicRecord
+
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from pyspark.sql import DataFrame, SparkSession
 
     from airflow_cdc.core.apply.coverage import Covered
@@ -19,6 +23,8 @@ if TYPE_CHECKING:
     from airflow_cdc.core.compare.part import Part
     from airflow_cdc.core.compare.verdict import Rows
     from airflow_cdc.core.dead_letter import DeadLetter
+    from airflow_cdc.core.maintenance import Tidied
+    from airflow_cdc.core.pipeline import MaintenancePolicy
     from airflow_cdc.core.position import JsonObject, Position, Watermark
     from airflow_cdc.core.table import Table
 
@@ -184,16 +190,6 @@ class Routing(Protocol):
         ...
 
 
-class TopicRecord(Protocol):
-    """A record of a topic, as bytes."""
-
-    @property
-    def offset(self) -> int: ...
-
-    @property
-    def value(self) -> bytes | None: ...
-
-
 class EventDecoder(Protocol):
     """A connector's events of one kind of source, made neutral."""
 
@@ -230,30 +226,6 @@ class TopicReader(Protocol):
         ...
 
 
-class Stage(Protocol):
-    """Where the new rows of one table are written unseen, until they are published."""
-
-    @property
-    def identifier(self) -> tuple[str, str]:
-        """Where the sink keeps it."""
-        ...
-
-    @property
-    def target(self) -> str:
-        """The table that it is a stage of, for messages."""
-        ...
-
-    @property
-    def label(self) -> str:
-        """The try that writes it."""
-        ...
-
-    @property
-    def base_head(self) -> int:
-        """The target's version that it was made from."""
-        ...
-
-
 class StageWriter(Protocol):
     """A sink, for Spark. Every write is one commit that carries its `summary`, which says how far the table has come."""
 
@@ -285,6 +257,10 @@ class StageWriter(Protocol):
 
     def define(self, stage: Stage, table: Table, columns: Sequence[tuple[str, str]]) -> bool:
         """Give the stage exactly these (name, Spark SQL type) columns of that definition. Returns whether any changed."""
+        ...
+
+    def note_definition(self, stage: Stage, table: Table) -> None:
+        """Keep on the stage by which definition its rows are written; later DDL is judged by it."""
         ...
 
     def nothing(self, spark: SparkSession, stage: Stage, summary: Mapping[str, str]) -> None:
@@ -338,6 +314,16 @@ class StageWriter(Protocol):
 
     def row_count(self, stage: Stage, version: int) -> int | None:
         """How many rows a version has; None where that cannot be told cheaply."""
+        ...
+
+
+class TableKeeper(Protocol):
+    """Keeps the tables of a sink small. Changes no row, and is safe beside every writer."""
+
+    def tidy(
+        self, spark: SparkSession, identifier: tuple[str, str], policy: MaintenancePolicy, now: datetime
+    ) -> Tidied:
+        """Compact the table's files and drop versions that are too old, but none that a stamp or a pin needs."""
         ...
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING, Any
 from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.diagnosis.strategy import COMPARING
 from airflow_cdc.core.errors import SchemaError, SourceError
+from airflow_cdc.core.ports import Sink, Stage
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.recovery import StagedTable
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows.capture import followed
 from airflow_cdc.flows.recovery import change, current, watermark_of
 from airflow_cdc.flows.run import Facts, Run, step
-from airflow_cdc.sinks.iceberg.client import Lake
-from airflow_cdc.sinks.iceberg.stage import Stage
-from airflow_cdc.spark_apps.adapters.iceberg_schema import fit_columns, set_definition
 from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.driver.session import sibling
@@ -67,7 +65,7 @@ def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = 
     run.clients.source.check_same_server(task.watermark)
     tables, reader, writer = list(task.definitions.values()), row_reader(run), stage_writer(run)
     progress = Progress(reader.estimated_rows(tables))
-    readings = [prepare(run, task, table, dict(settings or {})) for table in tables]
+    readings = [prepare(run, writer, task, table, dict(settings or {})) for table in tables]
     with explained(SourceError, "read the tables", where=run.where, todo=RESTARTABLE):
         tools = Tools(spark, reader, writer)
         heads = _read_all(tools, readings, progress, differences=task.strategy in COMPARING)
@@ -99,7 +97,7 @@ def load_task(run: Run) -> Task:
     return Task(recovery.epoch, taken, stamp, definitions, recovery.strategy)
 
 
-def prepare(run: Run, task: Task, table: Table, settings: Mapping[str, Any]) -> Reading[Stage]:
+def prepare(run: Run, writer: StageWriter, task: Task, table: Table, settings: Mapping[str, Any]) -> Reading[Stage]:
     """A stage of this try's own, with the source's columns and what an earlier try of the same W has finished."""
     lake, namespace, name = run.clients.sink, run.pipeline.sink.namespace, run.pipeline.sink_table(table.full_name)
     columns = [(column.name, sink_type(column)) for column in table.mirrored]
@@ -109,9 +107,9 @@ def prepare(run: Run, task: Task, table: Table, settings: Mapping[str, Any]) -> 
     label = next_label(lake.stages(namespace, name), task.epoch)
     stage = lake.stage(namespace, name, label, from_stage=earlier[0] if earlier else None)
     ledger = earlier[1] if earlier else fresh
-    if not ledger.complete and fit_columns(lake, stage, columns):
+    if not ledger.complete and writer.define(stage, table, columns):
         log.info("%s: the stage has the source's columns now", table.full_name)
-    set_definition(lake, stage, table)
+    writer.note_definition(stage, table)
     if ledger.rows or ledger.complete:
         log.info("%s: %s rows of an earlier try under the same watermark stand", table.full_name, ledger.rows)
     sizes = {key: int(settings[key]) for key in ("chunk_rows", "group_chunks") if key in settings}
@@ -119,7 +117,7 @@ def prepare(run: Run, task: Task, table: Table, settings: Mapping[str, Any]) -> 
 
 
 def find_earlier(
-    lake: Lake, stages: tuple[Stage, ...], fresh: ChunkLedger, epoch: int
+    lake: Sink, stages: Sequence[Stage], fresh: ChunkLedger, epoch: int
 ) -> tuple[Stage, ChunkLedger] | None:
     """The newest stage of this epoch whose chunks were read under this very W, server and definition (INV 3).
 
@@ -135,7 +133,7 @@ def find_earlier(
     return None
 
 
-def next_label(stages: tuple[Stage, ...], epoch: int) -> str:
+def next_label(stages: Sequence[Stage], epoch: int) -> str:
     """`recov_<epoch>_<try>` that no stage has: a driver that outlived its task keeps writing to its own."""
     return f"recov_{epoch}_{max([0, *(_try_of(stage, epoch) for stage in stages)]) + 1}"
 

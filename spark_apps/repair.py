@@ -30,6 +30,7 @@ from airflow_cdc.core.errors import (
     UsageError,
     VerificationError,
 )
+from airflow_cdc.core.ports import Stage
 from airflow_cdc.core.report import ComparedAt, TableReport, Verdict, overall
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows.capture import captured
@@ -37,8 +38,6 @@ from airflow_cdc.flows.checks import report_check, store_json
 from airflow_cdc.flows.publish import mirror
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.reports.stored import CHECK, REPAIR
-from airflow_cdc.sinks.iceberg.stage import Stage, only_compacted
-from airflow_cdc.spark_apps.adapters.iceberg_schema import set_definition
 from airflow_cdc.spark_apps.apply.batch import start_of
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
 from airflow_cdc.spark_apps.compare.expectations import SuiteResult
@@ -140,10 +139,9 @@ def drop_orphans(run: Run) -> None:
     lake, ours = run.clients.sink, {run.pipeline.sink_table(table) for table in run.pipeline.source.tables}
     try:
         for stage in lake.stages(run.pipeline.sink.namespace):
-            if stage.label.startswith(LABEL) and stage.table in ours:
-                touched = lake.table(*stage.identifier).metadata.last_updated_ms / 1000
-                if time.time() - touched > ORPHAN_SECONDS:
-                    lake.drop_stage(stage)
+            mine = stage.label.startswith(LABEL) and stage.table in ours
+            if mine and time.time() - lake.touched_at(stage) > ORPHAN_SECONDS:
+                lake.drop_stage(stage)
     except CdcError as error:  # another run may drop one of its own meanwhile; the rest is tidied up next time
         log.info("stages of killed repairs were not all dropped: %s", error)
 
@@ -277,8 +275,7 @@ def staged(job: Job, table: Table) -> Iterator[Stage]:
 
 def _base_stands(job: Job, stage: Stage) -> bool:
     """Whether main still is what the stage was made from, but for compactions."""
-    metadata = job.run.clients.sink.table(stage.namespace, stage.table).metadata
-    return only_compacted(metadata, stage.base_head)
+    return job.run.clients.sink.publishable(stage)
 
 
 def compared(job: Job, stage: Stage, table: Table, part: Part) -> Outcome:
@@ -350,7 +347,7 @@ def replace_rows(job: Job, stage: Stage, table: Table) -> None:
         )
     taken = clients.source.watermark()
     clients.source.wait_visible(taken, VISIBLE_SECONDS)
-    set_definition(clients.sink, stage, table)
+    job.systems.writer.note_definition(stage, table)
     ledger = ChunkLedger(taken.hash, taken.server, table.fingerprint)
     reading = Reading(table, stage, ledger, Stamp(stamp.epoch, taken.to_json(), stamp.offsets), taken)
     read_table(Tools(job.spark, job.systems.reader, job.systems.writer), reading, Progress({table.full_name: 0}))
@@ -360,7 +357,7 @@ def publish_stage(job: Job, stage: Stage, table: Table, snapshot_id: int) -> Non
     """Move main to the stage's snapshot, if only compactions moved it since the stage was made."""
     lake = job.run.clients.sink
     definition = dump_definition(table)
-    known = lake.table(stage.namespace, stage.table).properties.get(DEFINITION)
+    known = lake.definition_text(stage.namespace, stage.table)
     properties = {} if known == definition else {DEFINITION: definition}
     lake.publish(stage, snapshot_id, stage.base_head, properties, over_compaction=True)
 

@@ -27,6 +27,7 @@ from airflow_cdc.core.dead_letter import DeadLetter, Place, is_before
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import CdcError, DeadlineError, SinkError, VerificationError
 from airflow_cdc.core.poll import NotYet, poll_while_moving
+from airflow_cdc.core.ports import Sink, Stage
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.recovery import VerifiedTable
 from airflow_cdc.core.report import ComparedAt, NotCompared, TableReport, Verdict, overall
@@ -37,8 +38,6 @@ from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.reached import wait_past
 from airflow_cdc.flows.recovery import change, current, watermark_of
 from airflow_cdc.flows.run import Facts, Run, step
-from airflow_cdc.sinks.iceberg.client import Lake
-from airflow_cdc.sinks.iceberg.stage import Stage
 from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget, apply_batch, start_of
 from airflow_cdc.spark_apps.apply.replay import replay
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
@@ -169,7 +168,7 @@ def load_task(run: Run) -> Task:
     return Task(recovery.epoch, taken, opened, captured(run, tables), open_systems(run))
 
 
-def _own_stage(lake: Lake, namespace: str, table: str, filled: str) -> Stage:
+def _own_stage(lake: Sink, namespace: str, table: str, filled: str) -> Stage:
     """The stage `<filled>_v<try>`, with a try that no stage has."""
     tries = (re.fullmatch(rf"{re.escape(filled)}_v(\d+)", stage.label) for stage in lake.stages(namespace, table))
     number = 1 + max((int(match[1]) for match in tries if match), default=0)
@@ -228,7 +227,7 @@ def _caught_up(
     return reached, subjects
 
 
-def reach(run: Run, task: Task, timeout: float) -> tuple[Reached, dict[str, TopicState]]:
+def reach(run: Run, task: Task, timeout: float) -> tuple[Reached, Mapping[str, TopicState]]:
     """The source's position now, once the connector has committed an offset past it; and the topics' ends then."""
     position = run.clients.source.position()
     wait_past(run, position, timeout)
@@ -418,6 +417,7 @@ def _expected(outcome: Outcome) -> Expected:
         rows=outcome.source_rows,
         tolerance=outcome.tally.unsettled,
         key=table.key,
+        key_proven=outcome.equal_by_digests,
     )
 
 

@@ -3,62 +3,104 @@
 from __future__ import annotations
 
 import getpass
-import json
 import os
+import re
 import sys
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import yaml
+
+from airflow_cdc.cli.questions import CONTROL, PARTS, SPARK, TABLES, every, kind_question, of_kinds, setups
 from airflow_cdc.config.registry import load_registry
 from airflow_cdc.core.errors import ConfigError, UsageError
+from airflow_cdc.core.setup import Answers, Key, NewConnection, Password, Question, Setup, flag
+from airflow_cdc.kinds import SINKS
 
-PASSWORD_ENV = "CDC_MYSQL_PASSWORD"  # noqa: S105 - the name of a variable
-MYSQL_PORT = 3306
+# of the template: where its example pipeline begins, and where what is the same for every pipeline does
+EXAMPLE: Final = "  shop:"
+REST: Final = "    # Everything below is optional"
+_COMMENT_AT: Final = 40
+_SPARK_CONN: Final = "spark_default"
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """One answer that a pipeline needs: the flag's name, what a person is asked, and what Enter stands for."""
+class NewPipeline:
+    """A pipeline to be added: the kind of each of its parts, and the answers to their questions."""
 
-    key: str
-    text: str
-    default: str = ""
+    name: str
+    kinds: Mapping[str, str]
+    answers: Answers
 
+    @property
+    def parts(self) -> Iterator[tuple[str, Setup]]:
+        """Each part with how it is set up."""
+        for part, kind in self.kinds.items():
+            yield part, setups(part)[kind]
 
-QUESTIONS: tuple[Question, ...] = (
-    Question("mysql", "MySQL server, host:port"),
-    Question("mysql_user", "MySQL user", "cdc"),
-    Question("tables", "Tables, as schema.table, comma-separated"),
-    Question("connect", "Kafka Connect's REST address", "http://localhost:8083"),
-    Question("connector", "Name of the Debezium connector there"),
-    Question("kafka", "Kafka's bootstrap servers", "localhost:9092"),
-    Question("catalog", "Iceberg catalog: the id of its Airflow connection", "lake"),
-    Question(
-        "catalog_extra", 'Its PyIceberg properties as JSON (only if it is new), like {"type": "rest", "uri": "…"}'
-    ),
-    Question("namespace", "Namespace of the sink tables"),
-    Question("spark", "Spark master (only if spark_default is new)", "local[*]"),
-)
-OPTIONAL = frozenset({"catalog_extra"})
+    @property
+    def spark(self) -> bool:
+        """Whether anything of it runs with Spark."""
+        return SINKS[self.kinds["sink"]].stages is not None
 
 
-def answers(args: Namespace) -> dict[str, str]:
+def asked(args: Namespace) -> NewPipeline:
     """The flags, and what a person at a terminal answers for those that are missing. Raises UsageError without one."""
-    given = {question.key: getattr(args, question.key) for question in QUESTIONS}
-    given["namespace"] = given["namespace"] or args.pipeline
-    missing = [question for question in QUESTIONS if not given[question.key]]
-    if sys.stdin.isatty():
-        asked = {question.key: _ask(question) for question in missing}
-    else:
-        asked = {question.key: question.default for question in missing}
-    found = {**given, **asked}
-    if absent := [key for key, value in found.items() if not value and key not in OPTIONAL]:
-        flags = ", ".join(f"--{key.replace('_', '-')}" for key in absent)
-        raise UsageError(f"not enough is known about pipeline {args.pipeline}", todo=f"Add {flags}.")
-    return found
+    flags = {question.key: str(getattr(args, question.key) or "") for question in every()}
+    new = NewPipeline(args.pipeline, _kinds(flags), flags)
+    questions = list(_questions(new))
+    _refuse_others(flags, {question.key for question in questions})
+    found = {question.key: flags[question.key] or _answer(question, args.pipeline) for question in questions}
+    if absent := [question.key for question in questions if question.needed and not found[question.key]]:
+        todo = f"Add {', '.join(map(flag, absent))}."
+        raise UsageError(f"not enough is known about pipeline {args.pipeline}", todo=todo)
+    return NewPipeline(args.pipeline, new.kinds, found)
+
+
+def _kinds(flags: Mapping[str, str]) -> dict[str, str]:
+    """Part → its kind. A control store is only chosen where the sink keeps none."""
+    kinds = {part: _kind(part, flags) for part in PARTS if part != CONTROL}
+    if SINKS[kinds["sink"]].control is None:
+        kinds[CONTROL] = _kind(CONTROL, flags)
+    return kinds
+
+
+def _kind(part: str, flags: Mapping[str, str]) -> str:
+    """The kind that a flag names, or else the one that a flag is a question of, or else what a person says."""
+    known, question = setups(part), kind_question(part)
+    hinted = [name for name, setup in known.items() if any(flags[one.key] for one in setup.questions)]
+    told = flags[question.key] or (hinted[0] if len(hinted) == 1 else "")
+    kind = told or (_answer(question, "") if len(known) > 1 else question.default)
+    if kind not in known:
+        raise UsageError(
+            f"{kind!r} is no kind of {part} that can be asked about",
+            where=flag(question.key),
+            todo=f"Write one of {', '.join(known)}; declare any other in pipelines.yaml by hand.",
+        )
+    return kind
+
+
+def _questions(new: NewPipeline) -> Iterator[Question]:
+    yield from of_kinds(new.kinds)
+    if new.spark:
+        yield SPARK
+
+
+def _refuse_others(flags: Mapping[str, str], known: set[str]) -> None:
+    others = [key for key, value in flags.items() if value and key not in known and not key.endswith("_kind")]
+    if others:
+        told = ", ".join(map(flag, others))
+        raise UsageError(f"{told}: no part of this pipeline asks for that", todo="Leave it out, or name its kind.")
+
+
+def _answer(question: Question, pipeline: str) -> str:
+    """What a person at a terminal says, or else the default."""
+    if question.as_pipeline:
+        return pipeline
+    return _ask(question) if sys.stdin.isatty() else question.default
 
 
 def _ask(question: Question) -> str:
@@ -66,14 +108,13 @@ def _ask(question: Question) -> str:
     return input(f"{question.text}{shown}: ").strip() or question.default
 
 
-def add_to_registry(path: Path, name: str, told: Mapping[str, str], template: str) -> str:
+def add_to_registry(path: Path, new: NewPipeline, template: str) -> str:
     """Write the pipeline to the registry, with its comments; the file is as it was if the result would not be valid."""
-    block = _block(name, told, template)
     before = path.read_text() if path.exists() else None
-    if before is not None and name in load_registry(path):
-        raise UsageError(f"there is a pipeline {name!r} already", where=str(path), todo="Edit it there.")
-    head = template[: template.index("  shop:")] if before is None else before.rstrip("\n") + "\n\n"
-    path.write_text(head + block)
+    if before is not None and new.name in load_registry(path):
+        raise UsageError(f"there is a pipeline {new.name!r} already", where=str(path), todo="Edit it there.")
+    head = template[: template.index(EXAMPLE)] if before is None else before.rstrip("\n") + "\n\n"
+    path.write_text(head + "\n".join(_block(new)) + "\n" + _rest(new, template))
     try:
         load_registry(path)
     except ConfigError:
@@ -82,51 +123,72 @@ def add_to_registry(path: Path, name: str, told: Mapping[str, str], template: st
     return f"{path} ({'written' if before is None else 'pipeline added'})"
 
 
-def _block(name: str, told: Mapping[str, str], template: str) -> str:
-    tables = "".join(f"        - {table.strip()}\n" for table in told["tables"].split(",") if table.strip())
-    changes = {
-        "  shop: ": f"  {name}: ",
-        "cdc_apply__shop": f"cdc_apply__{name}",
-        "conn_id: shop_": f"conn_id: {name}_",
-        "        - shop.customers\n        - shop.orders\n": tables,
-        "name: shop ": f"name: {told['connector']} ",
-        "catalog: lake ": f"catalog: {told['catalog']} ",
-        "namespace: shop\n": f"namespace: {told['namespace']}\n",
-        "notify: [ops]": "notify: []",
-    }
-    block = template[template.index("  shop:") :]
-    for old, new in changes.items():
-        block = block.replace(old, new)
-    return block
+def _block(new: NewPipeline) -> Iterator[str]:
+    """The lines of the pipeline's parts."""
+    yield _line(f"  {new.name}:", f"letters, digits and _; names the DAGs (cdc_apply__{new.name})")
+    for part, setup in new.parts:
+        yield f"    {part}:"
+        yield f"      kind: {new.kinds[part]}"
+        for key in setup.keys(new.name, new.answers):
+            yield _key(key)
+        if part == "source":
+            yield from _tables(new.answers[TABLES.key])
+        for note in setup.notes:
+            yield f"      # {note}"
+    if new.spark:
+        yield "    spark:"
+        yield f"      conn_id: {_SPARK_CONN}"
 
 
-def connections(name: str, told: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+def _tables(names: str) -> Iterator[str]:
+    yield _line("      tables:", "schema.table; each becomes <namespace>.<table> in the sink")
+    for table in names.split(","):
+        if table.strip():
+            yield f"        - {scalar(table.strip())}"
+
+
+def _key(key: Key) -> str:
+    return _line(f"      {key.name}: {scalar(key.value)}", key.comment)
+
+
+def _line(text: str, comment: str) -> str:
+    return f"{text:<{_COMMENT_AT - 1}} # {comment}" if comment else text
+
+
+def scalar(value: str) -> str:
+    """The value as YAML text: in quotes only where it would not be read as the same text."""
+    plain = re.fullmatch(r"[\w.$-]+", value) is not None and yaml.safe_load(value) == value
+    return value if plain else yaml.safe_dump(value, default_style='"', width=10_000).strip()
+
+
+def _rest(new: NewPipeline, template: str) -> str:
+    """What follows the parts: the policy with its defaults, and comments."""
+    rest = template[template.index(REST) :]
+    return rest.replace("__shop", f"__{new.name}").replace("notify: [ops]", "notify: []")
+
+
+def connections(new: NewPipeline) -> dict[str, dict[str, Any]]:
     """The Airflow connections that the pipeline names, by id. Raises UsageError for an address that is none."""
-    host, _, port = told["mysql"].partition(":")
-    if port and not port.isdigit():
-        raise UsageError(f"{told['mysql']!r} is not host:port", where="--mysql", todo="Write one like db.example:3306.")
-    return {
-        f"{name}_mysql": {
-            "conn_type": "cdc_mysql",
-            "host": host,
-            "port": int(port or MYSQL_PORT),
-            "login": told["mysql_user"],
-            "password": _password(),
-        },
-        f"{name}_connect": {"conn_type": "kafka_connect", "host": told["connect"]},
-        f"{name}_kafka": {"conn_type": "cdc_kafka", "extra": json.dumps({"bootstrap.servers": told["kafka"]})},
-        told["catalog"]: {"conn_type": "iceberg_catalog", "extra": told["catalog_extra"] or "{}"},
-        "spark_default": {"conn_type": "spark", "host": told["spark"]},
-    }
+    wanted = [one for _, setup in new.parts for one in setup.connections(new.name, new.answers)]
+    if new.spark:
+        wanted.append(NewConnection(_SPARK_CONN, "spark", new.answers[SPARK.key]))
+    return {one.conn_id: _fields(one) for one in wanted}
 
 
-def _password() -> str:
-    """Never a flag: those show in ps and in the shell's history."""
-    if PASSWORD_ENV in os.environ:
-        return os.environ[PASSWORD_ENV]
+def _fields(one: NewConnection) -> dict[str, Any]:
+    names = ("conn_type", "host", "port", "login", "schema", "extra")
+    given = {name: value for name in names if (value := getattr(one, name))}
+    return {**given, "password": _password(one.password)} if one.password else given
+
+
+def _password(asked_for: Password) -> str:
+    if asked_for.variable in os.environ:
+        return os.environ[asked_for.variable]
     if not sys.stdin.isatty():
-        raise UsageError("the password of the MySQL user is not known", todo=f"Put it in the variable {PASSWORD_ENV}.")
-    return getpass.getpass("Its password: ")
+        raise UsageError(
+            f"the password of {asked_for.of} is not known", todo=f"Put it in the variable {asked_for.variable}."
+        )
+    return getpass.getpass(f"The password of {asked_for.of}: ")
 
 
 def create(wanted: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
@@ -153,4 +215,4 @@ def _exists(conn_id: str) -> bool:
 
 def keys() -> Sequence[str]:
     """The names of the answers, for the command's flags."""
-    return [question.key for question in QUESTIONS]
+    return [question.key for question in every()]

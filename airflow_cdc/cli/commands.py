@@ -44,7 +44,7 @@ SHOWN = ("table", "source_rows", "sink_rows", "missing", "ghosts", "different", 
 # a file for each kind: Airflow parses each in a process of its own, and with hundreds of pipelines one would take seconds
 STUBS = {
     f"cdc_{kind}.py": f'"""Shows Airflow DAGs of airflow-provider-cdc."""\nfrom airflow_cdc.dags.cdc_{kind} import *\n'
-    for kind in ("apply", "backfill", "nightly", "recovery", "repair", "watch")
+    for kind in ("apply", "backfill", "maintain", "nightly", "recovery", "repair", "watch")
 }
 
 
@@ -284,11 +284,11 @@ def init(args: Namespace) -> int:
 
 def _init_pipeline(args: Namespace) -> int:
     path = settings.registry_path(args.registry)
-    told = added.answers(args)
-    wanted = added.connections(args.pipeline, told)
+    new = added.asked(args)
+    wanted = added.connections(new)
     # first: a folder that does not exist must not leave half of the rest behind
     facts = {"stubs": _stubs(Path(args.stub).expanduser())} if args.stub else {}
-    facts["registry"] = added.add_to_registry(path, args.pipeline, told, (PACKAGE / TEMPLATE).read_text())
+    facts["registry"] = added.add_to_registry(path, new, (PACKAGE / TEMPLATE).read_text())
     facts |= added.create(wanted)
     checks = list(_pipeline_checks(Namespace(registry=args.registry, pipeline=[args.pipeline])))
     emit(

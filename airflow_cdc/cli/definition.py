@@ -8,6 +8,9 @@ from typing import Any, cast
 from airflow.cli.cli_config import ARG_VERBOSE, ActionCommand, Arg, CLICommand, GroupCommand, lazy_load_command
 from rich.markup import escape
 
+from airflow_cdc.cli.questions import every, example
+from airflow_cdc.core.setup import Question, flag
+
 COMMANDS = "airflow_cdc.cli.commands"
 OFFSETS = "airflow_cdc.cli.offsets"
 OUTLOOK = "airflow_cdc.cli.forecast"
@@ -21,6 +24,11 @@ _untyped_arg = cast("Callable[..., Arg]", Arg)
 def _arg(flags: tuple[str, ...], *, help: str, **kwargs: Any) -> Arg:  # noqa: A002 - argparse's own word
     """An argument whose help is shown as it is written: Airflow prints help through Rich, to which `[cdc]` is a colour."""
     return _untyped_arg(flags, help=escape(help), **kwargs)
+
+
+def _told(question: Question) -> str:
+    """The help of a question's flag."""
+    return f"{question.text} (default: {question.default})" if question.default else question.text
 
 
 ARG_OUTPUT = _arg(
@@ -51,21 +59,7 @@ ARG_VALUE = _arg(("value",), help="The new offset as a JSON object")
 ARG_NEW = _arg(
     ("--pipeline",), default=None, help="Add this pipeline; what no other option says is asked at a terminal"
 )
-ARG_ANSWERS = tuple(
-    _arg((flag,), default=None, help=text)
-    for flag, text in (
-        ("--mysql", "MySQL server, host:port (the password is asked, or in CDC_MYSQL_PASSWORD)"),
-        ("--mysql-user", "MySQL user (default: cdc)"),
-        ("--tables", "Tables, as schema.table, comma-separated"),
-        ("--connect", "Kafka Connect's REST address (default: http://localhost:8083)"),
-        ("--connector", "Name of the Debezium connector there"),
-        ("--kafka", "Kafka's bootstrap servers (default: localhost:9092)"),
-        ("--catalog", "Id of the Iceberg catalog's connection (default: lake)"),
-        ("--catalog-extra", "Its PyIceberg properties as JSON, if the connection is new"),
-        ("--namespace", "Namespace of the sink tables (default: the pipeline's name)"),
-        ("--spark", "Spark master, if the connection spark_default is new (default: local[*])"),
-    )
-)
+ARG_ANSWERS = tuple(_arg((flag(question.key),), default=None, help=_told(question)) for question in every())
 ARG_STUB = _arg(("--stub",), default=None, help="Write small DAG files into this folder instead")
 
 STATUS = "Exit status: 0 healthy or done, 1 problem or failed run, 2 usage or configuration, 3 unknown."
@@ -93,7 +87,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "init": (
         "init",
         "init --stub dags/",
-        "init --pipeline shop --mysql db:3306 --tables shop.orders --connector shop",
+        f"init --pipeline shop {example()}",
     ),
 }
 

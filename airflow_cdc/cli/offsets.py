@@ -22,11 +22,11 @@ from airflow_cdc.reports.store import safe
 def get(args: Namespace) -> int:
     """The stored offsets, as Kafka Connect keeps them; 3 when it could not be asked."""
     run = run_of(args, answer_within=ANSWER_WITHIN_S)
-    stored = read_soon(lambda: run.clients.connector.offsets(run.pipeline.connector.name), where=run.where)
+    stored = read_soon(lambda: run.clients.connector.entries(run.pipeline.connector.name), where=run.where)
     emit(
         args,
-        stored,
-        [row for entry in stored for row in pairs({"partition": entry["partition"], **(entry["offset"] or {})})],
+        [entry.to_json() for entry in stored],
+        [row for entry in stored for row in pairs({"partition": dict(entry.key), **(entry.value or {})})],
     )
     return 0
 

@@ -7,31 +7,11 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TypeVar
 
-from airflow_cdc.connectors.kafka_connect.http import ConnectorMissingError, ConnectTooOldError
-from airflow_cdc.core.errors import ConnectorError, DeadlineError, TransportError, UnknownStateError
-from airflow_cdc.sources.mysql.errors import (
-    MissingPrivilegeError,
-    SourceAccessError,
-    SourceOutOfTimeError,
-    SourceTlsError,
-    SourceUnreachableError,
-)
+from airflow_cdc.core.errors import CdcError, UnknownStateError
 
 # one system's answer, with every retry; and all of them together
 ANSWER_WITHIN_S = 2.5
 READ_WITHIN_S = 8.0
-UNREAD = (
-    ConnectorError,
-    DeadlineError,
-    MissingPrivilegeError,
-    SourceAccessError,
-    SourceOutOfTimeError,
-    SourceTlsError,
-    SourceUnreachableError,
-    TransportError,
-)
-# these say something of the pipeline
-KNOWN = (ConnectorMissingError, ConnectTooOldError)
 
 T = TypeVar("T")
 
@@ -65,6 +45,6 @@ def _answer(read: Callable[[], T], answers: SimpleQueue[tuple[T | None, BaseExce
 
 def _unread(error: BaseException) -> BaseException:
     """The error, as an unknown where it only says that a system could not be asked."""
-    if isinstance(error, UNREAD) and not isinstance(error, KNOWN):
+    if isinstance(error, CdcError) and error.unread:
         return UnknownStateError(error.what, where=error.where, todo=error.todo)
     return error

@@ -80,6 +80,13 @@ OPTIONS: tuple[Option, ...] = (
         default="0 2 * * *",
     ),
     Option(
+        "maintain_schedule",
+        "cron expression",
+        "Cron expression (UTC) of the DAGs `cdc_maintain__<pipeline>`; `none`: only when triggered.",
+        "0 5 * * 0",
+        default="0 4 * * *",
+    ),
+    Option(
         "cli_users",
         "`token` or `shell`",
         "Who may change an offset by a command. `token`: an Airflow user who may trigger cdc_recovery, by the token in "
@@ -90,9 +97,9 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "spark_jars",
         "paths",
-        "Comma-separated paths of the jars that Spark needs: Iceberg's runtime, Spark's Kafka source with its dependencies, "
-        "MariaDB Connector/J, and the driver of a JDBC catalog. `airflow cdc doctor` says which are missing.",
-        "/opt/jars/iceberg-spark-runtime-4.1_2.13-1.12.0.jar,/opt/jars/mariadb-java-client-3.5.11.jar",
+        "Comma-separated paths of the jars that Spark needs: each kind of source, transport and sink has its own, and so has "
+        "a JDBC catalog its driver. `airflow cdc doctor` names those that are missing, with their Maven coordinates.",
+        "/opt/jars/table-format.jar,/opt/jars/database-driver.jar",
         unset="`spark_packages`",
     ),
     Option(
@@ -100,7 +107,7 @@ OPTIONS: tuple[Option, ...] = (
         "Maven coordinates",
         "The same as comma-separated Maven coordinates, which spark-submit fetches with their dependencies. Only used where "
         "spark_jars is empty.",
-        "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0,org.mariadb.jdbc:mariadb-java-client:3.5.11",
+        "org.example:table-format_2.13:1.12.0,org.example:database-driver:3.5.11",
         unset="nothing beyond Spark's own jars",
     ),
     Option(
@@ -157,6 +164,11 @@ def apply_schedule() -> str | None:
 def nightly_schedule() -> str | None:
     """Cron expression of the `cdc_nightly_consistency__<pipeline>` DAGs; None where it says none."""
     return _schedule("nightly_schedule")
+
+
+def maintain_schedule() -> str | None:
+    """Cron expression of the `cdc_maintain__<pipeline>` DAGs; None where it says none."""
+    return _schedule("maintain_schedule")
 
 
 def _schedule(key: str) -> str | None:

@@ -171,6 +171,9 @@ class ConfigRules(Protocol):
         """Columns of which some characters are not read from events, as `schema.table.column (character set)`."""
         ...
 
-    def definitions(self, topic: str, topics: Topics) -> TableDefinitions:
-        """Read the table definitions that the connector keeps in `topic`; empty where the topic is gone."""
+    def definitions(self, capture: CaptureSettings, topics: Topics) -> TableDefinitions:
+        """Read the table definitions that the connector keeps in its topic; empty where the topic is gone.
+
+        Raises ConnectorError where it keeps them elsewhere.
+        """
         ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import Field, dataclass
+from dataclasses import Field, dataclass, field, replace
 from typing import Any, ClassVar, Protocol, Self
 
 
@@ -48,3 +48,28 @@ class DataEndpoint(Endpoint, Protocol):
     def dataset(self) -> str:
         """OpenLineage's namespace of its tables; no credential is in it."""
         ...
+
+
+class TimedServer:
+    """What endpoints of database servers have in common: a frozen dataclass with these two fields, in seconds."""
+
+    __slots__ = ()
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    connect_timeout: float
+    quick_read: float
+
+    def limited(self, limits: CallLimits) -> Self:
+        """The same server, each call bounded."""
+        connect, quick = min(self.connect_timeout, limits.answer), min(self.quick_read, limits.read)
+        return replace(self, connect_timeout=connect, quick_read=quick)
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Where a database server is reached, and as whom."""
+
+    host: str
+    port: int
+    user: str
+    password: str = field(repr=False)

@@ -16,10 +16,12 @@ class CdcError(Exception):
     """Root of every error this package raises.
 
     `what` happened, `where` (a system, a file and key, a table), and `todo`: the next action.
-    `exit_status` is what a command ends with: 1 problem, 2 usage or configuration, 3 unknown.
+    `exit_status` is what a command ends with: 1 problem, 2 usage or configuration, 3 unknown. `unread`: it only says that
+    a system could not be asked, and nothing of what is there.
     """
 
     exit_status: ClassVar[int] = 1
+    unread: ClassVar[bool] = False
 
     def __init__(self, what: str, *, where: str = "", todo: str = "") -> None:
         self.what = what.strip()
@@ -82,8 +84,20 @@ class SourceError(CdcError):
     """The source database refused or failed."""
 
 
+class MissingPrivilegeError(SourceError):
+    """The user lacks a privilege. `privilege` names it ("" when the server does not say which)."""
+
+    unread = True
+
+    def __init__(self, what: str, *, where: str = "", todo: str = "", privilege: str = "") -> None:
+        super().__init__(what, where=where, todo=todo)
+        self.privilege = privilege
+
+
 class ConnectorError(CdcError):
     """The connector or its REST interface refused or failed. `status` is the HTTP status or None."""
+
+    unread = True
 
     def __init__(self, what: str, *, where: str = "", todo: str = "", status: int | None = None) -> None:
         super().__init__(what, where=where, todo=todo)
@@ -92,6 +106,8 @@ class ConnectorError(CdcError):
 
 class TransportError(CdcError):
     """The topics between connector and sink refused or failed."""
+
+    unread = True
 
 
 class SinkError(CdcError):
@@ -175,6 +191,8 @@ class NotAgreedError(CdcError):
 
 class DeadlineError(CdcError):
     """Something awaited did not happen in time. `timeout` is in seconds, `last` the last state seen."""
+
+    unread = True
 
     def __init__(self, what: str, *, where: str = "", todo: str = "", timeout: float = 0.0, last: str = "") -> None:
         super().__init__(what, where=where, todo=todo)

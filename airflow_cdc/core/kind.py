@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from airflow_cdc.core.capture import ConfigRules
     from airflow_cdc.core.diagnosis.problem import Rules
     from airflow_cdc.core.position import ReadPosition
+    from airflow_cdc.core.setup import Setup
     from airflow_cdc.core.spark_jars import Need
 
 T = TypeVar("T")
@@ -57,6 +58,7 @@ class SourceKind:
         client: the class that reads such a server; called with its endpoint.
         hook: the Airflow hook that makes an endpoint of a connection.
         form: the connection type's form in Airflow; None: it is declared elsewhere.
+        setup: what `airflow cdc init` asks about it; None: such a part is written by hand.
         read_position: reads a position of such a server from JSON.
         rules: its rows of the diagnosis, what blocks a strategy there, and what its errors say.
         reader: what Spark reads its rows with (spark_apps.ports.RowReader), called with the client; None: nothing does, so
@@ -73,6 +75,7 @@ class SourceKind:
     client: Lazy[Any]
     hook: Lazy[Any]
     form: Form | None = None
+    setup: Lazy[Setup] | None = None
     read_position: Lazy[ReadPosition] | None = None
     jars: Lazy[tuple[Need, ...]] | None = None
     rules: LazyRules | None = None
@@ -115,6 +118,7 @@ class ConnectorKind:
     through: tuple[str, ...]
     config_rules: Lazy[ConfigRules]
     form: Form | None = None
+    setup: Lazy[Setup] | None = None
     rules: LazyRules | None = None
 
 
@@ -133,6 +137,7 @@ class TransportKind:
     client: Lazy[Any]
     hook: Lazy[Any]
     form: Form | None = None
+    setup: Lazy[Setup] | None = None
     jars: Lazy[tuple[Need, ...]] | None = None
     rules: LazyRules | None = None
     reader: Lazy[Any] | None = None
@@ -145,6 +150,7 @@ class SinkKind:
     Attributes:
         hook: None where there is nothing to connect to.
         jars: what Spark needs for every such sink; `jars_of`: what it needs besides for the one at an endpoint.
+        keeper: what tidies its tables up (spark_apps.ports.TableKeeper), called with the client.
         control: the control store in such a sink (core/ports.ControlStore); called with its client. None: it can keep none.
     """
 
@@ -155,11 +161,13 @@ class SinkKind:
     client: Lazy[Any]
     hook: Lazy[Any] | None
     form: Form | None = None
+    setup: Lazy[Setup] | None = None
     jars: Lazy[tuple[Need, ...]] | None = None
     jars_of: Lazy[JarsOf] | None = None
     rules: LazyRules | None = None
     stages: Lazy[Any] | None = None
     letters: Lazy[Any] | None = None
+    keeper: Lazy[Any] | None = None
     control: Lazy[Any] | None = None
 
 
@@ -178,6 +186,7 @@ class ControlKind:
     client: Lazy[Any]
     hook: Lazy[Any]
     form: Form | None = None
+    setup: Lazy[Setup] | None = None
 
 
 AnyKind: TypeAlias = SourceKind | ConnectorKind | TransportKind | SinkKind

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol, TypeAlias
@@ -11,6 +11,23 @@ from airflow_cdc.core.position import Position, Watermark
 
 # A stored value, or the key it is stored under: kept to the byte, and looked into by the codec alone.
 RawOffset: TypeAlias = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetEntry:
+    """One stored offset: the value, and the key that it is stored under. `value` None: the key has none."""
+
+    key: RawOffset
+    value: RawOffset | None
+
+    def to_json(self) -> dict[str, Any]:
+        """{"partition": key, "offset": value}, the words of Kafka Connect's REST and of a backup file."""
+        return {"partition": dict(self.key), "offset": dict(self.value) if self.value else None}
+
+
+def entry_of(entries: Sequence[OffsetEntry], server: str) -> OffsetEntry:
+    """The entry of the connector that calls its source `server`; without a value where nothing is stored."""
+    return next((one for one in entries if one.key.get("server") == server), OffsetEntry({"server": server}, None))
 
 
 class Inside(StrEnum):

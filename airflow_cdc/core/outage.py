@@ -41,6 +41,7 @@ class Sighting:
         at: when, ISO time.
         attended: a run that holds the lease is at work on the open recovery: nobody has to be told of that.
         standing: the problem only warns of how something is set, and stays until that is changed: never repeated.
+        silenced: a person has acknowledged the problem or muted the pipeline: nobody is told that it goes on.
     """
 
     code: str
@@ -48,6 +49,7 @@ class Sighting:
     at: str
     attended: bool = False
     standing: bool = False
+    silenced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +247,7 @@ def _begun(sighting: Sighting, gone: list[Outage]) -> Outage | None:
 
 
 def _due(outage: Outage, sighting: Sighting, policy: AlertPolicy) -> bool:
-    if sighting.attended:
+    if sighting.attended or sighting.silenced:
         return False
     if not outage.notified_at:
         return outage.code != UNKNOWN or seconds_between(outage.since, sighting.at) >= policy.unknown_for

@@ -182,6 +182,19 @@ class AlertPolicy:
 
 
 @settings
+class MaintenancePolicy:
+    """What `cdc_maintain__<pipeline>` does to the sink tables. `expire_after` in seconds."""
+
+    compact: bool = key("Write small files together, and files anew of which much is deleted.", default=True)
+    small_files: int = key("Compact where there are so many small files, or so many deletes of one file.", default=10)
+    expire_after: int = key(
+        "Drop versions of a table that are older than this: nobody can read them any more.",
+        form=DURATION,
+        default=30 * 86400,
+    )
+
+
+@settings
 class Policy:
     """What a pipeline's owners allow. All durations are in seconds.
 
@@ -216,6 +229,7 @@ class Policy:
         "After DDL that events do not carry: read the table again by itself, or leave it to a person.", default="reread"
     )
     reread_limit: int = key("A table of more rows than this is not read again by itself.", default=10_000_000)
+    maintenance: MaintenancePolicy = key("Tidying up the sink tables.", default=MaintenancePolicy())
     report_rows: bool = key(
         "Keep both rows of the first keys that differ beside a report, or the keys alone.", default=True
     )
@@ -230,6 +244,9 @@ class Policy:
     alert: AlertPolicy = key(
         "When people are told of an outage again, and of what cannot be read.", default=AlertPolicy()
     )
+
+
+_FOR_PEOPLE = frozenset({"owner", "tags"})
 
 
 @settings
@@ -256,6 +273,8 @@ class Pipeline:
     control: ControlSpec | None = key(
         "Where the pipeline's own state is kept; left out: in its sink.", wing="controls", default=None
     )
+    owner: str = key("Who answers for it, as the page shows and filters it: a team or a person.", default="")
+    tags: tuple[str, ...] = key("Words by which the page filters pipelines.", default=())
 
     @property
     def has_sink(self) -> bool:
@@ -269,8 +288,9 @@ class Pipeline:
 
     @property
     def hash(self) -> str:
-        """sha256 of the canonical JSON of the definition."""
-        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
+        """sha256 of the canonical JSON of the definition, without what only people read: a new owner ends no recovery."""
+        meaning = {name: value for name, value in self.to_json().items() if name not in _FOR_PEOPLE}
+        text = json.dumps(meaning, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
     def sink_table(self, table: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from airflow_cdc.core.errors import MALFORMED, UnknownStateError
-from airflow_cdc.core.offset import RawOffset
+from airflow_cdc.core.offset import OffsetEntry, RawOffset
 from airflow_cdc.core.position import JsonObject, ReadPosition, Watermark
 from airflow_cdc.core.topics import Fence, fence_json, read_fence
 
@@ -98,14 +98,6 @@ class VerifiedTable:
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetBackup:
-    """The connector's offset before the recovery: the key it is stored under, and the raw value; None: there was none."""
-
-    key: RawOffset
-    value: RawOffset | None
-
-
-@dataclass(frozen=True, slots=True)
 class HistoryDoubts:
     """Why the connector's table definitions have to be rebuilt.
 
@@ -165,7 +157,7 @@ class OpenRecovery:
     watermark_at: str = ""
     definitions: Mapping[str, str] = field(default_factory=dict)
     stages: Mapping[str, StagedTable] = field(default_factory=dict)
-    backup: OffsetBackup | None = None
+    backup: OffsetEntry | None = None
     written: RawOffset | None = None
     written_at: str = ""
     history: HistoryDoubts = HistoryDoubts()
@@ -232,7 +224,7 @@ class OpenRecovery:
         """These tables are read whole."""
         return replace(self, stages={**self.stages, **stages})
 
-    def backed_up(self, backup: OffsetBackup) -> OpenRecovery:
+    def backed_up(self, backup: OffsetEntry) -> OpenRecovery:
         """The first backup stands for ever."""
         return self if self.backup is not None else replace(self, backup=backup)
 
@@ -392,7 +384,7 @@ def _read(raw: Mapping[str, Any], read_position: ReadPosition) -> OpenRecovery:
         watermark_at=_text(raw, "watermark_at"),
         definitions=dict(raw.get("definitions") or {}),
         stages={name: _staged(entry) for name, entry in (raw.get("stages") or {}).items()},
-        backup=OffsetBackup(dict(key), raw.get("offset_before")) if key else None,
+        backup=OffsetEntry(dict(key), raw.get("offset_before")) if key else None,
         written=raw.get("offset_after"),
         written_at=_text(raw, "offset_written_at"),
         history=HistoryDoubts(differences, None if since is None else int(since), bool(raw.get("history_doubted"))),

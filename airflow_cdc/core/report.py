@@ -171,7 +171,7 @@ _PLAIN = (
     "offset_before",
     "offset_after",
 )
-_OPTIONAL = ("peer", "writer", "reason", "note", "links")
+_OPTIONAL = ("peer", "writer", "reason", "note", "links", "started_by", "approved", "began", "ended")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,8 @@ class RecoveryReport:
     """A whole run. `watermark` and the offsets are plain JSON objects or None.
 
     `verdict` may be left out: it is then the worst of the tables'. It is never better than theirs.
-    `peer`, `writer`, `reason`, `note` and `links` are in the JSON only when given.
+    `started_by` is the Airflow user who triggered the run, `approved` who agreed to its plan ("by ann", "not needed"), `began`
+    and `ended` are ISO times. These four, `peer`, `writer`, `reason`, `note` and `links` are in the JSON only when given.
     """
 
     pipeline: str
@@ -200,6 +201,10 @@ class RecoveryReport:
     reason: str | None = None
     note: str | None = None
     links: Mapping[str, str] | None = None
+    started_by: str | None = None
+    approved: str | None = None
+    began: str | None = None
+    ended: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tables", tuple(self.tables))

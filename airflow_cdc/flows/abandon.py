@@ -78,7 +78,7 @@ def connector_text(run: Run, recovery: Mapping[str, Any]) -> str:
     """The state in which the recovery left the connector: running or not, its offset, and settings not put back."""
     name = run.pipeline.connector.name
     try:
-        state = str(run.clients.connector.status(name)["connector"]["state"])
+        state = run.clients.connector.state(name).state
     except CdcError as error:
         state = f"in a state that could not be read ({error})"
     written = None if recovery.get("offset_kept") else recovery.get("offset_written_at")

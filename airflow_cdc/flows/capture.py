@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from airflow_cdc.core.capture import CaptureSettings
 from airflow_cdc.core.errors import SourceError
@@ -11,7 +11,7 @@ from airflow_cdc.flows.run import Run
 from airflow_cdc.kinds import config_rules_of
 
 
-def captured(run: Run, tables: Sequence[str] = ()) -> dict[str, Table]:
+def captured(run: Run, tables: Sequence[str] = ()) -> Mapping[str, Table]:
     """Definitions of the pipeline's tables as the source has them now. Raises SourceError for a missing one."""
     wanted = list(tables or run.pipeline.source.tables)
     definitions = present(run, wanted)
@@ -20,7 +20,7 @@ def captured(run: Run, tables: Sequence[str] = ()) -> dict[str, Table]:
     return definitions
 
 
-def present(run: Run, tables: Sequence[str]) -> dict[str, Table]:
+def present(run: Run, tables: Sequence[str]) -> Mapping[str, Table]:
     """Definitions of those of the tables that the source has now."""
     return run.clients.source.definitions(list(tables)) if tables else {}
 
@@ -40,7 +40,7 @@ def settings(run: Run) -> CaptureSettings:
     return config_rules_of(run.pipeline).capture(run.clients.connector.raw_config(run.pipeline.connector.name))
 
 
-def followed(run: Run, tables: Sequence[str] = ()) -> dict[str, Table]:
+def followed(run: Run, tables: Sequence[str] = ()) -> Mapping[str, Table]:
     """The same definitions, once the connector is known to carry these tables' rows as they are (INV 21, 31).
 
     Called before a row is read past the connector: what it masks must never be written. Raises SchemaError or

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import fsspec
@@ -12,7 +13,7 @@ from airflow_cdc.core.compare.part import WHOLE
 from airflow_cdc.core.diagnosis.strategy import DIFF_REPAIR
 from airflow_cdc.core.errors import VerificationError
 from airflow_cdc.core.report import RecoveryReport, StepReport, TableReport, Verdict
-from airflow_cdc.flows.close import report_folder, steps_of, store
+from airflow_cdc.flows.close import APPROVED, report_folder, steps_of, store, told_of
 from airflow_cdc.flows.run import Facts, Run
 from airflow_cdc.reports.stored import BACKFILL, CHECK, REPAIR
 
@@ -58,8 +59,11 @@ def _report(
     epoch: int,
     repaired: bool,
 ) -> RecoveryReport:
-    steps = tuple(StepReport(s["name"], float(s.get("seconds") or 0), str(s.get("state"))) for s in steps_of(ledger))
-    before = RecoveryReport(
+    steps = tuple(
+        StepReport(s["name"], float(s.get("seconds") or 0), str(s.get("state")), str(s.get("started") or ""))
+        for s in steps_of(ledger)
+    )
+    made = RecoveryReport(
         pipeline=run.pipeline.name,
         run_id=run.run_id,
         problem="UNKNOWN",
@@ -73,9 +77,9 @@ def _report(
         tables=tuple(sorted(tables, key=lambda table: table.table)),
         steps=steps,
     )
-    verdict = Verdict(before.verdict or Verdict.INCONCLUSIVE)
+    verdict = Verdict(made.verdict or Verdict.INCONCLUSIVE)
     problem = PROBLEMS[Verdict.MISMATCH] if repaired else PROBLEMS[verdict]
-    return RecoveryReport(**{**{name: getattr(before, name) for name in before.__slots__}, "problem": problem})
+    return told_of(run, replace(made, problem=problem), str(ledger.get(APPROVED) or ""))
 
 
 def store_json(run: Run, name: str, value: Any) -> str:

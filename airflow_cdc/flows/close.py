@@ -17,7 +17,7 @@ from airflow_cdc.flows.decide import UNCHANGED
 from airflow_cdc.flows.lease import kept
 from airflow_cdc.flows.recovery import current
 from airflow_cdc.flows.run import LEASE_SECONDS, Facts, Run, now_iso, step
-from airflow_cdc.names import REPORT_PAGE
+from airflow_cdc.names import IN_ADVANCE, REPORT_PAGE
 from airflow_cdc.reports.page import render_html
 from airflow_cdc.reports.store import ReportStore, safe
 from airflow_cdc.reports.stored import RECOVERY, RunSummary, tables_of
@@ -26,6 +26,11 @@ log = logging.getLogger("airflow_cdc.close")
 
 CLOSED = "closed"
 RECOVERY_FILE = "recovery.json"
+# in the run's ledger: who agreed to its plan
+APPROVED = "approved"
+
+# among the run's options: the Airflow user who triggered it
+STARTED_BY = "started_by"
 
 
 @step("close")
@@ -96,8 +101,21 @@ def assemble(run: Run) -> RecoveryReport:
     recovered = _compared(closed or mine, ledger.get("check") or {})
     decision = ledger.get("decision") or {}
     made = RecoveryReport.assemble(run.pipeline.name, run.run_id, decision, recovered, steps_of(ledger))
+    made = told_of(run, made, str(ledger.get(APPROVED) or ""))
     told = _failed(ledger) or ledger.get(UNCHANGED)
     return replace(made, reason=told) if told else made
+
+
+def told_of(run: Run, made: RecoveryReport, approved: str) -> RecoveryReport:
+    """The report with who started the run, who `approved` it ("": nobody was asked), when it began, and now as its end."""
+    begun = min((step.started for step in made.steps if step.started), default="")
+    return replace(
+        made,
+        started_by=str(run.options.get(STARTED_BY) or "") or None,
+        approved=approved or (IN_ADVANCE if run.options.get("approved") else None),
+        began=begun or None,
+        ended=now_iso(),
+    )
 
 
 def _failed(ledger: Mapping[str, Any]) -> str:

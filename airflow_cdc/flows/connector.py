@@ -38,7 +38,7 @@ def stop(run: Run) -> Facts:
     """Stop the connector and wait until it is STOPPED with zero tasks. It stays so until its offset is proven."""
     current(run)
     name = run.pipeline.connector.name
-    before = run.clients.connector.status(name)["connector"]["state"]
+    before = run.clients.connector.state(name).state
     run.clients.connector.stop(name, timeout=STOP_SECONDS)
     change(run, OpenRecovery.stopped)
     return {"connector": name, "state_before": before, "state": "STOPPED"}
@@ -113,7 +113,7 @@ def restart(run: Run) -> Facts:
     A restart is answered before it happens, so a FAILED seen at first may be the old one: it counts after a grace.
     """
     name = run.pipeline.connector.name
-    if run.clients.connector.status(name)["connector"]["state"] in ("STOPPED", "PAUSED"):
+    if run.clients.connector.state(name).state in ("STOPPED", "PAUSED"):
         run.clients.connector.resume(name)
     else:
         run.clients.connector.restart(name)
@@ -123,11 +123,10 @@ def restart(run: Run) -> Facts:
 
 
 def _restarted(run: Run) -> bool | None:
-    status = run.clients.connector.status(run.pipeline.connector.name)
-    states = [part["state"] for part in (status["connector"], *status["tasks"])]
-    if len(states) > 1 and set(states) == {"RUNNING"}:
+    now = run.clients.connector.state(run.pipeline.connector.name)
+    if now.running:
         return True
-    raise NotYet(", ".join(states))
+    raise NotYet(", ".join((now.state, *(task.state for task in now.tasks))))
 
 
 def change_settings(run: Run, wanted: Mapping[str, str | None]) -> None:
@@ -207,18 +206,6 @@ def restore_settings(run: Run) -> dict[str, str | None]:
     return restored
 
 
-def history_topic(run: Run) -> str:
-    """The connector's schema history topic. Raises ConnectorError when it keeps its history elsewhere."""
-    topic = settings(run).history_topic
-    if topic is None:
-        raise ConnectorError(
-            "the connector keeps its schema history outside Kafka, where it can't be compared or rebuilt",
-            where=run.where,
-            todo="Set schema.history.internal.kafka.topic.",
-        )
-    return topic
-
-
 def _streaming(run: Run, taken: Watermark) -> dict[str, Any]:
     """Wait for that as long as the connector moves; what it says meanwhile stands in the recovery, for `verify`."""
 
@@ -230,7 +217,7 @@ def _streaming(run: Run, taken: Watermark) -> dict[str, Any]:
 
 def history(run: Run) -> TableDefinitions:
     """The table definitions of the connector's schema history as they stand; none where its topic is gone."""
-    return config_rules_of(run.pipeline).definitions(history_topic(run), run.clients.transport)
+    return config_rules_of(run.pipeline).definitions(settings(run), run.clients.transport)
 
 
 def _doubted_since(run: Run) -> int:

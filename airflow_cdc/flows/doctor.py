@@ -13,6 +13,7 @@ from airflow_cdc.core.errors import CdcError
 from airflow_cdc.flows.capture import captured, settings, topic_names
 from airflow_cdc.flows.carried import look_through
 from airflow_cdc.flows.null_defaults import fault_of
+from airflow_cdc.flows.replication import named_replicas
 from airflow_cdc.flows.run import Run
 from airflow_cdc.kinds import config_rules_of, no_recovery
 
@@ -86,7 +87,7 @@ def check_source(run: Run) -> Iterator[Check]:
 
 def check_replicas(run: Run) -> Iterator[Check]:
     """Whether the named replicas could stand in for the source on the night when it has purged too much."""
-    for conn_id, replica in run.clients.replicas.items():
+    for conn_id, replica in named_replicas(run).items():
         try:
             found = replica.standing_faults(conn_id)
         except CdcError as error:
@@ -165,7 +166,7 @@ def _years(run: Run) -> Iterator[Check]:
 
 def _carried(run: Run) -> Iterator[Check]:
     """Whether the connector's events carry the tables' rows: by types, character sets and settings, then by the rows."""
-    subject, tables, made = run.pipeline.name, captured(run), settings(run)
+    subject, tables, made = run.pipeline.name, dict(captured(run)), settings(run)
     if made.observed_only:
         return
     for table in list(tables.values()):

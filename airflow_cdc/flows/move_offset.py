@@ -9,6 +9,7 @@ from typing import Any
 from airflow_cdc.core.diagnosis.diagnose import position_fault
 from airflow_cdc.core.diagnosis.observation import ConnectorFacts, Observation
 from airflow_cdc.core.errors import OffsetRejectedError, UnknownStateError, UsageError
+from airflow_cdc.core.offset import entry_of
 from airflow_cdc.flows.capture import settings
 from airflow_cdc.flows.lease import ended_by
 from airflow_cdc.flows.observe import observe
@@ -27,10 +28,7 @@ Value = Mapping[str, Any]
 
 def stored(run: Run) -> Facts:
     """Partition and value of the offset that this pipeline's connector reads from; `offset` None: it has none."""
-    prefix = settings(run).prefix
-    found = run.clients.connector.offsets(run.pipeline.connector.name)
-    mine = next((entry for entry in found if entry["partition"].get("server") == prefix), None)
-    return {"partition": {"server": prefix}, "offset": None} if mine is None else dict(mine)
+    return entry_of(run.clients.connector.entries(run.pipeline.connector.name), settings(run).prefix).to_json()
 
 
 def check(run: Run, value: Value) -> None:
@@ -69,7 +67,7 @@ def move(run: Run, value: Value, *, who: str, shown: Value | None) -> Facts:
     owner = f"offset {now_iso()}"
     control.acquire(owner, LEASE_SECONDS, ended=ended_by(run.lives))
     try:
-        rested = run.clients.connector.status(name)["connector"]["state"] == "STOPPED"
+        rested = run.clients.connector.state(name).state == "STOPPED"
         run.clients.connector.stop(name)
         before = stored(run)
         if rested:

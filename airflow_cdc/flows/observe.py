@@ -25,9 +25,10 @@ from airflow_cdc.core.diagnosis.observation import (
     TransportFacts,
     Unknown,
 )
-from airflow_cdc.core.diagnosis.strategy import DETOUR
+from airflow_cdc.core.diagnosis.strategy import DETOUR, choices
 from airflow_cdc.core.errors import CdcError, ConnectorError, DeadlineError
 from airflow_cdc.core.poll import poll_until
+from airflow_cdc.flows.replication import named_replicas
 from airflow_cdc.flows.run import Run, now_iso
 from airflow_cdc.kinds import rules_for
 from airflow_cdc.reports.store import ReportStore
@@ -137,7 +138,7 @@ def _source(run: Run, seen: Observation) -> SourceFacts:
 
 
 def _replica(run: Run, conn_id: str) -> ReplicaFacts:
-    return run.clients.replicas[conn_id].replica_facts(conn_id)
+    return named_replicas(run)[conn_id].facts(conn_id)
 
 
 def _connector(run: Run) -> ConnectorFacts:
@@ -222,7 +223,7 @@ def _watched(run: Run, seen: Observation, seconds: float) -> Observation:
     return seen
 
 
-def _produced(run: Run, capture: Capture) -> dict[str, dict[int, int]]:
+def _produced(run: Run, capture: Capture) -> Mapping[str, Mapping[int, int]]:
     topics = [*(capture.topic_of(table) for table in run.pipeline.source.tables), capture.heartbeat_topic]
     return run.clients.transport.end_offsets(topics)
 
@@ -237,7 +238,8 @@ def store_observation(run: Run, seen: Observation, diagnosis: Diagnosis) -> None
     """
     store = ReportStore(run.report_dir)
     try:
-        store.keep_observation(StoredObservation.of(seen, diagnosis, load_observation(run)))
+        offered = choices(diagnosis, seen, rules_for(run.pipeline))
+        store.keep_observation(StoredObservation.of(seen, diagnosis, load_observation(run), offered))
     except CdcError as error:
         log.warning("the observation of %s was not kept: %s", run.pipeline.name, error)
 

@@ -115,7 +115,7 @@ def _at_rest(run: Run, offset: StoredOffset, position: Watermark) -> bool:
 def not_failed(run: Run, task: str = "resume_connector") -> None:
     """Raise ConnectorError as soon as the connector or a task has failed, with the cause it gives."""
     if failed := failures(run):
-        cause = root_cause(failed[0].get("trace", ""))[:500]
+        cause = root_cause(failed[0])[:500]
         raise ConnectorError(
             f"connector {run.pipeline.connector.name} failed after the restart: {cause}",
             where=run.where,
@@ -123,7 +123,6 @@ def not_failed(run: Run, task: str = "resume_connector") -> None:
         )
 
 
-def failures(run: Run) -> list[dict[str, Any]]:
-    """The parts of the connector that are FAILED: itself, or tasks."""
-    status = run.clients.connector.status(run.pipeline.connector.name)
-    return [part for part in (status["connector"], *status["tasks"]) if part["state"] == "FAILED"]
+def failures(run: Run) -> tuple[str, ...]:
+    """The traces of what is FAILED of the connector: itself, or tasks."""
+    return run.clients.connector.state(run.pipeline.connector.name).failures

@@ -6,9 +6,6 @@ the connector's own configuration, what was written in the control table (INV 27
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from airflow_cdc.connectors.debezium.address import is_away, pointed_at, pointed_back
 from airflow_cdc.core.diagnosis.text import shorten
 from airflow_cdc.core.errors import (
     CdcError,
@@ -19,27 +16,19 @@ from airflow_cdc.core.errors import (
 )
 from airflow_cdc.core.offset import RawOffset
 from airflow_cdc.core.poll import NotYet, poll_until
+from airflow_cdc.core.ports import Replication
+from airflow_cdc.core.position import Position
 from airflow_cdc.core.recovery import OpenRecovery
+from airflow_cdc.core.transactions import Transactions, come_back, own_transactions, start_there
 from airflow_cdc.flows import connector
 from airflow_cdc.flows.capture import captured, settings
 from airflow_cdc.flows.close import CLOSED
 from airflow_cdc.flows.offsets import committed, read, stored_value, write
 from airflow_cdc.flows.reached import not_failed, wait_past
 from airflow_cdc.flows.recovery import change, current
+from airflow_cdc.flows.replication import named_replicas, replication
 from airflow_cdc.flows.reset_offset import backup
 from airflow_cdc.flows.run import LEASE_SECONDS, Facts, Run, now_iso, step
-from airflow_cdc.sources.mysql.client import MySqlSource
-from airflow_cdc.sources.mysql.detour import come_back, faults, own_transactions, start_there
-from airflow_cdc.sources.mysql.gtid import GtidSet
-from airflow_cdc.sources.mysql.position import BinlogPosition, MySqlPosition, mysql_position
-from airflow_cdc.sources.mysql.replica import (
-    executed_now,
-    first_place,
-    log_end,
-    place_of,
-    purged_now,
-    read_replica,
-)
 
 SNAPSHOT_BY_NAME = "Or trigger cdc_recovery with the strategy full_snapshot, which puts the connector back first."
 
@@ -53,11 +42,16 @@ def detour(run: Run) -> Facts:
     """
     if _is_back(run):
         return {"kept": True}
-    if not _away(run) or not _runs(run):
+    if not _away(run) or not run.clients.connector.state(run.pipeline.connector.name).running:
         _start_at_replica(run)
     conn_id, replica = _replica(run)
     read = _read_all(run, replica)
-    return {"replica": conn_id, "server": replica.where, "read": shorten(str(read)), "kept": False}
+    return {
+        "replica": conn_id,
+        "server": run.clients.replicas[conn_id].where,
+        "read": shorten(str(read)),
+        "kept": False,
+    }
 
 
 @step("return_connector")
@@ -98,7 +92,7 @@ def _is_back(run: Run) -> bool:
     """Whether the way back was begun, and still leads on: a source that purged more meanwhile means another round."""
     if not current(run).written_at:
         return False
-    if purged_now(run.clients.source).issubset(_read_set(run)):
+    if replication(run).purged().issubset(_read_set(run)):
         return True
     change(run, OpenRecovery.sets_out_again)
     return False
@@ -110,41 +104,41 @@ def _start_at_replica(run: Run) -> None:
     run.clients.connector.stop(name, timeout=connector.STOP_SECONDS)
     key = backup(run, current(run)).key
     _conn_id, replica = _replica(run)
-    theirs = executed_now(replica)  # first: what the source executes in between is not the replica's own
-    own = own_transactions(theirs, executed_now(run.clients.source))
+    theirs = replica.executed()  # first: what the source executes in between is not the replica's own
+    own = own_transactions(theirs, replication(run).executed())
     skipped = _own(run)  # of all rounds: what may not have been sent is sent again rather than never
     start = start_there(_read_set(run), own, skipped)
     size = _history_size(run)
     change(run, lambda now: now.set_out(str(own | skipped), size))
-    _write_set(run, key, first_place(replica), start)
+    _write_set(run, key, replica.from_the_oldest(start))
     connector.change_settings(run, {connector.HEARTBEAT: connector.heartbeat(run)})
     _point_at(run, replica)
     run.clients.connector.resume(name)
     run.clients.connector.wait_running(name, timeout=connector.RUNNING_SECONDS)
 
 
-def _replica(run: Run) -> tuple[str, MySqlSource]:
+def _replica(run: Run) -> tuple[str, Replication]:
     """The replica of this detour: the one that it began at, else the first that can stand in for the source."""
     kept = current(run).replica.conn_id
     if not kept:
         kept = _choose(run)
         change(run, lambda now: now.reads_at(kept))
-    if kept not in run.clients.replicas:
+    if kept not in (named := named_replicas(run)):
         raise ConfigError(
             f"the detour reads at {kept}, which source.replicas no longer names",
             where=run.where,
             todo=f"Name it again, then clear the task detour_connector. {SNAPSHOT_BY_NAME}",
         )
-    return kept, run.clients.replicas[kept]
+    return kept, named[kept]
 
 
 def _choose(run: Run) -> str:
     """Looked at again with the connector stopped: between plan and start the replica may have purged, too."""
     stored, source = _read_set(run), run.clients.source.facts()
     said = {}
-    for conn_id, replica in run.clients.replicas.items():
+    for conn_id, replica in named_replicas(run).items():
         try:
-            found = faults(read_replica(replica, conn_id), source, stored)
+            found = replica.faults(conn_id, source, stored)
         except CdcError as error:
             found = (str(error),)
         if not found:
@@ -157,13 +151,13 @@ def _choose(run: Run) -> str:
     )
 
 
-def _read_all(run: Run, replica: MySqlSource) -> GtidSet:
+def _read_all(run: Run, replica: Replication) -> Transactions:
     """Wait until the connector has read what the replica has now, and what the source has purged by then."""
-    wanted = executed_now(replica)
+    wanted = replica.executed()
 
-    def probe() -> GtidSet:
+    def probe() -> Transactions:
         read = _covered(run, replica)
-        if (left := (wanted | purged_now(run.clients.source)) - read).is_empty:
+        if (left := (wanted | replication(run).purged()) - read).is_empty:
             return read
         not_failed(run, "detour_connector")
         raise NotYet(f"{left.count} transactions to read")
@@ -173,19 +167,14 @@ def _read_all(run: Run, replica: MySqlSource) -> GtidSet:
     )
 
 
-def _covered(run: Run, replica: MySqlSource) -> GtidSet:
-    """What the connector has read at the replica.
-
-    The GTID of a DDL enters the committed set only with the next transaction. On a replica at rest there is none; but
-    an offset at or past the end of its log, as it was before the offset was read, has all that stands before that end.
-    """
-    end, before_end = log_end(replica)
+def _covered(run: Run, replica: Replication) -> Transactions:
+    """What the connector has read at the replica."""
+    end = replica.log_end()  # before the offset
     offset = committed(run)
-    stored = None if offset is None or offset.position is None else mysql_position(offset.position)
-    if stored is None or stored.gtids is None:
+    read = replica.read_by(offset.position if offset else None, end)
+    if read is None:
         raise NotYet("no offset with GTIDs yet")
-    at_end = stored.place.comparable(end) and end <= stored.place
-    return stored.gtids | before_end if at_end else stored.gtids
+    return read
 
 
 # ---- on the way back ---------------------------------------------------------------------------
@@ -195,40 +184,45 @@ def _write_return(run: Run) -> None:
     """Stopped; what was read, without the replica's own, written as the offset at the source (INV 27)."""
     run.clients.connector.stop(run.pipeline.connector.name, timeout=connector.STOP_SECONDS)
     before = backup(run, current(run))
-    read, source = _read_so_far(run), run.clients.source
-    executed = source.facts().gtid_executed or GtidSet()
-    back = come_back(read, executed, _own(run))
-    _check_return(run, back, GtidSet.parse(str((before.value or {}).get("gtids") or "")))
-    doubted = bool(read - back) and _history_grew(run)
-    value = _write_set(run, before.key, place_of(source, back), back)
+    read, source = _read_so_far(run), replication(run)
+    back = come_back(read, source.executed(under_way=False), _own(run))
+    _check_return(run, back, _backed_up(run, before.value))
+    doubted = not (read - back).is_empty and _history_grew(run)
+    value = _write_set(run, before.key, source.after(back))
     since, at = connector.history(run).newest_ms if doubted else None, now_iso()
     change(run, lambda now: now.returned(value, at, str(read - back), since))
 
 
-def _own(run: Run) -> GtidSet:
+def _backed_up(run: Run, value: RawOffset | None) -> Transactions:
+    """What the connector had read when the recovery began; nothing if it had no offset."""
+    offset, source = read(run, value) if value else None, replication(run)
+    return source.read_by(offset.position if offset else None) or source.known("")
+
+
+def _own(run: Run) -> Transactions:
     """Transactions of the replica's own that counted as read when this detour set out, in any of its rounds."""
-    return GtidSet.parse(current(run).replica.own)
+    return replication(run).known(current(run).replica.own)
 
 
-def _read_so_far(run: Run) -> GtidSet:
+def _read_so_far(run: Run) -> Transactions:
     """What the connector has read, kept before the offset is written: afterwards its position is of another server."""
     kept = current(run).replica.read
     if kept is not None:
-        return GtidSet.parse(kept)
+        return replication(run).known(kept)
     read = _covered(run, _replica(run)[1]) if _away(run) else _read_set(run)
     change(run, lambda now: now.read_there(str(read)))
     return read
 
 
-def _check_return(run: Run, back: GtidSet, before: GtidSet) -> None:
-    if gone := before - back:
+def _check_return(run: Run, back: Transactions, before: Transactions) -> None:
+    if not (gone := before - back).is_empty:
         raise OffsetRejectedError(
             f"the source does not have {shorten(str(gone))}, which the connector had read before",
             where=run.where,
             todo="The source lost transactions, or is another server: trigger cdc_recovery with full_snapshot.",
             reasons=("GTID_NOT_CONTAINED",),
         )
-    if left := purged_now(run.clients.source) - back:
+    if not (left := replication(run).purged() - back).is_empty:
         raise SourceError(
             f"the source has purged {shorten(str(left))}, which the connector has not read yet",
             where=run.where,
@@ -236,11 +230,11 @@ def _check_return(run: Run, back: GtidSet, before: GtidSet) -> None:
         )
 
 
-def _write_set(run: Run, key: RawOffset, place: BinlogPosition, gtids: GtidSet) -> RawOffset:
+def _write_set(run: Run, key: RawOffset, position: Position) -> RawOffset:
     """Write a set as the offset, proven by reading it back. A transaction that was read in part is read again whole."""
     stored = stored_value(run)
     written = read(run, stored).written if stored else None
-    value = run.clients.connector.codec.at(MySqlPosition(place.file, place.pos, gtids), written)
+    value = run.clients.connector.codec.at(position, written)
     write(run, key, stored, value)
     return value
 
@@ -262,7 +256,7 @@ def _start(run: Run) -> None:
 def _close(run: Run) -> Facts:
     connector.restore_settings(run)
     control, recovery = run.clients.control, current(run)
-    control.note_server(run.clients.source.identity().server_uuid)
+    control.note_server(run.clients.source.server())
     control.ledger_set(run.run_id, "document", recovery.to_json())
     control.close_recovery(run.run_id, CLOSED)
     control.release(run.run_id)
@@ -273,43 +267,28 @@ def _close(run: Run) -> Facts:
 
 
 def _away(run: Run) -> bool:
-    return is_away(run.clients.connector.raw_config(run.pipeline.connector.name))
+    return run.clients.connector.is_away(run.pipeline.connector.name)
 
 
-def _runs(run: Run) -> bool:
-    status = run.clients.connector.status(run.pipeline.connector.name)
-    states = {part["state"] for part in (status["connector"], *status["tasks"])}
-    return bool(status["tasks"]) and states == {"RUNNING"}
-
-
-def _read_set(run: Run) -> GtidSet:
+def _read_set(run: Run) -> Transactions:
     offset = committed(run)
-    stored = None if offset is None or offset.position is None else mysql_position(offset.position)
-    if stored is None or stored.gtids is None:
+    stored = replication(run).read_by(offset.position if offset else None)
+    if stored is None:
         raise OffsetRejectedError(
             "the connector has no stored GTID set to go on from",
             where=run.where,
             todo="Trigger cdc_recovery with the strategy full_snapshot.",
         )
-    return stored.gtids
+    return stored
 
 
-def _point_at(run: Run, replica: MySqlSource) -> None:
+def _point_at(run: Run, replica: Replication) -> None:
     """Change the address. Connect asks the connector to try the new one before it takes the configuration."""
-    there, home = replica.endpoint, run.clients.source.endpoint
-    at, other = (there.host, there.port), (there.user, there.password) != (home.user, home.password)
-    _change(run, lambda config: pointed_at(config, at, (there.user, there.password) if other else None))
+    run.clients.connector.point_at(run.pipeline.connector.name, replica.login, replication(run).login)
 
 
 def _point_back(run: Run) -> None:
-    _change(run, lambda config: pointed_back(config) if is_away(config) else config)
-
-
-def _change(run: Run, by: Callable[[dict[str, str]], dict[str, str]]) -> None:
-    name, client = run.pipeline.connector.name, run.clients.connector
-    config = client.raw_config(name)
-    if (wanted := by(config)) != config:
-        client.change_config(name, config, wanted)
+    run.clients.connector.point_back(run.pipeline.connector.name)
 
 
 # ---- the schema history ------------------------------------------------------------------------

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from airflow_cdc.core.errors import SchemaError
-from airflow_cdc.core.offset import RawOffset
+from airflow_cdc.core.offset import OffsetEntry, RawOffset, entry_of
 from airflow_cdc.core.position import Watermark
-from airflow_cdc.core.recovery import OffsetBackup, OpenRecovery
+from airflow_cdc.core.recovery import OpenRecovery
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows.capture import captured, present, settings
 from airflow_cdc.flows.connector import STOP_SECONDS, history
@@ -98,7 +98,7 @@ def _already(run: Run, taken: Watermark) -> bool:
     return offset is not None and offset.has_read(taken) is True
 
 
-def _unchanged(run: Run, recovery: OpenRecovery) -> dict[str, Table]:
+def _unchanged(run: Run, recovery: OpenRecovery) -> Mapping[str, Table]:
     now = captured(run, recovery.tables)
     changed = [name for name, table in now.items() if recovery.definitions.get(name) != table.fingerprint]
     if changed:
@@ -110,18 +110,13 @@ def _unchanged(run: Run, recovery: OpenRecovery) -> dict[str, Table]:
     return now
 
 
-def backup(run: Run, recovery: OpenRecovery) -> OffsetBackup:
+def backup(run: Run, recovery: OpenRecovery) -> OffsetEntry:
     """The offset's key and its value before the recovery; the first backup stands for ever."""
     if recovery.backup is not None:
         return recovery.backup
-    prefix = settings(run).prefix
-    stored = run.clients.connector.offsets(run.pipeline.connector.name)
-    mine = [entry for entry in stored if entry["partition"].get("server") == prefix]
-    partition = dict(mine[0]["partition"]) if mine else {"server": prefix}
-    before = dict(mine[0]["offset"]) if mine and mine[0]["offset"] else None
-    return change(run, lambda now: now.backed_up(OffsetBackup(partition, before))).backup or OffsetBackup(
-        partition, before
-    )
+    mine = entry_of(run.clients.connector.entries(run.pipeline.connector.name), settings(run).prefix)
+    before = OffsetEntry(mine.key, mine.value or None)
+    return change(run, lambda now: now.backed_up(before)).backup or before
 
 
 def _history(run: Run, definitions: Mapping[str, Table], written: RawOffset) -> dict[str, tuple[str, ...]]:

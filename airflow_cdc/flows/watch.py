@@ -32,6 +32,7 @@ from airflow_cdc.core.outage import (
 from airflow_cdc.flows.observe import observe, store_observation
 from airflow_cdc.flows.run import Facts, Run, now_iso
 from airflow_cdc.kinds import rules_for
+from airflow_cdc.reports.store import ReportStore
 from airflow_cdc.reports.stored import LASTING
 
 log = logging.getLogger("airflow_cdc.watch")
@@ -95,7 +96,7 @@ def look(run: Run, carried: OutageLog | None = None, at: str = "") -> Look:
     plan = make_plan(diagnosis, run.pipeline.policy, observation, rules)
     readable = isinstance(observation.control, ControlFacts)
     before = load_log(run, carried or OutageLog(), readable)
-    sighting = sighting_of(observation, diagnosis, at or now_iso())
+    sighting = sighting_of(observation, diagnosis, at or now_iso(), silenced=silenced(run, diagnosis.code, at))
     progress = advance(run.pipeline.name, before, sighting, run.pipeline.policy.alert, rules.ranks)
     outage = progress.log.of(sighting)
     seen = Look(observation, diagnosis, plan, progress, outage, _may_recover(run, diagnosis, plan, outage))
@@ -104,7 +105,16 @@ def look(run: Run, carried: OutageLog | None = None, at: str = "") -> Look:
     return seen
 
 
-def sighting_of(observation: Observation, diagnosis: Diagnosis, at: str) -> Sighting:
+def silenced(run: Run, code: str, at: str = "") -> bool:
+    """Whether a person asked not to be told of this problem now. What cannot be read silences nothing."""
+    try:
+        return ReportStore(run.report_dir).silence(run.pipeline.name, code, at or now_iso()) is not None
+    except CdcError as error:
+        log.warning("%s: it is not known whether somebody acknowledged the problem: %s", run.where, error)
+        return False
+
+
+def sighting_of(observation: Observation, diagnosis: Diagnosis, at: str, *, silenced: bool = False) -> Sighting:
     """What a look means for the outages."""
     control = observation.control
     known = control if isinstance(control, ControlFacts) else None
@@ -114,6 +124,7 @@ def sighting_of(observation: Observation, diagnosis: Diagnosis, at: str) -> Sigh
         at=at,
         attended=diagnosis.code == RECOVERY_OPEN and known is not None and _at_work(known, at),
         standing=diagnosis.strategies == _WARNING and diagnosis.code not in _RUNS_OUT,
+        silenced=silenced,
     )
 
 
@@ -143,7 +154,10 @@ def tell(run: Run, carried: OutageLog | None = None, at: str = "") -> Facts:
     outages, alerts, outage = seen.progress.log, seen.progress.alerts, seen.outage
     if seen.recover and outage is not None:
         outage = replace(outage, recovery=outage.run_id(run.pipeline.name))
-        outages, alerts = _with_recovery(run, outages, alerts, outage, moment)
+        quiet = silenced(run, outage.code, moment)
+        outages, alerts = (
+            (outages.with_outage(outage), alerts) if quiet else _with_recovery(run, outages, alerts, outage, moment)
+        )
     if seen.due and isinstance(seen.observation.control, ControlFacts):
         save_log(run, outages)
     return {

@@ -79,7 +79,7 @@ def check_held(run: Run, taken: Watermark) -> StoredOffset:
 
 
 def _stopped(run: Run) -> None:
-    state = run.clients.connector.status(run.pipeline.connector.name)["connector"]["state"]
+    state = run.clients.connector.state(run.pipeline.connector.name).state
     if state != "STOPPED":
         raise ConnectorError(
             f"the connector is {state}, not STOPPED: a fence taken now would not hold",

@@ -12,8 +12,10 @@ from airflow.sdk import Context, Param
 from airflow.sdk.definitions.param import ParamsDict
 
 from airflow_cdc.core.diagnosis.strategy import STRATEGIES
+from airflow_cdc.core.duration import span
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.links import runbook_url
+from airflow_cdc.names import IN_ADVANCE, NOT_NEEDED
 from airflow_cdc.operators.base import (
     AGAIN,
     DIAGNOSE_TASK,
@@ -26,7 +28,7 @@ from airflow_cdc.operators.base import (
     plain,
     refusal,
 )
-from airflow_cdc.operators.policy_approval import PolicyApprovalOperator
+from airflow_cdc.operators.policy_approval import PolicyApprovalOperator, answered_by
 
 if TYPE_CHECKING:
     from airflow_cdc.flows.run import Facts, Run
@@ -71,24 +73,26 @@ class ApproveRecoveryOperator(PolicyApprovalOperator):
     def execute(self, context: Context) -> Any:
         decision = self._decision(context)
         if not decision["plan"]["needs_approval"]:
-            return self._carried_out(context, "not needed", decision)
+            return self._carried_out(context, NOT_NEEDED, decision)
         if (context.get("params") or {}).get("approved"):
-            return self._carried_out(context, "in advance, by who triggered the run", decision)
+            return self._carried_out(context, IN_ADVANCE, decision)
         self._asked_once(context, decision)
         return self.ask(context, describe(decision), headline(decision))
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         from airflow_cdc.flows.decide import note_unchanged
 
-        run = self._run(context)
+        run = self.run_of(context)
         if event.get("chosen_options") == [self.REJECT]:
             # first: what follows is skipped by an exception that ends the task
-            note_unchanged(run, f"rejected by {_who(event)}")
+            note_unchanged(run, f"rejected by {answered_by(event)}")
         answer = super().execute_complete(context, event)
         if answer["chosen_options"] != [self.APPROVE]:
             return plain(answer)
         chosen = (answer["params_input"] or {}).get(STRATEGY, AS_PLANNED)
-        return self._carried_out(context, f"by {_who(answer)}", self._as_approved(context, run, chosen))
+        agreed = self._as_approved(context, run, chosen)
+        self.note_approved(context, f"by {answered_by(answer)}")
+        return self._carried_out(context, f"by {answered_by(answer)}", agreed)
 
     def _carried_out(self, context: Context, approved: str, decision: Facts) -> Facts:
         """Let the plan be carried out. Tasks of other strategies are skipped from here: each would start a process of some
@@ -109,7 +113,7 @@ class ApproveRecoveryOperator(PolicyApprovalOperator):
         """Airflow shows a task's question as it was first asked, also after a retry or when the task was cleared: about
         another plan this run can't ask.
         """
-        run = self._run(context)
+        run = self.run_of(context)
         asked = run.clients.control.ledger_get(run.run_id).get(ASKED)
         if asked not in (None, list(gist(decision))):
             self._ask_again(context, run, asked, decision, str((context.get("params") or {}).get("strategy") or ""))
@@ -146,7 +150,7 @@ class ApproveRecoveryOperator(PolicyApprovalOperator):
         self.skip(ti=context["ti"], tasks=skipped)
         raise refused  # `skip` ends the task by an exception of its own, unless there is nothing to skip
 
-    def _run(self, context: Context) -> Run:
+    def run_of(self, context: Context) -> Run:
         return open_run_of(context, find_pipeline(self.pipeline, self.registry), self.report_dir)
 
 
@@ -187,22 +191,44 @@ def _choice() -> Param:
     )
 
 
-def _who(answer: Mapping[str, Any]) -> str:
-    user = answer.get("responded_by_user") or {}
-    name = user.get("name") if isinstance(user, Mapping) else getattr(user, "name", None)
-    return str(name or "nobody in time")
-
-
 def describe(decision: Mapping[str, Any]) -> str:
-    """The question in Markdown: what is wrong, what would be done, what it loses, and what each answer does."""
+    """The question in Markdown: what the answer decides first (rows, time, loss), then the problem, and identifiers last."""
     plan, diagnosis = decision["plan"], decision["diagnosis"]
     evidence = "\n".join(f"- {key}: `{value}`" for key, value in diagnosis["evidence"].items())
     steps = "\n".join(f"1. {name}" for name in plan["steps"])
     return (
-        f"**{diagnosis['code']}**: {diagnosis['description']} (observed {decision['taken_at']})\n\n{evidence}\n\n"
-        f"Strategy **{plan['strategy']}** for {', '.join(decision['tables'])}. Loses: **{plan['data_loss']}**. "
-        f"{plan['reason']}\n\n{steps}\n\n"
+        f"- Rows deleted: **{_deleted(decision.get('deletes') or {})}**\n"
+        f"- Takes: **{_duration(plan)}**\n"
+        f"- Loses: **{plan['data_loss']}**\n\n"
+        f"**{diagnosis['code']}**: {diagnosis['description']}\n\n"
+        f"**{plan['strategy']}** for {', '.join(decision['tables'])}. {plan['reason']}\n\n"
         "**Approve**: the pipeline is observed and planned again; if the plan has changed, a new run asks about the new one. "
-        "**Reject**, or no answer in time: everything stays as it is.\n\n"
-        f"[Runbook of {diagnosis['code']}]({runbook_url(diagnosis['code'])})"
+        "**Reject**, or no answer in time: everything stays as it is. "
+        f"[Runbook of {diagnosis['code']}]({runbook_url(diagnosis['code'])})\n\n"
+        f"**Steps**\n\n{steps}\n\n**Evidence** (observed {decision['taken_at']})\n\n{evidence}"
     )
+
+
+def _deleted(deletes: Mapping[str, int | None]) -> str:
+    """How many rows of the sink will go, table by table; the plan counts at least these."""
+    if not deletes:
+        return "none expected"
+    told = (
+        (table, "unknown: it could not be counted" if rows is None else f"at least {rows:,}")
+        for table, rows in deletes.items()
+    )
+    return "; ".join(f"{table}: {said}" for table, said in told)
+
+
+def _duration(plan: Mapping[str, Any]) -> str:
+    """How long the source is read, by the last time it was, and whether its log is kept for so long."""
+    if plan.get("seconds") is None:
+        known = (
+            "nothing is read from the source"
+            if "recover" not in plan["steps"]
+            else "not known: no recovery was timed yet"
+        )
+    else:
+        known = f"about {span(plan['seconds'])}, as the last time"
+    doubt = "; the source may not keep its log for so long" if plan.get("fits_retention") is False else ""
+    return f"{known}{doubt}"

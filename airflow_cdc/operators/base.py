@@ -90,6 +90,8 @@ def asked_for(context: Context, pipeline: Pipeline) -> dict[str, Any]:
     """What the person who triggered the run asked for, as plain JSON. Raises UsageError for a table of no pipeline."""
     params = context.get("params") or {}
     asked = {key: params[key] for key in ASKED if params.get(key)}
+    if user := getattr(context.get("dag_run"), "triggering_user_name", None):
+        asked["started_by"] = str(user)
     if unknown := sorted(set(asked.get("tables", ())) - set(pipeline.source.tables)):
         known = ", ".join(pipeline.source.tables)
         raise UsageError(f"pipeline {pipeline.name} has no table {unknown[0]}", todo=f"Choose from: {known}.")

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import BaseNotifier, Context
 
 from airflow_cdc.config import settings
-from airflow_cdc.operators.base import find_pipeline
+from airflow_cdc.operators.base import find_pipeline, open_run_of
+
+if TYPE_CHECKING:
+    from airflow_cdc.flows.run import Run
+
+
+def answered_by(answer: Mapping[str, Any]) -> str:
+    """The user who answered a question."""
+    user = answer.get("responded_by_user") or {}
+    name = user.get("name") if isinstance(user, Mapping) else getattr(user, "name", None)
+    return str(name or "nobody in time")
 
 
 class PolicyApprovalOperator(ApprovalOperator):  # type: ignore[misc]
@@ -42,6 +52,16 @@ class PolicyApprovalOperator(ApprovalOperator):  # type: ignore[misc]
         message = Message(told, title=f"{self.pipeline}: a recovery waits for an answer")
         self.notifiers = [*self.notifiers, PolicyNotifier(conn_ids=policy.notify, message=message)]
         return super().execute(context)
+
+    def note_approved(self, context: Context, who: str) -> None:
+        """Keep for the report who agreed to this run's plan."""
+        from airflow_cdc.flows.close import APPROVED
+
+        self.run_of(context).clients.control.ledger_set(context["run_id"], APPROVED, who)
+
+    def run_of(self, context: Context) -> Run:
+        """This DAG run over the task's pipeline. Raises ConfigError or UsageError."""
+        return open_run_of(context, find_pipeline(self.pipeline, self.registry))
 
     def _link(self, context: Context) -> str:
         return str(self.generate_link_to_ui(task_instance=context["ti"], base_url=settings.airflow_url()))

@@ -12,8 +12,9 @@ from airflow.sdk.exceptions import AirflowSkipException
 from airflow_cdc import metrics
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.names import IN_ADVANCE, NOT_NEEDED
 from airflow_cdc.operators.base import CdcOperator, asked_for, decision_of
-from airflow_cdc.operators.policy_approval import PolicyApprovalOperator
+from airflow_cdc.operators.policy_approval import PolicyApprovalOperator, answered_by
 from airflow_cdc.operators.spark import CdcSparkOperator
 
 if TYPE_CHECKING:
@@ -56,10 +57,15 @@ class ApproveRepairOperator(PolicyApprovalOperator):
         if params.get("dry_run") or not found.get("plans"):
             raise AirflowSkipException("there is nothing to repair, or only that was asked")
         if not found["needs_approval"]:
-            return {"approved": "not needed"}
+            return {"approved": NOT_NEEDED}
         if params.get("approved"):
-            return {"approved": "in advance, by who triggered the run"}
+            return {"approved": IN_ADVANCE}
         return self.ask(context, question(found), self._headline(found))
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        if event.get("chosen_options") == [self.APPROVE]:
+            self.note_approved(context, f"by {answered_by(event)}")
+        return super().execute_complete(context, event)
 
     def _headline(self, found: Mapping[str, Any]) -> str:
         tables = "; ".join(

@@ -223,6 +223,12 @@ class ApplyChangesOperator(CdcSparkOperator):
         self.log.info("to apply: %s", waiting)
 
 
+class MaintainOperator(CdcSparkOperator):
+    """Tidy up the sink tables of `pipeline`: compaction and expiry, by its policy. No row changes."""
+
+    app = "maintain"
+
+
 def _tuning(master: str) -> dict[str, str]:
     """Settings for a driver that brings its own executors; a cluster knows its own."""
     from airflow_cdc.spark_apps.driver.session import LOCAL

@@ -7,50 +7,68 @@ from dataclasses import dataclass, replace
 
 from airflow_cdc.core.diagnosis.diagnose import Diagnosis
 from airflow_cdc.core.diagnosis.strategy import STRATEGIES
-from airflow_cdc.names import ABANDON_DAG_ID, RECOVERY_DAG_ID, REPAIR_DAG_ID
+from airflow_cdc.names import ABANDON_DAG_ID, RECOVERY_DAG_ID
 from airflow_cdc.plugin.colour import NOT_OBSERVED, RECOVERED, SINK_DIFFERS
+from airflow_cdc.plugin.running import RunningRun
 
 RECOVERY_OPEN = "RECOVERY_OPEN"
+RECOVER_FORM, REPAIR_FORM = "recover", "repair"
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A button: it opens a DAG in Airflow, or one run of it, or (without a DAG) what the runbook says of the code."""
+    """A button. It opens a form of this page (`form`), or a DAG in Airflow, one run of it, or a question of that run; without
+    any of these, what the runbook says of the code.
+    """
 
     label: str
     why: str
     dag_id: str = ""
     run_id: str = ""
+    form: str = ""
+    asks: bool = False
 
 
 _BY_CODE: Mapping[str, Action] = {
-    SINK_DIFFERS: Action("Repair the rows…", "A check found rows that differ; only those are written.", REPAIR_DAG_ID),
-    NOT_OBSERVED: Action(
-        "Diagnose…", "cdc_recovery diagnoses first, and asks before it changes anything.", RECOVERY_DAG_ID
+    SINK_DIFFERS: Action(
+        "Repair the rows…", "A check found rows that differ; only those are written.", form=REPAIR_FORM
     ),
-    RECOVERED: Action("Look again…", "Nobody has looked since the recovery ended.", RECOVERY_DAG_ID),
+    NOT_OBSERVED: Action(
+        "Diagnose…", "cdc_recovery diagnoses first, and asks before it changes anything.", form=RECOVER_FORM
+    ),
+    RECOVERED: Action("Look again…", "Nobody has looked since the recovery ended.", form=RECOVER_FORM),
     RECOVERY_OPEN: Action("Follow the recovery", "It runs, waits for an answer, or has failed.", RECOVERY_DAG_ID),
     "UNKNOWN": Action("Find out why", "Nothing is decided while something could not be read."),
     "CONNECTOR_STOPPED": Action("What to do", "Somebody stopped the connector; whoever did should start it again."),
     "SINK_BEHIND": Action("What to do", "The changes wait in the topics: apply is paused, failing, or stopped by DDL."),
 }
 _BY_STRATEGY: Mapping[str, Action] = {
-    "restart": Action("Restart the connector…", STRATEGIES["restart"].when, RECOVERY_DAG_ID),
+    "restart": Action("Restart the connector…", STRATEGIES["restart"].when, form=RECOVER_FORM),
     "none": Action("What to change", "No row has to be read again: a setting is wrong, or a limit comes near."),
 }
 _RECOVER = Action(
-    "Recover…", "The cheapest safe way is worked out and shown before anything is changed.", RECOVERY_DAG_ID
+    "Recover…", "The cheapest safe way is worked out and shown before anything is changed.", form=RECOVER_FORM
 )
 _BY_HAND = Action("What to do", "This pipeline has no sink, so no run mends it: the runbook says what to do by hand.")
 _GIVE_UP = Action("Give it up…", "For a recovery that cannot end; main is not touched.", ABANDON_DAG_ID)
 
 
-def actions_for(code: str, diagnosis: Diagnosis | None, *, has_sink: bool = True) -> tuple[Action, ...]:
-    """The buttons of a pipeline that is called `code`, the fitting one first; none for one that is healthy."""
+_ANSWER = Action("Approve or reject…", "A run waits for the answer; without one in time nothing is done.", asks=True)
+_FOLLOW = Action("Follow the run", "It is at work on this pipeline.")
+
+
+def actions_for(
+    code: str, diagnosis: Diagnosis | None, *, has_sink: bool = True, running: RunningRun | None = None
+) -> tuple[Action, ...]:
+    """The buttons of a pipeline that is called `code`, the fitting one first; none for one that is healthy and at rest."""
+    if running is not None:
+        others = (_GIVE_UP,) if code == RECOVERY_OPEN else ()
+        told = _ANSWER if running.asks else _FOLLOW
+        return (replace(told, dag_id=running.dag_id, run_id=running.run_id), *others)
     found = _with_sink(code, diagnosis)
     if has_sink or not found or found[0] == _BY_STRATEGY["restart"]:
         return found
-    return (found[0] if not found[0].dag_id else _BY_HAND,)
+    return (found[0] if not (found[0].dag_id or found[0].form) else _BY_HAND,)
 
 
 def _with_sink(code: str, diagnosis: Diagnosis | None) -> tuple[Action, ...]:

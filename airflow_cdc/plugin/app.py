@@ -1,11 +1,14 @@
 """The web application of the page: it reads stored observations and reports, and never connects to a source.
 
-It changes nothing: every route is a GET, so there is nothing that a foreign site could make a signed-in browser do.
-What changes a pipeline is triggered through Airflow's own form and API, which this page links to.
+Its forms trigger a DAG as Airflow's own form does, in the user's name and with the rights that Airflow asks for, or keep that
+a problem was acknowledged; what a foreign site sends is refused (see forms).
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import PurePosixPath
@@ -13,27 +16,45 @@ from typing import Annotated, Any
 from urllib.parse import quote
 
 from airflow.api_fastapi.app import get_auth_manager
-from airflow.api_fastapi.auth.managers.models.resource_details import DagDetails
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag
 from airflow.models.dag import DagModel
 from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response, status
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.exceptions import HTTPException as AnyHTTPException
 
 from airflow_cdc.config import settings
 from airflow_cdc.config.registry import load_unchanged
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.pipeline import Pipeline
-from airflow_cdc.names import RECOVERY_DAG_ID, main_dag_id
+from airflow_cdc.names import RECOVERY_DAG_ID, REPAIR_DAG_ID, main_dag_id
 from airflow_cdc.plugin import PREFIX, view
+from airflow_cdc.plugin.action import RECOVER_FORM, REPAIR_FORM
 from airflow_cdc.plugin.colour import VERDICTS
+from airflow_cdc.plugin.forms import (
+    DURATIONS,
+    Fields,
+    choices_for,
+    end_silences,
+    form_token,
+    refused_choices,
+    sent_fields,
+    silence,
+    start_recovery,
+    start_repair,
+)
+from airflow_cdc.plugin.running import APPROVE_TASK, running_runs
 from airflow_cdc.reports.page import environment, report_values
 from airflow_cdc.reports.runbook import runbook_codes, runbook_html
 from airflow_cdc.reports.store import ReportStore, safe
+from airflow_cdc.reports.stored import known_to_differ
 
 DATA_DOCS = ("data_docs", "index.html")
+# light or dark as Airflow's own switch says, which keeps that in the browser; this one script is allowed, by its hash
+THEME = 'try{var t=localStorage.getItem("theme");if(t=="dark"||t=="light")document.documentElement.dataset.theme=t}catch(e){}'
+_HASH = base64.b64encode(hashlib.sha256(THEME.encode()).digest()).decode()
 HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'; base-uri 'none'; "
+    "Content-Security-Policy": f"default-src 'none'; script-src 'sha256-{_HASH}'; style-src 'unsafe-inline'; frame-ancestors 'self'; base-uri 'none'; "
     "form-action 'self'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
@@ -62,7 +83,19 @@ def may_read(request: Request, pipeline: str, user: GetUserDep) -> str:
     return pipeline
 
 
+def may_change(request: Request, user: GetUserDep) -> None:
+    """Whoever may trigger the DAG that recovers may send the forms."""
+    requires_access_dag("POST", DagAccessEntity.RUN, param_dag_id=RECOVERY_DAG_ID)(request, user)
+
+
+def may_repair(request: Request, user: GetUserDep) -> None:
+    """A repair is triggered by who may trigger its DAG."""
+    requires_access_dag("POST", DagAccessEntity.RUN, param_dag_id=REPAIR_DAG_ID)(request, user)
+
+
 PipelineDep = Annotated[str, Depends(may_read)]
+FieldsDep = Annotated[Fields, Depends(sent_fields)]
+SILENCE_FORM = "silence"
 
 
 @cache
@@ -73,6 +106,13 @@ def page() -> FastAPI:
     app.get("/", dependencies=guarded)(overview)
     app.get("/runbook", dependencies=guarded)(runbook)
     app.get("/pipelines/{pipeline}", dependencies=guarded)(timeline)
+    for form in (RECOVER_FORM, REPAIR_FORM, SILENCE_FORM):
+        app.get(f"/pipelines/{{pipeline}}/{form}", dependencies=guarded)(FORMS[form])
+    acting = [*guarded, Depends(may_change)]
+    app.post(f"/pipelines/{{pipeline}}/{RECOVER_FORM}", dependencies=acting)(recover)
+    app.post(f"/pipelines/{{pipeline}}/{REPAIR_FORM}", dependencies=[*acting, Depends(may_repair)])(repair)
+    app.post(f"/pipelines/{{pipeline}}/{SILENCE_FORM}", dependencies=acting)(acknowledge)
+    app.post(f"/pipelines/{{pipeline}}/{SILENCE_FORM}/end", dependencies=acting)(end_silence)
     app.get("/pipelines/{pipeline}/runs/{run}", dependencies=guarded)(report)
     app.get("/pipelines/{pipeline}/runs/{run}/files/{path:path}", dependencies=guarded)(stored_file)
     app.add_exception_handler(AnyHTTPException, _refused)
@@ -80,31 +120,117 @@ def page() -> FastAPI:
     return app
 
 
-def overview(
-    request: Request,
-    user: GetUserDep,
-    q: Annotated[str, Query(max_length=200)] = "",
-    state: Annotated[str, Query(max_length=10)] = "",
-    page: int = 1,
-) -> Response:
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What the overview is asked for, from the address."""
+
+    q: Annotated[str, Query(max_length=200)] = ""
+    state: Annotated[str, Query(max_length=10)] = ""
+    owner: Annotated[str, Query(max_length=200)] = ""
+    tag: Annotated[str, Query(max_length=200)] = ""
+    page: int = 1
+
+
+def overview(request: Request, user: GetUserDep, asked: Annotated[Search, Depends()]) -> Response:
     """The pipelines that the user may read, the worst first: those that fit a search, a page at a time."""
-    sinkless = {name for name, one in _registered().items() if not one.has_sink}
-    rows = view.overview(_store(), _readable(user), datetime.now(UTC), sinkless)
-    found = view.listing(rows, q.strip(), state, page)
-    return _html(request, "overview.html.j2", any_rows=bool(rows), found=found, counts=view.counts(rows))
+    names = _readable(user)
+    rows = view.overview(_store(), names, datetime.now(UTC), _registered(), running_runs(names))
+    found = view.listing(rows, asked.q.strip(), asked.state, asked.page, owner=asked.owner, tag=asked.tag)
+    owners, tags = sorted({one.owner for one in rows if one.owner}), sorted({tag for one in rows for tag in one.tags})
+    filters: dict[str, Any] = {"owners": owners, "tags": tags, "counts": view.counts(rows)}
+    return _html(request, "overview.html.j2", any_rows=bool(rows), found=found, **filters)
+
+
+def _row(pipeline: str) -> view.Row:
+    live = running_runs([pipeline]).get(pipeline)
+    return view.row(_store(), pipeline, datetime.now(UTC), _registered()[pipeline], live)
 
 
 def timeline(request: Request, pipeline: PipelineDep) -> Response:
     """One pipeline: its positions, its evidence, and what happened to it."""
-    one = view.row(_store(), pipeline, datetime.now(UTC), has_sink=_registered()[pipeline].has_sink)
+    one = _row(pipeline)
     return _html(
         request,
         "pipeline.html.j2",
         row=one,
+        token=form_token(request, pipeline),
+        silences=_store().silences(pipeline),
         events=view.timeline(one),
         declared=_registered()[pipeline],
         runbook=runbook_html(one.code),
     )
+
+
+def recover_form(request: Request, pipeline: PipelineDep) -> Response:
+    """The form of a recovery, with the pipeline filled in and the strategies that can be carried out."""
+    one, declared = _row(pipeline), _registered()[pipeline]
+    return _html(
+        request,
+        "recover.html.j2",
+        row=one,
+        declared=declared,
+        token=form_token(request, pipeline),
+        choices=choices_for(one.seen, has_sink=declared.has_sink),
+        refused=refused_choices(one.seen),
+    )
+
+
+def recover(request: Request, pipeline: PipelineDep, fields: FieldsDep, user: GetUserDep) -> Response:
+    """Trigger cdc_recovery as the form says, and lead to its run."""
+    declared = _registered()[pipeline]
+    offered = choices_for(_row(pipeline).seen, has_sink=declared.has_sink)
+    return _to_run(request, RECOVERY_DAG_ID, start_recovery(declared, fields, offered, user.get_name()))
+
+
+def repair_form(request: Request, pipeline: PipelineDep) -> Response:
+    """The form of a repair, with the pipeline filled in and the tables that are known to differ chosen."""
+    one = _row(pipeline)
+    return _html(
+        request,
+        "repair.html.j2",
+        row=one,
+        declared=_registered()[pipeline],
+        token=form_token(request, pipeline),
+        differs=known_to_differ(one.runs),
+    )
+
+
+def repair(request: Request, pipeline: PipelineDep, fields: FieldsDep, user: GetUserDep) -> Response:
+    """Trigger cdc_repair as the form says, and lead to its run."""
+    return _to_run(request, REPAIR_DAG_ID, start_repair(_registered()[pipeline], fields, user.get_name()))
+
+
+def silence_form(request: Request, pipeline: PipelineDep) -> Response:
+    """The form by which a problem is acknowledged, or a pipeline muted."""
+    values: dict[str, Any] = {"row": _row(pipeline), "token": form_token(request, pipeline), "lengths": DURATIONS}
+    return _html(request, "silence.html.j2", **values)
+
+
+def acknowledge(request: Request, pipeline: PipelineDep, fields: FieldsDep, user: GetUserDep) -> Response:
+    """Keep who acknowledged the problem or muted the pipeline, until when and why."""
+    silence(_store(), pipeline, _row(pipeline).code, fields, user.get_name())
+    return _to_pipeline(request, pipeline)
+
+
+def end_silence(request: Request, pipeline: PipelineDep, fields: FieldsDep, user: GetUserDep) -> Response:  # noqa: ARG001 - the fields are checked by their dependency
+    """Take back what silences the pipeline now."""
+    end_silences(_store(), pipeline, user.get_name())
+    return _to_pipeline(request, pipeline)
+
+
+FORMS = {RECOVER_FORM: recover_form, REPAIR_FORM: repair_form, SILENCE_FORM: silence_form}
+
+
+def _to_run(request: Request, dag_id: str, run_id: str) -> Response:
+    """To the run in Airflow; 303: the browser asks for it by GET."""
+    return RedirectResponse(
+        f"{_airflow(request)}{_dag_url(dag_id, run_id)}", status.HTTP_303_SEE_OTHER, headers=HEADERS
+    )
+
+
+def _to_pipeline(request: Request, pipeline: str) -> Response:
+    url = f"{_here(request)}/pipelines/{quote(pipeline, safe='')}"
+    return RedirectResponse(url, status.HTTP_303_SEE_OTHER, headers=HEADERS)
 
 
 def runbook(request: Request) -> Response:
@@ -164,16 +290,26 @@ def _registered() -> dict[str, Pipeline]:
 
 
 def _html(request: Request, template: str, answer: int = status.HTTP_200_OK, **values: Any) -> Response:
-    here = str(request.scope.get("root_path", "")).rstrip("/")
     made = environment().get_template(template)
-    text = made.render(here=here, airflow=here.removesuffix(PREFIX), **_HELPERS, **values)
+    text = made.render(here=_here(request), airflow=_airflow(request), theme=THEME, **_HELPERS, **values)
     return HTMLResponse(text, status_code=answer, headers=HEADERS)
 
 
-def _dag_url(dag_id: str, run_id: str = "") -> str:
-    """The path of a DAG, or of one of its runs, below Airflow's own address."""
+def _here(request: Request) -> str:
+    """The path of this page."""
+    return str(request.scope.get("root_path", "")).rstrip("/")
+
+
+def _airflow(request: Request) -> str:
+    """The path of Airflow itself."""
+    return _here(request).removesuffix(PREFIX)
+
+
+def _dag_url(dag_id: str, run_id: str = "", *, asks: bool = False) -> str:
+    """The path of a DAG, of one of its runs, or of the question that the run asks, below Airflow's own address."""
     base = f"/dags/{quote(dag_id, safe='')}"
-    return f"{base}/runs/{quote(run_id, safe='')}" if run_id else base
+    run = f"{base}/runs/{quote(run_id, safe='')}" if run_id else base
+    return f"{run}/tasks/{APPROVE_TASK}/required_actions" if run_id and asks else run
 
 
 _HELPERS: dict[str, Any] = {
@@ -188,7 +324,8 @@ def _refused(request: Request, error: Exception) -> Response:
     """401, 403, 404 and 405 as pages that say what to do."""
     code = getattr(error, "status_code", status.HTTP_500_INTERNAL_SERVER_ERROR)
     login = get_auth_manager().get_url_login(next_url=str(request.url)) if code == status.HTTP_401_UNAUTHORIZED else ""
-    said = _SAID.get(code) or str(getattr(error, "detail", "The request failed."))
+    detail = str(getattr(error, "detail", "The request failed."))
+    said = _SAID.get(code) or (f"{detail} {_RIGHTS}" if detail == "Forbidden" else detail)
     answer = _html(request, "error.html.j2", code, code=code, said=said, login=login)
     answer.headers.update(getattr(error, "headers", None) or {})
     return answer
@@ -198,8 +335,11 @@ def _failed(request: Request, error: Exception) -> Response:
     return _html(request, "error.html.j2", 500, code=500, said=str(error), login="")
 
 
+_RIGHTS = (
+    f"This needs the right to read the DAG {RECOVERY_DAG_ID}, and of a pipeline its apply DAG; to change something, the right "
+    f"to trigger {RECOVERY_DAG_ID}."
+)
 _SAID = {
     401: "You are not signed in to Airflow.",
-    403: f"You may not read this: it needs the right to read the DAG {RECOVERY_DAG_ID}, and of a pipeline its apply DAG.",
     405: "This page only shows. Trigger the DAG cdc_recovery in Airflow to change something.",
 }

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from airflow_cdc.core.duration import span
 from airflow_cdc.core.errors import CdcError
+from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.severity import Severity, severity_of
 from airflow_cdc.plugin.action import Action, actions_for
+from airflow_cdc.plugin.chart import Chart, purge_at, retention_chart
 from airflow_cdc.plugin.colour import ORDER, SINK_DIFFERS, VERDICTS, Colour, colour_of, present_code
+from airflow_cdc.plugin.running import RunningRun
 from airflow_cdc.reports.store import ReportStore
-from airflow_cdc.reports.stored import RECOVERY, RunSummary, StoredObservation, known_to_differ, verified_through
+from airflow_cdc.reports.stored import (
+    RECOVERY,
+    RunSummary,
+    Silence,
+    StoredObservation,
+    known_to_differ,
+    verified_through,
+)
 
 STALE_SECONDS = 3600.0
+EPOCH = datetime.fromtimestamp(0, UTC)
 PAGE_ROWS = 50
 _MEANINGS = {
     "NOT_OBSERVED": "Nobody has diagnosed this pipeline yet.",
@@ -39,6 +50,11 @@ class Row:
     runs: Sequence[RunSummary]
     error: str = ""
     has_sink: bool = True
+    owner: str = ""
+    tags: tuple[str, ...] = ()
+    silence: Silence | None = None
+    running: RunningRun | None = None
+    now: datetime = EPOCH
 
     @property
     def last_recovery(self) -> RunSummary | None:
@@ -58,7 +74,8 @@ class Row:
     @property
     def actions(self) -> tuple[Action, ...]:
         """What to press, the fitting one first."""
-        return actions_for(self.code, self.seen.diagnosis if self.seen else None, has_sink=self.has_sink)
+        diagnosis = self.seen.diagnosis if self.seen else None
+        return actions_for(self.code, diagnosis, has_sink=self.has_sink, running=self.running)
 
     @property
     def unreachable(self) -> Mapping[str, str]:
@@ -69,6 +86,36 @@ class Row:
     def data_age(self) -> str:
         """The source's time (ISO) up to which every table of main is proven equal; "" while one is not."""
         return min(self.verified_through.values(), default="")
+
+    @property
+    def data_lag(self) -> str:
+        """How old the proven data of main is: "3 h"; "" while nothing is proven."""
+        return span(max(0.0, seconds_since(self.data_age, self.now))) if self.data_age else ""
+
+    @property
+    def expected(self) -> str:
+        """When the run that is at work ends, if it takes as long as its like did; "" where that can't be told."""
+        end = self.running.ends_about(self.runs) if self.running else None
+        if end is None:
+            return ""
+        left = (end - self.now).total_seconds()
+        return f"ends in about {span(left)}" if left > 0 else f"takes {span(-left)} longer than the last one"
+
+    @property
+    def chart(self) -> Chart | None:
+        """The retention over time."""
+        return retention_chart(self.seen)
+
+    @property
+    def purge(self) -> str:
+        """The earliest moment at which the position may be purged (ISO); "" where none is forecast."""
+        moment = purge_at(self.seen) if self.seen else None
+        return moment.isoformat() if moment else ""
+
+    @property
+    def purge_in(self) -> str:
+        """How long that is from now: "2 h"; "0 s" once it has passed."""
+        return span(max(0.0, -seconds_since(self.purge, self.now))) if self.purge else ""
 
     @property
     def left(self) -> int | None:
@@ -93,9 +140,16 @@ class Event:
     run: RunSummary | None = None
 
 
-def overview(store: ReportStore, names: Sequence[str], now: datetime, sinkless: Container[str] = ()) -> list[Row]:
-    """One row per pipeline, the worst first; `sinkless`: the names of those without a sink."""
-    rows = store.many(lambda name: row(store, name, now, has_sink=name not in sinkless), names).values()
+def overview(
+    store: ReportStore,
+    names: Sequence[str],
+    now: datetime,
+    declared: Mapping[str, Pipeline] | None = None,
+    running: Mapping[str, RunningRun] | None = None,
+) -> list[Row]:
+    """One row per pipeline, the worst first; `declared`: the registry. `running`: pipeline → the run at work on it."""
+    known, live = declared or {}, running or {}
+    rows = store.many(lambda name: row(store, name, now, known.get(name), live.get(name)), names).values()
     return sorted(rows, key=_urgency)
 
 
@@ -109,31 +163,62 @@ class Listing:
     pages: int
     query: str = ""
     state: str = ""
+    owner: str = ""
+    tag: str = ""
 
 
-def listing(rows: Sequence[Row], query: str = "", state: str = "", page: int = 1) -> Listing:
-    """The rows whose name, problem or unreachable system holds `query`, of the colour `state`, `PAGE_ROWS` at a time."""
-    fitting = [one for one in rows if (not state or one.colour == state) and query.casefold() in _words(one)]
+def listing(
+    rows: Sequence[Row], query: str = "", state: str = "", page: int = 1, *, owner: str = "", tag: str = ""
+) -> Listing:
+    """The rows whose name, problem or unreachable system holds `query`, of the colour `state`, of the `owner` and with the
+    `tag`, `PAGE_ROWS` at a time.
+    """
+    fitting = [
+        one
+        for one in rows
+        if (not state or one.colour == state)
+        and (not owner or one.owner == owner)
+        and (not tag or tag in one.tags)
+        and query.casefold() in _words(one)
+    ]
     pages = max(1, -(-len(fitting) // PAGE_ROWS))
     shown = min(max(1, page), pages)
-    return Listing(fitting[(shown - 1) * PAGE_ROWS : shown * PAGE_ROWS], len(fitting), shown, pages, query, state)
+    return Listing(
+        fitting[(shown - 1) * PAGE_ROWS : shown * PAGE_ROWS], len(fitting), shown, pages, query, state, owner, tag
+    )
 
 
 def _words(one: Row) -> str:
-    return " ".join((one.name, one.code, one.meaning, *one.unreachable, *one.unreachable.values())).casefold()
+    return " ".join(
+        (one.name, one.owner, *one.tags, one.code, one.meaning, *one.unreachable, *one.unreachable.values())
+    ).casefold()
 
 
-def _urgency(one: Row) -> tuple[int, int, str]:
-    """The worst colour first; within it, what loses rows before what only stands still."""
+def _urgency(one: Row) -> tuple[int, bool, int, str]:
+    """The worst colour first; within it what nobody has acknowledged, and what loses rows before what only stands still."""
     observed = one.seen is not None and one.seen.diagnosis.code == one.code
     severity = severity_of(one.code, one.seen.diagnosis.strategies if one.seen and observed else ())
-    return ORDER.index(one.colour), tuple(Severity).index(severity), one.name
+    return ORDER.index(one.colour), one.silence is not None, tuple(Severity).index(severity), one.name
 
 
-def row(store: ReportStore, name: str, now: datetime, *, has_sink: bool = True) -> Row:
+def row(
+    store: ReportStore,
+    name: str,
+    now: datetime,
+    declared: Pipeline | None = None,
+    running: RunningRun | None = None,
+) -> Row:
     """The stored facts of one pipeline; a file that can't be read is said, and the pipeline is then unknown."""
+    found = _known(store, name, now)
+    has_sink = declared is None or declared.has_sink
+    owner, tags = (declared.owner, declared.tags) if declared else ("", ())
+    return replace(found, has_sink=has_sink, owner=owner, tags=tags, running=running, now=now)
+
+
+def _known(store: ReportStore, name: str, now: datetime) -> Row:
     try:
-        return replace(_row(name, store.observation(name), store.runs(name), now), has_sink=has_sink)
+        found = _row(name, store.observation(name), store.runs(name), now)
+        return replace(found, silence=store.silence(name, found.code, now.isoformat()))
     except CdcError as error:
         meaning = "What is stored of this pipeline can't be read."
         return Row(name, "UNKNOWN", meaning, Colour.AMBER, None, "", stale=True, since="", runs=(), error=str(error))

@@ -17,10 +17,11 @@ from typing import Any, TypeVar
 from airflow_cdc.core.compare.row_diff import RowPair, rows_file
 from airflow_cdc.core.errors import MALFORMED, CdcError
 from airflow_cdc.core.report import RecoveryReport
-from airflow_cdc.reports.stored import RunSummary, StoredObservation, with_run
+from airflow_cdc.reports.stored import RunSummary, Silence, StoredObservation, with_run
 
 OBSERVATION = "observation.json"
 RUNS = "runs.json"
+SILENCES = "silences.json"
 REPORT = "report.json"
 READERS = 16
 TRIES = 3
@@ -114,6 +115,18 @@ class ReportStore:
         """The newest runs of a pipeline that left a report, newest first."""
         return self._parsed(_runs, pipeline, RUNS) or []
 
+    def silences(self, pipeline: str) -> list[Silence]:
+        """Who acknowledged a problem of the pipeline or muted it, oldest first: the audit of it."""
+        return self._parsed(_silences, pipeline, SILENCES) or []
+
+    def silence(self, pipeline: str, code: str, moment: str) -> Silence | None:
+        """The silence that covers the problem `code` at that time (ISO), if there is one."""
+        return next((one for one in reversed(self.silences(pipeline)) if one.covers(code, moment)), None)
+
+    def keep_silences(self, pipeline: str, silences: Sequence[Silence]) -> None:
+        """Store the list of silences in the place of the one before it."""
+        self.write(_text([one.to_json() for one in silences]), pipeline, SILENCES)
+
     def _parsed(self, parse: Callable[[Any], T], *parts: str) -> T | None:
         found = self.read(*parts)
         if found is None:
@@ -159,6 +172,10 @@ class ReportStore:
 
 def _pairs(value: Any) -> list[RowPair]:
     return [RowPair.from_json(one) for one in value]
+
+
+def _silences(value: Any) -> list[Silence]:
+    return [Silence.from_json(one) for one in value]
 
 
 def _runs(value: Any) -> list[RunSummary]:

@@ -18,6 +18,7 @@ from airflow_cdc.core.report import RecoveryReport, Verdict
 
 KEPT_CHANGES = 200
 KEPT_RUNS = 50
+KEPT_SAMPLES = 240
 # the kinds of runs
 RECOVERY, CHECK, REPAIR, BACKFILL = "recovery", "check", "repair", "backfill"
 # ledger entries that are of no single run: every apply is a run, so what must be remembered for longer stands under these
@@ -33,6 +34,14 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Sample:
+    """How much of the kept log lay before the stored position: at `at` (ISO), as a share, 0 to 1."""
+
+    at: str
+    left: float
+
+
+@dataclass(frozen=True, slots=True)
 class StoredObservation:
     """The newest diagnosis of a pipeline and the positions it rests on.
 
@@ -41,6 +50,8 @@ class StoredObservation:
     server has executed beyond the stored set, None without GTID. `unknowns`: part → why it could not be read.
     `changes` are the newest changes of the problem, oldest first. `forecast`: when the
     stored position may be purged at the earliest, and why (an PurgeForecast as JSON), None where that can't be told.
+    `samples`: the retention at earlier looks and this one, oldest first; the older, the sparser. `choices`: the strategies
+    that a person may choose for the problem → why one can't be carried out; "": it can.
     """
 
     pipeline: str
@@ -56,6 +67,8 @@ class StoredObservation:
     unknowns: Mapping[str, str]
     changes: tuple[Change, ...]
     forecast: Mapping[str, Any] | None = None
+    samples: tuple[Sample, ...] = ()
+    choices: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "changes", tuple(self.changes)[-KEPT_CHANGES:])
@@ -72,6 +85,7 @@ class StoredObservation:
         obs: Observation,
         diagnosis: Diagnosis,
         before: StoredObservation | None = None,
+        choices: Mapping[str, str] | None = None,
     ) -> StoredObservation:
         """What is kept of an observation; `before` is the one kept last, whose changes it continues."""
         known = before.changes if before else ()
@@ -80,6 +94,8 @@ class StoredObservation:
         connector = obs.connector if isinstance(obs.connector, ConnectorFacts) else None
         offset = connector.offset if connector else None
         position = None if offset is None or offset.foreign else offset.position
+        margin = source.margin(position) if source and position else None
+        sample = (Sample(obs.taken_at, round(margin.left, 4)),) if margin else ()
         purge_forecast = source.purge_forecast(position) if source and position else None
         return cls(
             pipeline=obs.pipeline.name,
@@ -91,10 +107,12 @@ class StoredObservation:
             oldest=source.oldest if source else None,
             newest=source.newest if source else None,
             behind=source.behind(position) if source and position else None,
-            retention=source.margin(position) if source and position else None,
+            retention=margin,
             unknowns=obs.unknowns,
             changes=(*known, *fresh),
             forecast=asdict(purge_forecast) if purge_forecast else None,
+            samples=thinned((*(before.samples if before else ()), *sample)),
+            choices=dict(choices or {}),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -113,6 +131,8 @@ class StoredObservation:
             "unknowns": dict(self.unknowns),
             "changes": [{"at": change.at, "code": change.code} for change in self.changes],
             "forecast": dict(self.forecast) if self.forecast else None,
+            "samples": [asdict(sample) for sample in self.samples],
+            "choices": dict(self.choices),
         }
 
     @classmethod
@@ -122,8 +142,48 @@ class StoredObservation:
             "diagnosis": Diagnosis.from_json(value["diagnosis"]),
             "retention": Margin(**value["retention"]) if value["retention"] else None,
             "changes": tuple(Change(**change) for change in value["changes"]),
+            "samples": tuple(Sample(**sample) for sample in value.get("samples") or ()),
         }
         return cls(**{**value, **nested})
+
+
+def thinned(samples: tuple[Sample, ...], most: int = KEPT_SAMPLES) -> tuple[Sample, ...]:
+    """At most `most` samples: of the older half every second goes, so that the line reaches back far and is fine at its end."""
+    if len(samples) <= most:
+        return samples
+    half = len(samples) // 2
+    return (*samples[:half:2], *samples[half:])
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """A person asked not to be told: of the problem `code` (acknowledged), or of any ("": muted), from `at` to `until` (ISO).
+
+    `ended_at` and `ended_by`: who took it back before its end. Entries are kept, so the list is the audit.
+    """
+
+    by: str
+    at: str
+    until: str
+    reason: str
+    code: str = ""
+    ended_at: str = ""
+    ended_by: str = ""
+
+    def covers(self, code: str, moment: str) -> bool:
+        """Whether people are not to be told of `code` at that time (ISO)."""
+        if self.ended_at or self.code not in ("", code):
+            return False
+        return datetime.fromisoformat(self.at) <= datetime.fromisoformat(moment) < datetime.fromisoformat(self.until)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Silence:
+        """The inverse of to_json()."""
+        return cls(**value)
 
 
 @dataclass(frozen=True, slots=True)

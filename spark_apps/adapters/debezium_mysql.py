@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
     from airflow_cdc.connectors.debezium.config import ConnectorSettings
     from airflow_cdc.core.apply.ddl import Ddl
+    from airflow_cdc.core.ports import TopicRecord
     from airflow_cdc.core.table import Table
-    from airflow_cdc.spark_apps.ports import Defaults, TopicRecord
+    from airflow_cdc.spark_apps.ports import Defaults
 
 # As sources/mysql/events.py names origins. GTIDs as they are: servers write UUIDs and tags in lower case, and Spark's
 # lower() first loads all of Unicode.

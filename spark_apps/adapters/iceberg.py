@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
     from airflow_cdc.core.apply.stamp import Stamp
     from airflow_cdc.core.apply.start import Start
+    from airflow_cdc.core.ports import Stage
     from airflow_cdc.core.table import Table
     from airflow_cdc.sinks.iceberg.client import Lake
-    from airflow_cdc.spark_apps.ports import Defaults, Stage
+    from airflow_cdc.spark_apps.ports import Defaults
 
 
 class IcebergWriter:
@@ -56,12 +57,17 @@ class IcebergWriter:
     def define(self, stage: Stage, table: Table, columns: Sequence[tuple[str, str]]) -> bool:
         """See ports.StageWriter."""
         changed = iceberg_schema.fit_columns(self._lake, stage, columns)
-        iceberg_schema.set_definition(self._lake, stage, table)
+        self.note_definition(stage, table)
         return changed
 
-    def nothing(self, spark: SparkSession, stage: Stage, summary: Mapping[str, str]) -> None:
+    def note_definition(self, stage: Stage, table: Table) -> None:
         """See ports.StageWriter."""
-        iceberg_merge.append_nothing(spark, self._name(stage), summary)
+        iceberg_schema.set_definition(self._lake, stage, table)
+
+    def nothing(self, spark: SparkSession, stage: Stage, summary: Mapping[str, str]) -> None:
+        """See ports.StageWriter. Twenty milliseconds where it needs no Spark job, most of a second where it does."""
+        if not self._lake.commit_nothing(*stage.identifier, summary):
+            iceberg_merge.append_nothing(spark, self._name(stage), summary)
 
     def changes(
         self,

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table as IcebergTable
 
     from airflow_cdc.core.apply.start import Start
+    from airflow_cdc.core.ports import Stage
     from airflow_cdc.core.table import Table
     from airflow_cdc.sinks.iceberg.client import Lake
-    from airflow_cdc.spark_apps.ports import Stage
 
 
 def fit_stage(lake: Lake, stage: Stage, start: Start, defaults: Mapping[str, str | None] | None) -> SchemaChange:

@@ -34,12 +34,13 @@ from airflow_cdc.core.apply.start import (
 )
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import CdcError, SinkError, TransportError
+from airflow_cdc.core.ports import Stage
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.spark_apps.apply import changes, counts, schema_values
 from airflow_cdc.spark_apps.apply.record import READ, SIDES, meta
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
-from airflow_cdc.spark_apps.ports import DeadLetters, EventDecoder, ReadDdl, ReadRanges, SourceLog, Stage, StageWriter
+from airflow_cdc.spark_apps.ports import DeadLetters, EventDecoder, ReadDdl, ReadRanges, SourceLog, StageWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from airflow_cdc.core.apply.start import Start
+    from airflow_cdc.core.ports import Stage
     from airflow_cdc.core.table import Table
     from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget
-    from airflow_cdc.spark_apps.ports import RowReader, Stage
+    from airflow_cdc.spark_apps.ports import RowReader
 
 log = logging.getLogger("airflow_cdc.replay")
 

@@ -41,8 +41,8 @@ from airflow_cdc.spark_apps.verify import xa_open
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from airflow_cdc.core.ports import Stage
     from airflow_cdc.core.table import Table
-    from airflow_cdc.spark_apps.ports import Stage
 
 log = logging.getLogger("airflow_cdc.reread")
 

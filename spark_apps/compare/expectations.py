@@ -1,29 +1,33 @@
 """Great Expectations on one pinned snapshot of a stage: what any reader may take for granted, as a suite with Data Docs.
 
 The verification has already compared every row; the suite states the same in the words of the people who read the
-table, and its page is theirs. A failed suite blocks publishing.
+table, and its page is theirs. A failed suite blocks publishing. Spark counts what a suite needs once
+(compare/stage_facts.py), and the suite is run over these facts, one row per table.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.spark_apps.driver.sql import quote_ident
+from airflow_cdc.spark_apps.compare.stage_facts import Asked, StageFacts, count_facts
 
 if TYPE_CHECKING:
     from great_expectations.core.validation_definition import ValidationDefinition
     from great_expectations.data_context import AbstractDataContext
     from great_expectations.expectations.expectation import Expectation
+    from pandas import DataFrame as FactRow
     from pyspark.sql import DataFrame
 
 DATA_DOCS = "data_docs"
-TABLES_AT_ONCE = 3
-_UNQUOTED = frozenset(".`")
+# columns of the one row of facts
+ROWS = "rows"
+COLUMNS = "columns, in order"
+REPEATED = "rows whose key another row has"
+PROVEN = "Not counted again: equal digests of every row prove it, because the source's key is unique."
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,7 @@ class Expected:
         not_null: columns in which NULL is a fault (the key, and what the source declares NOT NULL).
         rows: rows of the source; `tolerance`: rows in flight at the comparison, by which the count may differ.
         key: columns that are unique together; empty for a table without a key.
+        key_proven: whether equal digests prove already that they are unique, so that they are not counted again.
     """
 
     name: str
@@ -45,6 +50,7 @@ class Expected:
     rows: int
     tolerance: int = 0
     key: tuple[str, ...] = ()
+    key_proven: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,65 +64,56 @@ class SuiteResult:
 
 
 def expectations(expected: Expected) -> list[Expectation]:
-    """The suite of one table."""
-    from great_expectations import expectations as gxe
-
+    """The suite of one table, over the row that `fact_row` makes."""
     low, high = max(0, expected.rows - expected.tolerance), expected.rows + expected.tolerance
     return [
-        gxe.ExpectTableRowCountToBeBetween(min_value=low, max_value=high),
-        gxe.ExpectTableColumnsToMatchOrderedList(column_list=list(_names(expected.columns))),
-        *_types(expected.columns),
-        *(gxe.ExpectColumnValuesToNotBeNull(column=name) for name in expected.not_null),
-        *_unique(expected.key),
+        _between(ROWS, low, high),
+        _is(COLUMNS, _listed(expected.columns)),
+        *(_is(_type_of(name), _type_name(text)) for name, text in expected.columns.items()),
+        *(_between(_nulls_in(name), 0, 0) for name in expected.not_null),
+        *([_between(REPEATED, 0, 0, notes=PROVEN if expected.key_proven else None)] if expected.key else []),
     ]
 
 
-def addressable(columns: Iterable[str]) -> dict[str, str]:
-    """Column → a name for it that Great Expectations can address: it quotes none, so a dot would mean a struct's field."""
-    names: dict[str, str] = {}
-    taken = {name.lower() for name in columns if not set(name) & _UNQUOTED}
-    for at, name in enumerate(columns, 1):
-        plain = "".join("_" if letter in _UNQUOTED else letter for letter in name)
-        names[name] = name if plain == name else plain if plain.lower() not in taken else f"{plain}_{at}"
-        taken.add(names[name].lower())
-    return names
+def fact_row(expected: Expected, facts: StageFacts) -> FactRow:
+    """The facts of one table as a frame of one row. The type of a column that is not there is "none"."""
+    import pandas as pd
+
+    row: dict[str, object] = {ROWS: facts.rows, COLUMNS: _listed(facts.types), REPEATED: facts.repeated}
+    row |= {_type_of(name): facts.types.get(name, "none") for name in expected.columns}
+    row |= {_nulls_in(name): facts.nulls[name] for name in expected.not_null}
+    return pd.DataFrame([row])
 
 
-def _addressed(frame: DataFrame, expected: Expected) -> tuple[DataFrame, Expected]:
-    """The frame and what is expected of it, under such names."""
-    names = addressable(expected.columns)
-    columns = {names[name]: kind for name, kind in expected.columns.items()}
-    not_null, key = (tuple(names[name] for name in some) for some in (expected.not_null, expected.key))
-    renamed = frame.select(*(frame[quote_ident(name)].alias(names.get(name, name)) for name in frame.columns))
-    return renamed, replace(expected, columns=columns, not_null=not_null, key=key)
-
-
-def _names(columns: dict[str, str]) -> Iterator[str]:
-    """Column names as Great Expectations lists them: the fields of a struct follow it, behind a dot."""
-    from pyspark.sql.types import StructType
-
-    for name, text in columns.items():
-        yield name
-        kind = StructType.fromDDL(f"c {text}")["c"].dataType
-        if isinstance(kind, StructType):
-            yield from (f"{name}.{field.name}" for field in kind.fields)
-
-
-def _types(columns: dict[str, str]) -> Iterator[Expectation]:
-    from great_expectations import expectations as gxe
-    from pyspark.sql.types import StructType
-
-    for name, text in columns.items():
-        kind = type(StructType.fromDDL(f"c {text}")["c"].dataType).__name__
-        yield gxe.ExpectColumnValuesToBeOfType(column=name, type_=kind)
-
-
-def _unique(key: Sequence[str]) -> list[Expectation]:
+def _between(fact: str, low: int, high: int, notes: str | None = None) -> Expectation:
     from great_expectations import expectations as gxe
 
-    if len(key) == 1:
-        return [gxe.ExpectColumnValuesToBeUnique(column=key[0])]
-    return [gxe.ExpectCompoundColumnsToBeUnique(column_list=list(key))] if key else []
+    return gxe.ExpectColumnValuesToBeBetween(column=fact, min_value=low, max_value=high, notes=notes)
+
+
+def _is(fact: str, value: str) -> Expectation:
+    from great_expectations import expectations as gxe
+
+    return gxe.ExpectColumnValuesToBeInSet(column=fact, value_set=[value])
+
+
+def _type_of(column: str) -> str:
+    return f"type of {column}"
+
+
+def _nulls_in(column: str) -> str:
+    return f"NULLs in {column}"
+
+
+def _listed(columns: Iterable[str]) -> str:
+    return ", ".join(columns)
+
+
+def _type_name(text: str) -> str:
+    """The name of a Spark SQL type, without its parameters."""
+    from pyspark.sql.types import StructType
+
+    return type(StructType.fromDDL(f"c {text}")["c"].dataType).__name__
 
 
 def open_context(docs: Path) -> AbstractDataContext:
@@ -143,39 +140,43 @@ def open_context(docs: Path) -> AbstractDataContext:
 
 def run_suites(tables: Sequence[tuple[DataFrame, Expected]], docs: Path) -> list[SuiteResult]:
     """Check each table and write Data Docs of all of them to `docs` (index.html)."""
+    asked = [Asked(frame, want.not_null, () if want.key_proven else want.key) for frame, want in tables]
     context = open_context(docs)
-    tables = [_addressed(*table) for table in tables]
-    checks = [_defined(context, expected) for _, expected in tables]
-    # a table's queries are small and follow each other: alone they leave half of two cores idle
-    with ThreadPoolExecutor(TABLES_AT_ONCE, thread_name_prefix="expectations") as pool:
-        results = list(pool.map(_run_one, checks, *zip(*tables, strict=True))) if tables else []
+    results = [_run_one(context, want, facts) for (_, want), facts in zip(tables, count_facts(asked), strict=True)]
     context.build_data_docs()
     return results
 
 
+def _run_one(context: AbstractDataContext, expected: Expected, facts: StageFacts) -> SuiteResult:
+    row = fact_row(expected, facts)
+    outcome = _defined(context, expected).run(batch_parameters={"dataframe": row}, result_format="SUMMARY")
+    failures = tuple(_sentence(result, row) for result in outcome.results if not result.success)
+    return SuiteResult(expected.name, bool(outcome.success), len(outcome.results), failures)
+
+
 def _defined(context: AbstractDataContext, expected: Expected) -> ValidationDefinition:
-    """What is to be run for one table, with a data source of its own: its engine keeps the batch it is at."""
+    """What is to be run for one table."""
     import great_expectations as gx
 
     suite = context.suites.add(gx.ExpectationSuite(name=expected.name, expectations=expectations(expected)))
-    asset = context.data_sources.add_spark(expected.name, persist=False).add_dataframe_asset(expected.name)
+    asset = context.data_sources.add_pandas(expected.name).add_dataframe_asset(expected.name)
     batch = asset.add_batch_definition_whole_dataframe(f"snapshot {expected.snapshot_id}")
     return context.validation_definitions.add(gx.ValidationDefinition(name=expected.name, data=batch, suite=suite))
 
 
-def _run_one(check: ValidationDefinition, frame: DataFrame, expected: Expected) -> SuiteResult:
-    found = check.run(batch_parameters={"dataframe": frame}, result_format="SUMMARY")
-    failures = tuple(_sentence(result) for result in found.results if not result.success)
-    return SuiteResult(expected.name, bool(found.success), len(found.results), failures)
-
-
-def _sentence(result: Any) -> str:
-    """One failed expectation in words: what was expected of which column, and what was found."""
-    config, facts = result.expectation_config, result.result or {}
-    about = {key: value for key, value in config.kwargs.items() if key not in ("batch_id", "result_format")}
-    seen = facts.get("observed_value", facts.get("unexpected_count"))
+def _sentence(result: Any, row: FactRow) -> str:
+    """One failed expectation in words: what was expected of which fact, and what it is."""
+    kwargs = result.expectation_config.kwargs
+    fact = kwargs["column"]
     raised = list(_exceptions(result.exception_info))
-    return f"{config.type} {about}: found {seen}" + (f", raised {raised[0]}" if raised else "")
+    return f"{fact}: {row[fact][0]}, expected {_wanted(kwargs)}" + (f"; raised {raised[0]}" if raised else "")
+
+
+def _wanted(kwargs: Any) -> str:
+    if "value_set" in kwargs:
+        return str(kwargs["value_set"][0])
+    low, high = int(kwargs["min_value"]), int(kwargs["max_value"])
+    return str(low) if low == high else f"{low} to {high}"
 
 
 def _exceptions(info: Any) -> Iterator[str]:

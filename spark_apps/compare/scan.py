@@ -119,6 +119,12 @@ class Outcome:
         self.caveats = tuple(dict.fromkeys((*self.caveats, *reasons)))
 
     @property
+    def equal_by_digests(self) -> bool:
+        """Whether the digests of all leaves were equal as they stood: no key was judged by the log or read again."""
+        untouched = not (self.in_flight or self.leaves_rechecked)
+        return untouched and self.subject.part.whole and self.verdict is Verdict.MATCH
+
+    @property
     def elsewhere(self) -> bool:
         """Whether the row counts prove that rows differ outside the part that was compared."""
         gap = self.source_rows - self.sink_rows

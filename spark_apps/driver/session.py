@@ -12,7 +12,7 @@ from airflow_cdc.spark_apps.driver.functions import register_functions
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from airflow_cdc.sinks.iceberg.client import Lake
+    from airflow_cdc.core.ports import Sink
 
 # What every driver needs to decode and encode exactly, wherever it runs. ANSI mode is Spark's default and is
 # stated, because a cluster's own defaults may say otherwise and values would then turn into NULL in silence.
@@ -44,9 +44,9 @@ SMALL_BATCH = {"spark.sql.adaptive.enabled": "false"}
 
 
 def build_session(
-    app_name: str, lake: Lake, jars: Sequence[str] = (), extra: Mapping[str, str] | None = None
+    app_name: str, sink: Sink, jars: Sequence[str] = (), extra: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """The session of this driver, with the lake's catalog in it and the session functions registered.
+    """The session of this driver, with the sink's catalog in it and the session functions registered.
 
     Under spark-submit master and jars are those it was given; otherwise the session is local and `jars` are
     paths, so that Ivy is never asked. The catalog's credentials are set here, inside the driver, and never
@@ -60,7 +60,7 @@ def build_session(
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     own = {} if submitted else {**LOCAL, **({"spark.jars": ",".join(jars)} if jars else {})}
     builder = SparkSession.builder.appName(app_name)
-    for key, value in {**own, **EXACT, **lake.spark_conf(), **(extra or {})}.items():
+    for key, value in {**own, **EXACT, **sink.spark_conf(), **(extra or {})}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

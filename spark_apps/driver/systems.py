@@ -12,7 +12,16 @@ from airflow_cdc.core.kind import Lazy
 from airflow_cdc.flows.capture import settings as connector_settings
 from airflow_cdc.flows.run import Run
 from airflow_cdc.kinds import SINKS, SOURCES, TRANSPORTS, reads_of
-from airflow_cdc.spark_apps.ports import Bounds, DeadLetters, EventDecoder, ReadDdl, RowReader, StageWriter, TopicReader
+from airflow_cdc.spark_apps.ports import (
+    Bounds,
+    DeadLetters,
+    EventDecoder,
+    ReadDdl,
+    RowReader,
+    StageWriter,
+    TableKeeper,
+    TopicReader,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +66,13 @@ def stage_writer(run: Run) -> StageWriter:
     sink = SINKS[run.pipeline.sink.kind]
     writer: StageWriter = _load(sink.stages, f"writes stages in {sink.name}", run)(run.clients.sink)
     return writer
+
+
+def table_keeper(run: Run) -> TableKeeper:
+    """What tidies the tables of the run's sink up. Raises ConfigError where nothing does."""
+    sink = SINKS[run.pipeline.sink.kind]
+    keeper: TableKeeper = _load(sink.keeper, f"tidies up tables in {sink.name}", run)(run.clients.sink)
+    return keeper
 
 
 def ddl_reader(run: Run, events: EventDecoder) -> ReadDdl:

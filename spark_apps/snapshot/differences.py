@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as fn
 
 from airflow_cdc.core.compare.verdict import leaf_caveat
+from airflow_cdc.core.ports import Stage
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.spark_apps.compare.encoding import key_text
@@ -24,7 +25,6 @@ from airflow_cdc.spark_apps.compare.views import SinkView
 from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
 from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
-from airflow_cdc.spark_apps.ports import Stage
 from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, staged_rows
 
 if TYPE_CHECKING:

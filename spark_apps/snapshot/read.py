@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.apply.start import SNAPSHOT_AT
 from airflow_cdc.core.compare.chunk import Chunk, key_from_json, key_to_json
+from airflow_cdc.core.ports import Stage
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.spark_apps.driver.progress import Progress
-from airflow_cdc.spark_apps.ports import RowReader, Stage, StageWriter
+from airflow_cdc.spark_apps.ports import RowReader, StageWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -12,6 +12,7 @@ import logging
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,10 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.adversary.known import KNOWN
+from tests.adversary.result import Result
 from tests.adversary.schema import SWITCHES
-from tests.adversary.story import Result, run_seed
-from tests.adversary.world import servers
+from tests.adversary.story import run_crowd, run_seed
+from tests.adversary.world import Servers, servers
 
 FOLDER = Path("build/adversary")
 CONSOLE = Console(width=160)
@@ -38,15 +40,26 @@ def main() -> int:
     results: list[Result] = []
     with servers(FOLDER.absolute() / f"world-{int(time.time())}", asked.stack) as running:
         until = time.monotonic() + asked.minutes * 60
-        for seed in range(asked.seed, asked.seed + asked.seeds):
+        last = asked.seed + asked.seeds
+        for seed in range(asked.seed, last, asked.together):
             if time.monotonic() > until:
                 break
-            results.append(run_seed(running, seed, FOLDER, without=without, rounds=asked.rounds, deadline=until))
+            crowd = range(seed, min(seed + asked.together, last))
+            results.append(run(running, crowd, FOLDER, without=without, rounds=asked.rounds, deadline=until))
             say(results[-1])
             summary = {**summed(results), "without": sorted(without)}
             (FOLDER / "summary.json").write_text(json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
     CONSOLE.print(table(results))
     return int(any(result.failed for result in results))
+
+
+def run(
+    running: Servers, seeds: Sequence[int], folder: Path, *, without: frozenset[str], rounds: int, deadline: float
+) -> Result:
+    """One seed alone, or several that share a pipeline."""
+    if len(seeds) == 1:
+        return run_seed(running, seeds[0], folder, without=without, rounds=rounds, deadline=deadline)
+    return run_crowd(running, seeds, folder, without=without, rounds=rounds, deadline=deadline)
 
 
 def arguments(argv: list[str]) -> argparse.Namespace:
@@ -55,6 +68,7 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--seeds", type=int, default=1, help="how many, one after the other")
     parser.add_argument("--minutes", type=float, default=30.0, help="begin no further round after so long")
+    parser.add_argument("--together", type=int, default=1, help="how many seeds share a pipeline, and its costs")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of each seed")
     parser.add_argument("--without", default="", help=f"leave out: {', '.join(SWITCHES)}")
     parser.add_argument("--known", action="store_true", help="leave out what tests/adversary/known.py lists")
@@ -65,14 +79,18 @@ def arguments(argv: list[str]) -> argparse.Namespace:
 def say(result: Result) -> None:
     """A seed's line, and its findings."""
     state = "FAILED" if result.failed else "ok"
+    seeds = sorted(result.by_seed)
+    named = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
     CONSOLE.print(
-        f"seed {result.seed}: {state}, {result.operations} operations, {result.compared} comparisons,"
+        f"{named}: {state}, {result.operations} operations, {result.compared} comparisons,"
         f" {sum(result.refusals.values())} refusals, {result.seconds} s",
         markup=False,
     )
     for one in result.findings:
         where = f" {one.columns}" if one.columns else ""
-        CONSOLE.print(f"  {one.kind} after {one.step} in {one.table!r}: {one.what[:400]}{where}", markup=False)
+        CONSOLE.print(
+            f"  seed {one.seed}: {one.kind} after {one.step} in {one.table!r}: {one.what[:400]}{where}", markup=False
+        )
 
 
 def summed(results: list[Result]) -> dict[str, Any]:
@@ -83,8 +101,9 @@ def summed(results: list[Result]) -> dict[str, Any]:
         refusals.update(result.refusals)
         steps.update(result.steps)
     return {
-        "seeds": len(results),
-        "failed_seeds": [result.seed for result in results if result.failed],
+        "seeds": sum(len(result.by_seed) for result in results),
+        "pipelines": len(results),
+        "failed_seeds": sorted({finding.seed for result in results for finding in result.findings}),
         "operations": sum(result.operations for result in results),
         "comparisons": sum(result.compared for result in results),
         "steps": dict(steps),
@@ -98,7 +117,7 @@ def summed(results: list[Result]) -> dict[str, Any]:
 def table(results: list[Result]) -> Table:
     """The summary as a person reads it."""
     made, total = Table("what", "count", title="the adversary suite"), summed(results)
-    for name in ("seeds", "operations", "comparisons", "seconds"):
+    for name in ("seeds", "pipelines", "operations", "comparisons", "seconds"):
         made.add_row(name, str(total[name]))
     for group in ("steps", "findings", "refusals"):
         for name, count in total[group].items():

@@ -64,6 +64,7 @@ class Generator:
 
     seed: int
     without: frozenset[str] = frozenset()
+    taken: frozenset[str] = frozenset()  # table names that other seeds of the database have
     dice: random.Random = field(init=False)
     tables: dict[str, Table] = field(init=False)
     modes: dict[str, str] = field(init=False)
@@ -73,10 +74,24 @@ class Generator:
         self.dice = random.Random(self.seed)
         if self.dice.random() > DAYS_SHARE:  # one such day stops the connector, and with it the seed
             self.without |= {"days"}
-        self.tables = {table.name: table for table in schema(self.dice, self.without)}
+        tables = [self._renamed(table) for table in schema(self.dice, self.without)]
+        self.tables = {table.name: table for table in tables}
         self.modes = {name: self.dice.choice(values) for name, values in MODES.items()}
         partitions = "1" if "partitions" in self.without else self.dice.choice(("1", "3"))
         self.modes["topic.creation.default.partitions"] = partitions
+
+    def _renamed(self, table: Table) -> Table:
+        return replace(table, name=f"{table.name}_{self.seed}") if table.name in self.taken else table
+
+    def seed_of(self, table: str) -> int:
+        """Whose table it is."""
+        del table
+        return self.seed
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds whose tables these are."""
+        return (self.seed,)
 
     def fill(self) -> Iterator[Op]:
         """CREATE TABLE and the first rows of every table."""
@@ -182,7 +197,7 @@ class Generator:
         """A session that logs its changes otherwise than the server's settings say, or not at all."""
         if "session" in self.without:
             return self._update(table)
-        setting = self.dice.choice(SESSIONS)
+        setting = self.dice.choice(UNSEEN_SESSIONS if "stops" in self.without else SESSIONS)
         update = f"UPDATE {quote(table.name)} SET {self._assignments(table)} WHERE n % 2 = 1"
         return Op("session", table.name, (f"SET SESSION {setting}", update))
 
@@ -225,7 +240,9 @@ class Generator:
     def _rename_into_place(self, table: Table) -> Op:
         """Another table of the same columns takes the place of this one, as online schema changes do it."""
         self._fresh += 1
-        name, new, old = (quote(text) for text in (table.name, f"new{self._fresh}", f"old{self._fresh}"))
+        name, new, old = (
+            quote(text) for text in (table.name, f"new{self.seed}_{self._fresh}", f"old{self.seed}_{self._fresh}")
+        )
         copy = (f"CREATE TABLE {new} LIKE {name}", f"INSERT INTO {new} SELECT * FROM {name} WHERE n % 3 = 0")
         return Op("rename_into_place", table.name, (*copy, f"RENAME TABLE {name} TO {old}, {new} TO {name}"))
 
@@ -382,14 +399,13 @@ _DML: tuple[Callable[[Generator, Table], Op], ...] = (
     Generator._xa,
     Generator._session,
 )
-SESSIONS = (
-    "binlog_row_image = MINIMAL",
-    "binlog_row_image = NOBLOB",
+UNSEEN_SESSIONS = (
     "binlog_format = STATEMENT",
     "sql_log_bin = 0",
     "binlog_row_value_options = PARTIAL_JSON",
     "time_zone = '+05:30'",
 )
+SESSIONS = ("binlog_row_image = MINIMAL", "binlog_row_image = NOBLOB", *UNSEEN_SESSIONS)
 # ALTER TABLE of a name and a clause, as people and tools write it
 STYLES = (
     "ALTER TABLE {} {}",

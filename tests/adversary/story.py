@@ -20,8 +20,10 @@ from typing import IO, Any
 
 from airflow_cdc.core.errors import CdcError
 from tests.adversary import limits
+from tests.adversary.crowd import Crowd
 from tests.adversary.generator import Generator, Op, Round, Step
 from tests.adversary.oracle import Comparison, compare, sink_name
+from tests.adversary.result import Finding, Result, Share
 from tests.adversary.schema import quote, without_column
 from tests.adversary.world import BEHIND, Pipe, Servers, execute, hot
 
@@ -40,44 +42,10 @@ _REASONLESS = "(0 missing, 0 ghosts, 0 different)"
 
 
 @dataclass(slots=True)
-class Finding:
-    """Something that must not be: `kind` is difference, crash, vague, stuck or healthy."""
-
-    kind: str
-    seed: int
-    step: str
-    table: str
-    what: str
-    columns: dict[str, str] = field(default_factory=dict)
-    operations: list[list[str]] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Result:
-    """What one seed came to."""
-
-    seed: int
-    operations: int = 0
-    steps: dict[str, int] = field(default_factory=dict)
-    compared: int = 0
-    refusals: dict[str, int] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
-    seconds: float = 0.0
-
-    @property
-    def failed(self) -> bool:
-        """Whether there is a finding: every kind of them is a fault."""
-        return bool(self.findings)
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-@dataclass(slots=True)
 class Story:
     """A seed at work."""
 
-    generator: Generator
+    generator: Generator | Crowd
     pipe: Pipe
     log: IO[str]
     result: Result
@@ -120,8 +88,13 @@ class Story:
             self.generator.settle(op)
             self.keep_in_mind(op)
         self.result.operations += 1
+        self.share(op.table).operations += 1
         self.since.setdefault(op.table, []).append([*op.statements, *([f"-- {refused}"] if refused else [])])
         self.note({"op": op.kind, "table": op.table, "statements": op.statements, "refused": refused})
+
+    def share(self, table: str) -> Share:
+        """The share of the table's seed in the result."""
+        return self.result.by_seed.setdefault(self.generator.seed_of(table), Share())
 
     def keep_in_mind(self, op: Op) -> None:
         """Note why the table may differ unseen from now on, if it may."""
@@ -154,7 +127,7 @@ class Story:
 
     def first_copy(self) -> bool:
         """The first recovery; what is refused by name is done away with, as the refusal asks a person to."""
-        for _ in range(FIRST_COPIES):
+        for _ in range(FIRST_COPIES * len(self.generator.seeds)):
             error = self.attempt("first copy", self.pipe.recover)
             if error is None:
                 return True
@@ -170,8 +143,7 @@ class Story:
 
     def gave_way(self, error: str) -> bool:
         """Drop the column that a plan refuses, or leave out the table that is refused. False: nothing is named."""
-        if drop := self.dropped(error):
-            self.do(drop)
+        if self.drop_named(error):
             return True
         culprit = self.named(error)
         if culprit not in self.pipe.tables or len(self.pipe.tables) == 1:
@@ -181,11 +153,21 @@ class Story:
         self.pipe.resume()
         return True
 
+    def drop_named(self, error: str) -> bool:
+        """Drop every column that an error names; False if it names none."""
+        dropped = False
+        while drop := self.dropped(error):
+            self.do(drop)
+            dropped = True
+            if drop.after is not None and self.generator.tables[drop.table] is not drop.after:
+                break  # the server did not take it
+        return dropped
+
     def dropped(self, error: str) -> Op | None:
-        """The statement that drops the column that an error names; None if none is named, or it is in the key."""
+        """The statement that drops a column that an error names; None if none is named, or it is in the key."""
         for table in (self.generator.tables[name] for name in self.pipe.tables):
             for column in (c for c in table.stored if c.name not in (*table.key, "n", "ticks")):
-                if f"column {column.name} of {self.pipe.database}.{table.name}" in error:
+                if mentions(error, f"column {column.name} of {self.pipe.database}.{table.name}"):
                     sql = f"ALTER TABLE {quote(table.name)} DROP COLUMN {quote(column.name)}"
                     return Op("give way", table.name, (sql,), without_column(table, column))
         return None
@@ -267,9 +249,8 @@ class Story:
         asked = self.generator.dice.choice(ways) if step is Step.REREAD else None
         error = self.attempt(step, lambda: self.pipe.recover(asked))
         for _ in range(FIRST_COPIES):
-            if error is None or (drop := self.dropped(error)) is None:
+            if error is None or not self.drop_named(error):
                 break
-            self.do(drop)
             error = self.attempt(step, lambda: self.pipe.recover(asked))
         self.unfinished = error is not None and "the plan is refused" not in error
         if error is None:
@@ -345,6 +326,7 @@ class Story:
         generated = "generated" not in self.generator.without
         found = self._compared(servers, table, generated=generated)
         self.result.compared += 1
+        self.share(table).compared += 1
         self.note({"compared": table, "rows": [found.source_rows, found.sink_rows], "equal": found.equal})
         if found.equal:
             self.since[table] = []
@@ -404,14 +386,21 @@ class Story:
 
     def named(self, text: str) -> str:
         """The first of our tables that a text names."""
-        return next((t for t in self.pipe.tables if f"{self.pipe.database}.{t}" in text), "")
+        return next((t for t in self.pipe.tables if mentions(text, f"{self.pipe.database}.{t}")), "")
 
     def find(self, kind: str, step: str, table: str, what: str, columns: dict[str, str] | None = None) -> None:
         """Keep a finding, with the last statements of its table."""
         operations = self.since.get(table, [])[-12:]
-        finding = Finding(kind, self.result.seed, str(step), table, what[:1500], columns or {}, operations)
+        seed = self.generator.seed_of(table)
+        finding = Finding(kind, seed, str(step), table, what[:1500], columns or {}, operations)
         self.result.findings.append(finding)
+        self.share(table).findings += 1
         self.note({"finding": asdict(finding)})
+
+
+def mentions(text: str, name: str) -> bool:
+    """Whether the name stands in the text, and not as the beginning of a longer one."""
+    return re.search(rf"{re.escape(name)}(?!\w)", text) is not None
 
 
 def fault_of(text: str) -> str:
@@ -444,13 +433,33 @@ def run_seed(
     tamper: bool = False,
 ) -> Result:
     """One seed; its statements and all that came of them are in `<folder>/<seed>.jsonl`."""
+    return _run(servers, Generator(seed, without), folder, rounds=rounds, deadline=deadline, tamper=tamper)
+
+
+def run_crowd(
+    servers: Servers, seeds: Sequence[int], folder: Path, *, without: frozenset[str], rounds: int, deadline: float
+) -> Result:
+    """Several seeds in one pipeline; the result's `by_seed` says what each came to."""
+    return _run(servers, Crowd(tuple(seeds), without), folder, rounds=rounds, deadline=deadline)
+
+
+def _run(
+    servers: Servers,
+    generator: Generator | Crowd,
+    folder: Path,
+    *,
+    rounds: int,
+    deadline: float,
+    tamper: bool = False,
+) -> Result:
     folder.mkdir(parents=True, exist_ok=True)
-    began, result = time.monotonic(), Result(seed)
-    generator = Generator(seed, without)
+    seed = generator.seeds[0]
+    began, result = time.monotonic(), Result(seed, by_seed={seed: Share() for seed in generator.seeds})
     with (folder / f"{seed}.jsonl").open("w") as log:
         pipe = Pipe(servers, f"adv{seed}", list(generator.tables), generator.modes)
         story = Story(generator, pipe, log, result, tamper=tamper)
-        story.note({"seed": seed, "without": sorted(without), "modes": generator.modes, "database": pipe.database})
+        story.note({"seeds": generator.seeds, "without": sorted(generator.without), "database": pipe.database})
+        story.note({"modes": generator.modes})
         try:
             story.go(rounds, deadline)
         except Exception as crash:

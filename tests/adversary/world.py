@@ -259,8 +259,14 @@ class Pipe:
         )
 
     def resume(self) -> None:
-        """Let the connector run, as its owner might."""
-        self.servers.worker.call("PUT", f"/connectors/{self.database}/resume")
+        """Let the connector run, as its owner might, and wait until it does: between states nobody can say how it is."""
+        path = f"/connectors/{self.database}"
+        self.servers.worker.call("PUT", f"{path}/resume")
+        wait_until(
+            lambda: True if self.servers.worker.call("GET", f"{path}/status")["tasks"] else None,
+            timeout=60,
+            what="the connector to run",
+        )
 
     def purge(self) -> None:
         """Purge every file of the log but a fresh one."""

@@ -1,7 +1,8 @@
-"""`python -m tests.integration.django_migrations first|next|left`: migrations of Django's own apps, as they are.
+"""`python django_migrations.py django|wagtail first|next COUNT|left`: migrations of a framework's own apps, as they are.
 
-The database is in the environment: CDC_DB_HOST, CDC_DB_PORT, CDC_DB_USER, CDC_DB_PASSWORD, CDC_DB_NAME. `first` makes every
-app's tables by its first migration, `next` runs one more, `left` prints how many are left.
+The database is in the environment: CDC_DB_HOST, CDC_DB_PORT, CDC_DB_USER, CDC_DB_PASSWORD, CDC_DB_NAME. `first` makes the
+tables of Django's own apps by their first migrations, `next` runs COUNT more and prints their names, `left` prints how many
+are left. Imports nothing of this project: it runs in the framework's environment.
 """
 
 from __future__ import annotations
@@ -11,28 +12,38 @@ import sys
 
 import pymysql
 
-APPS = ("contenttypes", "auth", "admin", "sessions", "sites", "redirects", "flatpages")
+OWN = ("contenttypes", "auth", "admin", "sessions", "sites", "redirects", "flatpages")
+DJANGO = tuple(f"django.contrib.{app}" for app in OWN)
+WAGTAIL = (
+    "wagtail.contrib.forms", "wagtail.contrib.redirects", "wagtail.contrib.search_promotions", "wagtail.contrib.settings",
+    "wagtail.embeds", "wagtail.sites", "wagtail.users", "wagtail.snippets", "wagtail.documents", "wagtail.images",
+    "wagtail.search", "wagtail.admin", "wagtail", "modelsearch", "modelcluster", "taggit",
+    *(f"django.contrib.{app}" for app in ("contenttypes", "auth", "admin", "sessions", "messages", "staticfiles")),
+)  # fmt: skip
+APPS = {"django": DJANGO, "wagtail": WAGTAIL}
+FIRST = {"django": OWN, "wagtail": ("contenttypes", "auth", "admin", "sessions")}
 
 
-def main(what: str) -> None:
+def main(framework: str, what: str, count: int = 1) -> None:
     """Do it."""
-    _configure()
+    _configure(APPS[framework])
     from django.db import connection
     from django.db.migrations.executor import MigrationExecutor
 
     executor = MigrationExecutor(connection)
     if what == "first":
-        executor.migrate([(app, "0001_initial") for app in APPS])
+        executor.migrate([(app, "0001_initial") for app in FIRST[framework]])
         return
     plan = [migration for migration, _ in executor.migration_plan(executor.loader.graph.leaf_nodes())]
-    if what == "next":
-        executor.migrate([(plan[0].app_label, plan[0].name)])
-        print(f"{plan[0].app_label}.{plan[0].name}")
-    else:
+    if what == "left":
         print(len(plan))
+        return
+    for migration in plan[:count]:
+        MigrationExecutor(connection).migrate([(migration.app_label, migration.name)])
+        print(f"{migration.app_label}.{migration.name}")
 
 
-def _configure() -> None:
+def _configure(apps: tuple[str, ...]) -> None:
     # Django asks for a version of another driver, whose interface this one has
     pymysql.version_info = (2, 2, 1, "final", 0)
     pymysql.install_as_MySQLdb()
@@ -41,14 +52,18 @@ def _configure() -> None:
 
     database = {key: os.environ[f"CDC_DB_{key}"] for key in ("HOST", "PORT", "USER", "PASSWORD", "NAME")}
     settings.configure(
-        INSTALLED_APPS=[f"django.contrib.{app}" for app in APPS],
+        INSTALLED_APPS=apps,
         DATABASES={"default": {"ENGINE": "django.db.backends.mysql", **database}},
         DEFAULT_AUTO_FIELD="django.db.models.BigAutoField",
         SITE_ID=1,
         USE_TZ=True,
+        SECRET_KEY="x" * 50,
+        WAGTAIL_SITE_NAME="x",
+        WAGTAILADMIN_BASE_URL="http://localhost",
+        STATIC_URL="/static/",
     )
     django.setup()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:]))

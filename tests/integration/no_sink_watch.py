@@ -59,8 +59,8 @@ def diagnosed(name: str) -> dict[str, Any]:
 def paged(name: str) -> dict[str, Any]:
     """What the page's row of the pipeline says; the application is built as the API server builds it."""
     app.page()
-    has_sink = load_registry(settings.registry_path(None))[name].has_sink
-    row = view.row(ReportStore(settings.report_dir(None)), name, datetime.now(UTC), has_sink=has_sink)
+    declared = load_registry(settings.registry_path(None))[name]
+    row = view.row(ReportStore(settings.report_dir(None)), name, datetime.now(UTC), declared)
     return {"code": row.code, "actions": [action.label for action in row.actions], "error": row.error}
 
 

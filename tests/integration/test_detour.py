@@ -74,7 +74,7 @@ def pair(
 def gap(pair: Pair) -> list[tuple[str, Any, Any]]:
     """Changes of the same key while the connector is down, purged on the source; the events they must come out as."""
     pair.worker.call("PUT", f"/connectors/{pair.name}/stop")
-    pair.run().clients.connector.wait_stopped(pair.name)
+    pair.run().clients.connector.stop(pair.name)
     t = pair.table
     pair.source.execute(
         f"INSERT INTO {t} VALUES (2, 'a')",
@@ -153,7 +153,7 @@ def test_inv_27_the_run_ends_with_a_comparison_of_all_rows(pair: Pair, spark: Sp
     assert pair.compared(spark, run)["verdict"] == "MATCH"
 
     pair.worker.call("PUT", f"/connectors/{pair.name}/stop")
-    run.clients.connector.wait_stopped(pair.name)
+    run.clients.connector.stop(pair.name)
     pair.source.execute(f"INSERT INTO {pair.table} VALUES (5, 'e')")
     follows(pair.replica, pair.source)
     purge(pair.source)

@@ -20,6 +20,7 @@ from airflow_cdc.flows.move_offset import stored
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.run import Run
 from airflow_cdc.parts import Parts
+from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.transports.kafka.client import KafkaTransport
 from tests.diagnosing import diagnose, make_plan
@@ -113,8 +114,10 @@ def healthy(run: Run) -> Run:
     state = clients.transport.topic_states([topic])[topic]
     ends = {topic: TopicOffsets(state.id, {p: end for p, (_, end) in state.partitions.items()})}
     stamp = Stamp(1, clients.source.position().to_json(), ends)
-    clients.sink.ensure_table(name, "t", [("id", "int")])
-    table = clients.sink.table(name, "t")
+    lake = clients.sink
+    assert isinstance(lake, Lake)
+    lake.ensure_table(name, "t", [("id", "int")])
+    table = lake.table(name, "t")
     rows = pa.Table.from_pylist([{"id": 1}], schema=table.schema().as_arrow())
     table.append(rows, snapshot_properties=stamp.to_summary())
     return run
@@ -138,7 +141,7 @@ def test_a_read_that_is_cut_off_is_unknown_and_nothing_is_touched(healthy: Run, 
 
     assert code() == "HEALTHY"
     total = leash.passed
-    before = stored(healthy)["offset"]["file"], healthy.clients.sink.head(healthy.pipeline.name, "t")
+    before = stored(healthy)["offset"]["file"], healthy.clients.sink.facts(healthy.pipeline.name, "t").head
     seen: dict[int, tuple[bool, str]] = {}
     for place in range(0, total, -(-total // CUTS[system])):
         leash.allow(place)
@@ -149,4 +152,4 @@ def test_a_read_that_is_cut_off_is_unknown_and_nothing_is_touched(healthy: Run, 
     assert sum(cut for cut, _ in seen.values()) > len(seen) // 2, seen
     leash.allow(WHOLE)
     assert code() == "HEALTHY"
-    assert (stored(healthy)["offset"]["file"], healthy.clients.sink.head(healthy.pipeline.name, "t")) == before
+    assert (stored(healthy)["offset"]["file"], healthy.clients.sink.facts(healthy.pipeline.name, "t").head) == before

@@ -54,17 +54,29 @@ def test_a_sound_snapshot_passes_and_leaves_data_docs(frame: DataFrame, tmp_path
 @pytest.mark.parametrize(
     ("change", "expected", "say"),
     [
-        (lambda f: f.where("id <> 9"), EXPECTED, "row_count"),
-        (lambda f: f.unionAll(f.where("id = 9")).where("id <> 8"), EXPECTED, "compound_columns_to_be_unique"),
-        (lambda f: f.withColumn("id", f.line.cast("bigint")), replace(EXPECTED, key=("id",)), "values_to_be_unique"),
+        (lambda f: f.where("id <> 9"), EXPECTED, "rows: 49, expected 50"),
+        (
+            lambda f: f.unionAll(f.where("id = 9")).where("id <> 8"),
+            EXPECTED,
+            "rows whose key another row has: 2, expected 0",
+        ),
+        (
+            lambda f: f.withColumn("id", f.line.cast("bigint")),
+            replace(EXPECTED, key=("id",)),
+            "rows whose key another row has: 50, expected 0",
+        ),
         (
             lambda f: f.selectExpr("id", "line", "nullif(name, 'n7') AS name", "price", "at", "place"),
             EXPECTED,
-            "not_be_null",
+            "NULLs in name: 1, expected 0",
         ),
-        (lambda f: f.select("line", "id", "name", "price", "at", "place"), EXPECTED, "match_ordered_list"),
-        (lambda f: f.withColumn("price", f.price.cast("string")), EXPECTED, "be_of_type"),
-        (lambda f: f.drop("price"), EXPECTED, "match_ordered_list"),
+        (lambda f: f.select("line", "id", "name", "price", "at", "place"), EXPECTED, "columns, in order: line, id"),
+        (
+            lambda f: f.withColumn("price", f.price.cast("string")),
+            EXPECTED,
+            "type of price: StringType, expected DecimalType",
+        ),
+        (lambda f: f.drop("price"), EXPECTED, "type of price: none"),
     ],
 )
 def test_each_fault_fails_the_suite(
@@ -84,3 +96,20 @@ def test_a_table_without_a_key_may_hold_equal_rows(frame: DataFrame, tmp_path: P
     twice = frame.unionAll(frame)
     keyless = replace(EXPECTED, key=(), rows=100)
     assert suite(twice, keyless, tmp_path).success
+
+
+def test_a_key_that_equal_digests_prove_is_not_counted_again_and_the_page_says_so(
+    frame: DataFrame, tmp_path: Path
+) -> None:
+    twice = frame.unionAll(frame.where("id = 9")).where("id <> 8")
+    proven = replace(EXPECTED, key_proven=True)
+    assert suite(twice, proven, tmp_path).success, "the digests would have differed"
+    pages = [page.read_text() for page in tmp_path.glob("expectations/**/*.html")]
+    assert any("equal digests of every row prove it" in page for page in pages)
+
+
+def test_many_tables_are_counted_in_one_query_each_with_its_own_facts(frame: DataFrame, tmp_path: Path) -> None:
+    """More tables than one query takes, one of which is short of a row."""
+    tables = [(frame.where("id <> 9") if n == 18 else frame, replace(EXPECTED, name=f"shop.t{n}")) for n in range(20)]
+    results = run_suites(tables, tmp_path)
+    assert [result.name for result in results if not result.success] == ["shop.t18"]

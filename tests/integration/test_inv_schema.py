@@ -193,7 +193,7 @@ def test_inv_12_an_enum_label_added_in_front_while_the_connector_was_stopped(
 
 def test_inv_12_a_schema_history_whose_topic_is_gone_is_written_anew(followed: Followed) -> None:
     run = recovering(followed)
-    topic, transport = connector.history_topic(run), run.clients.transport
+    topic, transport = str(settings(run).history_topic), run.clients.transport
     admin = KafkaAdminClient(bootstrap_servers=followed.kafka)
     admin.delete_topics([topic])
     admin.close()

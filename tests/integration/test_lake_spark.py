@@ -18,6 +18,7 @@ from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.stage import Stage
+from airflow_cdc.spark_apps.adapters.iceberg import IcebergWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -236,6 +237,26 @@ def test_inv_15_writers_without_an_effect_also_stamp(shop: Shop) -> None:
         f"MERGE INTO {name} t USING (SELECT * FROM {name} WHERE false) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *"
     )
     assert [c.stamp and c.stamp.watermark for c in shop.lake.stage_chain(stage)] == [FIRST.watermark, LAST.watermark]
+
+
+@pytest.mark.parametrize(("lake", "jobs"), [("2", 0), ("3", 1)], indirect=["lake"])
+def test_a_stamp_alone_changes_no_row_and_costs_no_job(shop: Shop, jobs: int) -> None:
+    """Format v3 keeps row ids in its manifest lists, which only Spark writes."""
+    stage = shop.stage()
+    target = stage.spark_name("lake")
+    shop.spark.sql(f"DELETE FROM {target} WHERE id % 7 = 0")
+    shop.spark.sql(f"INSERT INTO {target} VALUES (7, 'new', 1)")
+    before = shop.spark.table(target).orderBy("id").collect()
+    group = uuid.uuid4().hex
+    shop.spark.sparkContext.setJobGroup(group, "a stamp alone")
+    IcebergWriter(shop.lake).nothing(shop.spark, stage, {"cdc.note": "nothing"})
+    assert len(shop.spark.sparkContext.statusTracker().getJobIdsForGroup(group)) == jobs
+    shop.spark.sparkContext.setJobGroup("", "")
+    assert shop.lake.stage_chain(stage)[-1].summary["cdc.note"] == "nothing"
+    assert shop.spark.table(target).orderBy("id").collect() == before
+    shop.spark.sql(f"DELETE FROM {target} WHERE id = 7")
+    shop.lake.publish(stage, shop.lake.stage_head(stage), stage.base_head)
+    assert shop.rows().keys() == {row["id"] for row in before} - {7}
 
 
 def test_a_stage_refuses_what_would_delete_the_targets_files(shop: Shop) -> None:

@@ -12,10 +12,9 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from airflow_cdc.core.errors import ConfigError, DeadlineError, SourceError
+from airflow_cdc.core.errors import ConfigError, DeadlineError, MissingPrivilegeError, SourceError
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
 from airflow_cdc.sources.mysql.errors import (
-    MissingPrivilegeError,
     ServerRestartedError,
     SourceAccessError,
     SourceSettingError,

@@ -131,7 +131,13 @@ def test_inv_03_a_killed_read_goes_on_where_its_last_commit_stands(
     assert (ledger.rows, ledger.complete) == (600, False)
     label = next_label(rig.lake.stages(rig.schema, "items"), 1)
     assert label == "recov_1_2"
-    again = replace(reading, stage=rig.lake.stage(rig.schema, "items", label, from_stage=stage), ledger=ledger)
+    again = replace(
+        reading,
+        stage=rig.lake.stage(
+            rig.schema, "items", label, from_stage=rig.lake.open_stage(rig.schema, "items", stage.label)
+        ),
+        ledger=ledger,
+    )
     lows = [group[0].lo for group in chunk_groups(rig.tools().reader, again)]
     assert lows[0] == tuple(ledger.done_to or ())
     read_table(rig.tools(), again, Progress({table.full_name: 0}))

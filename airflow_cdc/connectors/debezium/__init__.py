@@ -10,6 +10,7 @@ KIND = ConnectorKind(
     rules=Lazy(".problems:RULES", __name__),
     settings=DebeziumSettings,
     endpoint=Lazy("airflow_cdc.connectors.kafka_connect.http:ConnectEndpoint"),
+    setup=Lazy(".setup:SETUP", __name__),
     hook=Lazy("airflow_cdc.hooks.kafka_connect:KafkaConnectHook"),
     form=Lazy("airflow_cdc.connectors.kafka_connect.connection:FORM"),
     reads={

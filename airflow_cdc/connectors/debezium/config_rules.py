@@ -10,6 +10,7 @@ from airflow_cdc.connectors.debezium.history import compare_history, fold_histor
 from airflow_cdc.connectors.debezium.null_defaults import NullFault, null_fault, replaces_nulls
 from airflow_cdc.connectors.debezium.uncarried import dated_columns, doubted_columns, looks
 from airflow_cdc.core.capture import CaptureSettings, ConfigRules, Defaults, Look, Topics
+from airflow_cdc.core.errors import ConnectorError
 from airflow_cdc.core.position import JsonObject, Position
 from airflow_cdc.core.table import Table
 
@@ -69,8 +70,15 @@ class DebeziumConfigRules:
         """Columns of which some characters are not read from events."""
         return doubted_columns(table)
 
-    def definitions(self, topic: str, topics: Topics) -> HistoryDefinitions:
-        """The schema history as it stands."""
+    def definitions(self, capture: CaptureSettings, topics: Topics) -> HistoryDefinitions:
+        """The schema history as it stands. Raises ConnectorError where it is kept elsewhere than in Kafka."""
+        topic = capture.history_topic
+        if topic is None:
+            raise ConnectorError(
+                "the connector keeps its schema history outside Kafka, where it can't be compared or rebuilt",
+                where=f"topic.prefix {capture.prefix}",
+                todo="Set schema.history.internal.kafka.topic.",
+            )
         return HistoryDefinitions(topics.history_records(topic) if topics.topic_states([topic]) else [])
 
 

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Protocol, Self
+from typing import Self
 
+from airflow_cdc.connectors.debezium.address import is_away, pointed_at, pointed_back
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.history import compare_history, fold_history, newest_snapshot_ms
 from airflow_cdc.connectors.debezium.stores.connect import ConnectOffsetStore
 from airflow_cdc.connectors.kafka_connect import offsets_topic
 from airflow_cdc.connectors.kafka_connect.client import KafkaConnect, entry_of, server_of
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
-from airflow_cdc.core.diagnosis.observation import Capture, ConnectorFacts, HistoryFacts, TaskState
-from airflow_cdc.core.endpoint import CallLimits
+from airflow_cdc.core.diagnosis.observation import Capture, ConnectorFacts, ConnectorState, HistoryFacts, TaskState
+from airflow_cdc.core.endpoint import CallLimits, Login
 from airflow_cdc.core.errors import CdcError
-from airflow_cdc.core.offset import OffsetCodec, OffsetStore
+from airflow_cdc.core.offset import OffsetCodec, OffsetEntry, OffsetStore
+from airflow_cdc.core.ports import Transport
 from airflow_cdc.core.position import JsonObject
 from airflow_cdc.core.secrets import mask_config
 from airflow_cdc.core.table import Table
-from airflow_cdc.core.topics import TopicState
 
 # what of a topic's settings a diagnosis looks at
 TOPIC_SETTINGS = ("cleanup.policy", "retention.ms", "retention.bytes", "delete.retention.ms")
@@ -29,18 +30,10 @@ _OWN_OFFSETS = "offsets.storage.topic"
 _PORTS = {"io.debezium.connector.postgresql.PostgresConnector": "5432"}
 
 
-class Topics(offsets_topic.Topics, Protocol):
-    """What is asked of the transport that a connector keeps records of its own in."""
-
-    def topic_states(self, names: list[str]) -> Mapping[str, TopicState]: ...
-    def topic_configs(self, names: list[str]) -> Mapping[str, Mapping[str, str]]: ...
-    def history_records(self, topic: str) -> list[dict[str, Any]]: ...
-
-
 class OwnTopics:
     """What a Debezium connector keeps in topics: offsets, and its table definitions. Nothing here asks Connect."""
 
-    def with_elsewhere(self, name: str, facts: ConnectorFacts, topics: Topics) -> ConnectorFacts:
+    def with_elsewhere(self, name: str, facts: ConnectorFacts, topics: Transport) -> ConnectorFacts:
         """The facts with the offsets that another topic keeps for a connector that has named a topic of its own."""
         own = facts.config.get(_OWN_OFFSETS)
         if not own or facts.key is None or facts.state == "RUNNING":
@@ -49,7 +42,7 @@ class OwnTopics:
         stored = None if facts.offset is None else facts.offset.raw
         return replace(facts, elsewhere={topic: value for topic, value in kept.items() if value != stored})
 
-    def history(self, capture: Capture, topics: Topics, definitions: Mapping[str, Table]) -> HistoryFacts | None:
+    def history(self, capture: Capture, topics: Transport, definitions: Mapping[str, Table]) -> HistoryFacts | None:
         """The connector's schema history, and what of it differs from `definitions`; None if it is kept elsewhere."""
         topic = capture.history_topic
         if topic is None:
@@ -90,21 +83,54 @@ class DebeziumConnector(KafkaConnect):
         """What it keeps in topics, which the transport is asked for: a broker that hangs says nothing of Connect."""
         return OwnTopics()
 
+    def entries(self, name: str) -> tuple[OffsetEntry, ...]:
+        """All offsets that are stored for the connector, as they stand. Raises ConnectorError."""
+        return tuple(OffsetEntry(entry["partition"], entry["offset"]) for entry in self.offsets(name))
+
     def offset_store(self, name: str, key: JsonObject) -> OffsetStore:
         """Where the connector `name` keeps the offset of `key`."""
         return ConnectOffsetStore(self, name, key)
 
+    def state(self, name: str) -> ConnectorState:
+        """Its state and its tasks', now; traces without secrets. Raises ConnectorError."""
+        status = self.status(name)
+        own = status["connector"]
+        tasks = tuple(TaskState(t["id"], t["state"], t.get("trace", "")) for t in status["tasks"])
+        return ConnectorState(own["state"], tasks, own.get("trace", ""))
+
+    def is_away(self, name: str) -> bool:
+        """Whether `point_at` sent it elsewhere, and `point_back` did not yet."""
+        return is_away(self.raw_config(name))
+
+    def point_at(self, name: str, there: Login, home: Login) -> None:
+        """Let it read at another server than the one whose login is `home`; what it read at is kept in its settings.
+
+        Connect asks the connector to try the new address before it takes the settings. Raises ConnectorError.
+        """
+        other = (there.user, there.password) != (home.user, home.password)
+        login = (there.user, there.password) if other else None
+        self._change(name, lambda config: pointed_at(config, (there.host, there.port), login))
+
+    def point_back(self, name: str) -> None:
+        """Let it read again where it read before `point_at`. Safe to run again. Raises ConnectorError."""
+        self._change(name, lambda config: pointed_back(config) if is_away(config) else config)
+
+    def _change(self, name: str, by: Callable[[dict[str, str]], dict[str, str]]) -> None:
+        config = self.raw_config(name)
+        if (wanted := by(config)) != config:
+            self.change_config(name, config, wanted)
+
     def facts(self, name: str) -> ConnectorFacts:
         """What diagnosis needs to know of the connector, read and parsed once. Raises ConnectorError."""
-        status = self.status(name)
+        state = self.state(name)
         raw = self.raw_config(name)
         offsets = self.offsets(name)
         mine = entry_of(offsets, server_of(raw)) or {}
         key, value = mine.get("partition"), mine.get("offset")
         capture, fault = read_capture(raw)
         return ConnectorFacts(
-            state=status["connector"]["state"],
-            tasks=tuple(TaskState(t["id"], t["state"], t.get("trace", "")) for t in status["tasks"]),
+            state=state.state,
+            tasks=state.tasks,
             config=mask_config(raw),
             offset=self.codec.read(value, key or {}) if value else None,
             key=key,

@@ -42,9 +42,13 @@ class ConnectUnreachableError(ConnectorError):
 class ConnectorMissingError(ConnectorError):
     """There is no connector of this name."""
 
+    unread = False  # it says something of the pipeline
+
 
 class ConnectTooOldError(ConnectorError):
     """This Kafka Connect does not know the request."""
+
+    unread = False  # it says something of the pipeline
 
 
 class ConnectStartingError(ConnectorError):

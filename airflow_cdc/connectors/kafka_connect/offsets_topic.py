@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from airflow_cdc.core.errors import TransportError
-from airflow_cdc.transports.kafka.wire import Record
+from airflow_cdc.core.ports import TopicRecord, Transport
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def parse_key(key: str) -> tuple[str, dict[str, Any]] | None:
     return None
 
 
-def fold_offsets(records: Iterable[Record]) -> dict[str, RawOffset]:
+def fold_offsets(records: Iterable[TopicRecord]) -> dict[str, RawOffset]:
     """The newest record per key. Records of other kinds are passed over."""
     newest: dict[str, RawOffset] = {}
     for record in records:
@@ -59,17 +59,13 @@ def _value(raw: bytes | None) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-class Topics(Protocol):
-    """What is asked of the Kafka that a Connect cluster keeps its offsets in. Every method raises TransportError."""
+class WritableTopics(Transport, Protocol):
+    """A transport whose topics can be written to. Raises TransportError."""
 
-    @property
-    def where(self) -> str: ...
-    def topic_names(self) -> list[str]: ...
-    def records(self, topic: str) -> list[Record]: ...
     def send(self, topic: str, key: bytes, value: bytes | None, partition: int | None = None) -> tuple[int, int]: ...
 
 
-def offsets_elsewhere(topics: Topics, connector: str, partition: Mapping[str, Any], own: str) -> dict[str, Any]:
+def offsets_elsewhere(topics: Transport, connector: str, partition: Mapping[str, Any], own: str) -> dict[str, Any]:
     """Topic → the offset kept there for a connector's partition, of offsets topics other than its `own`."""
     key = offset_key(connector, partition)
     names = [name for name in topics.topic_names() if "offset" in name and not name.startswith("__")]
@@ -77,7 +73,7 @@ def offsets_elsewhere(topics: Topics, connector: str, partition: Mapping[str, An
     return {name: dict(offset.value) for name, offset in kept.items() if offset is not None and offset.value}
 
 
-def read_raw_offsets(topics: Topics, topic: str, connector: str | None = None) -> dict[str, RawOffset]:
+def read_raw_offsets(topics: Transport, topic: str, connector: str | None = None) -> dict[str, RawOffset]:
     """The newest record per key of Connect's offsets topic, by the key's text.
 
     `connector`: only its records. A record without a value (a tombstone) means: no offset.
@@ -87,7 +83,7 @@ def read_raw_offsets(topics: Topics, topic: str, connector: str | None = None) -
 
 
 def write_raw_offset(
-    topics: Topics,
+    topics: WritableTopics,
     topic: str,
     connector: str,
     partition: Mapping[str, Any],

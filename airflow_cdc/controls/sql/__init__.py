@@ -9,6 +9,7 @@ KIND = ControlKind(
     settings=SqlControlSettings,
     endpoint=Lazy(".endpoint:SqlEndpoint", __name__),
     client=Lazy(".store:SqlControlStore", __name__),
+    setup=Lazy(".setup:SETUP", __name__),
     hook=Lazy("airflow_cdc.hooks.sql_control:SqlControlHook"),
     form=Lazy(".connection:FORM", __name__),
 )

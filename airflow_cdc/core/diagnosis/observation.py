@@ -117,6 +117,26 @@ class TaskState:
     trace: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class ConnectorState:
+    """What a connector says of itself, its state and its tasks'; `trace` is its own stack trace or ""."""
+
+    state: str
+    tasks: tuple[TaskState, ...] = ()
+    trace: str = ""
+
+    @property
+    def running(self) -> bool:
+        """It runs, with at least one task, and all of them run."""
+        return bool(self.tasks) and {self.state, *(task.state for task in self.tasks)} == {"RUNNING"}
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """The traces of what is FAILED of it: itself, or tasks."""
+        parts = ((self.state, self.trace), *((task.state, task.trace) for task in self.tasks))
+        return tuple(trace for state, trace in parts if state == "FAILED")
+
+
 class Capture(Protocol):
     """A connector's settings, read once: what it does to names, keys and values. Only its own kind knows more of them."""
 

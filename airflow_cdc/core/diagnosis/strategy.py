@@ -151,6 +151,13 @@ def _timed(plan: Plan, policy: Policy, obs: Observation) -> Plan:
     return replace(plan, seconds=seconds, fits_retention=fits)
 
 
+def choices(diagnosis: Diagnosis, obs: Observation, rules: Rules) -> dict[str, str]:
+    """The strategies that a person may choose for this problem, cheapest first → why it can't be carried out; "": it can."""
+    case = rules.case(obs)
+    offered = dict.fromkeys((*diagnosis.strategies, *rules.on_request(diagnosis.code)))
+    return {code: "; ".join(_blocked(STRATEGIES[code], rules, case)) for code in offered if STRATEGIES[code].changes}
+
+
 def check_strategy(asked: str, *, where: str) -> None:
     """Raises UsageError for a strategy that does not exist, naming the nearest one and all."""
     if asked in STRATEGIES:

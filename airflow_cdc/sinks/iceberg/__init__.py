@@ -9,11 +9,13 @@ KIND = SinkKind(
     settings=IcebergSettings,
     endpoint=Lazy(".endpoint:IcebergEndpoint", __name__),
     client=Lazy(".client:open_lake", __name__),
+    setup=Lazy(".setup:SETUP", __name__),
     hook=Lazy("airflow_cdc.hooks.iceberg:IcebergCatalogHook"),
     form=Lazy(".connection:FORM", __name__),
     jars=Lazy(".jars:JARS", __name__),
     jars_of=Lazy(".jars:catalog_needs", __name__),
     stages=Lazy("airflow_cdc.spark_apps.adapters.iceberg:IcebergWriter"),
     letters=Lazy("airflow_cdc.spark_apps.adapters.iceberg_letters:IcebergLetters"),
+    keeper=Lazy("airflow_cdc.spark_apps.adapters.iceberg_keeper:IcebergKeeper"),
     control=Lazy(".control:IcebergControlStore", __name__),
 )

@@ -18,6 +18,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.update import AssertTableUUID, RemoveSnapshotRefUpdate
 
+from airflow_cdc.core.apply.schema_change import DEFINITION
 from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.diagnosis.observation import SinkTableFacts
 from airflow_cdc.core.endpoint import CallLimits
@@ -36,7 +37,9 @@ from airflow_cdc.sinks.iceberg.catalog import (
 )
 from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
 from airflow_cdc.sinks.iceberg.snapshots import (
+    empty_commit,
     first_snapshot,
+    foreign_commit,
     head_of,
     lineage,
     make,
@@ -46,6 +49,7 @@ from airflow_cdc.sinks.iceberg.snapshots import (
     set_ref,
     snapshot_at,
     summary_of,
+    takes_empty_commit,
 )
 from airflow_cdc.sinks.iceberg.stage import (
     FOREVER_MS,
@@ -205,6 +209,18 @@ class Lake:
         found = newest_stamp(metadata, head_of(metadata))
         return summary_of(snapshot_at(metadata, found.snapshot_id)) if found else {}
 
+    def foreign_commit(self, namespace: str, table: str) -> int | None:
+        """The newest commit of main that changed rows, if it carries no stamp: every writer of ours ends with one."""
+        return foreign_commit(self.table(namespace, table).metadata)
+
+    def row_count(self, namespace: str, table: str, version: int) -> int | None:
+        """How many rows a snapshot has; None where that cannot be told cheaply."""
+        return row_count(self.table(namespace, table).metadata, version)
+
+    def definition_text(self, namespace: str, table: str) -> str:
+        """The source's definition by which the rows were written, as it was noted; "" if none was."""
+        return self.table(namespace, table).properties.get(DEFINITION) or ""
+
     def stamp_or_mirror(self, namespace: str, table: str, mirror: Stamp | None) -> Stamp | None:
         """The newest stamp; where expiry took every stamped commit, its mirror, unless main was put back before it."""
         metadata = self.table(namespace, table).metadata
@@ -234,6 +250,13 @@ class Lake:
         """All rows at a snapshot (default: main's head), with that snapshot's own columns."""
         found = self.table(namespace, table)
         return found.scan(snapshot_id=snapshot_id, selected_fields=tuple(columns or ("*",))).to_arrow()
+
+    def commit_nothing(self, namespace: str, table: str, summary: Mapping[str, str]) -> bool:
+        """Add a snapshot that changes no row and carries `summary`; False where only Spark can do that (v3 with rows)."""
+        if not takes_empty_commit(self.table(namespace, table)):
+            return False
+        commit(self.catalog, (namespace, table), lambda found: empty_commit(found, summary), what="an empty batch")
+        return True
 
     # stages
 
@@ -351,6 +374,10 @@ class Lake:
         table = commit(self.catalog, ident(stage.namespace, stage.table), build, what=f"publish of {snapshot_id}")
         changed = not seen["already"] and seen["schema"] != table.metadata.current_schema_id
         return PublishResult(stage.target, snapshot_id, seen["previous"], seen["already"], changed, seen["over"])
+
+    def touched_at(self, stage: Stage) -> float:
+        """When the stage was last written to, in unix seconds."""
+        return self.table(*stage.identifier).metadata.last_updated_ms / 1000
 
     def publishable(self, stage: Stage) -> bool:
         """Whether the target still is what the stage began from, up to compaction."""

@@ -21,7 +21,7 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 
-from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.core.apply.stamp import EPOCH, Stamp
 from airflow_cdc.core.errors import SinkError
 from airflow_cdc.sinks.iceberg.catalog import Change
 
@@ -101,6 +101,13 @@ def newest_stamp(metadata: TableMetadata, snapshot_id: int | None) -> Stamp | No
     return None
 
 
+def foreign_commit(metadata: TableMetadata) -> int | None:
+    """The newest commit of main that changed rows, if it carries no stamp: every writer of ours ends with one."""
+    changed = (s for s in lineage(metadata, head_of(metadata)) if operation_of(s) != "replace")
+    newest = next(changed, None)
+    return None if newest is None or EPOCH in summary_of(newest) else newest.snapshot_id
+
+
 def may_hold(metadata: TableMetadata, stamp: Stamp) -> bool:
     """Whether main can descend from the commit of a mirrored stamp, which is no longer among main's ancestors (INV 2).
 
@@ -143,6 +150,12 @@ def empty_commit(table: Table, summary: Mapping[str, str], *, keep: int | None =
         updates.append(make(RemoveSnapshotsUpdate, snapshot_ids=old))
     expected = make(AssertRefSnapshotId, ref=MAIN_BRANCH, snapshot_id=parent.snapshot_id if parent else None)
     return Change((AssertTableUUID(uuid=metadata.table_uuid), expected), tuple(updates))
+
+
+def takes_empty_commit(table: Table) -> bool:
+    """Whether `empty_commit` can be made: PyIceberg writes no manifest lists of format v3, which hold row ids."""
+    parent = snapshot_at(table.metadata, head_of(table.metadata))
+    return table.metadata.format_version < 3 or parent is None or _has_no_files(parent)
 
 
 def _empty_snapshot(table: Table, parent: Snapshot | None, summary: Mapping[str, str]) -> Snapshot:

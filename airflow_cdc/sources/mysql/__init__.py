@@ -11,6 +11,7 @@ KIND = SourceKind(
     client=Lazy(".client:MySqlSource", __name__),
     rules=Lazy(".problems:RULES", __name__),
     read_position=Lazy(".position:read_position", __name__),
+    setup=Lazy(".setup:SETUP", __name__),
     hook=Lazy("airflow_cdc.hooks.mysql:CdcMySqlHook"),
     form=Lazy(".connection:FORM", __name__),
     jars=Lazy(".jars:JARS", __name__),

@@ -21,6 +21,7 @@ from airflow_cdc.core.diagnosis.forecast import Forecast, Retention, forecast
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import DeadlineError, SourceError
 from airflow_cdc.core.hold import HoldLimits
+from airflow_cdc.core.ports import Replication
 from airflow_cdc.core.position import Available, Position, Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.xa import XaState
@@ -28,16 +29,15 @@ from airflow_cdc.sources.mysql.availability import availability
 from airflow_cdc.sources.mysql.capabilities import Capability, ServerVersion
 from airflow_cdc.sources.mysql.cascades import unlogged_cascades
 from airflow_cdc.sources.mysql.checks import checks
-from airflow_cdc.sources.mysql.detour import standing_faults
 from airflow_cdc.sources.mysql.errors import ServerRestartedError, SourceOutOfTimeError, SourceSettingError
-from airflow_cdc.sources.mysql.facts import BinlogFacts, BinlogFile, MySqlFacts, MySqlReplicaFacts, place_in_binlog
+from airflow_cdc.sources.mysql.facts import BinlogFacts, BinlogFile, MySqlFacts, place_in_binlog
 from airflow_cdc.sources.mysql.grants import Grants, read_grants
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.hold import Hold, hold_owner, run_hold
 from airflow_cdc.sources.mysql.position import BinlogPosition, mysql_position
 from airflow_cdc.sources.mysql.probe import inspect_position, max_file_size, retention, seen_replicas, timed_files
 from airflow_cdc.sources.mysql.quoting import quote_ident
-from airflow_cdc.sources.mysql.replica import read_replica, start_of_file_after
+from airflow_cdc.sources.mysql.replica import ANOTHER_STRATEGY, MySqlReplication, start_of_file_after
 from airflow_cdc.sources.mysql.schema import read_defaults, read_table_defs
 from airflow_cdc.sources.mysql.server_log import (
     ServerIdentity,
@@ -127,6 +127,15 @@ class BinlogSource(Generic[F]):
         """Which server answers now."""
         with self.session() as session:
             return read_identity(session)
+
+    @property
+    def replication(self) -> Replication | None:
+        """None for a make whose transactions have other names on other servers."""
+        return None
+
+    def server(self) -> str:
+        """The server's name for itself: its server_uuid, "" where it has none."""
+        return self.identity().server_uuid
 
     def facts(self) -> F:
         """What diagnosis needs to know of the server; a few cheap statements, nothing is changed.
@@ -295,6 +304,10 @@ class BinlogSource(Generic[F]):
         """Whether the server stands exactly at W now, and a reader at `position` has read its log to the end."""
         return False
 
+    def start_of_file_after(self, position: Position | None, now: Watermark) -> Watermark:  # noqa: ARG002
+        """See MySqlSource. Raises SourceError: this make is not recovered, so none of its files is passed over."""
+        raise SourceError("no file of such a server's log is passed over", where=self.where, todo=ANOTHER_STRATEGY)
+
     def count_rows(self, table: str, seconds: float) -> int | None:
         """How many rows `schema.table` holds now; None if counting them takes longer than `seconds`."""
         schema, _, name = table.partition(".")
@@ -443,13 +456,10 @@ class MySqlSource(BinlogSource[MySqlFacts]):
         place = place_in_binlog(position)
         return start_of_file_after(self, place.file if place else "", now)
 
-    def standing_faults(self, conn_id: str) -> tuple[str, ...]:
-        """Why this server could not stand in for its source, whatever is missing there; () if it could."""
-        return standing_faults(self.replica_facts(conn_id))
-
-    def replica_facts(self, conn_id: str) -> MySqlReplicaFacts:
-        """What decides whether a connector may read here in its source's place. Raises SourceError."""
-        return read_replica(self, conn_id)
+    @property
+    def replication(self) -> MySqlReplication:
+        """This server among those that replicate from each other."""
+        return MySqlReplication(self)
 
     def _available(self, facts: MySqlFacts, position: Position) -> Available:
         return availability(facts, mysql_position(position))

@@ -104,28 +104,6 @@ def _set_faults(replica: MySqlReplicaFacts, source: MySqlFacts, stored: GtidSet)
     return tuple(f"{told} {shorten(str(gtids))}" for told, gtids in sets.items() if gtids)
 
 
-def own_transactions(replica: GtidSet, source: GtidSet) -> GtidSet:
-    """What only the replica executed. Read the replica's set first, or the source's newest would be in it."""
-    return replica - source
-
-
-def start_there(stored: GtidSet, own: GtidSet, before: GtidSet | None = None) -> GtidSet:
-    """The set to begin with at the replica: its own transactions count as read, so none of them is sent.
-
-    `before` is what counted so in an earlier round: what has reached the source since is own no more, and was not sent.
-    """
-    return (stored - (before or GtidSet())) | own
-
-
-def come_back(read: GtidSet, source: GtidSet, own: GtidSet | None = None) -> GtidSet:
-    """The set to go on with at the source: nothing that only the replica has may stay in it (INV 27).
-
-    A transaction of the replica's own in the connector's offset makes the source look as if it had lost something. What
-    merely counted as read (`own`) goes too: where two servers replicate each other, the source may have it by now.
-    """
-    return (read - (own or GtidSet())) & source
-
-
 def _named(case: MySqlCase) -> tuple[str, ...]:
     return case.seen.pipeline.source.replicas
 

@@ -8,27 +8,25 @@ from typing import Final
 
 import pymysql
 
-from airflow_cdc.core.errors import SourceError
+from airflow_cdc.core.errors import MissingPrivilegeError, SourceError
 
 
 class SourceUnreachableError(SourceError):
     """No connection to the server, or it broke."""
 
+    unread = True
+
 
 class SourceAccessError(SourceError):
     """The server refused the user or the password."""
+
+    unread = True
 
 
 class SourceTlsError(SourceError):
     """TLS could not be established as demanded."""
 
-
-class MissingPrivilegeError(SourceError):
-    """The user lacks a privilege. `privilege` names it ("" when the server does not say which)."""
-
-    def __init__(self, what: str, *, where: str = "", todo: str = "", privilege: str = "") -> None:
-        super().__init__(what, where=where, todo=todo)
-        self.privilege = privilege
+    unread = True
 
 
 class SourceSettingError(SourceError):
@@ -41,6 +39,8 @@ class SourceLockTimeoutError(SourceError):
 
 class SourceOutOfTimeError(SourceError):
     """A statement was ended before it was done, by its own limit or by somebody."""
+
+    unread = True
 
 
 class WrongServerError(SourceError):

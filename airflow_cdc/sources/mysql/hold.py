@@ -18,10 +18,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
-from airflow_cdc.core.errors import SourceError
+from airflow_cdc.core.errors import MissingPrivilegeError, SourceError
 from airflow_cdc.core.hold import HoldLimits, HoldState, HoldStatus, WaitingStatement
 from airflow_cdc.sources.mysql.capabilities import Capability
-from airflow_cdc.sources.mysql.errors import MissingPrivilegeError, SourceLockTimeoutError
+from airflow_cdc.sources.mysql.errors import SourceLockTimeoutError
 from airflow_cdc.sources.mysql.session import MySqlEndpoint, Session, open_connection
 
 _GLOBAL_READ_LOCK: Final = "waiting for global read lock"

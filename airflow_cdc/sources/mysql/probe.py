@@ -16,9 +16,8 @@ import pymysql
 from pymysql.connections import Connection
 
 from airflow_cdc.core.diagnosis.forecast import LogFile, Retention
-from airflow_cdc.core.errors import SourceError
+from airflow_cdc.core.errors import MissingPrivilegeError, SourceError
 from airflow_cdc.sources.mysql.capabilities import Capability
-from airflow_cdc.sources.mysql.errors import MissingPrivilegeError
 from airflow_cdc.sources.mysql.facts import BinlogFile, EventAtPosition, EventBoundary
 from airflow_cdc.sources.mysql.position import BinlogPosition
 from airflow_cdc.sources.mysql.session import MySqlEndpoint, Session, open_connection

@@ -7,13 +7,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_cdc.core.errors import PositionError, SourceError
-from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.diagnosis.observation import SourceFacts
+from airflow_cdc.core.endpoint import Login
+from airflow_cdc.core.errors import MissingPrivilegeError, PositionError, SourceError
+from airflow_cdc.core.position import Position, Watermark
+from airflow_cdc.core.transactions import Transactions
 from airflow_cdc.sources.mysql.capabilities import Capability
-from airflow_cdc.sources.mysql.errors import MissingPrivilegeError
-from airflow_cdc.sources.mysql.facts import MySqlReplicaFacts
+from airflow_cdc.sources.mysql.detour import faults, standing_faults
+from airflow_cdc.sources.mysql.facts import MySqlFacts, MySqlReplicaFacts
 from airflow_cdc.sources.mysql.gtid import GtidSet
-from airflow_cdc.sources.mysql.position import BinlogPosition, file_after, mysql_position
+from airflow_cdc.sources.mysql.position import MySqlPosition, file_after, mysql_position
 from airflow_cdc.sources.mysql.server_log import (
     START_OF_FILE,
     executed_and_purged,
@@ -62,46 +65,94 @@ def read_replica(source: MySqlSource, conn_id: str) -> MySqlReplicaFacts:
         )
 
 
-def executed_now(source: MySqlSource) -> GtidSet:
-    """All that a server holds, transactions under way included. Raises SourceError."""
-    with source.session() as session:
-        owned = owned_gtids(session)  # before the executed set: one that ends between is in both
-        return executed_and_purged(session)[0] | owned
+class MySqlReplication:
+    """A MySQL server among those that replicate from each other (core/ports.Replication)."""
+
+    def __init__(self, source: MySqlSource) -> None:
+        self._source = source
+
+    @property
+    def login(self) -> Login:
+        """Where a connector reads at this server, and as whom."""
+        endpoint = self._source.endpoint
+        return Login(endpoint.host, endpoint.port, endpoint.user, endpoint.password)
+
+    def facts(self, conn_id: str) -> MySqlReplicaFacts:
+        """What decides whether a connector may read here in its source's place. Raises SourceError."""
+        return read_replica(self._source, conn_id)
+
+    def standing_faults(self, conn_id: str) -> tuple[str, ...]:
+        """Why this server could not stand in for its source, whatever is missing there; () if it could."""
+        return standing_faults(self.facts(conn_id))
+
+    def faults(self, conn_id: str, source: SourceFacts, stored: Transactions) -> tuple[str, ...]:
+        """Why a connector that has read `stored` of `source` cannot read on here; () if it can. Raises SourceError."""
+        if not isinstance(source, MySqlFacts):
+            raise SourceError(f"{source.address} is no MySQL server", where=self._source.where)
+        return faults(self.facts(conn_id), source, gtid_set(stored))
+
+    def known(self, text: str) -> GtidSet:
+        """The set that was printed so. Raises PositionError."""
+        return GtidSet.parse(text)
+
+    def read_by(self, position: Position | None, end: Position | None = None) -> GtidSet | None:
+        """What a connector at `position` has read; None if no set says so.
+
+        The GTID of a DDL enters the committed set only with the next transaction. On a replica at rest there is none; but
+        an offset at or past `end`, log_end() as it was before the offset was read, has all that stands before that end.
+        """
+        here = None if position is None else mysql_position(position)
+        if here is None or here.gtids is None:
+            return None
+        there = None if end is None else mysql_position(end)
+        if there is None or there.gtids is None or not here.place.comparable(there.place) or here.place < there.place:
+            return here.gtids
+        return here.gtids | there.gtids
+
+    def executed(self, *, under_way: bool = True) -> GtidSet:
+        """All that the server holds; `under_way`: with what is being committed right now. Raises SourceError."""
+        with self._source.session() as session:
+            owned = owned_gtids(session) if under_way else GtidSet()  # first: one that ends between is in both
+            return executed_and_purged(session)[0] | owned
+
+    def purged(self) -> GtidSet:
+        """What the server can send no more. Raises SourceError."""
+        with self._source.session() as session:
+            return executed_and_purged(session)[1]
+
+    def log_end(self) -> MySqlPosition:
+        """A position in the server's log, with a set of transactions that all stand before it. Raises SourceError."""
+        with self._source.session() as session:
+            status = read_status(session)
+            return MySqlPosition(status.position.file, status.position.pos, status.gtids or GtidSet())
+
+    def from_the_oldest(self, read: Transactions) -> MySqlPosition:
+        """Where a connector begins that has read this: the beginning of the oldest file. Raises SourceError without one."""
+        with self._source.session() as session:
+            return MySqlPosition(_names(session)[0], START_OF_FILE, gtid_set(read))
+
+    def after(self, read: Transactions) -> MySqlPosition:
+        """The same at the beginning of the newest file before which nothing stands that is not in `read`.
+
+        By GTID a connector asks for the set alone, so this is only what people and forecasts see: where the server's
+        files may not be looked into it is the oldest file. Raises SourceError.
+        """
+        gtids = gtid_set(read)
+        with self._source.session() as session:
+            names = _names(session)
+            fitting = (
+                name
+                for name in reversed(names)
+                if (before := _logged_before(session, name)) is not None and before.issubset(gtids)
+            )
+            return MySqlPosition(next(fitting, names[0]), START_OF_FILE, gtids)
 
 
-def purged_now(source: MySqlSource) -> GtidSet:
-    """What a server can send no more. Raises SourceError."""
-    with source.session() as session:
-        return executed_and_purged(session)[1]
-
-
-def log_end(source: MySqlSource) -> tuple[BinlogPosition, GtidSet]:
-    """A position in the server's log, and a set of transactions that all stand before it. Raises SourceError."""
-    with source.session() as session:
-        status = read_status(session)
-        return status.position, status.gtids or GtidSet()
-
-
-def first_place(source: MySqlSource) -> BinlogPosition:
-    """The beginning of the oldest file. Raises SourceError where there is none."""
-    with source.session() as session:
-        return BinlogPosition(_names(session)[0], START_OF_FILE)
-
-
-def place_of(source: MySqlSource, gtids: GtidSet) -> BinlogPosition:
-    """The beginning of the newest file before which nothing stands that is not in `gtids`.
-
-    By GTID a connector asks for the set alone, so this is only what people and forecasts see: where the server's
-    files may not be looked into it is the oldest file. Raises SourceError.
-    """
-    with source.session() as session:
-        names = _names(session)
-        fitting = (
-            name
-            for name in reversed(names)
-            if (before := _logged_before(session, name)) is not None and before.issubset(gtids)
-        )
-        return BinlogPosition(next(fitting, names[0]), START_OF_FILE)
+def gtid_set(transactions: Transactions) -> GtidSet:
+    """The transactions as MySQL's. Raises PositionError for those of another kind of source."""
+    if not isinstance(transactions, GtidSet):
+        raise PositionError(f"{transactions} are transactions of another kind of source than MySQL")
+    return transactions
 
 
 def _names(session: Session) -> list[str]:

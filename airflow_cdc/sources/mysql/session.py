@@ -5,14 +5,14 @@ from __future__ import annotations
 import ssl as tls
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, Self
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import pymysql
 from pymysql.connections import Connection
 from pymysql.cursors import DictCursor
 
-from airflow_cdc.core.endpoint import CallLimits
+from airflow_cdc.core.endpoint import TimedServer
 from airflow_cdc.core.errors import ConfigError, SourceError
 from airflow_cdc.sources.mysql.capabilities import ServerVersion
 from airflow_cdc.sources.mysql.errors import SourceTlsError, explain
@@ -49,7 +49,7 @@ _MARIADB_PINS: Final[tuple[str, ...]] = (
 
 
 @dataclass(frozen=True, slots=True)
-class MySqlEndpoint:
+class MySqlEndpoint(TimedServer):
     """Address and credentials of a MySQL server.
 
     `ssl` is None (TLS if the server offers it, unverified) or a dict: mode (disabled, preferred,
@@ -81,11 +81,6 @@ class MySqlEndpoint:
     def dataset(self) -> str:
         """OpenLineage's namespace of this server's tables."""
         return f"mysql://{self.host}:{self.port}"
-
-    def limited(self, limits: CallLimits) -> Self:
-        """The same server, each call bounded."""
-        connect, quick = min(self.connect_timeout, limits.answer), min(self.quick_read, limits.read)
-        return replace(self, connect_timeout=connect, quick_read=quick)
 
 
 class Session:

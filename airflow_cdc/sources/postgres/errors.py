@@ -6,24 +6,26 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_cdc.core.errors import SourceError
+from airflow_cdc.core.errors import MissingPrivilegeError, SourceError
 from airflow_cdc.core.secrets import mask_text
 
 
 class SourceUnreachableError(SourceError):
     """No connection to the server, or it broke."""
 
+    unread = True
+
 
 class SourceAccessError(SourceError):
     """The server refused the user, the password or the database."""
+
+    unread = True
 
 
 class SourceTlsError(SourceError):
     """TLS could not be established as demanded."""
 
-
-class MissingPrivilegeError(SourceError):
-    """The role lacks a privilege."""
+    unread = True
 
 
 class SourceSettingError(SourceError):
@@ -33,6 +35,8 @@ class SourceSettingError(SourceError):
 class SourceBusyError(SourceError):
     """The server has no connection, WAL sender or slot to spare."""
 
+    unread = True
+
 
 class SourceLockTimeoutError(SourceError):
     """A lock was not granted in time."""
@@ -40,6 +44,8 @@ class SourceLockTimeoutError(SourceError):
 
 class SourceOutOfTimeError(SourceError):
     """A statement was ended before it was done, by its own limit or by somebody."""
+
+    unread = True
 
 
 class SourceObjectMissingError(SourceError):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Self, cast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from airflow_cdc.core.endpoint import CallLimits
+from airflow_cdc.core.endpoint import TimedServer
 from airflow_cdc.core.errors import ConfigError, SourceError
 from airflow_cdc.sources.postgres.errors import explain
 
@@ -56,7 +56,7 @@ SESSION_PINS: Final[dict[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresEndpoint:
+class PostgresEndpoint(TimedServer):
     """Address, database and credentials of a PostgreSQL server.
 
     `ssl` is None (TLS if the server offers it, unverified) or a dict: mode (disabled, preferred, required, verify_ca,
@@ -93,11 +93,6 @@ class PostgresEndpoint:
     def dataset(self) -> str:
         """OpenLineage's namespace of this server's tables."""
         return f"postgres://{self.host}:{self.port}"
-
-    def limited(self, limits: CallLimits) -> Self:
-        """The same server, each call bounded."""
-        connect, quick = min(self.connect_timeout, limits.answer), min(self.quick_read, limits.read)
-        return replace(self, connect_timeout=connect, quick_read=quick)
 
     def parameters(self) -> dict[str, Any]:
         """Libpq's connection parameters, password included: never for a log. Raises ConfigError."""

@@ -10,6 +10,7 @@ KIND = TransportKind(
     endpoint=Lazy(".wire:KafkaEndpoint", __name__),
     client=Lazy(".client:KafkaTransport", __name__),
     rules=Lazy(".problems:RULES", __name__),
+    setup=Lazy(".setup:SETUP", __name__),
     hook=Lazy("airflow_cdc.hooks.kafka:CdcKafkaHook"),
     form=Lazy(".connection:FORM", __name__),
     jars=Lazy(".jars:JARS", __name__),

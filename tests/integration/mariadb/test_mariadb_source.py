@@ -29,7 +29,7 @@ from airflow_cdc.core.diagnosis.observation import (
     TransportFacts,
     Unknown,
 )
-from airflow_cdc.core.errors import SourceError
+from airflow_cdc.core.errors import MissingPrivilegeError, SourceError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.flows import doctor
 from airflow_cdc.flows.run import Run
@@ -41,7 +41,7 @@ from airflow_cdc.sources.mariadb.gtid import MariaDbGtid
 from airflow_cdc.sources.mariadb.position import MariaDbPosition
 from airflow_cdc.sources.mariadb.settings import MariaDbSettings
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
-from airflow_cdc.sources.mysql.errors import MissingPrivilegeError, SourceSettingError
+from airflow_cdc.sources.mysql.errors import SourceSettingError
 from airflow_cdc.sources.mysql.facts import EventBoundary
 from airflow_cdc.sources.mysql.position import BinlogPosition
 from airflow_cdc.sources.mysql.probe import began, inspect_position

@@ -6,9 +6,8 @@ import threading
 
 import pytest
 
-from airflow_cdc.core.errors import SourceError
+from airflow_cdc.core.errors import MissingPrivilegeError, SourceError
 from airflow_cdc.sources.postgres.errors import (
-    MissingPrivilegeError,
     SourceAccessError,
     SourceObjectMissingError,
     SourceOutOfTimeError,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_cdc.sources.postgres.errors import MissingPrivilegeError, SlotError, SourceObjectMissingError
+from airflow_cdc.core.errors import MissingPrivilegeError
+from airflow_cdc.sources.postgres.errors import SlotError, SourceObjectMissingError
 from airflow_cdc.sources.postgres.facts import read_server
 from airflow_cdc.sources.postgres.position import Lsn
 from airflow_cdc.sources.postgres.session import PostgresEndpoint, Session, open_session

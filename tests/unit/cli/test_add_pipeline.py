@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from airflow.models.connection import Connection
 from airflow.utils.session import create_session
 from sqlalchemy import delete, select
@@ -17,6 +18,9 @@ from airflow_cdc.cli import add_pipeline as added
 from airflow_cdc.cli import commands, definition
 from airflow_cdc.config.registry import load_registry
 from airflow_cdc.core.check import Check
+from airflow_cdc.core.pipeline import SourceSpec
+from airflow_cdc.sources.mariadb.settings import MariaDbSettings
+from airflow_cdc.sources.postgres.settings import PostgresSettings
 from tests.unit.conftest import Answer
 
 FLAGS = (
@@ -29,7 +33,7 @@ FLAGS = (
 def clean(airflow_db: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No connection is left behind, and no server is asked."""
     forget()
-    monkeypatch.setenv(added.PASSWORD_ENV, "s3cret-new")
+    monkeypatch.setenv("CDC_MYSQL_PASSWORD", "s3cret-new")
     monkeypatch.setattr(
         commands, "_pipeline_checks", lambda args: iter([Check(args.pipeline[0], "source", "ok", "fine")])
     )
@@ -123,13 +127,87 @@ def test_at_a_terminal_it_asks_and_enter_takes_the_default(
     registry: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    said: Any = iter(["db:1", "", "bank.moves", "", "bank", "", "", "", ""])
+    said: Any = iter(["", "", "db:1", "", "bank.moves", "", "bank", "", "", "", ""])
+    asked: list[str] = []
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
-    monkeypatch.setattr("builtins.input", lambda text: next(said))
+
+    def answer(text: str) -> str:
+        asked.append(text)
+        return str(next(said))
+
+    monkeypatch.setattr("builtins.input", answer)
     assert cdc("init", "--pipeline", "bank").status == 0
+    assert asked[:2] == [
+        "What the source is: mysql or mariadb or postgres [mysql]: ",
+        "What the sink is: iceberg or none [iceberg]: ",
+    ]
     made = load_registry(registry)["bank"]
     assert (made.sink.where, made.source.tables) == ("lake.bank", ("bank.moves",))
     assert stored()["bank_mysql"].login == "cdc"
+
+
+OTHERS = [
+    (
+        ("--postgres", "pg:5433", "--database", "crm", "--slot", "crm_slot"),
+        "cdc_postgres",
+        PostgresSettings("postgres", "crm_postgres", ("crm.people",), "crm_slot", "dbz_publication"),
+    ),
+    (("--mariadb", "maria"), "cdc_mysql", MariaDbSettings("mariadb", "crm_mariadb", ("crm.people",))),
+]
+
+
+@pytest.mark.parametrize("other", OTHERS, ids=lambda other: other[2].kind)
+@pytest.mark.parametrize("sink", [(), ("--sink-kind", "none", "--control-file", "/var/cdc.db")])
+def test_other_kinds_ask_their_own_questions(
+    other: tuple[tuple[str, ...], str, SourceSpec],
+    sink: tuple[str, ...],
+    cdc: Callable[..., Answer],
+    registry: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    flags, conn_type, source = other
+    monkeypatch.setenv(f"CDC_{source.kind.upper()}_PASSWORD", "s3cret-other")
+    words = ("init", "--pipeline", "crm", *flags, "--tables", "crm.people", "--connector", "crm-c", *sink)
+    answer = cdc(*words, "-o", "json")
+    assert answer.status == 0, answer.err
+    made = load_registry(registry)["crm"]
+    assert made.source == source
+    assert (made.has_sink, made.control is None) == (not sink, not sink)
+    connections = stored()
+    own = connections[source.conn_id]
+    assert (own.conn_type, own.login, own.password) == (conn_type, "cdc", "s3cret-other")
+    assert (own.host, own.port, own.schema) in {("pg", 5433, "crm"), ("maria", 3306, None)}
+    assert ("cdc_control" in connections, "lake" in connections or "lake" in answer.out) == (bool(sink), not sink)
+    assert "replicas" not in registry.read_text().partition("  crm:")[2]
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (
+            ("--source-kind", "oracle"),
+            "'oracle' is no kind of source that can be asked about (--source-kind). Write one of mysql,",
+        ),
+        (
+            ("--source-kind", "mariadb", "--mariadb", "m", "--database", "x"),
+            "--database: no part of this pipeline asks for",
+        ),
+        (("--postgres", "p", "--mysql", "m"), "no part of this pipeline asks for"),
+        (("--sink-kind", "none", "--catalog", "lake"), "--catalog: no part"),
+    ],
+)
+def test_flags_that_do_not_fit_together_are_refused(
+    flags: tuple[str, ...], said: str, cdc: Callable[..., Answer], registry: Path
+) -> None:
+    before = registry.read_text()
+    answer = cdc("init", "--pipeline", "crm", *flags)
+    assert (answer.status, registry.read_text(), stored()) == (2, before, {})
+    assert said in answer.err
+
+
+@pytest.mark.parametrize("value", ["plain_1", "123", "yes", "a: b", "#x", 'say "hi"', "2026-01-01", "null", "~", "ü.x"])
+def test_a_value_stands_in_the_registry_as_the_text_that_was_given(value: str) -> None:
+    assert yaml.safe_load(f"key: {added.scalar(value)}") == {"key": value}
 
 
 def test_flags_and_questions_are_the_same() -> None:

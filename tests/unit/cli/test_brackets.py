@@ -29,7 +29,9 @@ from airflow_cdc.core.diagnosis.diagnose import Diagnosis
 from airflow_cdc.core.diagnosis.forecast import Forecast
 from airflow_cdc.core.diagnosis.strategy import Plan
 from airflow_cdc.core.hold import HoldState, HoldStatus
+from airflow_cdc.core.offset import OffsetEntry
 from airflow_cdc.core.report import RecoveryReport
+from airflow_cdc.core.setup import Question
 from airflow_cdc.flows import abandon as abandoning
 from airflow_cdc.flows.forecast import PipelineForecast
 from airflow_cdc.flows.run import Run
@@ -61,8 +63,8 @@ class Scene:
         clients = self.clients = create_autospec(Parts, instance=True)
         clients.sink = create_autospec(Lake, instance=True)
         clients.connector = create_autospec(DebeziumConnector, instance=True)
-        stored = {"partition": {"server": HOSTILE}, "offset": {"file": HOSTILE, "pos": 4}}
-        clients.connector.offsets.return_value = [stored]
+        stored: dict[str, Any] = {"partition": {"server": HOSTILE}, "offset": {"file": HOSTILE, "pos": 4}}
+        clients.connector.entries.return_value = (OffsetEntry(stored["partition"], stored["offset"]),)
         self.spec(running, "open_run", Run(HEALTHY.pipeline, clients, "cli", str(self.registry.parent / "reports")))
         self.spec(offsets, "stored", stored)
         self.spec(offsets, "move", {"before": {"file": HOSTILE}, "after": {}})
@@ -141,7 +143,7 @@ class Scene:
         self.monkeypatch.setenv("AIRFLOW__CDC__REGISTRY", str(folder / "pipelines.yaml"))
 
     def added(self) -> None:
-        self.monkeypatch.setenv(added.PASSWORD_ENV, "x")
+        self.monkeypatch.setenv("CDC_MYSQL_PASSWORD", "x")
         self.spec(added, "create", {"connection": HOSTILE})
         self.spec(commands, "_pipeline_checks", [Check("bank", "source", "ok", HOSTILE)])
 
@@ -288,7 +290,7 @@ def test_the_questions_of_init_show_what_stands_in_brackets(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
-    assert added._ask(added.Question("spark", HOSTILE, HOSTILE)) == HOSTILE
+    assert added._ask(Question("spark", HOSTILE, HOSTILE)) == HOSTILE
     assert f"{HOSTILE} [{HOSTILE}]: " in capsys.readouterr().out
 
 

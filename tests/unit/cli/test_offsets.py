@@ -14,12 +14,13 @@ from airflow_cdc.cli import offsets
 from airflow_cdc.cli import run as running
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.core.errors import OffsetRejectedError
+from airflow_cdc.core.offset import OffsetEntry
 from airflow_cdc.flows.run import Run
 from airflow_cdc.parts import Parts
 from tests.unit.builders import HEALTHY
 from tests.unit.conftest import Answer
 
-HERE = {"partition": {"server": "shop"}, "offset": {"file": "b.000001", "pos": 4}}
+HERE: dict[str, Any] = {"partition": {"server": "shop"}, "offset": {"file": "b.000001", "pos": 4}}
 MOVED = {"before": HERE["offset"], "after": {"file": "b.000002", "pos": 4}, "moves": "skips", "at": "now"}
 
 
@@ -29,7 +30,7 @@ def shop(spec: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("AIRFLOW__CDC__CLI_USERS", "shell")
     clients = create_autospec(Parts, instance=True)
     clients.connector = create_autospec(DebeziumConnector, instance=True)
-    clients.connector.offsets.return_value = [HERE]
+    clients.connector.entries.return_value = (OffsetEntry({"server": "shop"}, HERE["offset"]),)
     run = Run(HEALTHY.pipeline, clients, "cli", "/reports")
     spec(running, "open_run", run)
     spec(offsets, "stored", HERE)

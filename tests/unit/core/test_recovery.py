@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from airflow_cdc.core.errors import PositionError, UnknownStateError
+from airflow_cdc.core.offset import OffsetEntry
 from airflow_cdc.core.recovery import (
     Decision,
     HistoryDoubts,
     HoldAnswer,
-    OffsetBackup,
     OpenRecovery,
     ReplicaVisit,
     StagedTable,
@@ -43,7 +43,7 @@ FULL = OpenRecovery(
     watermark_at="2026-11-21T09:00:02+00:00",
     definitions={"shop.orders": "f"},
     stages={"shop.orders": StagedTable("recov_3_1", 3, 6)},
-    backup=OffsetBackup({"server": "shop"}, GTID_OFFSET),
+    backup=OffsetEntry({"server": "shop"}, GTID_OFFSET),
     written=GTID_OFFSET,
     written_at="2026-11-21T09:00:03+00:00",
     history=HistoryDoubts({"shop.orders": ("qty",)}, 0, doubted=True),
@@ -72,7 +72,7 @@ def test_every_field_survives_json_alone_and_with_the_others(name: str) -> None:
     "recovery",
     [
         OpenRecovery("r"),
-        replace(FULL, backup=OffsetBackup({"server": "shop"}, None)),
+        replace(FULL, backup=OffsetEntry({"server": "shop"}, None)),
         replace(FULL, fence={}, history=HistoryDoubts(since=0), replica=ReplicaVisit(read="")),
     ],
 )
@@ -104,7 +104,7 @@ def test_inv_03_another_watermark_discards_what_was_read_under_the_old_one() -> 
 
 
 def test_the_first_backup_and_the_first_settings_stand() -> None:
-    assert FULL.backed_up(OffsetBackup({"server": "other"}, None)).backup == FULL.backup
+    assert FULL.backed_up(OffsetEntry({"server": "other"}, None)).backup == FULL.backup
     saved = FULL.settings_saved({"snapshot.mode": "recovery", "x": "y"}).settings_before
     assert saved == {"heartbeat.interval.ms": None, "snapshot.mode": "initial", "x": "y"}
     assert FULL.settings_restored(("snapshot.mode",)).settings_before == {"heartbeat.interval.ms": None}

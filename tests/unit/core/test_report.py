@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 from typing import Any
+from unittest.mock import create_autospec
 
 import pytest
 
@@ -18,6 +19,8 @@ from airflow_cdc.core.report import (
     Verdict,
     overall,
 )
+from airflow_cdc.flows.close import told_of
+from airflow_cdc.flows.run import Run
 from airflow_cdc.reports.page import heat_map, render_html, time_bars
 from tests.unit.builders import GTID_OFFSET, WATERMARK
 
@@ -319,3 +322,25 @@ def test_inv_34_counts_of_the_whole_table_say_nothing_of_a_part() -> None:
 
 def test_inv_34_a_mismatch_without_rows_names_its_reason() -> None:
     assert replace(TABLE, verdict=Verdict.MISMATCH, samples=("a suite failed",)).unequal_rows == 0
+
+
+def test_a_report_says_who_started_and_approved_it_and_when_it_began_and_ended() -> None:
+    run = create_autospec(Run, instance=True, options={"started_by": "bob"})
+    made = told_of(run, replace(REPORT, steps=(StepReport("a", 1, "done", "2026-11-23T10:00:00+00:00"),)), "by ann")
+    assert (made.started_by, made.approved, made.began) == ("bob", "by ann", "2026-11-23T10:00:00+00:00")
+    assert made.ended is not None
+    again = RecoveryReport.from_json(made.to_text())
+    assert again == made
+    page = render_html(made)
+    assert all(text in page for text in ("bob", "by ann", "2026-11-23T10:00:00+00:00", made.ended))
+    in_advance = create_autospec(Run, instance=True, options={"approved": True})
+    assert told_of(in_advance, REPORT, "").approved == "in advance, by who triggered the run"
+
+
+def test_a_match_has_no_alarm_colours() -> None:
+    pair = RowPair("different", "7", {"id": "7", "name": "a"}, {"id": "7", "name": "b"}, ("name",), "t")
+    match = replace(REPORT, tables=(replace(TABLE, samples=("different: 7",), leaf_map="=~"),))
+    page = render_html(match, {"shop.orders": [pair]}).partition("</style>")[2]
+    assert 'class="hot"' not in page
+    assert 'class="bad"' not in page
+    assert 'class="looked"' in page

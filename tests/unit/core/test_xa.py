@@ -10,12 +10,12 @@ import pytest
 
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.control.control import Control
+from airflow_cdc.core.errors import MissingPrivilegeError
 from airflow_cdc.core.xa import XaState, rollback_doubt
 from airflow_cdc.flows.run import Run
 from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mysql.client import MySqlSource
-from airflow_cdc.sources.mysql.errors import MissingPrivilegeError
 from airflow_cdc.sources.mysql.server_log import XaTransaction
 from airflow_cdc.spark_apps.apply_changes import xa_settled
 from airflow_cdc.transports.kafka.client import KafkaTransport

@@ -17,7 +17,7 @@ from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOpe
 from airflow.sdk import DAG, CronDataIntervalTimetable
 
 from airflow_cdc.core.errors import ConfigError, SourceError
-from airflow_cdc.dags import _apply, _checks, _factory, _recovery, _watch
+from airflow_cdc.dags import _apply, _checks, _factory, _maintain, _recovery, _watch
 from airflow_cdc.flows import checks, close, connector, decide, publish, watermark
 from airflow_cdc.flows import hold as holding
 from airflow_cdc.flows import open as opening
@@ -26,13 +26,13 @@ from airflow_cdc.flows import reset_offset as offset
 from airflow_cdc.operators import hold, report
 from airflow_cdc.operators.base import CdcOperator
 from airflow_cdc.operators.repair import BackfillOperator, NightlyCheckOperator
-from airflow_cdc.operators.spark import ApplyChangesOperator
+from airflow_cdc.operators.spark import ApplyChangesOperator, MaintainOperator
 from tests.unit.conftest import REGISTRY
 from tests.unit.operator_support import decided
 
 FOLDER = Path(_factory.__file__).parent
 ALWAYS = {"cdc_recovery", "cdc_abandon", "cdc_repair"}
-DAGS = {*ALWAYS, "cdc_apply__shop", "cdc_nightly_consistency__shop", "cdc_watch__shop"}
+DAGS = {*ALWAYS, *(f"cdc_{kind}__shop" for kind in ("apply", "maintain", "nightly_consistency", "watch"))}
 
 EDGES = {
     "diagnose": {"approve"},
@@ -89,7 +89,7 @@ def test_a_bad_registry_is_one_import_error_that_names_it(airflow_db: Path, regi
     registry.write_text(REGISTRY.replace("namespace:", "name_space:"))
     bag = loaded()
     assert set(bag.dags) == ALWAYS
-    assert len(bag.import_errors) == 3
+    assert len(bag.import_errors) == 4
     assert all("pipelines.yaml, pipeline 'shop'" in error for error in bag.import_errors.values())
     with pytest.raises(ConfigError, match="namespace"):
         _factory.registered()
@@ -112,7 +112,7 @@ def test_parsing_imports_nothing_heavy(registry: Path) -> None:
     heavy = (
         "('pyspark', 'kafka', 'great_expectations', 'pandas', 'pymysql', 'airflow_cdc.flows', 'airflow_cdc.systems')"
     )
-    kinds = ", ".join(f"airflow_cdc.dags._{kind}" for kind in ("apply", "checks", "recovery", "watch"))
+    kinds = ", ".join(f"airflow_cdc.dags._{kind}" for kind in ("apply", "checks", "maintain", "recovery", "watch"))
     script = f"import sys, {kinds}; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout.strip().splitlines()[-1] == "[]"
@@ -145,6 +145,20 @@ def test_an_apply_dag_runs_one_at_a_time_by_schedule(registry: Path, monkeypatch
     (task,) = dag.tasks
     assert isinstance(task, ApplyChangesOperator)
     assert (task.app, task.pipeline) == ("apply_changes", "shop")
+
+
+def test_tidying_up_is_one_task_by_schedule(registry: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__CDC__MAINTAIN_SCHEDULE", "0 5 * * 0")
+    (dag,) = _maintain.maintain_dags().values()
+    assert (dag.dag_id, dag.max_active_runs, dag.catchup, schedule(dag)) == (
+        "cdc_maintain__shop",
+        1,
+        False,
+        "0 5 * * 0",
+    )
+    (task,) = dag.tasks
+    assert isinstance(task, MaintainOperator)
+    assert (task.app, task.pipeline) == ("maintain", "shop")
 
 
 def test_watching_is_one_deferred_task_before_one_recovery(registry: Path, connections: dict[str, str]) -> None:

@@ -10,6 +10,7 @@ import pytest
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.control.control import Control
+from airflow_cdc.core.diagnosis.observation import ConnectorState, TaskState
 from airflow_cdc.core.errors import ConnectorError, SourceError
 from airflow_cdc.core.offset import StoredOffset
 from airflow_cdc.core.position import Availability, Available
@@ -35,7 +36,7 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
     made.control.state.return_value = {"recovery": OPEN}
     made.connector.codec = MySqlCodec()
     made.connector.wait_running.side_effect = ConnectorError("task 0 is FAILED: … no longer available on the server")
-    made.connector.status.return_value = {"connector": {"state": "RUNNING"}, "tasks": [{"state": "RUNNING"}]}
+    made.connector.state.return_value = ConnectorState("RUNNING", (TaskState(0, "RUNNING"),))
     monkeypatch.setattr(connector, "change_settings", lambda *_: None)
     monkeypatch.setattr(connector, "set_converter", lambda *_: ())
     monkeypatch.setattr(connector, "heartbeat", lambda _run: None)
@@ -77,7 +78,7 @@ def test_a_connector_beyond_the_watermark_needs_its_log_no_more(clients: Any, mo
 def test_a_task_that_failed_in_an_earlier_try_begins_at_the_watermark_again(
     clients: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clients.connector.status.return_value = {"connector": {"state": "RUNNING"}, "tasks": [{"state": "FAILED"}]}
+    clients.connector.state.return_value = ConnectorState("RUNNING", (TaskState(0, "FAILED"),))
     stopped: list[str] = []
     monkeypatch.setattr(connector, "_stop_at_w", lambda *_: stopped.append("at W"))
     resume(clients, monkeypatch, AT_W, THERE, THERE)

@@ -13,10 +13,12 @@ from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec, moved
 from airflow_cdc.connectors.debezium.stores.connect import ConnectOffsetStore
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.diagnosis.observation import (
+    ConnectorState,
     Observation,
     Unknown,
 )
 from airflow_cdc.core.errors import OffsetRejectedError, UnknownStateError, UsageError
+from airflow_cdc.core.offset import OffsetEntry
 from airflow_cdc.flows import move_offset as move
 from airflow_cdc.flows.run import Run
 from airflow_cdc.parts import Parts
@@ -42,9 +44,9 @@ class World:
         c: Any = Parts(*(create_autospec(kind, instance=True) for kind in kinds))
         c.connector.codec = MySqlCodec()
         c.connector.offset_store.side_effect = lambda name, key: ConnectOffsetStore(c.connector, name, key)
-        c.connector.offsets.side_effect = lambda _n: [{"partition": {"server": "shop"}, "offset": self.offset}]
+        c.connector.entries.side_effect = lambda _n: (OffsetEntry({"server": "shop"}, self.offset),)
         c.connector.committed_offset.side_effect = lambda _n, _s: self.offset
-        c.connector.status.side_effect = lambda _n: {"connector": {"state": self.state}, "tasks": []}
+        c.connector.state.side_effect = lambda _n: ConnectorState(self.state)
         c.connector.stop.side_effect = lambda _n: setattr(self, "state", "STOPPED")
         c.connector.alter_offsets.side_effect = lambda _n, _p, value: setattr(self, "offset", value and dict(value))
         c.connector.raw_config.return_value = {

@@ -35,6 +35,7 @@ from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.sources.mysql.detour import standing_faults
 from airflow_cdc.sources.mysql.facts import EventAtPosition, EventBoundary, MySqlReplicaFacts
+from airflow_cdc.sources.mysql.replica import MySqlReplication
 from airflow_cdc.transports.kafka.client import KafkaTransport
 from tests.diagnosing import diagnose
 from tests.unit.builders import (
@@ -333,8 +334,11 @@ def with_replicas(run: Run, **found: ReplicaFacts | SourceError) -> list[str]:
         return answer
 
     replica = create_autospec(MySqlSource, instance=True)
-    replica.replica_facts.side_effect = reading
-    replica.standing_faults.side_effect = lambda conn_id: standing_faults(cast("MySqlReplicaFacts", reading(conn_id)))
+    replica.replication = create_autospec(MySqlReplication, instance=True)
+    replica.replication.facts.side_effect = reading
+    replica.replication.standing_faults.side_effect = lambda conn_id: standing_faults(
+        cast("MySqlReplicaFacts", reading(conn_id))
+    )
     cast("dict[str, Any]", run.clients.replicas).update(dict.fromkeys(found, replica))
     return read
 

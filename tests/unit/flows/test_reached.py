@@ -15,6 +15,7 @@ import pytest
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.core.diagnosis.catchup import Reading, progress_text, seconds_left
+from airflow_cdc.core.diagnosis.observation import ConnectorState, TaskState
 from airflow_cdc.core.errors import ConnectorError, DeadlineError
 from airflow_cdc.flows import reached
 from airflow_cdc.flows.run import Run
@@ -43,7 +44,7 @@ def run() -> Run:
         "topic.prefix": "shop",
         "connector.class": "io.debezium.connector.mysql.MySqlConnector",
     }
-    clients.connector.status.return_value = {"connector": {"state": "RUNNING"}, "tasks": [{"state": "RUNNING"}]}
+    clients.connector.state.return_value = ConnectorState("RUNNING", (TaskState(0, "RUNNING"),))
     clients.transport = create_autospec(KafkaTransport, instance=True)
     clients.source = create_autospec(MySqlSource, instance=True)
     clients.source.at_rest.side_effect = partial(MySqlSource.at_rest, clients.source)
@@ -71,7 +72,7 @@ def test_inv_37_heartbeats_that_move_the_time_alone_are_no_progress(run: Run) ->
 def test_a_connector_that_fails_ends_the_wait_at_once(run: Run) -> None:
     answers(run, (offset(70) for _ in range(3)))
     connector: Any = run.clients.connector
-    connector.status.return_value = {"connector": {"state": "RUNNING"}, "tasks": [{"state": "FAILED", "trace": "boom"}]}
+    connector.state.return_value = ConnectorState("RUNNING", (TaskState(0, "FAILED", "boom"),))
     with pytest.raises(ConnectorError, match="boom"):
         reached.wait_past(run, WATERMARK)
 

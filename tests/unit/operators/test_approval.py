@@ -46,7 +46,7 @@ def asking(step: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
         monkeypatch.setattr(deciding, "decide", decided_now)
         monkeypatch.setattr(
-            approval.ApproveRecoveryOperator, "_run", lambda self, made: fake_run(ledger, Path("/nowhere"))
+            approval.ApproveRecoveryOperator, "run_of", lambda self, made: fake_run(ledger, Path("/nowhere"))
         )
         made = context({"diagnose": before})
         operator = approval.ApproveRecoveryOperator(task_id="approve", pipeline="shop")
@@ -243,3 +243,22 @@ def test_the_approved_decision_stands_before_the_diagnosed_one() -> None:
     made = context({"diagnose": DECISION, "approve": {"approved": "by ann", "decision": approved}})
     assert base.standing_decision(made) == approved
     assert base.standing_decision(context({"diagnose": DECISION})) == DECISION
+
+
+def test_the_question_begins_with_what_the_answer_decides() -> None:
+    """Rows, time and loss first; identifiers last."""
+    decision = {**decided(seconds=7200.0, fits_retention=False), "deletes": {"shop.orders": 1999, "shop.t": None}}
+    body = approval.describe(decision)
+    first = body.splitlines()[:3]
+    assert first[0] == "- Rows deleted: **shop.orders: at least 1,999; shop.t: unknown: it could not be counted**"
+    assert first[1] == "- Takes: **about 2 h, as the last time; the source may not keep its log for so long**"
+    assert first[2] == "- Loses: **nothing**"
+    assert body.index("Approve") < body.index("oldest file")
+    assert "nothing is read from the source" in approval.describe(decided())
+
+
+def test_who_approved_is_kept_for_the_report(asking: Any) -> None:
+    before = decided(needs_approval=True)
+    _, ledger, _, answer = asking(before, {**before, "taken_at": "later"})
+    answer()
+    assert ledger.kept["approved"] == "by ann"

@@ -61,12 +61,32 @@ def test_asks_until_the_answer_is_final_on_threads_of_the_pool() -> None:
     assert all(name.startswith("cdc-probe") for name in trigger.threads)
 
 
-def test_ends_with_the_last_reason_when_time_is_up() -> None:
+def test_ends_with_the_last_reason_when_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "first_pause", lambda interval: interval)
     trigger = Scripted(name="db", poke_interval=1.0, timeout=0.5)
     trigger.script = [SourceError("down", where="db:3306")]
     event = fired(trigger)
     assert event["state"] == "timeout"
     assert "down (db:3306)" in event["reason"]
+
+
+def test_triggers_that_begin_together_do_not_look_together_again() -> None:
+    """The second looks are spread over the interval; later ones keep their place in it."""
+    looks: list[float] = []
+
+    class Timed(Scripted):
+        def probe(self, prepared: str) -> Answer:
+            looks.append(time.monotonic())
+            return Answer(State.WAITING, "soon")
+
+    async def together() -> None:
+        triggers = [Timed(name="db", poke_interval=1.0, timeout=1.0) for _ in range(40)]
+        await asyncio.gather(*(anext(trigger.run()) for trigger in triggers))
+
+    asyncio.run(together())
+    began = min(looks)
+    second = sorted(at - began for at in looks)[40:80]
+    assert second[-1] - second[0] > 0.5
 
 
 def test_a_missing_connection_ends_it_at_once() -> None:

@@ -10,12 +10,11 @@ from datetime import datetime
 import pymysql
 import pytest
 
-from airflow_cdc.core.errors import ConfigError, SourceError
+from airflow_cdc.core.errors import ConfigError, MissingPrivilegeError, SourceError
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.sources.mysql.capabilities import Capability, ServerVersion
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, engine_name
 from airflow_cdc.sources.mysql.errors import (
-    MissingPrivilegeError,
     SourceAccessError,
     SourceSettingError,
     SourceTlsError,

@@ -21,13 +21,11 @@ from airflow_cdc.core.diagnosis.strategy import Plan
 from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.secrets import mask_config
 from airflow_cdc.core.table import Table
+from airflow_cdc.core.transactions import come_back, own_transactions, start_there
 from airflow_cdc.sources.mysql.detour import (
     chosen_replica,
-    come_back,
     detour_blocker,
     faults,
-    own_transactions,
-    start_there,
 )
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.settings import MySqlSettings

@@ -1,0 +1,28 @@
+"""What was tidied up in a sink table: counts of files and of versions, never of rows."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+
+
+@dataclass(frozen=True, slots=True)
+class Tidied:
+    """Data files that were rewritten, into how many, and how many were left because another writer was faster.
+
+    `deletes_rewritten`: files that only say which rows are gone. `expired`: versions of the table that nobody can read any
+    more; `deleted_files`: files that went with them.
+    """
+
+    rewritten: int = 0
+    written: int = 0
+    failed: int = 0
+    deletes_rewritten: int = 0
+    expired: int = 0
+    deleted_files: int = 0
+
+    def __add__(self, other: Tidied) -> Tidied:
+        return Tidied(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(Tidied)))
+
+    def to_json(self) -> dict[str, int]:
+        """Plain JSON."""
+        return asdict(self)

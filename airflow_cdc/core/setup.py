@@ -1,0 +1,99 @@
+"""How `airflow cdc init` adds a pipeline: what a kind asks a person, and what it makes of the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from airflow_cdc.core.errors import UsageError
+
+# question → answer; "" where it may be left out
+Answers: TypeAlias = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One answer that a part of a new pipeline needs.
+
+    Attributes:
+        key: its name; with dashes, the name of the flag.
+        text: what a person is asked, and the flag's help.
+        default: what Enter stands for. needed: whether "" is refused.
+        as_pipeline: the default is the pipeline's own name, and nobody is asked.
+        example: for the command's help, where there is no default.
+    """
+
+    key: str
+    text: str
+    default: str = ""
+    example: str = ""
+    needed: bool = True
+    as_pipeline: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Password:
+    """A secret of a connection. Never a flag: those show in ps and in the shell's history.
+
+    Attributes:
+        of: whose it is, as in "the password of …".
+        variable: the environment variable that may hold it.
+    """
+
+    of: str
+    variable: str
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key of the part in pipelines.yaml, with the comment beside it."""
+
+    name: str
+    value: str
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NewConnection:
+    """An Airflow connection to create, unless there is one of that id. `password`: what is asked for it."""
+
+    conn_id: str
+    conn_type: str
+    host: str = ""
+    port: int | None = None
+    login: str = ""
+    schema: str = ""
+    extra: str = ""
+    password: Password | None = None
+
+
+def _none(_name: str, _answers: Answers) -> Sequence[NewConnection]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """How a kind takes part in a new pipeline. The functions are called with the pipeline's name and the answers.
+
+    Attributes:
+        keys: what stands below the part, without its `kind`. connections: those that it names. notes: lines of comment that follow the keys.
+    """
+
+    questions: tuple[Question, ...] = ()
+    keys: Callable[[str, Answers], Sequence[Key]] = field(default=lambda _name, _answers: ())
+    connections: Callable[[str, Answers], Sequence[NewConnection]] = field(default=_none)
+    notes: tuple[str, ...] = ()
+
+
+def flag(key: str) -> str:
+    """The command's flag of a question."""
+    return f"--{key.replace('_', '-')}"
+
+
+def host_and_port(text: str, port: int, *, key: str) -> tuple[str, int]:
+    """The parts of "host:port" or "host". Raises UsageError for an address that is none."""
+    host, _, given = text.partition(":")
+    if given and not given.isdigit():
+        raise UsageError(f"{text!r} is not host:port", where=flag(key), todo="Write one like db.example:3306.")
+    return host, int(given or port)

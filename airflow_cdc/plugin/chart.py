@@ -1,0 +1,89 @@
+"""The retention of a pipeline as a line over time, with the moment at which the position may be purged: an inline SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from airflow_cdc.reports.stored import Sample, StoredObservation
+
+WIDTH, HEIGHT = 640, 150
+LEFT, RIGHT, TOP, BOTTOM = 44, 12, 14, 24
+# how far beyond the newest observation the axis reaches where nothing is forecast, as a share of what was observed
+_AHEAD = 0.15
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A time on the axis: its place and its label."""
+
+    x: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """What the template draws, in the SVG's units.
+
+    Attributes:
+        line: the observed points; ahead: the dashed line from the newest of them to the purge; "" without a forecast.
+        last: the newest point. purge: the forecast moment on the axis, None without one.
+        summary: the chart in words, for those who do not see it.
+    """
+
+    line: str
+    ahead: str
+    last: tuple[float, float]
+    start: Tick
+    now: Tick
+    purge: Tick | None
+    summary: str
+
+
+def retention_chart(seen: StoredObservation | None) -> Chart | None:
+    """The chart of what is stored; None where no retention was ever observed."""
+    if seen is None or not seen.samples:
+        return None
+    purge = purge_at(seen)
+    first, last = _time(seen.samples[0]), _time(seen.samples[-1])
+    observed = max((last - first).total_seconds(), 60.0)
+    end = last + timedelta(seconds=observed * _AHEAD)
+    end = max(end, purge + timedelta(seconds=observed * _AHEAD)) if purge else end
+
+    def x(moment: datetime) -> float:
+        return round(LEFT + (WIDTH - LEFT - RIGHT) * (moment - first) / (end - first), 1)
+
+    points = [(x(_time(one)), _y(one.left)) for one in seen.samples]
+    ahead = _path([points[-1], (x(purge), _y(0.0))]) if purge else ""
+    gone = Tick(x(purge), _clock(purge)) if purge else None
+    newest = seen.samples[-1]
+    summary = f"{100 * newest.left:.0f} percent of the log left at {_clock(last)} UTC"
+    told = f"{summary}; may be purged from {gone.label} UTC" if gone else f"{summary}; no purge is forecast"
+    return Chart(
+        _path(points), ahead, points[-1], Tick(x(first), _clock(first)), Tick(x(last), _clock(last)), gone, told
+    )
+
+
+def purge_at(seen: StoredObservation) -> datetime | None:
+    """The earliest moment at which the server may remove the stored position; None where none is forecast."""
+    seconds = (seen.forecast or {}).get("earliest_s")
+    if seconds is None:
+        return None
+    return datetime.fromisoformat(seen.taken_at).astimezone(UTC) + timedelta(seconds=float(seconds))
+
+
+def _time(sample: Sample) -> datetime:
+    return datetime.fromisoformat(sample.at).astimezone(UTC)
+
+
+def _y(left: float) -> float:
+    return round(TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - min(1.0, max(0.0, left))), 1)
+
+
+def _path(points: Sequence[tuple[float, float]]) -> str:
+    return " ".join(f"{x},{y}" for x, y in points)
+
+
+def _clock(moment: datetime) -> str:
+    return moment.strftime("%m-%d %H:%M")

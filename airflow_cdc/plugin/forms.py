@@ -1,0 +1,165 @@
+"""The page's forms: recover or repair a pipeline, and acknowledge its problem or mute it.
+
+A form is a POST, so a foreign site could try to make a signed-in browser send it. It is refused unless it carries a token
+that only a page shown in this session holds, and unless the browser says that it comes from this site.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import parse_qs
+
+from airflow.api.common.trigger_dag import trigger_dag
+from airflow.api_fastapi.auth.managers.base_auth_manager import COOKIE_NAME_JWT_TOKEN
+from airflow.sdk.exceptions import AirflowException
+from airflow.utils.types import DagRunTriggeredByType
+from fastapi import HTTPException, Request, status
+
+from airflow_cdc.core.diagnosis.strategy import AUTO, STRATEGIES
+from airflow_cdc.core.duration import parse_duration
+from airflow_cdc.core.errors import CdcError
+from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.names import RECOVERY_DAG_ID, REPAIR_DAG_ID
+from airflow_cdc.reports.store import ReportStore
+from airflow_cdc.reports.stored import Silence, StoredObservation
+
+TOKEN = "token"  # noqa: S105 - the field's name
+_OWN = frozenset({"", "same-origin", "none"})
+DURATIONS: Mapping[str, str] = {
+    "1h": "1 hour",
+    "4h": "4 hours",
+    "8h": "8 hours",
+    "1d": "1 day",
+    "3d": "3 days",
+    "7d": "7 days",
+}
+THIS_PROBLEM, EVERYTHING = "problem", "everything"
+MOST_TEXT = 1000
+MOST_BYTES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A strategy as the form offers it: what it does in plain words, what it loses."""
+
+    code: str
+    when: str
+    data_loss: str
+
+
+Fields = Mapping[str, Sequence[str]]
+
+
+def form_token(request: Request, pipeline: str) -> str:
+    """What a form of this pipeline carries in this session; another site can read neither the session nor the page."""
+    session = request.cookies.get(COOKIE_NAME_JWT_TOKEN) or request.headers.get("authorization", "")
+    return hmac.new(session.encode(), f"cdc-form:{pipeline}".encode(), hashlib.sha256).hexdigest()
+
+
+async def sent_fields(request: Request, pipeline: str) -> Fields:
+    """The fields of a form that was sent. Raises 403 for one that no page of this session has sent."""
+    body = (await request.body())[:MOST_BYTES].decode("utf-8", errors="replace")
+    fields = parse_qs(body, keep_blank_values=True)
+    given = _one(fields, TOKEN)
+    foreign = request.headers.get("sec-fetch-site", "") not in _OWN
+    if foreign or not hmac.compare_digest(given.encode(), form_token(request, pipeline).encode()):
+        raise HTTPException(
+            status.HTTP_403_FORBIDDEN, "This form is not of your session any more: load the page again."
+        )
+    return fields
+
+
+def choices_for(seen: StoredObservation | None, *, has_sink: bool) -> list[Choice]:
+    """The strategies that can be carried out for the problem last observed, cheapest first."""
+    able = [code for code, why in (seen.choices if seen else {}).items() if not why and code in STRATEGIES]
+    rows = [STRATEGIES[code] for code in able]
+    return [Choice(row.code, row.when, row.data_loss) for row in rows if has_sink or row.sinkless]
+
+
+def refused_choices(seen: StoredObservation | None) -> Mapping[str, str]:
+    """The strategies for the problem that can't be carried out → why."""
+    return {code: why for code, why in (seen.choices if seen else {}).items() if why}
+
+
+def start_recovery(pipeline: Pipeline, fields: Fields, offered: Sequence[Choice], user: str) -> str:
+    """Trigger cdc_recovery as the form asks; the id of the run. Raises 400 for what was not offered."""
+    strategy = _one(fields, "strategy") or AUTO
+    if strategy not in {AUTO, *(choice.code for choice in offered)}:
+        raise _bad(f"The strategy {strategy} was not offered for this problem.")
+    conf = {"pipeline": pipeline.name, "strategy": strategy, "tables": _tables(pipeline, fields), "note": _note(fields)}
+    return _trigger(RECOVERY_DAG_ID, conf, user)
+
+
+def start_repair(pipeline: Pipeline, fields: Fields, user: str) -> str:
+    """Trigger cdc_repair as the form asks; the id of the run."""
+    conf = {
+        "pipeline": pipeline.name,
+        "tables": _tables(pipeline, fields),
+        "dry_run": bool(_one(fields, "dry_run")),
+        "note": _note(fields),
+    }
+    return _trigger(REPAIR_DAG_ID, conf, user)
+
+
+def silence(store: ReportStore, pipeline: str, code: str, fields: Fields, user: str) -> Silence:
+    """Keep that `user` acknowledged the problem `code`, or muted the pipeline. Raises 400 without a reason or an end."""
+    reason, length = _one(fields, "reason").strip()[:MOST_TEXT], _one(fields, "length")
+    if not reason or length not in DURATIONS:
+        raise _bad("A reason and an end are needed.")
+    now = datetime.now(UTC)
+    until = now + timedelta(seconds=parse_duration(length))
+    made = Silence(
+        by=user,
+        at=now.isoformat(timespec="seconds"),
+        until=until.isoformat(timespec="seconds"),
+        reason=reason,
+        code="" if _one(fields, "what") == EVERYTHING else code,
+    )
+    store.keep_silences(pipeline, [*store.silences(pipeline), made])
+    return made
+
+
+def end_silences(store: ReportStore, pipeline: str, user: str) -> None:
+    """Take back what holds now; the entries stay, with who took them back."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    ended = [
+        replace(one, ended_at=now, ended_by=user) if one.covers(one.code, now) else one
+        for one in store.silences(pipeline)
+    ]
+    store.keep_silences(pipeline, ended)
+
+
+def _tables(pipeline: Pipeline, fields: Fields) -> list[str]:
+    """The tables that were chosen; all of them is none, which is what the DAGs take for all."""
+    asked = [table for table in fields.get("tables", ()) if table in pipeline.source.tables]
+    return [] if len(asked) == len(pipeline.source.tables) else asked
+
+
+def _note(fields: Fields) -> str:
+    return _one(fields, "note").strip()[:MOST_TEXT]
+
+
+def _one(fields: Fields, name: str) -> str:
+    return next(iter(fields.get(name, ())), "")
+
+
+def _trigger(dag_id: str, conf: dict[str, Any], user: str) -> str:
+    try:
+        run = trigger_dag(dag_id, triggered_by=DagRunTriggeredByType.UI, triggering_user_name=user, conf=conf)
+    except (AirflowException, ValueError) as error:
+        raise CdcError(
+            f"{dag_id} could not be triggered: {type(error).__name__}: {error}",
+            todo=f"Nothing was changed. See whether the DAG {dag_id} is there and not paused.",
+        ) from error
+    if run is None:
+        raise CdcError(f"{dag_id} was not triggered", todo="Trigger it in Airflow.")
+    return str(run.run_id)
+
+
+def _bad(why: str) -> HTTPException:
+    return HTTPException(status.HTTP_400_BAD_REQUEST, why)

@@ -1,0 +1,72 @@
+"""The runs that work on pipelines now, as Airflow's own database has them: which step, since when, until about when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from airflow.models.dagrun import DagRun
+from airflow.models.taskinstance import TaskInstance
+from airflow.utils.session import create_session
+from airflow.utils.state import DagRunState
+from sqlalchemy import select
+
+from airflow_cdc.names import RECOVERY_DAG_ID, REPAIR_DAG_ID, nightly_dag_id
+from airflow_cdc.reports.stored import RunSummary
+
+APPROVE_TASK = "approve"
+# a task's states while its run goes on, the most telling first
+_AT_WORK = ("running", "awaiting_input", "deferred", "queued", "scheduled", "up_for_retry", "restarting")
+_ASKS = frozenset({"awaiting_input", "deferred"})
+
+
+@dataclass(frozen=True, slots=True)
+class RunningRun:
+    """A run that goes on: the step that it is at ("" between two), the step's state, and when the run began."""
+
+    dag_id: str
+    run_id: str
+    began: datetime | None
+    step: str = ""
+    state: str = ""
+
+    @property
+    def asks(self) -> bool:
+        """Whether it waits for a person's answer."""
+        return self.step == APPROVE_TASK and self.state in _ASKS
+
+    def ends_about(self, runs: Sequence[RunSummary]) -> datetime | None:
+        """When it ends if it takes as long as the newest finished run of its DAG; None where none is known."""
+        if self.began is None or self.asks:
+            return None
+        last = next((run for run in runs if run.dag_id == self.dag_id and run.seconds), None)
+        return self.began + timedelta(seconds=last.seconds) if last else None
+
+
+def running_runs(pipelines: Iterable[str]) -> Mapping[str, RunningRun]:
+    """Pipeline → the run that works on it now, or is queued to; two queries, however many pipelines there are."""
+    nights = {nightly_dag_id(name): name for name in pipelines}
+    dag_ids = [RECOVERY_DAG_ID, REPAIR_DAG_ID, *nights]
+    with create_session() as session:
+        wanted = (DagRunState.RUNNING, DagRunState.QUEUED)
+        asked = select(DagRun.dag_id, DagRun.run_id, DagRun.conf, DagRun.start_date)
+        asked = asked.where(DagRun.dag_id.in_(dag_ids), DagRun.state.in_(wanted)).order_by(DagRun.id)
+        live = session.execute(asked).all()
+        steps = _steps(session, [run_id for _, run_id, *_ in live])
+    return {
+        name: RunningRun(dag_id, run_id, began, *steps.get((dag_id, run_id), ("", "")))
+        for dag_id, run_id, conf, began in live
+        if (name := nights.get(dag_id) or str((conf or {}).get("pipeline") or ""))
+    }
+
+
+def _steps(session: object, run_ids: Sequence[str]) -> dict[tuple[str, str], tuple[str, str]]:
+    """(dag, run) → the step at work and its state."""
+    if not run_ids:
+        return {}
+    columns = (TaskInstance.dag_id, TaskInstance.run_id, TaskInstance.task_id, TaskInstance.state)
+    asked = select(*columns).where(TaskInstance.run_id.in_(run_ids), TaskInstance.state.in_(_AT_WORK))
+    rows = session.execute(asked).all()  # type: ignore[attr-defined] # Airflow's session has no type of its own
+    least_telling_first = sorted(rows, key=lambda row: -_AT_WORK.index(str(row[3])))
+    return {(dag_id, run_id): (task_id, str(state)) for dag_id, run_id, task_id, state in least_telling_first}

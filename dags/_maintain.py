@@ -1,0 +1,37 @@
+"""`cdc_maintain__<pipeline>`: small files and old versions of the sink tables."""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG
+
+from airflow_cdc.config import settings
+from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.dags._factory import START, one_each, with_our_writer
+from airflow_cdc.names import maintain_dag_id
+from airflow_cdc.operators.spark import MaintainOperator
+
+DOC = """
+Tidies up the tables of `{namespace}`: small files are written together, and versions older than `maintenance.expire_after`
+go. No row changes; applies, recoveries and comparisons may run beside it.
+"""
+
+
+def maintain_dag(pipeline: Pipeline) -> DAG:
+    """`cdc_maintain__<name>`: one task, one run at a time."""
+    with DAG(
+        maintain_dag_id(pipeline.name),
+        schedule=settings.maintain_schedule(),
+        start_date=START,
+        catchup=False,
+        max_active_runs=1,
+        default_args={"retries": 0},
+        tags=["cdc", pipeline.name],
+        doc_md=DOC.format(namespace=pipeline.sink.namespace),
+    ) as dag:
+        MaintainOperator(task_id="maintain", pipeline=pipeline.name)
+    return dag
+
+
+def maintain_dags() -> dict[str, DAG]:
+    """One DAG per pipeline whose sink we write, by id."""
+    return one_each(with_our_writer(), maintain_dag)

@@ -1,0 +1,96 @@
+"""Iceberg tables kept tidy by Iceberg's own procedures: small files and deletes compacted, old snapshots expired.
+
+Nothing here changes a row, and no lease is needed (INV 20). A compaction is a commit `replace`, which publishing tells
+from a change; where another writer was first, Iceberg refuses it, and the next night tries again. Expiry goes by what the
+table's metadata still names: a stage's base is pinned by a tag, and the files of a stage are no snapshot's of the table.
+Orphan files are never looked for, because a stage's own files are some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.core.maintenance import Tidied
+from airflow_cdc.sinks.iceberg.snapshots import head_of, lineage, summary_of
+from airflow_cdc.spark_apps.driver.sql import quote_ident
+
+if TYPE_CHECKING:
+    from pyiceberg.table.metadata import TableMetadata
+    from pyspark.sql import Row, SparkSession
+
+    from airflow_cdc.core.pipeline import MaintenancePolicy
+    from airflow_cdc.sinks.iceberg.client import Lake
+
+
+class IcebergKeeper:
+    """Tidies tables of a lake, as ports.TableKeeper."""
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+
+    def tidy(
+        self, spark: SparkSession, identifier: tuple[str, str], policy: MaintenancePolicy, now: datetime
+    ) -> Tidied:
+        """See ports.TableKeeper."""
+        call = _Call(spark, self._lake.name, identifier)
+        compacted = _compact(call, policy.small_files) if policy.compact else Tidied()
+        return compacted + self._expire(call, identifier, now.timestamp() - policy.expire_after)
+
+    def _expire(self, call: _Call, identifier: tuple[str, str], before: float) -> Tidied:
+        metadata = self._lake.table(*identifier).metadata
+        old = [one for one in metadata.snapshots if one.timestamp_ms / 1000 < before]
+        if not old:
+            return Tidied()
+        moment = datetime.fromtimestamp(before, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+        gone = call("expire_snapshots", older_than=f"TIMESTAMP '{moment}'", retain_last=str(to_keep(metadata)))
+        left = len(self._lake.table(*identifier).metadata.snapshots)
+        return Tidied(expired=max(0, len(metadata.snapshots) - left), deleted_files=sum(value or 0 for value in gone))
+
+
+def to_keep(metadata: TableMetadata) -> int:
+    """How many of main's newest snapshots stay whatever their age: as many as reach back to the newest stamp."""
+    chain = lineage(metadata, head_of(metadata))
+    stamped = (
+        at for at, one in enumerate(chain, 1) if Stamp.from_summary(summary_of(one), one.snapshot_id) is not None
+    )
+    return next(stamped, 1)
+
+
+def _compact(call: _Call, small_files: int) -> Tidied:
+    """Write small files, and files of which much is deleted, anew; then the deletes that are left."""
+    options = {
+        "min-input-files": str(small_files),
+        "delete-file-threshold": str(small_files),
+        "remove-dangling-deletes": "true",
+        # a group of files that another writer was faster with is left; the others count
+        "partial-progress.enabled": "true",
+    }
+    done = call("rewrite_data_files", options=_map(options))
+    deletes = call("rewrite_position_delete_files", options=_map({"min-input-files": str(small_files)}))
+    return Tidied(
+        rewritten=done["rewritten_data_files_count"],
+        written=done["added_data_files_count"],
+        failed=done["failed_data_files_count"],
+        deletes_rewritten=deletes["rewritten_delete_files_count"],
+    )
+
+
+class _Call:
+    """Calls Iceberg's procedures for one table."""
+
+    def __init__(self, spark: SparkSession, catalog: str, identifier: tuple[str, str]) -> None:
+        self._spark, self._catalog = spark, quote_ident(catalog)
+        self._table = ".".join(quote_ident(part) for part in identifier)
+
+    def __call__(self, procedure: str, **arguments: str) -> Row:
+        listed = "".join(f", {name} => {value}" for name, value in arguments.items())
+        sql = f"CALL {self._catalog}.system.{procedure}(table => '{self._table}'{listed})"
+        return self._spark.sql(sql).collect()[0]
+
+
+def _map(options: Mapping[str, str]) -> str:
+    words = ", ".join(f"'{text}'" for pair in options.items() for text in pair)
+    return f"map({words})"

@@ -1,0 +1,65 @@
+"""The application `maintain`: tidy up the pipeline's sink tables, as its policy says. No row is changed.
+
+It needs no lease and stops nobody: whoever publishes meanwhile is first, and what could not be tidied for that is left to
+the next run (INV 20). A table that a recovery is replacing is left out.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from airflow_cdc.core.errors import CdcError, SinkError
+from airflow_cdc.core.maintenance import Tidied
+from airflow_cdc.flows.run import Facts, Run, step
+from airflow_cdc.spark_apps.driver.app import explained, open_app
+from airflow_cdc.spark_apps.driver.systems import table_keeper
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from airflow_cdc.spark_apps.ports import TableKeeper
+
+log = logging.getLogger("airflow_cdc.maintain")
+AGAIN = "No row was changed; the next run tries again."
+
+
+def main(settings: Mapping[str, Any]) -> Facts:
+    """Tidy up. `settings` is what the operator wrote for the driver."""
+    with open_app(settings, "maintain") as (run, spark):
+        return maintain(run, spark)
+
+
+@step("maintain")
+def maintain(run: Run, spark: SparkSession, now: datetime | None = None) -> Facts:
+    """Tidy every table. Returns {"tables": {table: counts}, "left_out": tables of an open recovery}.
+
+    Raises SinkError, once all were tried, for those that could not be.
+    """
+    keeper, moment = table_keeper(run), now or datetime.now(UTC)
+    recovery = run.clients.control.facts().recovery
+    busy = frozenset(recovery["tables"] if recovery else ())
+    outcomes = {
+        name: _tidied(run, spark, keeper, name, moment) for name in run.pipeline.source.tables if name not in busy
+    }
+    failed = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, CdcError)}
+    if failed:
+        first = next(iter(failed.values()))
+        raise SinkError(f"not tidied: {', '.join(failed)}; the first: {first}", where=run.where, todo=AGAIN)
+    done = {name: outcome.to_json() for name, outcome in outcomes.items() if isinstance(outcome, Tidied)}
+    return {"tables": done, "left_out": sorted(busy)}
+
+
+def _tidied(run: Run, spark: SparkSession, keeper: TableKeeper, name: str, now: datetime) -> Tidied | CdcError:
+    """One table; its error stops no other."""
+    place = (run.pipeline.sink.namespace, run.pipeline.sink_table(name))
+    try:
+        with explained(SinkError, "tidy up", where=f"table {name}", todo=AGAIN):
+            done = keeper.tidy(spark, place, run.pipeline.policy.maintenance, now)
+    except CdcError as error:
+        log.warning("%s: %s", name, error)
+        return error
+    log.info("%s: %s", name, done)
+    return done
