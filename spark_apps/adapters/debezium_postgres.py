@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
     from airflow_cdc.connectors.debezium.config import ConnectorSettings
     from airflow_cdc.core.apply.ddl import Ddl
+    from airflow_cdc.core.ports import TopicRecord
     from airflow_cdc.core.table import Table
-    from airflow_cdc.spark_apps.ports import Defaults, TopicRecord
+    from airflow_cdc.spark_apps.ports import Defaults
 
 # A change is ordered by its transaction's number, which says whether a read view shows it. `log_n` is the end of the
 # transaction that was committed before: the log sends transactions in the order of their commits, and their places in it

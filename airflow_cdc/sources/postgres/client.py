@@ -73,6 +73,15 @@ class PostgresSource:
         with open_session(self.endpoint, read_timeout=read_timeout) as session:
             yield session
 
+    @property
+    def replication(self) -> None:
+        """None: a slot and its place in the log are one server's, and no connector goes on from another's."""
+        return
+
+    def server(self) -> str:
+        """The server's name for itself: system identifier/timeline."""
+        return self.log_facts().name
+
     def facts(self) -> PgFacts:
         """What diagnosis needs to know of the server and the pipeline's slot; nothing is changed."""
         return self.facts_for((), None)
@@ -164,6 +173,12 @@ class PostgresSource:
     def at_rest(self, position: Position, watermark: Watermark) -> bool:  # noqa: ARG002 - as core.ports asks
         """Never known: `position` leaves a mark in the log, which a connector reads and stores."""
         return False
+
+    def start_of_file_after(self, position: Position | None, now: Watermark) -> Watermark:  # noqa: ARG002
+        """Raises SourceError: no part of this log is passed over."""
+        raise SourceError(
+            "no file of such a server's log is passed over", where=self.where, todo="Choose full_snapshot."
+        )
 
     def hold(self, label: str, limits: HoldLimits | None = None) -> SlotHolds:  # noqa: ARG002 - as core.ports asks
         """Nothing more than the slot can hold the log."""

@@ -82,7 +82,7 @@ class Followed:
         )
         control = Control(IcebergControlStore(self.lake), name)
         transport = KafkaTransport(KafkaEndpoint(self.kafka))
-        clients: Any = Parts(self.source, self.connector, transport, self.lake, control)  # type: ignore[arg-type]
+        clients: Any = Parts(self.source, self.connector, transport, self.lake, control)
         self.base = Run(pipeline, clients, "run-0", str(self.folder))
 
     def execute(self, *statements: str) -> list[tuple[Any, ...]]:
@@ -165,7 +165,7 @@ class Followed:
         """Rows that only the source has, and rows that only the sink has: read by psycopg and by PyIceberg alone."""
         columns = ", ".join(f'"{name}"' for name in order)
         with self.server.connect(dbname=self.database) as connection:
-            theirs = Counter(_plain(row) for row in connection.execute(f"SELECT {columns} FROM public.{table}"))  # type: ignore[arg-type]
+            theirs = Counter(_plain(row) for row in connection.execute(f"SELECT {columns} FROM public.{table}"))
         found = self.lake.read_arrow(self.database, sink_name(table)).to_pylist()
         ours = Counter(_plain([row[name] for name in order]) for row in found)
         return sorted(theirs - ours, key=repr), sorted(ours - theirs, key=repr)
