@@ -103,7 +103,10 @@ class PostgresValues:
         return row(self, field)
 
     def _array(self, column: Column, of: LogicalType, text: str) -> str:
-        """All or nothing: an element that is no value of its type makes the array NULL."""
+        """All or nothing: an element that is no value of its type makes the array NULL.
+
+        So does an array of NULLs alone, as which one of several dimensions arrives.
+        """
         words = words_of(column.native)
         name = "enum" if words.get("element_kind") == "e" else str(words["element"])
         if name not in _ELEMENTS:
@@ -111,7 +114,10 @@ class PostgresValues:
         value = self._value(_Field(column, name, of, "e"))
         elements = f"from_json({text}, 'array<string>')"
         wrong = f"exists({elements}, e -> e IS NOT NULL AND ({value}) IS NULL)"
-        return f"IF({wrong}, NULL, transform({elements}, e -> {value}))"
+        nothing = f"size({elements}) > 0 AND forall({elements}, e -> e IS NULL)"
+        codes = ", ".join(f"'{code}'" for code in self.placeholder.encode())  # so it stands in an array of numbers
+        absent = f"{elements} <=> array({codes})"
+        return f"IF({wrong} OR {nothing} OR {absent}, NULL, transform({elements}, e -> {value}))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +268,7 @@ _TABLE: tuple[tuple[tuple[str, ...], _Event], ...] = (
     (("bytea",), _bytes),
     (("hstore",), _hstore),
     (
-        ("text", "varchar", "name", "enum", "uuid", "json", "jsonb", "xml", "citext", "ltree", "inet", "cidr", "macaddr",
+        ("text", "varchar", "enum", "uuid", "json", "jsonb", "xml", "citext", "ltree", "inet", "cidr", "macaddr",
          "macaddr8", "int4range", "int8range", "numrange", "tsrange", "daterange"),
         _present,
     ),
@@ -271,7 +277,8 @@ _EVENTS: dict[str, _Event] = {name: event for names, event in _TABLE for name in
 # of a length that the log always holds whole
 _SHORT: Final = frozenset({
     "int2", "int4", "int8", "oid", "bool", "float4", "float8", "money", "date", "time", "timestamp", "timestamptz", "uuid",
-    "interval", "macaddr", "macaddr8", "name",
+    "interval", "macaddr", "macaddr8",
 })  # fmt: skip
-# arrays of these were compared with the server's own text
-_ELEMENTS: Final = frozenset({"int2", "int4", "int8", "bool", "text", "varchar", "uuid", "float4", "float8", "numeric"})
+# Of other arrays the placeholder is not known, or a value arrives as another: {NaN} in a numeric[] as NULL, infinity in a
+# date[] as a day.
+_ELEMENTS: Final = frozenset({"int4", "int8", "text", "varchar"})
