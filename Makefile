@@ -70,16 +70,18 @@ test: lint docs ## everything that .ci/run runs
 load: setup ## recoveries while the source takes thousands of changes a second, and over a backlog of 5 M events → build/load.json
 	$(BIN)/python -m tests.load
 
-bench: setup ## how long the commands, the DAG parse and the page take, how late an alarm is → build/bench/*.json
+bench: setup ## how long the commands, the DAG parse and the page take, how late an alarm is, what a table of 2,000 costs (TABLES=20,200) → build/bench/*.json
 	$(BIN)/python -m tests.bench.front_door
 	$(BIN)/python -m tests.bench.watch
+	$(BIN)/python -m tests.bench.many_tables --tables $(or $(TABLES),100,2000)
 
 docs: setup ## build the documentation into build/site; a warning is an error
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
 	$(BIN)/mkdocs build --strict --clean
 
-reference: setup ## write the configuration reference from the code
+reference: setup ## write the configuration reference and the schema of pipelines.yaml from the code
 	$(BIN)/python -m airflow_cdc.config.reference > docs/reference/configuration.md
+	$(BIN)/python -m airflow_cdc.config.schema > docs/reference/pipelines.schema.json
 
 wheel: setup ## build the wheel
 	$(BIN)/python -m build --wheel --no-isolation --outdir build/dist .

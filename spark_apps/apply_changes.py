@@ -113,7 +113,7 @@ def _apply_all(run: Run, spark: SparkSession) -> dict[str, Result | CdcError]:
 def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[Table]]:
     """Fix the ends first and read the definitions after: then none is older than an event of the batch."""
     clients, facts = run.clients, run.clients.control.facts()
-    asked = list(run.options.get("tables") or run.pipeline.source.tables)
+    asked = list(run.tables)
     wanted = applicable(facts, asked)
     if left_out := sorted(set(asked) - set(wanted)):
         log.warning("left out, as tables of an open or an abandoned recovery: %s", ", ".join(left_out))
@@ -144,7 +144,7 @@ def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[Table]]:
         {table.full_name: [one for one in found if one.table == table.full_name] for table in tables},
         f"{LABEL}{uuid.uuid4().hex[:12]}",
         systems.reader,
-        bool(run.options.get("replay")),
+        run.options.replay,
         tuple(name for name in wanted if name not in definitions),
     )
     return job, tables

@@ -44,8 +44,8 @@ class Interval:
     def of(cls, run: Run) -> Interval:
         """The interval of the run's options. Raises UsageError for none, or one that ends before it starts."""
         try:
-            start, end = (datetime.fromisoformat(str(run.options[key])).astimezone(UTC) for key in ("from", "to"))
-        except (KeyError, ValueError) as error:
+            start, end = (datetime.fromisoformat(end).astimezone(UTC) for end in run.options.interval or ())
+        except ValueError as error:  # also if there is none
             raise UsageError("the run has no interval", where=run.where, todo="Use airflow backfill create.") from error
         if end <= start:
             raise UsageError(f"the interval {start} to {end} is empty", where=run.where, todo="Use a 24 h interval.")

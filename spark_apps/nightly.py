@@ -19,7 +19,7 @@ from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.compare.leaves import LEAF_ROWS
 from airflow_cdc.core.compare.nightly import WHOLE_NIGHT, Checked, NightPlan, Seen, first_check, plan_night
 from airflow_cdc.core.compare.part import WHOLE
-from airflow_cdc.core.compare.repair import RepairPlan, needs_approval
+from airflow_cdc.core.compare.repair import Deletions, RepairPlan, needs_approval
 from airflow_cdc.core.errors import CdcError, ConfigError, SinkError, UsageError
 from airflow_cdc.core.ports import Stage
 from airflow_cdc.core.report import TableReport, Verdict, overall
@@ -88,7 +88,7 @@ def nightly(
     configuration: what could not be observed is INCONCLUSIVE.
     """
     options = dict(settings or {})
-    wanted = list(run.options.get("tables") or run.pipeline.source.tables)
+    wanted = list(run.tables)
     done = run.clients.control.ledger_get(run.run_id).get("check") or {}
     left = [name for name in wanted if done.get(name, {}).get("verdict") != Verdict.MATCH]
     reports = _compare_all(run, spark, left, options, now or datetime.now(UTC))
@@ -103,7 +103,9 @@ def nightly(
         "verdict": str(overall(Verdict(verdict) for verdict in verdicts.values())),
         "tables": verdicts,
         "plans": plans,
-        "needs_approval": needs_approval(run.pipeline.policy, list(plans.values())),
+        "needs_approval": needs_approval(
+            run.pipeline.policy, [Deletions(plan["deletes"], plan["rows"]) for plan in plans.values()]
+        ),
     }
 
 
@@ -246,9 +248,9 @@ def _keep(
     kept = Checked(scheme, low, high, rows, shares, topic.id, ends, table.fingerprint, verdict, at, run_id, night.xa)
     repair = RepairPlan.of(table, outcome.tally, outcome.sink_rows)
     result = {**report.to_json(), "compared": plan.part.name, "why": plan.why}
-    plans = {"plan": repair.summary()} if repair.keys and report.verdict is Verdict.MISMATCH else {}
+    plans = {"plan": repair.to_json()} if repair.keys and report.verdict is Verdict.MISMATCH else {}
     job.run.clients.control.check_done(job.run.run_id, table.full_name, kept.to_json(), {**result, **plans})
-    store_json(job.run, f"keys-{table.full_name}.json", repair.actions(table))
+    store_json(job.run, f"keys-{table.full_name}.json", repair.actions_to_json(table))
     return report
 
 

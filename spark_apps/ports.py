@@ -101,8 +101,10 @@ class RowReader(SourceLog, Protocol):
         """The rows of these chunks in sink types, a partition each. They may be newer than `at`."""
         ...
 
-    def rows_of_keys(self, spark: SparkSession, table: Table, keys: Sequence[str], *, at: Watermark) -> DataFrame:
-        """The rows under these key texts in sink types.
+    def rows_of_keys(
+        self, spark: SparkSession, table: Table, keys: Sequence[str], *, at: Watermark | None
+    ) -> DataFrame:
+        """The rows under these key texts in sink types. `at` None: as they are now, with everything committed before.
 
         Rows of other keys that the source takes for equal (a collation that ignores case) may be among them.
         """
@@ -136,14 +138,6 @@ class RowReader(SourceLog, Protocol):
 
     def estimated_rows(self, tables: Sequence[Table]) -> Mapping[str, int]:
         """The source's own estimate per table ("schema.table"): for progress and order only."""
-        ...
-
-    def rows_by_key(self, spark: SparkSession, table: Table, keys: DataFrame) -> DataFrame:
-        """The rows under these keys (the key's columns) as they are now, in sink types.
-
-        Rows of other keys that the source takes for equal (a collation that ignores case) may be among them. Every
-        connection proves that it reaches the pipeline's server, and sees all of it (INV 9).
-        """
         ...
 
     def defaults(self, tables: Sequence[Table]) -> Mapping[str, Defaults]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -65,15 +66,16 @@ def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = 
     run.clients.source.check_same_server(task.watermark)
     tables, reader, writer = list(task.definitions.values()), row_reader(run), stage_writer(run)
     progress = Progress(reader.estimated_rows(tables))
-    readings = [prepare(run, writer, task, table, dict(settings or {})) for table in tables]
+    stages = staged_before(run, tables)
+    readings = [prepare(run, writer, task, table, dict(settings or {}), before=stages) for table in tables]
     with explained(SourceError, "read the tables", where=run.where, todo=RESTARTABLE):
         tools = Tools(spark, reader, writer)
         heads = _read_all(tools, readings, progress, differences=task.strategy in COMPARING)
-    stages = {reading.table.full_name: _staged(writer, reading, heads[reading.table.full_name]) for reading in readings}
-    change(run, lambda now: now.staged(stages))
+    filled = {reading.table.full_name: _staged(writer, reading, heads[reading.table.full_name]) for reading in readings}
+    change(run, lambda now: now.staged(filled))
     return {
-        "stages": {table: asdict(stage) for table, stage in stages.items()},
-        "rows": sum(stage.rows for stage in stages.values()),
+        "stages": {table: asdict(stage) for table, stage in filled.items()},
+        "rows": sum(stage.rows for stage in filled.values()),
     }
 
 
@@ -97,14 +99,30 @@ def load_task(run: Run) -> Task:
     return Task(recovery.epoch, taken, stamp, definitions, recovery.strategy)
 
 
-def prepare(run: Run, writer: StageWriter, task: Task, table: Table, settings: Mapping[str, Any]) -> Reading[Stage]:
+def staged_before(run: Run, tables: Sequence[Table]) -> Mapping[str, Sequence[Stage]]:
+    """Sink table → its stages of earlier tries."""
+    names, found = [run.pipeline.sink_table(table.full_name) for table in tables], defaultdict(list)
+    for stage in run.clients.sink.stages(run.pipeline.sink.namespace, *names) if names else ():
+        found[stage.table].append(stage)
+    return found
+
+
+def prepare(
+    run: Run,
+    writer: StageWriter,
+    task: Task,
+    table: Table,
+    settings: Mapping[str, Any],
+    *,
+    before: Mapping[str, Sequence[Stage]],
+) -> Reading[Stage]:
     """A stage of this try's own, with the source's columns and what an earlier try of the same W has finished."""
     lake, namespace, name = run.clients.sink, run.pipeline.sink.namespace, run.pipeline.sink_table(table.full_name)
     columns = [(column.name, sink_type(column)) for column in table.mirrored]
     lake.ensure_table(namespace, name, columns)
     fresh = ChunkLedger(task.watermark.hash, task.watermark.server, table.fingerprint)
-    earlier = find_earlier(lake, lake.stages(namespace, name), fresh, task.epoch)
-    label = next_label(lake.stages(namespace, name), task.epoch)
+    earlier = find_earlier(lake, before.get(name, ()), fresh, task.epoch)
+    label = next_label(before.get(name, ()), task.epoch)
     stage = lake.stage(namespace, name, label, from_stage=earlier[0] if earlier else None)
     ledger = earlier[1] if earlier else fresh
     if not ledger.complete and writer.define(stage, table, columns):

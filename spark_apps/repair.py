@@ -108,14 +108,14 @@ class RepairOutcome:
     def said(self, *, dry: bool) -> str:
         """One line for the report."""
         plan, verb = self.plan, "would be" if dry or self.snapshot_id is None else "were"
-        first = ", ".join(plan.summary()["first"])
+        first = ", ".join(plan.shown)
         how = "all rows replaced, because it has no key; " if plan.replaces else ""
         return f"{how}{plan.writes} rows {verb} read again, {plan.deletes} {verb} deleted: {first}"
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON of a bounded size."""
         done = {"verdict": str(self.report.verdict), "published": self.snapshot_id, "tries": self.tries}
-        return {**self.plan.summary(), **done}
+        return {**self.plan.to_json(), **done}
 
 
 def open_job(run: Run, spark: SparkSession, options: Mapping[str, Any] | None = None) -> Job:
@@ -128,10 +128,9 @@ def open_job(run: Run, spark: SparkSession, options: Mapping[str, Any] | None = 
             where=run.where,
             todo="Finish it, or give it up first: airflow cdc abandon.",
         )
-    approved = {str(table): int(rows) for table, rows in (run.options.get("deletes") or {}).items()}
     # the settings hold credentials too: only what is meant for the comparison goes on
     known = {key: value for key, value in (options or {}).items() if key in OPTIONS}
-    return Job(run, spark, open_systems(run), facts.required, known, approved)
+    return Job(run, spark, open_systems(run), facts.required, known, run.options.deletes)
 
 
 def drop_orphans(run: Run) -> None:
@@ -152,7 +151,7 @@ def repair(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
 
     Raises VerificationError for a table that is not MATCH at the end, once all were tried.
     """
-    dry, names = bool(run.options.get("dry_run")), list(run.options.get("tables") or run.pipeline.source.tables)
+    dry, names = run.options.dry_run, list(run.tables)
     try:
         job, tables = open_job(run, spark, settings), captured(run, names)
     except (ConfigError, UsageError):
@@ -172,13 +171,14 @@ def repair(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
 
 def asked(run: Run, plans: Sequence[RepairPlan]) -> Facts:
     """What a person is asked about, for XCom: `{"plans": {table: summary}, "needs_approval"}`."""
-    wanted = {plan.table: plan.summary() for plan in plans if plan.keys}
-    return {"plans": wanted, "needs_approval": needs_approval(run.pipeline.policy, list(wanted.values()))}
+    wanted = [plan for plan in plans if plan.keys]
+    asks = needs_approval(run.pipeline.policy, [plan.deletions for plan in wanted])
+    return {"plans": {plan.table: plan.to_json() for plan in wanted}, "needs_approval": asks}
 
 
 def tell(run: Run, done: Sequence[RepairOutcome], kind: str) -> Facts:
     """Write the report, and every key with what is done to it (repair.json); returns where they are. `kind`: of the run."""
-    keys = store_json(run, "repair.json", {one.table.full_name: one.plan.actions(one.table) for one in done})
+    keys = store_json(run, "repair.json", {one.table.full_name: one.plan.actions_to_json(one.table) for one in done})
     evidence = {one.table.full_name: one.said(dry=kind == CHECK) for one in done if one.plan.keys}
     run.clients.control.ledger_set(run.run_id, "repair", {one.table.full_name: one.to_json() for one in done})
     told = report_check(run, {one.table.full_name: one.report for one in done}, evidence=evidence, kind=kind)

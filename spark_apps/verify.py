@@ -11,6 +11,7 @@ import logging
 import re
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -163,14 +164,18 @@ def load_task(run: Run) -> Task:
             f"{', '.join(missing)} was not read yet", where=run.where, todo="Clear the task recover and all after it."
         )
     lake, namespace = run.clients.sink, run.pipeline.sink.namespace
-    opened = {t: _own_stage(lake, namespace, run.pipeline.sink_table(t), stages[t].label) for t in tables}
+    names = {table: run.pipeline.sink_table(table) for table in tables}
+    labels = defaultdict(list)
+    for stage in lake.stages(namespace, *names.values()) if names else ():
+        labels[stage.table].append(stage.label)
+    opened = {t: _own_stage(lake, namespace, name, stages[t].label, labels[name]) for t, name in names.items()}
     taken = watermark_of(recovery, run)
     return Task(recovery.epoch, taken, opened, captured(run, tables), open_systems(run))
 
 
-def _own_stage(lake: Sink, namespace: str, table: str, filled: str) -> Stage:
-    """The stage `<filled>_v<try>`, with a try that no stage has."""
-    tries = (re.fullmatch(rf"{re.escape(filled)}_v(\d+)", stage.label) for stage in lake.stages(namespace, table))
+def _own_stage(lake: Sink, namespace: str, table: str, filled: str, labels: Sequence[str]) -> Stage:
+    """The stage `<filled>_v<try>`, with a try that none of the table's stages, `labels`, has."""
+    tries = (re.fullmatch(rf"{re.escape(filled)}_v(\d+)", label) for label in labels)
     number = 1 + max((int(match[1]) for match in tries if match), default=0)
     return lake.stage(namespace, table, f"{filled}_v{number}", from_stage=lake.open_stage(namespace, table, filled))
 
@@ -372,7 +377,9 @@ def _wait_for_xa(run: Run, outcome: Outcome) -> None:
     """
     tally = outcome.tally
     if tally.wrong and xa_open(run):
-        outcome.tally = Tally(unsettled=tally.wrong + tally.unsettled, samples=tally.samples, keys=tally.keys)
+        outcome.tally = Tally(
+            unsettled=tally.wrong + tally.unsettled, samples=tally.samples, keys=tally.keys, left_out=tally.left_out
+        )
         outcome.add_caveats("prepared XA transactions are open on the source")
 
 

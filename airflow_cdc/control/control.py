@@ -25,13 +25,16 @@ from airflow_cdc.control.document import (
     public,
     read_before,
     read_seconds,
+    recovered,
     verdicts,
+    without_tables,
     written,
 )
-from airflow_cdc.core.abandon import Abandonment, abandoned_tables, recovered, without_tables
+from airflow_cdc.core.abandon import Abandonment, abandoned_tables
 from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.diagnosis.observation import ControlFacts
-from airflow_cdc.core.epochs import Epochs
+from airflow_cdc.core.diagnosis.strategy import POSITION_ONLY
+from airflow_cdc.core.epochs import EVERY, Epochs
 from airflow_cdc.core.errors import (
     MALFORMED,
     CdcError,
@@ -42,8 +45,12 @@ from airflow_cdc.core.errors import (
     UnknownStateError,
     UsageError,
 )
+from airflow_cdc.core.lease import Lease
+from airflow_cdc.core.ledger import LedgerEntry
 from airflow_cdc.core.poll import jittered, poll_until
 from airflow_cdc.core.ports import ControlStore, StoredDocument
+from airflow_cdc.core.position import ReadPosition
+from airflow_cdc.core.recovery import Decision, OpenRecovery
 from airflow_cdc.reports.stored import LASTING
 
 CLOSED = "closed"
@@ -93,7 +100,7 @@ class Control:
         return ControlFacts(
             epoch=state["epoch"],
             recovery=state["recovery"],
-            lease=state["lease"],
+            lease=_lease(state),
             closed_at=last.get("closed_at", ""),
             read_seconds=last.get("read_seconds"),
             servers=tuple(state["ledger"].get(SERVERS) or ()),
@@ -168,66 +175,63 @@ class Control:
     # the lease
 
     def acquire(
-        self, owner: str, ttl: float, *, dag_id: str = "", ended: Callable[[Document], bool] = lambda _lease: True
-    ) -> Document:
+        self, owner: str, ttl: float, *, dag_id: str = "", ended: Callable[[Lease], bool] = lambda _lease: True
+    ) -> Lease:
         """Take the lease for `ttl` seconds, or renew one's own; `dag_id` is that of the run `owner`, if it is one.
 
         Raises LeaseHeldError while another's is valid, or has run out and `ended(lease)` does not say that its run has
         ended (INV 37).
         """
 
-        def refuse(lease: Document | None, owner: str) -> None:
+        def refuse(lease: Lease | None, owner: str) -> None:
             self._refuse_held(lease, owner, ended)
 
         return self._lease(owner, ttl, f"lease for {owner}", refuse, dag_id)
 
-    def renew(self, owner: str, ttl: float) -> Document:
+    def renew(self, owner: str, ttl: float) -> Lease:
         """Prolong one's own lease, also one that has run out but was not taken. Raises LeaseHeldError if it is lost."""
         return self._lease(owner, ttl, f"renewal of the lease of {owner}", self._refuse_lost)
 
     def _lease(
-        self, owner: str, ttl: float, what: str, refuse: Callable[[Document | None, str], None], dag_id: str = ""
-    ) -> Document:
+        self, owner: str, ttl: float, what: str, refuse: Callable[[Lease | None, str], None], dag_id: str = ""
+    ) -> Lease:
         def change(state: Document) -> Document:
-            refuse(state["lease"], owner)
+            before = _lease(state)
+            refuse(before, owner)
             expires = (self._clock() + timedelta(seconds=ttl)).isoformat(timespec="milliseconds")
-            known = dag_id or ((state["lease"] or {}).get("dag_id") if _is_own(state["lease"], owner) else "")
-            return {
-                **state,
-                "lease": {"owner": owner, "expires_at": expires, **({"dag_id": known} if known else {})},
-            }
+            known = before.dag_id if before is not None and before.owner == owner else ""
+            return {**state, "lease": Lease(owner, expires, dag_id or known).to_json()}
 
-        return dict(self.update(change, what)["lease"])
+        return Lease.from_json(self.update(change, what)["lease"])
 
-    def _refuse_held(self, lease: Document | None, owner: str, ended: Callable[[Document], bool]) -> None:
-        if lease is None or lease["owner"] == owner:
+    def _refuse_held(self, lease: Lease | None, owner: str, ended: Callable[[Lease], bool]) -> None:
+        if lease is None or lease.owner == owner:
             return
-        expired = datetime.fromisoformat(lease["expires_at"]) <= self._clock()
+        expired = lease.expired(self._clock())
         if expired and ended(lease):
             return
         what = (
-            f"the lease of {lease['owner']} ran out at {lease['expires_at']}, but Airflow does not say that it has ended"
+            f"the lease of {lease.owner} ran out at {lease.expires_at}, but Airflow does not say that it has ended"
             if expired
-            else f"the pipeline is being changed by {lease['owner']} until {lease['expires_at']}"
+            else f"the pipeline is being changed by {lease.owner} until {lease.expires_at}"
         )
         raise LeaseHeldError(
             what,
             where=self.where,
             todo="Wait for that run, or end it (mark it failed in Airflow); its lease then runs out by itself.",
-            owner=lease["owner"],
-            expires_at=lease["expires_at"],
+            owner=lease.owner,
+            expires_at=lease.expires_at,
         )
 
-    def _refuse_lost(self, lease: Document | None, owner: str) -> None:
-        if lease is not None and lease["owner"] == owner:
+    def _refuse_lost(self, lease: Lease | None, owner: str) -> None:
+        if lease is not None and lease.owner == owner:
             return
-        holder = lease or {"owner": "", "expires_at": ""}
         raise LeaseHeldError(
-            f"the lease of {owner} is lost" + (f": {holder['owner']} holds it" if lease else ""),
+            f"the lease of {owner} is lost" + (f": {lease.owner} holds it" if lease else ""),
             where=self.where,
             todo="Stop this run; nothing it wrote is published. Clear its first task to start again.",
-            owner=holder["owner"],
-            expires_at=holder["expires_at"],
+            owner=lease.owner if lease else "",
+            expires_at=lease.expires_at if lease else "",
         )
 
     def release(self, owner: str) -> bool:
@@ -235,13 +239,19 @@ class Control:
         held: list[bool] = []
 
         def change(state: Document) -> Document | None:
-            held[:] = [bool(state["lease"]) and state["lease"]["owner"] == owner]
+            lease = _lease(state)
+            held[:] = [lease is not None and lease.owner == owner]
             return {**state, "lease": None} if held[0] else None
 
         self.update(change, f"release of the lease of {owner}")
         return held[0]
 
     # the open recovery
+
+    def recovery(self, read_position: ReadPosition) -> OpenRecovery | None:
+        """The open recovery; None if none is open. Raises UnknownStateError or PositionError if it cannot be read."""
+        kept = self.state()["recovery"]
+        return None if kept is None else OpenRecovery.from_json(kept, read_position)
 
     def open_recovery(self, run_id: str, *, raises: bool = True, moves: bool = True, **fields: Any) -> int:
         """Open a recovery and return its epoch, one above the last; the last itself unless it `raises` the epoch.
@@ -297,11 +307,53 @@ class Control:
 
         return dict(self.update(change, f"new epoch for {run_id}")["recovery"])
 
-    def change_recovery(self, run_id: str, by: Callable[[Document], Document]) -> Document:
+    def change_recovery(
+        self, run_id: str, transition: Callable[[OpenRecovery], OpenRecovery], read_position: ReadPosition
+    ) -> OpenRecovery:
         """Change the run's open recovery as it stands by then, and return it. Raises UsageError if the run has none open.
 
-        What names it (run_id, epoch, opened_at) stays, whatever `by` returns.
+        What names it (run_id, epoch, opened_at) stays, whatever `transition` returns.
         """
+
+        def by(kept: Document) -> Document:
+            return transition(OpenRecovery.from_json(kept, read_position)).to_json()
+
+        return OpenRecovery.from_json(self._change_recovery(run_id, by), read_position)
+
+    def take_over(self, run_id: str, read_position: ReadPosition) -> None:
+        """Give the open recovery to another run: same epoch, W, fence and backups; its old run has lost the lease."""
+
+        def change(state: Document) -> Document | None:
+            if state["recovery"] is None or state["recovery"]["run_id"] == run_id:
+                return None
+            taken = OpenRecovery.from_json(state["recovery"], read_position).taken_over_by(run_id)
+            ledger = _in_place(state["ledger"], run_id, taken.epoch)
+            return {**state, "recovery": taken.to_json(), "ledger": ledger}
+
+        self.update(change, f"takeover by {run_id}")
+
+    def supersede(self, decision: Decision, read_position: ReadPosition) -> None:
+        """Turn an open recovery that only moved the position into one that reads tables, in a new epoch of all tables.
+
+        Nothing is kept of it but its backup of the offset. A recovery that reads already is left as it is.
+        """
+
+        def change(state: Document) -> Document | None:
+            open_ = OpenRecovery.from_json(state["recovery"], read_position)
+            if open_.strategy not in POSITION_ONLY:
+                return None
+            epoch = state["epoch"] + 1
+            return {
+                **state,
+                "epoch": epoch,
+                "epochs": {EVERY: epoch},
+                "recovery": open_.superseded(decision, epoch).to_json(),
+                "ledger": _in_place(state["ledger"], open_.run_id, epoch),
+            }
+
+        self.update(change, f"{decision.strategy} in place of a detour")
+
+    def _change_recovery(self, run_id: str, by: Callable[[Document], Document]) -> Document:
 
         def change(state: Document) -> Document:
             open_ = state["recovery"]
@@ -313,7 +365,7 @@ class Control:
 
     def patch_recovery(self, run_id: str, **fields: Any) -> Document:
         """Set fields of the run's open recovery and return it. Raises UsageError if the run has none open."""
-        return self.change_recovery(run_id, lambda open_: {**open_, **fields})
+        return self._change_recovery(run_id, lambda open_: {**open_, **fields})
 
     def close_recovery(self, run_id: str, state: str = CLOSED) -> None:
         """Close the run's recovery; `state` is kept in its ledger ("closed", "abandoned"). Closing again changes nothing.
@@ -340,7 +392,7 @@ class Control:
 
         self.update(change, f"closing of the recovery {run_id}")
 
-    def abandon(self, tables: Sequence[str], who: str, reason: str) -> tuple[str, ...]:
+    def abandon(self, tables: Sequence[str], who: str, reason: str, read_position: ReadPosition) -> tuple[str, ...]:
         """Give up tables of the open recovery (none named: all that are not published), with a line in the audit.
 
         Returns the tables. Raises UsageError if no recovery is open, or as core.abandon.abandoned_tables does.
@@ -351,7 +403,7 @@ class Control:
             open_ = document["recovery"]
             if open_ is None:
                 raise UsageError("no recovery is open", where=self.where, todo="There is nothing to abandon.")
-            chosen[:] = abandoned_tables(open_, tables)
+            chosen[:] = abandoned_tables(OpenRecovery.from_json(open_, read_position), tables)
             at = self._clock().isoformat(timespec="milliseconds")
             line = {"at": at, "who": who, "what": f"abandon {open_['run_id']}", "from": open_["tables"], "to": reason}
             given_up = without_tables(document, chosen, Abandonment(at, who, reason, open_["run_id"]))
@@ -367,6 +419,10 @@ class Control:
         )
 
     # the ledger
+
+    def entry(self, run_id: str) -> LedgerEntry:
+        """What is kept of a run; an empty entry if nothing."""
+        return LedgerEntry.from_json(self.ledger_get(run_id))
 
     def ledger_get(self, run_id: str) -> Document:
         """All that was noted of a run, {} if nothing."""
@@ -448,9 +504,14 @@ class Control:
         return None if found is None else Stamp.from_json(found)
 
 
-def _is_own(lease: Document | None, owner: str) -> bool:
-    return lease is not None and lease["owner"] == owner
+def _lease(state: Document) -> Lease | None:
+    return None if state["lease"] is None else Lease.from_json(state["lease"])
 
 
 # what a recovery was opened with does not change
 FIXED = frozenset({"run_id", "epoch", "opened_at"})
+
+
+def _in_place(ledger: Document, run_id: str, epoch: int) -> Document:
+    """The ledger with a run's epoch, in the run's place: it is no newer for it."""
+    return {**ledger, run_id: {**ledger.get(run_id, {}), "epoch": epoch}}

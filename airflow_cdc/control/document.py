@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 
+from airflow_cdc.core.abandon import ABANDONED, Abandonment
 from airflow_cdc.core.errors import LeaseHeldError
 from airflow_cdc.core.xa import XaState
 from airflow_cdc.reports.stored import LASTING
@@ -127,3 +129,26 @@ def apply_error(ledger: Mapping[str, Any]) -> str:
     tried = [step for step in steps if step.get("type") != LeaseHeldError.__name__]
     newest: Mapping[str, Any] = max(tried, key=lambda step: str(step.get("started")), default={})
     return str(newest.get("error") or "ended abruptly") if newest.get("state") == "failed" else ""
+
+
+def without_tables(document: Document, tables: Iterable[str], given_up: Abandonment) -> Document:
+    """The control document once `tables` of its open recovery are given up; with the last one the recovery closes."""
+    recovery, note, gone = document["recovery"], asdict(given_up), set(tables)
+    left = [table for table in recovery["tables"] if table not in gone]
+    run_id = recovery["run_id"]
+    mine = document["ledger"].get(run_id, {})
+    notes = {**(mine.get(ABANDONED) or {}), **dict.fromkeys(sorted(gone), note)}
+    closing = {} if left else {"recovery": ABANDONED, "closed_at": given_up.at}
+    return {
+        **document,
+        "recovery": {**recovery, "tables": left} if left else None,
+        ABANDONED: {**(document.get(ABANDONED) or {}), **dict.fromkeys(sorted(gone), note)},
+        "ledger": {**document["ledger"], run_id: {**mine, ABANDONED: notes, **closing}},
+    }
+
+
+def recovered(document: Document, tables: Iterable[str]) -> Document:
+    """The control document once `tables` were published: they are abandoned no longer."""
+    done = set(tables)
+    left = {table: note for table, note in (document.get(ABANDONED) or {}).items() if table not in done}
+    return {**document, ABANDONED: left}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,60 +13,110 @@ from airflow_cdc.core.outage import HEALTHY, UNKNOWN, Status, seconds_between
 _SHOWN = 300
 
 
-def text_of(alert: Mapping[str, Any], facts: Mapping[str, Any], runbook: str) -> str:
-    """One paragraph for people; `facts` are those of the look that made the alert (diagnosis, plan, recover).
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """An alert, and what the look that made it says of the pipeline.
 
-    `runbook`: the address at which they read what to do.
+    Attributes:
+        key: what receivers group by. since, over_since, at: ISO times; over_since is "" while the problem stands.
+        notification: which message of this outage it is. recovery: the run id of its recovery; "" if there is none.
+        diagnosis: the code of the look's diagnosis, with its description and its evidence.
+        recover: that recovery is triggered now.
     """
-    parts = _resolved(alert, facts) if alert["status"] == Status.RESOLVED else _firing(alert, facts, runbook)
-    return " ".join(part for part in (*parts, f"[{alert['dedup_key']}]") if part)
+
+    pipeline: str
+    status: str
+    code: str
+    key: str
+    since: str
+    over_since: str
+    at: str
+    notification: int
+    recovery: str
+    diagnosis: str
+    description: str
+    evidence: Mapping[str, str]
+    strategy: str
+    refused: bool
+    reason: str
+    recover: bool
+
+    @classmethod
+    def from_json(cls, alert: Mapping[str, Any], facts: Mapping[str, Any]) -> Situation:
+        """From an alert (Alert.to_json) and the facts of the step that made it (`diagnosis`, `plan`, `recover`)."""
+        diagnosis, plan = facts["diagnosis"], facts["plan"]
+        return cls(
+            pipeline=alert["pipeline"],
+            status=alert["status"],
+            code=alert["code"],
+            key=alert["dedup_key"],
+            since=alert["since"],
+            over_since=alert["over_since"],
+            at=alert["at"],
+            notification=alert["notification"],
+            recovery=alert["recovery_run_id"],
+            diagnosis=diagnosis["code"],
+            description=diagnosis["description"],
+            evidence=diagnosis["evidence"],
+            strategy=plan["strategy"],
+            refused=bool(plan["refused"]),
+            reason=plan["reason"],
+            recover=bool(facts["recover"]),
+        )
+
+    @property
+    def lasted(self) -> str:
+        """How long it has stood, or stood."""
+        return span(max(0.0, seconds_between(self.since, self.over_since or self.at)))
+
+    @property
+    def unread(self) -> str:
+        """What could not be read, part by part, cut short."""
+        reasons = "; ".join(f"{part}: {why}" for part, why in self.evidence.items())
+        return reasons if len(reasons) <= _SHOWN else f"{reasons[: _SHOWN - 1]}…"
 
 
-def _firing(alert: Mapping[str, Any], facts: Mapping[str, Any], runbook: str) -> tuple[str, ...]:
-    diagnosis = facts["diagnosis"]
-    still = "still " if alert["notification"] > 1 else ""
-    left = diagnosis["evidence"].get("may be purged in", "")
+def text_of(now: Situation, runbook: str) -> str:
+    """One paragraph for people. `runbook`: the address at which they read what to do."""
+    parts = _resolved(now) if now.status == Status.RESOLVED else _firing(now, runbook)
+    return " ".join(part for part in (*parts, f"[{now.key}]") if part)
+
+
+def _firing(now: Situation, runbook: str) -> tuple[str, ...]:
+    still = "still " if now.notification > 1 else ""
+    left = now.evidence.get("may be purged in", "")
     return (
-        f"{alert['pipeline']}: {still}{alert['code']} since {_clock(alert['since'])} ({_lasted(alert)}):",
-        diagnosis["description"],
-        _unread(diagnosis) if alert["code"] == UNKNOWN else "",
+        f"{now.pipeline}: {still}{now.code} since {_clock(now.since)} ({now.lasted}):",
+        now.description,
+        now.unread if now.code == UNKNOWN else "",
         f"The stored position may be purged in {left}." if left else "",
-        f"What follows: {_follows(alert, facts)}",
+        f"What follows: {_follows(now)}",
         f"See {runbook}.",
-        f"This is notification {alert['notification']}." if still else "",
+        f"This is notification {now.notification}." if still else "",
     )
 
 
-def _resolved(alert: Mapping[str, Any], facts: Mapping[str, Any]) -> tuple[str, ...]:
-    code = facts["diagnosis"]["code"]
-    began, ended = _clock(alert["since"]), _clock(alert["over_since"] or alert["at"])
-    now = "The pipeline is healthy." if code == HEALTHY else f"The diagnosis is now {code}."
-    same = "The same problem goes on in a new epoch and is told as such." if code == alert["code"] else ""
-    return (f"{alert['pipeline']}: resolved: {alert['code']}, from {began} to {ended} ({_lasted(alert)}).", same or now)
+def _resolved(now: Situation) -> tuple[str, ...]:
+    began, ended = _clock(now.since), _clock(now.over_since or now.at)
+    state = "The pipeline is healthy." if now.diagnosis == HEALTHY else f"The diagnosis is now {now.diagnosis}."
+    same = (
+        "The problem persists in a new epoch, which is reported as an outage of its own."
+        if now.diagnosis == now.code
+        else ""
+    )
+    return (f"{now.pipeline}: resolved: {now.code}, from {began} to {ended} ({now.lasted}).", same or state)
 
 
-def _follows(alert: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
-    plan = facts["plan"]
-    if facts["recover"]:
-        return f"cdc_recovery is triggered as {alert['recovery_run_id']} ({plan['strategy']})."
-    if alert["recovery_run_id"]:
-        return (
-            f"nothing by itself: the recovery {alert['recovery_run_id']} was triggered for it once; see how it ended."
-        )
-    if alert["code"] == UNKNOWN:
-        return "the pipeline is read again at every look; a person has to find out why it cannot be."
-    if plan["refused"]:
-        return f"nothing by itself: a person has to decide ({plan['reason'].rstrip('.')})."
-    return f"nothing by itself: a person has to decide. Plan: {plan['strategy']}."
-
-
-def _unread(diagnosis: Mapping[str, Any]) -> str:
-    reasons = "; ".join(f"{part}: {why}" for part, why in diagnosis["evidence"].items())
-    return reasons if len(reasons) <= _SHOWN else f"{reasons[: _SHOWN - 1]}…"
-
-
-def _lasted(alert: Mapping[str, Any]) -> str:
-    return span(max(0.0, seconds_between(alert["since"], alert["over_since"] or alert["at"])))
+def _follows(now: Situation) -> str:
+    if now.recover:
+        return f"cdc_recovery is triggered as {now.recovery} ({now.strategy})."
+    if now.recovery:
+        return f"nothing by itself: the recovery {now.recovery} was triggered for it once; see how it ended."
+    if now.code == UNKNOWN:
+        return "the pipeline is read again at every look; a person has to find out why it cannot be read."
+    if now.refused:
+        return f"nothing by itself: a person has to decide ({now.reason.rstrip('.')})."
+    return f"nothing by itself: a person has to decide. Plan: {now.strategy}."
 
 
 def _clock(moment: str) -> str:

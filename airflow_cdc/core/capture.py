@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from airflow_cdc.core.errors import SchemaError
-from airflow_cdc.core.position import JsonObject, Position
+from airflow_cdc.core.position import Position
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicState
 
@@ -116,7 +116,7 @@ class Topics(Protocol):
     """What is asked of the transport that a connector keeps its table definitions in."""
 
     def topic_states(self, names: list[str]) -> Mapping[str, TopicState]: ...
-    def history_records(self, topic: str) -> Sequence[JsonObject]: ...
+    def history_records(self, topic: str) -> Sequence[Mapping[str, object]]: ...
 
 
 class TableDefinitions(Protocol):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+# a JSON schema's value: a type or its name, a list of allowed values, a default
+SchemaValue = str | int | list[str] | list[str | None] | None
 
 
-def field(label: str, description: str = "", **schema: Any) -> dict[str, Any]:
+def field(label: str, description: str = "", **schema: SchemaValue) -> dict[str, object]:
     """One form field; text unless `schema` says otherwise."""
-    shown: dict[str, Any] = {"label": label, "schema": {"type": ["string", "null"], **schema}}
+    shown: dict[str, object] = {"label": label, "schema": {"type": ["string", "null"], **schema}}
     return {**shown, "description": description} if description else shown

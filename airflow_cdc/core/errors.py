@@ -39,19 +39,16 @@ class CdcError(Exception):
         return f"{type(self).__name__}({str(self)!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), dict(self.__dict__))
+        return _bare, (type(self), self.what), dict(self.__dict__)
 
     def to_json(self) -> dict[str, Any]:
         """The error as plain JSON: its class name and every structured attribute."""
         return {"error": type(self).__name__, **self.__dict__}
 
 
-def _rebuild(cls: type[CdcError], state: dict[str, Any]) -> CdcError:
-    # Subclasses add keyword-only arguments, so the error is restored by its state, not re-initialised.
-    error = cls.__new__(cls)
-    error.__dict__.update(state)
-    error.args = (state["what"],)
-    return error
+def _bare(cls: type[CdcError], what: str) -> CdcError:
+    # Subclasses add keyword-only arguments, so an error is restored by its state and not re-initialised.
+    return cls.__new__(cls, what)
 
 
 class ConfigError(CdcError):

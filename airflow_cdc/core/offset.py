@@ -101,7 +101,7 @@ class OffsetCodec(Protocol):
         """Every fault of a value that is about to be written, as text; () when it is well formed."""
         ...
 
-    def at(self, position: Position, written: int | None) -> dict[str, Any]:
+    def at(self, position: Position, written: int | None) -> RawOffset:
         """The value that makes the connector start at a position; `written`: its time in unix seconds, if known.
 
         All else starts anew: the whole value is replaced. Raises PositionError for a position of another kind of source.

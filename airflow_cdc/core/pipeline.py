@@ -21,8 +21,8 @@ from airflow_cdc.core.settings import (
     Systems,
     key,
     own_connection,
-    plain,
     settings,
+    settings_to_json,
 )
 
 E = TypeVar("E")
@@ -299,7 +299,7 @@ class Pipeline:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON: durations as seconds, limits as text."""
-        return plain(self)
+        return settings_to_json(self)
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any] | str, systems: Systems) -> Pipeline:

@@ -489,8 +489,8 @@ class Sink(Client, Protocol):
         """The Stage `label` of a table. Raises SinkError if there is none."""
         ...
 
-    def stages(self, namespace: str | None = None, table: str | None = None) -> Sequence[Stage]:
-        """All Stages there are, of one table, of a namespace or of all."""
+    def stages(self, namespace: str | None = None, *tables: str) -> Sequence[Stage]:
+        """All Stages there are, of some tables, of a namespace or of all. Lists them once, however many tables these are."""
         ...
 
     def stage_head(self, stage: Any) -> int:

@@ -7,13 +7,13 @@ Steps apply them by compare-and-set (flows/recovery.py), as the hold writes besi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from airflow_cdc.core.errors import MALFORMED, UnknownStateError
 from airflow_cdc.core.offset import OffsetEntry, RawOffset
 from airflow_cdc.core.position import JsonObject, ReadPosition, Watermark
-from airflow_cdc.core.topics import Fence, fence_json, read_fence
+from airflow_cdc.core.topics import Fence, fence_from_json, fence_to_json
 
 MATCH = "MATCH"
 
@@ -60,6 +60,11 @@ class HoldAnswer:
     detail: str
     since: str
 
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> HoldAnswer:
+        """The inverse of asdict(); what is absent is empty."""
+        return cls(*(str(value.get(name) or "") for name in ("state", "detail", "since")))
+
 
 @dataclass(frozen=True, slots=True)
 class StagedTable:
@@ -68,6 +73,11 @@ class StagedTable:
     label: str
     rows: int
     snapshot_id: int
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> StagedTable:
+        """The inverse of asdict()."""
+        return cls(str(value["label"]), int(value.get("rows") or 0), int(value.get("snapshot_id") or 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,11 +323,11 @@ class OpenRecovery:
             "agreed": dict(self.agreed),
             "pipeline_hash": self.pipeline_hash,
             "taken_over_from": self.taken_over_from,
-            "hold": _plain(self.hold),
+            "hold": self.hold and asdict(self.hold),
             "watermark": None if self.watermark is None else self.watermark.to_json(),
             "watermark_at": self.watermark_at,
             "definitions": dict(self.definitions),
-            "stages": {table: _plain(stage) for table, stage in self.stages.items()},
+            "stages": {table: asdict(stage) for table, stage in self.stages.items()},
             "offset_written_at": self.written_at,
             "history_differences": {table: list(found) for table, found in self.history.differences.items()},
             "history_doubted": self.history.doubted,
@@ -332,7 +342,7 @@ class OpenRecovery:
         }
         known = {
             "offset_after": None if self.written is None else dict(self.written),
-            "fence": None if self.fence is None else fence_json(self.fence),
+            "fence": None if self.fence is None else fence_to_json(self.fence),
             "history_since": self.history.since,
             "read": self.replica.read,
             "history_before": self.replica.history_before,
@@ -350,62 +360,54 @@ class OpenRecovery:
     def from_json(cls, value: Mapping[str, Any], read_position: ReadPosition) -> OpenRecovery:
         """The inverse of to_json(). Raises UnknownStateError, and PositionError for a watermark of another format."""
         try:
-            return _read(value, read_position)
+            return _from_json(value, read_position)
         except MALFORMED as error:
             raise UnknownStateError(
                 f"the open recovery cannot be read: {error!r}", todo="Give it up: airflow cdc abandon PIPELINE."
             ) from error
 
 
-def _plain(value: HoldAnswer | StagedTable | None) -> dict[str, Any] | None:
-    return None if value is None else {name: getattr(value, name) for name in value.__slots__}
-
-
-def _read(raw: Mapping[str, Any], read_position: ReadPosition) -> OpenRecovery:
+def _from_json(raw: Mapping[str, Any], read_position: ReadPosition) -> OpenRecovery:
     hold, fence, watermark = raw.get("hold"), raw.get("fence"), raw.get("watermark")
     key = raw.get("offset_partition")
+
+    def text(name: str) -> str:
+        return str(raw.get(name) or "")
+
     since, size = raw.get("history_since"), raw.get("history_before")
     differences = {table: tuple(found) for table, found in (raw.get("history_differences") or {}).items()}
     return OpenRecovery(
         run_id=str(raw["run_id"]),
         epoch=int(raw.get("epoch") or 0),
         attempt=int(raw.get("try") or 0),
-        opened_at=_text(raw, "opened_at"),
-        problem=_text(raw, "problem"),
-        strategy=_text(raw, "strategy"),
+        opened_at=text("opened_at"),
+        problem=text("problem"),
+        strategy=text("strategy"),
         tables=tuple(raw.get("tables") or ()),
         offset_kept=bool(raw.get("offset_kept")),
         agreed={table: int(rows) for table, rows in (raw.get("agreed") or {}).items()},
-        pipeline_hash=_text(raw, "pipeline_hash"),
-        taken_over_from=_text(raw, "taken_over_from"),
-        hold=HoldAnswer(_text(hold, "state"), _text(hold, "detail"), _text(hold, "since")) if hold else None,
-        fence=None if fence is None else read_fence(fence),
+        pipeline_hash=text("pipeline_hash"),
+        taken_over_from=text("taken_over_from"),
+        hold=HoldAnswer.from_json(hold) if hold else None,
+        fence=None if fence is None else fence_from_json(fence),
         watermark=Watermark.from_json(watermark, read_position) if watermark else None,
-        watermark_at=_text(raw, "watermark_at"),
+        watermark_at=text("watermark_at"),
         definitions=dict(raw.get("definitions") or {}),
-        stages={name: _staged(entry) for name, entry in (raw.get("stages") or {}).items()},
+        stages={name: StagedTable.from_json(entry) for name, entry in (raw.get("stages") or {}).items()},
         backup=OffsetEntry(dict(key), raw.get("offset_before")) if key else None,
         written=raw.get("offset_after"),
-        written_at=_text(raw, "offset_written_at"),
+        written_at=text("offset_written_at"),
         history=HistoryDoubts(differences, None if since is None else int(since), bool(raw.get("history_doubted"))),
         settings_before=dict(raw.get("config_changed") or {}),
-        resuming=_text(raw, "resuming"),
-        resumed_at=_text(raw, "resumed_at"),
+        resuming=text("resuming"),
+        resumed_at=text("resumed_at"),
         verified={name: VerifiedTable.from_json(entry) for name, entry in (raw.get("verified") or {}).items()},
         published=dict(raw.get("published") or {}),
         replica=ReplicaVisit(
-            _text(raw, "replica"),
-            _text(raw, "own"),
+            text("replica"),
+            text("own"),
             raw.get("read"),
-            _text(raw, "left_out"),
+            text("left_out"),
             None if size is None else int(size),
         ),
     )
-
-
-def _staged(entry: Mapping[str, Any]) -> StagedTable:
-    return StagedTable(str(entry["label"]), int(entry.get("rows") or 0), int(entry.get("snapshot_id") or 0))
-
-
-def _text(raw: Mapping[str, Any], name: str) -> str:
-    return str(raw.get(name) or "")

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 from airflow_cdc.core.errors import VerificationError
+from airflow_cdc.core.recovery import OpenRecovery
 
 
 class Verdict(StrEnum):
@@ -116,7 +117,7 @@ class TableReport:
         return value | ({"verified_through": self.verified_through} if self.verified_through else {})
 
     @classmethod
-    def of_verified(cls, table: str, value: Mapping[str, Any]) -> TableReport:
+    def verified_from_json(cls, table: str, value: Mapping[str, Any]) -> TableReport:
         """From what the verification kept of a table: the contract's keys; counts that are absent are 0."""
         counts = {key: int(value.get(key) or 0) for key in _COUNTS}
         at = value.get("compared_at") or {}
@@ -157,6 +158,33 @@ class StepReport:
         """Plain JSON; `started` is in it only if it is known."""
         value = {"name": self.name, "seconds": round(self.seconds, 3), "state": self.state}
         return {**value, "started": self.started} if self.started else value
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionReport:
+    """What a run found and planned. `data_loss`: what the plan loses; without one that is unknown, not nothing."""
+
+    problem: str = "UNKNOWN"
+    evidence: Mapping[str, str] = field(default_factory=dict)
+    strategy: str = "none"
+    data_loss: str = UNKNOWN_LOSS
+    reason: str | None = None
+    note: str | None = None
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> DecisionReport:
+        """Read what the step `diagnose` returned; {} where it failed."""
+        diagnosis, plan = value.get("diagnosis") or {}, value.get("plan") or {}
+        problem = diagnosis.get("code") or "UNKNOWN"
+        loss = plan.get("data_loss") if problem != "UNKNOWN" else None
+        return cls(
+            problem,
+            diagnosis.get("evidence") or {},
+            plan.get("strategy") or "none",
+            loss or UNKNOWN_LOSS,
+            plan.get("reason"),
+            value.get("note") or None,
+        )
 
 
 _PLAIN = (
@@ -220,41 +248,38 @@ class RecoveryReport:
         cls,
         pipeline: str,
         run_id: str,
-        decision: Mapping[str, Any],
-        recovery: Mapping[str, Any],
-        steps: Iterable[Mapping[str, Any]],
+        decision: DecisionReport,
+        recovery: OpenRecovery,
+        steps: Iterable[StepReport],
     ) -> RecoveryReport:
-        """The report of a run in any state, from its decision and its recovery document.
+        """The report of a run in any state; `recovery`: an empty one where the run opened none.
 
         A run that has not published every table it verified is at best INCONCLUSIVE.
         """
-        diagnosis, plan = decision.get("diagnosis") or {}, decision.get("plan") or {}
-        tables = tuple(TableReport.of_verified(name, v) for name, v in sorted((recovery.get("verified") or {}).items()))
-        reached = {t.table for t in tables} & set(recovery.get("published") or {})
-        complete = bool(reached) and reached >= set(recovery.get("tables") or ())
+        verified = sorted(recovery.verified.items())
+        tables = tuple(TableReport.verified_from_json(name, table.entry) for name, table in verified)
+        reached = {t.table for t in tables} & set(recovery.published)
+        complete = bool(reached) and reached >= set(recovery.tables)
         found = overall(table.verdict for table in tables)
         if complete and found is Verdict.MATCH:  # what was verified is on main; W is before all that was compared
-            through = str((recovery.get("watermark") or {}).get("taken_at") or "")
+            through = recovery.watermark.taken_at.isoformat() if recovery.watermark else ""
             tables = tuple(t if t.verified_through else replace(t, verified_through=through) for t in tables)
         return cls(
             pipeline=pipeline,
             run_id=run_id,
-            problem=diagnosis.get("code") or "UNKNOWN",
-            evidence=diagnosis.get("evidence") or {},
-            strategy=plan.get("strategy") or "none",
-            data_loss=_loss(diagnosis, plan),
-            watermark=recovery.get("watermark"),
-            epoch=int(recovery.get("epoch") or 0),
-            offset_before=recovery.get("offset_before"),
-            offset_after=recovery.get("offset_after"),
+            problem=decision.problem,
+            evidence=decision.evidence,
+            strategy=decision.strategy,
+            data_loss=decision.data_loss,
+            watermark=recovery.watermark.to_json() if recovery.watermark else None,
+            epoch=recovery.epoch,
+            offset_before=recovery.backup.value if recovery.backup else None,
+            offset_after=recovery.written,
             tables=tables,
-            steps=tuple(
-                StepReport(s["name"], float(s.get("seconds") or 0), str(s.get("state")), str(s.get("started") or ""))
-                for s in steps
-            ),
+            steps=tuple(steps),
             verdict=found if complete or found is Verdict.MISMATCH else Verdict.INCONCLUSIVE,
-            reason=plan.get("reason"),
-            note=decision.get("note") or None,
+            reason=decision.reason,
+            note=decision.note,
         )
 
     @property
@@ -281,13 +306,6 @@ class RecoveryReport:
         raw["tables"] = tuple(TableReport.from_json(table) for table in raw["tables"])
         raw["steps"] = tuple(StepReport(**step) for step in raw["steps"])
         return cls(**raw)
-
-
-def _loss(diagnosis: Mapping[str, Any], plan: Mapping[str, Any]) -> str:
-    """What the plan loses. Without a plan, or where nothing could be read, that is unknown, not nothing."""
-    if diagnosis.get("code", "UNKNOWN") == "UNKNOWN":
-        return UNKNOWN_LOSS
-    return plan.get("data_loss") or UNKNOWN_LOSS
 
 
 def _plain(value: Any) -> Any:

@@ -242,7 +242,7 @@ def _connections(one: Declared, value: Any) -> Iterator[tuple[str, str]]:
         yield one.name, value
 
 
-def plain(value: object) -> dict[str, Any]:
+def settings_to_json(value: object) -> dict[str, Any]:
     """Settings as plain JSON: what a Reader reads, with the fields that are no keys beside it."""
     forms = {one.name: one.key.form for one in declared(type(value))}
     return {one.name: plain_value(getattr(value, one.name), forms.get(one.name)) for one in fields(cast("Any", value))}
@@ -254,7 +254,7 @@ def plain_value(value: object, form: Form | None) -> object:
         return [plain_value(one, form) for one in value]
     if form is not None:
         return form.write(value)
-    return plain(value) if is_dataclass(value) else value
+    return settings_to_json(value) if is_dataclass(value) else value
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -86,13 +86,13 @@ class TopicOffsets:
 Fence: TypeAlias = Mapping[str, TopicOffsets]
 
 
-def fence_json(fence: Fence) -> dict[str, Any]:
+def fence_to_json(fence: Fence) -> dict[str, Any]:
     """Plain JSON: topic → as TopicOffsets.to_json, sorted by topic."""
     return {topic: fence[topic].to_json() for topic in sorted(fence)}
 
 
-def read_fence(value: Mapping[str, Any]) -> dict[str, TopicOffsets]:
-    """The inverse of `fence_json`. Raises KeyError, TypeError or ValueError for anything else."""
+def fence_from_json(value: Mapping[str, Any]) -> dict[str, TopicOffsets]:
+    """The inverse of `fence_to_json`. Raises KeyError, TypeError or ValueError for anything else."""
     return {topic: TopicOffsets.from_json(offsets) for topic, offsets in sorted(value.items())}
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from airflow_cdc.core.errors import CdcError, UsageError
+from airflow_cdc.core.recovery import OpenRecovery
 from airflow_cdc.flows.close import close, drop_stages
 from airflow_cdc.flows.lease import ended_by
 from airflow_cdc.flows.run import Facts, Run, now_iso
+from airflow_cdc.kinds import read_position
 
 log = logging.getLogger("airflow_cdc.abandon")
 
@@ -30,17 +31,17 @@ def abandon(run: Run, tables: Sequence[str] = (), *, who: str, reason: str) -> F
     control, owner = run.clients.control, f"abandon {now_iso()}"
     control.acquire(owner, LEASE_SECONDS, ended=ended_by(run.lives))
     try:
-        before = control.state()["recovery"] or {}
-        abandoned = control.abandon(tables, who, reason)
-        after = control.state()["recovery"]
+        before = control.recovery(read_position)
+        abandoned = control.abandon(tables, who, reason, read_position)
+        after = control.recovery(read_position)
         _forget_stages(run, abandoned)
     finally:
         control.release(owner)
-    left = list(after["tables"]) if after else []
+    left = list(after.tables) if after else []
     state = "open" if after else "abandoned"
-    if after and not set(left) - set(after.get("published") or {}):
-        _close(run, after["run_id"])
-        state, before = "closed", {**before, "config_changed": {}}  # as at the end of any recovery
+    if after and not after.unpublished:
+        _close(run, after.run_id)
+        state, before = "closed", before and replace(before, settings_before={})  # as at the end of any recovery
     return {
         "abandoned": list(abandoned),
         "left": left,
@@ -74,15 +75,15 @@ def _close(run: Run, run_id: str) -> None:
     close(theirs)
 
 
-def connector_text(run: Run, recovery: Mapping[str, Any]) -> str:
+def connector_text(run: Run, recovery: OpenRecovery | None) -> str:
     """The state in which the recovery left the connector: running or not, its offset, and settings not put back."""
     name = run.pipeline.connector.name
     try:
         state = run.clients.connector.state(name).state
     except CdcError as error:
         state = f"in a state that could not be read ({error})"
-    written = None if recovery.get("offset_kept") else recovery.get("offset_written_at")
+    written = recovery.written_at if recovery and not recovery.offset_kept else ""
     offset = f"its offset is the watermark's, written at {written}" if written else "its offset was not changed"
-    changed = recovery.get("config_changed") or {}
+    changed = recovery.settings_before if recovery else {}
     before = ", ".join(f"{key} (before: {value if value is not None else 'not set'})" for key, value in changed.items())
     return f"connector {name} is {state}; {offset}" + (f"; still set for the recovery: {before}" if before else "")

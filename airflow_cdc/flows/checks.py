@@ -9,11 +9,11 @@ from typing import Any
 
 import fsspec
 
-from airflow_cdc.core.compare.part import WHOLE
 from airflow_cdc.core.diagnosis.strategy import DIFF_REPAIR
 from airflow_cdc.core.errors import VerificationError
-from airflow_cdc.core.report import RecoveryReport, StepReport, TableReport, Verdict
-from airflow_cdc.flows.close import APPROVED, report_folder, steps_of, store, told_of
+from airflow_cdc.core.ledger import LedgerEntry
+from airflow_cdc.core.report import RecoveryReport, TableReport, Verdict, overall
+from airflow_cdc.flows.close import report_folder, store, told_of
 from airflow_cdc.flows.run import Facts, Run
 from airflow_cdc.reports.stored import BACKFILL, CHECK, REPAIR
 
@@ -29,40 +29,26 @@ def report_check(
     `found` holds the tables that this task compared; those that an earlier task of the run compared are added. `kind` is
     what the run was (`core.stored`). Keeps the verdict in the run's ledger. Returns `{"report", "page", "verdict"}`.
     """
-    state = run.clients.control.state()
-    ledger = state["ledger"].get(run.run_id, {})
-    tables = {name: TableReport.of_verified(name, told) for name, told in ledger.get("check", {}).items()}
-    tables |= dict(found)
-    made = _report(run, list(tables.values()), evidence, ledger, epoch=int(state["epoch"]), repaired=kind != CHECK)
-    told = {name: {**ledger.get("check", {}).get(name, {}), **one.to_json()} for name, one in tables.items()}
-    run.clients.control.ledger_set(run.run_id, "check", told)
-    return store(run, made, kind, _equal(tables, frozenset(found), ledger.get("check", {}), kind))
+    control = run.clients.control
+    entry, kept = control.entry(run.run_id), control.ledger_get(run.run_id).get("check", {})
+    tables = {name: table.report for name, table in entry.checked.items()} | dict(found)
+    report = _report(run, list(tables.values()), evidence, entry, repaired=kind != CHECK)
+    control.ledger_set(run.run_id, "check", {n: {**kept.get(n, {}), **one.to_json()} for n, one in tables.items()})
+    return store(run, report, kind, _equal(tables, frozenset(found), entry, kind))
 
 
-def _equal(
-    tables: Mapping[str, TableReport], found: frozenset[str], kept: Mapping[str, Any], kind: str
-) -> frozenset[str]:
+def _equal(tables: Mapping[str, TableReport], found: frozenset[str], entry: LedgerEntry, kind: str) -> frozenset[str]:
     """The tables that were compared whole and are equal: a night compares parts, a repair whole tables, a backfill parts."""
     if kind == BACKFILL:
         return frozenset()
-    parts = {name for name, told in kept.items() if told.get("compared", WHOLE.name) != WHOLE.name}
+    parts = {name for name, table in entry.checked.items() if not table.whole}
     doubted = parts - found if kind == REPAIR else parts
     return frozenset(name for name, one in tables.items() if one.verdict is Verdict.MATCH) - doubted
 
 
 def _report(
-    run: Run,
-    tables: list[TableReport],
-    evidence: Mapping[str, str],
-    ledger: Mapping[str, Any],
-    *,
-    epoch: int,
-    repaired: bool,
+    run: Run, tables: list[TableReport], evidence: Mapping[str, str], entry: LedgerEntry, *, repaired: bool
 ) -> RecoveryReport:
-    steps = tuple(
-        StepReport(s["name"], float(s.get("seconds") or 0), str(s.get("state")), str(s.get("started") or ""))
-        for s in steps_of(ledger)
-    )
     made = RecoveryReport(
         pipeline=run.pipeline.name,
         run_id=run.run_id,
@@ -71,15 +57,15 @@ def _report(
         strategy=DIFF_REPAIR if repaired else "none",
         data_loss="nothing",
         watermark=None,
-        epoch=epoch,
+        epoch=run.clients.control.facts().epoch,
         offset_before=None,
         offset_after=None,
         tables=tuple(sorted(tables, key=lambda table: table.table)),
-        steps=steps,
+        steps=tuple(step.report for step in entry.steps),
     )
     verdict = Verdict(made.verdict or Verdict.INCONCLUSIVE)
     problem = PROBLEMS[Verdict.MISMATCH] if repaired else PROBLEMS[verdict]
-    return told_of(run, replace(made, problem=problem), str(ledger.get(APPROVED) or ""))
+    return told_of(run, replace(made, problem=problem), entry.approved)
 
 
 def store_json(run: Run, name: str, value: Any) -> str:
@@ -99,12 +85,12 @@ def store_text(run: Run, name: str, text: str) -> str:
 
 def conclude(run: Run) -> Facts:
     """The verdict of the run, from its ledger. Raises VerificationError unless it is MATCH, or nothing was compared."""
-    found = run.clients.control.ledger_get(run.run_id).get("check") or {}
-    bad = {name: str(told.get("verdict")) for name, told in found.items() if told.get("verdict") != Verdict.MATCH}
-    if found and not bad:
-        return {"verdict": str(Verdict.MATCH), "tables": len(found)}
-    verdict = Verdict.MISMATCH if Verdict.MISMATCH in bad.values() else Verdict.INCONCLUSIVE
-    told = "; ".join(f"{name} is {said}: {_first(found[name])}" for name, said in sorted(bad.items()))
+    tables = {name: table.report for name, table in run.clients.control.entry(run.run_id).checked.items()}
+    bad = {name: report for name, report in tables.items() if report.verdict is not Verdict.MATCH}
+    if tables and not bad:
+        return {"verdict": str(Verdict.MATCH), "tables": len(tables)}
+    verdict = overall(report.verdict for report in tables.values())
+    told = "; ".join(f"{name} is {report.verdict}: {_first(report)}" for name, report in sorted(bad.items()))
     raise VerificationError(
         f"{verdict}: {told or 'nothing was compared'}",
         where=run.where,
@@ -113,8 +99,8 @@ def conclude(run: Run) -> Facts:
     )
 
 
-def _first(told: Mapping[str, Any]) -> str:
-    return ", ".join(str(sample) for sample in (told.get("samples") or ("see the report",))[:3])
+def _first(report: TableReport) -> str:
+    return ", ".join((report.samples or ("see the report",))[:3])
 
 
 _TODO = {

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from airflow_cdc.core.diagnosis.strategy import POSITION_ONLY
 from airflow_cdc.core.errors import CdcError, VerificationError
-from airflow_cdc.core.position import JsonObject
+from airflow_cdc.core.ledger import LedgerEntry
+from airflow_cdc.core.recovery import OpenRecovery, VerifiedTable
 from airflow_cdc.core.report import RecoveryReport, Verdict
 from airflow_cdc.flows import connector
-from airflow_cdc.flows.decide import UNCHANGED
 from airflow_cdc.flows.lease import kept
 from airflow_cdc.flows.recovery import current
 from airflow_cdc.flows.run import LEASE_SECONDS, Facts, Run, now_iso, step
+from airflow_cdc.kinds import read_position
 from airflow_cdc.names import IN_ADVANCE, REPORT_PAGE
 from airflow_cdc.reports.page import render_html
 from airflow_cdc.reports.store import ReportStore, safe
@@ -29,9 +29,6 @@ RECOVERY_FILE = "recovery.json"
 # in the run's ledger: who agreed to its plan
 APPROVED = "approved"
 
-# among the run's options: the Airflow user who triggered it
-STARTED_BY = "started_by"
-
 
 @step("close")
 def close(run: Run) -> Facts:
@@ -39,10 +36,10 @@ def close(run: Run) -> Facts:
 
     Raises VerificationError when a table is not on main yet: an unfinished recovery must not look closed (INV 1).
     """
-    control, ledger = run.clients.control, run.clients.control.ledger_get(run.run_id)
-    if ledger.get("recovery") == CLOSED:  # killed after it was closed: only the lease may be left
+    control, entry = run.clients.control, run.clients.control.entry(run.run_id)
+    if entry.recovery == CLOSED:  # killed after it was closed: only the lease may be left
         control.release(run.run_id)
-        return {"closed": True, "epoch": ledger["epoch"]}
+        return {"closed": True, "epoch": entry.epoch}
     with kept(control, run.run_id, LEASE_SECONDS):
         facts = _close(run)
     control.release(run.run_id)
@@ -58,7 +55,7 @@ def _close(run: Run) -> Facts:
             todo="Clear the task publish.",
         )
     connector.restore_settings(run)
-    keep_document(run, recovery.to_json())
+    keep_document(run, recovery)
     drop_stages(run, recovery.tables)
     control.close_recovery(run.run_id, CLOSED)
     return {"closed": True, "epoch": recovery.epoch}
@@ -94,60 +91,54 @@ def report_folder(run: Run) -> str:
 
 def assemble(run: Run) -> RecoveryReport:
     """The report of this run, from its ledger and from the recovery while that is open."""
-    state = run.clients.control.state()
-    ledger, open_now = state["ledger"].get(run.run_id, {}), state["recovery"] or {}
-    mine = open_now if open_now.get("run_id") == run.run_id else {}
-    closed = ledger.get("document") or (kept_document(run) if ledger.get("recovery") == CLOSED else {})
-    recovered = _compared(closed or mine, ledger.get("check") or {})
-    decision = ledger.get("decision") or {}
-    made = RecoveryReport.assemble(run.pipeline.name, run.run_id, decision, recovered, steps_of(ledger))
-    made = told_of(run, made, str(ledger.get(APPROVED) or ""))
-    told = _failed(ledger) or ledger.get(UNCHANGED)
-    return replace(made, reason=told) if told else made
+    control = run.clients.control
+    entry, open_now = control.entry(run.run_id), control.recovery(read_position)
+    recovery = _closed(run, entry) or (open_now if open_now and open_now.run_id == run.run_id else None)
+    recovery = _compared(recovery or OpenRecovery(run.run_id), entry)
+    steps = [step.report for step in entry.steps]
+    report = RecoveryReport.assemble(run.pipeline.name, run.run_id, entry.decision, recovery, steps)
+    report = told_of(run, report, entry.approved)
+    reason = entry.failures or entry.unchanged
+    return replace(report, reason=reason) if reason else report
 
 
-def told_of(run: Run, made: RecoveryReport, approved: str) -> RecoveryReport:
+def told_of(run: Run, report: RecoveryReport, approved: str) -> RecoveryReport:
     """The report with who started the run, who `approved` it ("": nobody was asked), when it began, and now as its end."""
-    begun = min((step.started for step in made.steps if step.started), default="")
+    begun = min((step.started for step in report.steps if step.started), default="")
     return replace(
-        made,
-        started_by=str(run.options.get(STARTED_BY) or "") or None,
-        approved=approved or (IN_ADVANCE if run.options.get("approved") else None),
+        report,
+        started_by=run.options.started_by or None,
+        approved=approved or (IN_ADVANCE if run.options.approved else None),
         began=begun or None,
         ended=now_iso(),
     )
 
 
-def _failed(ledger: Mapping[str, Any]) -> str:
-    """What the steps that failed said; a step that was cleared and then done is no longer among them."""
-    steps = [(key[5:], entry) for key, entry in ledger.items() if key.startswith("step:")]
-    return "; ".join(f"{name}: {e.get('error', 'ended abruptly')}" for name, e in steps if e.get("state") == "failed")
+def _closed(run: Run, entry: LedgerEntry) -> OpenRecovery | None:
+    """The recovery of this run as it was closed; None while it is open, or if the run had none."""
+    document = entry.document or (kept_document(run) if entry.recovery == CLOSED else None)
+    return OpenRecovery.from_json(document, read_position) if document else None
 
 
-def _compared(recovered: Mapping[str, Any], check: Mapping[str, Any]) -> Mapping[str, Any]:
+def _compared(recovery: OpenRecovery, entry: LedgerEntry) -> OpenRecovery:
     """The recovery as its report has it: one that moved the position only has what was compared after it, on main."""
-    if recovered.get("strategy") not in POSITION_ONLY:
-        return recovered
-    return {**recovered, "verified": check, "published": dict.fromkeys(check)}
+    if recovery.strategy not in POSITION_ONLY:
+        return recovery
+    checked = {name: VerifiedTable.from_json(table.report.to_json()) for name, table in entry.checked.items()}
+    return replace(recovery, verified=checked, published=dict.fromkeys(checked, 0))
 
 
-def steps_of(ledger: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The steps in the order in which they started."""
-    entries = [{"name": key[5:], **entry} for key, entry in ledger.items() if key.startswith("step:")]
-    return sorted(entries, key=lambda entry: str(entry.get("started")))
-
-
-def keep_document(run: Run, document: JsonObject) -> None:
+def keep_document(run: Run, recovery: OpenRecovery) -> None:
     """Keep the closed recovery for its report, beside that: with thousands of tables it is too large for the ledger.
 
     Only where the folder can't be written it stays in the ledger: a recovery that is done must be able to close.
     """
     try:
-        text = json.dumps(document, ensure_ascii=False)
+        text = json.dumps(recovery.to_json(), ensure_ascii=False)
         ReportStore(run.report_dir).write(text, run.pipeline.name, safe(run.run_id), RECOVERY_FILE)
     except CdcError as error:
         log.warning("the recovery's document was not kept beside its report: %s", error)
-        run.clients.control.ledger_set(run.run_id, "document", document)
+        run.clients.control.ledger_set(run.run_id, "document", recovery.to_json())
 
 
 def kept_document(run: Run) -> Facts:
@@ -159,7 +150,8 @@ def kept_document(run: Run) -> Facts:
 def drop_stages(run: Run, tables: Sequence[str]) -> None:
     """Forget what recoveries of these tables staged: none of it will be published any more."""
     lake, namespace = run.clients.sink, run.pipeline.sink.namespace
-    for table in tables:
-        for stage in lake.stages(namespace, run.pipeline.sink_table(table)):
-            if stage.label.startswith("recov_"):
-                lake.drop_stage(stage)
+    if not tables:
+        return
+    for stage in lake.stages(namespace, *map(run.pipeline.sink_table, tables)):
+        if stage.label.startswith("recov_"):
+            lake.drop_stage(stage)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from airflow_cdc.core.capture import TableDefinitions
 from airflow_cdc.core.errors import ConnectorError
+from airflow_cdc.core.offset import RawOffset
 from airflow_cdc.core.poll import NotYet, poll_until, poll_while_moving
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.recovery import OpenRecovery
@@ -81,7 +81,13 @@ def _resumed(run: Run, recovery: OpenRecovery, taken: Watermark) -> Facts:
     reached = _streaming(run, taken)
     at = now_iso()
     change(run, lambda now: now.resumed(at))
-    return {"connector": name, "state": "RUNNING", "history_rebuilt": rebuild, "offset": reached, "shown_by": shown}
+    return {
+        "connector": name,
+        "state": "RUNNING",
+        "history_rebuilt": rebuild,
+        "offset": dict(reached),
+        "shown_by": shown,
+    }
 
 
 @contextmanager
@@ -206,13 +212,13 @@ def restore_settings(run: Run) -> dict[str, str | None]:
     return restored
 
 
-def _streaming(run: Run, taken: Watermark) -> dict[str, Any]:
+def _streaming(run: Run, taken: Watermark) -> RawOffset:
     """Wait for that as long as the connector moves; what it says meanwhile stands in the recovery, for `verify`."""
 
     def note(text: str) -> None:
         change(run, lambda now: now.resumes(text))
 
-    return dict(wait_past(run, taken, note=note).raw)
+    return wait_past(run, taken, note=note).raw
 
 
 def history(run: Run) -> TableDefinitions:

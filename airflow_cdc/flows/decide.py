@@ -42,7 +42,7 @@ def decide(run: Run, asked: str | None = None) -> Facts:
         "tables": tables,
         "deletes": deletes,
         "taken_at": seen.taken_at,
-        "note": str(run.options.get("note") or ""),
+        "note": run.options.note,
         "diagnosis": diagnosis.to_json(),
         "plan": plan.to_json(),
     }
@@ -73,13 +73,12 @@ CONCERNED: Mapping[str, Callable[[Observation], tuple[str, ...]]] = {
 def _concerned(run: Run, seen: Observation, diagnosis: Diagnosis) -> list[str]:
     """The tables that were asked for; else those that the problem is about, or all."""
     about = CONCERNED.get(diagnosis.code)
-    return tables_asked(run) if run.options.get("tables") or about is None else list(about(seen))
+    return list(run.tables) if run.options.tables or about is None else list(about(seen))
 
 
 def asked_strategy(run: Run) -> str | None:
     """The strategy that a person chose when this run was triggered."""
-    asked = run.options.get("strategy")
-    return None if asked in (None, "", AUTO) else str(asked)
+    return None if run.options.strategy in ("", AUTO) else run.options.strategy
 
 
 def note_unchanged(run: Run, why: str) -> None:
@@ -95,8 +94,7 @@ def fewer_rows(run: Run, seen: Observation) -> dict[str, int | None]:
     table from which nothing goes is absent.
     """
     tables = seen.sink.tables if isinstance(seen.sink, SinkFacts) else {}
-    wanted = tables_asked(run)
-    known = {name: _fewer(run, name, facts) for name, facts in tables.items() if name in wanted}
+    known = {name: _fewer(run, name, facts) for name, facts in tables.items() if name in run.tables}
     return {name: rows for name, rows in known.items() if rows != 0}
 
 
@@ -112,8 +110,3 @@ def _count(run: Run, table: str) -> int | None:
         return run.clients.source.count_rows(table, COUNT_SECONDS)
     except SourceError:
         return None
-
-
-def tables_asked(run: Run) -> list[str]:
-    """The tables that this run is about: those that were asked for, or all."""
-    return list(run.options.get("tables") or run.pipeline.source.tables)

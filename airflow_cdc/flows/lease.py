@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from airflow_cdc.core.errors import CdcError, LeaseHeldError
+from airflow_cdc.core.lease import Lease
 
 log = logging.getLogger("airflow_cdc.lease")
 
@@ -86,7 +87,7 @@ class _Renewal:
             self.once()
 
 
-def ended_by(lives: Lives | None) -> Callable[[Mapping[str, Any]], bool]:
+def ended_by(lives: Lives | None) -> Callable[[Lease], bool]:
     """Whether the holder of a lease that has run out is known to have ended.
 
     `lives(dag_id, run_id)` asks Airflow; None from it means that it could not be asked, and then the run may live. Where
@@ -94,8 +95,7 @@ def ended_by(lives: Lives | None) -> Callable[[Mapping[str, Any]], bool]:
     whole lease, and that has to do.
     """
 
-    def ended(lease: Mapping[str, Any]) -> bool:
-        dag_id = str(lease.get("dag_id") or "")
-        return not dag_id or lives is None or lives(dag_id, str(lease["owner"])) is False
+    def ended(lease: Lease) -> bool:
+        return not lease.dag_id or lives is None or lives(lease.dag_id, lease.owner) is False
 
     return ended

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import Any, Generic, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 from airflow_cdc.core.diagnosis.diagnose import Diagnosis, lost_where, seems_stuck
 from airflow_cdc.core.diagnosis.lag import late_events, waiting_of
@@ -53,25 +53,25 @@ def observe(run: Run, watch: float = WATCH_SECONDS, within: float | None = None)
     """
     connector, rules = _Once(run, _connector), rules_for(run.pipeline)
     with _Parts(run, within) as parts:
-        facts = parts.read(
-            {
-                "connector": connector,
-                "transport": lambda r: _transport(r, connector(r)),
-                "sink": _sink,
-                "control": lambda r: r.clients.control.facts(),
-            },
-            share=0.5,  # a catalog that hangs leaves time to ask the source
+        asked = (
+            parts.ask(connector),
+            parts.ask(lambda r: _transport(r, connector(r))),
+            parts.ask(_sink),
+            parts.ask(lambda r: r.clients.control.facts()),
         )
-        asked = not isinstance(facts["connector"], Unknown)  # its settings say where the schema history is
-        unknown = {"schema": Unknown("the connector could not be read")}
-        facts |= parts.read({"schema": lambda r: _schema(r, connector(r))}) if asked else unknown
-        unread = Observation(run.pipeline, "", Unknown("not read yet"), **facts)
-        facts |= parts.read({"source": lambda r: _source(r, unread)})
-        facts |= parts.read({"sink": lambda r: _with_lag(r, facts["sink"], facts["transport"])})
-        seen = Observation(pipeline=run.pipeline, taken_at=now_iso(), **facts)
+        # a catalog that hangs leaves time to ask the source
+        known, topics = parts.answer(asked[0], share=0.5), parts.answer(asked[1], share=0.5)
+        sink, control = parts.answer(asked[2], share=0.5), parts.answer(asked[3], share=0.5)
+        schema: SchemaFacts | Unknown = Unknown("the connector could not be read")
+        if not isinstance(known, Unknown):  # its settings say where the schema history is
+            schema = parts.answer(parts.ask(lambda r: _schema(r, connector(r))))
+        unread = Observation(run.pipeline, "", Unknown("not read yet"), known, topics, sink, control, schema)
+        source = parts.answer(parts.ask(lambda r: _source(r, unread)))
+        sink = parts.answer(parts.ask(lambda r: _with_lag(r, sink, topics)))
+        seen = replace(unread, taken_at=now_iso(), source=source, sink=sink)
         if run.clients.replicas and lost_where(seen, rules, DETOUR):  # only then they matter
-            replicas = {conn_id: partial(_replica, conn_id=conn_id) for conn_id in run.clients.replicas}
-            seen = replace(seen, replicas=parts.read(replicas))
+            replicas = {conn_id: parts.ask(partial(_replica, conn_id=conn_id)) for conn_id in run.clients.replicas}
+            seen = replace(seen, replicas={conn_id: parts.answer(one) for conn_id, one in replicas.items()})
     return _watched(run, seen, watch) if seems_stuck(seen, rules) else seen
 
 
@@ -110,12 +110,12 @@ class _Parts:
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(wait=self._within is None, cancel_futures=True)
 
-    def read(self, readers: Mapping[str, Callable[[Run], object]], share: float = 1.0) -> dict[str, Any]:
-        """Each reader's facts by its name; Unknown for what can't be read, or not within this share of the time."""
-        futures = {name: self._pool.submit(_or_unknown, reader, self._run) for name, reader in readers.items()}
-        return {name: self._result(future, share) for name, future in futures.items()}
+    def ask(self, reader: Callable[[Run], T | Unknown]) -> Future[T | Unknown]:
+        """Begin to read a part."""
+        return self._pool.submit(_or_unknown, reader, self._run)
 
-    def _result(self, future: Future[Any], share: float) -> Any:
+    def answer(self, future: Future[T | Unknown], share: float = 1.0) -> T | Unknown:
+        """A part's facts; Unknown for what can't be read, or not within this share of the time."""
         if self._within is None:
             return future.result()
         seconds = self._within * share
@@ -125,7 +125,7 @@ class _Parts:
             return Unknown(f"no answer within the {seconds:g} s that this part of a look may take")
 
 
-def _or_unknown(reader: Callable[[Run], T], run: Run) -> T | Unknown:
+def _or_unknown(reader: Callable[[Run], T | Unknown], run: Run) -> T | Unknown:
     try:
         return reader(run)
     except CdcError as error:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from airflow_cdc.core.diagnosis.strategy import POSITION_ONLY
-from airflow_cdc.core.epochs import EVERY, SOUND_POSITION
+from airflow_cdc.core.epochs import SOUND_POSITION
 from airflow_cdc.core.errors import ConfigError, LeaseHeldError, RecoveryOpenError
 from airflow_cdc.core.poll import NotYet, poll_until
-from airflow_cdc.core.recovery import Decision, OpenRecovery
+from airflow_cdc.core.recovery import Decision
 from airflow_cdc.flows import replica
 from airflow_cdc.flows.capture import followed
 from airflow_cdc.flows.carried import refuse_uncarried
@@ -51,10 +49,10 @@ def open_recovery(run: Run, decision: Decision) -> Facts:
             moves=decision.problem not in SOUND_POSITION,
         )
     except RecoveryOpenError:
-        control.update(lambda state: _taken_over(state, run.run_id), f"takeover by {run.run_id}")
+        control.take_over(run.run_id, read_position)
     if current(run).strategy in POSITION_ONLY and strategy not in POSITION_ONLY:
         replica.abandon(run)
-        control.update(lambda state: _superseded(state, decision), f"{strategy} in place of a detour")
+        control.supersede(decision, read_position)
     opened = current(run)
     return {"epoch": opened.epoch, "tables": list(opened.tables), "taken_over_from": opened.taken_over_from or None}
 
@@ -68,32 +66,6 @@ def _leased(run: Run) -> bool | None:
             raise  # another recovery, and that one lives
         raise NotYet(str(held)) from held
     return True
-
-
-def _taken_over(state: dict[str, Any], run_id: str) -> dict[str, Any] | None:
-    """The open recovery under this run's name: same epoch, W, fence and backups; its old run has lost the lease."""
-    found = state["recovery"]
-    if found is None or found["run_id"] == run_id:
-        return None
-    mine = {**state["ledger"].get(run_id, {}), "epoch": found["epoch"]}
-    taken = OpenRecovery.from_json(found, read_position).taken_over_by(run_id)
-    return {**state, "recovery": taken.to_json(), "ledger": {**state["ledger"], run_id: mine}}
-
-
-def _superseded(state: dict[str, Any], decision: Decision) -> dict[str, Any] | None:
-    """The undone detour as a recovery that reads: a new epoch, and nothing of the detour but its backup of the offset."""
-    found = OpenRecovery.from_json(state["recovery"], read_position)
-    if found.strategy not in POSITION_ONLY:
-        return None
-    epoch, run_id = state["epoch"] + 1, found.run_id
-    mine = {**state["ledger"].get(run_id, {}), "epoch": epoch}
-    return {
-        **state,
-        "epoch": epoch,
-        "epochs": {EVERY: epoch},
-        "recovery": found.superseded(decision, epoch).to_json(),
-        "ledger": {**state["ledger"], run_id: mine},
-    }
 
 
 def _frozen(run: Run, decision: Decision) -> None:

@@ -78,7 +78,7 @@ def _refused(run: Run, recovery: OpenRecovery, ready: Sequence[str]) -> dict[str
     a policy that asks nobody, have agreed to any number.
     """
     policy = run.pipeline.policy
-    if policy.approval == NEVER or run.options.get("approved"):
+    if policy.approval == NEVER or run.options.approved:
         return {}
     lake, namespace = run.clients.sink, run.pipeline.sink.namespace
 

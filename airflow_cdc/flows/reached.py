@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 from airflow_cdc.core.diagnosis.catchup import Reading, progress_text
 from airflow_cdc.core.diagnosis.text import root_cause
 from airflow_cdc.core.errors import ConnectorError
-from airflow_cdc.core.offset import StoredOffset
+from airflow_cdc.core.offset import RawOffset, StoredOffset
 from airflow_cdc.core.poll import NotYet, poll_while_moving
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.flows.capture import settings
@@ -51,7 +50,7 @@ def wait_past(
     )
 
 
-def wait_reading(run: Run, written: Mapping[str, Any]) -> str:
+def wait_reading(run: Run, written: RawOffset) -> str:
     """Wait until the connector shows that it reads on from the offset that was `written` for it; returns how it did.
 
     That offset proves nothing, being our own (INV 38): a connector shows by another one, or by a heartbeat that came

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.position import Watermark
@@ -18,22 +17,18 @@ class NoRecoveryError(CdcError):
 
 def current(run: Run) -> OpenRecovery:
     """The open recovery of this run. Raises NoRecoveryError when there is none or another run has it."""
-    kept = run.clients.control.state()["recovery"]
-    if kept is None or kept.get("run_id") != run.run_id:
-        holder = "none is open" if kept is None else f"the open one belongs to run {kept.get('run_id')}"
+    recovery = run.clients.control.recovery(read_position)
+    if recovery is None or recovery.run_id != run.run_id:
+        holder = "none is open" if recovery is None else f"the open one belongs to run {recovery.run_id}"
         raise NoRecoveryError(
             f"this run has no open recovery: {holder}", where=run.where, todo="Trigger cdc_recovery again."
         )
-    return OpenRecovery.from_json(kept, read_position)
+    return recovery
 
 
 def change(run: Run, transition: Callable[[OpenRecovery], OpenRecovery]) -> OpenRecovery:
     """Change the open recovery as it stands by then, and return it; `transition` may be called several times."""
-
-    def by(kept: Mapping[str, Any]) -> dict[str, Any]:
-        return transition(OpenRecovery.from_json(kept, read_position)).to_json()
-
-    return OpenRecovery.from_json(run.clients.control.change_recovery(run.run_id, by), read_position)
+    return run.clients.control.change_recovery(run.run_id, transition, read_position)
 
 
 def watermark_of(recovery: OpenRecovery, run: Run) -> Watermark:

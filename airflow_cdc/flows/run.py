@@ -8,11 +8,12 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Concatenate, ParamSpec, cast
+from typing import Any, Concatenate, ParamSpec, TypeAlias, cast
 
 from airflow_cdc.core.errors import CdcError
+from airflow_cdc.core.ledger import DONE, FAILED, STEP, StepEntry
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.flows.lease import Lives, kept
 from airflow_cdc.parts import Endpoints, Parts, open_parts
@@ -20,9 +21,53 @@ from airflow_cdc.parts import Endpoints, Parts, open_parts
 log = logging.getLogger("airflow_cdc.steps")
 
 P = ParamSpec("P")
-Facts = dict[str, Any]
+Facts = dict[str, Any]  # what a step returns to XCom
+Step: TypeAlias = Callable[Concatenate["Run", P], Facts]
 
 LEASE_SECONDS = 900.0  # renewed for as long as a step runs; a dead run frees the pipeline after this long
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What whoever triggered a run asked for.
+
+    Attributes:
+        tables: full names; () for all of the pipeline's.
+        strategy: the one that a person chose; "" to let the plan choose.
+        note: a person's words, for the report.
+        approved: a person agreed to whatever the run deletes. deletes: table → how many rows a repair may delete.
+        replay: apply tries all dead letters again. dry_run: a repair only compares.
+        interval: the ends of a backfill's interval, ISO times. started_by: who triggered the run, for the report.
+    """
+
+    tables: tuple[str, ...] = ()
+    strategy: str = ""
+    note: str = ""
+    approved: bool = False
+    deletes: Mapping[str, int] = field(default_factory=dict)
+    replay: bool = False
+    dry_run: bool = False
+    interval: tuple[str, str] | None = None
+    started_by: str = ""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any] | None) -> RunOptions:
+        """Read the options of a DAG run or of a Spark driver's settings; others than these are left out."""
+        asked = value or {}
+        return cls(
+            tables=tuple(asked.get("tables") or ()),
+            strategy=str(asked.get("strategy") or ""),
+            note=str(asked.get("note") or ""),
+            approved=bool(asked.get("approved")),
+            deletes={str(table): int(rows) for table, rows in (asked.get("deletes") or {}).items()},
+            replay=bool(asked.get("replay")),
+            dry_run=bool(asked.get("dry_run")),
+            interval=(str(asked["from"]), str(asked["to"])) if "from" in asked and "to" in asked else None,
+            started_by=str(asked.get("started_by") or ""),
+        )
+
+
+NO_OPTIONS = RunOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +86,14 @@ class Run:
     clients: Parts
     run_id: str
     report_dir: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: RunOptions = NO_OPTIONS
     dag_id: str = ""
     lives: Lives | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The tables that this run is about: those that were asked for, or all."""
+        return self.options.tables or tuple(self.pipeline.source.tables)
 
     @property
     def where(self) -> str:
@@ -55,13 +105,13 @@ def make_run(
     endpoints: Endpoints,
     run_id: str,
     report_dir: str,
-    options: Mapping[str, Any] | None = None,
+    options: RunOptions = NO_OPTIONS,
     *,
     dag_id: str = "",
     lives: Lives | None = None,
 ) -> Run:
     """Open the clients of `pipeline` (lazily: nothing is connected yet) for the run `run_id`."""
-    return Run(pipeline, open_parts(pipeline, endpoints), run_id, report_dir, dict(options or {}), dag_id, lives)
+    return Run(pipeline, open_parts(pipeline, endpoints), run_id, report_dir, options, dag_id, lives)
 
 
 def now_iso() -> str:
@@ -69,9 +119,7 @@ def now_iso() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def step(
-    name: str, *, leased: bool = False
-) -> Callable[[Callable[Concatenate[Run, P], Facts]], Callable[Concatenate[Run, P], Facts]]:
+def step(name: str, *, leased: bool = False) -> Callable[[Step[P]], Step[P]]:
     """Time a step, log one structured line about it, and keep its time and state in the run's ledger.
 
     The ledger line is written whether the step fails or not, so that a report can be made of a failed run.
@@ -79,38 +127,33 @@ def step(
     runs (INV 37), LeaseHeldError if lost.
     """
 
-    def decorate(function: Callable[Concatenate[Run, P], Facts]) -> Callable[Concatenate[Run, P], Facts]:
+    def decorate(function: Step[P]) -> Step[P]:
         @functools.wraps(function)
         def timed(run: Run, *args: P.args, **kwargs: P.kwargs) -> Facts:
-            started, began = now_iso(), time.monotonic()
-            state = "failed"
+            began, entry = time.monotonic(), StepEntry(name, now_iso(), state=FAILED)
             try:
                 with kept(run.clients.control, run.run_id, LEASE_SECONDS) if leased else nullcontext():
                     facts = function(run, *args, **kwargs)
-                state = "done"
+                entry = replace(entry, state=DONE)
             except CdcError as error:
-                told = {"error": str(error), "type": type(error).__name__}
-                _note(run, name, {"started": started, "seconds": _since(began), "state": state, **told})
+                entry = replace(entry, error=str(error), error_type=type(error).__name__)
                 raise
-            except BaseException:
-                _note(run, name, {"started": started, "seconds": _since(began), "state": state})
-                raise
-            _note(run, name, {"started": started, "seconds": _since(began), "state": state})
+            finally:
+                _note(run, replace(entry, seconds=round(time.monotonic() - began, 3)))
             return facts
 
-        return cast("Callable[Concatenate[Run, P], Facts]", timed)
+        return cast("Step[P]", timed)
 
     return decorate
 
 
-def _since(began: float) -> float:
-    return round(time.monotonic() - began, 3)
-
-
-def _note(run: Run, name: str, entry: Facts) -> None:
+def _note(run: Run, entry: StepEntry) -> None:
     """Write a step's line to the log and to the ledger; a ledger that can't be reached must not hide the step's own error."""
-    log.info("cdc_step %s", json.dumps({"pipeline": run.pipeline.name, "run_id": run.run_id, "step": name, **entry}))
+    log.info(
+        "cdc_step %s",
+        json.dumps({"pipeline": run.pipeline.name, "run_id": run.run_id, "step": entry.name} | entry.to_json()),
+    )
     try:
-        run.clients.control.ledger_set(run.run_id, f"step:{name}", entry)
+        run.clients.control.ledger_set(run.run_id, STEP + entry.name, entry.to_json())
     except CdcError as error:
-        log.warning("the time of step %s could not be kept: %s", name, error)
+        log.warning("the time of step %s could not be kept: %s", entry.name, error)

@@ -130,10 +130,10 @@ def sighting_of(observation: Observation, diagnosis: Diagnosis, at: str, *, sile
 
 def _at_work(control: ControlFacts, at: str) -> bool:
     """Whether the run that opened the recovery still holds the lease: it renews it for as long as it lives."""
-    lease, recovery = control.lease or {}, control.recovery or {}
-    if not lease or lease.get("owner") != recovery.get("run_id"):
+    lease, recovery = control.lease, control.recovery or {}
+    if lease is None or lease.owner != recovery.get("run_id"):
         return False
-    return datetime.fromisoformat(lease["expires_at"]) > datetime.fromisoformat(at)
+    return not lease.expired(datetime.fromisoformat(at))
 
 
 def _may_recover(run: Run, diagnosis: Diagnosis, plan: Plan, outage: Outage | None) -> bool:

@@ -10,7 +10,7 @@ from airflow_cdc.core.offset import StoredOffset
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.recovery import OpenRecovery
-from airflow_cdc.core.topics import Fence, TopicOffsets, fence_json
+from airflow_cdc.core.topics import Fence, TopicOffsets, fence_to_json
 from airflow_cdc.flows.capture import captured, settings
 from airflow_cdc.flows.offsets import read, stored_value
 from airflow_cdc.flows.recovery import change, current
@@ -49,7 +49,7 @@ def fence_and_watermark(run: Run) -> Facts:
 
 
 def _facts(taken: Watermark, fence: Fence, *, kept: bool) -> Facts:
-    return {"watermark": taken.to_json(), "fence": fence_json(fence), "kept": kept}
+    return {"watermark": taken.to_json(), "fence": fence_to_json(fence), "kept": kept}
 
 
 def still_there(run: Run, taken: Watermark, *, then: str) -> None:

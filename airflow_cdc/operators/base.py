@@ -59,13 +59,13 @@ def open_run(
     `answer_within`: seconds that each system has to answer, where that is less than its connection allows.
     """
     from airflow_cdc.core.endpoint import CallLimits
-    from airflow_cdc.flows.run import make_run
+    from airflow_cdc.flows.run import RunOptions, make_run
     from airflow_cdc.hooks.endpoints import resolve_endpoints
 
     endpoints, folder = resolve_endpoints(pipeline), settings.report_dir(reports)
     if answer_within is not None:
         endpoints = endpoints.limited(CallLimits.waited_for(answer_within))
-    return make_run(pipeline, endpoints, run_id, folder, options, dag_id=dag_id, lives=lives)
+    return make_run(pipeline, endpoints, run_id, folder, RunOptions.from_json(options), dag_id=dag_id, lives=lives)
 
 
 def open_run_of(context: Context, pipeline: Pipeline, reports: str | None = None) -> Run:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Asset, AssetAlias, Context, SkipMixin
 
 from airflow_cdc.config import settings
-from airflow_cdc.core.alert_text import text_of
+from airflow_cdc.core.alert_text import Situation, text_of
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.outage import Status
 from airflow_cdc.core.severity import Severity
@@ -118,7 +118,7 @@ def message_of(alert: dict[str, Any], facts: Facts) -> Message:
     resolved = alert["status"] == Status.RESOLVED
     link = runbook_url(alert["code"])
     return Message(
-        text=text_of(alert, facts, link),
+        text=text_of(Situation.from_json(alert, facts), link),
         title=f"{alert['pipeline']}: {'resolved: ' if resolved else ''}{alert['code']}",
         severity=Severity(alert["severity"]),
         key=alert["dedup_key"],

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from airflow_cdc.core.severity import Severity, severity_of
 from airflow_cdc.reports.stored import Sample, StoredObservation
 
 WIDTH, HEIGHT = 640, 150
@@ -66,9 +67,10 @@ def retention_chart(seen: StoredObservation | None) -> Chart | None:
 
 
 def purge_at(seen: StoredObservation) -> datetime | None:
-    """The earliest moment at which the server may remove the stored position; None where none is forecast."""
+    """The earliest moment at which the server may remove the stored position; None where none is forecast, or it is lost."""
     seconds = (seen.forecast or {}).get("earliest_s")
-    if seconds is None:
+    lost = severity_of(seen.diagnosis.code, seen.diagnosis.strategies) is Severity.CRITICAL
+    if seconds is None or lost:
         return None
     return datetime.fromisoformat(seen.taken_at).astimezone(UTC) + timedelta(seconds=float(seconds))
 

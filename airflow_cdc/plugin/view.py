@@ -102,6 +102,14 @@ class Row:
         return f"ends in about {span(left)}" if left > 0 else f"takes {span(-left)} longer than the last one"
 
     @property
+    def last_runs(self) -> tuple[tuple[RunSummary, str], ...]:
+        """The newest recovery and the newest other run, each with its age, the newer first."""
+        known = [run for run in (self.last_recovery, self.last_check) if run]
+        return tuple(
+            (run, ago(run.ended_at, self.now)) for run in sorted(known, key=lambda run: run.ended_at, reverse=True)
+        )
+
+    @property
     def chart(self) -> Chart | None:
         """The retention over time."""
         return retention_chart(self.seen)

@@ -12,7 +12,7 @@ import pytest
 from airflow_cdc.core.endpoint import CallLimits, Endpoint
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.kind import ConnectorKind, ControlKind, Lazy, Named
-from airflow_cdc.core.settings import Reader, declared, own_connection, plain
+from airflow_cdc.core.settings import Reader, declared, own_connection, settings_to_json
 from airflow_cdc.kinds import WINGS, Kinds
 
 
@@ -63,7 +63,7 @@ class KindContract:
         settings = self._read(kind, written)
         if kind.hook is not None:
             assert own_connection(settings)
-        again = json.loads(json.dumps(plain(settings)))
+        again = json.loads(json.dumps(settings_to_json(settings)))
         assert self._read(kind, again) == settings
         assert again.items() >= written.items()
 

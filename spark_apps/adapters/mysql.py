@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as fn
-
 from airflow_cdc.core.compare.leaves import KeyHash
-from airflow_cdc.core.table import Column, Table
-from airflow_cdc.core.types import Date, Instant, LocalDateTime, Time
+from airflow_cdc.core.table import Table
 from airflow_cdc.sources.mysql.events import covered
 from airflow_cdc.sources.mysql.position import MySqlPosition, read_position
-from airflow_cdc.sources.mysql.quoting import quote_ident, sql_literal
 from airflow_cdc.sources.mysql.schema_steps import judge_ddl
-from airflow_cdc.sources.mysql.types import time_micros
-from airflow_cdc.spark_apps.adapters.mysql_jdbc import jdbc_options, rows_frame
 from airflow_cdc.spark_apps.adapters.mysql_rows import MySqlRows
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
     from airflow_cdc.core.apply.coverage import Covered
     from airflow_cdc.core.apply.ddl import Ddl
     from airflow_cdc.core.apply.schema_change import SchemaChange
     from airflow_cdc.core.position import JsonObject, Watermark
     from airflow_cdc.sources.mysql.client import MySqlSource
     from airflow_cdc.spark_apps.ports import Defaults
-
-KEYS_PER_QUERY = 200
-VISIBLE_SECONDS = 60.0
 
 
 class MySqlLog:
@@ -53,40 +42,9 @@ class MySqlReader(MySqlRows, MySqlLog):
 
     key_hash = KeyHash.CRC32
 
-    def rows_by_key(self, spark: SparkSession, table: Table, keys: DataFrame) -> DataFrame:
-        """See ports.RowReader."""
-        position = self._source.position()
-        self._source.wait_visible(position, VISIBLE_SECONDS)
-        options = jdbc_options(self._source, self._source.init_statement(position))
-        return rows_frame(spark, options, table, list(key_predicates(table, keys)))
-
     def defaults(self, tables: Sequence[Table]) -> Mapping[str, Defaults]:
         """See ports.RowReader."""
         return source_defaults(self._source, tables)
-
-
-def key_predicates(table: Table, keys: DataFrame) -> Iterator[str]:
-    """MySQL conditions that find the keys, some hundred of them each."""
-    values = [_as_text(column).alias(f"k{at}") for at, column in enumerate(table.key_columns)]
-    found = [tuple(row) for row in keys.select(*values).collect()]
-    for start in range(0, len(found), KEYS_PER_QUERY):
-        yield " OR ".join(f"({_equals(table, key)})" for key in found[start : start + KEYS_PER_QUERY])
-
-
-def _as_text(column: Column) -> Any:
-    # Python would shift a timestamp into its own time zone; the session's is UTC
-    value = fn.col(quote_ident(column.name))
-    return value.cast("string") if isinstance(column.type, Date | LocalDateTime | Instant) else value
-
-
-def _equals(table: Table, key: Sequence[Any]) -> str:
-    return " AND ".join(_equal(column, value) for column, value in zip(table.key_columns, key, strict=True))
-
-
-def _equal(column: Column, value: Any) -> str:
-    name = quote_ident(column.name)
-    left = time_micros(name) if isinstance(column.type, Time) else name
-    return f"{left} = {sql_literal(bytes(value) if isinstance(value, bytearray) else value)}"
 
 
 def source_defaults(source: MySqlSource, tables: Sequence[Table]) -> dict[str, dict[str, str | None]]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from airflow_cdc.sources.mysql.client import MySqlSource
 
 OPEN_SECONDS = 60.0
+VISIBLE_SECONDS = 60.0
 
 
 class MySqlRows:
@@ -51,8 +52,13 @@ class MySqlRows:
         """See ports.RowReader."""
         return rows_frame(spark, self._options(at), table, [chunk_predicate(table, c.lo, c.hi) for c in chunks])
 
-    def rows_of_keys(self, spark: SparkSession, table: Table, keys: Sequence[str], *, at: Watermark) -> DataFrame:
+    def rows_of_keys(
+        self, spark: SparkSession, table: Table, keys: Sequence[str], *, at: Watermark | None
+    ) -> DataFrame:
         """See ports.RowReader."""
+        if at is None:
+            at = self._source.position()
+            self._source.wait_visible(at, VISIBLE_SECONDS)
         predicates = [key_predicate(table, some) for some in batches(sorted(keys), KEYS_AT_ONCE)] or ["FALSE"]
         return rows_frame(spark, self._options(at), table, predicates)
 

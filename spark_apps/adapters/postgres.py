@@ -27,7 +27,6 @@ from airflow_cdc.spark_apps.adapters.postgres_view import (
     position_of,
     read_only,
 )
-from airflow_cdc.spark_apps.compare.encoding import key_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from airflow_cdc.sources.postgres.session import Session
     from airflow_cdc.spark_apps.ports import Defaults
 
-VISIBLE_SECONDS = 60.0
 BLOCKS_EACH = 8192  # 64 MB of a table without a key is one partition
 
 
@@ -124,13 +122,6 @@ class PostgresReader(PostgresLog):
         """See ports.RowReader."""
         with self._source.session() as session:
             return {table.full_name: _estimate(session, table) for table in tables}
-
-    def rows_by_key(self, spark: SparkSession, table: Table, keys: DataFrame) -> DataFrame:
-        """See ports.RowReader."""
-        position = self._source.position()
-        self._source.wait_visible(position, VISIBLE_SECONDS)
-        texts = [str(row[0]) for row in keys.selectExpr(key_text(table)).distinct().collect()]
-        return self.rows_of_keys(spark, table, texts, at=position)
 
     def defaults(self, tables: Sequence[Table]) -> Mapping[str, Defaults]:
         """See ports.RowReader."""

@@ -16,6 +16,7 @@ from pyspark.sql import functions as fn
 from airflow_cdc.core.dead_letter import DeadLetter
 from airflow_cdc.spark_apps.apply.dead_letters import as_records
 from airflow_cdc.spark_apps.apply.record import meta
+from airflow_cdc.spark_apps.compare.encoding import key_text
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
 from airflow_cdc.spark_apps.driver.sql import quote_ident
 
@@ -48,7 +49,9 @@ def replay(
         right = tuple(letters[row["offset"]] for row in readable.select("offset").collect())
         if right:
             keys = readable.select("key.*").distinct()
-            changes = rows_as_changes(target.table, keys, source.rows_by_key(session, target.table, keys))
+            texts = [row[0] for row in keys.selectExpr(key_text(target.table)).collect()]
+            rows = source.rows_of_keys(session, target.table, texts, at=None)
+            changes = rows_as_changes(target.table, keys, rows)
             ctx.writer.changes(target.stage, target.table, changes, start.summary(start.applied))
     finally:
         readable.unpersist()

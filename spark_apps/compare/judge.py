@@ -12,6 +12,7 @@ from airflow_cdc.core.compare.changelog import Event, Tail
 from airflow_cdc.core.compare.leaves import Leaf, compare, compare_multisets, compare_rows, leaf_of
 from airflow_cdc.core.compare.part import WHOLE
 from airflow_cdc.core.compare.verdict import (
+    KEYS_HELD,
     STRANGE,
     Image,
     ImageCount,
@@ -33,7 +34,8 @@ from airflow_cdc.spark_apps.ports import SourceView
 
 # Keys that are settled one by one; what differs beyond that is counted as it was first seen.
 MAX_SUSPECTS = 10_000
-WRONG = (KeyVerdict.MISSING, KeyVerdict.GHOST, KeyVerdict.DIFFERENT)
+_KINDS = {KeyVerdict.MISSING: "missing", KeyVerdict.GHOST: "ghosts", KeyVerdict.DIFFERENT: "different"}
+WRONG = tuple(_KINDS)
 
 
 def judge(scanned: Scanned, now: Reached) -> Judgement:
@@ -121,6 +123,10 @@ def judge_keys(scanned: Scanned, now: Reached) -> KeyJudgement:
     drilled = drill_keys(scanned, source, sink, flying)
     if drilled.unexplained:
         outcome.add_caveats(leaf_caveat(drilled.unexplained))
+    for verdict, count in drilled.beyond.items():
+        outcome.tally.count(verdict, count)
+    if len(scanned.others) > KEYS_HELD:
+        outcome.add_caveats(f"more than {KEYS_HELD} rows differ in columns of JSON")
     for key in scanned.others - flying.keys():
         drilled.keys.setdefault(key, KeyVerdict.DIFFERENT)
     _suspect(scanned, judgement, drilled.keys)
@@ -140,10 +146,11 @@ def _inside(scanned: Scanned, keys: Iterable[str]) -> tuple[Rows, Rows]:
 
 
 class Drilled(NamedTuple):
-    """Keys whose rows differ, and how; and leaves that differ although the rest of their rows does not."""
+    """Keys whose rows differ, and how; leaves that differ although the rest of their rows does not; how many keys more."""
 
     keys: dict[str, KeyVerdict]
     unexplained: tuple[int, ...]
+    beyond: Mapping[KeyVerdict, int] = {}
 
 
 def drill_keys(
@@ -152,16 +159,19 @@ def drill_keys(
     """Go through the rows of the leaves that differ between `source` and `sink`: digests without the keys `flying`."""
     table, part, scheme = scanned.subject.table, scanned.subject.part, scanned.scheme
     keys: dict[str, KeyVerdict] = {}
+    beyond: Counter[KeyVerdict] = Counter()
     unexplained: list[int] = []
     for group in leaf_groups(scanned, compare(source, sink).unequal):
         ours = [row for row in scanned.view.hashes(scheme, group, part) if row[0] not in flying]
         theirs = [row for row in scanned.subject.sink.hashes(table, scheme, group, part) if row[0] not in flying]
         diff = compare_rows(ours, theirs)
-        keys.update(dict.fromkeys(diff.missing, KeyVerdict.MISSING))
-        keys.update(dict.fromkeys(diff.ghosts, KeyVerdict.GHOST))
-        keys.update(dict.fromkeys(diff.different, KeyVerdict.DIFFERENT))
+        for verdict in WRONG:
+            found: tuple[str, ...] = getattr(diff, _KINDS[verdict])
+            room = max(0, KEYS_HELD - len(keys))
+            keys.update(dict.fromkeys(found[:room], verdict))
+            beyond[verdict] += len(found[room:])
         unexplained += _unexplained(scanned, group, frozenset(diff.keys), (source, ours), (sink, theirs))
-    return Drilled(keys, tuple(unexplained))
+    return Drilled(keys, tuple(unexplained), +beyond)
 
 
 def _unexplained(

@@ -21,7 +21,7 @@ from pyspark.sql import functions as fn
 from airflow_cdc.core.compare.canonical import outside_hash
 from airflow_cdc.core.compare.leaves import Leaf, LeafScheme, choose_scheme, compare, leaf_of
 from airflow_cdc.core.compare.part import WHOLE, Part
-from airflow_cdc.core.compare.verdict import RowCounts, Rows, Tally, count_caveats, table_verdict, without
+from airflow_cdc.core.compare.verdict import KEYS_HELD, RowCounts, Rows, Tally, count_caveats, table_verdict, without
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.table import Table
@@ -227,14 +227,14 @@ def scan(reader: RowReader, watermark: Watermark, subject: Subject, view: Source
 
 
 def other_columns(reader: RowReader, watermark: Watermark, subject: Subject) -> frozenset[str]:
-    """Key texts of rows whose columns outside the digest are not alike, all rows compared."""
+    """Key texts of rows whose columns outside the digest are not alike, all rows compared; not many more than KEYS_HELD."""
     table, part = subject.table, subject.part
     rows = reader.outside_hash(subject.sink.spark, table, part, at=watermark)
     ours = rows.withColumn("copies", fn.lit(1))
     theirs = subject.sink.images_frame(table, part).drop("h").withColumn("copies", fn.lit(-1))
     grouped = ours.unionByName(theirs).groupBy("key_text", *(f"x{at}" for at in range(len(outside_hash(table)))))
     differ = grouped.agg(fn.sum("copies").alias("copies")).where("copies <> 0").select("key_text").distinct()
-    return frozenset(str(row[0]) for row in differ.collect())
+    return frozenset(str(row[0]) for row in differ.limit(KEYS_HELD + 1).collect())
 
 
 def taken_out(scanned: Scanned, source: Rows, sink: Rows) -> tuple[dict[int, Leaf], dict[int, Leaf]]:

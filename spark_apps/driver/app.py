@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.errors import CdcError, UsageError
 from airflow_cdc.core.secrets import mask_text
-from airflow_cdc.flows.run import Run, make_run
+from airflow_cdc.flows.run import Run, RunOptions, make_run
 from airflow_cdc.kinds import read_pipeline
 from airflow_cdc.parts import Endpoints
 from airflow_cdc.spark_apps.driver.session import build_session
@@ -51,7 +51,7 @@ def read_run(settings: Mapping[str, Any]) -> Run:
         Endpoints.from_json(settings["endpoints"]),
         str(settings["run_id"]),
         str(settings["report_dir"]),
-        settings.get("options"),
+        RunOptions.from_json(settings.get("options")),
         dag_id=str(settings.get("dag_id") or ""),
     )
 

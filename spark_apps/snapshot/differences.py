@@ -61,7 +61,7 @@ def read_differences(tools: Tools, reading: Reading[Stage], progress: Progress) 
     if drilled.unexplained:
         log.info("%s: all of it is read: %s", table.full_name, leaf_caveat(drilled.unexplained))
         return None
-    if len(keys) > held * MOST:
+    if drilled.beyond or len(keys) > held * MOST:
         log.info("%s: %d of %d rows differ: all of it is read", table.full_name, len(keys), held)
         return None
     done = replace(reading.ledger, rows=rows_in(scanned.source), complete=True).to_summary()

@@ -13,13 +13,13 @@ STEPS = (
     "close",
     "connector",
     "decide",
-    "detour",
+    "replica",
     "hold",
-    "offset",
+    "reset_offset",
     "open",
-    "pending",
+    "backlog",
     "publish",
-    "remember",
+    "observe",
     "watermark",
 )
 NEEDED = (

@@ -25,7 +25,7 @@ from airflow_cdc.core.recovery import Decision
 from airflow_cdc.flows import close, connector, decide, hold, observe, publish, watermark
 from airflow_cdc.flows import reset_offset as offset
 from airflow_cdc.flows.open import open_recovery
-from airflow_cdc.flows.run import Run, make_run
+from airflow_cdc.flows.run import Run, RunOptions, make_run
 from airflow_cdc.kinds import read_pipeline
 from airflow_cdc.parts import Endpoints
 from airflow_cdc.sinks.iceberg.client import Lake
@@ -172,7 +172,7 @@ class Pipe:
         """A new run of the product over this pipeline."""
         self.runs += 1
         folder = str(self.servers.folder / "reports")
-        return make_run(self.pipeline, self.servers.endpoints, f"r{self.runs}", folder, options)
+        return make_run(self.pipeline, self.servers.endpoints, f"r{self.runs}", folder, RunOptions.from_json(options))
 
     def connect(self) -> pymysql.connections.Connection[Any]:
         """A session on the source for the generator's statements."""

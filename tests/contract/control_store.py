@@ -16,6 +16,7 @@ from airflow_cdc.control.control import Control
 from airflow_cdc.control.document import KEEP_RUNS, NEWEST_FORMAT
 from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.errors import LeaseHeldError, RecoveryOpenError, StaleHeadError, UnknownStateError, UsageError
+from airflow_cdc.core.lease import Lease
 from airflow_cdc.core.ports import ControlStore, StoredDocument
 from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.reports.stored import LASTING
@@ -295,23 +296,23 @@ class ControlStoreSuite:
 
     def test_a_lease_keeps_others_out_until_it_runs_out(self, control: Control, clock: Clock) -> None:
         lease = control.acquire("a", 30)
-        assert lease == {"owner": "a", "expires_at": "2026-01-01T00:00:30.000+00:00"}
+        assert lease == Lease("a", "2026-01-01T00:00:30.000+00:00")
         clock.forward(29)
         with pytest.raises(LeaseHeldError, match="a until 2026-01-01T00:00:30") as caught:
             control.acquire("b", 30)
-        assert (caught.value.owner, caught.value.expires_at) == ("a", lease["expires_at"])
+        assert (caught.value.owner, caught.value.expires_at) == ("a", lease.expires_at)
         clock.forward(1)
-        assert control.acquire("b", 30)["owner"] == "b"
+        assert control.acquire("b", 30).owner == "b"
 
     def test_an_owner_renews_by_acquiring_again(self, control: Control, clock: Clock) -> None:
         control.acquire("a", 30)
         clock.forward(20)
-        assert control.acquire("a", 30)["expires_at"] == "2026-01-01T00:00:50.000+00:00"
+        assert control.acquire("a", 30).expires_at == "2026-01-01T00:00:50.000+00:00"
 
     def test_a_lease_that_ran_out_is_renewed_unless_it_was_taken(self, control: Control, clock: Clock) -> None:
         control.acquire("a", 30)
         clock.forward(100)
-        assert control.renew("a", 30)["owner"] == "a"
+        assert control.renew("a", 30).owner == "a"
         clock.forward(31)
         control.acquire("b", 30)
         with pytest.raises(LeaseHeldError, match="lease of a is lost: b holds it"):

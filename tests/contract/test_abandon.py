@@ -8,9 +8,10 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.apply.start import DdlLog, plan_start
+from airflow_cdc.core.diagnosis.observation import ConnectorState
 from airflow_cdc.core.diagnosis.strategy import DETOUR
 from airflow_cdc.core.errors import ConnectorError, LeaseHeldError, SinkError, UsageError
 from airflow_cdc.core.table import Table
@@ -31,8 +32,8 @@ BY: dict[str, str] = {"who": "ada", "reason": "the table was dropped"}
 @pytest.fixture
 def connector() -> Any:
     """A connector that was stopped."""
-    made = create_autospec(KafkaConnect, instance=True)
-    made.status.return_value = {"connector": {"state": "STOPPED"}, "tasks": []}
+    made = create_autospec(DebeziumConnector, instance=True)
+    made.state.return_value = ConnectorState("STOPPED")
     return made
 
 
@@ -162,6 +163,6 @@ def test_the_connector_is_left_as_it_is_and_said_to_be(run: Run, connector: Any)
         "connector shop is STOPPED; its offset is the watermark's, written at 10:00; still set for the recovery: "
         "heartbeat.interval.ms (before: not set), snapshot.mode (before: initial)"
     )
-    connector.status.side_effect = ConnectorError("refused")
+    connector.state.side_effect = ConnectorError("refused")
     assert "could not be read (refused); its offset" in abandon(run, **BY)["connector"]
     assert {call[0] for call in connector.method_calls} == {"status"}

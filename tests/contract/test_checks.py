@@ -13,7 +13,7 @@ from airflow_cdc.core.errors import SourceError, VerificationError
 from airflow_cdc.core.report import ComparedAt, RecoveryReport, TableReport, Verdict
 from airflow_cdc.flows.checks import conclude, report_check
 from airflow_cdc.flows.close import report_folder
-from airflow_cdc.flows.run import Run
+from airflow_cdc.flows.run import Run, RunOptions
 from airflow_cdc.reports.store import ReportStore
 from airflow_cdc.reports.stored import BACKFILL, CHECK, REPAIR
 from airflow_cdc.sinks.iceberg.client import Lake
@@ -67,7 +67,7 @@ def listed(run: Run) -> tuple[str, tuple[str, ...]]:
 
 
 def asking(run: Run, **options: Any) -> Run:
-    return Run(run.pipeline, run.clients, run.run_id, run.report_dir, options)
+    return Run(run.pipeline, run.clients, run.run_id, run.report_dir, RunOptions.from_json(options))
 
 
 def test_a_night_that_cannot_reach_its_source_is_inconclusive(run: Run) -> None:

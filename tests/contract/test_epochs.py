@@ -15,6 +15,7 @@ from airflow_cdc.core.diagnosis.observation import (
 from airflow_cdc.core.epochs import EVERY, Epochs
 from airflow_cdc.flows import decide
 from airflow_cdc.flows.backlog import applicable
+from airflow_cdc.flows.run import RunOptions
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.control import IcebergControlStore
 from tests.contract.lakes import run_on
@@ -122,6 +123,6 @@ def test_what_may_be_applied_beside_a_recovery() -> None:
 def test_inv_39_a_problem_of_one_table_is_planned_for_that_table(
     lake: Lake, tmp_path: Path, sink: Any, options: dict[str, Any], tables: list[str]
 ) -> None:
-    run = replace(run_on(lake, tmp_path, *BOTH), options=options)
+    run = replace(run_on(lake, tmp_path, *BOTH), options=RunOptions.from_json(options))
     observation = seen(sink=sink)
     assert sorted(decide._concerned(run, observation, diagnose(observation))) == sorted(tables)

@@ -387,3 +387,24 @@ def test_a_lost_race_deletes_its_own_metadata_and_no_other_threads(lake: Lake, m
     assert ids(lake.read_arrow("shop", "won")) == [1]
     staged = Path(urlparse(found.location()).path, "metadata").glob("*.metadata.json")
     assert len(list(staged)) == 2  # creation and first snapshot: what was staged for the lost race is gone
+
+
+def test_stages_of_many_tables_are_listed_once(shop: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of tables whose names contain each other, or two underscores."""
+    names = ["orders", "orders_2", "orders__old", "items"]
+    for name in names[1:]:
+        shop.ensure_table("shop", name, COLUMNS)
+    made = {name: {shop.stage("shop", name, label) for label in ("recov_1_1", "recov_1_1_v2")} for name in names}
+    asked: list[Any] = []
+    real = shop.catalog.list_tables
+
+    def listed(place: Any) -> Any:
+        asked.append(place)
+        return real(place)
+
+    monkeypatch.setattr(shop.catalog, "list_tables", listed)
+    for name in names:
+        assert set(shop.stages("shop", name)) == made[name]
+    asked.clear()
+    assert set(shop.stages("shop", *names)) == set().union(*made.values())
+    assert len(asked) == 1

@@ -12,7 +12,7 @@ from pyiceberg.table import Table
 
 from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.dead_letter import is_before
-from airflow_cdc.core.topics import TopicOffsets, fence_json
+from airflow_cdc.core.topics import TopicOffsets, fence_to_json
 from airflow_cdc.flows.publish import publish
 from airflow_cdc.sinks.iceberg import dead_letters as letters
 from airflow_cdc.sinks.iceberg.client import Lake
@@ -105,7 +105,7 @@ def test_publishing_a_recovery_resolves_what_lies_before_its_fence(shop: Lake, t
     head = append_staged(shop, stage, 1, summary=Stamp(epoch, None, SINCE).to_summary())
     run.clients.control.patch_recovery(
         "run-1",
-        fence=fence_json(SINCE),
+        fence=fence_to_json(SINCE),
         stages={"shop.orders": {"label": stage.label}},
         verified={"shop.orders": {"verdict": "MATCH", "snapshot_id": head, "source_rows": 1}},
     )

@@ -14,7 +14,7 @@ from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.recovery import Decision
 from airflow_cdc.core.removal import Removal
 from airflow_cdc.flows.publish import publish
-from airflow_cdc.flows.run import Run
+from airflow_cdc.flows.run import Run, RunOptions
 from airflow_cdc.sinks.iceberg.client import Lake
 from tests.contract.lakes import COLUMNS, append, append_staged, ids, run_on
 
@@ -58,7 +58,7 @@ def test_inv_36_a_half_empty_source_that_was_not_counted_is_not_published_unaske
 
 def test_the_way_on_is_a_run_that_was_approved(lake: Lake, tmp_path: Path) -> None:
     run = recovered(lake, tmp_path, sink=100, source=40)
-    publish(replace(run, options={"approved": True}))
+    publish(replace(run, options=RunOptions(approved=True)))
     assert rows(lake, "orders") == 40
 
 

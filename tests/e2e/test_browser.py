@@ -8,6 +8,8 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -18,12 +20,14 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 
+from airflow_cdc.reports.store import ReportStore
 from demo.world import PIPELINE
 from stack.browser import chromium
 from stack.process import wait_until
 from stack.shop import connectors
 from stack.shop.gap import make_gap
-from tests.e2e.conftest import RUN_SECONDS, Shop, parked
+from tests.e2e.conftest import FAR, RUN_SECONDS, Shop, parked
+from tests.e2e.test_night import equal, spoil
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 SECONDS = 90.0
@@ -87,99 +91,228 @@ def says(text: str, tag: str = "*") -> str:
     return f"//{tag}[normalize-space(.)={text!r}]"
 
 
-def test_from_the_red_pipeline_to_the_match(shop: Shop, person: Person) -> None:
+def test_from_three_red_pages_to_the_match(shop: Shop, person: Person) -> None:
+    """Three problems one after the other; each time the page's first button leads to the recovery that ends in MATCH."""
     always_ask(shop)
-    connectors.stop(shop.worker, "shop")
-    make_gap(shop.world.mysql.connect())
-    assert "no longer available" in connectors.failure(shop.worker, "shop")
-    observed(shop)
-
+    loses_its_position(shop)
     person.open("/cdc/")
     person.see(says("401", "h1"))  # not signed in: the page says so, and leads to the sign-in and back
     sign_in(shop, person)
     sees_what_is_broken(person)
-    run_id = starts_the_recovery(shop, person)
-    approves(shop, person, run_id)
+    acknowledges(person)
+    run_id = presses(shop, person, "Recover…", "cdc_recovery", "form")
+    approves(
+        shop,
+        person,
+        run_id,
+        "cdc_recovery",
+        "Transactions that the connector has not read were purged",
+        picture="approval",
+    )
     follows(shop, person, run_id)
+    reads_the_report(shop, person, "report")
+
+    loses_its_offset(shop)
+    sees_red(person, "OFFSET_MISSING", "offset-missing")
+    run_id = presses(shop, person, "Recover…", "cdc_recovery")
+    approves(shop, person, run_id, "cdc_recovery", "OFFSET_MISSING")
+    assert shop.client.wait_run("cdc_recovery", run_id, timeout=RUN_SECONDS) == "success"
     reads_the_report(shop, person)
+
+    rows_become_wrong(shop)
+    sees_red(person, "SINK_DIFFERS", "rows-differ")
+    run_id = presses(shop, person, "Repair the rows…", "cdc_repair", "form-repair")
+    approves(shop, person, run_id, "cdc_repair", "different: 3|x.3")
+    assert shop.client.wait_run("cdc_repair", run_id, timeout=RUN_SECONDS) == "success"
+    reads_the_report(shop, person)
+    unreachable(shop, person)
+
+
+def loses_its_position(shop: Shop) -> None:
+    """GTID_PURGED, after an hour of looks that saw it come."""
+    connectors.stop(shop.worker, "shop")
+    observed(shop)
+    make_gap(shop.world.mysql.connect())
+    assert "no longer available" in connectors.failure(shop.worker, "shop")
+    observed(shop)
+
+
+def loses_its_offset(shop: Shop) -> None:
+    """OFFSET_MISSING: somebody deleted the connector's offsets."""
+    connectors.stop(shop.worker, "shop")
+    shop.worker.call("DELETE", "/connectors/shop/offsets")
+    observed(shop)
+
+
+def rows_become_wrong(shop: Shop) -> None:
+    """SINK_DIFFERS: a row of main was overwritten, and a check found it."""
+    assert spoil(shop, "customers", equal("code", "x.3"), name="never written") == 1
+    run_id = shop.trigger("cdc_repair", pipeline=PIPELINE, dry_run=True)
+    assert shop.client.wait_run("cdc_repair", run_id, timeout=RUN_SECONDS) == "success"
+    observed(shop)
 
 
 def sees_what_is_broken(person: Person) -> None:
-    badge = person.see("//tr//span[normalize-space(.)='GTID_PURGED']")
-    assert badge.value_of_css_property("background-color") == "rgba(179, 38, 30, 1)"
-    person.shoot("overview-broken")
+    sees_red(person, "GTID_PURGED", "overview-broken", opens=False)
     person.click(says(PIPELINE, "a"))
     person.see("//h1[contains(., 'GTID_PURGED')]")
+    person.see("//figure//*[name()='svg']")
     person.shoot("pipeline-broken")
 
 
-def starts_the_recovery(shop: Shop, person: Person) -> str:
-    """By the form of cdc_recovery; the id of the run."""
-    person.click("//a[@class='button' and contains(., 'Recover…')]")
-    person.click("//button[contains(., 'Trigger')]")
-    person.see("//*[contains(., 'A name from pipelines.yaml')]")
-    person.write("//*[@name='element_pipeline']", PIPELINE)
-    person.see("//*[@name='element_pipeline']").send_keys(Keys.TAB)
-    person.shoot("form")
-    before = {run["dag_run_id"] for run in shop.client.runs("cdc_recovery")}
-    person.click("//*[@role='dialog']//button[contains(., 'Trigger')]")
+def sees_red(person: Person, code: str, picture: str, *, opens: bool = True) -> None:
+    """The overview names the problem in red, and the pipeline's page says what to press."""
+    person.open("/cdc/")
+    badge = person.see(f"//tr//span[normalize-space(.)={code!r}]")
+    assert badge.value_of_css_property("background-color") == "rgba(179, 38, 30, 1)"
+    if opens:
+        person.click(says(PIPELINE, "a"))
+        person.see(f"//h1[contains(., {code!r})]")
+    person.shoot(picture)
+
+
+def acknowledges(person: Person) -> None:
+    """With a reason and an end; afterwards the page says who, and takes it back."""
+    person.click("//a[contains(., 'Acknowledge or mute')]")
+    person.write("//input[@name='reason']", "The disk of db1 was full; I am on it")
+    person.shoot("form-acknowledge")
+    person.click("//button[contains(., 'Keep quiet')]")
+    person.see("//form[contains(., 'Acknowledged by')]")
+    person.shoot("pipeline-acknowledged")
+    person.click("//button[contains(., 'Take it back')]")
+    person.see("//a[contains(., 'Acknowledge or mute')]")
+
+
+def presses(shop: Shop, person: Person, label: str, dag_id: str, picture: str = "") -> str:
+    """The page's first button, and its form as it comes; the id of the run that it started."""
+    person.open(f"/cdc/pipelines/{PIPELINE}")
+    buttons = [one.text for one in person.browser.find_elements(By.CSS_SELECTOR, "p.actions a.button")]
+    assert buttons[0] == label
+    person.click(f"//a[contains(@class, 'button') and normalize-space(.)={label!r}]")
+    person.write("//input[@name='note']", "paged at night")
+    if picture:
+        person.shoot(picture)
+    before = {run["dag_run_id"] for run in shop.client.runs(dag_id)}
+    person.click("//button[normalize-space(.)='Start']")
 
     def started() -> str | None:
-        return next((r["dag_run_id"] for r in shop.client.runs("cdc_recovery") if r["dag_run_id"] not in before), None)
+        return next((r["dag_run_id"] for r in shop.client.runs(dag_id) if r["dag_run_id"] not in before), None)
 
     return wait_until(started, timeout=SECONDS, what="the run that the form started")
 
 
-def approves(shop: Shop, person: Person, run_id: str) -> None:
-    shop.client.wait_task("cdc_recovery", run_id, "approve", ("awaiting_input", "deferred"), timeout=180)
+def approves(shop: Shop, person: Person, run_id: str, dag_id: str, says_that: str, *, picture: str = "") -> None:
+    """By the button that the pipeline's page has while its run asks."""
+    shop.client.wait_task(dag_id, run_id, "approve", ("awaiting_input", "deferred"), timeout=RUN_SECONDS)
     parked(shop)
-    person.open(f"/dags/cdc_recovery/runs/{run_id}/tasks/approve/required_actions")
-    person.see("//*[contains(., 'Transactions that the connector has not read were purged')]")
-    person.shoot("approval")
+    person.open(f"/cdc/pipelines/{PIPELINE}")
+    person.see("//p[contains(., 'waits for an answer')]")
+    if picture:
+        person.shoot("pipeline-asks")
+    person.click("//a[contains(@class, 'button') and contains(., 'Approve or reject')]")
+    person.see(f"//*[contains(., {says_that!r})]")
+    if picture:
+        person.shoot(picture)
     person.click("//button[normalize-space(.)='Approve']")
 
 
 def follows(shop: Shop, person: Person, run_id: str) -> None:
-    person.open(f"/dags/cdc_recovery/runs/{run_id}")
     shop.client.wait_task("cdc_recovery", run_id, "recover", ("running", "success"), timeout=300)
+    person.open(f"/cdc/pipelines/{PIPELINE}")
+    person.see("//p[contains(., 'A run is at work')]//strong")
+    person.shoot("pipeline-at-work")
+    person.click("//a[contains(@class, 'button') and contains(., 'Follow')]")
     person.see("//*[contains(., 'fence_and_watermark')]")
     person.shoot("following")
     assert shop.client.wait_run("cdc_recovery", run_id, timeout=RUN_SECONDS) == "success"
 
 
-def reads_the_report(shop: Shop, person: Person) -> None:
-    person.open("/cdc/")
-    person.see(says("RECOVERED", "span"))
-    person.click(f"//tr[.//a[normalize-space(.)={PIPELINE!r}]]//a[.//span[normalize-space(.)='MATCH']]")
+def reads_the_report(shop: Shop, person: Person, picture: str = "") -> None:
+    """The newest run's report says MATCH; whoever looks again sees the pipeline healthy."""
+    observed(shop)
+    person.open(f"/cdc/pipelines/{PIPELINE}")
+    person.see("//h1//span[normalize-space(.)='HEALTHY']")
+    person.click("//table//tr[.//span[normalize-space(.)='MATCH']]//a[normalize-space(.)='report']")
     verdict = person.see("//h1/span[normalize-space(.)='MATCH']")
     assert "match" in str(verdict.get_attribute("class"))
-    person.see("//h2[contains(., 'Steps')]")
-    person.shoot("report")
-    observed(shop)
+    person.see("//dt[normalize-space(.)='Approved']/following-sibling::dd[1][contains(., 'by ')]")
+    if picture:
+        person.shoot(picture)
+        person.open("/cdc/")
+        person.see(says("HEALTHY", "span"))
+        person.shoot("overview-healthy")
+
+
+def unreachable(shop: Shop, person: Person) -> None:
+    """A pipeline whose source does not answer: the overview says which server."""
+    observed(shop, FAR)
+    person.open("/cdc/?q=far")
+    person.see("//span[contains(., 'source could not be read')]")
+    person.shoot("unreachable")
+
+
+def test_light_and_dark_by_airflows_switch(shop: Shop, person: Person) -> None:
+    """What Airflow's switch keeps counts, whatever the system says; nothing scrolls sideways on a laptop."""
     person.open("/cdc/")
-    person.see(says("HEALTHY", "span"))
-    person.shoot("overview-healthy")
-
-
-def test_dark_and_light(shop: Shop) -> None:
-    """The page follows the reader's system, and fits a laptop without a bar to scroll sideways."""
+    sign_in(shop, person)
+    person.see(says("CDC pipelines", "h1"))
     seen = {}
-    for dark in (False, True):
-        with chromium(shop.world.stack.logs, dark=dark) as browser:
-            person = Person(browser, shop.server.url)
-            scheme = "dark" if dark else "light"
-            browser.execute_cdp_cmd(
-                "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-            )
-            person.open("/cdc/")
-            sign_in(shop, person)
-            person.see(says("CDC pipelines", "h1"))
-            body = browser.find_element(By.TAG_NAME, "body")
-            seen[scheme] = body.value_of_css_property("background-color")
-            assert browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
-            if dark:
-                person.shoot("overview-dark")
+    for theme in ("light", "dark"):
+        person.browser.execute_script("localStorage.setItem('theme', arguments[0])", theme)
+        person.open("/cdc/")
+        person.see(says("CDC pipelines", "h1"))
+        seen[theme] = person.browser.find_element(By.TAG_NAME, "body").value_of_css_property("background-color")
+        assert person.browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
+    person.shoot("overview-dark")
     assert seen == {"light": "rgba(255, 255, 255, 1)", "dark": "rgba(18, 22, 28, 1)"}
+
+
+def test_two_hundred_pipelines(shop: Shop, person: Person) -> None:
+    """Filtered, paged and readable at 1,440 px. The observations are copies of real ones, with other names and ages."""
+    many(shop)
+    person.open("/cdc/")
+    sign_in(shop, person)
+    person.see("//span[contains(., 'pipelines, page 1 of 5')]")
+    assert person.browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
+    person.shoot("overview-200")
+    assert len(person.browser.find_elements(By.CSS_SELECTOR, "table.overview tbody tr")) == 50
+    person.click("//p[@class='pages']/a[normalize-space(.)='5']")
+    person.see("//span[contains(., 'page 5 of 5')]")
+    person.open("/cdc/")
+    person.write("//input[@name='q']", "team-3")
+    person.click("//select[@name='tag']/option[normalize-space(.)='gold']")
+    person.click("//button[normalize-space(.)='Search']")
+    person.see("//span[normalize-space(.)='10 pipelines']")
+    person.shoot("overview-filtered")
+
+
+def many(shop: Shop) -> None:
+    """Two hundred more pipelines in the registry, each with the stored observation of one of the real ones."""
+    path = shop.world.folder / "pipelines.yaml"
+    declared = yaml.safe_load(path.read_text())
+    model = declared["pipelines"][PIPELINE]
+    store = ReportStore(str(shop.world.folder / "reports"))
+    healthy, broken = store.observation(PIPELINE), store.observation(FAR)
+    assert healthy
+    now = datetime.now(UTC)
+    for n in range(200):
+        name = f"{WORDS[n % len(WORDS)]}_{n:03}"
+        part = {key: model[key] for key in ("source", "connector", "transport", "sink", "spark")}
+        part["connector"] = {**part["connector"], "name": name}
+        part["sink"] = {**part["sink"], "namespace": name}
+        owned = {"owner": f"team-{n % 10}", "tags": ["gold"] if n % 2 else ["pii", "eu"]}
+        declared["pipelines"][name] = {**part, **owned}
+        kept = broken if n % 37 == 3 and broken else healthy
+        seen = replace(kept, pipeline=name, taken_at=(now - timedelta(seconds=20 + 7 * n % 900)).isoformat())
+        if n % 41 == 5:
+            lost = replace(seen.diagnosis, code="GTID_PURGED", description=LOST, strategies=("full_snapshot",))
+            seen = replace(seen, diagnosis=lost)
+        store.keep_observation(seen)
+    path.write_text(yaml.safe_dump(declared, sort_keys=False))
+
+
+LOST = "Transactions that the connector has not read were purged from the server."
+WORDS = ("billing", "crm", "orders", "stock", "ledger", "fleet", "claims", "search")
 
 
 def sign_in(shop: Shop, person: Person) -> None:
@@ -196,7 +329,7 @@ def always_ask(shop: Shop) -> None:
     path.write_text(yaml.safe_dump(declared, sort_keys=False))
 
 
-def observed(shop: Shop) -> None:
+def observed(shop: Shop, pipeline: str = PIPELINE) -> None:
     """`airflow cdc diagnose`, as a watch would run it: the page itself asks no source."""
-    argv = [sys.executable, "-m", "airflow", "cdc", "diagnose", PIPELINE]
+    argv = [sys.executable, "-m", "airflow", "cdc", "diagnose", pipeline]
     subprocess.run(argv, env=shop.server.environment, capture_output=True, timeout=120, check=False)

@@ -21,7 +21,7 @@ from airflow_cdc.flows import reset_offset as offset
 from airflow_cdc.flows.checks import conclude
 from airflow_cdc.flows.open import open_recovery
 from airflow_cdc.flows.replica import return_to_source
-from airflow_cdc.flows.run import Run
+from airflow_cdc.flows.run import Run, RunOptions
 from airflow_cdc.spark_apps.apply_changes import apply_changes
 from airflow_cdc.spark_apps.driver.app import log_to_stderr, read_run
 from airflow_cdc.spark_apps.driver.session import build_session
@@ -69,7 +69,7 @@ def go_on_there(run: Run, spark: SparkSession, decision: Facts) -> str:
     """The connector goes on at the server that took over; then every row is compared."""
     open_recovery(run, Decision.from_json(decision))
     return_to_source(run)
-    repair(Run(run.pipeline, run.clients, run.run_id, run.report_dir, {"dry_run": True}), spark)
+    repair(Run(run.pipeline, run.clients, run.run_id, run.report_dir, RunOptions(dry_run=True)), spark)
     return str(conclude(run)["verdict"])
 
 

@@ -11,7 +11,7 @@ from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicOffsets
-from airflow_cdc.flows.run import Run
+from airflow_cdc.flows.run import Run, RunOptions
 from airflow_cdc.sources.mysql.types import words_of
 from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
 from airflow_cdc.spark_apps.apply_changes import apply_changes
@@ -99,7 +99,7 @@ class Scene:
         made = self.rig.recovery_run(tables or tuple(self.topics), self.folder, self.connector, self.transport)
         # the connector is not there to be waited for, so no table could be read again
         stopping = replace(made.pipeline, policy=replace(made.pipeline.policy, schema_change="stop"))
-        return replace(made, pipeline=stopping, run_id=run_id, options=options)
+        return replace(made, pipeline=stopping, run_id=run_id, options=RunOptions.from_json(options))
 
     def apply(self, *tables: str, **options: Any) -> dict[str, Any]:
         """One run of the application; table (without schema) → result."""

@@ -16,6 +16,7 @@ from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
 from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.pipeline import sink_name
 from airflow_cdc.core.poll import poll_until
+from airflow_cdc.flows.run import RunOptions
 from airflow_cdc.sources.mysql.encoding import row_hash as mysql_row_hash
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import mysql_position
@@ -90,7 +91,7 @@ class Followed:
         """Apply all that the source has committed so far, to all tables or these."""
         position = self.rig.source.position()
         poll_until(lambda: self._past(position), timeout=120, what=f"the connector to commit an offset past {position}")
-        options = {"tables": [f"{self.rig.schema}.{table}" for table in tables]} if tables else {}
+        options = RunOptions(tables=tuple(f"{self.rig.schema}.{table}" for table in tables))
         done = apply_changes(replace(self.base, run_id=run_id, options=options), self.rig.spark)["tables"]
         return {name.partition(".")[2]: result for name, result in done.items()}
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicOffsets, TopicState
-from airflow_cdc.flows.run import Run
+from airflow_cdc.flows.run import Run, RunOptions
 from airflow_cdc.sources.mysql.position import mysql_position
 from airflow_cdc.spark_apps.adapters import kafka
 from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
@@ -73,7 +73,7 @@ class Mirror:
         made = self.rig.recovery_run(names, self.folder, FakeConnect(self), FakeTransport(self))
         pipeline = replace(made.pipeline, policy=policy or made.pipeline.policy)
         asked = {**options, **({"tables": [f"{self.rig.schema}.{t}" for t in tables]} if tables else {})}
-        return replace(made, pipeline=pipeline, run_id=run_id, options=asked)
+        return replace(made, pipeline=pipeline, run_id=run_id, options=RunOptions.from_json(asked))
 
     def main(self, table: Table) -> str:
         """The sink table in Spark SQL."""

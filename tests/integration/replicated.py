@@ -18,7 +18,7 @@ from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.flows.checks import conclude
-from airflow_cdc.flows.run import Facts, Run
+from airflow_cdc.flows.run import Facts, Run, RunOptions
 from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.control import IcebergControlStore
@@ -117,7 +117,7 @@ class Pair:
             Control(IcebergControlStore(lake), self.name),
             {REPLICA: client(self.replica)},
         )
-        return Run(pipeline, clients, run_id, self.reports, options)
+        return Run(pipeline, clients, run_id, self.reports, RunOptions.from_json(options))
 
     def _client(self) -> MySqlSource:
         host, port = self.address or (self.source.host, self.source.port)

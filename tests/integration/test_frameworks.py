@@ -215,5 +215,5 @@ def test_inv_30_the_migrations_of_wagtail_and_its_apps_need_nobody(mirrored: Mir
     began = time.monotonic()
     ran = run_all(mirrored, int(os.environ.get("CDC_MIGRATIONS", "10")))
     _say(mirrored, ran, began)
-    assert len(ran) >= 80
+    assert len(ran) >= 180  # of 191; the server refuses one, and it is among the last
     assert len(mirrored.followed.tables) >= 25

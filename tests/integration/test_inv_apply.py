@@ -428,7 +428,7 @@ def applied_as_it_was(ctx: Any, target: Any, start: Any, letters: Any, _read: An
         def __init__(self) -> None:
             """There is no server to ask."""
 
-        def rows_by_key(self, session: Any, _table: Any, _keys: Any) -> Any:
+        def rows_of_keys(self, session: Any, _table: Any, _keys: Any, *, at: Any) -> Any:
             found = [json.loads(letter.value)["after"] for letter in letters]
             return session.createDataFrame([(row["code"], row["n"]) for row in found], "code string, n int")
 

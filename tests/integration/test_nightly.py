@@ -21,7 +21,7 @@ from airflow_cdc.core.report import RecoveryReport, TableReport
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows.checks import conclude
 from airflow_cdc.flows.close import report_folder
-from airflow_cdc.flows.run import Run
+from airflow_cdc.flows.run import Run, RunOptions
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.spark_apps import nightly as application
 from airflow_cdc.spark_apps.driver.sql import quote_ident
@@ -120,7 +120,7 @@ def test_a_night_over_three_pipelines(mirrors: Callable[[], Mirror], monkeypatch
     assert [mirror.head(table) for mirror, table in others] == heads
     assert bad.stages() == good.stages() == far.stages() == []
 
-    agreed = replace(at_bad, options={"tables": [spoiled.full_name]})
+    agreed = replace(at_bad, options=RunOptions(tables=(spoiled.full_name,)))
     assert repair(agreed, spark)["verdict"] == "MATCH"
     assert conclude(at_bad) == {"verdict": "MATCH", "tables": 2}
     assert [mirror.head(table) for mirror, table in others] == heads

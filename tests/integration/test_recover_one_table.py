@@ -20,7 +20,7 @@ from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.offsets import stored_value
 from airflow_cdc.flows.open import open_recovery
 from airflow_cdc.flows.publish import publish
-from airflow_cdc.flows.run import Run
+from airflow_cdc.flows.run import Run, RunOptions
 from airflow_cdc.spark_apps.recover import recover
 from airflow_cdc.spark_apps.verify import verify
 from tests.diagnosing import diagnose, make_plan
@@ -98,13 +98,13 @@ def test_inv_39_a_recovery_that_moves_the_offset_asks_a_new_epoch_of_every_table
     """The changes between the two positions are of all tables: one that is not read again has lost some."""
     rig, run = (
         followed.rig,
-        replace(followed.base, run_id="rec-1", options={"tables": [f"{followed.rig.schema}.broken"]}),
+        replace(followed.base, run_id="rec-1", options=RunOptions(tables=(f"{followed.rig.schema}.broken",))),
     )
     seen = observe(run, watch=0.0)
     found = replace(diagnose(seen), code="GTID_PURGED", strategies=("full_snapshot",))
     plan = make_plan(found, run.pipeline.policy, seen).to_json()
     decision: dict[str, Any] = {
-        "tables": run.options["tables"],
+        "tables": run.tables,
         "pipeline_hash": run.pipeline.hash,
         "diagnosis": found.to_json(),
         "plan": plan,

@@ -12,7 +12,9 @@ import pytest
 from airflow_cdc.core.compare import verdict
 from airflow_cdc.core.compare.leaves import HashLeaves, IntegerLeaves, Leaf, leaf_of
 from airflow_cdc.core.compare.part import WHOLE
+from airflow_cdc.core.compare.repair import RepairPlan, refusal
 from airflow_cdc.core.errors import SourceError
+from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.table import Table
 from airflow_cdc.spark_apps.compare.views import SinkView
@@ -161,6 +163,24 @@ def test_many_differences_are_counted_exactly(scene: Callable[..., Scene], monke
     _, outcome = made.verdict()
     assert counts(outcome) == (0, 300, 300, 0)
     assert len(outcome.tally.samples["ghosts"]) == verdict.SAMPLE_KEYS
+
+
+def test_a_table_that_is_wholly_wrong_is_a_mismatch_of_which_some_keys_are_held(
+    scene: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many rows differ, the driver holds so many keys and counts the rest; such a table is not repaired by key."""
+    for module in ("spark_apps.compare.judge", "spark_apps.compare.scan", "core.compare.verdict"):
+        monkeypatch.setattr(f"airflow_cdc.{module}.KEYS_HELD", 100)
+    monkeypatch.setattr("airflow_cdc.spark_apps.compare.judge.MAX_SUSPECTS", 50)
+    made = scene("orders", ORDERS, FILL)
+    made.source("DELETE FROM orders WHERE id <= 300")
+    made.source("UPDATE orders SET qty = 77 WHERE id > 300")
+    found, outcome = made.verdict()
+    assert found is Verdict.MISMATCH
+    assert counts(outcome) == (0, 300, 700, 0)
+    assert (len(outcome.tally.keys), outcome.tally.left_out) == (100, 900)
+    plan = RepairPlan.of(made.table, outcome.tally, outcome.sink_rows)
+    assert "1000 of its rows differ" in refusal(Policy(approval="never"), plan, {})
 
 
 def test_leaves_in_python_are_those_of_both_engines(scene: Callable[..., Scene]) -> None:

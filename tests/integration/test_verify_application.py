@@ -12,7 +12,7 @@ import pytest
 
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.core.errors import VerificationError
-from airflow_cdc.core.topics import TopicOffsets, TopicState, fence_json
+from airflow_cdc.core.topics import TopicOffsets, TopicState, fence_to_json
 from airflow_cdc.flows.publish import publish
 from airflow_cdc.sources.mysql.position import mysql_position
 from airflow_cdc.spark_apps import verify as application
@@ -85,7 +85,7 @@ def recovered(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call
         run.clients.control.patch_recovery(
             run.run_id,
             watermark=taken.to_json(),
-            fence=fence_json(fence),
+            fence=fence_to_json(fence),
             stages={table.full_name: {"label": reading.stage.label, "rows": 1000, "snapshot_id": head}},
             resumed_at="2026-11-21T10:00:00+00:00",
         )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_cdc.connectors.debezium.values.mysql import from_event
+from airflow_cdc.flows.run import RunOptions
 from airflow_cdc.spark_apps.adapters import debezium as envelope
 from airflow_cdc.spark_apps.repair import repair
 from tests.integration.followed import Followed
@@ -69,12 +70,12 @@ def test_inv_28_a_decoder_that_is_always_wrong_is_found_in_rows_that_never_rest(
     rig.run("INSERT INTO t (id, v, n) VALUES (1, 'é', 0), (2, 'é', 0)")
     followed.apply("run-1")
     with hot(rig):
-        right = repair(replace(followed.base, run_id="run-2", options={"dry_run": True}), rig.spark)
+        right = repair(replace(followed.base, run_id="run-2", options=RunOptions(dry_run=True)), rig.spark)
     assert right["verdict"] == "MATCH"
     monkeypatch.setattr(envelope, "from_event", misread)
     rig.run("UPDATE t SET n = 0")
     followed.apply("run-3")
     with hot(rig):
-        wrong = repair(replace(followed.base, run_id="run-4", options={"dry_run": True}), rig.spark)
+        wrong = repair(replace(followed.base, run_id="run-4", options=RunOptions(dry_run=True)), rig.spark)
     assert wrong["verdict"] == "MISMATCH"
     assert sorted(wrong["plans"][f"{rig.schema}.t"]["first"]) == ["different: 1", "different: 2"]

@@ -26,7 +26,8 @@ from airflow_cdc.core.apply.stamp import EPOCH, LEDGER, OFFSETS, WATERMARK, Chun
 from airflow_cdc.core.apply.start import APPLIED, Applied, Highest, LastChange
 from airflow_cdc.core.errors import OffsetRejectedError, PositionError
 from airflow_cdc.core.position import Watermark
-from airflow_cdc.core.report import RecoveryReport
+from airflow_cdc.core.recovery import OpenRecovery, VerifiedTable
+from airflow_cdc.core.report import DecisionReport, RecoveryReport, StepReport
 from airflow_cdc.core.table import Table
 from airflow_cdc.kinds import read_position
 from airflow_cdc.reports.store import REPORT as REPORT_FILE
@@ -276,9 +277,9 @@ VERIFIED = {
 REPORT = RecoveryReport.assemble(
     "shop",
     "run-1",
-    DECISION,
-    {"tables": ["shop.t"], "verified": {"shop.t": VERIFIED}, "epoch": 1, "watermark": W},
-    [{"name": "s", "seconds": 1.0, "state": "done"}],
+    DecisionReport.from_json(DECISION),
+    OpenRecovery("run-1", 1, tables=("shop.t",), verified={"shop.t": VerifiedTable.from_json(VERIFIED)}),
+    [StepReport("s", 1.0, "done")],
 ).to_json()
 
 

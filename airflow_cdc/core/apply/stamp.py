@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from airflow_cdc.core.errors import MALFORMED, UnknownStateError
-from airflow_cdc.core.topics import Fence, fence_json, read_fence, whole
+from airflow_cdc.core.topics import Fence, fence_from_json, fence_to_json, whole
 
 EPOCH = "cdc.epoch"
 WATERMARK = "cdc.watermark"
@@ -46,7 +46,7 @@ class Stamp:
 
     def to_summary(self) -> dict[str, str]:
         """The stamp as snapshot-summary properties (all text)."""
-        return {EPOCH: str(self.epoch), WATERMARK: _dump(self.watermark), OFFSETS: _dump(fence_json(self.offsets))}
+        return {EPOCH: str(self.epoch), WATERMARK: _dump(self.watermark), OFFSETS: _dump(fence_to_json(self.offsets))}
 
     @classmethod
     def from_summary(
@@ -60,7 +60,7 @@ class Stamp:
             return None
         try:
             watermark, offsets = json.loads(summary.get(WATERMARK, "null")), json.loads(summary.get(OFFSETS, "{}"))
-            return cls(cast(int, summary[EPOCH]), watermark, read_fence(offsets), snapshot_id, sequence)
+            return cls(cast(int, summary[EPOCH]), watermark, fence_from_json(offsets), snapshot_id, sequence)
         except MALFORMED as error:
             raise _unreadable("stamp", snapshot_id, error) from None
 
@@ -69,7 +69,7 @@ class Stamp:
         return {
             "epoch": self.epoch,
             "watermark": self.watermark,
-            "offsets": fence_json(self.offsets),
+            "offsets": fence_to_json(self.offsets),
             "snapshot_id": self.snapshot_id,
             "sequence": self.sequence,
         }
@@ -81,7 +81,7 @@ class Stamp:
             return cls(
                 data["epoch"],
                 data.get("watermark"),
-                read_fence(data.get("offsets") or {}),
+                fence_from_json(data.get("offsets") or {}),
                 data.get("snapshot_id"),
                 data.get("sequence"),
             )

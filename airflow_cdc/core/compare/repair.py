@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_cdc.core.compare.canonical import parse_key_text
 from airflow_cdc.core.compare.chunk import key_to_json
@@ -19,6 +19,13 @@ NEVER = "never"
 SHOWN_KEYS = 20
 
 
+class Deletions(NamedTuple):
+    """How many of a table's rows in the sink a repair deletes."""
+
+    deletes: int
+    rows: int
+
+
 @dataclass(frozen=True, slots=True)
 class RepairPlan:
     """The rows of one table that are read again, by the text of their key (of a table without a key: their hash).
@@ -28,6 +35,7 @@ class RepairPlan:
         ghosts: only in the sink: deleted. `deletes` counts their rows, which may be several under one key.
         rows: rows of the sink.
         replaces: the table has no key: it is read anew as a whole, and replaced at once.
+        left_out: how many keys more differ than can be held; such a table is not repaired but recovered.
     """
 
     table: str
@@ -38,6 +46,7 @@ class RepairPlan:
     deletes: int = 0
     rows: int = 0
     replaces: bool = False
+    left_out: int = 0
 
     @classmethod
     def of(cls, table: Table, tally: Tally, rows: int) -> RepairPlan:
@@ -55,6 +64,7 @@ class RepairPlan:
             tally.ghosts,
             rows,
             table.keyless,
+            0 if table.keyless else tally.left_out,
         )
 
     @property
@@ -63,26 +73,36 @@ class RepairPlan:
         return (*self.missing, *self.different, *self.unsettled, *self.ghosts)
 
     @property
+    def deletions(self) -> Deletions:
+        """What it deletes of the sink's rows."""
+        return Deletions(self.deletes, self.rows)
+
+    @property
     def writes(self) -> int:
         """Rows that are written, as far as it is known before they are read."""
         return len(self.missing) + len(self.different)
 
-    def summary(self) -> dict[str, Any]:
-        """Plain JSON of a bounded size, for XCom and questions."""
+    @property
+    def shown(self) -> list[str]:
+        """The first keys, each with what is wrong with it, as people are shown them."""
+        return [f"{kind}: {key}" for kind, key in self._each()][:SHOWN_KEYS]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON of a bounded size, for XCom and questions: counts, and the first keys."""
         return {
             "table": self.table,
             "writes": self.writes,
             "deletes": self.deletes,
             "rows": self.rows,
             "replaces": self.replaces,
-            "first": [f"{kind}: {key}" for kind, key in self._each()][:SHOWN_KEYS],
+            "first": self.shown,
         }
 
     def _each(self) -> list[tuple[str, str]]:
         kinds = ("missing", "different", "ghosts", "unsettled")
         return [(kind, key) for kind in kinds for key in getattr(self, kind)]
 
-    def actions(self, table: Table) -> list[dict[str, Any]]:
+    def actions_to_json(self, table: Table) -> list[dict[str, Any]]:
         """Every key with what is done to it: `{"action": "write" | "delete", "why", "key": [values]}`."""
         return [
             {"action": "delete" if kind == "ghosts" else "write", "why": kind, "key": key_values(table, key)}
@@ -95,20 +115,21 @@ def key_values(table: Table, key: str) -> list[Any]:
     return [key] if table.keyless else list(key_to_json(parse_key_text(table, key)) or ())
 
 
-def needs_approval(policy: Policy, wanted: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether a person is asked about these plans (summaries): always where the policy says approved; else for what
-    deletes too much.
+def needs_approval(policy: Policy, deletions: Sequence[Deletions]) -> bool:
+    """Whether a person is asked about repairs: always where the policy says approved; else for what deletes too much.
 
     `approval: never` asks for nothing, and a repair that deletes too much is then refused when it runs.
     """
-    if not wanted or policy.approval == NEVER:
+    if not deletions or policy.approval == NEVER:
         return False
-    many = any(policy.max_deletes.exceeded_by(plan["deletes"], plan["rows"]) for plan in wanted)
+    many = any(policy.max_deletes.exceeded_by(one.deletes, one.rows) for one in deletions)
     return policy.repair != AUTOMATIC or many
 
 
 def refusal(policy: Policy, plan: RepairPlan, approved: Mapping[str, int]) -> str:
     """Why the plan must not be carried out, or "". `approved`: table → deletes that a person has agreed to."""
+    if plan.left_out:
+        return f"{len(plan.keys) + plan.left_out} of its rows differ, too many to be repaired one by one: recover the table"
     if not policy.max_deletes.exceeded_by(plan.deletes, plan.rows) or plan.deletes <= approved.get(plan.table, 0):
         return ""
     agreed = f", of which {approved[plan.table]} were approved" if plan.table in approved else ""

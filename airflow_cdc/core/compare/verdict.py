@@ -27,6 +27,8 @@ Image = tuple[str | None, ...]
 Rows = dict[str, list[Image]]
 
 SAMPLE_KEYS = 20
+# Keys of a table that a driver holds in memory: of a table that is wholly wrong the rest is only counted.
+KEYS_HELD = 1_000_000
 
 STRANGE = (
     "rows of the source are none of those that their own changes in the log pass through: the connector decodes a column"
@@ -143,7 +145,8 @@ def classify_count(count: ImageCount) -> tuple[KeyVerdict, int]:
 class Tally:
     """Counts of what differs, with the first keys of each kind. `equal` counts suspects that proved equal.
 
-    `keys` has every key that is not proven equal, by its verdict: what a repair reads again.
+    `keys` has the keys that are not proven equal, by their verdict: what a repair reads again. Beyond KEYS_HELD of them a
+    key is only counted, in `left_out`.
     """
 
     missing: int = 0
@@ -153,6 +156,7 @@ class Tally:
     equal: int = 0
     samples: dict[str, list[str]] = field(default_factory=dict)
     keys: dict[str, KeyVerdict] = field(default_factory=dict)
+    left_out: int = 0
 
     def add(self, verdict: KeyVerdict, key: str, rows: int = 1) -> None:
         """Count `rows` rows of `key`."""
@@ -161,9 +165,18 @@ class Tally:
         samples = self.samples.setdefault(name, [])
         if verdict is KeyVerdict.EQUAL:
             return
-        self.keys[key] = verdict
+        if key in self.keys or len(self.keys) < KEYS_HELD:
+            self.keys[key] = verdict
+        else:
+            self.left_out += 1
         if len(samples) < SAMPLE_KEYS:
             samples.append(key)
+
+    def count(self, verdict: KeyVerdict, keys: int) -> None:
+        """Count keys that nobody holds."""
+        name = _TALLY[verdict]
+        setattr(self, name, getattr(self, name) + keys)
+        self.left_out += keys
 
     @property
     def wrong(self) -> int:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_cdc.core.diagnosis.forecast import Margin, PurgeForecast, Retention
 from airflow_cdc.core.epochs import Epochs
+from airflow_cdc.core.lease import Lease
 from airflow_cdc.core.topics import TopicState
 from airflow_cdc.core.xa import XaState
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from airflow_cdc.core.errors import CdcError
     from airflow_cdc.core.offset import StoredOffset
     from airflow_cdc.core.pipeline import Pipeline
-    from airflow_cdc.core.position import JsonObject
+    from airflow_cdc.core.position import Available, JsonObject
     from airflow_cdc.core.table import Table
 
 
@@ -79,6 +80,13 @@ class SourceFacts(ABC):
     @abstractmethod
     def more_to_read(self) -> bool:
         """Whether a change is known to stand right at the position that the server was asked about."""
+
+    @abstractmethod
+    def available(self, position: Any) -> Available:
+        """Whether a connector at this position would still find every change since: THE answer, by these facts.
+
+        Raises PositionError for a position of another kind of source.
+        """
 
     @abstractmethod
     def read_all(self, position: Any) -> bool:
@@ -283,7 +291,7 @@ class ControlFacts:
 
     epoch: int
     recovery: Mapping[str, Any] | None = None
-    lease: Mapping[str, Any] | None = None
+    lease: Lease | None = None
     closed_at: str = ""
     read_seconds: float | None = None
     servers: tuple[str, ...] = ()

@@ -155,7 +155,11 @@ def choices(diagnosis: Diagnosis, obs: Observation, rules: Rules) -> dict[str, s
     """The strategies that a person may choose for this problem, cheapest first → why it can't be carried out; "": it can."""
     case = rules.case(obs)
     offered = dict.fromkeys((*diagnosis.strategies, *rules.on_request(diagnosis.code)))
-    return {code: "; ".join(_blocked(STRATEGIES[code], rules, case)) for code in offered if STRATEGIES[code].changes}
+    return {
+        code: "; ".join(_blocked(STRATEGIES[code], rules, case))
+        for code in offered
+        if STRATEGIES[code].changes and STRATEGIES[code].steps
+    }
 
 
 def check_strategy(asked: str, *, where: str) -> None:

@@ -171,6 +171,11 @@ def stage_prefix(namespace: str, table: str | None = None) -> str:
     return "".join(f"{part}__" for part in (namespace.replace(".", "_"), table) if part)
 
 
+def own_prefix(name: str) -> str:
+    """What `stage_prefix` gave for the table of a stage of this name: no label has two underscores together."""
+    return name[: name.rfind("__") + 2]
+
+
 def new_stage(target: Table, namespace: str, table: str, label: str) -> Stage:
     """Describe a stage of `target` as it stands."""
     metadata = target.metadata

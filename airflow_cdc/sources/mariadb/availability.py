@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from airflow_cdc.core.position import Availability, Available
-from airflow_cdc.sources.mariadb.facts import MariaDbFacts
-from airflow_cdc.sources.mariadb.position import MariaDbPosition
 from airflow_cdc.sources.mysql.availability import file_available
+
+if TYPE_CHECKING:
+    from airflow_cdc.sources.mariadb.facts import MariaDbFacts
+    from airflow_cdc.sources.mariadb.position import MariaDbPosition
 
 
 def availability(facts: MariaDbFacts, position: MariaDbPosition) -> Available:

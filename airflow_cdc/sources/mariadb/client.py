@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from airflow_cdc.core.position import Available, Position
-from airflow_cdc.sources.mariadb.availability import availability
 from airflow_cdc.sources.mariadb.facts import MariaDbFacts, begins, domain_facts
-from airflow_cdc.sources.mariadb.position import mariadb_position
 from airflow_cdc.sources.mysql.capabilities import Capability
 from airflow_cdc.sources.mysql.client import BinlogSource
 from airflow_cdc.sources.mysql.errors import SourceSettingError
@@ -17,9 +14,6 @@ from airflow_cdc.sources.mysql.session import Session
 
 class MariaDbSource(BinlogSource[MariaDbFacts]):
     """A MariaDB server that a pipeline reads from."""
-
-    def _available(self, facts: MariaDbFacts, position: Position) -> Available:
-        return availability(facts, mariadb_position(position))
 
     def _check_make(self, session: Session) -> None:
         if not session.version.mariadb:

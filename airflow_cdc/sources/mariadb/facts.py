@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from airflow_cdc.core.errors import SourceError
+from airflow_cdc.core.position import Available
+from airflow_cdc.sources.mariadb.availability import availability
 from airflow_cdc.sources.mariadb.gtid import MariaDbPosition as Domains
 from airflow_cdc.sources.mariadb.gtid import MariaDbState
-from airflow_cdc.sources.mariadb.position import MariaDbPosition
+from airflow_cdc.sources.mariadb.position import MariaDbPosition, mariadb_position
 from airflow_cdc.sources.mysql.facts import BinlogFacts, BinlogFile, may_be_on
 from airflow_cdc.sources.mysql.session import Session
 
@@ -33,6 +36,9 @@ class MariaDbFacts(BinlogFacts):
     """A MariaDB server; `domains` is None without a log."""
 
     domains: DomainFacts | None = None
+
+    def available(self, position: Any) -> Available:
+        return availability(self, mariadb_position(position))
 
     def by_gtid(self, position: MariaDbPosition) -> bool:
         return bool(position.domains)

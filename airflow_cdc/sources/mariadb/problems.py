@@ -13,6 +13,7 @@ from airflow_cdc.core.diagnosis.evidence import OFFSETS, evidence, offset_eviden
 from airflow_cdc.core.diagnosis.problem import FULL_SNAPSHOT, Case, Evidence, Problem, Rules
 from airflow_cdc.core.diagnosis.strategy import DETOUR, FULL, TRANSLATE
 from airflow_cdc.core.diagnosis.text import shorten
+from airflow_cdc.core.position import Availability
 from airflow_cdc.sources.mariadb.error_texts import TEXTS
 from airflow_cdc.sources.mariadb.facts import MariaDbFacts
 from airflow_cdc.sources.mariadb.gtid import MariaDbPosition as Domains
@@ -33,11 +34,12 @@ MariaDbCase: TypeAlias = Case[MariaDbFacts, MariaDbPosition]
 def purged(case: MariaDbCase) -> Evidence | None:
     """Transactions that were not read are in no file any more."""
     found = with_log(case.both)
-    if found is None or not found[1].domains or found[0].domains is None or found[0].unseen(found[1]):
+    if found is None or not found[1].domains or found[0].domains is None:
+        return None
+    if found[0].available(found[1]).state is not Availability.LOST:
         return None
     begins, stored = found[0].domains.purged, found[1].domains
-    missing = begins - stored
-    return _told(case, stored, purged=begins, missing=missing) if missing else None
+    return _told(case, stored, purged=begins, missing=begins - stored)
 
 
 def ahead(case: MariaDbCase) -> Evidence | None:

@@ -19,8 +19,8 @@ from airflow_cdc.core.diagnosis.evidence import (
 )
 from airflow_cdc.core.diagnosis.observation import ControlFacts, Observation
 from airflow_cdc.core.diagnosis.problem import FULL_SNAPSHOT, WARNING, AnyCase, Beside, Case, Evidence, Problem
-from airflow_cdc.core.position import Position
-from airflow_cdc.sources.mysql.availability import file_end
+from airflow_cdc.core.position import Availability, Position
+from airflow_cdc.sources.mysql.availability import file_available
 from airflow_cdc.sources.mysql.facts import BinlogFacts, EventBoundary, InBinlog
 
 
@@ -110,14 +110,15 @@ def binlog_purged(case: BinlogCase) -> Evidence | None:
     if found is None or found[0].by_gtid(found[1]) or not found[0].binlog_files:
         return None
     source, stored = found
-    older = stored.place.comparable(source.current) and stored.place < source.current
-    return file_evidence(case) if older and stored.file not in source.sizes else None
+    gone = stored.place.comparable(source.current) and stored.file not in source.sizes
+    lost = file_available(source, stored.place).state is Availability.LOST
+    return file_evidence(case) if gone and lost else None
 
 
 def newer_than_all(source: BinlogFacts, stored: BinlogPlace) -> bool:
     """Whether the stored file is newer than any on the server."""
-    newer = stored.place.comparable(source.current) and stored.place.file_number > source.current.file_number
-    return newer and stored.file not in source.sizes
+    not_yet = file_available(source, stored.place).state is Availability.NOT_YET
+    return not_yet and stored.file not in source.sizes and stored.place.file_number > source.current.file_number
 
 
 def source_changed(case: BinlogCase) -> Evidence | None:
@@ -159,8 +160,7 @@ def position_mid_event(case: BinlogCase) -> Evidence | None:
 
 def past_end(source: BinlogFacts, stored: BinlogPlace) -> bool:
     """Whether the position's file is there and ends before it."""
-    end = file_end(source, stored.file)
-    return end is not None and stored.place.pos > end
+    return stored.file in source.sizes and not file_available(source, stored.place)
 
 
 def streams_elsewhere_by_file(case: BinlogCase) -> Evidence | None:

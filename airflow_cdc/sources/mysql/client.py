@@ -25,7 +25,6 @@ from airflow_cdc.core.ports import Replication
 from airflow_cdc.core.position import Available, Position, Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.xa import XaState
-from airflow_cdc.sources.mysql.availability import availability
 from airflow_cdc.sources.mysql.capabilities import Capability, ServerVersion
 from airflow_cdc.sources.mysql.cascades import unlogged_cascades
 from airflow_cdc.sources.mysql.checks import checks
@@ -174,10 +173,6 @@ class BinlogSource(Generic[F]):
 
     def _facts(self, session: Session) -> F:
         """The facts of this make of server."""
-        raise NotImplementedError
-
-    def _available(self, facts: F, position: Position) -> Available:
-        """Whether everything after the position is still in the log of the server that said these facts."""
         raise NotImplementedError
 
     def _facts_at(self, session: Session, facts: F, place: BinlogPosition | None) -> F:  # noqa: ARG002 - for makes that do
@@ -373,13 +368,13 @@ class BinlogSource(Generic[F]):
     def availability(self, position: Position) -> Available:
         """Whether a reader at `position` would still find every change since. Raises SourceError."""
         with self.session() as session:
-            return self._available(self._facts(session), position)
+            return self._facts(session).available(position)
 
     def still_available(self, watermark: Watermark) -> Available:
         """The same of W. Raises WrongServerError when the connection reaches another server."""
         with self.session() as session:
             require_same(read_identity(session), watermark.server, self.where)
-            return self._available(self._facts(session), watermark.position)
+            return self._facts(session).available(watermark.position)
 
     def check_same_server(self, watermark: Watermark) -> None:
         """Raise WrongServerError or ServerRestartedError unless this server has run since W (INV 9).
@@ -460,9 +455,6 @@ class MySqlSource(BinlogSource[MySqlFacts]):
     def replication(self) -> MySqlReplication:
         """This server among those that replicate from each other."""
         return MySqlReplication(self)
-
-    def _available(self, facts: MySqlFacts, position: Position) -> Available:
-        return availability(facts, mysql_position(position))
 
     def _check_make(self, session: Session) -> None:
         if session.version.mariadb:

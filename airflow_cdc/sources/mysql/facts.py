@@ -11,10 +11,11 @@ from typing import Any, Protocol, runtime_checkable
 from airflow_cdc.core.diagnosis.forecast import Margin, PurgeForecast, purge_forecast
 from airflow_cdc.core.diagnosis.observation import ReplicaFacts, SourceFacts
 from airflow_cdc.core.errors import PositionError
-from airflow_cdc.core.position import Position
+from airflow_cdc.core.position import Available, Position
 from airflow_cdc.core.xa import XaState
+from airflow_cdc.sources.mysql.availability import availability
 from airflow_cdc.sources.mysql.gtid import GtidSet
-from airflow_cdc.sources.mysql.position import BinlogPosition, MySqlPosition
+from airflow_cdc.sources.mysql.position import BinlogPosition, MySqlPosition, mysql_position
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +204,9 @@ class MySqlFacts(BinlogFacts):
     def executed(self) -> GtidSet:
         """All that the server holds, transactions under way included: a connector may have seen those already."""
         return (self.gtid_executed or GtidSet()) | (self.gtid_owned or GtidSet())
+
+    def available(self, position: Any) -> Available:
+        return availability(self, mysql_position(position))
 
     def by_gtid(self, position: MySqlPosition) -> bool:
         return bool(position.gtids)

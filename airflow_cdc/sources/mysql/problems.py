@@ -15,6 +15,7 @@ from airflow_cdc.core.diagnosis.observation import ControlFacts
 from airflow_cdc.core.diagnosis.problem import FULL_SNAPSHOT, WARNING, Case, Evidence, Problem, Rules
 from airflow_cdc.core.diagnosis.strategy import DETOUR, DIFF_REPAIR, FULL, NEXT_FILE, TRANSLATE
 from airflow_cdc.core.diagnosis.text import shorten
+from airflow_cdc.core.position import Availability
 from airflow_cdc.core.xa import rollback_doubt
 from airflow_cdc.sources.mysql.binlog_problems import (
     FILE_PROBLEMS,
@@ -52,12 +53,10 @@ def gtid_purged(case: MySqlCase) -> Evidence | None:
     if found is None or not found[1].gtids:
         return None
     source, stored = found[0], found[1].gtids
-    purged = source.gtid_purged
-    if purged is None or not stored.issubset(source.executed):
+    if source.available(found[1]).state is not Availability.LOST or not stored.issubset(source.executed):
         return None
+    purged = source.gtid_purged or GtidSet()
     missing = purged - stored
-    if missing.is_empty:
-        return None
     return {**gtid_evidence(case, stored, purged=purged, missing=missing), **server_evidence(case, _replicas(source))}
 
 

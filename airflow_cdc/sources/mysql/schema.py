@@ -33,7 +33,12 @@ _DEFAULTS = """
 SELECT c.TABLE_SCHEMA AS `schema`, c.TABLE_NAME AS `table`, c.COLUMN_NAME AS name, c.COLUMN_DEFAULT AS value
 FROM information_schema.COLUMNS c WHERE {tables}
 """
-_EACH = "(c.TABLE_SCHEMA = %s AND c.TABLE_NAME = %s)"
+_PRIMARY = """
+SELECT c.TABLE_SCHEMA AS `schema`, c.TABLE_NAME AS `table`, c.COLUMN_NAME AS name
+FROM information_schema.STATISTICS c WHERE c.INDEX_NAME = 'PRIMARY' AND ({tables})
+ORDER BY c.TABLE_SCHEMA, c.TABLE_NAME, c.SEQ_IN_INDEX
+"""
+_SOME = "(c.TABLE_SCHEMA = %s AND c.TABLE_NAME IN ({names}))"
 
 _LABELLED = frozenset({"enum", "set"})
 _LABEL = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.DOTALL)
@@ -53,7 +58,8 @@ def read_table_defs(conn: Connection[Any], tables: Iterable[str]) -> dict[str, T
     try:
         with conn.cursor(DictCursor) as cursor:
             rows = _columns(cursor, wanted)
-            return {f"{s}.{t}": _table(cursor, s, t, columns) for (s, t), columns in rows.items()}
+            primary = _primary_keys(cursor, list(rows))
+            return {f"{s}.{t}": _table(cursor, s, t, columns, primary.get((s, t))) for (s, t), columns in rows.items()}
     except MySQLError as error:
         text = str(error.args[-1]) if error.args else type(error).__name__
         names = ", ".join(".".join(pair) for pair in wanted)
@@ -74,9 +80,8 @@ def read_defaults(conn: Connection[Any], tables: Iterable[str]) -> dict[str, dic
     try:
         with conn.cursor(DictCursor) as cursor:
             mariadb = _version(cursor).mariadb
-            cursor.execute(
-                _DEFAULTS.format(tables=" OR ".join([_EACH] * len(wanted))), [p for pair in wanted for p in pair]
-            )
+            condition, values = _named(wanted)
+            cursor.execute(_DEFAULTS.format(tables=condition), values)
             for row in cursor.fetchall():
                 none = row["value"] is None or (mariadb and row["value"] == "NULL")  # there a text stands in quotes
                 found.setdefault(f"{row['schema']}.{row['table']}", {})[row["name"]] = (
@@ -112,19 +117,49 @@ def _version(cursor: DictCursor) -> ServerVersion:
     return ServerVersion.parse(str((cursor.fetchone() or {})["version"]))
 
 
+def _named(wanted: Sequence[tuple[str, str]]) -> tuple[str, list[str]]:
+    """A condition that only these (schema, table) fulfil, and its values.
+
+    A list of names is searched; an OR of 2,000 pairs was tried on each column of the server.
+    """
+    names: dict[str, list[str]] = {}
+    for schema, table in wanted:
+        names.setdefault(schema, []).append(table)
+    conditions = [_SOME.format(names=", ".join(["%s"] * len(tables))) for tables in names.values()]
+    return " OR ".join(conditions), [text for schema, tables in names.items() for text in (schema, *tables)]
+
+
 def _columns(cursor: DictCursor, wanted: Sequence[tuple[str, str]]) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    each = " OR ".join([_EACH] * len(wanted))
+    condition, values = _named(wanted)
     srid = "c.SRS_ID" if _version(cursor).can(Capability.SRS_ID_COLUMN) else "NULL"
-    cursor.execute(_COLUMNS.format(tables=each, srid=srid), [part for pair in wanted for part in pair])
+    cursor.execute(_COLUMNS.format(tables=condition, srid=srid), values)
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in cursor.fetchall():
         found.setdefault((row["schema"], row["table"]), []).append(row)
     return found
 
 
-def _table(cursor: DictCursor, schema: str, name: str, rows: Sequence[Mapping[str, Any]]) -> Table:
-    cursor.execute(f"SHOW INDEX FROM {quote_ident(schema)}.{quote_ident(name)}")
-    return Table(schema, name, with_zones(_column(row) for row in rows), _key(cursor.fetchall()))
+def _primary_keys(cursor: DictCursor, wanted: Sequence[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, ...]]:
+    """(schema, table) → columns of its primary key, where it has one: asked of all tables at once."""
+    if not wanted:
+        return {}
+    condition, values = _named(wanted)
+    cursor.execute(_PRIMARY.format(tables=condition), values)
+    found: dict[tuple[str, str], tuple[str, ...]] = {}
+    for row in cursor.fetchall():
+        place = (row["schema"], row["table"])
+        found[place] = (*found.get(place, ()), _text(row["name"]))
+    return found
+
+
+def _table(
+    cursor: DictCursor, schema: str, name: str, rows: Sequence[Mapping[str, Any]], key: tuple[str, ...] | None
+) -> Table:
+    """`key`: its primary key; None: it has none, and its other indexes are asked for, whose order only SHOW INDEX tells."""
+    if key is None:
+        cursor.execute(f"SHOW INDEX FROM {quote_ident(schema)}.{quote_ident(name)}")
+        key = _key(cursor.fetchall())
+    return Table(schema, name, with_zones(_column(row) for row in rows), key)
 
 
 def _column(row: Mapping[str, Any]) -> Column:

@@ -16,7 +16,7 @@ from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.hold import HoldLimits
 from airflow_cdc.core.poll import NotYet, poll_until
-from airflow_cdc.core.position import Availability, Available, Position, Watermark
+from airflow_cdc.core.position import Available, Position, Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.sources.postgres.checks import checks
 from airflow_cdc.sources.postgres.errors import SlotError, SourceOutOfTimeError, WrongServerError
@@ -214,7 +214,7 @@ class PostgresSource:
 
     def availability(self, position: Position) -> Available:
         """Whether the pipeline's slot still gives a reader at `position` every change since. Raises SourceError."""
-        return available(self.facts_for((), position), position)
+        return self.facts_for((), position).available(position)
 
     def still_available(self, watermark: Watermark) -> Available:
         """The same of W. Raises WrongServerError when the connection reaches another server."""
@@ -259,23 +259,6 @@ class PostgresSource:
                 return session.row(sql, doing=doing)
         except SourceOutOfTimeError:
             return None
-
-
-def available(facts: PgFacts, position: Position) -> Available:
-    """THE answer to whether a reader at `position` would find every change since, from the server's facts."""
-    here, slot = postgres_position(position), facts.slot
-    if not here.comparable(facts.log.position):
-        return Available(Availability.UNKNOWN, f"{here} is of another server than {facts.log.name}")
-    if here.lsn > facts.log.lsn and not facts.log.standby:
-        return Available(Availability.NOT_YET, f"the log ends at {facts.log.lsn}")
-    if slot is None:
-        return Available(Availability.LOST, f"slot {facts.slot_name!r} does not exist")
-    if slot.invalidated:
-        return Available(Availability.LOST, f"slot {slot.name!r} was invalidated ({slot.invalidated})")
-    for name, lsn in (("begins at", slot.restart), ("was moved to", slot.confirmed)):
-        if lsn is not None and here.lsn < lsn:
-            return Available(Availability.LOST, f"slot {slot.name!r} {name} {lsn}")
-    return Available(Availability.AVAILABLE, f"slot {slot.name!r} holds all after {slot.confirmed}")
 
 
 def _taken(session: Session) -> Watermark:

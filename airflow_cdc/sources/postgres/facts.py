@@ -9,6 +9,8 @@ from typing import Any, Final
 
 from airflow_cdc.core.diagnosis.forecast import Margin, PurgeForecast
 from airflow_cdc.core.diagnosis.observation import SourceFacts
+from airflow_cdc.core.position import Available
+from airflow_cdc.sources.postgres.availability import available
 from airflow_cdc.sources.postgres.grants import missing, read_grants
 from airflow_cdc.sources.postgres.names import split_name
 from airflow_cdc.sources.postgres.position import Lsn, PgPosition, server_name
@@ -200,6 +202,9 @@ class PgFacts(SourceFacts):
     @property
     def more_to_read(self) -> bool:
         return False  # the log holds much that is no change of a captured table, and only a reader can tell
+
+    def available(self, position: Any) -> Available:
+        return available(self, position)
 
     def read_all(self, position: PgPosition) -> bool:
         return position.lsn >= self.log.lsn

@@ -10,8 +10,10 @@ import pytest
 
 from airflow_cdc.core.compare.row_diff import RowPair
 from airflow_cdc.core.errors import VerificationError
+from airflow_cdc.core.recovery import OpenRecovery
 from airflow_cdc.core.report import (
     ComparedAt,
+    DecisionReport,
     NotCompared,
     RecoveryReport,
     StepReport,
@@ -20,7 +22,8 @@ from airflow_cdc.core.report import (
     overall,
 )
 from airflow_cdc.flows.close import told_of
-from airflow_cdc.flows.run import Run
+from airflow_cdc.flows.run import Run, RunOptions
+from airflow_cdc.kinds import read_position
 from airflow_cdc.reports.page import heat_map, render_html, time_bars
 from tests.unit.builders import GTID_OFFSET, WATERMARK
 
@@ -148,11 +151,17 @@ DOCUMENT: dict[str, Any] = {
     "verified": {"shop.orders": VERIFIED},
     "published": {"shop.orders": 8123},
 }
-STEPS = [{"name": "open_recovery", "started": "t", "seconds": 1.5, "state": "done"}]
+STEPS = [StepReport("open_recovery", 1.5, "done", "t")]
+
+
+def assembled(decision: dict[str, Any], recovery: dict[str, Any]) -> RecoveryReport:
+    """Of a run that took STEPS if it had a recovery, and none otherwise."""
+    opened = OpenRecovery.from_json({"run_id": "r1", **recovery}, read_position)
+    return RecoveryReport.assemble("shop", "r1", DecisionReport.from_json(decision), opened, STEPS if recovery else [])
 
 
 def test_assembled_report_of_a_finished_run() -> None:
-    report = RecoveryReport.assemble("shop", "r1", DECISION, DOCUMENT, STEPS)
+    report = assembled(DECISION, DOCUMENT)
     # W is before all that was compared, so main is equal at least up to it
     assert report.tables == (replace(TABLE, verified_through=WATERMARK.taken_at.isoformat()),)
     assert report.steps == (StepReport("open_recovery", 1.5, "done", "t"),)
@@ -173,9 +182,9 @@ def test_assembled_report_of_a_finished_run() -> None:
     ],
 )
 def test_a_loss_that_nobody_could_tell_is_unknown_and_not_nothing(decision: dict[str, Any]) -> None:
-    report = RecoveryReport.assemble("shop", "r1", decision, {}, [])
+    report = assembled(decision, {})
     assert report.data_loss == "unknown: nothing could be concluded"
-    assert RecoveryReport.assemble("shop", "r1", DECISION, DOCUMENT, STEPS).data_loss == "nothing"
+    assert assembled(DECISION, DOCUMENT).data_loss == "nothing"
 
 
 @pytest.mark.parametrize(
@@ -189,7 +198,7 @@ def test_a_loss_that_nobody_could_tell_is_unknown_and_not_nothing(decision: dict
     ],
 )
 def test_an_unfinished_run_is_inconclusive(change: dict[str, Any]) -> None:
-    report = RecoveryReport.assemble("shop", "r1", DECISION, {**DOCUMENT, **change}, STEPS)
+    report = assembled(DECISION, {**DOCUMENT, **change})
     assert report.verdict is Verdict.INCONCLUSIVE
 
 
@@ -199,11 +208,11 @@ def test_a_mismatch_stays_one_though_nothing_was_published() -> None:
         "published": {},
         "verified": {"shop.orders": {**VERIFIED, "missing": 1, "verdict": "MISMATCH"}},
     }
-    assert RecoveryReport.assemble("shop", "r1", DECISION, document, STEPS).verdict is Verdict.MISMATCH
+    assert assembled(DECISION, document).verdict is Verdict.MISMATCH
 
 
 def test_a_run_that_never_started_has_a_report() -> None:
-    report = RecoveryReport.assemble("shop", "r1", {}, {}, [])
+    report = assembled({}, {})
     assert (report.problem, report.strategy, report.verdict) == ("UNKNOWN", "none", "INCONCLUSIVE")
     assert set(KEYS) <= set(report.to_json())
 
@@ -278,7 +287,7 @@ def test_page_escapes_everything() -> None:
 
 
 def test_page_of_an_empty_run() -> None:
-    page = render_html(RecoveryReport.assemble("shop", "r1", {}, {}, []))
+    page = render_html(assembled({}, {}))
     assert "No table was compared" in page
 
 
@@ -316,7 +325,7 @@ def test_inv_34_no_report_says_match_of_unequal_counts_or_mismatch_without_a_rea
 def test_inv_34_counts_of_the_whole_table_say_nothing_of_a_part() -> None:
     part = replace(TABLE, sink_rows=199_999, part="2026-11-01")
     assert TableReport.from_json(part.to_json()) == part
-    assert TableReport.of_verified(part.table, part.to_json()) == part
+    assert TableReport.verified_from_json(part.table, part.to_json()) == part
     assert "part" not in TABLE.to_json()
 
 
@@ -325,7 +334,7 @@ def test_inv_34_a_mismatch_without_rows_names_its_reason() -> None:
 
 
 def test_a_report_says_who_started_and_approved_it_and_when_it_began_and_ended() -> None:
-    run = create_autospec(Run, instance=True, options={"started_by": "bob"})
+    run = create_autospec(Run, instance=True, options=RunOptions(started_by="bob"))
     made = told_of(run, replace(REPORT, steps=(StepReport("a", 1, "done", "2026-11-23T10:00:00+00:00"),)), "by ann")
     assert (made.started_by, made.approved, made.began) == ("bob", "by ann", "2026-11-23T10:00:00+00:00")
     assert made.ended is not None
@@ -333,7 +342,7 @@ def test_a_report_says_who_started_and_approved_it_and_when_it_began_and_ended()
     assert again == made
     page = render_html(made)
     assert all(text in page for text in ("bob", "by ann", "2026-11-23T10:00:00+00:00", made.ended))
-    in_advance = create_autospec(Run, instance=True, options={"approved": True})
+    in_advance = create_autospec(Run, instance=True, options=RunOptions(approved=True))
     assert told_of(in_advance, REPORT, "").approved == "in advance, by who triggered the run"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_cdc.core.topics import TopicOffsets, TopicState, fence_json, read_fence
+from airflow_cdc.core.topics import TopicOffsets, TopicState, fence_from_json, fence_to_json
 
 ENDS = TopicOffsets("id", {0: 5, 1: 7})
 
@@ -40,8 +40,8 @@ def test_which_records_lie_before(topic_id: str, partition: int, offset: int, ex
 def test_a_fence_survives_json_and_is_taken_at_the_ends() -> None:
     fence = {"t": TopicOffsets.end_of(TopicState("t", "id", {1: (0, 7), 0: (2, 5)}))}
     assert fence == {"t": ENDS}
-    assert read_fence(fence_json(fence)) == fence
-    assert fence_json(fence) == {"t": {"id": "id", "partitions": {"0": 5, "1": 7}}}
+    assert fence_from_json(fence_to_json(fence)) == fence
+    assert fence_to_json(fence) == {"t": {"id": "id", "partitions": {"0": 5, "1": 7}}}
 
 
 def test_what_was_read_never_goes_back_behind_where_it_began() -> None:

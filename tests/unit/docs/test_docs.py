@@ -26,6 +26,7 @@ from airflow_cdc.hooks.sql_control import SqlControlHook
 from airflow_cdc.notifications.webhook import address
 from airflow_cdc.provider_info import get_provider_info
 from airflow_cdc.sources.mysql.grants import MARIADB_NEEDS, MYSQL_NEEDS, Need
+from stack import versions
 from tests.paths import ROOT
 from tests.unit.builders import ALL_CODES
 from tests.unit.conftest import REGISTRY
@@ -255,3 +256,25 @@ def test_decisions_are_numbered_without_a_hole_and_all_listed() -> None:
         assert title.startswith(file.name[:4]), file
         assert f"| [{title[:4]}]({file.name}) | {title[5:]} |" in index, file
         assert f"adr/{file.name}" in (ROOT / "mkdocs.yml").read_text(), file
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", ROOT / "docs" / "how-to" / "platforms.md"], ids=lambda page: page.name
+)
+def test_what_was_tested_is_what_the_stack_runs(page: Path) -> None:
+    """The tables of versions name those that the tests start, and no other."""
+    text = page.read_text()
+    tested = (versions.MYSQL_TESTED["8.0"], versions.MYSQL_TESTED["9.7"], versions.MYSQL_TESTED["mariadb"])
+    for version in (*tested, *versions.POSTGRES_TESTED, versions.DEBEZIUM, versions.KAFKA, versions.AIRFLOW):
+        assert version in text, version
+
+
+def test_the_readmes_table_is_that_of_the_demo() -> None:
+    demo = (ROOT / "docs" / "evidence" / "demo-200k.md").read_text()
+    ours = re.search(r"cdc_recovery \(ends proven\) │ +([\d.]+) │ +(\d+)", demo)
+    peer = re.search(r"snapshot.mode=when_needed +│ +([\d.]+) │ +(\d+)", demo)
+    assert ours
+    assert peer
+    readme = (ROOT / "README.md").read_text()
+    assert f"| {ours[1]} | **{ours[2]}** |" in readme
+    assert f"| {peer[1]} | {int(peer[2]):,} |" in readme

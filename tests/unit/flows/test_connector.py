@@ -14,6 +14,7 @@ from airflow_cdc.core.diagnosis.observation import ConnectorState, TaskState
 from airflow_cdc.core.errors import ConnectorError, SourceError
 from airflow_cdc.core.offset import StoredOffset
 from airflow_cdc.core.position import Availability, Available
+from airflow_cdc.core.recovery import OpenRecovery
 from airflow_cdc.flows import connector
 from airflow_cdc.flows.run import Run
 from airflow_cdc.parts import Parts
@@ -26,14 +27,14 @@ from tests.unit.builders import PIPELINE, WATERMARK
 
 AT_W = offset_in(offset_for(WATERMARK, 1795244529))
 THERE, GONE = Available(Availability.AVAILABLE, ""), Available(Availability.LOST, "1-80 were purged")
-OPEN = {"run_id": "r", "watermark": WATERMARK.to_json(), "offset_written_at": "2026-11-21T10:00:00+00:00"}
+OPEN = OpenRecovery("r", watermark=WATERMARK, written_at="2026-11-21T10:00:00+00:00")
 
 
 @pytest.fixture
 def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
     kinds = (MySqlSource, DebeziumConnector, KafkaTransport, Lake, Control)
     made: Any = Parts(*(create_autospec(kind, instance=True) for kind in kinds))
-    made.control.state.return_value = {"recovery": OPEN}
+    made.control.recovery.return_value = OPEN
     made.connector.codec = MySqlCodec()
     made.connector.wait_running.side_effect = ConnectorError("task 0 is FAILED: … no longer available on the server")
     made.connector.state.return_value = ConnectorState("RUNNING", (TaskState(0, "RUNNING"),))

@@ -13,10 +13,11 @@ from airflow.sdk.execution_time.comms import ErrorResponse
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from airflow_cdc.cli import run as command
+from airflow_cdc.core.lease import Lease
 from airflow_cdc.flows.lease import ended_by
 from airflow_cdc.operators import base
 
-LEASE = {"owner": "manual__1", "dag_id": "cdc_recovery", "expires_at": "2026-01-01T00:00:00+00:00"}
+LEASE = Lease("manual__1", "2026-01-01T00:00:00+00:00", "cdc_recovery")
 
 
 @pytest.mark.parametrize(("count", "lives"), [(1, True), (0, False)])
@@ -54,7 +55,7 @@ def test_a_command_asks_airflows_database(airflow_db: Path) -> None:
 
 
 def test_who_is_no_run_of_a_dag_ended_when_its_lease_ran_out() -> None:
-    assert ended_by(lambda *_: True)({"owner": "apply", "expires_at": LEASE["expires_at"]})
+    assert ended_by(lambda *_: True)(Lease("apply", LEASE.expires_at))
     assert ended_by(None)(LEASE)
     assert not ended_by(lambda *_: True)(LEASE)
     assert ended_by(lambda *_: False)(LEASE)

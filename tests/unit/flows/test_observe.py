@@ -29,7 +29,7 @@ from airflow_cdc.core.hold import HoldState, HoldStatus
 from airflow_cdc.core.table import Column, Table
 from airflow_cdc.flows import decide, doctor, hold, observe
 from airflow_cdc.flows.forecast import forecast_pipeline
-from airflow_cdc.flows.run import Run
+from airflow_cdc.flows.run import Run, RunOptions
 from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mysql.client import MySqlSource
@@ -203,7 +203,7 @@ def test_inv_36_a_table_that_cannot_be_counted_may_lose_any_number_of_rows(run: 
 
     clients.source.count_rows.side_effect = count
     names = ("shop.gone", "shop.orders", "shop.slow", "shop.same", "shop.empty", "shop.unknown")
-    asked = replace(run, options={"tables": list(names)})
+    asked = replace(run, options=RunOptions(tables=tuple(names)))
     sink = sink_of(
         {"shop.gone": 5, "shop.orders": 10, "shop.slow": 9, "shop.same": 5, "shop.empty": 0, "shop.other": 9}
     )

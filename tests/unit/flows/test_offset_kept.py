@@ -11,6 +11,8 @@ from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.errors import OffsetRejectedError, SchemaError
+from airflow_cdc.core.offset import OffsetEntry
+from airflow_cdc.core.recovery import OpenRecovery
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows import reset_offset as offset
 from airflow_cdc.flows.run import Run
@@ -23,14 +25,14 @@ from tests.unit.builders import OTHER, PIPELINE, UUID, WATERMARK
 
 MYSQL = "io.debezium.connector.mysql.MySqlConnector"
 TABLE = Table("shop", "orders", (), ())
-OPEN = {
-    "run_id": "r",
-    "tables": ["shop.orders"],
-    "offset_kept": True,
-    "watermark": WATERMARK.to_json(),
-    "definitions": {"shop.orders": TABLE.fingerprint},
-    "offset_partition": {"server": "shop"},
-}
+OPEN = OpenRecovery(
+    "r",
+    tables=("shop.orders",),
+    offset_kept=True,
+    watermark=WATERMARK,
+    definitions={"shop.orders": TABLE.fingerprint},
+    backup=OffsetEntry({"server": "shop"}, None),
+)
 
 
 def at(gtids: str) -> dict[str, Any]:
@@ -42,8 +44,8 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A stopped connector a little behind W; its schema history says what the source says."""
     kinds = (MySqlSource, DebeziumConnector, KafkaTransport, Lake, Control)
     made: Any = Parts(*(create_autospec(kind, instance=True) for kind in kinds))
-    made.control.state.return_value = {"recovery": OPEN}
-    made.control.change_recovery.side_effect = lambda _run_id, by: by(OPEN)
+    made.control.recovery.return_value = OPEN
+    made.control.change_recovery.side_effect = lambda _run_id, transition, _read: transition(OPEN)
     made.connector.codec = MySqlCodec()
     made.connector.raw_config.return_value = {"topic.prefix": "shop", "connector.class": MYSQL}
     made.connector.committed_offset.return_value = at(f"{UUID}:1-70")
@@ -62,8 +64,8 @@ def test_inv_39_the_offset_is_kept_as_it_stands(clients: Any) -> None:
     done = offset.reset_offset(run(clients))
     assert (done["offset_before"], done["offset_after"], done["kept"]) == (at(f"{UUID}:1-70"), at(f"{UUID}:1-70"), True)
     clients.connector.alter_offsets.assert_not_called()
-    (*_, (_run_id, by)) = (call.args for call in clients.control.change_recovery.call_args_list)
-    assert by(OPEN)["offset_after"] == at(f"{UUID}:1-70")
+    (*_, (_run_id, transition, _read)) = (call.args for call in clients.control.change_recovery.call_args_list)
+    assert transition(OPEN).written == at(f"{UUID}:1-70")
 
 
 @pytest.mark.parametrize("gtids", [f"{UUID}:1-81", f"{UUID}:1-70,{OTHER}:1-5"])

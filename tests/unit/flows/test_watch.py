@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import TaskDeferred
 
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.control.control import Control
-from airflow_cdc.core.alert_text import text_of
+from airflow_cdc.core.alert_text import Situation, text_of
 from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.diagnosis.observation import (
     ControlFacts,
@@ -25,6 +25,7 @@ from airflow_cdc.core.diagnosis.observation import (
     Unknown,
 )
 from airflow_cdc.core.errors import UnknownStateError
+from airflow_cdc.core.lease import Lease
 from airflow_cdc.core.pipeline import AlertPolicy, Policy
 from airflow_cdc.flows import watch
 from airflow_cdc.flows.observe import load_observation
@@ -135,7 +136,7 @@ def test_a_recovery_is_triggered_once_however_it_ends(run: Run, monkeypatch: pyt
     shows(monkeypatch, ADDED)
     triggered = [watch.tell(run, at=at(0))]
     if ended != "rejected":
-        lease = {"owner": RECOVERY["run_id"], "expires_at": at(20)}
+        lease = Lease(str(RECOVERY["run_id"]), at(20))
         for minute in range(1, 40):
             shows(monkeypatch, replace(ADDED, control=ControlFacts(4, RECOVERY, lease)))
             triggered.append(watch.tell(run, at=at(minute)))
@@ -200,7 +201,7 @@ def test_an_unknown_that_lasts_is_told_although_the_watch_begins_again_each_hour
     assert due[0] == 120
     facts = watch.tell(replace(run, pipeline=patient), at=at(125))
     assert alerts(facts) == [("firing", "shop:UNKNOWN:3")]
-    text = text_of(facts["alerts"][0], facts, "https://airflow.example/cdc/runbook#x")
+    text = text_of(Situation.from_json(facts["alerts"][0], facts), "https://airflow.example/cdc/runbook#x")
     assert "Access denied for user 'cdc'" in text
     assert "since 2026-11-23 09:00 UTC (2 h)" in text
     assert "See https://airflow.example/cdc/runbook#x." in text
@@ -427,7 +428,9 @@ def test_all_who_are_named_are_told_and_one_who_cannot_be_reached_holds_nothing_
 ) -> None:
     shows(monkeypatch, LOST)
     facts = watching.told(context_of(watching), {"state": "problem", "reason": "x"})
-    assert posted == [f"https://chat.example/hook {text_of(facts['alerts'][0], facts, runbook_url('GTID_PURGED'))}"]
+    assert posted == [
+        f"https://chat.example/hook {text_of(Situation.from_json(facts['alerts'][0], facts), runbook_url('GTID_PURGED'))}"
+    ]
     for word in ("shop: GTID_PURGED since", "Transactions that", "cdc_recovery is triggered as watch__shop__gtid_purged_e3",
                  "/cdc/runbook#gtid_purged", "[shop:GTID_PURGED:3]"):  # fmt: skip
         assert word in posted[0]

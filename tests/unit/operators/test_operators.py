@@ -27,7 +27,7 @@ from airflow_cdc.flows import open as opening
 from airflow_cdc.flows import publish as publishing
 from airflow_cdc.flows import reset_offset as offsets
 from airflow_cdc.flows import watermark as watermarks
-from airflow_cdc.flows.run import Run
+from airflow_cdc.flows.run import Run, RunOptions
 from airflow_cdc.operators import (
     approval,
     base,
@@ -64,7 +64,7 @@ def test_calls_its_step_once_and_returns_plain_json(
     (run,) = called.call_args.args
     assert isinstance(run, Run)
     assert (run.pipeline.name, run.run_id, run.report_dir) == ("shop", "manual__1", str(tmp_path / "reports"))
-    assert dict(run.options) == {"note": "why", "strategy": "auto"}
+    assert run.options == RunOptions(note="why", strategy="auto")
     assert run.clients.source.endpoint.password == SECRETS["mysql"]
     assert SECRETS["mysql"] not in repr(run)
 
@@ -82,7 +82,7 @@ def test_a_table_of_another_pipeline_is_one_clear_error(step: Any) -> None:
         task.execute(context(tables=["shop.order"]))
     assert called.call_count == 0
     task.execute(context(tables=["shop.orders"]))
-    assert called.call_args.args[0].options == {"tables": ["shop.orders"]}
+    assert called.call_args.args[0].options == RunOptions(tables=("shop.orders",))
 
 
 def test_an_unknown_pipeline_is_one_clear_error(step: Any) -> None:
@@ -141,7 +141,7 @@ def test_the_question_waits_as_long_as_the_policy_says(
     asked = create_autospec(ApprovalOperator.execute, return_value=None)
     monkeypatch.setattr(ApprovalOperator, "execute", asked)
     operator = approval.ApproveRecoveryOperator(task_id="t", pipeline="shop")
-    monkeypatch.setattr(operator.__class__, "_run", lambda _self, _context: fake_run(Ledger(), tmp_path))
+    monkeypatch.setattr(operator.__class__, "run_of", lambda _self, _context: fake_run(Ledger(), tmp_path))
     operator.execute(context({"diagnose": decided(needs_approval=True, data_loss="12 rows")}))
     assert asked.call_count == 1
     assert operator.response_timeout is not None

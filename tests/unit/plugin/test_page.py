@@ -196,20 +196,20 @@ def test_the_overview_says_what_is_stored_and_how_old_it_is(web: Any, filled: Re
     text = web("VIEWER").get(f"{PREFIX}/").text
     assert '<span class="badge red">GTID_PURGED</span>' in text
     assert re.search(r"\b\d+ min ago", text)
-    assert "0 % · 0 B" in text
+    assert 'title="0 B">0 %' in text
     positions = web("VIEWER").get(f"{PREFIX}/pipelines/shop").text
     assert "mysql-bin.000009:500" in positions
     assert "mysql-bin.000008:4" in positions
-    assert '<span class="badge green">MATCH</span>' in text
+    assert '<span class="badge green">MATCH</span>' in positions
 
 
 def test_the_forecast_is_that_of_the_observation_and_of_no_earlier_one(web: Any, store: ReportStore) -> None:
     kept = Retention(expire_s=9000, now=1_000_000, written_until=998_300.0)
     seen = with_source(retention=kept)
     store.keep_observation(StoredObservation.of(at(seen, 0), diagnose(seen)))
-    assert "may be purged in 2 h" in web("VIEWER").get(f"{PREFIX}/").text
+    assert "purge in 2 h" in web("VIEWER").get(f"{PREFIX}/").text
     keep(store, at(HEALTHY, 1))
-    assert "may be purged in" not in web("VIEWER").get(f"{PREFIX}/").text
+    assert "purge in" not in web("VIEWER").get(f"{PREFIX}/").text
 
 
 def test_a_pipeline_has_a_timeline_with_evidence(web: Any, filled: ReportStore) -> None:

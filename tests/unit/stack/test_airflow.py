@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from stack import airflow
 from stack.airflow import AirflowSettings
+from stack.airflow_plugins import preload
 
 MAKES = '#!/bin/sh\necho "$@" >> "$CALLS"\n[ -z "$FAILS" ] && echo made > "$MADE"\n'
 
@@ -54,3 +56,8 @@ def test_other_options_have_another_database() -> None:
     other = replace(plain, options={"database": {"load_default_connections": "True"}})
     assert airflow._kept_database(plain) == airflow._kept_database(replace(plain, parallelism=2))
     assert airflow._kept_database(plain) != airflow._kept_database(other)
+
+
+def test_what_the_scheduler_loads_ahead_is_there() -> None:
+    """A module that was renamed would end the loading, unseen, and each task would import for seconds again."""
+    assert [name for name in preload.NEEDED if importlib.util.find_spec(name) is None] == []

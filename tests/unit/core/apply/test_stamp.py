@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.errors import UnknownStateError
-from airflow_cdc.core.topics import TopicOffsets, read_fence
+from airflow_cdc.core.topics import TopicOffsets, fence_from_json
 
-OFFSETS = read_fence({"shop.orders": {"id": "Qx1", "partitions": {"10": 5, "2": "7"}}})
+OFFSETS = fence_from_json({"shop.orders": {"id": "Qx1", "partitions": {"10": 5, "2": "7"}}})
 
 topics = st.dictionaries(
     st.text(min_size=1, max_size=8),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_cdc.core.compare.repair import RepairPlan, needs_approval, refusal
+from airflow_cdc.core.compare.repair import Deletions, RepairPlan, needs_approval, refusal
 from airflow_cdc.core.compare.verdict import KeyVerdict, Tally
 from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.pipeline import Approval, Policy, Repair
@@ -38,14 +38,14 @@ def test_every_key_that_is_not_proven_equal_is_read_again(tally: Tally) -> None:
     plan = RepairPlan.of(TABLE, tally, 100)
     assert plan.keys == ("3|a|b|1", "1|c|2", "1|e|4", "1|d|3", "1|g|6")
     assert (plan.writes, plan.deletes, plan.rows, plan.replaces) == (2, 3, 100, False)
-    assert plan.actions(TABLE) == [
+    assert plan.actions_to_json(TABLE) == [
         {"action": "write", "why": "missing", "key": ["a|b", 1]},
         {"action": "write", "why": "different", "key": ["c", 2]},
         {"action": "delete", "why": "ghosts", "key": ["d", 3]},
         {"action": "delete", "why": "ghosts", "key": ["g", 6]},
         {"action": "write", "why": "unsettled", "key": ["e", 4]},
     ]
-    assert plan.summary()["first"][0] == "missing: 3|a|b|1"
+    assert plan.to_json()["first"][0] == "missing: 3|a|b|1"
 
 
 def test_a_tally_keeps_more_keys_than_it_shows() -> None:
@@ -54,10 +54,10 @@ def test_a_tally_keeps_more_keys_than_it_shows() -> None:
         many.add(KeyVerdict.DIFFERENT, f"1|x|{number}")
     plan = RepairPlan.of(TABLE, many, 100)
     assert len(plan.keys) == 50
-    assert len(plan.summary()["first"]) == 20
+    assert len(plan.to_json()["first"]) == 20
 
 
-FEW, MANY = {"deletes": 1, "rows": 100}, {"deletes": 2, "rows": 100}
+FEW, MANY = Deletions(1, 100), Deletions(2, 100)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ FEW, MANY = {"deletes": 1, "rows": 100}, {"deletes": 2, "rows": 100}
         ("approved", "when_destructive", [], False),
     ],
 )
-def test_who_is_asked(repair: Repair, approval: Approval, wanted: list[dict[str, int]], asks: bool) -> None:
+def test_who_is_asked(repair: Repair, approval: Approval, wanted: list[Deletions], asks: bool) -> None:
     assert needs_approval(Policy(repair=repair, approval=approval), wanted) is asks
 
 

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
 
-from airflow_cdc.core.position import Availability, Watermark
+from airflow_cdc.core.diagnosis.observation import ConnectorFacts
+from airflow_cdc.core.position import Availability, Available, Watermark
 from airflow_cdc.sources.mysql import client
 from airflow_cdc.sources.mysql.availability import availability
 from airflow_cdc.sources.mysql.client import MySqlSource
@@ -21,7 +23,7 @@ from airflow_cdc.sources.mysql.server_log import ServerIdentity
 from airflow_cdc.triggers.availability import PositionTrigger
 from airflow_cdc.triggers.base import State
 from tests.diagnosing import diagnose
-from tests.unit.builders import CONNECTOR, FAILED, OTHER, SOURCE, UUID, connector_with, seen
+from tests.unit.builders import CONNECTOR, FAILED, GTID_OFFSET, OTHER, SOURCE, UUID, connector_with, file_offset, seen
 
 GTID_OFF = replace(SOURCE, gtid_executed=None, gtid_purged=None, gtid_mode="OFF")
 # the newest file was listed with 1000 bytes, and the statement after that found the log at 1200
@@ -118,3 +120,17 @@ def test_sensors_steps_and_diagnosis_say_the_same(
         NOT_YET: (code == "POSITION_PAST_END", True),
         LOST: (True, code == "POSITION_PAST_END"),
     }[state], code
+
+
+def test_the_rows_of_the_diagnosis_ask_the_same_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    purged = seen(source=replace(SOURCE, gtid_purged=GtidSet.parse(f"{UUID}:1-90")), connector=failed_at(GTID_OFFSET))
+    by_file = seen(source=GTID_OFF, connector=failed_at(file_offset("mysql-bin.000007")))
+    assert (diagnose(purged).code, diagnose(by_file).code) == ("GTID_PURGED", "BINLOG_PURGED")
+    there = Available(THERE, "it is there")
+    monkeypatch.setattr("airflow_cdc.sources.mysql.facts.availability", lambda *_: there)
+    monkeypatch.setattr("airflow_cdc.sources.mysql.binlog_problems.file_available", lambda *_: there)
+    assert not {diagnose(purged).code, diagnose(by_file).code} & GONE
+
+
+def failed_at(offset: dict[str, Any]) -> ConnectorFacts:
+    return connector_with(CONNECTOR, offset=offset, **FAILED)

@@ -11,7 +11,8 @@ from airflow_cdc.connectors.debezium.offsets.postgres import value_at
 from airflow_cdc.core.diagnosis.observation import ConnectorFacts
 from airflow_cdc.core.position import Availability
 from airflow_cdc.kinds import all_texts, rules_for
-from airflow_cdc.sources.postgres.client import PostgresSource, available
+from airflow_cdc.sources.postgres.availability import available
+from airflow_cdc.sources.postgres.client import PostgresSource
 from airflow_cdc.sources.postgres.facts import Identity, PgFacts
 from airflow_cdc.sources.postgres.position import Lsn, PgPosition
 from airflow_cdc.sources.postgres.problems import PROBLEMS, identity_fault

@@ -1,0 +1,139 @@
+"""What a table of a large pipeline costs: `python -m tests.bench.many_tables --tables 20,200 --rows 100`.
+
+A pipeline of so many small tables is decided on, opened, read, verified, published and applied to on real servers; writes
+build/bench/many_tables.json (seconds of each step, and per table). With several sizes, ends with 1 if a table of the
+largest takes more than twice as long as one of the smallest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from rich.console import Console
+from rich.table import Table
+
+from airflow_cdc.core.recovery import Decision
+from airflow_cdc.flows import close, connector, decide, publish, watermark
+from airflow_cdc.flows import reset_offset as offset
+from airflow_cdc.flows.open import open_recovery
+from airflow_cdc.spark_apps.apply_changes import apply_changes
+from airflow_cdc.spark_apps.recover import recover
+from airflow_cdc.spark_apps.verify import verify
+from tests.adversary.world import Pipe, Servers, held, servers
+
+RESULTS = Path("build/bench/many_tables.json")
+MOST = 2.0
+MODES = {"topic.creation.default.partitions": "1"}
+Answer = TypeVar("Answer")
+
+
+@dataclass(slots=True)
+class Measured:
+    """Seconds of every step over a pipeline of `tables` tables."""
+
+    tables: int
+    steps: dict[str, float] = field(default_factory=dict)
+
+    def step(self, name: str, act: Callable[[], Answer]) -> Answer:
+        """Do a step and note how long it took."""
+        began = time.monotonic()
+        answer = act()
+        self.steps[name] = round(time.monotonic() - began, 2)
+        return answer
+
+    @property
+    def per_table(self) -> float:
+        return sum(self.steps.values()) / self.tables
+
+
+def main() -> int:
+    """Measure each size, smallest first; 0 if a table costs about the same in all."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tables", default="20,200", help="sizes of the pipelines")
+    parser.add_argument("--rows", type=int, default=100, help="rows of each table")
+    parser.add_argument("--stack", default="", help="the folder of a stack that runs already")
+    asked = parser.parse_args()
+    sizes = sorted(map(int, asked.tables.split(",")))
+    folder = RESULTS.parent.absolute() / f"world-{int(time.time())}"
+    folder.mkdir(parents=True, exist_ok=True)
+    measured: list[Measured] = []
+    with servers(folder, asked.stack) as running:
+        for size in sizes:
+            measured.append(measure(running, size, asked.rows))
+            RESULTS.write_text(json.dumps([_plain(one) for one in measured], indent=2) + "\n")
+    Console(width=120).print(shown(measured))
+    return int(measured[-1].per_table > MOST * measured[0].per_table)
+
+
+def measure(running: Servers, tables: int, rows: int) -> Measured:
+    """A pipeline of so many tables, recovered from nothing, then applied to once with one change in each table."""
+    result, names = Measured(tables), [f"t{number:05}" for number in range(tables)]
+    with pipe_of(running, names, rows) as pipe:
+        run = pipe.run(approved=True)
+        decision = result.step("decide", lambda: decide.decide(run, "full_snapshot"))
+        result.step("open", lambda: open_recovery(run, Decision.from_json(decision)))
+        result.step("stop", lambda: connector.stop(run))
+        with held(run):
+            result.step("watermark", lambda: watermark.fence_and_watermark(run))
+            result.step("recover", lambda: recover(run, running.spark))
+            result.step("offset", lambda: offset.reset_offset(run))
+            result.step("resume", lambda: connector.resume(run))
+        done = result.step("verify", lambda: verify(run, running.spark))
+        assert done["verdict"] == "MATCH", done
+        result.step("publish", lambda: publish.publish(run))
+        result.step("close", lambda: close.close(run))
+        change_each(pipe, names)
+        if why := pipe.drain():
+            raise AssertionError(why)
+        applied = result.step("apply", lambda: apply_changes(pipe.run(), running.spark))
+        assert sum(one["records"] for one in applied["tables"].values()) == tables, applied
+        result.step("apply nothing", lambda: apply_changes(pipe.run(), running.spark))
+    return result
+
+
+@contextmanager
+def pipe_of(running: Servers, names: list[str], rows: int) -> Iterator[Pipe]:
+    """The database with its tables, followed by a connector; taken away at the end."""
+    pipe = Pipe(running, f"many{len(names)}", names, MODES)
+    try:
+        values = ", ".join(f"({number}, 'row {number}')" for number in range(rows))
+        with closing(pipe.connect()) as connection, connection.cursor() as cursor:
+            for name in names:
+                cursor.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY, a VARCHAR(20), b INT NOT NULL DEFAULT 0)")
+                cursor.execute(f"INSERT INTO {name} (id, a) VALUES {values}")
+        pipe.follow()
+        yield pipe
+    finally:
+        pipe.end()
+
+
+def change_each(pipe: Pipe, names: list[str]) -> None:
+    """One change in each table."""
+    with closing(pipe.connect()) as connection, connection.cursor() as cursor:
+        for name in names:
+            cursor.execute(f"UPDATE {name} SET b = b + 1 WHERE id = 1")
+
+
+def _plain(one: Measured) -> dict[str, object]:
+    return {"tables": one.tables, "steps": one.steps, "seconds_per_table": round(one.per_table, 3)}
+
+
+def shown(measured: list[Measured]) -> Table:
+    """Seconds of each step, and milliseconds per table."""
+    made = Table("step", *(f"{one.tables} tables" for one in measured), title="seconds (ms per table)")
+    for step in measured[0].steps:
+        made.add_row(step, *(f"{o.steps[step]:.1f} ({o.steps[step] / o.tables * 1000:.0f})" for o in measured))
+    made.add_row("all", *(f"{sum(o.steps.values()):.1f} ({o.per_table * 1000:.0f})" for o in measured))
+    return made
+
+
+if __name__ == "__main__":
+    sys.exit(main())
