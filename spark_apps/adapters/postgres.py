@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from airflow_cdc.sources.postgres.session import Session
     from airflow_cdc.spark_apps.ports import Defaults
 
+VISIBLE_SECONDS = 60.0
 BLOCKS_EACH = 8192  # 64 MB of a table without a key is one partition
 
 
@@ -82,8 +83,13 @@ class PostgresReader(PostgresLog):
         predicates = [chunk_predicate(table, chunk.lo, chunk.hi) for chunk in chunks]
         return rows_frame(spark, jdbc_options(self._source, at), table, predicates)
 
-    def rows_of_keys(self, spark: SparkSession, table: Table, keys: Sequence[str], *, at: Watermark) -> DataFrame:
+    def rows_of_keys(
+        self, spark: SparkSession, table: Table, keys: Sequence[str], *, at: Watermark | None
+    ) -> DataFrame:
         """See ports.RowReader."""
+        if at is None:
+            at = self._source.position()
+            self._source.wait_visible(at, VISIBLE_SECONDS)
         predicates = [key_predicate(table, some) for some in batches(sorted(keys), KEYS_AT_ONCE)] or [NO_ROWS]
         return rows_frame(spark, jdbc_options(self._source, at), table, predicates)
 
