@@ -120,5 +120,5 @@ def test_a_pipeline_whose_slot_was_dropped_is_recovered_while_its_source_is_writ
     followed.execute(
         "UPDATE public.orders SET ok = NOT ok WHERE id < 50", "DELETE FROM public.events WHERE t = 'copied'"
     )
-    followed.apply("apply-3")
+    followed.apply("apply-2")
     equal(followed)
