@@ -30,7 +30,7 @@ MODES = {
 }
 ROW = (
     "{0}, 'v' || {0}, {0} + 0.25, TIMESTAMP '2026-01-02 03:04:05.000006' + {0} * INTERVAL '1 s', DATE '2026-01-01' + {0},"
-    " TIMESTAMPTZ '2026-01-02 03:04:05.5+02', {0} % 2 = 0, repeat('long', 1000), '\\x00ff'::bytea,"
+    " TIMESTAMPTZ '2026-01-02 03:04:05.5+02', {0} % 2 = 0, CASE WHEN {0} <= 20 THEN repeat('long', 1000) ELSE 'short' END, '\\x00ff'::bytea,"
     " ARRAY['a', NULL, 'b|' || {0}], {0}::float8 / 3"
 )
 
@@ -84,7 +84,7 @@ def test_a_pipeline_whose_slot_was_dropped_is_recovered_while_its_source_is_writ
         cursor.copy(copied) as copy,
     ):
         copy.write("7\tcopied\n" * 20)
-    # a long value that does not change is not in the log
+    # a long value that does not change is not in the log: five rows of twenty that hold one
     followed.execute("UPDATE public.orders SET v = 'changed' WHERE id <= 5")
     first = followed.apply("apply-1")
     assert first["public.orders"]["dead_letters"] == 5
@@ -115,8 +115,6 @@ def test_a_pipeline_whose_slot_was_dropped_is_recovered_while_its_source_is_writ
         done = followed.recover("rec-1")
     assert done["decision"]["diagnosis"]["code"] == "SLOT_MISSING"
     assert done["verify"]["verdict"] == "MATCH"
-    followed.apply("apply-2")
-    equal(followed)
     followed.execute(
         "UPDATE public.orders SET ok = NOT ok WHERE id < 50", "DELETE FROM public.events WHERE t = 'copied'"
     )
