@@ -33,7 +33,13 @@ lint: setup ## ruff, mypy --strict, import contracts
 check: lint unit ## what to run while working: lint, types, and the fast tests in parallel (under two minutes)
 
 unit: setup ## fast tests, no servers, in parallel
-	$(BIN)/pytest tests/unit tests/contract -n auto --durations=10
+	$(BIN)/pytest tests/unit tests/contract -n auto
+
+# what subclasses a suite that holds all kinds of one part
+SUITES = $(shell grep -rlE 'from airflow_cdc\.testing|from tests\.contract\.control_store' tests --include='test_*.py')
+
+contract: setup ## the contract suites, each kind on its own real server (SYSTEM=mysql: those of one kind)
+	$(BIN)/pytest $(SUITES) -m '' $(if $(SYSTEM),-k $(SYSTEM))
 
 integration: setup ## tests on the real servers
 	$(BIN)/pytest tests/integration
@@ -47,8 +53,11 @@ e2e: setup ## whole recoveries through a real Airflow, every task killed once; t
 browser-packages: ## install Debian's Chromium and its driver (needs root)
 	@command -v chromedriver >/dev/null || { apt-get update -q && apt-get install -q -y --no-install-recommends chromium chromium-driver; }
 
-browser: setup ## a person's way through the page in a real headless Chromium; screenshots into docs/images
+browser: setup ## a person's way through the page in a real headless Chromium, from three red pages to MATCH
 	$(BIN)/pytest tests/e2e/test_browser.py
+
+pictures: setup ## the pictures of the page in docs/images, each state, in a real headless Chromium (half a minute, no servers)
+	$(BIN)/pytest tests/pictures
 
 faults: setup ## the kill matrix: every fault at every moment of a recovery (hours; writes build/faults.json)
 	$(BIN)/python -m tests.faults
@@ -63,7 +72,7 @@ soak-diagnosis: setup ## half an hour of a healthy pipeline under load: no false
 	$(BIN)/python -m tests.faults_diagnosis.soak --minutes $(or $(MINUTES),30)
 
 test: lint docs ## everything that .ci/run runs
-	$(BIN)/pytest tests/unit tests/contract -n auto -m 'not slow' --durations=10
+	$(BIN)/pytest tests/unit tests/contract -n auto -m 'not slow'
 	$(BIN)/pytest tests/integration tests/faults -m 'not slow' --durations=30
 	$(BIN)/pytest tests/adversary -m 'not slow'  # apart: a process has one Spark session, and the one above has another lake
 

@@ -12,6 +12,9 @@ settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
 
 FAST = ("unit", "contract")
+# a test that takes longer says so by a mark
+LONGEST_SECONDS = 60.0
+MARKS = frozenset({"slow", "minutes"})
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -25,3 +28,14 @@ def pytest_configure(config: pytest.Config) -> None:
     if not all(any(here / name in (path, *path.parents) for name in FAST) for path in asked):
         for kind in ("ResourceWarning", "pytest.PytestUnraisableExceptionWarning"):
             config.addinivalue_line("filterwarnings", f"ignore::{kind}")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name the tests that took over a minute and have no mark that says so.
+
+    Not a failure: a busy machine makes any test slow.
+    """
+    for outcome in ("passed", "failed"):
+        for report in terminalreporter.stats.get(outcome, ()):
+            if report.when == "call" and report.duration > LONGEST_SECONDS and not MARKS & set(report.keywords):
+                terminalreporter.write_line(f"over a minute, and not marked: {report.nodeid} ({report.duration:.0f} s)")

@@ -19,6 +19,7 @@ from airflow_cdc.control.document import (
     checked_xa,
     copy,
     dump,
+    in_place,
     noted,
     only,
     parse,
@@ -30,16 +31,16 @@ from airflow_cdc.control.document import (
     without_tables,
     written,
 )
+from airflow_cdc.control.lease import refuse_held, refuse_lost
 from airflow_cdc.core.abandon import Abandonment, abandoned_tables
 from airflow_cdc.core.apply.stamp import Stamp
-from airflow_cdc.core.diagnosis.observation import ControlFacts
+from airflow_cdc.core.diagnosis.observation import ControlFacts, RefusedTable
 from airflow_cdc.core.diagnosis.strategy import POSITION_ONLY
 from airflow_cdc.core.epochs import EVERY, Epochs
 from airflow_cdc.core.errors import (
     MALFORMED,
     CdcError,
     DeadlineError,
-    LeaseHeldError,
     RecoveryOpenError,
     StaleHeadError,
     UnknownStateError,
@@ -105,7 +106,7 @@ class Control:
             read_seconds=last.get("read_seconds"),
             servers=tuple(state["ledger"].get(SERVERS) or ()),
             abandoned=state["abandoned"],
-            refused=state["ledger"].get(REFUSED) or {},
+            refused={t: RefusedTable.from_json(kept) for t, kept in (state["ledger"].get(REFUSED) or {}).items()},
             epochs=state["epochs"],
             apply_error=apply_error(state["ledger"]),
             checked_xa=checked_xa(state["checks"], last.get("closed_at", "")),
@@ -183,56 +184,28 @@ class Control:
         ended (INV 37).
         """
 
-        def refuse(lease: Lease | None, owner: str) -> None:
-            self._refuse_held(lease, owner, ended)
+        def refuse(lease: Lease | None) -> None:
+            refuse_held(lease, owner, ended, self._clock(), self.where)
 
         return self._lease(owner, ttl, f"lease for {owner}", refuse, dag_id)
 
     def renew(self, owner: str, ttl: float) -> Lease:
         """Prolong one's own lease, also one that has run out but was not taken. Raises LeaseHeldError if it is lost."""
-        return self._lease(owner, ttl, f"renewal of the lease of {owner}", self._refuse_lost)
+        return self._lease(
+            owner, ttl, f"renewal of the lease of {owner}", lambda lease: refuse_lost(lease, owner, self.where)
+        )
 
     def _lease(
-        self, owner: str, ttl: float, what: str, refuse: Callable[[Lease | None, str], None], dag_id: str = ""
+        self, owner: str, ttl: float, what: str, refuse: Callable[[Lease | None], None], dag_id: str = ""
     ) -> Lease:
         def change(state: Document) -> Document:
             before = _lease(state)
-            refuse(before, owner)
+            refuse(before)
             expires = (self._clock() + timedelta(seconds=ttl)).isoformat(timespec="milliseconds")
             known = before.dag_id if before is not None and before.owner == owner else ""
             return {**state, "lease": Lease(owner, expires, dag_id or known).to_json()}
 
         return Lease.from_json(self.update(change, what)["lease"])
-
-    def _refuse_held(self, lease: Lease | None, owner: str, ended: Callable[[Lease], bool]) -> None:
-        if lease is None or lease.owner == owner:
-            return
-        expired = lease.expired(self._clock())
-        if expired and ended(lease):
-            return
-        what = (
-            f"the lease of {lease.owner} ran out at {lease.expires_at}, but Airflow does not say that it has ended"
-            if expired
-            else f"the pipeline is being changed by {lease.owner} until {lease.expires_at}"
-        )
-        raise LeaseHeldError(
-            what,
-            where=self.where,
-            todo="Wait for that run, or end it (mark it failed in Airflow); its lease then runs out by itself.",
-            owner=lease.owner,
-            expires_at=lease.expires_at,
-        )
-
-    def _refuse_lost(self, lease: Lease | None, owner: str) -> None:
-        if lease is not None and lease.owner == owner:
-            return
-        raise LeaseHeldError(
-            f"the lease of {owner} is lost" + (f": {lease.owner} holds it" if lease else ""),
-            where=self.where,
-            todo="Stop this run; nothing it wrote is published. Clear its first task to start again.",
-            owner=lease.owner if lease else "",
-            expires_at=lease.expires_at if lease else "",
-        )
 
     def release(self, owner: str) -> bool:
         """Give the lease back. Returns False, and changes nothing, if it is not `owner`'s."""
@@ -327,7 +300,7 @@ class Control:
             if state["recovery"] is None or state["recovery"]["run_id"] == run_id:
                 return None
             taken = OpenRecovery.from_json(state["recovery"], read_position).taken_over_by(run_id)
-            ledger = _in_place(state["ledger"], run_id, taken.epoch)
+            ledger = in_place(state["ledger"], run_id, taken.epoch)
             return {**state, "recovery": taken.to_json(), "ledger": ledger}
 
         self.update(change, f"takeover by {run_id}")
@@ -348,7 +321,7 @@ class Control:
                 "epoch": epoch,
                 "epochs": {EVERY: epoch},
                 "recovery": open_.superseded(decision, epoch).to_json(),
-                "ledger": _in_place(state["ledger"], open_.run_id, epoch),
+                "ledger": in_place(state["ledger"], open_.run_id, epoch),
             }
 
         self.update(change, f"{decision.strategy} in place of a detour")
@@ -510,8 +483,3 @@ def _lease(state: Document) -> Lease | None:
 
 # what a recovery was opened with does not change
 FIXED = frozenset({"run_id", "epoch", "opened_at"})
-
-
-def _in_place(ledger: Document, run_id: str, epoch: int) -> Document:
-    """The ledger with a run's epoch, in the run's place: it is no newer for it."""
-    return {**ledger, run_id: {**ledger.get(run_id, {}), "epoch": epoch}}

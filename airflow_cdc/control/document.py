@@ -44,6 +44,11 @@ def noted(ledger: Document, run_id: str, entries: Mapping[str, Any]) -> Document
     return {**rest, run_id: {**ledger.get(run_id, {}), **entries}}
 
 
+def in_place(ledger: Document, run_id: str, epoch: int) -> Document:
+    """The ledger with a run's epoch, in the run's place: it is no newer for it."""
+    return {**ledger, run_id: {**ledger.get(run_id, {}), "epoch": epoch}}
+
+
 def only(ledger: Document, run_id: str) -> Document:
     return {run_id: ledger[run_id]} if run_id in ledger else {}
 

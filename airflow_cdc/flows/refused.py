@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from airflow_cdc.control.control import REFUSED
+from airflow_cdc.core.diagnosis.observation import RefusedTable
 from airflow_cdc.flows.run import Run, now_iso
 
 # After so long without a try, what stopped a re-read may have passed.
@@ -17,26 +17,27 @@ def note_refused(run: Run, table: str, why: str, *, tried: bool) -> None:
 
     `tried`: a re-read was begun and failed. Otherwise what was noted before stands.
     """
-    noted = _noted(run, table)
-    if noted and not tried:
+    if _noted(run, table) is not None and not tried:
         return
     tries = failed_tries(run, table) + int(tried)
-    entry = {"why": why, "at": now_iso(), "tries": tries, "stamp": _stamp(run, table)}
-    run.clients.control.ledger_set(REFUSED, table, entry)
+    refused = RefusedTable(why, now_iso(), tries, _stamp(run, table))
+    run.clients.control.ledger_set(REFUSED, table, refused.to_json())
 
 
 def failed_tries(run: Run, table: str) -> int:
     """How often a re-read of the table failed lately, since it was last published."""
-    noted = _noted(run, table)
-    if not noted:
+    refused = _noted(run, table)
+    if refused is None:
         return 0
-    age = datetime.now(UTC) - datetime.fromisoformat(noted["at"])
-    return int(noted["tries"]) if age < FORGOTTEN else 0
+    age = datetime.now(UTC) - datetime.fromisoformat(refused.at)
+    return refused.tries if age < FORGOTTEN else 0
 
 
-def _noted(run: Run, table: str) -> dict[str, Any]:
-    noted: dict[str, Any] = run.clients.control.ledger_get(REFUSED).get(table) or {}
-    return noted if noted.get("stamp") == _stamp(run, table) else {}
+def _noted(run: Run, table: str) -> RefusedTable | None:
+    """What was noted of the table as it is now; None if nothing was."""
+    kept = run.clients.control.ledger_get(REFUSED).get(table)
+    refused = RefusedTable.from_json(kept) if kept else None
+    return refused if refused is not None and refused.stamp == _stamp(run, table) else None
 
 
 def _stamp(run: Run, table: str) -> object:

@@ -165,4 +165,4 @@ def test_the_connector_is_left_as_it_is_and_said_to_be(run: Run, connector: Any)
     )
     connector.state.side_effect = ConnectorError("refused")
     assert "could not be read (refused); its offset" in abandon(run, **BY)["connector"]
-    assert {call[0] for call in connector.method_calls} == {"status"}
+    assert {call[0] for call in connector.method_calls} == {"state"}

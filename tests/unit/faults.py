@@ -11,6 +11,7 @@ from airflow_cdc.core.diagnosis.observation import (
     ControlFacts,
     HistoryFacts,
     Observation,
+    RefusedTable,
     SchemaFacts,
     SinkFacts,
     SinkTableFacts,
@@ -210,7 +211,7 @@ ROWS: list[tuple[str, Observation, str, str]] = [
         "stopped by DDL",
         seen(
             sink=epochs(customers=3, orders=3),
-            control=ControlFacts(3, refused={"shop.orders": {"why": "CHANGE a b", "stamp": Stamp(3).to_json()}}),
+            control=ControlFacts(3, refused={"shop.orders": RefusedTable("CHANGE a b", stamp=Stamp(3).to_json())}),
         ),
         "TABLE_NEEDS_REREAD",
         "CHANGE a b",

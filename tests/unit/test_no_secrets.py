@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from airflow_cdc.config.registry import load_registry
+from airflow_cdc.controls.sql.endpoint import SqlEndpoint
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.pipeline import sink_name
 from airflow_cdc.flows import hold as holding
@@ -64,3 +65,8 @@ def test_names_of_sink_tables_are_plain_and_never_the_same() -> None:
     odd = [sink_name(name) for name in ("my table", "my`table", "my_table", 'my"table', "../my")]
     assert len(set(odd)) == len(odd)
     assert all(set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789_") for name in odd)
+
+
+def test_what_a_control_database_is_given_is_not_shown() -> None:
+    endpoint = SqlEndpoint("postgresql+psycopg", "cdc", "db", password="hunter2", options={"sslpassword": "hunter3"})
+    assert "hunter" not in repr(endpoint)

@@ -1,8 +1,8 @@
 """HTTP to Kafka Connect: what is retried, and what every other answer means.
 
 Retried within a deadline: 409 (a rebalance is under way), and a worker that is restarting (refused or
-broken connections, half answers, requests that its version serves and does not know yet). Everything else is a ConnectorError that says what and where; its
-`status` is the HTTP status or None when there was no answer.
+broken connections, half answers, requests that its version serves and does not know yet). Everything else is a
+ConnectorError that says what and where; its `status` is the HTTP status or None when there was no answer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import httpx
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential, wait_random
 
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import ConfigError, ConnectorError
@@ -124,7 +124,7 @@ class ConnectHttp:
         retrying = Retrying(
             retry=retry_if_exception_type((RebalancingError, ConnectUnreachableError, ConnectStartingError)),
             stop=stop_after_delay(self.endpoint.retry_for),
-            wait=wait_exponential_jitter(initial=0.1, max=2.0, jitter=0.1),
+            wait=wait_exponential(0.1, max=2.0) + wait_random(0, 0.1),
             reraise=True,
         )
         return retrying(self._known, method, "/".join(["", *(quote(p, safe="") for p in path)]), body, params, secrets)

@@ -27,7 +27,7 @@ class SqlEndpoint:
     port: int | None = None
     user: str = ""
     password: str = field(default="", repr=False)
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)  # sslpassword may be among them
     extra: str = ""
 
     def limited(self, _: CallLimits) -> Self:

@@ -275,6 +275,29 @@ class SinkFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class RefusedTable:
+    """A table that apply has stopped because of DDL: why, since when (ISO), how often it was tried to read it again.
+
+    `stamp`: the stamp that it has had since, as JSON; with another one it was published again, and this says nothing.
+    """
+
+    why: str = ""
+    at: str = ""
+    tries: int = 0
+    stamp: object = None
+
+    def to_json(self) -> dict[str, object]:
+        """As it stands in the ledger."""
+        return {"why": self.why, "at": self.at, "tries": self.tries, "stamp": self.stamp}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> RefusedTable:
+        """The inverse of to_json(); what is absent is empty."""
+        texts = str(value.get("why") or ""), str(value.get("at") or "")
+        return cls(*texts, int(value.get("tries") or 0), value.get("stamp"))
+
+
+@dataclass(frozen=True, slots=True)
 class ControlFacts:
     """The pipeline's control table: its epoch, the open recovery and the lease, if any.
 
@@ -296,7 +319,7 @@ class ControlFacts:
     read_seconds: float | None = None
     servers: tuple[str, ...] = ()
     abandoned: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    refused: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    refused: Mapping[str, RefusedTable] = field(default_factory=dict)
     epochs: Mapping[str, int] = field(default_factory=dict)
     apply_error: str = ""
     checked_xa: Mapping[str, XaState] = field(default_factory=dict)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from airflow_cdc.core.diagnosis import lag
 from airflow_cdc.core.diagnosis.evidence import evidence, offset_evidence, states, tables_of
 from airflow_cdc.core.diagnosis.observation import (
     ControlFacts,
     Observation,
+    RefusedTable,
     SchemaFacts,
     SinkTableFacts,
     Unknown,
@@ -79,10 +79,7 @@ def table_added(case: AnyCase) -> Evidence | None:
 
 def needs_reread(case: AnyCase) -> Evidence | None:
     """Tables that apply has stopped because of DDL, and that were not read again since."""
-    waiting = {
-        f"{name} stopped at {noted.get('at', '')}": str(noted.get("why", ""))
-        for name, noted in _stopped(case.seen).items()
-    }
+    waiting = {f"{name} stopped at {table.at}": table.why for name, table in _stopped(case.seen).items()}
     return evidence(case, "control table", waiting) if waiting else None
 
 
@@ -117,14 +114,14 @@ def _no_offset(case: AnyCase) -> bool:
     return case.connector is not None and case.offset is None and not case.connector.other_keys
 
 
-def _stopped(obs: Observation) -> dict[str, Mapping[str, Any]]:
+def _stopped(obs: Observation) -> dict[str, RefusedTable]:
     tables, control = tables_of(obs), obs.control
     if tables is None or not isinstance(control, ControlFacts):
         return {}
     return {
-        name: noted
-        for name, noted in control.refused.items()
-        if (stamp := tables[name].stamp if name in tables else None) and noted.get("stamp") == stamp.to_json()
+        name: table
+        for name, table in control.refused.items()
+        if (stamp := tables[name].stamp if name in tables else None) and table.stamp == stamp.to_json()
     }
 
 

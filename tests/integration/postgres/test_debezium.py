@@ -34,13 +34,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[stack.Stack]:
         yield started
 
 
-@pytest.mark.parametrize("series", SERIES)
-def test_a_lost_slot_is_told_and_a_new_one_goes_on_exactly_after_its_snapshot(
-    running: stack.Stack, series: str
-) -> None:
-    server, name = running.postgres[f"pg{series}"], f"shop{series}"
-    assert running.connect is not None
-    assert running.kafka is not None
+def published_tables(server: PostgresServer, name: str) -> None:
+    """A table with a key and one without, ten rows in that, in the publication `name`."""
     server.execute(
         f"CREATE TABLE {KEYED} (id int PRIMARY KEY, v text)",
         f"CREATE TABLE {BARE} (n int)",
@@ -49,6 +44,16 @@ def test_a_lost_slot_is_told_and_a_new_one_goes_on_exactly_after_its_snapshot(
         f"CREATE PUBLICATION {name} FOR TABLE {KEYED}, {BARE}",
         f"INSERT INTO {BARE} SELECT generate_series(1, 10)",
     )
+
+
+@pytest.mark.parametrize("series", SERIES)
+def test_a_lost_slot_is_told_and_a_new_one_goes_on_exactly_after_its_snapshot(
+    running: stack.Stack, series: str
+) -> None:
+    server, name = running.postgres[f"pg{series}"], f"shop{series}"
+    assert running.connect is not None
+    assert running.kafka is not None
+    published_tables(server, name)
     source = PostgresSource(replace(endpoint(server), slot=name, publication=name))
     connector = DebeziumConnector(ConnectEndpoint(running.connect.url), PostgresCodec())
     connector.create(name, config(server, name))

@@ -1,0 +1,43 @@
+"""Who is refused the lease of a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from airflow_cdc.core.errors import LeaseHeldError
+from airflow_cdc.core.lease import Lease
+
+
+def refuse_held(lease: Lease | None, owner: str, ended: Callable[[Lease], bool], now: datetime, where: str) -> None:
+    """Raise LeaseHeldError unless `owner` may take the lease: nobody else's run may still live under it (INV 37)."""
+    if lease is None or lease.owner == owner:
+        return
+    expired = lease.expired(now)
+    if expired and ended(lease):
+        return
+    what = (
+        f"the lease of {lease.owner} ran out at {lease.expires_at}, but Airflow does not say that it has ended"
+        if expired
+        else f"the pipeline is being changed by {lease.owner} until {lease.expires_at}"
+    )
+    raise LeaseHeldError(
+        what,
+        where=where,
+        todo="Wait for that run, or end it (mark it failed in Airflow); its lease then runs out by itself.",
+        owner=lease.owner,
+        expires_at=lease.expires_at,
+    )
+
+
+def refuse_lost(lease: Lease | None, owner: str, where: str) -> None:
+    """Raise LeaseHeldError unless the lease is `owner`'s."""
+    if lease is not None and lease.owner == owner:
+        return
+    raise LeaseHeldError(
+        f"the lease of {owner} is lost" + (f": {lease.owner} holds it" if lease else ""),
+        where=where,
+        todo="Stop this run; nothing it wrote is published. Clear its first task to start again.",
+        owner=lease.owner if lease else "",
+        expires_at=lease.expires_at if lease else "",
+    )
