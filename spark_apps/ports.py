@@ -317,7 +317,10 @@ class TableKeeper(Protocol):
     def tidy(
         self, spark: SparkSession, identifier: tuple[str, str], policy: MaintenancePolicy, now: datetime
     ) -> Tidied:
-        """Compact the table's files and drop versions that are too old, but none that a stamp or a pin needs."""
+        """Compact the table's files and drop versions that are too old, but none that a stamp or a pin needs.
+
+        Nothing where there is no such table yet: its first recovery makes it.
+        """
         ...
 
 
