@@ -59,6 +59,13 @@ class Source(Client, Protocol):
         """A position at or after everything that is visible now. Not usable as W."""
         ...
 
+    def reserve_log(self, timeout: float) -> None:
+        """Have the server keep its log from now on for the stopped connector, where it does so for a named reader only.
+
+        What was kept for it before and can no longer be read is given up. DeadlineError after `timeout` seconds.
+        """
+        ...
+
     def watermark(self, *, xa_timeout: float = 60.0) -> Watermark:
         """W: a position at or before everything that a read started afterwards can see (INV 7, 8).
 
