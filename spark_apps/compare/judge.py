@@ -130,7 +130,8 @@ def judge_keys(scanned: Scanned, now: Reached) -> KeyJudgement:
         outcome.tally.count(verdict, count)
     if len(scanned.others) > KEYS_HELD:
         outcome.add_caveats(f"more than {KEYS_HELD} rows differ in columns of JSON")
-    for key in scanned.others - flying.keys():
+    # of keys that are only counted nobody knows any more whether they are among these
+    for key in frozenset() if drilled.beyond else scanned.others - flying.keys():
         drilled.keys.setdefault(key, KeyVerdict.DIFFERENT)
     _suspect(scanned, judgement, drilled.keys)
     for key, log in flying.items():
