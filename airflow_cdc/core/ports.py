@@ -69,7 +69,7 @@ class Source(Client, Protocol):
         ...
 
     def facts_for(self, tables: Sequence[str], position: Position | None) -> SourceFacts:
-        """The same, and what concerns these tables and a connector's stored position."""
+        """The server's facts, with those about these tables and about a connector's stored position."""
         ...
 
     def server(self) -> str:
@@ -142,7 +142,7 @@ class Source(Client, Protocol):
     def definitions_and_defaults(
         self, tables: Sequence[str]
     ) -> tuple[Mapping[str, Table], Mapping[str, Mapping[str, str | None]]]:
-        """The same, and of each table column → default. Soon answered, or failed."""
+        """Each table's definition, and column → default of each table. Answers or fails within seconds."""
         ...
 
     def table_ids(self, tables: Iterable[str]) -> Mapping[str, str]:
@@ -214,7 +214,7 @@ class Replication(Protocol):
         ...
 
     def after(self, read: Transactions) -> Position:
-        """The same, as far on in the log as it is known that nothing is passed over."""
+        """The position after these transactions: as far on in the log as is known to skip nothing."""
         ...
 
 
