@@ -53,8 +53,11 @@ e2e: setup ## whole recoveries through a real Airflow, every task killed once; t
 browser-packages: ## install Debian's Chromium and its driver (needs root)
 	@command -v chromedriver >/dev/null || { apt-get update -q && apt-get install -q -y --no-install-recommends chromium chromium-driver; }
 
-browser: setup ## a person's way through the page in a real headless Chromium; screenshots into docs/images
+browser: setup ## a person's way through the page in a real headless Chromium, from three red pages to MATCH
 	$(BIN)/pytest tests/e2e/test_browser.py
+
+pictures: setup ## the pictures of the page in docs/images, each state, in a real headless Chromium (half a minute, no servers)
+	$(BIN)/pytest tests/pictures
 
 faults: setup ## the kill matrix: every fault at every moment of a recovery (hours; writes build/faults.json)
 	$(BIN)/python -m tests.faults

@@ -6,7 +6,7 @@ an entry point in the group `airflow_cdc.sources`, `.connectors`, `.transports` 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -136,10 +136,13 @@ def config_rules_of(pipeline: Pipeline) -> ConfigRules:
     return CONNECTORS[pipeline.connector.kind].config_rules.load()
 
 
-def all_jars() -> tuple[Need, ...]:
-    """What Spark needs for every built-in kind beside its own jars."""
-    kinds = [wing[name] for wing in (SINKS, SOURCES, TRANSPORTS) for name in wing.built_in]
-    return tuple(need for kind in kinds if kind.jars is not None for need in kind.jars.load())
+def jars_for(pipelines: Iterable[Pipeline]) -> tuple[Need, ...]:
+    """What Spark needs for these pipelines' kinds beside its own jars, each once."""
+    found: dict[Need, None] = {}
+    for pipeline in pipelines:
+        for kind in (SINKS[pipeline.sink.kind], SOURCES[pipeline.source.kind], TRANSPORTS[pipeline.transport.kind]):
+            found |= dict.fromkeys(kind.jars.load() if kind.jars is not None else ())
+    return tuple(found)
 
 
 def rules_for(pipeline: Pipeline) -> Rules:

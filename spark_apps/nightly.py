@@ -235,7 +235,8 @@ def _keep(
     job, table = night.job, outcome.subject.table
     known = night.known.get(table.full_name)
     if plan.whole or known is None:
-        scheme, low, high = first_check(table, outcome.source_rows, _bounds(job, table), night.leaf_rows)
+        by = job.systems.reader.key_hash
+        scheme, low, high = first_check(table, outcome.source_rows, _bounds(job, table), night.leaf_rows, by)
         rows = outcome.source_rows
     else:
         scheme, low, high, rows = known.scheme, known.low, known.high, known.rows

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from airflow_cdc.core.apply.stamp import Stamp
     from airflow_cdc.core.apply.start import Start
     from airflow_cdc.core.compare.chunk import Chunk, Key
-    from airflow_cdc.core.compare.leaves import Leaf, LeafScheme
+    from airflow_cdc.core.compare.leaves import KeyHash, Leaf, LeafScheme
     from airflow_cdc.core.compare.part import Part
     from airflow_cdc.core.compare.verdict import Rows
     from airflow_cdc.core.dead_letter import DeadLetter
@@ -87,6 +87,11 @@ class SourceView(Protocol):
 
 class RowReader(SourceLog, Protocol):
     """A source, for Spark. Every connection proves that it reaches the server of `at`, and shows all of it (INV 9)."""
+
+    @property
+    def key_hash(self) -> KeyHash:
+        """What its SQL hashes keys with, where leaves are no ranges of a key."""
+        ...
 
     def chunks(self, table: Table, after: Key | None, rows: int, *, at: Watermark, ahead: int) -> Iterator[list[Chunk]]:
         """The chunks of `rows` rows after the key `after`, `ahead` at a time; the last chunk is open-ended (INV 25)."""
@@ -312,7 +317,10 @@ class TableKeeper(Protocol):
     def tidy(
         self, spark: SparkSession, identifier: tuple[str, str], policy: MaintenancePolicy, now: datetime
     ) -> Tidied:
-        """Compact the table's files and drop versions that are too old, but none that a stamp or a pin needs."""
+        """Compact the table's files and drop versions that are too old, but none that a stamp or a pin needs.
+
+        Nothing where there is no such table yet: its first recovery makes it.
+        """
         ...
 
 

@@ -79,6 +79,7 @@ SETS: Final[dict[str, tuple[Wanted, ...]]] = {
         Wanted("org.apache.commons", "commons-pool2", "2.12.1"),
         Wanted("org.xerial", "sqlite-jdbc", "3.50.3.0"),
         Wanted("org.mariadb.jdbc", "mariadb-java-client", "3.5.11"),
+        Wanted("org.postgresql", "postgresql", "42.7.11"),
     ),
 }
 

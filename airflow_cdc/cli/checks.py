@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from airflow_cdc.cli import trigger
@@ -13,7 +13,8 @@ from airflow_cdc.core.check import Check
 from airflow_cdc.core.errors import CdcError, ConfigError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.settings import own_connection
-from airflow_cdc.kinds import SINKS, all_jars
+from airflow_cdc.core.spark_jars import Need
+from airflow_cdc.kinds import SINKS
 from airflow_cdc.names import RECOVERY_DAG_ID, REPAIR_DAG_ID, apply_dag_id, nightly_dag_id
 from airflow_cdc.reports.store import ReportStore
 
@@ -25,15 +26,17 @@ LOCAL_EXECUTOR = "LocalExecutor"
 TEMPORARY = (tempfile.gettempdir(), "/tmp", "/var/tmp")  # noqa: S108 - to advise against them
 
 
-def airflow_checks(*, mirrors: bool = True) -> list[Check]:
+def airflow_checks(needs: Sequence[Need] | None) -> list[Check]:
     """What every recovery needs of this installation, whichever the pipeline.
 
-    Without a pipeline that has a sink (`mirrors` False) only what a restart of a connector and the page need.
+    `needs`: the jars of the kinds that are declared; None without a pipeline that has a sink: then only what a restart of a
+    connector and the page need.
     """
     common = [_dag(AIRFLOW, RECOVERY_DAG_ID, "bad"), _report_dir(settings.report_dir()), _links()]
-    if not mirrors:
+    if needs is None:
         return common
-    return [*common, _dag(AIRFLOW, REPAIR_DAG_ID, "warn"), *_slots(), *jar_checks(AIRFLOW, all_jars())]
+    jars = jar_checks(AIRFLOW, needs) if needs else ()
+    return [*common, _dag(AIRFLOW, REPAIR_DAG_ID, "warn"), *_slots(), *jars]
 
 
 def pipeline_airflow_checks(pipeline: Pipeline) -> list[Check]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,9 +27,10 @@ from airflow_cdc.core.diagnosis.strategy import AUTO, FULL, STRATEGIES, Plan, ch
 from airflow_cdc.core.errors import CdcError, UnknownStateError, UsageError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.report import RecoveryReport, Verdict
+from airflow_cdc.core.spark_jars import Need
 from airflow_cdc.flows.doctor import doctor_installation, doctor_pipeline
 from airflow_cdc.flows.observe import observe, store_observation
-from airflow_cdc.kinds import rules_for
+from airflow_cdc.kinds import jars_for, rules_for
 from airflow_cdc.links import runbook_url
 from airflow_cdc.names import RECOVERY_DAG_ID
 from airflow_cdc.operators.base import open_run
@@ -50,8 +51,8 @@ STUBS = {
 @command
 def doctor(args: Namespace) -> int:
     """0 all good (warnings allowed), 1 something is bad, 3 something could not be read, 2 the registry is unusable."""
-    mirrors = _any_sink(args)
-    checks = [*doctor_installation(mirrors=mirrors), *airflow_checks(mirrors=mirrors), *_pipeline_checks(args)]
+    needs = _needs(args)
+    checks = [*doctor_installation(mirrors=needs is not None), *airflow_checks(needs), *_pipeline_checks(args)]
     emit(args, [check.to_json() for check in checks])
     return _doctor_status(checks)
 
@@ -61,12 +62,17 @@ def _doctor_status(checks: Iterable[Check]) -> int:
     return 1 if "bad" in states else 3 if "unknown" in states else 0
 
 
-def _any_sink(args: Namespace) -> bool:
-    """Whether Spark is needed at all; a registry that cannot be read is said by the checks of its pipelines."""
+def _needs(args: Namespace) -> Sequence[Need] | None:
+    """What the declared pipelines need of Spark; None if none of them has a sink.
+
+    () for a registry that cannot be read: the checks of its pipelines say it.
+    """
     try:
-        return any(pipeline.has_sink for pipeline in load_registry(settings.registry_path(args.registry)).values())
+        pipelines = load_registry(settings.registry_path(args.registry)).values()
     except CdcError:
-        return True
+        return ()
+    mirrored = [pipeline for pipeline in pipelines if pipeline.has_sink]
+    return jars_for(mirrored) if mirrored else None
 
 
 def _pipeline_checks(args: Namespace) -> Iterator[Check]:

@@ -101,14 +101,20 @@ class Circuits:
             self._changed.notify_all()
 
 
+# attributes of a client that ask the same endpoint themselves (core/ports)
+_PORTS: Final = frozenset({"replication"})
+
+
 class _Guard:
-    """A client whose every method goes through its endpoint's circuit."""
+    """A client whose every method goes through its endpoint's circuit, and those of the ports that it offers."""
 
     def __init__(self, client: object, endpoint: str, circuits: Circuits) -> None:
         self._client, self._endpoint, self._circuits = client, endpoint, circuits
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._client, name)
+        if name in _PORTS and value is not None:
+            return _Guard(value, self._endpoint, self._circuits)
         if not callable(value):
             return value
 

@@ -19,6 +19,7 @@ from airflow_cdc.flows.run import Facts, Run, now_iso, step
 HOLD_ANSWER_SECONDS = 30.0
 VISIBLE_SECONDS = 60.0
 XA_SECONDS = 30.0
+RESERVE_SECONDS = 300.0
 
 
 @step("fence_and_watermark", leased=True)
@@ -112,6 +113,8 @@ def _take(run: Run, recovery: OpenRecovery) -> Watermark:
     stands in between is read, and comes again from the log.
     """
     source = run.clients.source
+    if not recovery.offset_kept:
+        source.reserve_log(RESERVE_SECONDS)
     taken = source.watermark(xa_timeout=XA_SECONDS)
     source.wait_visible(taken, VISIBLE_SECONDS)
     if recovery.strategy != NEXT_FILE:

@@ -102,11 +102,22 @@ class Row:
         return f"ends in about {span(left)}" if left > 0 else f"takes {span(-left)} longer than the last one"
 
     @property
+    def urgency(self) -> str:
+        """How urgent the problem is, in the word that the notifications use; "" for what only the page calls a problem."""
+        if self.colour is Colour.GREEN or self.error:
+            return ""
+        observed = self.seen is not None and self.seen.diagnosis.code == self.code
+        if not observed and self.code != SINK_DIFFERS:
+            return ""
+        return str(severity_of(self.code, self.seen.diagnosis.strategies if self.seen and observed else ()))
+
+    @property
     def last_runs(self) -> tuple[tuple[RunSummary, str], ...]:
         """The newest recovery and the newest other run, each with its age, the newer first."""
         known = [run for run in (self.last_recovery, self.last_check) if run]
         return tuple(
-            (run, ago(run.ended_at, self.now)) for run in sorted(known, key=lambda run: run.ended_at, reverse=True)
+            (run, ago(run.ended_at, self.now).removesuffix(" ago"))
+            for run in sorted(known, key=lambda run: run.ended_at, reverse=True)
         )
 
     @property

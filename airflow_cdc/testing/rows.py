@@ -12,6 +12,7 @@ from airflow_cdc.core.compare import canonical
 from airflow_cdc.core.compare.chunk import Chunk
 from airflow_cdc.core.compare.leaves import (
     HashLeaves,
+    KeyHash,
     LeafScheme,
     add_leaves,
     choose_scheme,
@@ -177,7 +178,7 @@ class RowReaderContract:
     ) -> None:
         table = rows.keyed
         with rows.reader.view(table, at=rows.watermark()) as view:
-            for scheme in self._schemes(table, view.bounds(), len(expected)):
+            for scheme in self._schemes(rows.reader.key_hash, table, view.bounds(), len(expected)):
                 leaves = view.leaves(scheme, WHOLE)
                 assert leaves == merge_leaves({leaf_of(table, scheme, key): row_leaf(h)} for key, h in expected.items())
                 assert dict(view.hashes(scheme, sorted(leaves), WHOLE)) == expected
@@ -193,7 +194,7 @@ class RowReaderContract:
     def test_parts_together_are_the_table(self, rows: RowBench, expected: Mapping[str, str]) -> None:
         table = rows.keyed
         with rows.reader.view(table, at=rows.watermark()) as view:
-            for scheme in self._schemes(table, view.bounds(), len(expected)):
+            for scheme in self._schemes(rows.reader.key_hash, table, view.bounds(), len(expected)):
                 whole = view.leaves(scheme, WHOLE)
                 some, rest = sorted(whole)[::2], sorted(whole)[1::2]
                 for leaves in (some, rest):
@@ -202,9 +203,9 @@ class RowReaderContract:
 
     def test_a_view_does_not_change(self, rows: RowBench) -> None:
         with rows.reader.view(rows.keyless, at=rows.watermark()) as view:
-            before = view.leaves(HashLeaves(1), WHOLE)
+            before = view.leaves(HashLeaves(1, rows.reader.key_hash), WHOLE)
             rows.write()
-            assert view.leaves(HashLeaves(1), WHOLE) == before
+            assert view.leaves(HashLeaves(1, rows.reader.key_hash), WHOLE) == before
         with rows.reader.view(rows.keyless, at=rows.watermark()) as later:
             assert later.count() == before[0].n + 1
 
@@ -222,7 +223,7 @@ class RowReaderContract:
 
     def test_copies_of_a_row_are_counted(self, rows: RowBench) -> None:
         with rows.reader.view(rows.keyless, at=rows.watermark()) as view:
-            found = view.hashes(HashLeaves(1), [0], WHOLE)
+            found = view.hashes(HashLeaves(1, rows.reader.key_hash), [0], WHOLE)
             assert [key for key, _ in found] == [h for _, h in found]
             images = view.images({h for _, h in found})
         assert max(map(len, images.values())) > 1
@@ -237,7 +238,7 @@ class RowReaderContract:
 
         position = rows.reader.rows_at_exactly(session, table, use, at=before)
         with rows.reader.view(table, at=before) as view:
-            assert sorted(read) == sorted(h for _, h in view.hashes(HashLeaves(1), [0], WHOLE))
+            assert sorted(read) == sorted(h for _, h in view.hashes(HashLeaves(1, rows.reader.key_hash), [0], WHOLE))
         assert position.position.covers(before.position) is True
 
     def test_what_fails_while_rows_are_read_is_raised(self, rows: RowBench, session: SparkSession) -> None:
@@ -251,7 +252,7 @@ class RowReaderContract:
     def test_a_leaf_taken_out_leaves_the_rest(self, rows: RowBench, expected: Mapping[str, str]) -> None:
         """The source's sums are those that rows are later taken out of."""
         with rows.reader.view(rows.keyed, at=rows.watermark()) as view:
-            total = view.leaves(HashLeaves(1), WHOLE)[0]
+            total = view.leaves(HashLeaves(1, rows.reader.key_hash), WHOLE)[0]
         key, h = min(expected.items())
         others = merge_leaves({0: row_leaf(other)} for k, other in expected.items() if k != key)
         assert add_leaves(total, row_leaf(h), -1) == others[0]
@@ -264,7 +265,7 @@ class RowReaderContract:
     def _keys(self, frame: DataFrame, table: Table) -> list[str]:
         return [row[0] for row in frame.selectExpr(key_text(table)).collect()]
 
-    def _schemes(self, table: Table, bounds: tuple[int, int] | None, rows: int) -> list[LeafScheme]:
+    def _schemes(self, by: KeyHash, table: Table, bounds: tuple[int, int] | None, rows: int) -> list[LeafScheme]:
         ranges = choose_scheme(table, rows, bounds, leaf_rows=3)
         assert bounds is not None
-        return [ranges, HashLeaves(4), HashLeaves(1)]
+        return [ranges, HashLeaves(4, by), HashLeaves(1, by)]

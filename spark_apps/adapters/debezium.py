@@ -7,7 +7,7 @@ of the sink. A record that cannot be read is not dropped: it comes out with the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from airflow_cdc.spark_apps.apply.record import (
@@ -52,6 +52,7 @@ class SourceBlock:
         table: the event's table as "schema.table".
         placed: whether it names a place in the database's log.
         origin, n, pos, row, log, log_n, transaction: the fields of record.py; asked only where `placed`.
+        beside: further fields of the event beside `source`, by name, with their types.
     """
 
     fields: str
@@ -64,13 +65,21 @@ class SourceBlock:
     log: str
     log_n: str
     transaction: str
+    beside: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def envelope(self) -> str:
         """The schema of an event, with or without the schema around it."""
         block = f"struct<{self.fields}, {_COMMON}>"
-        inside = f"op: string, before: string, after: string, source: {block}"
-        return f"payload struct<{inside}>, op string, before string, after string, source {block}, cdc_corrupt string"
+        fields = {"op": "string", "before": "string", "after": "string", "source": block, **self.beside}
+        inside = ", ".join(f"{name}: {kind}" for name, kind in fields.items())
+        outside = ", ".join(f"{name} {kind}" for name, kind in fields.items())
+        return f"payload struct<{inside}>, {outside}, cdc_corrupt string"
+
+    @property
+    def plain(self) -> str:
+        """An event without the schema around it, as a struct of the same fields as `payload`."""
+        return _struct({name: f"e.{name}" for name in ("op", "before", "after", "source", *self.beside)})
 
 
 def decode(
@@ -84,7 +93,7 @@ def decode(
     # text instead of Column objects: a wide table has thousands, and each costs a call into the JVM
     # only a key of columns with these names can be taken for one with its schema around it
     wrapped = settings.keys_wrapped if {"schema", "payload"} <= {*table.key} else None
-    opened = _opened(raw.where(f"topic = {literal(settings.topic_of(table.full_name))}"), wrapped, block.envelope)
+    opened = _opened(raw.where(f"topic = {literal(settings.topic_of(table.full_name))}"), wrapped, block)
     marked = opened.selectExpr("*", f"{_other_table(table, settings, block)} AS other_table")
     parts = [("key", table.key_columns)] if table.key else []
     parts += [(side, table.mirrored) for side in sides]
@@ -103,7 +112,7 @@ _KEY_MAP = {
 }
 
 
-def _opened(raw: DataFrame, keys_wrapped: bool | None, envelope: str) -> DataFrame:
+def _opened(raw: DataFrame, keys_wrapped: bool | None, block: SourceBlock) -> DataFrame:
     """Parse once: the envelope with its images as maps of raw JSON text, with or without the schema around it."""
     texts = raw.selectExpr(
         "topic",
@@ -121,10 +130,9 @@ def _opened(raw: DataFrame, keys_wrapped: bool | None, envelope: str) -> DataFra
     )
     parsed = texts.selectExpr(
         "*",
-        f"from_json(value_text, '{envelope}', {_CORRUPT}) AS e",
+        f"from_json(value_text, '{block.envelope}', {_CORRUPT}) AS e",
         f"from_json(key_text, '{_MAP}') AS k",
     )
-    plain = "named_struct('op', e.op, 'before', e.before, 'after', e.after, 'source', e.source)"
     bodies = parsed.selectExpr(
         "topic",
         "partition",
@@ -133,7 +141,7 @@ def _opened(raw: DataFrame, keys_wrapped: bool | None, envelope: str) -> DataFra
         "key_garbled",
         "value_garbled",
         "e.cdc_corrupt IS NOT NULL AS corrupt",
-        f"coalesce(e.payload, {plain}) AS body",
+        f"coalesce(e.payload, {block.plain}) AS body",
         f"{_KEY_MAP[keys_wrapped]} AS key_map",
     )
     return bodies.selectExpr(

@@ -35,6 +35,8 @@ class IcebergKeeper:
         self, spark: SparkSession, identifier: tuple[str, str], policy: MaintenancePolicy, now: datetime
     ) -> Tidied:
         """See ports.TableKeeper."""
+        if not self._lake.facts(*identifier).exists:
+            return Tidied()
         call = _Call(spark, self._lake.name, identifier)
         compacted = _compact(call, policy.small_files) if policy.compact else Tidied()
         return compacted + self._expire(call, identifier, now.timestamp() - policy.expire_after)

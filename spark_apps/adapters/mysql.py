@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from airflow_cdc.core.compare.leaves import KeyHash
 from airflow_cdc.core.table import Table
 from airflow_cdc.sources.mysql.events import covered
 from airflow_cdc.sources.mysql.position import MySqlPosition, read_position
@@ -38,6 +39,8 @@ class MySqlLog:
 
 class MySqlReader(MySqlRows, MySqlLog):
     """A MySQL server for Spark, as ports.RowReader."""
+
+    key_hash = KeyHash.CRC32
 
     def defaults(self, tables: Sequence[Table]) -> Mapping[str, Defaults]:
         """See ports.RowReader."""

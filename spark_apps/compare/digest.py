@@ -9,7 +9,7 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from airflow_cdc.core.compare.leaves import LANE, IntegerLeaves
+from airflow_cdc.core.compare.leaves import LANE, IntegerLeaves, KeyHash
 from airflow_cdc.core.compare.part import WHOLE
 from airflow_cdc.core.compare.row_sql import RowSql, both, where
 from airflow_cdc.core.types import Instant
@@ -33,7 +33,10 @@ class SparkRows(RowSql):
     def leaf(self, scheme: LeafScheme, table: Table) -> str:
         if isinstance(scheme, IntegerLeaves):
             return f"({quote_ident(scheme.column)} div {scheme.width})"
-        return f"(crc32({key_text(table)}) % {scheme.n})"
+        number = (
+            "crc32({})" if scheme.by is KeyHash.CRC32 else "CAST(conv(substr(sha2({}, 256), 1, 8), 16, 10) AS bigint)"
+        )
+        return f"({number.format(key_text(table))} % {scheme.n})"
 
     def literal(self, column: Column, value: PartValue) -> str:
         if isinstance(value, dt.datetime):

@@ -34,6 +34,9 @@ from airflow_cdc.spark_apps.ports import SourceView
 
 # Keys that are settled one by one; what differs beyond that is counted as it was first seen.
 MAX_SUSPECTS = 10_000
+# Row images of a table without a key that are settled one by one, give or take a group of leaves: all are held in memory.
+MAX_IMAGES = 100_000
+NO_ROWS = Leaf(0, 0, 0)
 _KINDS = {KeyVerdict.MISSING: "missing", KeyVerdict.GHOST: "ghosts", KeyVerdict.DIFFERENT: "different"}
 WRONG = tuple(_KINDS)
 
@@ -298,6 +301,8 @@ def judge_images(scanned: Scanned, now: Reached) -> ImageJudgement:
     drilled = _drill_images(scanned, source, sink, flying)
     if drilled.unexplained:
         outcome.add_caveats(leaf_caveat(drilled.unexplained))
+    for verdict, count in drilled.beyond.items():
+        outcome.tally.count(verdict, count)
     suspects = drilled.keys.keys() | (scanned.others - flying)
     resting = scanned.view.images(suspects)
     outcome.source_rows = rows_in(source) - sum(map(len, resting.values()))
@@ -322,16 +327,21 @@ def exact(view: SourceView) -> Watermark:
 def _drill_images(
     scanned: Scanned, source: Mapping[int, Leaf], sink: Mapping[int, Leaf], flying: Collection[str]
 ) -> Drilled:
+    """Row images whose copies do not agree; once there are MAX_IMAGES, the rows of further leaves are left unsettled."""
     table, scheme = scanned.subject.table, scanned.scheme
     keys: dict[str, KeyVerdict] = {}
     unexplained: list[int] = []
+    left = 0
     for group in leaf_groups(scanned, compare(source, sink).unequal):
+        if len(keys) >= MAX_IMAGES:
+            left += sum(max(side.get(leaf, NO_ROWS).n for side in (source, sink)) for leaf in group)
+            continue
         ours = [row for row in scanned.view.hashes(scheme, group, WHOLE) if row[1] not in flying]
         theirs = [row for row in scanned.subject.sink.hashes(table, scheme, group) if row[1] not in flying]
         diff = compare_multisets((h for _, h in ours), (h for _, h in theirs))
         keys.update(dict.fromkeys(diff.keys, KeyVerdict.DIFFERENT))
         unexplained += _unexplained(scanned, group, frozenset(diff.keys), (source, ours), (sink, theirs))
-    return Drilled(keys, tuple(unexplained))
+    return Drilled(keys, tuple(unexplained), {KeyVerdict.UNSETTLED: left} if left else {})
 
 
 def _copies(

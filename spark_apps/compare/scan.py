@@ -209,7 +209,7 @@ def _another_round(
 def scan(reader: RowReader, watermark: Watermark, subject: Subject, view: SourceView) -> Scanned:
     """Digest both sides at once, and compare the columns outside the digest for all rows (INV 25)."""
     table, part = subject.table, subject.part
-    scheme = part.scheme or choose_scheme(table, subject.rows, view.bounds())
+    scheme = part.scheme or choose_scheme(table, subject.rows, view.bounds(), by=reader.key_hash)
     with ThreadPoolExecutor(1) as beside:
         digesting = beside.submit(view.leaves, scheme, part)
         sink = subject.sink.leaves(table, scheme, part)

@@ -1,6 +1,6 @@
 """The whole way of an engineer who is paged, in a real browser: red, trigger, approve, follow, report, MATCH.
 
-`make browser` runs it; the screenshots in docs/images are its.
+`make browser` runs it; its screenshots are in build/browser. Those of the documentation are made by tests/pictures.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from stack.shop.gap import make_gap
 from tests.e2e.conftest import FAR, RUN_SECONDS, Shop, parked
 from tests.e2e.test_night import equal, spoil
 
-IMAGES = Path(__file__).parents[2] / "docs" / "images"
+IMAGES = Path(__file__).parents[2] / "build" / "browser"
 SECONDS = 90.0
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 

@@ -165,7 +165,7 @@ def test_many_differences_are_counted_exactly(scene: Callable[..., Scene], monke
     assert len(outcome.tally.samples["ghosts"]) == verdict.SAMPLE_KEYS
 
 
-def test_a_table_that_is_wholly_wrong_is_a_mismatch_of_which_some_keys_are_held(
+def test_inv_24_a_table_that_is_wholly_wrong_is_a_mismatch_of_which_some_keys_are_held(
     scene: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many rows differ, the driver holds so many keys and counts the rest; such a table is not repaired by key."""

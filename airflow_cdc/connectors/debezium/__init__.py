@@ -18,7 +18,7 @@ KIND = ConnectorKind(
             codec=Lazy(".offsets.mysql:MySqlCodec", __name__),
             decoder=Lazy("airflow_cdc.spark_apps.adapters.debezium_mysql:Events"),
         ),
-        # their events are not decoded: diagnosed, not recovered
+        # diagnosed, not recovered
         "mariadb": Reads(codec=Lazy(".offsets.mariadb:MariaDbCodec", __name__)),
         "postgres": Reads(codec=Lazy(".offsets.postgres:PostgresCodec", __name__)),
     },

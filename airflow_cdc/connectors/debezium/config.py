@@ -25,6 +25,7 @@ from airflow_cdc.connectors.debezium.routing import (
 )
 from airflow_cdc.connectors.debezium.values.carriage import EventValues
 from airflow_cdc.connectors.debezium.values.mysql import MySqlValues
+from airflow_cdc.connectors.debezium.values.postgres import PostgresValues
 from airflow_cdc.core.errors import ConfigError, SchemaError
 from airflow_cdc.core.table import Table
 
@@ -38,7 +39,7 @@ _SOURCES: Final[Mapping[str, str]] = {
 _VALUES: Final[Mapping[str, Callable[[Mapping[str, str]], EventValues]]] = {
     "mysql": MySqlValues.from_config,
     "mariadb": MySqlValues.from_config,
-    "postgres": MySqlValues.from_config,
+    "postgres": PostgresValues.from_config,
 }
 _WITHOUT_DDL: Final = frozenset({"io.debezium.connector.postgresql.PostgresConnector"})
 _PLAIN_NAMING = frozenset(

@@ -12,7 +12,7 @@ from airflow_cdc.connectors.debezium.values.mysql_charsets import doubt
 from airflow_cdc.core.capture import Look
 from airflow_cdc.core.types import Date, Json, LocalDateTime
 from airflow_cdc.sources.mysql.quoting import quote_ident
-from airflow_cdc.sources.mysql.types import words_of
+from airflow_cdc.sources.mysql.types import WORDS, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +25,8 @@ _LATIN1_BYTES = "81|8D|8F|90|9D"
 
 def looks(table: Table, *, years_adjusted: bool) -> Iterator[Look]:
     """What to look for in the table's rows. `years_adjusted`: the connector's enable.time.adjuster."""
+    if not _of_mysql(table):
+        return
     for column in table.mirrored:
         if isinstance(column.type, Json) and not column.generated:
             yield _json(table, column)
@@ -75,10 +77,19 @@ def _latin1_key(table: Table, column: Column) -> Look:
 
 def dated_columns(table: Table) -> tuple[str, ...]:
     """The table's columns of dates with a year, as `schema.table.column`."""
+    if not _of_mysql(table):
+        return ()
     kinds = {"year", "date", "datetime"}
     return tuple(f"{table.full_name}.{c.name}" for c in table.columns if words_of(c).data_type in kinds)
 
 
 def doubted_columns(table: Table) -> tuple[str, ...]:
     """Columns of which some characters are not read from events, as `schema.table.column (character set)`."""
+    if not _of_mysql(table):
+        return ()
     return tuple(f"{table.full_name}.{c.name} ({words_of(c).charset})" for c in table.mirrored if doubt(c))
+
+
+def _of_mysql(table: Table) -> bool:
+    """Whether the columns are MySQL's, or MariaDB's, which are described alike: what stands here is about these."""
+    return all(column.native.source == WORDS for column in table.columns)

@@ -7,10 +7,12 @@ even number of rows.
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from airflow_cdc.core.compare.canonical import parse_key_text
@@ -44,11 +46,19 @@ class IntegerLeaves:
             raise SchemaError(f"leaves of {self.width} ids", todo="Use a width of at least 2.")
 
 
+class KeyHash(StrEnum):
+    """What makes a number of 32 bits of a key's text, in the SQL of a source and of Spark alike."""
+
+    CRC32 = "crc32"
+    SHA256 = "sha256"  # its first 32 bits: dearer, where a server has no CRC-32
+
+
 @dataclass(frozen=True, slots=True)
 class HashLeaves:
-    """Leaf = CRC-32 of the key's text modulo n: for keys that the engines sort differently, and keyless tables."""
+    """Leaf = hash of the key's text modulo n: for keys that the engines sort differently, and keyless tables."""
 
     n: int
+    by: KeyHash = KeyHash.CRC32
 
     def __post_init__(self) -> None:
         if self.n < 1:
@@ -64,16 +74,22 @@ def leads_with_integer(table: Table) -> bool:
 
 
 def choose_scheme(
-    table: Table, rows: int, bounds: tuple[int, int] | None = None, leaf_rows: int = LEAF_ROWS
+    table: Table,
+    rows: int,
+    bounds: tuple[int, int] | None = None,
+    leaf_rows: int = LEAF_ROWS,
+    by: KeyHash = KeyHash.CRC32,
 ) -> LeafScheme:
     """A scheme with about `rows / leaf_rows` leaves, never more, however the ids are spread.
+
+    `by`: what the source can hash keys with.
 
     `bounds`: the smallest and greatest id of a table with IntegerLeaves (None: hash leaves). Rows beyond them still
     have a leaf, so nothing is missed.
     """
     count = max(1, -(-rows // leaf_rows))
     if bounds is None or not leads_with_integer(table):
-        return HashLeaves(count)
+        return HashLeaves(count, by)
     low, high = bounds
     return IntegerLeaves(table.key[0], max(2, -(-(high - low + 1) // count)))
 
@@ -82,12 +98,14 @@ def scheme_to_json(scheme: LeafScheme) -> dict[str, Any]:
     """The scheme as plain JSON."""
     if isinstance(scheme, IntegerLeaves):
         return {"column": scheme.column, "width": scheme.width}
-    return {"n": scheme.n}
+    return {"n": scheme.n, "by": str(scheme.by)}
 
 
 def scheme_from_json(data: Mapping[str, Any]) -> LeafScheme:
     """The inverse of `scheme_to_json`."""
-    return IntegerLeaves(data["column"], int(data["width"])) if "column" in data else HashLeaves(int(data["n"]))
+    if "column" in data:
+        return IntegerLeaves(data["column"], int(data["width"]))
+    return HashLeaves(int(data["n"]), KeyHash(data.get("by", KeyHash.CRC32)))
 
 
 def leaf_ranges(width: int, leaves: Iterable[int]) -> list[tuple[int, int]]:
@@ -109,10 +127,16 @@ def leaf_bounds(width: int, leaf: int) -> tuple[int, int]:
     return (-width + 1 if leaf == 0 else low), high
 
 
+_NUMBER: Mapping[KeyHash, Callable[[bytes], int]] = {
+    KeyHash.CRC32: zlib.crc32,
+    KeyHash.SHA256: lambda text: int.from_bytes(hashlib.sha256(text).digest()[:4]),
+}
+
+
 def leaf_of(table: Table, scheme: LeafScheme, key_text: str) -> int:
     """The leaf of a row by its key's text (of a keyless row: its hash), as every engine's SQL computes it."""
     if isinstance(scheme, HashLeaves):
-        return zlib.crc32(key_text.encode()) % scheme.n
+        return _NUMBER[scheme.by](key_text.encode()) % scheme.n
     first = int(cast("int", parse_key_text(table, key_text)[0]))
     return first // scheme.width if first >= 0 else -(-first // scheme.width)
 

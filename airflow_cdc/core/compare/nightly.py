@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.compare.leaves import IntegerLeaves, LeafScheme, choose_scheme, scheme_from_json, scheme_to_json
+from airflow_cdc.core.compare.leaves import (
+    IntegerLeaves,
+    KeyHash,
+    LeafScheme,
+    choose_scheme,
+    scheme_from_json,
+    scheme_to_json,
+)
 from airflow_cdc.core.compare.part import WHOLE, Part, leaves_part
 from airflow_cdc.core.xa import XaState
 
@@ -150,9 +157,11 @@ def _why_whole(table: Table, known: Checked, seen: Seen) -> str:
     return next((why for holds, why in reasons if holds), "")
 
 
-def first_check(table: Table, rows: int, bounds: tuple[int, int] | None, leaf_rows: int) -> tuple[LeafScheme, int, int]:
+def first_check(
+    table: Table, rows: int, bounds: tuple[int, int] | None, leaf_rows: int, by: KeyHash = KeyHash.CRC32
+) -> tuple[LeafScheme, int, int]:
     """The leaves that a table gets when it was compared whole: scheme, first and last leaf."""
-    scheme = choose_scheme(table, rows, bounds, leaf_rows)
+    scheme = choose_scheme(table, rows, bounds, leaf_rows, by)
     if isinstance(scheme, IntegerLeaves):
         low, high = bounds or (0, 0)
         return scheme, _leaf(low, scheme.width), _leaf(high, scheme.width)

@@ -231,6 +231,9 @@ class BinlogSource(Generic[F]):
         timed = timed_files(self.endpoint, files, FORECAST_FILES)
         return forecast(kept, timed, in_newest_file=file == files[-1].name, max_size=size), kept
 
+    def reserve_log(self, timeout: float) -> None:
+        """Nothing to do: this server keeps its log for a time, whoever reads it."""
+
     def watermark(self, *, xa_timeout: float = 60.0) -> Watermark:
         """Take W, which every transaction is either at or after, before the first read (INV 7, 8).
 

@@ -3,7 +3,6 @@
 from airflow_cdc.core.kind import Lazy, SourceKind
 from airflow_cdc.sources.postgres.settings import PostgresSettings
 
-# its rows are not read by Spark and its events are not decoded: diagnosed, not recovered
 KIND = SourceKind(
     name="postgres",
     title="PostgreSQL",
@@ -15,5 +14,6 @@ KIND = SourceKind(
     setup=Lazy(".setup:SETUP", __name__),
     hook=Lazy("airflow_cdc.hooks.postgres:CdcPostgresHook"),
     form=Lazy(".connection:FORM", __name__),
-    why_unread="the rows of a PostgreSQL source are not read by Spark yet: it is diagnosed and watched",
+    # spark_apps/adapters/postgres.py reads its rows; it is named here once a whole recovery was seen to end
+    why_unread="no recovery of a PostgreSQL source was seen to its end yet: it is diagnosed and watched",
 )

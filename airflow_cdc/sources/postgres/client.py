@@ -14,17 +14,42 @@ from airflow_cdc.core.check import Check
 from airflow_cdc.core.diagnosis.forecast import Forecast, Retention
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import SourceError
+from airflow_cdc.core.hold import HoldLimits
+from airflow_cdc.core.poll import NotYet, poll_until
 from airflow_cdc.core.position import Available, Position, Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.sources.postgres.checks import checks
-from airflow_cdc.sources.postgres.errors import SourceOutOfTimeError, WrongServerError
+from airflow_cdc.sources.postgres.errors import SlotError, SourceOutOfTimeError, WrongServerError
 from airflow_cdc.sources.postgres.facts import PgFacts, ServerFacts, read_facts, read_server, read_tables
+from airflow_cdc.sources.postgres.hold import SlotHolds
 from airflow_cdc.sources.postgres.names import split_name
+from airflow_cdc.sources.postgres.position import Lsn, PgPosition, postgres_position
 from airflow_cdc.sources.postgres.quoting import quote_ident
 from airflow_cdc.sources.postgres.schema import read_defaults, read_definitions
 from airflow_cdc.sources.postgres.session import PostgresEndpoint, Session, open_session
+from airflow_cdc.sources.postgres.snapshot import (
+    pin_statements,
+    reading_statements,
+    replace_slot,
+    same_server_sql,
+    wait_unused,
+)
 
-_MARGIN_S: Final = 5.0
+MARK: Final = "airflow_cdc"  # the prefix of our messages in the log
+_MARK: Final = "SELECT pg_catalog.pg_logical_emit_message(true, %s, '')"
+# the end of what is written down, which may be ahead of what is safe on disk
+_INSERT_END: Final = "SELECT pg_catalog.pg_current_wal_insert_lsn()::text AS lsn"
+# Of the transactions that were open at a snapshot those that still are, and may be in the middle of their commit. A session
+# names its transaction by 32 bits.
+_COMMITTING: Final = """
+SELECT o.xid::text AS xid
+FROM pg_catalog.pg_snapshot_xip(%s::pg_snapshot) AS o(xid)
+JOIN pg_catalog.pg_snapshot_xip(pg_catalog.pg_current_snapshot()) AS n(xid) ON o.xid = n.xid
+WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_stat_activity a WHERE a.state LIKE 'idle in transaction%%'
+    AND a.backend_xid::text = (o.xid::text::bigint %% 4294967296)::text)
+  AND NOT EXISTS (SELECT FROM pg_catalog.pg_prepared_xacts p
+    WHERE p.transaction::text = (o.xid::text::bigint %% 4294967296)::text)
+"""
 
 
 class PostgresSource:
@@ -47,6 +72,15 @@ class PostgresSource:
         """A session whose errors are SourceErrors, closed at the end."""
         with open_session(self.endpoint, read_timeout=read_timeout) as session:
             yield session
+
+    @property
+    def replication(self) -> None:
+        """None: a slot and its place in the log are one server's, and no connector goes on from another's."""
+        return
+
+    def server(self) -> str:
+        """The server's name for itself: system identifier/timeline."""
+        return self.log_facts().name
 
     def facts(self) -> PgFacts:
         """What diagnosis needs to know of the server and the pipeline's slot; nothing is changed."""
@@ -86,9 +120,83 @@ class PostgresSource:
         return checks(self.facts_for(tables, None), subject, unreadable)
 
     def position(self) -> Watermark:
-        """The end of the log now: everything that any earlier read saw is at or before it. Not usable as W."""
+        """The end of the log now: everything that any earlier read saw is at or before it. Not usable as W.
+
+        A connector stores the place of an event and no other, so a quiet source would never be read past it: an empty
+        message is left in the log behind it, which the connector reads.
+        """
         with self.session() as session:
-            return _watermark(read_server(session))
+            taken = _taken(session)
+            session.run(_MARK, (MARK,), doing="leave a mark in the log")
+            return taken
+
+    def reserve_log(self, timeout: float) -> None:
+        """See core.ports.SourcePort: the connector's slot, made anew where it is missing or was invalidated.
+
+        A new slot waits for the transactions that are open now. Raises SlotError for a slot that is not the connector's,
+        DeadlineError where a reader still uses it.
+        """
+        own = self.endpoint
+        with self.session() as session:
+            slot = wait_unused(session, own.slot, timeout)
+            if slot is None or slot.invalidated:
+                # the snapshot is not needed: W is taken after it, and the slot keeps all that comes after W
+                replace_slot(own, session, own.slot, timeout=timeout).close()
+            elif misfit := slot.misfit(own.database):
+                raise SlotError(
+                    f"slot {own.slot!r} cannot be read: {misfit}", where=self.where, todo="Check source.slot."
+                )
+
+    def watermark(self, *, xa_timeout: float = 0.0) -> Watermark:  # noqa: ARG002 - prepared transactions are not in the log yet
+        """W: the end of the log, and then what is visible; `wait_visible` waits for what is in the one and not in the other."""
+        with self.session() as session:
+            return _taken(session)
+
+    def wait_visible(self, watermark: Watermark, timeout: float) -> None:
+        """Wait until no transaction that was open when W was taken can have been committed before it.
+
+        One that is idle, or prepared, when it is looked at cannot have been. Raises DeadlineError naming the others.
+        """
+        shown = postgres_position(watermark.position).snapshot
+        if not shown:
+            return
+
+        def through() -> bool | None:
+            waiting = session.rows(_COMMITTING, (shown,), doing="look for transactions that are being committed")
+            if waiting:
+                raise NotYet(", ".join(str(row["xid"]) for row in waiting))
+            return True
+
+        with self.session() as session:
+            poll_until(through, timeout=timeout, interval=0.1, what="the open transactions to end")
+
+    def at_rest(self, position: Position, watermark: Watermark) -> bool:  # noqa: ARG002 - as core.ports asks
+        """Never known: `position` leaves a mark in the log, which a connector reads and stores."""
+        return False
+
+    def start_of_file_after(self, position: Position | None, now: Watermark) -> Watermark:  # noqa: ARG002
+        """Raises SourceError: no part of this log is passed over."""
+        raise SourceError(
+            "no file of such a server's log is passed over", where=self.where, todo="Choose full_snapshot."
+        )
+
+    def hold(self, label: str, limits: HoldLimits | None = None) -> SlotHolds:  # noqa: ARG002 - as core.ports asks
+        """Nothing more than the slot can hold the log."""
+        return SlotHolds(label)
+
+    def xa(self) -> None:
+        """Events of a prepared transaction come with its commit alone: nothing is to be known of any."""
+
+    def xa_pending(self) -> tuple[()]:
+        """See `xa`."""
+        return ()
+
+    def init_statements(self, watermark: Watermark, snapshot: str = "") -> tuple[str, ...]:
+        """What a reading connection runs first: one read-only transaction that proves to be on W's server (INV 9).
+
+        `snapshot`: the exported snapshot that it takes on.
+        """
+        return (*reading_statements(snapshot), *pin_statements(), same_server_sql(watermark.server))
 
     def check_same_server(self, watermark: Watermark) -> None:
         """Raise WrongServerError unless this is the cluster and the timeline that W was taken on (INV 9).
@@ -153,8 +261,13 @@ class PostgresSource:
             return None
 
 
-def _watermark(server: ServerFacts) -> Watermark:
-    return Watermark(server.position, server.name, datetime.fromisoformat(server.taken_at))
+def _taken(session: Session) -> Watermark:
+    """The end of the log, and what is visible after that was read: in this order, each in a transaction of its own."""
+    server = read_server(session)
+    lsn = session.row(_INSERT_END, doing="read the end of the log")["lsn"]
+    shown = session.row("SELECT pg_catalog.pg_current_snapshot()::text AS s", doing="read what is visible")["s"]
+    position = PgPosition(Lsn.parse(lsn), server.timeline, server.system_id, shown)
+    return Watermark(position, server.name, datetime.fromisoformat(server.taken_at))
 
 
 def _place(table: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_cdc.core.compare.canonical import outside_hash
-from airflow_cdc.core.compare.leaves import LANE, IntegerLeaves
+from airflow_cdc.core.compare.leaves import LANE, IntegerLeaves, KeyHash
 from airflow_cdc.core.compare.part import WHOLE
 from airflow_cdc.core.compare.row_sql import RowSql, both, where
 from airflow_cdc.core.errors import SchemaError
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from airflow_cdc.core.compare.row_sql import PartValue
     from airflow_cdc.core.table import Column, Table
 
-CRC32_SINCE = 180000  # PostgreSQL's first release with crc32()
+# crc32() came with PostgreSQL 18: all releases alike have this
+KEY_HASH = KeyHash.SHA256
 
 
 def bounds_sql(table: Table) -> str:
@@ -34,25 +35,21 @@ def bounds_sql(table: Table) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PostgresRows(RowSql):
-    """Rows in the SQL of one server; `version`: its server_version_num."""
-
-    version: int
+    """Rows in PostgreSQL's SQL, the same on every release."""
 
     quote_ident = staticmethod(quote_ident)
     key_text = staticmethod(key_text)
     row_hash = staticmethod(row_hash)
 
     def leaf(self, scheme: LeafScheme, table: Table) -> str:
-        """The row's leaf. Raises SchemaError for leaves by hash before PostgreSQL 18."""
+        """The row's leaf. Raises SchemaError for leaves by CRC-32."""
         if isinstance(scheme, IntegerLeaves):
             return f"({quote_ident(scheme.column)}::bigint / {scheme.width})"  # towards zero
-        if self.version < CRC32_SINCE:
-            raise SchemaError(
-                "leaves by CRC-32 need PostgreSQL 18: earlier releases have no crc32()",
-                where=table.full_name,
-                todo="A table whose key begins with a whole number is compared by ranges instead.",
-            )
-        return f"(pg_catalog.crc32(pg_catalog.convert_to({key_text(table)}, 'UTF8')) % {scheme.n})"
+        if scheme.by is not KEY_HASH:
+            raise SchemaError(f"leaves by {scheme.by}, which not every PostgreSQL has", where=table.full_name)
+        digest = f"pg_catalog.sha256(pg_catalog.convert_to({key_text(table)}, 'UTF8'))"
+        number = f"('x' || pg_catalog.left(pg_catalog.encode({digest}, 'hex'), 8))::bit(32)::bigint"
+        return f"({number} % {scheme.n})"
 
     def literal(self, column: Column, value: PartValue) -> str:
         del column  # the server takes a literal's type from the column
@@ -61,9 +58,9 @@ class PostgresRows(RowSql):
         return text_literal(f"{value:%Y-%m-%d}" if isinstance(value, dt.date) else str(value))
 
 
-def digest_sql(table: Table, scheme: LeafScheme, version: int, part: Part = WHOLE) -> str:
+def digest_sql(table: Table, scheme: LeafScheme, part: Part = WHOLE) -> str:
     """One scan → rows (leaf, n, lane1, lane2)."""
-    sql = PostgresRows(version)
+    sql = PostgresRows()
     # the first 64 bits of the hash as two numbers of 32: their sums fit where a sum of 64 bits would need numeric
     lanes = ", ".join(f"pg_catalog.sum({_bits(at)}) AS s{number}" for number, at in enumerate((0, 4), 1))
     rows = f"SELECT {sql.leaf(scheme, table)} AS leaf, {row_digest(table)} AS h FROM {quote_table(table)}"
@@ -76,9 +73,9 @@ def _bits(at: int) -> str:
     return " | ".join(f"({one})" for one in bytes_)
 
 
-def rows_sql(table: Table, scheme: LeafScheme, leaves: Sequence[int], version: int, part: Part = WHOLE) -> str:
+def rows_sql(table: Table, scheme: LeafScheme, leaves: Sequence[int], part: Part = WHOLE) -> str:
     """(key_text, h) of every row in these leaves; a keyless row's key_text is its hash."""
-    sql = PostgresRows(version)
+    sql = PostgresRows()
     inside = both(sql.leaves_where(table, scheme, leaves), sql.part_where(table, part))
     return f"SELECT {sql.columns(table)} FROM {quote_table(table)} WHERE {inside}"
 
@@ -93,11 +90,11 @@ def keys_sql(table: Table, keys: Iterable[str]) -> str:
         condition = f"{row_hash(table)} IN ({hashes})" if hashes else "FALSE"
     else:
         condition = key_predicate(table, keys)
-    return f"SELECT {PostgresRows(version=0).columns(table)} FROM {quote_table(table)} WHERE {condition}"
+    return f"SELECT {PostgresRows().columns(table)} FROM {quote_table(table)} WHERE {condition}"
 
 
-def outside_sql(table: Table, version: int, part: Part = WHOLE) -> str:
+def outside_sql(table: Table, part: Part = WHOLE) -> str:
     """key_text and x0, x1 …: the values of the columns outside the hash, for the comparison of all rows."""
     columns = "".join(f", {value_sql(table.column(name))} AS x{at}" for at, name in enumerate(outside_hash(table)))
-    inside = where(PostgresRows(version).part_where(table, part))
+    inside = where(PostgresRows().part_where(table, part))
     return f"SELECT {key_text(table)} AS key_text{columns} FROM {quote_table(table)}{inside}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import total_ordering
 from typing import Any, ClassVar, Final
 
@@ -51,11 +51,13 @@ class PgPosition:
 
     `system_id` and `timeline` say whose: "" and 0 where whoever stored it did not say (Debezium does not). They decide
     before the LSN does: a restored or promoted server counts on with the same numbers and means other changes.
+    `snapshot` (visible.py) says which transactions were visible there; "" where nobody asked.
     """
 
     lsn: Lsn
     timeline: int = 0
     system_id: str = ""
+    snapshot: str = field(default="", compare=False)
 
     kind: ClassVar[str] = "postgres"
 
@@ -84,7 +86,8 @@ class PgPosition:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON with its kind; the LSN as text."""
-        return {"kind": self.kind, "lsn": str(self.lsn), "timeline": self.timeline, "system_id": self.system_id}
+        said = {"snapshot": self.snapshot} if self.snapshot else {}
+        return {"kind": self.kind, "lsn": str(self.lsn), "timeline": self.timeline, "system_id": self.system_id, **said}
 
     @classmethod
     def from_json(cls, value: JsonObject) -> PgPosition:
@@ -93,7 +96,7 @@ class PgPosition:
         try:
             if raw["kind"] != cls.kind:
                 raise PositionError(f"a position of kind {raw['kind']!r} is not PostgreSQL's")
-            return cls(Lsn.parse(raw["lsn"]), raw["timeline"], str(raw["system_id"]))
+            return cls(Lsn.parse(raw["lsn"]), raw["timeline"], str(raw["system_id"]), str(raw.get("snapshot") or ""))
         except MALFORMED as error:
             raise PositionError(f"the position cannot be read: {error!r}") from error
 

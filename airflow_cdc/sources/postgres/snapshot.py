@@ -116,10 +116,21 @@ def wait_unused(session: Session, name: str, timeout: float) -> Slot | None:
     return poll_until(unused, timeout=timeout, interval=0.2, what=f"slot {name!r} to be unused")[0]
 
 
-def reading_statements(snapshot: ExportedSnapshot | None) -> tuple[str, ...]:
-    """What a reading session runs first: in ONE transaction, read only, under the snapshot where there is one."""
+def reading_statements(snapshot: str) -> tuple[str, ...]:
+    """What a reading session runs first: in ONE transaction, read only, under the named snapshot where there is one."""
     begin = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
-    return (begin, f"SET TRANSACTION SNAPSHOT '{_checked(snapshot.name)}'") if snapshot else (begin,)
+    return (begin, f"SET TRANSACTION SNAPSHOT '{_checked(snapshot)}'") if snapshot else (begin,)
+
+
+def same_server_sql(server: str) -> str:
+    """A statement that fails, and says why, on another cluster or timeline than the one that a watermark names (INV 9)."""
+    system, _, timeline = server.partition("/")
+    here = "(SELECT system_identifier::text FROM pg_catalog.pg_control_system())"
+    # a standby has no file that it writes: it is not what a primary's watermark names
+    on = "pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8)"
+    same = f"{here} = {_literal(system)} AND {on} = '{int(timeline or 0):08X}'"
+    why = _literal(f"the connection reaches another server than the watermark's, {server}: ")
+    return f"SELECT CASE WHEN {same} THEN 0 ELSE pg_catalog.concat({why}, {here})::int END"
 
 
 def pin_statements() -> tuple[str, ...]:
@@ -136,7 +147,7 @@ def read_view(endpoint: PostgresEndpoint, snapshot: ExportedSnapshot | None) -> 
     session = Session(open_connection(endpoint), endpoint.where)
     try:
         session.run("BEGIN", doing="begin a read view")
-        for statement in reading_statements(snapshot):
+        for statement in reading_statements(snapshot.name if snapshot else ""):
             session.run(statement, doing="take on the snapshot" if snapshot else "begin a read view")
         yield session
     finally:

@@ -194,7 +194,8 @@ def table_of(table: PgTable) -> Table:
 
 
 @lru_cache(maxsize=10_000)
-def _words(native: NativeColumn) -> dict[str, Any]:
+def words_of(native: NativeColumn) -> dict[str, Any]:
+    """PostgreSQL's words of a column, see `column_of`; SchemaError for a column of another kind of source."""
     if native.source != WORDS:
         raise SchemaError(f"{native.type} is a type of {native.source}, and is read as one of PostgreSQL's")
     return dict(native.words)
@@ -206,7 +207,7 @@ def value_sql(column: Column, c: str = "") -> str:
     Raises SchemaError for a type that cannot be carried.
     """
     name = c or quote_ident(column.name)
-    kind, words = column.value_type, _words(column.native)
+    kind, words = column.value_type, words_of(column.native)
     if isinstance(kind, Array):
         raise SchemaError(f"{column.native.type} is read element by element", where=f"column {column.name}")
     return value_of(words["type"], words["type_schema"], words["type_kind"], kind, name)
@@ -214,7 +215,7 @@ def value_sql(column: Column, c: str = "") -> str:
 
 def element_sql(column: Column, c: str) -> str:
     """The same of one element `c` of an array column."""
-    kind, words = column.value_type, _words(column.native)
+    kind, words = column.value_type, words_of(column.native)
     if not isinstance(kind, Array):
         raise SchemaError(f"{column.native.type} is no array", where=f"column {column.name}")
     return value_of(words["element"], words["element_schema"], words["element_kind"], kind.of, c)

@@ -9,6 +9,7 @@ import pytest
 from airflow_cdc.core.compare.leaves import (
     HashLeaves,
     IntegerLeaves,
+    KeyHash,
     LeafScheme,
     leaf_of,
     merge_leaves,
@@ -18,7 +19,7 @@ from airflow_cdc.core.compare.leaves import (
 from airflow_cdc.core.compare.part import Interval, LeafRows, OneValue, Part
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.table import Table
-from airflow_cdc.sources.postgres.digests import CRC32_SINCE, PostgresRows, bounds_sql, digest_sql, keys_sql, rows_sql
+from airflow_cdc.sources.postgres.digests import KEY_HASH, PostgresRows, bounds_sql, digest_sql, keys_sql, rows_sql
 from airflow_cdc.sources.postgres.encoding import key_text, row_hash
 from airflow_cdc.sources.postgres.quoting import quote_table
 from airflow_cdc.sources.postgres.schema import read_definitions
@@ -50,25 +51,21 @@ def pairs(session: Session, table: Table, where: str = "TRUE") -> list[tuple[str
 
 SCHEMES: list[tuple[str, LeafScheme]] = [
     ("keyed", IntegerLeaves("id", 37)),
-    ("keyed", HashLeaves(11)),
-    ("bag", HashLeaves(11)),
-    ("named", HashLeaves(5)),
+    ("keyed", HashLeaves(11, KEY_HASH)),
+    ("bag", HashLeaves(11, KEY_HASH)),
+    ("named", HashLeaves(5, KEY_HASH)),
 ]
 
 
 @pytest.mark.parametrize(("name", "scheme"), SCHEMES)
 def test_leaves_and_their_rows(session: Session, tables: dict[str, Table], name: str, scheme: LeafScheme) -> None:
-    table, version = tables[f"public.{name}"], session.version
-    if isinstance(scheme, HashLeaves) and version < CRC32_SINCE:
-        with pytest.raises(SchemaError, match="need PostgreSQL 18"):
-            digest_sql(table, scheme, version)
-        return
+    table = tables[f"public.{name}"]
     every = pairs(session, table)
-    found = session.rows(digest_sql(table, scheme, version), doing="digest")
+    found = session.rows(digest_sql(table, scheme), doing="digest")
     wanted = merge_leaves({leaf_of(table, scheme, k): row_leaf(h)} for k, h in every)
     assert read_leaves([tuple(row.values()) for row in found]) == wanted
     some = sorted(wanted)[:3]
-    rows = session.rows(rows_sql(table, scheme, some, version), doing="read some leaves")
+    rows = session.rows(rows_sql(table, scheme, some), doing="read some leaves")
     assert sorted(tuple(row.values()) for row in rows) == [
         (k, h) for k, h in every if leaf_of(table, scheme, k) in some
     ]
@@ -90,9 +87,12 @@ def test_leaves_and_their_rows(session: Session, tables: dict[str, Table], name:
 )
 def test_parts(session: Session, tables: dict[str, Table], part: Part, where: str) -> None:
     table = tables["public.keyed"]
-    assert pairs(session, table, PostgresRows(session.version).part_where(table, part) or "TRUE") == pairs(
-        session, table, where
-    )
+    assert pairs(session, table, PostgresRows().part_where(table, part) or "TRUE") == pairs(session, table, where)
+
+
+def test_leaves_by_a_hash_that_not_every_release_has_are_refused(tables: dict[str, Table]) -> None:
+    with pytest.raises(SchemaError, match="crc32"):
+        digest_sql(tables["public.bag"], HashLeaves(3, KeyHash.CRC32))
 
 
 def test_bounds(session: Session, tables: dict[str, Table]) -> None:

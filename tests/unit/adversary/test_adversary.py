@@ -7,11 +7,12 @@ from decimal import Decimal
 
 import pytest
 
+from tests.adversary.crowd import Crowd
 from tests.adversary.generator import Generator, Op, Step
 from tests.adversary.known import KNOWN
 from tests.adversary.oracle import Comparison, SourceColumn, _differences, _moment, json_value, sink_name
 from tests.adversary.schema import NASTY_NAMES, ONE_BYTE, SWITCHES, UNUSUAL_NAMES, WIDE, pool_of, schema
-from tests.adversary.story import fault_of, kind_of
+from tests.adversary.story import fault_of, kind_of, mentions
 
 
 def drawn(seed: int, *without: str) -> list[Op]:
@@ -135,3 +136,33 @@ def test_refusals_of_one_kind_count_together() -> None:
 )
 def test_a_refusal_must_name_something_and_hide_no_exception(text: str, fault: str) -> None:
     assert fault_of(text) == fault
+
+
+def test_a_crowd_keeps_every_seeds_tables_and_statements_apart() -> None:
+    """Names are told apart, a definition change reaches its own seed, and what concerns the connector is one."""
+    crowd = Crowd((201, 202, 203))
+    assert len(crowd.tables) == sum(len(member.tables) for member in crowd.members)
+    assert {crowd.seed_of(table) for table in crowd.tables} == {201, 202, 203}
+    assert {"days"} <= crowd.without
+    creates = [op.table for op in crowd.fill() if op.kind == "create"]
+    assert sorted(creates) == sorted(crowd.tables)
+    for one in crowd.rounds(3):
+        for op in (*one.before, *one.beside):
+            crowd.settle(op)
+            if op.after is not None:
+                assert crowd.tables[op.table] is op.after
+                assert crowd.members[crowd.owners[op.table]].tables[op.table] is op.after
+
+
+def test_a_crowd_gives_the_same_statements_again() -> None:
+    def statements() -> list[str]:
+        crowd = Crowd((7, 8))
+        rounds = [*crowd.rounds(2)]
+        return [s for one in rounds for op in (*one.before, *one.beside) for s in op.statements]
+
+    assert statements() == statements()
+
+
+def test_a_name_is_not_the_beginning_of_a_longer_one() -> None:
+    assert mentions("column c1 of adv.order: …", "adv.order")
+    assert not mentions("column c1 of adv.order_203: …", "adv.order")

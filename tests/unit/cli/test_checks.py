@@ -13,11 +13,12 @@ import pytest
 from airflow_cdc.cli import checks, commands, jars
 from airflow_cdc.config.registry import load_registry
 from airflow_cdc.core.check import Check
-from airflow_cdc.kinds import all_jars
+from airflow_cdc.kinds import jars_for
 from stack.fetch import jars_of
+from tests.unit.builders import PIPELINE
 from tests.unit.conftest import Answer
 
-NEEDS = all_jars()
+NEEDS = jars_for([PIPELINE])
 
 # DAG → whether it is paused, and gone from its file: Airflow keeps a row of those, too
 DAGS = {
@@ -104,10 +105,10 @@ def test_a_recovery_that_could_not_run_is_bad(dags: None, registry: Path) -> Non
     from airflow.models.dag import DagModel
     from airflow.utils.session import create_session
 
-    assert states(checks.airflow_checks())["cdc_recovery"] == "ok"
+    assert states(checks.airflow_checks(NEEDS))["cdc_recovery"] == "ok"
     with create_session() as session:
         session.get_one(DagModel, "cdc_recovery").is_paused = True
-    assert states(checks.airflow_checks())["cdc_recovery"] == "bad"
+    assert states(checks.airflow_checks(NEEDS))["cdc_recovery"] == "bad"
 
 
 @pytest.mark.parametrize(
@@ -127,7 +128,7 @@ def test_the_hold_needs_a_slot_of_its_own(name: str, slots: int, state: str) -> 
 
 def test_slots_are_read_from_this_airflow(airflow_db: Path, registry: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__CORE__MAX_ACTIVE_TASKS_PER_DAG", "1")
-    results = states(checks.airflow_checks())
+    results = states(checks.airflow_checks(NEEDS))
     assert (results["[core] max_active_tasks_per_dag"], results["[core] parallelism"]) == ("bad", "ok")
     assert results["default_pool"] == "ok"
 
@@ -156,14 +157,14 @@ def test_a_place_of_reports_that_cannot_be_written(
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("AIRFLOW__CDC__REPORT_DIR", str(tmp_path / "file"))
-    report_dir = next(check for check in checks.airflow_checks() if check.name == "report_dir")
+    report_dir = next(check for check in checks.airflow_checks(NEEDS) if check.name == "report_dir")
     assert (report_dir.state, "can't write" in report_dir.found) == ("bad", True)
 
 
 def test_links_without_an_address(airflow_db: Path, registry: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert states(checks.airflow_checks())["links"] == "warn"
+    assert states(checks.airflow_checks(NEEDS))["links"] == "warn"
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example")
-    assert states(checks.airflow_checks())["links"] == "ok"
+    assert states(checks.airflow_checks(NEEDS))["links"] == "ok"
 
 
 # ---- jars -------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import create_autospec
 
@@ -16,7 +17,7 @@ from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
 from airflow_cdc.control.control import Control
-from airflow_cdc.core.circuit import AT_ONCE, Circuits, SilentEndpointError
+from airflow_cdc.core.circuit import AT_ONCE, Circuits, SilentEndpointError, T, guard
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import ConnectorError
 from airflow_cdc.core.poll import poll_until
@@ -154,6 +155,26 @@ def test_another_endpoint_is_not_concerned(circuits: Circuits, clock: Clock) -> 
         assert circuits.call("Kafka Connect http://live:8083", lambda: "there") == "there"
         let_go.set()
         assert all(call.exception(30) for call in calls)
+
+
+class Counting(Circuits):
+    """Circuits that also say which endpoints were asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    def call(self, endpoint: str, read: Callable[[], T]) -> T:
+        self.asked.append(endpoint)
+        return super().call(endpoint, read)
+
+
+def test_what_a_client_offers_beside_goes_through_the_same_circuit() -> None:
+    """A replica is asked through a port of its client: a dead one must not hold a thread for every pipeline."""
+    circuits, port = Counting(), SimpleNamespace(facts=lambda _conn_id: "facts")
+    assert guard(SimpleNamespace(replication=port), DEAD, circuits).replication.facts("shop_replica") == "facts"
+    assert guard(SimpleNamespace(replication=None), DEAD, circuits).replication is None
+    assert circuits.asked == [DEAD]
 
 
 @pytest.fixture(params=["refuses", "never answers"])

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from airflow_cdc.core.spark_jars import GivenJars, SparkVersion, misfits, missing
-from airflow_cdc.kinds import all_jars
+from airflow_cdc.kinds import jars_for
 from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
 from airflow_cdc.sinks.iceberg.jars import catalog_needs
 from stack.fetch import jars_of
 from stack.versions import SPARK
+from tests.unit.builders import PIPELINE
 
-NEEDS = all_jars()
+NEEDS = jars_for([PIPELINE])
 
 HERE = SparkVersion(SPARK)
 JARS = tuple(f"/opt/jars/{jar.file_name}" for jar in jars_of("spark"))

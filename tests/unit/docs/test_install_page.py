@@ -12,16 +12,17 @@ import pytest
 
 from airflow_cdc.config.settings import OPTIONS
 from airflow_cdc.core.spark_jars import GivenJars, SparkVersion, misfits, missing
-from airflow_cdc.kinds import all_jars
+from airflow_cdc.kinds import jars_for
 from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
 from airflow_cdc.sinks.iceberg.jars import catalog_needs
 from stack.airflow import AirflowServer, AirflowSettings
 from stack.versions import SPARK
 from tests.e2e.stock import stock_settings
 from tests.paths import ROOT
+from tests.unit.builders import PIPELINE
 from tests.unit.docs.test_docs import INCLUDED
 
-NEEDS = all_jars()
+NEEDS = jars_for([PIPELINE])
 
 PAGES = ("install.md", "own-pipeline.md")
 FOREIGN = ("AIRFLOW__CORE__FERNET_KEY", "AIRFLOW_CONFIG", "PYSPARK_PYTHON", "SPARK_HOME")

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from unittest.mock import create_autospec
+from urllib.parse import unquote
 
 import pytest
+from airflow.api.common.delete_dag import delete_dag
 from airflow.api.common.trigger_dag import trigger_dag
+from airflow.dag_processing.bundles.manager import DagBundlesManager
+from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
+from airflow.models.dagrun import DagRun
+from airflow.utils.session import create_session
+from sqlalchemy import select
 
 from airflow_cdc.core.diagnosis.strategy import choices
 from airflow_cdc.core.outage import OutageLog, Sighting, advance
@@ -25,6 +33,7 @@ from airflow_cdc.plugin.running import RunningRun
 from airflow_cdc.reports.store import ReportStore
 from airflow_cdc.reports.stored import KEPT_SAMPLES, Sample, Silence, StoredObservation, thinned
 from tests.diagnosing import diagnose
+from tests.paths import ROOT
 from tests.unit.builders import PIPELINE, with_source
 from tests.unit.conftest import REGISTRY
 from tests.unit.plugin.test_page import NOW, PURGED, at, ended, keep
@@ -287,3 +296,34 @@ def test_the_page_follows_airflows_switch(web: Any, store: ReportStore) -> None:
     policy = answer.headers["content-security-policy"]
     assert re.search(r"script-src 'sha256-[\w+/=]+';", policy)
     assert "unsafe-inline" not in policy.partition("script-src")[2].partition(";")[0]
+
+
+# ---- with Airflow's own trigger and database ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def dag_is_known(airflow_db: Path, registry: Path) -> Iterator[None]:
+    """cdc_recovery in Airflow's database, as the DAG processor leaves it."""
+    DagBundlesManager().sync_bundles_to_db()  # type: ignore[no-untyped-call] # Airflow gives it no types
+    bag = DagBag(
+        dag_folder=str(ROOT / "dags" / "cdc_recovery.py"), bundle_name="dags-folder", bundle_path=ROOT / "dags"
+    )
+    sync_bag_to_db(bag, "dags-folder", None)
+    yield
+    delete_dag("cdc_recovery")
+
+
+def test_the_form_makes_a_real_run_which_the_page_then_shows(web: Any, store: ReportStore, dag_is_known: None) -> None:
+    client = web("OP")
+    sent = {"token": token(client, RECOVER), "strategy": "full_snapshot", "note": "paged"}
+    answer = client.post(RECOVER, data=sent)
+    assert answer.status_code == 303, answer.text
+    with create_session() as session:
+        (run,) = session.scalars(select(DagRun)).all()
+        found = run.run_id, run.conf, run.triggering_user_name, str(run.state)
+    run_id, conf, user, state = found
+    assert unquote(answer.headers["location"]) == f"/dags/cdc_recovery/runs/{run_id}"
+    assert conf == {"pipeline": "shop", "strategy": "full_snapshot", "tables": [], "note": "paged"}
+    assert (user, state) == ("u", "queued")
+    for path in ("/", "/pipelines/shop"):
+        assert "Follow the run" in client.get(PREFIX + path).text

@@ -196,7 +196,7 @@ def test_the_overview_says_what_is_stored_and_how_old_it_is(web: Any, filled: Re
     text = web("VIEWER").get(f"{PREFIX}/").text
     assert '<span class="badge red">GTID_PURGED</span>' in text
     assert re.search(r"\b\d+ min ago", text)
-    assert 'title="0 B">0 %' in text
+    assert 'title="0 B">0&nbsp;%' in text
     positions = web("VIEWER").get(f"{PREFIX}/pipelines/shop").text
     assert "mysql-bin.000009:500" in positions
     assert "mysql-bin.000008:4" in positions

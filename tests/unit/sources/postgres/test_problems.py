@@ -200,5 +200,5 @@ def test_a_recovery_is_refused_with_its_reason() -> None:
     seen = observed(facts(None), STOPPED)
     plan = make_plan(diagnose(seen), PG_PIPELINE.policy, seen)
     assert plan.refused
-    assert "PostgreSQL source are not read by Spark yet" in plan.reason
+    assert "it is diagnosed and watched" in plan.reason
     assert PostgresSource(ENDPOINT).where == "postgres 10.0.0.7:5432/shop as cdc"

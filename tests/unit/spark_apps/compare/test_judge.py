@@ -44,7 +44,9 @@ class Source(Rows):
 
 
 class Sink(Rows):
-    def hashes(self, _table: object, _scheme: object, leaves: Sequence[int], _part: object) -> list[tuple[str, str]]:
+    def hashes(
+        self, _table: object, _scheme: object, leaves: Sequence[int], _part: object = None
+    ) -> list[tuple[str, str]]:
         return self.within(leaves)
 
 
@@ -58,12 +60,14 @@ def wholly_wrong() -> Scanned:
     same = {key: f"{key:08x}" * 4 for key in range(70)}
     return scanned(
         Source({**same, **{key: f"{key:08x}" * 4 for key in range(100, 150)}}),
-        Sink({**{key: f"{key + 1:08x}" * 4 for key in same}, **{key: f"{key:08x}" * 4 for key in range(200, 230)}}),
+        Sink({**{key: f"{key + 1000:08x}" * 4 for key in same}, **{key: f"{key:08x}" * 4 for key in range(200, 230)}}),
     )
 
 
 @pytest.mark.parametrize("held", [1, 40, 100, 150, 1000])
-def test_every_key_is_counted_and_no_more_than_so_many_are_held(held: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inv_24_every_key_is_counted_and_no_more_than_so_many_are_held(
+    held: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(judge, "KEYS_HELD", held)
     drilled = judge.drill_keys(made := wholly_wrong(), made.source, made.sink)
     assert len(drilled.keys) == min(held, 150)
@@ -74,7 +78,23 @@ def test_every_key_is_counted_and_no_more_than_so_many_are_held(held: int, monke
     assert drilled.unexplained == ()
 
 
-def test_a_table_of_which_more_keys_differ_than_are_held_is_not_repaired(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inv_24_of_a_table_without_a_key_the_rows_beyond_those_held_are_unsettled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So it is a MISMATCH by those that are proven wrong, and never a MATCH."""
+    made = wholly_wrong()
+    wanted = judge._drill_images(made, made.source, made.sink, ())
+    assert (len(wanted.keys), wanted.beyond) == (220, {})
+    monkeypatch.setattr(judge, "MAX_IMAGES", 20)
+    monkeypatch.setattr("airflow_cdc.spark_apps.compare.scan.ROWS_AT_ONCE", 10)
+    drilled = judge._drill_images(made, made.source, made.sink, ())
+    assert len(drilled.keys) == 20
+    assert drilled.beyond == {KeyVerdict.UNSETTLED: 140}  # of both sides the larger one
+
+
+def test_inv_24_a_table_of_which_more_keys_differ_than_are_held_is_not_repaired(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("airflow_cdc.core.compare.verdict.KEYS_HELD", 2)
     tally = Tally()
     for number in range(3):

@@ -1,0 +1,30 @@
+"""What the steps, commands and Spark applications need of a pipeline's systems: one protocol per part of a pipeline.
+
+A client satisfies its port by shape, without importing it; mypy holds it to that in tests/unit/core/test_ports.py. Only what
+every system of a kind must offer stands in its port. What some can do beyond that is an attribute, None where they cannot
+(`Source.replication`), or a capability of the kind (core/kind.py).
+"""
+
+from airflow_cdc.core.ports.base import Client
+from airflow_cdc.core.ports.connector import Connector, OwnTopics
+from airflow_cdc.core.ports.control import ControlStore, StoredDocument
+from airflow_cdc.core.ports.sink import Sink, Stage, StagedCommit
+from airflow_cdc.core.ports.source import Hold, PreparedTransaction, Replication, Source
+from airflow_cdc.core.ports.transport import TopicRecord, Transport
+
+__all__ = [
+    "Client",
+    "Connector",
+    "ControlStore",
+    "Hold",
+    "OwnTopics",
+    "PreparedTransaction",
+    "Replication",
+    "Sink",
+    "Source",
+    "Stage",
+    "StagedCommit",
+    "StoredDocument",
+    "TopicRecord",
+    "Transport",
+]

@@ -1,0 +1,21 @@
+"""What every port has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, Self
+
+if TYPE_CHECKING:
+    from airflow_cdc.core.endpoint import CallLimits
+
+
+class Client(Protocol):
+    """What every client of a system has. Making one connects to nothing."""
+
+    @property
+    def where(self) -> str:
+        """How messages name the system."""
+        ...
+
+    def limited(self, limits: CallLimits) -> Self:
+        """The same system, each call bounded."""
+        ...

@@ -1,0 +1,216 @@
+"""A source database server, as the steps and applications use it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from airflow_cdc.core.ports.base import Client
+from airflow_cdc.core.transactions import Transactions
+
+if TYPE_CHECKING:
+    from airflow_cdc.core.check import Check
+    from airflow_cdc.core.diagnosis.forecast import Forecast, Retention
+    from airflow_cdc.core.diagnosis.observation import (
+        ReplicaFacts,
+        SourceFacts,
+    )
+    from airflow_cdc.core.endpoint import Login
+    from airflow_cdc.core.hold import HoldLimits, HoldState
+    from airflow_cdc.core.position import Available, Position, Watermark
+    from airflow_cdc.core.table import Table
+    from airflow_cdc.core.xa import XaState
+
+
+class Source(Client, Protocol):
+    """A source database server. Every method raises SourceError for a server that fails or refuses."""
+
+    @property
+    def endpoint(self) -> Any:
+        """Its kind's own DataEndpoint, for the kind's own adapters."""
+        ...
+
+    @property
+    def replication(self) -> Replication | None:
+        """The server among those that replicate from each other; None where transactions have other names on others."""
+        ...
+
+    # ---- what it is
+
+    def facts(self) -> SourceFacts:
+        """What diagnosis needs to know of the server, read at one time; nothing is changed."""
+        ...
+
+    def facts_for(self, tables: Sequence[str], position: Position | None) -> SourceFacts:
+        """The same, and what concerns these tables and a connector's stored position."""
+        ...
+
+    def server(self) -> str:
+        """The server's own name for itself, as it stands in watermarks; "" where a server has none."""
+        ...
+
+    def checks(self, subject: str, tables: Sequence[str], *, hold: bool, unreadable: str) -> Iterator[Check]:
+        """The doctor's, with what each needs. `hold`: the policy asks for one. `unreadable`: why no recovery can read it."""
+        ...
+
+    # ---- its log
+
+    def position(self) -> Watermark:
+        """A position at or after everything that is visible now. Not usable as W."""
+        ...
+
+    def reserve_log(self, timeout: float) -> None:
+        """Have the server keep its log from now on for the stopped connector, where it does so for a named reader only.
+
+        What was kept for it before and can no longer be read is given up. DeadlineError after `timeout` seconds.
+        """
+        ...
+
+    def watermark(self, *, xa_timeout: float = 60.0) -> Watermark:
+        """W: a position at or before everything that a read started afterwards can see (INV 7, 8).
+
+        Waits up to `xa_timeout` seconds for prepared transactions to end.
+        """
+        ...
+
+    def wait_visible(self, watermark: Watermark, timeout: float) -> None:
+        """Return once all transactions up to W are visible; raise DeadlineError after `timeout` seconds."""
+        ...
+
+    def check_same_server(self, watermark: Watermark) -> None:
+        """Raise unless this is the server W was taken on, up without a break since (INV 9)."""
+        ...
+
+    def availability(self, position: Position) -> Available:
+        """Whether a reader at `position` would still find every change since: THE answer."""
+        ...
+
+    def still_available(self, watermark: Watermark) -> Available:
+        """The same of W. Raises when the connection reaches another server."""
+        ...
+
+    def forecast(self, position: Position) -> tuple[Forecast, Retention]:
+        """How long the log at a stored position stays. Raises SourceError also where nothing limits it."""
+        ...
+
+    def at_rest(self, position: Position, watermark: Watermark) -> bool:
+        """Whether the server stands exactly at W now, and a reader at `position` has read its log to the end."""
+        ...
+
+    def start_of_file_after(self, position: Position | None, now: Watermark) -> Watermark:
+        """W for `resume_next_file`: the start of the first log file after the position's."""
+        ...
+
+    def hold(self, label: str, limits: HoldLimits | None = None) -> Hold:
+        """What keeps the log from being purged, to be acquired. Its state says where the server offers none."""
+        ...
+
+    def xa(self) -> XaState | None:
+        """The server's XA counters and open XA transactions, to be compared with a later answer (INV 32)."""
+        ...
+
+    def xa_pending(self) -> Sequence[PreparedTransaction]:
+        """The prepared transactions, which a reader sees neither as committed nor as gone."""
+        ...
+
+    # ---- its tables, as "schema.table"
+
+    def definitions(self, tables: Sequence[str]) -> Mapping[str, Table]:
+        """The definitions of those of the tables that exist."""
+        ...
+
+    def definitions_and_defaults(
+        self, tables: Sequence[str]
+    ) -> tuple[Mapping[str, Table], Mapping[str, Mapping[str, str | None]]]:
+        """The same, and of each table column → default. Soon answered, or failed."""
+        ...
+
+    def table_ids(self, tables: Iterable[str]) -> Mapping[str, str]:
+        """Table → what TRUNCATE and a rebuild of it change; a table is absent where that cannot be read."""
+        ...
+
+    def cascade_targets(self, tables: Sequence[str]) -> frozenset[str]:
+        """Which of the tables foreign keys change without a row in the log (INV 14)."""
+        ...
+
+    def count_rows(self, table: str, seconds: float) -> int | None:
+        """How many rows the table holds; None if counting them takes longer than `seconds`."""
+        ...
+
+    def has_row(self, table: str, condition: str, seconds: float) -> bool | None:
+        """Whether the table holds a row of that condition; None if looking takes longer than `seconds`."""
+        ...
+
+
+class Replication(Protocol):
+    """One server among those that replicate from each other, where transactions keep their names on every server.
+
+    Every method that asks the server raises SourceError.
+    """
+
+    @property
+    def login(self) -> Login:
+        """Where a connector reads at this server, and as whom."""
+        ...
+
+    def facts(self, conn_id: str) -> ReplicaFacts:
+        """What decides whether a connector may read here in its source's place."""
+        ...
+
+    def standing_faults(self, conn_id: str) -> tuple[str, ...]:
+        """Why this server could not stand in for its source, whatever is missing there; () if it could."""
+        ...
+
+    def faults(self, conn_id: str, source: SourceFacts, stored: Transactions) -> tuple[str, ...]:
+        """Why a connector that has read `stored` of `source` cannot read on here; () if it can."""
+        ...
+
+    def known(self, text: str) -> Transactions:
+        """The set that was printed so; "" is the empty set. Raises PositionError."""
+        ...
+
+    def read_by(self, position: Position | None, end: Position | None = None) -> Transactions | None:
+        """What a connector at `position` has read; None if no set says so.
+
+        `end`: log_end() as it was before the position was read. An offset at or past it has all that stands before it,
+        even where the connector has not put the last of it into its set yet.
+        """
+        ...
+
+    def executed(self, *, under_way: bool = True) -> Transactions:
+        """All that the server holds; `under_way`: with what is being committed right now."""
+        ...
+
+    def purged(self) -> Transactions:
+        """What the server can send no more."""
+        ...
+
+    def log_end(self) -> Position:
+        """A position in the server's log, with a set of transactions that all stand before it."""
+        ...
+
+    def from_the_oldest(self, read: Transactions) -> Position:
+        """Where a connector that has read this begins, at the beginning of the log."""
+        ...
+
+    def after(self, read: Transactions) -> Position:
+        """The same, as far on in the log as it is known that nothing is passed over."""
+        ...
+
+
+class Hold(Protocol):
+    """Keeps a source's log from being purged, and DDL out, while it is held (INV 10). It never raises: its state says."""
+
+    def acquire(self) -> HoldState: ...
+
+    def tick(self) -> HoldState:
+        """Look at the server; to be called every second or so while it is held."""
+        ...
+
+    def release(self, reason: str = "no longer needed") -> HoldState: ...
+
+
+class PreparedTransaction(Protocol):
+    """A transaction that is prepared and not ended."""
+
+    def __str__(self) -> str: ...

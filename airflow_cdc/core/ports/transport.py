@@ -1,0 +1,64 @@
+"""The topics between connector and sink, as the steps and applications use them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from airflow_cdc.core.ports.base import Client
+
+if TYPE_CHECKING:
+    from airflow_cdc.core.topics import PartitionRanges, TopicState
+
+
+class Transport(Client, Protocol):
+    """The topics between connector and sink. Topics that do not exist are absent from answers. Raises TransportError."""
+
+    @property
+    def endpoint(self) -> Any:
+        """Its kind's own Endpoint, for the kind's own adapters."""
+        ...
+
+    def topic_states(self, names: Iterable[str]) -> Mapping[str, TopicState]:
+        """Id and, per partition, first and next offset of each topic."""
+        ...
+
+    def end_offsets(self, names: Iterable[str]) -> Mapping[str, Mapping[int, int]]:
+        """Topic → partition → next offset."""
+        ...
+
+    def offsets_since(self, parts: Mapping[str, Iterable[int]], at_ms: int) -> Mapping[str, Mapping[int, int | None]]:
+        """Topic → partition → the first offset that is not older than `at_ms` (epoch); None: all records are older."""
+        ...
+
+    def topic_configs(self, names: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
+        """Topic → its settings."""
+        ...
+
+    def topic_names(self) -> Sequence[str]:
+        """All topics that the user may see."""
+        ...
+
+    def records(self, topic: str, ranges: PartitionRanges | None = None) -> Sequence[TopicRecord]:
+        """The committed records of a small topic, in order within a partition: all, or those in `ranges`."""
+        ...
+
+    def history_records(self, topic: str) -> Sequence[Mapping[str, object]]:
+        """The records of a topic of table definitions, oldest first."""
+        ...
+
+
+class TopicRecord(Protocol):
+    """A record of a topic, as bytes."""
+
+    @property
+    def partition(self) -> int: ...
+
+    @property
+    def offset(self) -> int: ...
+
+    @property
+    def key(self) -> bytes | None: ...
+
+    @property
+    def value(self) -> bytes | None: ...

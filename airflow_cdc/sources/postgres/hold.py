@@ -1,0 +1,31 @@
+"""What the steps ask of a hold, of a server that keeps its log for a named reader: the slot is the hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from airflow_cdc.core.hold import HoldState, HoldStatus
+
+REASON: Final = (
+    "the connector's replication slot keeps the log, as long as max_slot_wal_keep_size allows; definitions are compared"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SlotHolds:
+    """A hold that holds nothing of its own: nothing is left behind, and nothing can be lost but the slot."""
+
+    label: str
+
+    def acquire(self) -> HoldState:
+        """That there is none."""
+        return HoldState(self.label, HoldStatus.UNSUPPORTED, REASON)
+
+    def tick(self) -> HoldState:
+        """See acquire."""
+        return self.acquire()
+
+    def release(self, reason: str = "") -> HoldState:  # noqa: ARG002 - nothing was held
+        """See acquire."""
+        return self.acquire()

@@ -1,0 +1,166 @@
+"""A PostgreSQL server for Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from airflow_cdc.core.apply.schema_change import SchemaChange, refused
+from airflow_cdc.core.compare.canonical import outside_hash
+from airflow_cdc.core.compare.chunk import Chunk, Key, batches
+from airflow_cdc.core.compare.part import Part
+from airflow_cdc.core.table import Table
+from airflow_cdc.sources.postgres.digests import KEY_HASH, outside_sql
+from airflow_cdc.sources.postgres.position import PgPosition, read_position
+from airflow_cdc.sources.postgres.quoting import quote_table
+from airflow_cdc.sources.postgres.sql import boundary_sql, chunk_predicate, key_predicate
+from airflow_cdc.sources.postgres.visible import covered
+from airflow_cdc.spark_apps.adapters.postgres_jdbc import NO_ROWS, jdbc_options, query_frame, rows_frame
+from airflow_cdc.spark_apps.adapters.postgres_values import from_read
+from airflow_cdc.spark_apps.adapters.postgres_view import (
+    KEYS_AT_ONCE,
+    PostgresView,
+    open_view,
+    position_of,
+    read_only,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from airflow_cdc.core.apply.coverage import Covered
+    from airflow_cdc.core.apply.ddl import Ddl
+    from airflow_cdc.core.position import JsonObject, Watermark
+    from airflow_cdc.sources.postgres.client import PostgresSource
+    from airflow_cdc.sources.postgres.session import Session
+    from airflow_cdc.spark_apps.ports import Defaults
+
+VISIBLE_SECONDS = 60.0
+BLOCKS_EACH = 8192  # 64 MB of a table without a key is one partition
+
+
+class PostgresLog:
+    """What positions of PostgreSQL mean, as ports.SourceLog. Its log holds no DDL."""
+
+    def read_position(self, value: JsonObject) -> PgPosition:
+        """See ports.SourceLog."""
+        return read_position(value)
+
+    def covered(self, watermark: Watermark | None) -> Covered:
+        """See ports.SourceLog."""
+        return covered(watermark)
+
+    def judge_ddl(self, stored: Table | None, statements: Sequence[Ddl], now: Table) -> SchemaChange | None:  # noqa: ARG002
+        """See ports.SourceLog: nobody tells what was done, so a definition that is another one means to read again."""
+        if stored is None or stored == now:
+            return SchemaChange()
+        raise refused(now, "its definition changed, and the log does not say how")
+
+
+class PostgresReader(PostgresLog):
+    """A PostgreSQL server for Spark, as ports.RowReader."""
+
+    key_hash = KEY_HASH
+
+    def __init__(self, source: PostgresSource) -> None:
+        self._source = source
+
+    def chunks(self, table: Table, after: Key | None, rows: int, *, at: Watermark, ahead: int) -> Iterator[list[Chunk]]:
+        """See ports.RowReader. Boundaries are looked up one group ahead, while Spark reads the group before."""
+        with read_only(self._source, at) as session, ThreadPoolExecutor(1) as pool:
+            waiting: Future[list[Chunk]] | None = pool.submit(_group, session, table, after, rows, ahead)
+            while waiting is not None:
+                group = waiting.result()
+                last = group[-1].hi
+                waiting = None if last is None else pool.submit(_group, session, table, last, rows, ahead)
+                yield group
+
+    def rows(self, spark: SparkSession, table: Table, chunks: Sequence[Chunk], *, at: Watermark) -> DataFrame:
+        """See ports.RowReader."""
+        predicates = [chunk_predicate(table, chunk.lo, chunk.hi) for chunk in chunks]
+        return rows_frame(spark, jdbc_options(self._source, at), table, predicates)
+
+    def rows_of_keys(
+        self, spark: SparkSession, table: Table, keys: Sequence[str], *, at: Watermark | None
+    ) -> DataFrame:
+        """See ports.RowReader."""
+        if at is None:
+            at = self._source.position()
+            self._source.wait_visible(at, VISIBLE_SECONDS)
+        predicates = [key_predicate(table, some) for some in batches(sorted(keys), KEYS_AT_ONCE)] or [NO_ROWS]
+        return rows_frame(spark, jdbc_options(self._source, at), table, predicates)
+
+    def rows_at_exactly(
+        self, spark: SparkSession, table: Table, use: Callable[[DataFrame], None], *, at: Watermark
+    ) -> Watermark:
+        """See ports.RowReader. All partitions read under one exported snapshot; nothing is locked and nobody waits."""
+        with read_only(self._source, at) as session, ThreadPoolExecutor(1) as pool:
+            exported = session.row("SELECT pg_catalog.pg_export_snapshot() AS name", doing="export the read view")
+            position = position_of(session)
+            options = jdbc_options(self._source, at, str(exported["name"]))
+            frame = rows_frame(spark, options, table, _places(session, table), place=True)
+            pool.submit(use, frame).result()
+        return position
+
+    def outside_hash(self, spark: SparkSession, table: Table, part: Part, *, at: Watermark) -> DataFrame:
+        """See ports.RowReader."""
+        raw = query_frame(spark, jdbc_options(self._source, at), f"({outside_sql(table, part)}) AS cdc_rest")
+        names = enumerate(outside_hash(table))
+        return raw.selectExpr("key_text", *(f"{from_read(table.column(name), f'x{n}')} AS x{n}" for n, name in names))
+
+    def view(self, table: Table, *, at: Watermark) -> AbstractContextManager[PostgresView]:
+        """See ports.RowReader."""
+        return open_view(self._source, table, at)
+
+    def bounds(self, table: Table) -> tuple[int, int] | None:
+        """See ports.RowReader."""
+        with self._source.session() as session:
+            return PostgresView(session, table).bounds()
+
+    def wait_visible(self, at: Watermark, timeout: float) -> None:
+        """See ports.RowReader."""
+        self._source.wait_visible(at, timeout)
+
+    def estimated_rows(self, tables: Sequence[Table]) -> dict[str, int]:
+        """See ports.RowReader."""
+        with self._source.session() as session:
+            return {table.full_name: _estimate(session, table) for table in tables}
+
+    def defaults(self, tables: Sequence[Table]) -> Mapping[str, Defaults]:
+        """See ports.RowReader."""
+        _definitions, defaults = self._source.definitions_and_defaults([table.full_name for table in tables])
+        return defaults
+
+
+def _group(session: Session, table: Table, lo: Key | None, rows: int, chunks: int) -> list[Chunk]:
+    """Up to `chunks` chunks after the key `lo`, found by rank along the key's index."""
+    group: list[Chunk] = []
+    while len(group) < chunks:
+        ends = session.rows(boundary_sql(table, lo, rows), doing="look up a chunk boundary")
+        hi = tuple(ends[0].values()) if ends else None
+        group.append(Chunk(lo, hi))
+        if hi is None:
+            break
+        lo = hi
+    return group
+
+
+def _places(session: Session, table: Table) -> list[str]:
+    """Conditions that cut a table by where its rows are stored: every row of one view meets one of them."""
+    # of a partitioned table the size is 0: it is read as one
+    sql = "SELECT pg_catalog.pg_relation_size(%s::regclass) / pg_catalog.current_setting('block_size')::int AS blocks"
+    blocks = int(session.row(sql, (quote_table(table),), doing="read the size of the table")["blocks"])
+    ends = [f"'({block},0)'::tid" for block in range(BLOCKS_EACH, blocks, BLOCKS_EACH)]
+    if not ends:
+        return []
+    between = [f"ctid >= {low} AND ctid < {high}" for low, high in pairwise(ends)]
+    return [f"ctid < {ends[0]}", *between, f"ctid >= {ends[-1]}"]
+
+
+def _estimate(session: Session, table: Table) -> int:
+    sql = "SELECT reltuples::bigint AS n FROM pg_catalog.pg_class WHERE oid = %s::regclass"
+    answer: dict[str, Any] = session.row(sql, (quote_table(table),), doing="estimate the rows")
+    return max(0, int(answer["n"]))
