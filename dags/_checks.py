@@ -87,7 +87,7 @@ def repair_dag() -> DAG:
 
 
 def nightly_dag(pipeline: Pipeline) -> DAG:
-    """`cdc_nightly_consistency__<name>`: compare, and mend by policy."""
+    """`cdc_nightly_consistency__<name>`: compare, and repair if the policy allows it."""
     with DAG(
         nightly_dag_id(pipeline.name),
         schedule=settings.nightly_schedule(),

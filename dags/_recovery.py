@@ -33,7 +33,7 @@ RECOVERY_DOC = """
 
 Observes the pipeline, names the problem, chooses the cheapest safe strategy, carries it out, proves every row, and only
 then lets readers see the result. A healthy pipeline is left alone. A run that fails leaves the connector stopped and the
-tables as they were: mend what the failed task says and clear that task with everything after it.
+tables as they were: fix what the failed task reports and clear that task with everything after it.
 """
 
 

@@ -105,5 +105,5 @@ def _first(report: TableReport) -> str:
 
 _TODO = {
     Verdict.MISMATCH: "Rows differ; the sink is as it was. Run: airflow cdc repair PIPELINE --table TABLE.",
-    Verdict.INCONCLUSIVE: "Nothing was concluded and nothing touched: mend what is named, then clear the task compare.",
+    Verdict.INCONCLUSIVE: "Nothing was concluded and nothing was changed: fix the parts listed above, then clear the task compare.",
 }

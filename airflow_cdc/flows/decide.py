@@ -1,4 +1,4 @@
-"""Steps 1 and 2: what is wrong, and the cheapest safe way to mend it, as one plain dict."""
+"""Steps 1 and 2: what is wrong, and the cheapest safe way to repair it."""
 
 from __future__ import annotations
 

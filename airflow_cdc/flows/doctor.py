@@ -94,7 +94,7 @@ def check_replicas(run: Run) -> Iterator[Check]:
             yield Check(run.pipeline.name, f"replica {conn_id}", "unknown", str(error), error.todo)
             continue
         told = "; ".join(found) or "could stand in for the source"
-        todo = "Mend it, or take it out of source.replicas: no detour leads there as it is." if found else ""
+        todo = "Fix it, or remove it from source.replicas: it cannot be read from as it is." if found else ""
         yield Check(run.pipeline.name, f"replica {conn_id}", "warn" if found else "ok", told, todo)
 
 

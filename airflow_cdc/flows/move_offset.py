@@ -44,7 +44,9 @@ def check(run: Run, value: Value) -> None:
         return
     told = "; ".join(f"{name}: {seen}" for name, seen in found.evidence.items())
     if found.code == "UNKNOWN":
-        raise UnknownStateError(f"the offset cannot be judged: {told}", where=run.where, todo="Mend what is named.")
+        raise UnknownStateError(
+            f"the offset cannot be checked: {told}", where=run.where, todo="Fix the parts listed above."
+        )
     raise OffsetRejectedError(
         f"the source would not take a connector on from there: {found.code}: {found.description} {told}",
         where=run.where,

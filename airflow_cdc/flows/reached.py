@@ -118,7 +118,7 @@ def not_failed(run: Run, task: str = "resume_connector") -> None:
         raise ConnectorError(
             f"connector {run.pipeline.connector.name} failed after the restart: {cause}",
             where=run.where,
-            todo=f"Mend what the connector says, then clear the task {task}.",
+            todo=f"Fix what the connector reports, then clear the task {task}.",
         )
 
 

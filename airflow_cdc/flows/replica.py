@@ -147,7 +147,7 @@ def _choose(run: Run) -> str:
     raise SourceError(
         f"no replica can stand in for the source: {'; '.join(f'{k}: {v}' for k, v in said.items()) or 'none is named'}",
         where=run.where,
-        todo="Mend one of them, then clear the task detour_connector. " + SNAPSHOT_BY_NAME,
+        todo="Fix one of them, then clear the task detour_connector. " + SNAPSHOT_BY_NAME,
     )
 
 

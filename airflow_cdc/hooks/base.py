@@ -48,7 +48,7 @@ class CdcHook(BaseHook, Generic[E]):
         return self.endpoint_of(self.connection())
 
     async def aendpoint(self) -> E:
-        """The same, for a trigger."""
+        """The endpoint, read in a trigger's event loop."""
         return self.endpoint_of(await self.aconnection())
 
     def connection(self) -> Connection:

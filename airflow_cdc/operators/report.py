@@ -51,7 +51,7 @@ class ReportOperator(CdcOperator):
         if run.clients.control.state()["recovery"]:
             self.log.error(
                 "the recovery of %s is still open: connector %s stays as it is (stopped, unless resume_connector ran) and "
-                "apply waits; mend what the failed task says and clear it, or trigger cdc_recovery again",
+                "apply waits; fix what the failed task reports and clear it, or trigger cdc_recovery again",
                 run.pipeline.name,
                 run.pipeline.connector.name,
             )

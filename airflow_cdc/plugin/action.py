@@ -49,7 +49,9 @@ _BY_STRATEGY: Mapping[str, Action] = {
 _RECOVER = Action(
     "Recover…", "The cheapest safe way is worked out and shown before anything is changed.", form=RECOVER_FORM
 )
-_BY_HAND = Action("What to do", "This pipeline has no sink, so no run mends it: the runbook says what to do by hand.")
+_BY_HAND = Action(
+    "What to do", "This pipeline has no sink, so no run can repair it: the runbook says what to do by hand."
+)
 _GIVE_UP = Action("Give it up…", "For a recovery that cannot end; main is not touched.", ABANDON_DAG_ID)
 
 

@@ -129,7 +129,7 @@ def apply_each(
     *,
     always_stamp: bool = False,
 ) -> dict[str, Result | CdcError]:
-    """The same, with a table's error in the place of its result: one table that stops does not stop the others."""
+    """Apply each table; a table that stops has its error as its result and does not stop the others."""
 
     def one(target: ApplyTarget[Stage]) -> Result | CdcError:
         try:

@@ -281,7 +281,7 @@ def check_origins(events: DataFrame, seen: Seen, start: Start) -> None:
 
 
 def check_servers(doubtful: DataFrame, known: DataFrame, start: Start) -> None:
-    """A transaction that came once from another server has other positions there: what of it came cannot be told."""
+    """Raise for a transaction that arrived from two servers: their positions differ, so nobody can tell which rows were applied."""
     fresh = doubtful.select(meta("transaction").alias("g"), meta("log").alias("s")).distinct()
     clash = fresh.join(
         known, (fn.col("g") == fn.col("cdc_transaction")) & (fn.col("s") != fn.col("cdc_identity.log")), "left_semi"

@@ -232,7 +232,7 @@ class KafkaConnect:
         return ConnectorError(
             f"{what} is {part['state']}: {root_cause(part.get('trace', ''))}",
             where=self.endpoint.where,
-            todo="See the trace in the connector's status; mend what it names, then clear the failed task.",
+            todo="See the trace in the connector's status; fix what it names, then clear the failed task.",
         )
 
     def _object(self, method: str, path: tuple[str, ...]) -> Json:

@@ -49,7 +49,7 @@ def states(connector: ConnectorFacts) -> dict[str, str]:
 
 
 def state_evidence(case: AnyCase) -> Evidence:
-    """The same, as evidence; {} where the connector could not be read."""
+    """The connector's state as evidence; {} where the connector could not be read."""
     return evidence(case, STATUS, states(case.connector)) if case.connector else {}
 
 

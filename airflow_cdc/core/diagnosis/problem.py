@@ -74,7 +74,7 @@ class Case(Generic[F, P]):
 
     @property
     def both_of_one_server(self) -> tuple[F, P] | None:
-        """The same, unless the connector streams from what may be another server."""
+        """The source's facts and the stored position, unless the connector may stream from another server."""
         return None if self.streams and not self.same_server else self.both
 
 

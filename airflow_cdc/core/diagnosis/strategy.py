@@ -333,7 +333,7 @@ STRATEGIES: Mapping[str, Strategy] = {
         ),
         Strategy(
             NEXT_FILE,
-            "The connector goes on at the next file of the log; all tables are compared, and what the cut lost is mended.",
+            "The connector goes on at the next file of the log; all tables are compared, and what the cut lost is repaired.",
             NOTHING,
             _SNAPSHOT_STEPS,
             (_all_known, _source_logs_rows),

@@ -151,7 +151,7 @@ class BinlogSource(Generic[F]):
             return self._common(session)
 
     def facts_for(self, tables: Sequence[str], position: Position | None) -> F:
-        """The same, and what the server has at a stored `position`, keeps of it, and does not log of `tables`."""
+        """The server's facts, with what its log holds at a stored `position` and what it does not log of `tables`."""
         place = place_in_binlog(position)
         with self.session() as session:
             self._check_make(session)

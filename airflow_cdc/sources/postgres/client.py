@@ -92,7 +92,7 @@ class PostgresSource:
             return read_server(session)
 
     def facts_for(self, tables: Sequence[str], position: Position | None) -> PgFacts:  # noqa: ARG002 - the slot holds it
-        """The same, and how changes of `tables` come."""
+        """The server's facts, with how changes of `tables` reach the slot."""
         own = self.endpoint
         with self.session() as session:
             return read_facts(

@@ -190,7 +190,7 @@ def moved(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> str:
 
 
 def moved_in_files(old: BinlogPosition, new: BinlogPosition) -> str:
-    """The same, by file and position."""
+    """What a move from one binlog position to another skips and repeats, in words."""
     if not old.comparable(new):
         return f"from {old} to {new}, which cannot be compared"
     verb = "skips" if new > old else "repeats"
