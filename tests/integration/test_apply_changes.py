@@ -10,8 +10,9 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.core.apply.schema_change import DEFINITION
+from airflow_cdc.core.diagnosis.observation import ConnectorState
 from airflow_cdc.core.errors import LeaseHeldError, SchemaError, SinkError, SourceError, TransportError
 from airflow_cdc.flows.abandon import abandon
 from airflow_cdc.sinks.iceberg import dead_letters
@@ -147,8 +148,8 @@ def test_a_table_dropped_at_the_source_stops_no_other_table(scene: Scene) -> Non
     with pytest.raises(SinkError, match="airflow cdc abandon"):
         scene.apply(run_id="run-2")
     run.clients.control.patch_recovery("recovery", published={f"{scene.rig.schema}.names": 1})
-    connector = create_autospec(KafkaConnect, instance=True)
-    connector.status.return_value = {"connector": {"state": "RUNNING"}}
+    connector = create_autospec(DebeziumConnector, instance=True)
+    connector.state.return_value = ConnectorState("RUNNING")
     abandon(replace(run, clients=replace(run.clients, connector=connector)), who="ada", reason="it was dropped")
 
     # as the recovery left it
