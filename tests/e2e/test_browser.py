@@ -300,7 +300,7 @@ def many(shop: Shop) -> None:
         part = {key: model[key] for key in ("source", "connector", "transport", "sink", "spark")}
         part["connector"] = {**part["connector"], "name": name}
         part["sink"] = {**part["sink"], "namespace": name}
-        owned = {"owner": f"team-{n % 10}", "tags": ["gold"] if n % 2 else ["pii", "eu"]}
+        owned = {"owner": f"team-{n % 10}", "tags": ["gold"] if n % 4 < 2 else ["pii", "eu"]}
         declared["pipelines"][name] = {**part, **owned}
         kept = broken if n % 37 == 3 and broken else healthy
         seen = replace(kept, pipeline=name, taken_at=(now - timedelta(seconds=20 + 7 * n % 900)).isoformat())
