@@ -198,7 +198,7 @@ def describe(decision: Mapping[str, Any]) -> str:
     steps = "\n".join(f"1. {name}" for name in plan["steps"])
     return (
         f"- Rows deleted: **{_deleted(decision.get('deletes') or {})}**\n"
-        f"- Takes: **{_duration(plan)}**\n"
+        f"- Reads the source for: **{_duration(plan)}**\n"
         f"- Loses: **{plan['data_loss']}**\n\n"
         f"**{diagnosis['code']}**: {diagnosis['description']}\n\n"
         f"**{plan['strategy']}** for {', '.join(decision['tables'])}. {plan['reason']}\n\n"
