@@ -50,7 +50,6 @@ from airflow_cdc.spark_apps.compare.views import SinkView
 from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.systems import Systems, ddl_reader, open_systems
 from airflow_cdc.spark_apps.snapshot.read import staged_rows
-from airflow_cdc.spark_apps.types import sink_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -404,7 +403,7 @@ def summary(outcome: Outcome) -> str:
 
 def check_expectations(folder: str, outcomes: Sequence[Outcome]) -> dict[str, SuiteResult]:
     """Great Expectations over the compared snapshots; Data Docs go to `folder` (a path or URL)."""
-    checks = [(outcome.subject.sink.frame(), _expected(outcome)) for outcome in outcomes]
+    checks = [(outcome.subject.sink.frame(), Expected.of(outcome)) for outcome in outcomes]
     if "://" not in folder:
         return {result.name: result for result in run_suites(checks, Path(folder))}
     with tempfile.TemporaryDirectory() as scratch:
@@ -412,20 +411,6 @@ def check_expectations(folder: str, outcomes: Sequence[Outcome]) -> dict[str, Su
         files = fsspec.filesystem(folder.split("://", 1)[0])
         files.put(f"{scratch}/", f"{folder}/", recursive=True)
     return {result.name: result for result in results}
-
-
-def _expected(outcome: Outcome) -> Expected:
-    table = outcome.subject.table
-    return Expected(
-        name=table.full_name,
-        snapshot_id=outcome.subject.sink.version,
-        columns={column.name: sink_type(column) for column in table.mirrored},
-        not_null=tuple(c.name for c in table.mirrored if not c.nullable or c.name in table.key),
-        rows=outcome.source_rows,
-        tolerance=outcome.tally.unsettled,
-        key=table.key,
-        key_proven=outcome.equal_by_digests,
-    )
 
 
 def make_report(outcome: Outcome, suite: SuiteResult) -> TableReport:

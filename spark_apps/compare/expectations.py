@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from airflow_cdc.spark_apps.compare.scan import Outcome
 from airflow_cdc.spark_apps.compare.stage_facts import Asked, StageFacts, count_facts
+from airflow_cdc.spark_apps.types import sink_type
 
 if TYPE_CHECKING:
     from great_expectations.core.validation_definition import ValidationDefinition
@@ -51,6 +53,21 @@ class Expected:
     tolerance: int = 0
     key: tuple[str, ...] = ()
     key_proven: bool = False
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> Expected:
+        """What a compared snapshot must hold, by its source's definition and count."""
+        table = outcome.subject.table
+        return cls(
+            name=table.full_name,
+            snapshot_id=outcome.subject.sink.version,
+            columns={column.name: sink_type(column) for column in table.mirrored},
+            not_null=tuple(c.name for c in table.mirrored if not c.nullable or c.name in table.key),
+            rows=outcome.source_rows,
+            tolerance=outcome.tally.unsettled,
+            key=table.key,
+            key_proven=outcome.equal_by_digests,
+        )
 
 
 @dataclass(frozen=True, slots=True)
