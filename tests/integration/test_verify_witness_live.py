@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_cdc.connectors.debezium.values.mysql import from_event
+from airflow_cdc.connectors.debezium.values import mysql as values
 from airflow_cdc.flows.run import RunOptions
-from airflow_cdc.spark_apps.adapters import debezium as envelope
 from airflow_cdc.spark_apps.repair import repair
 from tests.integration.followed import Followed
 from tests.integration.rig import Rig
@@ -57,9 +56,12 @@ def hot(rig: Rig) -> Iterator[None]:
         thread.join()
 
 
+READ_RIGHT = values.from_event
+
+
 def misread(column: Any, modes: Any, value: str | None = None) -> str:
     """As `from_event`, but it takes é for Å in the column `v`."""
-    text = from_event(column, modes, value)
+    text = READ_RIGHT(column, modes, value)
     return f"replace({text}, 'é', 'Å')" if column.name == "v" else text
 
 
@@ -72,7 +74,7 @@ def test_inv_28_a_decoder_that_is_always_wrong_is_found_in_rows_that_never_rest(
     with hot(rig):
         right = repair(replace(followed.base, run_id="run-2", options=RunOptions(dry_run=True)), rig.spark)
     assert right["verdict"] == "MATCH"
-    monkeypatch.setattr(envelope, "from_event", misread)
+    monkeypatch.setattr(values, "from_event", misread)
     rig.run("UPDATE t SET n = 0")
     followed.apply("run-3")
     with hot(rig):
