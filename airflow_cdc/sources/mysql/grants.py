@@ -93,10 +93,11 @@ MYSQL_NEEDS: Final[tuple[Need, ...]] = (
     ),
     Need("BACKUP_ADMIN", "*.*", "hold binlog files and DDL; without it both are checked again instead", required=False),
 )
-# SHOW BINLOG EVENTS is in BINLOG MONITOR, and XA RECOVER needs no right; what a recovery would need is not asked for
+# SHOW BINLOG EVENTS is in BINLOG MONITOR; XA RECOVER, and a read view with its position, need no right
 MARIADB_NEEDS: Final[tuple[Need, ...]] = (
     Need("BINLOG MONITOR", "*.*", "read the binlog position, list the binlog files and look at the stored position"),
     Need("REPLICATION SLAVE", "*.*", "tell when a binlog file was begun, for the forecast", required=False),
+    Need("PROCESS", "*.*", "see a TRUNCATE, and an XA PREPARE under way", required=False),
 )
 
 
@@ -107,7 +108,8 @@ def read_grants(session: Session) -> Grants:
     using = "" if roles.upper() == "NONE" or session.version.mariadb else f" FOR CURRENT_USER() USING {roles}"
     rows = session.rows(f"SHOW GRANTS{using}", doing="read the user's grants")
     found = parse_grants(str(who["user"]), [str(next(iter(row.values()))) for row in rows])
-    return replace(found, needs=MARIADB_NEEDS) if session.version.can(Capability.BINLOG_MONITOR) else found
+    own = session.version.can(Capability.BINLOG_MONITOR)
+    return replace(found, needs=MARIADB_NEEDS, for_keyless=()) if own else found
 
 
 def parse_grants(user: str, lines: Iterable[str]) -> Grants:
