@@ -18,8 +18,11 @@ KIND = ConnectorKind(
             codec=Lazy(".offsets.mysql:MySqlCodec", __name__),
             decoder=Lazy("airflow_cdc.spark_apps.adapters.debezium_mysql:Events"),
         ),
+        "mariadb": Reads(
+            codec=Lazy(".offsets.mariadb:MariaDbCodec", __name__),
+            decoder=Lazy("airflow_cdc.spark_apps.adapters.debezium_mariadb:Events"),
+        ),
         # diagnosed, not recovered
-        "mariadb": Reads(codec=Lazy(".offsets.mariadb:MariaDbCodec", __name__)),
         "postgres": Reads(codec=Lazy(".offsets.postgres:PostgresCodec", __name__)),
     },
     through=("kafka",),
