@@ -16,7 +16,6 @@ from tests.integration.postgres.recovered import Followed, writing
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from stack.postgres import PostgresServer
 
 # kafka-python reads its own message schemas with a deprecated call
 pytestmark = pytest.mark.filterwarnings("ignore:(read_text|open_text) is deprecated:DeprecationWarning")
@@ -40,11 +39,18 @@ def lake(lake_properties: dict[str, str]) -> Lake:
     return Lake("lake", lake_properties)
 
 
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[stack.Stack]:
+    """A stack of its own: only where PostgreSQL is asked for does the worker have its connector."""
+    with stack.start(tmp_path_factory.mktemp("recovery") / "stack", ("kafka", "connect", "postgres")) as started:
+        yield started
+
+
 @pytest.fixture
-def followed(
-    newest: PostgresServer, servers: stack.Stack, spark: SparkSession, lake: Lake, tmp_path: Path
-) -> Iterator[Followed]:
-    broker, worker = servers.kafka or servers.add_kafka(), servers.connect or servers.add_connect()
+def followed(running: stack.Stack, spark: SparkSession, lake: Lake, tmp_path: Path) -> Iterator[Followed]:
+    newest, broker, worker = running.postgres["postgres"], running.kafka, running.connect
+    assert broker is not None
+    assert worker is not None
     name = f"r_{uuid.uuid4().hex[:8]}"
     newest.execute(f"CREATE DATABASE {name}")
     newest.execute(
