@@ -13,13 +13,13 @@ from airflow_cdc.core.table import Table
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.sources.mysql.quoting import quote_ident, quote_table
 from airflow_cdc.sources.mysql.types import read_sql
+from airflow_cdc.spark_apps.adapters.jdbc import FETCH_ROWS, query_frame, typed_rows, value_names
 from airflow_cdc.spark_apps.adapters.mysql_values import from_read
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 DRIVER = "org.mariadb.jdbc.Driver"
-FETCH_ROWS = 10_000
 _SSL_MODES = {
     "disabled": "disable",
     "required": "trust",
@@ -92,29 +92,8 @@ def rows_frame(
     The derived table keeps the raw key columns beside the value expressions, so that MySQL, which merges it, finds a
     predicate on bare columns and reads a range of the key's index.
     """
-    prefix = _value_prefix(table)
-    names = [f"{prefix}{number}" for number in range(len(table.mirrored))]
+    names = value_names(table)
     keys = [quote_ident(name) for name in table.key]
     values = [f"{read_sql(c)} AS {name}" for c, name in zip(table.mirrored, names, strict=True)]
     query = f"(SELECT {', '.join([*keys, *values])} FROM {quote_table(table)}) AS cdc_rows"
-    raw = query_frame(spark, options, query, predicates)
-    columns = zip(table.mirrored, names, strict=True)
-    return raw.selectExpr(*(f"{from_read(c, quote_ident(name))} AS {quote_ident(c.name)}" for c, name in columns))
-
-
-def query_frame(
-    spark: SparkSession, options: Mapping[str, str], query: str, predicates: Sequence[str] = ()
-) -> DataFrame:
-    """A table expression as it comes over JDBC, one partition per predicate."""
-    if not predicates:
-        return spark.read.format("jdbc").options(**options).option("dbtable", query).load()
-    rest = {key: value for key, value in options.items() if key != "url"}
-    return spark.read.jdbc(options["url"], query, predicates=list(predicates), properties=rest)
-
-
-def _value_prefix(table: Table) -> str:
-    """A prefix for the value columns that no column of the table starts with."""
-    prefix = "v"
-    while any(c.name.lower().startswith(prefix) for c in table.columns):
-        prefix = f"{prefix}_"
-    return prefix
+    return typed_rows(query_frame(spark, options, query, predicates), table, names, from_read)

@@ -8,7 +8,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.compare.canonical import outside_hash
 from airflow_cdc.core.compare.chunk import Chunk, Key, batches
 from airflow_cdc.core.compare.part import Part
 from airflow_cdc.core.poll import poll_until
@@ -16,7 +15,8 @@ from airflow_cdc.core.table import Table
 from airflow_cdc.sources.mysql.encoding import outside_sql
 from airflow_cdc.sources.mysql.session import Session
 from airflow_cdc.sources.mysql.sql import boundary_sql, chunk_predicate, key_predicate
-from airflow_cdc.spark_apps.adapters.mysql_jdbc import jdbc_options, query_frame, rows_frame
+from airflow_cdc.spark_apps.adapters.jdbc import groups_ahead, query_frame, values_outside_hash
+from airflow_cdc.spark_apps.adapters.mysql_jdbc import jdbc_options, rows_frame
 from airflow_cdc.spark_apps.adapters.mysql_values import from_read
 from airflow_cdc.spark_apps.adapters.mysql_view import KEYS_AT_ONCE, MySqlView, locked, open_view
 
@@ -38,15 +38,10 @@ class MySqlRows:
 
     def chunks(self, table: Table, after: Key | None, rows: int, *, at: Watermark, ahead: int) -> Iterator[list[Chunk]]:
         """See ports.RowReader. Boundaries are looked up one group ahead, while Spark reads the group before."""
-        with closing(self._source.connect()) as connection, ThreadPoolExecutor(1) as pool:
+        with closing(self._source.connect()) as connection:
             session = Session(connection, self._source.where)
             session.run(self._source.init_statement(at), doing="check that this is the watermark's server")
-            waiting: Future[list[Chunk]] | None = pool.submit(_group, session, table, after, rows, ahead)
-            while waiting is not None:
-                group = waiting.result()
-                last = group[-1].hi
-                waiting = None if last is None else pool.submit(_group, session, table, last, rows, ahead)
-                yield group
+            yield from groups_ahead(lambda low: _chunk_end(session, table, low, rows), after, ahead)
 
     def rows(self, spark: SparkSession, table: Table, chunks: Sequence[Chunk], *, at: Watermark) -> DataFrame:
         """See ports.RowReader."""
@@ -80,8 +75,7 @@ class MySqlRows:
     def outside_hash(self, spark: SparkSession, table: Table, part: Part, *, at: Watermark) -> DataFrame:
         """See ports.RowReader."""
         raw = query_frame(spark, self._options(at), f"({outside_sql(table, part)}) AS cdc_rest")
-        names = enumerate(outside_hash(table))
-        return raw.selectExpr("key_text", *(f"{from_read(table.column(name), f'x{n}')} AS x{n}" for n, name in names))
+        return values_outside_hash(raw, table, from_read)
 
     def view(self, table: Table, *, at: Watermark) -> AbstractContextManager[MySqlView]:
         """See ports.RowReader."""
@@ -106,17 +100,10 @@ class MySqlRows:
         return jdbc_options(self._source, self._source.init_statement(at))
 
 
-def _group(session: Session, table: Table, lo: Key | None, rows: int, chunks: int) -> list[Chunk]:
-    """Up to `chunks` chunks after the key `lo`, found by rank along the key's index."""
-    group: list[Chunk] = []
-    while len(group) < chunks:
-        ends = session.rows(boundary_sql(table, lo, rows), doing="look up a chunk boundary")
-        hi = tuple(ends[0].values()) if ends else None
-        group.append(Chunk(lo, hi))
-        if hi is None:
-            break
-        lo = hi
-    return group
+def _chunk_end(session: Session, table: Table, low: Key | None, rows: int) -> Key | None:
+    """The key that ends a chunk of `rows` rows after `low`, by rank along the key's index; None for the last one."""
+    ends = session.rows(boundary_sql(table, low, rows), doing="look up a chunk boundary")
+    return tuple(ends[0].values()) if ends else None
 
 
 def exact_view(source: MySqlSource, table: Table, token: str, read: Callable[[], None]) -> Watermark:

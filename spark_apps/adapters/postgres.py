@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.apply.schema_change import SchemaChange, refused
-from airflow_cdc.core.compare.canonical import outside_hash
 from airflow_cdc.core.compare.chunk import Chunk, Key, batches
 from airflow_cdc.core.compare.part import Part
 from airflow_cdc.core.table import Table
@@ -18,7 +17,8 @@ from airflow_cdc.sources.postgres.position import PgPosition, read_position
 from airflow_cdc.sources.postgres.quoting import quote_table
 from airflow_cdc.sources.postgres.sql import boundary_sql, chunk_predicate, key_predicate
 from airflow_cdc.sources.postgres.visible import covered
-from airflow_cdc.spark_apps.adapters.postgres_jdbc import NO_ROWS, jdbc_options, query_frame, rows_frame
+from airflow_cdc.spark_apps.adapters.jdbc import groups_ahead, query_frame, values_outside_hash
+from airflow_cdc.spark_apps.adapters.postgres_jdbc import NO_ROWS, jdbc_options, rows_frame
 from airflow_cdc.spark_apps.adapters.postgres_values import from_read
 from airflow_cdc.spark_apps.adapters.postgres_view import (
     KEYS_AT_ONCE,
@@ -70,13 +70,8 @@ class PostgresReader(PostgresLog):
 
     def chunks(self, table: Table, after: Key | None, rows: int, *, at: Watermark, ahead: int) -> Iterator[list[Chunk]]:
         """See ports.RowReader. Boundaries are looked up one group ahead, while Spark reads the group before."""
-        with read_only(self._source, at) as session, ThreadPoolExecutor(1) as pool:
-            waiting: Future[list[Chunk]] | None = pool.submit(_group, session, table, after, rows, ahead)
-            while waiting is not None:
-                group = waiting.result()
-                last = group[-1].hi
-                waiting = None if last is None else pool.submit(_group, session, table, last, rows, ahead)
-                yield group
+        with read_only(self._source, at) as session:
+            yield from groups_ahead(lambda low: _chunk_end(session, table, low, rows), after, ahead)
 
     def rows(self, spark: SparkSession, table: Table, chunks: Sequence[Chunk], *, at: Watermark) -> DataFrame:
         """See ports.RowReader."""
@@ -108,8 +103,7 @@ class PostgresReader(PostgresLog):
     def outside_hash(self, spark: SparkSession, table: Table, part: Part, *, at: Watermark) -> DataFrame:
         """See ports.RowReader."""
         raw = query_frame(spark, jdbc_options(self._source, at), f"({outside_sql(table, part)}) AS cdc_rest")
-        names = enumerate(outside_hash(table))
-        return raw.selectExpr("key_text", *(f"{from_read(table.column(name), f'x{n}')} AS x{n}" for n, name in names))
+        return values_outside_hash(raw, table, from_read)
 
     def view(self, table: Table, *, at: Watermark) -> AbstractContextManager[PostgresView]:
         """See ports.RowReader."""
@@ -135,17 +129,10 @@ class PostgresReader(PostgresLog):
         return defaults
 
 
-def _group(session: Session, table: Table, lo: Key | None, rows: int, chunks: int) -> list[Chunk]:
-    """Up to `chunks` chunks after the key `lo`, found by rank along the key's index."""
-    group: list[Chunk] = []
-    while len(group) < chunks:
-        ends = session.rows(boundary_sql(table, lo, rows), doing="look up a chunk boundary")
-        hi = tuple(ends[0].values()) if ends else None
-        group.append(Chunk(lo, hi))
-        if hi is None:
-            break
-        lo = hi
-    return group
+def _chunk_end(session: Session, table: Table, low: Key | None, rows: int) -> Key | None:
+    """The key that ends a chunk of `rows` rows after `low`, by rank along the key's index; None for the last one."""
+    ends = session.rows(boundary_sql(table, low, rows), doing="look up a chunk boundary")
+    return tuple(ends[0].values()) if ends else None
 
 
 def _places(session: Session, table: Table) -> list[str]:

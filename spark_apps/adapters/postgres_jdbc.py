@@ -10,8 +10,8 @@ from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.sources.postgres.quoting import quote_ident, quote_table
 from airflow_cdc.sources.postgres.reading import read_sql
 from airflow_cdc.sources.postgres.session import tls_parameters
+from airflow_cdc.spark_apps.adapters.jdbc import FETCH_ROWS, query_frame, typed_rows, value_names
 from airflow_cdc.spark_apps.adapters.postgres_values import from_read
-from airflow_cdc.spark_apps.driver import sql as spark_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from airflow_cdc.sources.postgres.client import PostgresSource
 
 DRIVER = "org.postgresql.Driver"
-FETCH_ROWS = 10_000
 NO_ROWS = "FALSE"
 
 
@@ -73,29 +72,8 @@ def rows_frame(
     The derived table keeps the raw key columns (with `place` the rows' ctid instead) beside the value expressions, so
     that the server, which flattens it, reads a range of the key's index.
     """
-    prefix = _value_prefix(table)
-    names = [f"{prefix}{number}" for number in range(len(table.mirrored))]
+    names = value_names(table)
     raw = ["ctid"] if place else [quote_ident(name) for name in table.key]
     values = [f"{read_sql(c)} AS {name}" for c, name in zip(table.mirrored, names, strict=True)]
     query = f"(SELECT {', '.join([*raw, *values])} FROM {quote_table(table)}) AS cdc_rows"
-    found = query_frame(spark, options, query, predicates)
-    columns = zip(table.mirrored, names, strict=True)
-    return found.selectExpr(*(f"{from_read(c, name)} AS {spark_sql.quote_ident(c.name)}" for c, name in columns))
-
-
-def query_frame(
-    spark: SparkSession, options: Mapping[str, str], query: str, predicates: Sequence[str] = ()
-) -> DataFrame:
-    """A table expression as it comes over JDBC, one partition per predicate."""
-    if not predicates:
-        return spark.read.format("jdbc").options(**options).option("dbtable", query).load()
-    rest = {key: value for key, value in options.items() if key != "url"}
-    return spark.read.jdbc(options["url"], query, predicates=list(predicates), properties=rest)
-
-
-def _value_prefix(table: Table) -> str:
-    """A prefix for the value columns that no column of the table starts with."""
-    prefix = "v"
-    while any(c.name.lower().startswith(prefix) for c in table.columns):
-        prefix = f"{prefix}_"
-    return prefix
+    return typed_rows(query_frame(spark, options, query, predicates), table, names, from_read)

@@ -254,10 +254,11 @@ class Lake:
 
     def commit_nothing(self, namespace: str, table: str, summary: Mapping[str, str]) -> bool:
         """Add a snapshot that changes no row and carries `summary`; False where only Spark can do that (v3 with rows)."""
-        if not takes_empty_commit(self.table(namespace, table)):
-            return False
-        commit(self.catalog, (namespace, table), lambda found: empty_commit(found, summary), what="an empty batch")
-        return True
+
+        def build(target: Table) -> Change | None:
+            return empty_commit(target, summary) if takes_empty_commit(target) else None
+
+        return takes_empty_commit(commit(self.catalog, (namespace, table), build, what="an empty batch"))
 
     # stages
 
