@@ -214,7 +214,8 @@ def _seen(night: NightRun, table: Table, stage: Stage, state: TopicState | None)
     rows = sink.row_count(*place, stage.base_head) or 0
     if table.full_name in night.cascades:
         return Seen(odd="rows of it change by foreign keys, which this server does not log", rows=rows)
-    if doubt := rollback_doubt(known.xa if known else None, night.xa):
+    quiet = known is not None and state is not None and known.has_no_event_since(state)
+    if doubt := rollback_doubt(known.xa if known else None, night.xa, events=not quiet):
         return Seen(odd=doubt, rows=rows)
     if (stranger := sink.foreign_commit(*place)) is not None:
         return Seen(odd=f"commit {stranger} on its main is not of this pipeline", rows=rows)
