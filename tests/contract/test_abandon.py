@@ -137,7 +137,7 @@ def test_what_cannot_be_abandoned_is_said_and_changes_nothing(run: Run) -> None:
         abandon(run, ["shop.else"], **BY)
     with pytest.raises(UsageError, match="is already published"):
         abandon(run, [CUSTOMERS], **BY)
-    with pytest.raises(UsageError, match="no reason"):
+    with pytest.raises(UsageError, match="reason is missing"):
         abandon(run, who="ada", reason=" ")
     assert {**control.state(), "lease": None} == {**before, "lease": None}
     control.close_recovery(run.run_id)
