@@ -11,7 +11,6 @@ from airflow_cdc.core.errors import SourceError
 from airflow_cdc.sources.mariadb.events import covered
 from airflow_cdc.sources.mariadb.log import OPEN_VIEW, as_watermark, open_view, position_at
 from airflow_cdc.sources.mariadb.position import MariaDbPosition, read_position
-from airflow_cdc.sources.mariadb.tables import require_transactional
 from airflow_cdc.sources.mysql.schema_steps import judge_ddl
 from airflow_cdc.spark_apps.adapters.mariadb_exact import Place, placed_rows
 from airflow_cdc.spark_apps.adapters.mysql import source_defaults
@@ -53,6 +52,7 @@ class MariaDbReader(MySqlRows, MariaDbLog):
     """A MariaDB server for Spark, as ports.RowReader."""
 
     key_hash = KeyHash.CRC32
+    exact_views = True
 
     def __init__(self, source: MariaDbSource) -> None:
         super().__init__(source)
@@ -61,7 +61,6 @@ class MariaDbReader(MySqlRows, MariaDbLog):
         self, spark: SparkSession, table: Table, use: Callable[[DataFrame], None], *, at: Watermark
     ) -> Watermark:
         """See ports.RowReader. Spark's own connection opens the view, and its rows say where that stands."""
-        self._require_views(table)
         init = f"{self._source.init_statement(at)}; {OPEN_VIEW}"
         frame, place = placed_rows(spark, jdbc_options(self._source, init, several_statements=True), table)
         use(frame)
@@ -84,11 +83,7 @@ class MariaDbReader(MySqlRows, MariaDbLog):
     def _view(self, table: Table, at: Watermark) -> Iterator[MySqlView]:
         with self._source.session(read_timeout=VIEW_SECONDS) as session:
             session.run(self._source.init_statement(at), doing="check that this is the watermark's server")
-            if table.keyless:
-                self._require_views(table)
-            place = open_view(session)
-            position = self._watermark(table, place, at) if table.keyless else None
-            yield MySqlView(session, table, position)
+            yield MySqlView(session, table, self._watermark(table, open_view(session), at))
 
     def _watermark(self, table: Table, place: Place, at: Watermark) -> Watermark:
         """The position of a view, on the server of `at`: the view's own connection proved that it is the same one."""
@@ -98,7 +93,3 @@ class MariaDbReader(MySqlRows, MariaDbLog):
         if here.server != at.server:
             raise SourceError(f"the server was restarted while {table.full_name} was read", where=self._source.where)
         return here
-
-    def _require_views(self, table: Table) -> None:
-        with self._source.session() as session:
-            require_transactional(session, table.schema, table.name)

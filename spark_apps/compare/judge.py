@@ -28,7 +28,16 @@ from airflow_cdc.core.compare.verdict import (
 )
 from airflow_cdc.core.errors import VerificationError
 from airflow_cdc.core.position import Watermark
-from airflow_cdc.spark_apps.compare.scan import Judgement, Outcome, Reached, Scanned, leaf_groups, rows_in, taken_out
+from airflow_cdc.spark_apps.compare.scan import (
+    Judgement,
+    Outcome,
+    Reached,
+    Scanned,
+    Subject,
+    leaf_groups,
+    rows_in,
+    taken_out,
+)
 from airflow_cdc.spark_apps.compare.tail import read_tail
 from airflow_cdc.spark_apps.ports import SourceView
 
@@ -46,15 +55,26 @@ def judge(scanned: Scanned, now: Reached) -> Judgement:
     return (judge_images if scanned.subject.table.keyless else judge_keys)(scanned, now)
 
 
-def tail_of(outcome: Outcome, now: Reached) -> Tail:
-    """The table's records from the compared ends to `now`; what they leave doubtful is noted in the outcome."""
+def tail_of(outcome: Outcome, now: Reached, *, placed: bool = False) -> Tail:
+    """The table's records around the compared ends, to `now`; what they leave doubtful is noted in the outcome.
+
+    `placed`: see Tail.caveats.
+    """
     subject, topic = outcome.subject, outcome.subject.topic
     if topic is None:
         return Tail()
     stop = now.ends.get(topic.name, {})
-    tail = read_tail(subject.sink.spark, topic, subject.ends, stop, subject.position)
-    outcome.add_caveats(*tail.caveats())
+    start = subject.ends if subject.before is None else subject.before.ends.get(topic.name, {})
+    tail = read_tail(subject.sink.spark, topic, start, stop, (subject.before or subject).position)
+    outcome.add_caveats(*tail.caveats(placed=placed))
     return tail
+
+
+def shown_by(subject: Subject, view: SourceView) -> Covered | None:
+    """The changes that the view shows; None where it cannot be said."""
+    if subject.topic is None or view.position is None:
+        return None
+    return subject.topic.log.covered(view.position)
 
 
 def _count(outcome: Outcome, scanned: Scanned, in_flight: int) -> None:
@@ -71,9 +91,13 @@ def _count(outcome: Outcome, scanned: Scanned, in_flight: int) -> None:
 
 @dataclass(slots=True)
 class KeyJudgement:
-    """A table with a key: `suspects` are keys that are not decided yet, and in no count of the outcome."""
+    """A table with a key: `suspects` are keys that are not decided yet, and in no count of the outcome.
+
+    `placed`: each view says which changes it shows.
+    """
 
     outcome: Outcome
+    placed: bool = False
     suspects: dict[str, KeyEvidence] = field(default_factory=dict)
 
     @property
@@ -81,14 +105,18 @@ class KeyJudgement:
         return bool(self.suspects)
 
     def read_again(self, view: SourceView) -> None:
-        rows = view.images(self.suspects)
+        rows, shown = view.images(self.suspects), shown_by(self.outcome.subject, view)
         for key, evidence in self.suspects.items():
-            self.suspects[key] = replace(evidence, reads=(*evidence.reads, _one(rows.get(key))))
+            reads = (*evidence.reads, _one(rows.get(key)))
+            self.suspects[key] = replace(evidence, reads=reads, shown=_added(evidence, shown))
 
     def decide(self, now: Reached) -> None:
-        logs = tail_of(self.outcome, now).key_logs()
+        tail = tail_of(self.outcome, now, placed=self.placed)
+        self.placed = self.placed and not tail.caveats(placed=True)
+        logs = tail.key_logs(self.outcome.subject.ends)
         for key, evidence in list(self.suspects.items()):
-            self.suspects[key] = replace(evidence, log=logs.get(key))
+            shown = evidence.shown if self.placed else ()
+            self.suspects[key] = replace(evidence, log=logs.get(key), shown=shown)
             self.count(key)
 
     def count(self, key: str) -> None:
@@ -100,7 +128,7 @@ class KeyJudgement:
         del self.suspects[key]
         self.outcome.tally.add(verdict, key)
         self.outcome.source_rows += rows_held(verdict, evidence)
-        if evidence.strange > 1 and verdict is KeyVerdict.DIFFERENT:
+        if evidence.contradicted and verdict is KeyVerdict.DIFFERENT:
             self.outcome.add_caveats(STRANGE)
 
     def give_up(self) -> None:
@@ -112,12 +140,23 @@ class KeyJudgement:
         self.suspects.clear()
 
 
+def _added(evidence: KeyEvidence, shown: Covered | None) -> tuple[Covered, ...]:
+    """What each read's view shows, with one read more; () where one of them does not say it."""
+    known = shown is not None and len(evidence.shown) == len(evidence.reads)
+    return (*evidence.shown, shown) if known and shown is not None else ()
+
+
 def judge_keys(scanned: Scanned, now: Reached) -> KeyJudgement:
-    """Keys with an event after the ends are decided by it; the others' leaves are compared and drilled."""
+    """Keys with an event between sink and view are decided by it; the others' leaves are compared and drilled."""
     subject, table = scanned.subject, scanned.subject.table
-    judgement = KeyJudgement(Outcome(subject))
+    shown = shown_by(subject, scanned.view)
+    judgement = KeyJudgement(Outcome(subject), placed=shown is not None)
     outcome = judgement.outcome
-    flying = tail_of(outcome, now).key_logs()
+    tail = tail_of(outcome, now, placed=judgement.placed)
+    if tail.caveats(placed=True):  # what is not in order has no place
+        judgement.placed, shown = False, None
+    logs = tail.key_logs(subject.ends)
+    flying = {key: log for key, log in logs.items() if shown is None or log.lies_between(shown)}
     ours, theirs = scanned.view.images(flying), subject.sink.images(table, flying)
     inside = (ours, theirs) if subject.part.whole else _inside(scanned, flying)
     source, sink = taken_out(scanned, *inside)
@@ -133,12 +172,13 @@ def judge_keys(scanned: Scanned, now: Reached) -> KeyJudgement:
     # of keys that are only counted nobody knows any more whether they are among these
     for key in frozenset() if drilled.beyond else scanned.others - flying.keys():
         drilled.keys.setdefault(key, KeyVerdict.DIFFERENT)
-    _suspect(scanned, judgement, drilled.keys)
+    views = () if shown is None else (shown,)
+    _suspect(scanned, judgement, drilled.keys, logs, views)
     for key, log in flying.items():
         if not subject.part.whole and not any(key in side for side in inside):
-            outcome.source_rows += log.before is not None
+            outcome.source_rows += log.at_ends is not None
         elif not _several(outcome, key, ours, theirs, log):
-            judgement.suspects[key] = KeyEvidence(_one(theirs.get(key)), (_one(ours.get(key)),), log)
+            judgement.suspects[key] = KeyEvidence(_one(theirs.get(key)), (_one(ours.get(key)),), log, views)
             judgement.count(key)
     return judgement
 
@@ -193,8 +233,17 @@ def _unexplained(
     return compare(*left).unequal
 
 
-def _suspect(scanned: Scanned, judgement: KeyJudgement, keys: Mapping[str, KeyVerdict]) -> None:
-    """Make suspects of the keys that are settled one by one; the rest is counted as it was first read."""
+def _suspect(
+    scanned: Scanned,
+    judgement: KeyJudgement,
+    keys: Mapping[str, KeyVerdict],
+    logs: Mapping[str, KeyLog],
+    shown: tuple[Covered, ...],
+) -> None:
+    """Make suspects of the keys that are settled one by one; the rest is counted as it was first read.
+
+    `shown`: what the scan's view shows, if it says so; then such a key's row is decided already.
+    """
     table, outcome = scanned.subject.table, judgement.outcome
     chosen = sorted(keys)[:MAX_SUSPECTS]
     for key in sorted(keys)[MAX_SUSPECTS:]:
@@ -203,7 +252,10 @@ def _suspect(scanned: Scanned, judgement: KeyJudgement, keys: Mapping[str, KeyVe
     outcome.source_rows -= sum(len(ours.get(key, ())) for key in chosen)
     for key in chosen:
         if not _several(outcome, key, ours, theirs):
-            judgement.suspects[key] = KeyEvidence(_one(theirs.get(key)), (_one(ours.get(key)),))
+            sink, read = _one(theirs.get(key)), _one(ours.get(key))
+            judgement.suspects[key] = KeyEvidence(sink, (read,), logs.get(key) if shown else None, shown)
+            if shown:
+                judgement.count(key)
 
 
 def _one(images: list[Image] | None) -> Image | None:
@@ -221,7 +273,7 @@ def _several(outcome: Outcome, key: str, source: Rows, sink: Rows, log: KeyLog |
         return False
     if len(ours) > 1:
         outcome.add_caveats(f"{len(ours)} rows of the source have the same key in the sink: {key}")
-    rows = len(ours) if log is None or len(ours) > 1 else int(log.before is not None)
+    rows = len(ours) if log is None or len(ours) > 1 else int(log.at_ends is not None)
     outcome.source_rows += rows
     if len(ours) > 1 and log is not None:
         outcome.tally.add(KeyVerdict.UNSETTLED, key)
@@ -268,7 +320,8 @@ class ImageJudgement:
         topic = self.outcome.subject.topic
         covered = Covered() if topic is None else topic.log.covered(self.at)
         for row_hash in sorted(self.open):
-            found = _copies(self.source.get(row_hash, []), self.sink.get(row_hash, []), by_hash[row_hash], covered)
+            rows = self.source.get(row_hash, []), self.sink.get(row_hash, [])
+            found = _copies(*rows, by_hash[row_hash], covered, self.outcome.subject.ends)
             verdicts = [classify_count(count) for count in found]
             self._note(row_hash, found, verdicts)
 
@@ -350,11 +403,19 @@ def _copies(
     sink: list[Image],
     changes: list[tuple[Image, int, Event]],
     covered: Covered,
+    ends: Mapping[int, int],
 ) -> list[ImageCount]:
-    """One count per image under a hash: several only where columns stand outside the hash."""
+    """One count per image under a hash: several only where columns stand outside the hash.
+
+    What the view (`covered`) shows and the sink (`ends`) does not hold came since, and the other way round.
+    """
     ours, theirs = Counter(source), Counter(sink)
     counts = []
     for image in sorted({*ours, *theirs, *(changed for changed, _, _ in changes)}, key=repr):
-        since = sum(sign for changed, sign, event in changes if changed == image and event.is_covered(covered))
+        since = sum(
+            sign * (event.is_covered(covered) - event.is_before(ends))
+            for changed, sign, event in changes
+            if changed == image
+        )
         counts.append(ImageCount(sink=theirs[image], source=ours[image], since=since))
     return counts

@@ -22,8 +22,10 @@ KIND = ConnectorKind(
             codec=Lazy(".offsets.mariadb:MariaDbCodec", __name__),
             decoder=Lazy("airflow_cdc.spark_apps.adapters.debezium_mariadb:Events"),
         ),
-        # diagnosed, not recovered
-        "postgres": Reads(codec=Lazy(".offsets.postgres:PostgresCodec", __name__)),
+        "postgres": Reads(
+            codec=Lazy(".offsets.postgres:PostgresCodec", __name__),
+            decoder=Lazy("airflow_cdc.spark_apps.adapters.debezium_postgres:Events"),
+        ),
     },
     through=("kafka",),
     config_rules=Lazy(".config_rules:RULES", __name__),

@@ -88,10 +88,15 @@ MYSQL_NEEDS: Final[tuple[Need, ...]] = (
     Need(
         "PROCESS",
         "*.*",
-        "let go of the hold as soon as another session waits for it, and see a TRUNCATE",
+        "release the hold as soon as another session waits for it, and notice a TRUNCATE",
         required=False,
     ),
-    Need("BACKUP_ADMIN", "*.*", "hold binlog files and DDL; without it both are checked again instead", required=False),
+    Need(
+        "BACKUP_ADMIN",
+        "*.*",
+        "prevent purges and DDL; without it the recovery checks afterwards that neither happened",
+        required=False,
+    ),
 )
 # SHOW BINLOG EVENTS is in BINLOG MONITOR; XA RECOVER, and a read view with its position, need no right
 MARIADB_NEEDS: Final[tuple[Need, ...]] = (
