@@ -291,7 +291,7 @@ class BinlogSource(Generic[F]):
                     raise DeadlineError(
                         "not every transaction up to the watermark is visible yet",
                         where=self.where,
-                        todo="Try again; if it stays so, the server is a replica that lags or stopped.",
+                        todo="Try again; if it persists, the server is a replica that lags or has stopped.",
                         timeout=timeout,
                     )
 
@@ -389,7 +389,7 @@ class BinlogSource(Generic[F]):
             raise ServerRestartedError(
                 f"the server was restarted {now.uptime_s} s ago, after the watermark of {watermark.taken_at}",
                 where=self.where,
-                todo="Clear the task fence_and_watermark and all after it: a new watermark is taken, and all is read again.",
+                todo="Clear the task fence_and_watermark and all after it: a new watermark is taken, and all tables are re-read.",
             )
 
     def checks(self, subject: str, tables: Sequence[str], *, hold: bool, unreadable: str) -> Iterator[Check]:

@@ -81,10 +81,15 @@ MYSQL_NEEDS: Final[tuple[Need, ...]] = (
     Need(
         "PROCESS",
         "*.*",
-        "let go of the hold as soon as another session waits for it, and see a TRUNCATE",
+        "release the hold as soon as another session waits for it, and notice a TRUNCATE",
         required=False,
     ),
-    Need("BACKUP_ADMIN", "*.*", "hold binlog files and DDL; without it both are checked again instead", required=False),
+    Need(
+        "BACKUP_ADMIN",
+        "*.*",
+        "prevent purges and DDL; without it the recovery checks afterwards that neither happened",
+        required=False,
+    ),
 )
 # SHOW BINLOG EVENTS is in BINLOG MONITOR, and XA RECOVER needs no right; what a recovery would need is not asked for
 MARIADB_NEEDS: Final[tuple[Need, ...]] = (

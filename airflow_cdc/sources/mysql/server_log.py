@@ -137,7 +137,7 @@ def gtid_point(session: Session) -> Status:
     gtids = status.gtids
     if gtids is None or not (before.issubset(gtids) and gtids.issubset(after)):
         raise WrongServerError(
-            "the executed GTID set went back while the watermark was taken: two servers answer here",
+            "the executed GTID set shrank while the watermark was taken: two servers answer here",
             where=session.where,
             todo="Connect to the server itself and not through a proxy that spreads reads.",
         )
@@ -151,7 +151,7 @@ def rotated_point(session: Session) -> Status:
     after = read_status(session).position
     if not after.comparable(before) or after.file_number <= before.file_number:
         raise WrongServerError(
-            f"the binlog was rotated but stands at {after}, before it was at {before}: two servers answer here",
+            f"the binlog was rotated but is now at {after}, and was at {before}: two servers answer here",
             where=session.where,
             todo="Connect to the server itself and not through a proxy that spreads reads.",
         )
