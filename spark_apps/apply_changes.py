@@ -134,14 +134,14 @@ def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[Table]]:
         systems.topics.read,
         ddl_reader(run, systems.events),
     )
-    found = systems.letters.unresolved()
+    letters = systems.letters.unresolved()
     job = _Job(
         run,
         ctx,
         ends_of(topics),
         systems.reader.defaults(tables),
         clients.source.table_ids(list(definitions)),
-        {table.full_name: [one for one in found if one.table == table.full_name] for table in tables},
+        {table.full_name: [one for one in letters if one.table == table.full_name] for table in tables},
         f"{LABEL}{uuid.uuid4().hex[:12]}",
         systems.reader,
         run.options.replay,

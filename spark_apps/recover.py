@@ -101,10 +101,10 @@ def load_task(run: Run) -> Task:
 
 def staged_before(run: Run, tables: Sequence[Table]) -> Mapping[str, Sequence[Stage]]:
     """Sink table → its stages of earlier tries."""
-    names, found = [run.pipeline.sink_table(table.full_name) for table in tables], defaultdict(list)
+    names, stages = [run.pipeline.sink_table(table.full_name) for table in tables], defaultdict(list)
     for stage in run.clients.sink.stages(run.pipeline.sink.namespace, *names) if names else ():
-        found[stage.table].append(stage)
-    return found
+        stages[stage.table].append(stage)
+    return stages
 
 
 def prepare(

@@ -53,11 +53,11 @@ def asked(args: Namespace) -> NewPipeline:
     new = NewPipeline(args.pipeline, _kinds(flags), flags)
     questions = list(_questions(new))
     _refuse_others(flags, {question.key for question in questions})
-    found = {question.key: flags[question.key] or _answer(question, args.pipeline) for question in questions}
-    if absent := [question.key for question in questions if question.needed and not found[question.key]]:
+    answers = {question.key: flags[question.key] or _answer(question, args.pipeline) for question in questions}
+    if absent := [question.key for question in questions if question.needed and not answers[question.key]]:
         todo = f"Add {', '.join(map(flag, absent))}."
         raise UsageError(f"the options do not fully describe pipeline {args.pipeline}", todo=todo)
-    return NewPipeline(args.pipeline, new.kinds, found)
+    return NewPipeline(args.pipeline, new.kinds, answers)
 
 
 def _kinds(flags: Mapping[str, str]) -> dict[str, str]:

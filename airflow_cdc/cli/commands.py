@@ -111,8 +111,10 @@ def _spark(pipeline: Pipeline) -> Check:
 @command
 def pipelines(args: Namespace) -> int:
     """What the registry declares."""
-    found = load_registry(settings.registry_path(args.registry))
-    emit(args, [pipeline.to_json() for pipeline in found.values()], [_row(pipeline) for pipeline in found.values()])
+    registry = load_registry(settings.registry_path(args.registry))
+    emit(
+        args, [pipeline.to_json() for pipeline in registry.values()], [_row(pipeline) for pipeline in registry.values()]
+    )
     return 0
 
 

@@ -42,14 +42,14 @@ def explain(args: Namespace) -> int:
     """1 a problem is named, 3 none is."""
     if sys.stdin.isatty():
         raise UsageError("there is no log to read", todo="Pipe one in: airflow cdc explain < connect.log")
-    found = explanation_of(all_texts(), sys.stdin.read()[-LAST_CHARACTERS:])
+    explanation = explanation_of(all_texts(), sys.stdin.read()[-LAST_CHARACTERS:])
     data = {
-        "code": found.code,
-        "meaning": found.meaning,
-        "line": found.line,
+        "code": explanation.code,
+        "meaning": explanation.meaning,
+        "line": explanation.line,
         "from_text_only": True,
         "note": NOTE,
-        "runbook": runbook_url(found.code),
+        "runbook": runbook_url(explanation.code),
     }
     emit(args, data, pairs(data))
-    return 3 if found.code == UNNAMED else 1
+    return 3 if explanation.code == UNNAMED else 1

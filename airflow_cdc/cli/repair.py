@@ -53,8 +53,8 @@ def rows_of(keys: dict[str, list[dict[str, Any]]]) -> list[dict[str, str]]:
             "why": str(one["why"]),
             "key": ", ".join(str(value) for value in one["key"]),
         }
-        for table, found in keys.items()
-        for one in found
+        for table, differing in keys.items()
+        for one in differing
     ]
 
 

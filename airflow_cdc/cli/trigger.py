@@ -122,8 +122,8 @@ def asks_again(run_id: str) -> str | None:
 
     noted = XComModel.get_many(run_id=run_id, dag_ids=RECOVERY_DAG_ID, task_ids=ASK_AGAIN_TASK, key="trigger_run_id")
     with create_session() as session:
-        found = session.scalars(noted).first()
-        return None if found is None else str(XComModel.deserialize_value(found))
+        successor = session.scalars(noted).first()
+        return None if successor is None else str(XComModel.deserialize_value(successor))
 
 
 def look(run_id: str, dag_id: str = RECOVERY_DAG_ID) -> Ended:

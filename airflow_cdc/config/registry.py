@@ -34,8 +34,8 @@ def load_unchanged(path: Path) -> dict[str, Pipeline]:
     """As `load_registry`, parsed again only when the file has changed; no pipelines where there is no file."""
     if not path.exists():
         return {}
-    found = path.stat()
-    return dict(_loaded(str(path), found.st_mtime_ns, found.st_size))
+    stat = path.stat()
+    return dict(_loaded(str(path), stat.st_mtime_ns, stat.st_size))
 
 
 @lru_cache(maxsize=2)

@@ -473,8 +473,8 @@ class Control:
 
     def mirrored_stamp(self, table: str) -> Stamp | None:
         """The mirrored stamp of a table, or None."""
-        found = self.state()["stamps"].get(table)
-        return None if found is None else Stamp.from_json(found)
+        mirror = self.state()["stamps"].get(table)
+        return None if mirror is None else Stamp.from_json(mirror)
 
 
 def _lease(state: Document) -> Lease | None:

@@ -22,27 +22,29 @@ PROBLEMS = {Verdict.MATCH: "HEALTHY", Verdict.MISMATCH: "SINK_DIFFERS", Verdict.
 
 
 def report_check(
-    run: Run, found: Mapping[str, TableReport], *, evidence: Mapping[str, str], kind: str = CHECK
+    run: Run, reports: Mapping[str, TableReport], *, evidence: Mapping[str, str], kind: str = CHECK
 ) -> Facts:
     """Write report.json and its page: the tables as they are now, and what was found (`evidence`: table → text).
 
-    `found` holds the tables that this task compared; those that an earlier task of the run compared are added. `kind` is
+    `reports` holds the tables that this task compared; those that an earlier task of the run compared are added. `kind` is
     what the run was (`core.stored`). Keeps the verdict in the run's ledger. Returns `{"report", "page", "verdict"}`.
     """
     control = run.clients.control
     entry, kept = control.entry(run.run_id), control.ledger_get(run.run_id).get("check", {})
-    tables = {name: table.report for name, table in entry.checked.items()} | dict(found)
+    tables = {name: table.report for name, table in entry.checked.items()} | dict(reports)
     report = _report(run, list(tables.values()), evidence, entry, repaired=kind != CHECK)
     control.ledger_set(run.run_id, "check", {n: {**kept.get(n, {}), **one.to_json()} for n, one in tables.items()})
-    return store(run, report, kind, _equal(tables, frozenset(found), entry, kind))
+    return store(run, report, kind, _equal(tables, frozenset(reports), entry, kind))
 
 
-def _equal(tables: Mapping[str, TableReport], found: frozenset[str], entry: LedgerEntry, kind: str) -> frozenset[str]:
+def _equal(
+    tables: Mapping[str, TableReport], equal_tables: frozenset[str], entry: LedgerEntry, kind: str
+) -> frozenset[str]:
     """The tables that were compared whole and are equal: a night compares parts, a repair whole tables, a backfill parts."""
     if kind == BACKFILL:
         return frozenset()
     parts = {name for name, table in entry.checked.items() if not table.whole}
-    doubted = parts - found if kind == REPAIR else parts
+    doubted = parts - equal_tables if kind == REPAIR else parts
     return frozenset(name for name, one in tables.items() if one.verdict is Verdict.MATCH) - doubted
 
 

@@ -62,9 +62,9 @@ def _java() -> Check:
 
 
 def _spark_submit() -> Check:
-    found = shutil.which("spark-submit")
-    todo = "" if found else "Put the folder of spark-submit (the virtual environment's bin) on PATH."
-    return Check("installation", "spark-submit", "ok" if found else "bad", found or "not on PATH", todo)
+    path = shutil.which("spark-submit")
+    todo = "" if path else "Put the folder of spark-submit (the virtual environment's bin) on PATH."
+    return Check("installation", "spark-submit", "ok" if path else "bad", path or "not on PATH", todo)
 
 
 def guarded(part: Callable[[Run], Iterator[Check]], run: Run) -> list[Check]:
@@ -89,27 +89,27 @@ def check_replicas(run: Run) -> Iterator[Check]:
     """Whether the named replicas could stand in for the source on the night when it has purged too much."""
     for conn_id, replica in named_replicas(run).items():
         try:
-            found = replica.standing_faults(conn_id)
+            faults = replica.standing_faults(conn_id)
         except CdcError as error:
             yield Check(run.pipeline.name, f"replica {conn_id}", "unknown", str(error), error.todo)
             continue
-        told = "; ".join(found) or "could stand in for the source"
+        told = "; ".join(faults) or "could stand in for the source"
         todo = (
             "Fix it, or remove it from source.replicas: in its present state it cannot stand in for the source."
-            if found
+            if faults
             else ""
         )
-        yield Check(run.pipeline.name, f"replica {conn_id}", "warn" if found else "ok", told, todo)
+        yield Check(run.pipeline.name, f"replica {conn_id}", "warn" if faults else "ok", told, todo)
 
 
 def _tables(run: Run) -> Iterator[Check]:
-    found = captured(run)
-    keyless = [name for name, made in found.items() if not made.key]
+    definitions = captured(run)
+    keyless = [name for name, made in definitions.items() if not made.key]
     yield Check(
         run.pipeline.name,
         "tables",
         "ok",
-        f"{len(found)} tables" + (f", without key: {', '.join(keyless)}" if keyless else ""),
+        f"{len(definitions)} tables" + (f", without key: {', '.join(keyless)}" if keyless else ""),
     )
 
 
@@ -160,8 +160,8 @@ def _years(run: Run) -> Iterator[Check]:
         return
     adjusted = settings(run).years_adjusted
     todo = "Set enable.time.adjuster=false, unless no date of these columns is before the year 100." if adjusted else ""
-    found = f"enable.time.adjuster={str(adjusted).lower()}; {', '.join(dated)}"
-    yield Check(run.pipeline.name, "years below 100", "warn" if adjusted else "ok", found, todo)
+    text = f"enable.time.adjuster={str(adjusted).lower()}; {', '.join(dated)}"
+    yield Check(run.pipeline.name, "years below 100", "warn" if adjusted else "ok", text, todo)
 
 
 def _carried(run: Run) -> Iterator[Check]:
@@ -191,8 +191,8 @@ def _carried(run: Run) -> Iterator[Check]:
 
 def _transport(run: Run) -> Iterator[Check]:
     topics = sorted(set(topic_names(run, run.pipeline.source.tables).values()))
-    found = run.clients.transport.topic_states(topics)
-    yield Check(run.pipeline.name, "transport", "ok", f"{len(found)} of {len(topics)} topics exist")
+    states = run.clients.transport.topic_states(topics)
+    yield Check(run.pipeline.name, "transport", "ok", f"{len(states)} of {len(topics)} topics exist")
 
 
 def _control(run: Run) -> Iterator[Check]:

@@ -71,9 +71,9 @@ def forecast_pipeline(run: Run) -> PipelineForecast:
 def _topics_keep(run: Run) -> float | None:
     """The shortest retention of the pipeline's topics in seconds; None if all keep their events for ever."""
     topics = set(topic_names(run, run.pipeline.source.tables).values())
-    found = run.clients.transport.topic_configs(run.clients.transport.topic_states(sorted(topics)))
+    configs = run.clients.transport.topic_configs(run.clients.transport.topic_states(sorted(topics)))
     kept = [
-        int(one.get("retention.ms", -1)) for one in found.values() if "delete" in one.get("cleanup.policy", "delete")
+        int(one.get("retention.ms", -1)) for one in configs.values() if "delete" in one.get("cleanup.policy", "delete")
     ]
     return min((ms / 1000 for ms in kept if ms >= 0), default=None)
 

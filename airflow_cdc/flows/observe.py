@@ -160,8 +160,8 @@ def _transport(run: Run, connector: ConnectorFacts) -> TransportFacts:
 
 
 def _configs(run: Run, topics: tuple[str, ...]) -> dict[str, dict[str, str]]:
-    found = run.clients.transport.topic_configs(topics)
-    return {topic: {key: values[key] for key in _TOPIC_SETTINGS if key in values} for topic, values in found.items()}
+    configs = run.clients.transport.topic_configs(topics)
+    return {topic: {key: values[key] for key in _TOPIC_SETTINGS if key in values} for topic, values in configs.items()}
 
 
 def _schema(run: Run, connector: ConnectorFacts) -> SchemaFacts:
@@ -192,11 +192,11 @@ def _with_lag(run: Run, sink: SinkFacts | Unknown, transport: TransportFacts | U
 
 def _sink_table(run: Run, table: str) -> SinkTableFacts:
     place = run.pipeline.sink.namespace, run.pipeline.sink_table(table)
-    found = run.clients.sink.facts(*place)
-    if not found.exists or found.stamp is not None:
-        return found
+    facts = run.clients.sink.facts(*place)
+    if not facts.exists or facts.stamp is not None:
+        return facts
     # expiry may have taken every stamped snapshot: the control table's copy is as good
-    return replace(found, stamp=run.clients.sink.stamp_or_mirror(*place, run.clients.control.mirrored_stamp(table)))
+    return replace(facts, stamp=run.clients.sink.stamp_or_mirror(*place, run.clients.control.mirrored_stamp(table)))
 
 
 def _watched(run: Run, seen: Observation, seconds: float) -> Observation:

@@ -42,5 +42,5 @@ def _noted(run: Run, table: str) -> RefusedTable | None:
 
 def _stamp(run: Run, table: str) -> object:
     place = run.pipeline.sink.namespace, run.pipeline.sink_table(table)
-    found = run.clients.sink.stamp_or_mirror(*place, run.clients.control.mirrored_stamp(table))
-    return None if found is None else found.to_json()
+    stamp = run.clients.sink.stamp_or_mirror(*place, run.clients.control.mirrored_stamp(table))
+    return None if stamp is None else stamp.to_json()

@@ -138,12 +138,12 @@ def _choose(run: Run) -> str:
     said = {}
     for conn_id, replica in named_replicas(run).items():
         try:
-            found = replica.faults(conn_id, source, stored)
+            faults = replica.faults(conn_id, source, stored)
         except CdcError as error:
-            found = (str(error),)
-        if not found:
+            faults = (str(error),)
+        if not faults:
             return conn_id
-        said[conn_id] = ", ".join(found)
+        said[conn_id] = ", ".join(faults)
     raise SourceError(
         f"no replica can stand in for the source: {'; '.join(f'{k}: {v}' for k, v in said.items()) or 'none is named'}",
         where=run.where,

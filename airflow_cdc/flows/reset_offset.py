@@ -52,7 +52,7 @@ def _facts(recovery: OpenRecovery, after: RawOffset | None) -> Facts:
 
 
 def _lists(differences: Mapping[str, tuple[str, ...]]) -> dict[str, list[str]]:
-    return {table: list(found) for table, found in differences.items()}
+    return {table: list(texts) for table, texts in differences.items()}
 
 
 def _kept(run: Run, recovery: OpenRecovery, taken: Watermark) -> Facts:

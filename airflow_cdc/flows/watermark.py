@@ -54,10 +54,10 @@ def _facts(taken: Watermark, fence: Fence, *, kept: bool) -> Facts:
 
 def still_there(run: Run, taken: Watermark, *, then: str) -> None:
     """Raise SourceError where the source no longer has the log from W; `then` is the task to go on from."""
-    found = run.clients.source.still_available(taken)
-    if not found:
+    available = run.clients.source.still_available(taken)
+    if not available:
         raise SourceError(
-            f"the source no longer has the log from the watermark: {found.why}",
+            f"the source no longer has the log from the watermark: {available.why}",
             where=run.where,
             todo=f"Raise the binlog retention, then clear the task {then} and all after it.",
         )

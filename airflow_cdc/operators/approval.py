@@ -172,9 +172,9 @@ def _form(context: Context, run: Run, strategy: str) -> dict[str, Any]:
 
 def headline(decision: Mapping[str, Any]) -> str:
     """One line for those who are told: what is wrong, what would be done, what it loses."""
-    found, plan = decision["diagnosis"], decision["plan"]
+    diagnosis, plan = decision["diagnosis"], decision["plan"]
     return (
-        f"{decision['pipeline']}: {found['code']}: {found['description']} A person is asked to approve "
+        f"{decision['pipeline']}: {diagnosis['code']}: {diagnosis['description']} A person is asked to approve "
         f"{plan['strategy']}, which loses {plan['data_loss']}."
     )
 

@@ -135,10 +135,10 @@ def overview(request: Request, user: GetUserDep, asked: Annotated[Search, Depend
     """The pipelines that the user may read, the worst first: those that fit a search, a page at a time."""
     names = _readable(user)
     rows = view.overview(_store(), names, datetime.now(UTC), _registered(), running_runs(names))
-    found = view.listing(rows, asked.q.strip(), asked.state, asked.page, owner=asked.owner, tag=asked.tag)
+    listing = view.listing(rows, asked.q.strip(), asked.state, asked.page, owner=asked.owner, tag=asked.tag)
     owners, tags = sorted({one.owner for one in rows if one.owner}), sorted({tag for one in rows for tag in one.tags})
     filters: dict[str, Any] = {"owners": owners, "tags": tags, "counts": view.counts(rows)}
-    return _html(request, "overview.html.j2", any_rows=bool(rows), found=found, **filters)
+    return _html(request, "overview.html.j2", any_rows=bool(rows), found=listing, **filters)
 
 
 def _row(pipeline: str) -> view.Row:
@@ -241,12 +241,12 @@ def runbook(request: Request) -> Response:
 def report(request: Request, pipeline: PipelineDep, run: str) -> Response:
     """One run's report; `run` is its id, or the name of its folder."""
     store, folder = _store(), safe(_plain(run))
-    found = store.report(pipeline, folder)
-    if found is None:
+    stored = store.report(pipeline, folder)
+    if stored is None:
         raise HTTPException(status.HTTP_404_NOT_FOUND, f"Run {run} of {pipeline} has no report.")
     docs = "/".join(DATA_DOCS) if store.read(pipeline, folder, *DATA_DOCS) is not None else ""
     dag_id = next((one.dag_id for one in store.runs(pipeline) if one.folder == folder), "")
-    values = report_values(found, store.rows(found))
+    values = report_values(stored, store.rows(stored))
     return _html(request, "run.html.j2", folder=folder, data_docs=docs, dag_id=dag_id, **values)
 
 
@@ -254,10 +254,10 @@ def stored_file(pipeline: PipelineDep, run: str, path: str) -> Response:
     """A file beside a report, such as the Data Docs."""
     parts = PurePosixPath(path).parts
     kind = KINDS.get(PurePosixPath(path).suffix)
-    found = _store().read(pipeline, _plain(run), *map(_plain, parts)) if kind and parts else None
-    if found is None:
+    text = _store().read(pipeline, _plain(run), *map(_plain, parts)) if kind and parts else None
+    if text is None:
         raise HTTPException(status.HTTP_404_NOT_FOUND, "This report has no such file.")
-    return Response(found, media_type=kind, headers=SANDBOX)
+    return Response(text, media_type=kind, headers=SANDBOX)
 
 
 def _plain(part: str) -> str:

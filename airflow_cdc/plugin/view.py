@@ -228,16 +228,16 @@ def row(
     running: RunningRun | None = None,
 ) -> Row:
     """The stored facts of one pipeline; a file that can't be read is said, and the pipeline is then unknown."""
-    found = _known(store, name, now)
+    known = _known(store, name, now)
     has_sink = declared is None or declared.has_sink
     owner, tags = (declared.owner, declared.tags) if declared else ("", ())
-    return replace(found, has_sink=has_sink, owner=owner, tags=tags, running=running, now=now)
+    return replace(known, has_sink=has_sink, owner=owner, tags=tags, running=running, now=now)
 
 
 def _known(store: ReportStore, name: str, now: datetime) -> Row:
     try:
-        found = _row(name, store.observation(name), store.runs(name), now)
-        return replace(found, silence=store.silence(name, found.code, now.isoformat()))
+        row = _row(name, store.observation(name), store.runs(name), now)
+        return replace(row, silence=store.silence(name, row.code, now.isoformat()))
     except CdcError as error:
         meaning = "The stored state of this pipeline cannot be read."
         return Row(name, "UNKNOWN", meaning, Colour.AMBER, None, "", stale=True, since="", runs=(), error=str(error))

@@ -73,7 +73,7 @@ def read_topics(spark: SparkSession, endpoint: KafkaEndpoint, ranges: Ranges) ->
 
 
 def _offsets(ranges: Ranges, side: int) -> str:
-    return json.dumps({t: {str(p): found[side] for p, found in sorted(ps.items())} for t, ps in ranges.items()})
+    return json.dumps({t: {str(p): bounds[side] for p, bounds in sorted(ps.items())} for t, ps in ranges.items()})
 
 
 def kafka_options(endpoint: KafkaEndpoint) -> dict[str, str]:

@@ -35,9 +35,9 @@ def register_functions(spark: SparkSession) -> None:
     Both settings change what their expressions mean without any error.
     """
     for key, wanted in (("spark.sql.session.timeZone", "UTC"), ("spark.sql.ansi.enabled", "true")):
-        found = spark.conf.get(key)
-        if found != wanted:
-            raise SchemaError(f"{key} is {found}", where="Spark session", todo=f"Set it to {wanted}.")
+        value = spark.conf.get(key)
+        if value != wanted:
+            raise SchemaError(f"{key} is {value}", where="Spark session", todo=f"Set it to {wanted}.")
     from pyspark import cloudpickle
 
     # by value: executors then need pyarrow only, not this package

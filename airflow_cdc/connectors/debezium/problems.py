@@ -85,8 +85,8 @@ def unsettled(case: AnyCase) -> Evidence | None:
     connector = case.connector
     if connector is None:
         return None
-    found = {connector.state, *(task.state for task in connector.tasks)}
-    return None if connector.tasks and found <= _SETTLED else state_evidence(case)
+    states = {connector.state, *(task.state for task in connector.tasks)}
+    return None if connector.tasks and states <= _SETTLED else state_evidence(case)
 
 
 def heals_itself(case: AnyCase) -> Evidence | None:

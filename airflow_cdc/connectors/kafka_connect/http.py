@@ -179,8 +179,8 @@ class ConnectHttp:
 
 def _release(root: Any) -> tuple[int, ...]:
     """The first two numbers of the worker's version; () where it does not say."""
-    found = re.match(r"(\d+)\.(\d+)", str(root.get("version", "")) if isinstance(root, dict) else "")
-    return tuple(map(int, found.groups())) if found else ()
+    match = re.match(r"(\d+)\.(\d+)", str(root.get("version", "")) if isinstance(root, dict) else "")
+    return tuple(map(int, match.groups())) if match else ()
 
 
 def _verify(endpoint: ConnectEndpoint) -> ssl.SSLContext | bool:

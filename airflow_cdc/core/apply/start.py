@@ -130,9 +130,9 @@ class Applied:
             return None
         try:
             values = json.loads(summary[APPLIED])
-            found = values.pop("format", 1)
-            if found != FORMAT:
-                raise _of_format(found)
+            form = values.pop("format", 1)
+            if form != FORMAT:
+                raise _of_format(form)
             high = {origin: Highest.of(place) for origin, place in values.pop("high").items()}
             last = {p: LastChange.from_json(change) for p, change in values.pop("last").items()}
             return cls(high=high, last=last, **values)
@@ -140,9 +140,9 @@ class Applied:
             raise UnknownStateError(f"{APPLIED} cannot be read: {error}", todo="Recover the table.") from None
 
 
-def _of_format(found: object) -> UnknownStateError:
+def _of_format(form: object) -> UnknownStateError:
     return UnknownStateError(
-        f"{APPLIED} is of format {found}, and this version reads format {FORMAT}",
+        f"{APPLIED} is of format {form}, and this version reads format {FORMAT}",
         todo="Recover the table: another version of airflow_cdc wrote it.",
     )
 
@@ -472,9 +472,9 @@ def _watermark(table: Table, stamp: Stamp, summary: Mapping[str, str], read_posi
 
 
 def _applied(table: Table, summary: Mapping[str, str], starts: Mapping[int, int], where: str) -> Applied:
-    found = Applied.from_summary(summary)
-    if found is not None:
-        return found
+    applied = Applied.from_summary(summary)
+    if applied is not None:
+        return applied
     if table.keyless and not summary:
         raise UnknownStateError(
             "the commit that records which changes the table holds is gone, and without a key its rows do not show repeats",

@@ -56,9 +56,9 @@ class Diagnosis:
 
 def diagnose(seen: Observation, rules: Rules) -> Diagnosis:
     """The first row of the pipeline's rules that holds for the observation."""
-    found = _first(rules.case(seen), rules.problems)
-    if found is not None:
-        return found
+    match = _first(rules.case(seen), rules.problems)
+    if match is not None:
+        return match
     return Diagnosis("UNKNOWN", "No rule matches the observation.", {"read at": seen.taken_at}, (), runbook("UNKNOWN"))
 
 
@@ -91,6 +91,6 @@ def seems_stuck(seen: Observation, rules: Rules) -> bool:
 
 def _first(case: AnyCase, problems: Iterable[Problem]) -> Diagnosis | None:
     for row in problems:
-        if (found := row.holds(case)) is not None:
-            return Diagnosis(row.code, row.description, found, row.strategies, row.runbook)
+        if (evidence := row.holds(case)) is not None:
+            return Diagnosis(row.code, row.description, evidence, row.strategies, row.runbook)
     return None

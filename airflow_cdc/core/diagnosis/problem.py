@@ -197,8 +197,8 @@ def _with_beside(row: Problem, beside: Iterable[Beside]) -> Problem:
         return row
 
     def holds(case: AnyCase) -> Evidence | None:
-        found = row.holds(case)
-        return None if found is None else {**found, **{k: v for tell in tells for k, v in tell(case).items()}}
+        evidence = row.holds(case)
+        return None if evidence is None else {**evidence, **{k: v for tell in tells for k, v in tell(case).items()}}
 
     return replace(row, holds=holds)
 

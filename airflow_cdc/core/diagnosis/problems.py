@@ -29,16 +29,16 @@ def recovery_open(case: AnyCase) -> Evidence | None:
 
 
 def unread(case: AnyCase) -> Evidence | None:
-    found = {part: f"could not be read: {why}" for part, why in case.seen.unknowns.items() if part in _REQUIRED}
+    parts = {part: f"could not be read: {why}" for part, why in case.seen.unknowns.items() if part in _REQUIRED}
     if case.offset is not None and case.offset.fault:
-        found["offset"] = case.offset.fault
-    return evidence(case, "observation", found) if found else None
+        parts["offset"] = case.offset.fault
+    return evidence(case, "observation", parts) if parts else None
 
 
 def rest_unread(case: AnyCase) -> Evidence | None:
     """Sink or schemas unread: what the server's facts prove still stands, but the pipeline is not known to be whole."""
-    found = {part: f"could not be read: {why}" for part, why in case.seen.unknowns.items() if part not in _REQUIRED}
-    return evidence(case, "observation", found) if found else None
+    parts = {part: f"could not be read: {why}" for part, why in case.seen.unknowns.items() if part not in _REQUIRED}
+    return evidence(case, "observation", parts) if parts else None
 
 
 def control_behind(case: AnyCase) -> Evidence | None:

@@ -230,15 +230,15 @@ def _connector_known(case: AnyCase) -> str:
 def open_strategy(obs: Observation) -> str:
     """The strategy of the open recovery; "" if none is open."""
     control = obs.control
-    found = control.recovery if isinstance(control, ControlFacts) else None
-    return str(found.get("strategy") or "unknown") if found else ""
+    recovery = control.recovery if isinstance(control, ControlFacts) else None
+    return str(recovery.get("strategy") or "unknown") if recovery else ""
 
 
 def _recovery_is_open(case: AnyCase) -> str:
-    found = open_strategy(case.seen)
-    if found in POSITION_ONLY:
-        return f"the open recovery is a {found}, which moves the position only"
-    return "" if found else "no recovery is open"
+    strategy = open_strategy(case.seen)
+    if strategy in POSITION_ONLY:
+        return f"the open recovery is a {strategy}, which moves the position only"
+    return "" if strategy else "no recovery is open"
 
 
 def _source_logs_rows(case: AnyCase) -> str:

@@ -44,8 +44,8 @@ def make(kind: type[Model], **values: Any) -> Model:
 
 def head_of(metadata: TableMetadata, ref: str = MAIN_BRANCH) -> int | None:
     """The snapshot id `ref` points to, or None."""
-    found = metadata.refs.get(ref)
-    return None if found is None else found.snapshot_id
+    snapshot_ref = metadata.refs.get(ref)
+    return None if snapshot_ref is None else snapshot_ref.snapshot_id
 
 
 def snapshot_at(metadata: TableMetadata, snapshot_id: int | None) -> Snapshot | None:

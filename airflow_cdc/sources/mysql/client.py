@@ -340,15 +340,17 @@ class BinlogSource(Generic[F]):
             f"SELECT {plain} AS plain, TABLE_ID AS id FROM information_schema.INNODB_TABLES"
             f" WHERE {plain} IN ({', '.join(['%s'] * len(exact)) or 'NULL'}) OR {plain} REGEXP %s"
         )
-        found: dict[str, list[str]] = {}
+        by_table: dict[str, list[str]] = {}
         with suppress(SourceError), self.session() as session:
             pattern = f"^({'|'.join(doubtful) or '#'})$"
             for row in session.rows(sql, (*exact, pattern), doing="read InnoDB's numbers of the tables"):
                 # the server's collation knows no case
                 for name in [name for name in doubtful if re.fullmatch(name, row["plain"])] or [row["plain"]]:
                     if name in names:
-                        found.setdefault(names[name], []).append(str(row["id"]))
-        return {table: hashlib.sha256(",".join(sorted(ids)).encode()).hexdigest()[:16] for table, ids in found.items()}
+                        by_table.setdefault(names[name], []).append(str(row["id"]))
+        return {
+            table: hashlib.sha256(",".join(sorted(ids)).encode()).hexdigest()[:16] for table, ids in by_table.items()
+        }
 
     def cascade_targets(self, tables: Sequence[str]) -> frozenset[str]:
         """Which of these tables foreign keys change without a row in this server's log (INV 14)."""

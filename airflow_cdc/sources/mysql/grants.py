@@ -104,8 +104,8 @@ def read_grants(session: Session) -> Grants:
     roles = str(who["roles"] or "NONE")
     using = "" if roles.upper() == "NONE" or session.version.mariadb else f" FOR CURRENT_USER() USING {roles}"
     rows = session.rows(f"SHOW GRANTS{using}", doing="read the user's grants")
-    found = parse_grants(str(who["user"]), [str(next(iter(row.values()))) for row in rows])
-    return replace(found, needs=MARIADB_NEEDS) if session.version.can(Capability.BINLOG_MONITOR) else found
+    grants = parse_grants(str(who["user"]), [str(next(iter(row.values()))) for row in rows])
+    return replace(grants, needs=MARIADB_NEEDS) if session.version.can(Capability.BINLOG_MONITOR) else grants
 
 
 def parse_grants(user: str, lines: Iterable[str]) -> Grants:

@@ -65,7 +65,7 @@ class Hold:
         if session is None or not self.state.held:
             return self.state
         try:
-            found = _waiting(session)
+            waiting = _waiting(session)
             kept = self._kept_bytes(session)
         except SourceError as error:
             return self._end(HoldStatus.LOST, str(error))
@@ -73,9 +73,9 @@ class Hold:
             self.state,
             held_s=round(time.monotonic() - self._since, 3),
             kept_bytes=kept,
-            waiting=tuple(w for state, w in found if state == _BACKUP_LOCK),
+            waiting=tuple(w for state, w in waiting if state == _BACKUP_LOCK),
         )
-        reason = self._must_end([w for state, w in found if state == _GLOBAL_READ_LOCK])
+        reason = self._must_end([w for state, w in waiting if state == _GLOBAL_READ_LOCK])
         return self._end(HoldStatus.RELEASED, reason) if reason else self.state
 
     def release(self, reason: str = "no longer needed") -> HoldState:

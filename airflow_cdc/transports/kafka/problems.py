@@ -27,8 +27,8 @@ def transport_replaced(case: AnyCase) -> Evidence | None:
     transport = transport_of(case.seen)
     if transport is None:
         return None
-    found = dict(text for stamp in _stamps(case) for text in _replaced(stamp, transport))
-    return evidence(case, "sink stamps and topics", found) if found else None
+    texts = dict(text for stamp in _stamps(case) for text in _replaced(stamp, transport))
+    return evidence(case, "sink stamps and topics", texts) if texts else None
 
 
 def transport_gap(case: AnyCase) -> Evidence | None:
@@ -36,14 +36,14 @@ def transport_gap(case: AnyCase) -> Evidence | None:
     transport = transport_of(case.seen)
     if transport is None:
         return None
-    found = {
+    texts = {
         f"{topic}/{number}": f"applied up to {at}, the first event there is {state.partitions[number][0]}"
         for stamp in _stamps(case)
         for topic, number, at, state in _stamped(stamp, transport)
         if number in state.partitions and at < state.partitions[number][0]
     }
-    found |= dict(_forgotten_deletes(case, transport))
-    return evidence(case, "sink stamps and topics", found) if found else None
+    texts |= dict(_forgotten_deletes(case, transport))
+    return evidence(case, "sink stamps and topics", texts) if texts else None
 
 
 _DELETES_KEPT_MS = 86_400_000  # the default of delete.retention.ms
