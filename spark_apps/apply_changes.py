@@ -113,9 +113,9 @@ def _apply_all(run: Run, spark: SparkSession) -> dict[str, Result | CdcError]:
 def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[Table]]:
     """Fix the ends first and read the definitions after: then none is older than an event of the batch."""
     clients, facts = run.clients, run.clients.control.facts()
-    asked = list(run.tables)
-    wanted = applicable(facts, asked)
-    if left_out := sorted(set(asked) - set(wanted)):
+    chosen = list(run.tables)
+    wanted = applicable(facts, chosen)
+    if left_out := sorted(set(chosen) - set(wanted)):
         log.warning("left out, as tables of an open or an abandoned recovery: %s", ", ".join(left_out))
     systems = open_systems(run)
     routing = systems.events.routing

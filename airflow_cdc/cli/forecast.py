@@ -24,17 +24,17 @@ LAST_CHARACTERS = 4_000_000
 def forecast(args: Namespace) -> int:
     """0 nothing to fear, 1 below the policy's warning or the snapshot does not fit, 3 nothing could be read."""
     run = run_of(args, answer_within=ANSWER_WITHIN_S)
-    seen = read_soon(lambda: forecast_pipeline(run), where=run.where)
-    emit(args, seen.to_json(), pairs(seen.to_json()))
-    return seen.exit_status
+    forecasts = read_soon(lambda: forecast_pipeline(run), where=run.where)
+    emit(args, forecasts.to_json(), pairs(forecasts.to_json()))
+    return forecasts.exit_status
 
 
 @command
 def hold(args: Namespace) -> int:
     """0 the log was held until Ctrl-C or --seconds, 1 it could not be held, or had to be let go before."""
-    seen = hold_by_hand(run_of(args), args.seconds, lambda line: print(line, file=sys.stderr))
-    emit(args, seen.to_json(), pairs(seen.to_json()))
-    return 0 if seen.blocks_purge and (seen.held or seen.held_s >= args.seconds) else 1
+    state = hold_by_hand(run_of(args), args.seconds, lambda line: print(line, file=sys.stderr))
+    emit(args, state.to_json(), pairs(state.to_json()))
+    return 0 if state.blocks_purge and (state.held or state.held_s >= args.seconds) else 1
 
 
 @command

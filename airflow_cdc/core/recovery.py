@@ -46,8 +46,10 @@ class Decision:
             deletes = {table: None if n is None else int(n) for table, n in (value.get("deletes") or {}).items()}
             problem = str((value.get("diagnosis") or {}).get("code", ""))
             plan, tables = value["plan"], tuple(value["tables"])
-            asked = bool(plan.get("needs_approval"))
-            return cls(problem, str(plan["strategy"]), tables, str(value.get("pipeline_hash", "")), deletes, asked)
+            needs_approval = bool(plan.get("needs_approval"))
+            return cls(
+                problem, str(plan["strategy"]), tables, str(value.get("pipeline_hash", "")), deletes, needs_approval
+            )
         except MALFORMED as error:
             raise UnknownStateError(f"the decision of this run cannot be read: {error!r}") from error
 

@@ -32,8 +32,8 @@ _EXIT = {Verdict.MATCH: 0, Verdict.MISMATCH: 1, Verdict.INCONCLUSIVE: 3}
 
 def overall(verdicts: Iterable[Verdict]) -> Verdict:
     """The worst of `verdicts`; INCONCLUSIVE when nothing was compared."""
-    seen = set(verdicts)
-    return next((verdict for verdict in _BAD_TO_GOOD if verdict in seen), Verdict.INCONCLUSIVE)
+    distinct = set(verdicts)
+    return next((verdict for verdict in _BAD_TO_GOOD if verdict in distinct), Verdict.INCONCLUSIVE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,10 +30,10 @@ def report_check(
     what the run was (`core.stored`). Keeps the verdict in the run's ledger. Returns `{"report", "page", "verdict"}`.
     """
     control = run.clients.control
-    entry, kept = control.entry(run.run_id), control.ledger_get(run.run_id).get("check", {})
+    entry, check = control.entry(run.run_id), control.ledger_get(run.run_id).get("check", {})
     tables = {name: table.report for name, table in entry.checked.items()} | dict(reports)
     report = _report(run, list(tables.values()), evidence, entry, repaired=kind != CHECK)
-    control.ledger_set(run.run_id, "check", {n: {**kept.get(n, {}), **one.to_json()} for n, one in tables.items()})
+    control.ledger_set(run.run_id, "check", {n: {**check.get(n, {}), **one.to_json()} for n, one in tables.items()})
     return store(run, report, kind, _equal(tables, frozenset(reports), entry, kind))
 
 
@@ -51,7 +51,7 @@ def _equal(
 def _report(
     run: Run, tables: list[TableReport], evidence: Mapping[str, str], entry: LedgerEntry, *, repaired: bool
 ) -> RecoveryReport:
-    made = RecoveryReport(
+    report = RecoveryReport(
         pipeline=run.pipeline.name,
         run_id=run.run_id,
         problem="UNKNOWN",
@@ -65,9 +65,9 @@ def _report(
         tables=tuple(sorted(tables, key=lambda table: table.table)),
         steps=tuple(step.report for step in entry.steps),
     )
-    verdict = Verdict(made.verdict or Verdict.INCONCLUSIVE)
+    verdict = Verdict(report.verdict or Verdict.INCONCLUSIVE)
     problem = PROBLEMS[Verdict.MISMATCH] if repaired else PROBLEMS[verdict]
-    return told_of(run, replace(made, problem=problem), entry.approved)
+    return told_of(run, replace(report, problem=problem), entry.approved)
 
 
 def store_json(run: Run, name: str, value: Any) -> str:
@@ -92,9 +92,9 @@ def conclude(run: Run) -> Facts:
     if tables and not bad:
         return {"verdict": str(Verdict.MATCH), "tables": len(tables)}
     verdict = overall(report.verdict for report in tables.values())
-    told = "; ".join(f"{name} is {report.verdict}: {_first(report)}" for name, report in sorted(bad.items()))
+    text = "; ".join(f"{name} is {report.verdict}: {_first(report)}" for name, report in sorted(bad.items()))
     raise VerificationError(
-        f"{verdict}: {told or 'nothing was compared'}",
+        f"{verdict}: {text or 'nothing was compared'}",
         where=run.where,
         todo=_TODO[verdict],
         verdict=str(verdict),

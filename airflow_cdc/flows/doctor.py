@@ -52,12 +52,16 @@ def _java() -> Check:
     todo = f"Install Java {JAVA_FLOOR} or newer and set JAVA_HOME."
     if not binary or not shutil.which(binary):
         return Check("installation", "java", "bad", "no java on PATH or in JAVA_HOME", todo)
-    said = subprocess.run([binary, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
-    quoted = said.split('"')
+    version = subprocess.run([binary, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
+    quoted = version.split('"')
     major = int(quoted[1].split(".")[0]) if len(quoted) > 1 and quoted[1].split(".")[0].isdigit() else 0
     good = major >= JAVA_FLOOR
     return Check(
-        "installation", "java", "ok" if good else "bad", said.splitlines()[0] if said else "?", "" if good else todo
+        "installation",
+        "java",
+        "ok" if good else "bad",
+        version.splitlines()[0] if version else "?",
+        "" if good else todo,
     )
 
 
@@ -93,18 +97,18 @@ def check_replicas(run: Run) -> Iterator[Check]:
         except CdcError as error:
             yield Check(run.pipeline.name, f"replica {conn_id}", "unknown", str(error), error.todo)
             continue
-        told = "; ".join(faults) or "could stand in for the source"
+        text = "; ".join(faults) or "could stand in for the source"
         todo = (
             "Fix it, or remove it from source.replicas: in its present state it cannot stand in for the source."
             if faults
             else ""
         )
-        yield Check(run.pipeline.name, f"replica {conn_id}", "warn" if faults else "ok", told, todo)
+        yield Check(run.pipeline.name, f"replica {conn_id}", "warn" if faults else "ok", text, todo)
 
 
 def _tables(run: Run) -> Iterator[Check]:
     definitions = captured(run)
-    keyless = [name for name, made in definitions.items() if not made.key]
+    keyless = [name for name, table in definitions.items() if not table.key]
     yield Check(
         run.pipeline.name,
         "tables",
@@ -119,17 +123,17 @@ def _connector(run: Run) -> Iterator[Check]:
     running = facts.state == "RUNNING" and all(task.state == "RUNNING" for task in facts.tasks)
     todo = "" if running else f"Ask `airflow cdc diagnose {subject}` why."
     yield Check(subject, "connector", "ok" if running else "warn", f"{name} {facts.state}", todo)
-    made = settings(run)
-    beat = made.heartbeat_ms
+    capture = settings(run)
+    beat = capture.heartbeat_ms
     todo = (
         ""
         if beat > 0
         else "Set heartbeat.interval.ms (10000 does): without it, the offset of a quiet table is not moved and will be purged."
     )
     yield Check(subject, "heartbeat", "ok" if beat > 0 else "warn", f"heartbeat.interval.ms={beat}", todo)
-    yield _keep_alive(subject, made.keep_alive_ms)
-    todo = "Remove it: a connector that skips a gap leaves deleted rows in the sink." if made.healing else ""
-    yield Check(subject, "self-healing", "bad" if made.healing else "ok", ", ".join(made.healing) or "none", todo)
+    yield _keep_alive(subject, capture.keep_alive_ms)
+    todo = "Remove it: a connector that skips a gap leaves deleted rows in the sink." if capture.healing else ""
+    yield Check(subject, "self-healing", "bad" if capture.healing else "ok", ", ".join(capture.healing) or "none", todo)
 
 
 def _keep_alive(subject: str, interval_ms: int) -> Check:
@@ -166,12 +170,12 @@ def _years(run: Run) -> Iterator[Check]:
 
 def _carried(run: Run) -> Iterator[Check]:
     """Whether the connector's events carry the tables' rows: by types, character sets and settings, then by the rows."""
-    subject, tables, made = run.pipeline.name, dict(captured(run)), settings(run)
-    if made.observed_only:
+    subject, tables, capture = run.pipeline.name, dict(captured(run)), settings(run)
+    if capture.observed_only:
         return
     for table in list(tables.values()):
         try:
-            made.check_table(table)
+            capture.check_table(table)
         except CdcError as error:
             del tables[table.full_name]
             yield Check(subject, "values", "bad", f"{error.what} ({error.where})", error.todo)

@@ -42,13 +42,13 @@ def check(run: Run, value: Value) -> None:
     fault = position_fault(_as_if(run, value), rules_for(run.pipeline))
     if fault is None:
         return
-    told = "; ".join(f"{name}: {seen}" for name, seen in fault.evidence.items())
+    text = "; ".join(f"{name}: {value_text}" for name, value_text in fault.evidence.items())
     if fault.code == "UNKNOWN":
         raise UnknownStateError(
-            f"the offset cannot be checked: {told}", where=run.where, todo="Fix the parts listed above."
+            f"the offset cannot be checked: {text}", where=run.where, todo="Fix the parts listed above."
         )
     raise OffsetRejectedError(
-        f"a connector could not continue from there: {fault.code}: {fault.description} {told}",
+        f"a connector could not continue from there: {fault.code}: {fault.description} {text}",
         where=run.where,
         todo=f"Choose a position that the server still has; see {fault.code} in the runbook.",
         reasons=(fault.code,),
@@ -102,13 +102,13 @@ def last_before(run: Run) -> Facts:
 
 def _as_if(run: Run, value: Value) -> Observation:
     """What would be seen with the connector at rest at `value`."""
-    source, seen = run.clients.source, observe(run, watch=0.0)
-    connector = seen.connector
+    source, observation = run.clients.source, observe(run, watch=0.0)
+    connector = observation.connector
     if not isinstance(connector, ConnectorFacts):
-        return seen
+        return observation
     offset = run.clients.connector.codec.read(dict(value), connector.key or {})
     there = replace(connector, state="STOPPED", tasks=(), offset=offset)
-    return replace(seen, connector=there, source=source.facts_for(run.pipeline.source.tables, offset.position))
+    return replace(observation, connector=there, source=source.facts_for(run.pipeline.source.tables, offset.position))
 
 
 def _unchanged(run: Run, expected: Value | None, current: Value | None) -> None:

@@ -35,8 +35,8 @@ def failed_tries(run: Run, table: str) -> int:
 
 def _noted(run: Run, table: str) -> RefusedTable | None:
     """What was noted of the table as it is now; None if nothing was."""
-    kept = run.clients.control.ledger_get(REFUSED).get(table)
-    refused = RefusedTable.from_json(kept) if kept else None
+    note = run.clients.control.ledger_get(REFUSED).get(table)
+    refused = RefusedTable.from_json(note) if note else None
     return refused if refused is not None and refused.stamp == _stamp(run, table) else None
 
 

@@ -110,10 +110,10 @@ class RepairOperator(CdcSparkOperator):
 
     def driver_options(self, context: Context, pipeline: Pipeline) -> dict[str, Any]:
         """The tables that differ, and how many deletes were agreed to: by a person, or in advance."""
-        asked, decision = super().driver_options(context, pipeline), decision_of(context, self.compare_task)
-        agreed = bool(decision["needs_approval"] or asked.get("approved"))
+        options, decision = super().driver_options(context, pipeline), decision_of(context, self.compare_task)
+        agreed = bool(decision["needs_approval"] or options.get("approved"))
         deletes = {table: plan["deletes"] for table, plan in decision["plans"].items()} if agreed else {}
-        return {**asked, "tables": list(decision["plans"]), "deletes": deletes, "dry_run": False}
+        return {**options, "tables": list(decision["plans"]), "deletes": deletes, "dry_run": False}
 
 
 class ConcludeOperator(CdcOperator):
@@ -131,8 +131,8 @@ class ConcludeOperator(CdcOperator):
         from airflow_cdc.flows.checks import conclude
         from airflow_cdc.reports.store import ReportStore
 
-        if made := ReportStore(run.report_dir).report(run.pipeline.name, run.run_id):
-            metrics.of_report(made)
+        if report := ReportStore(run.report_dir).report(run.pipeline.name, run.run_id):
+            metrics.of_report(report)
         return conclude(run)
 
 

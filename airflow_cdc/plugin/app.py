@@ -131,11 +131,11 @@ class Search:
     page: int = 1
 
 
-def overview(request: Request, user: GetUserDep, asked: Annotated[Search, Depends()]) -> Response:
+def overview(request: Request, user: GetUserDep, search: Annotated[Search, Depends()]) -> Response:
     """The pipelines that the user may read, the worst first: those that fit a search, a page at a time."""
     names = _readable(user)
     rows = view.overview(_store(), names, datetime.now(UTC), _registered(), running_runs(names))
-    listing = view.listing(rows, asked.q.strip(), asked.state, asked.page, owner=asked.owner, tag=asked.tag)
+    listing = view.listing(rows, search.q.strip(), search.state, search.page, owner=search.owner, tag=search.tag)
     owners, tags = sorted({one.owner for one in rows if one.owner}), sorted({tag for one in rows for tag in one.tags})
     filters: dict[str, Any] = {"owners": owners, "tags": tags, "counts": view.counts(rows)}
     return _html(request, "overview.html.j2", any_rows=bool(rows), found=listing, **filters)
@@ -290,8 +290,8 @@ def _registered() -> dict[str, Pipeline]:
 
 
 def _html(request: Request, template: str, answer: int = status.HTTP_200_OK, **values: Any) -> Response:
-    made = environment().get_template(template)
-    text = made.render(here=_here(request), airflow=_airflow(request), theme=THEME, **_HELPERS, **values)
+    page = environment().get_template(template)
+    text = page.render(here=_here(request), airflow=_airflow(request), theme=THEME, **_HELPERS, **values)
     return HTMLResponse(text, status_code=answer, headers=HEADERS)
 
 
@@ -325,8 +325,8 @@ def _refused(request: Request, error: Exception) -> Response:
     code = getattr(error, "status_code", status.HTTP_500_INTERNAL_SERVER_ERROR)
     login = get_auth_manager().get_url_login(next_url=str(request.url)) if code == status.HTTP_401_UNAUTHORIZED else ""
     detail = str(getattr(error, "detail", "The request failed."))
-    said = _SAID.get(code) or (f"{detail} {_RIGHTS}" if detail == "Forbidden" else detail)
-    answer = _html(request, "error.html.j2", code, code=code, said=said, login=login)
+    text = _SAID.get(code) or (f"{detail} {_RIGHTS}" if detail == "Forbidden" else detail)
+    answer = _html(request, "error.html.j2", code, code=code, said=text, login=login)
     answer.headers.update(getattr(error, "headers", None) or {})
     return answer
 

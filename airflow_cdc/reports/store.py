@@ -145,9 +145,9 @@ class ReportStore:
         with ThreadPoolExecutor(READERS) as pool:
             return dict(zip(pipelines, pool.map(read, pipelines), strict=True))
 
-    def keep_observation(self, kept: StoredObservation) -> str:
+    def keep_observation(self, observation: StoredObservation) -> str:
         """Store an observation in the place of the one before it."""
-        return self.write(_text(kept.to_json()), kept.pipeline, OBSERVATION)
+        return self.write(_text(observation.to_json()), observation.pipeline, OBSERVATION)
 
     def keep_report(self, report: RecoveryReport) -> str:
         """Write a run's report.json."""

@@ -331,10 +331,10 @@ def _apply_images(ctx: ApplyContext, batch: _Batch, decoded: DataFrame) -> int:
 def _without_applied(ctx: ApplyContext, batch: _Batch, logged: DataFrame) -> DataFrame:
     """Take out changes that an earlier batch of this epoch applied, by their exact identity in the topic itself."""
     start = batch.start
-    seen = changes.Seen(start.applied.high)
-    counts.check_origins(logged, seen, start)
-    doubtful = logged.where(seen.is_doubtful())
-    if not seen.high or doubtful.isEmpty():
+    applied = changes.Seen(start.applied.high)
+    counts.check_origins(logged, applied, start)
+    doubtful = logged.where(applied.is_doubtful())
+    if not applied.high or doubtful.isEmpty():
         return logged
     if any(start.begins[p] > low for p, (low, high) in start.past.items() if high > low):
         raise TransportError(

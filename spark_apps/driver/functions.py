@@ -212,9 +212,9 @@ def _vectorised() -> dict[str, Any]:
         "cdc_decimal_bytes": (_bytes, "string", 2),
         "cdc_decimal_plain": (_decimal, "string", 2),
     }
-    made = {}
+    by_name = {}
     for name, (function, result, arguments) in functions.items():
         names = list(function.__code__.co_varnames[:arguments])
         function.__annotations__ = dict.fromkeys([*names, "return"], pa.Array)
-        made[name] = arrow_udf(function, result)
-    return made
+        by_name[name] = arrow_udf(function, result)
+    return by_name

@@ -218,10 +218,10 @@ def _at_or_before(position: Any, start: MySqlPosition) -> bool:
 
 def newest_snapshot_ms(records: Iterable[Mapping[str, Any]]) -> int | None:
     """When the connector last wrote its history from a snapshot (epoch milliseconds), or None."""
-    taken = [
+    times = [
         record for record in records if (record.get("position") or {}).get("snapshot") in (True, "true", "INITIAL")
     ]
-    return max((int(record.get("ts_ms") or 0) for record in taken), default=None)
+    return max((int(record.get("ts_ms") or 0) for record in times), default=None)
 
 
 def _apply(tables: dict[str, dict[str, Any]], change: Mapping[str, Any]) -> None:

@@ -140,8 +140,8 @@ class ConnectHttp:
         try:
             return self._once(method, path, body, params, secrets)
         except ConnectTooOldError as error:
-            told = self._once("GET", "", None, None, ())
-            if error.status == 404 and _release(told) >= _SERVES_ALL:
+            root = self._once("GET", "", None, None, ())
+            if error.status == 404 and _release(root) >= _SERVES_ALL:
                 raise ConnectStartingError(
                     "Connect does not know a request that its version serves", where=error.where, todo=_STARTING
                 ) from None

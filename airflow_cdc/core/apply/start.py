@@ -120,8 +120,8 @@ class Applied:
 
     def judged(self, statements: Sequence[Ddl]) -> Applied:
         """The same after these statements passed."""
-        seen = dict.fromkeys([*self.ddl, *(one.at for one in statements)])
-        return replace(self, ddl=list(seen)[-KEEP_DDL:])
+        places = dict.fromkeys([*self.ddl, *(one.at for one in statements)])
+        return replace(self, ddl=list(places)[-KEEP_DDL:])
 
     @classmethod
     def from_summary(cls, summary: Mapping[str, str]) -> Applied | None:
@@ -445,16 +445,16 @@ def _tombstones_seen(state: TopicState, ranges: Bounds, applied: Applied, where:
     They may have been deletes, and then nothing is left of them. What was appended after the last batch's ends were
     taken is not older than that.
     """
-    kept = state.compaction
-    if kept is None:
+    compaction = state.compaction
+    if compaction is None:
         return applied
     for p, (start, end) in ranges.items():
-        if applied.at_ms < kept.since_ms and start < min(end, kept.first.get(p, start)):
-            since = datetime.fromtimestamp(kept.since_ms / 1000, UTC).isoformat(timespec="seconds")
+        if applied.at_ms < compaction.since_ms and start < min(end, compaction.first.get(p, start)):
+            since = datetime.fromtimestamp(compaction.since_ms / 1000, UTC).isoformat(timespec="seconds")
             raise _gap(
                 state.name, p, f"records from {start} on are older than its tombstones are kept ({since})", where
             )
-    return replace(applied, at_ms=kept.now_ms)
+    return replace(applied, at_ms=compaction.now_ms)
 
 
 def _gap(topic: str, partition: int, what: str, where: str) -> TransportError:

@@ -360,7 +360,7 @@ class Lake:
         Stands only if main is still `expected_head` (with `over_compaction`: or only compactions came on
         top); else StaleHeadError names the commits. Calling it again after it stood changes nothing.
         """
-        seen: dict[str, Any] = {"already": True, "previous": None, "schema": False, "over": False}
+        facts: dict[str, Any] = {"already": True, "previous": None, "schema": False, "over": False}
 
         def build(target: Table) -> Change | None:
             if any(
@@ -372,14 +372,14 @@ class Lake:
             change = plan_publish(
                 target.metadata, staged, stage, snapshot_id, properties=own_properties(staged) | dict(properties or {})
             )
-            seen.update(
+            facts.update(
                 already=False, previous=head, schema=target.metadata.current_schema_id, over=head != expected_head
             )
             return change
 
         table = commit(self.catalog, ident(stage.namespace, stage.table), build, what=f"publish of {snapshot_id}")
-        changed = not seen["already"] and seen["schema"] != table.metadata.current_schema_id
-        return PublishResult(stage.target, snapshot_id, seen["previous"], seen["already"], changed, seen["over"])
+        changed = not facts["already"] and facts["schema"] != table.metadata.current_schema_id
+        return PublishResult(stage.target, snapshot_id, facts["previous"], facts["already"], changed, facts["over"])
 
     def touched_at(self, stage: Stage) -> float:
         """When the stage was last written to, in unix seconds."""

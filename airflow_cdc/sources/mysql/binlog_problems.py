@@ -84,13 +84,15 @@ def retention_misconfigured(case: BinlogCase) -> Evidence | None:
     if source is None:
         return None
     wrong = {f"missing privilege {n}": need for n, need in enumerate(source.missing_privileges, 1)}
-    kept = source.retention.expire_s if source.retention else 0
+    seconds = source.retention.expire_s if source.retention else 0
     warn = case.seen.pipeline.policy.warn_before_purge
     read = control.read_seconds if isinstance(control, ControlFacts) else None
-    if kept and kept < warn:
-        wrong["log retention"] = f"{kept} s, shorter than policy.warn_before_purge of {warn} s"
-    if kept and read is not None and kept < read:
-        wrong["log retention for a snapshot"] = f"{kept} s, shorter than the last reading of the source, {read:.0f} s"
+    if seconds and seconds < warn:
+        wrong["log retention"] = f"{seconds} s, shorter than policy.warn_before_purge of {warn} s"
+    if seconds and read is not None and seconds < read:
+        wrong["log retention for a snapshot"] = (
+            f"{seconds} s, shorter than the last reading of the source, {read:.0f} s"
+        )
     return server_evidence(case, wrong) if wrong else None
 
 
@@ -154,8 +156,8 @@ def position_mid_event(case: BinlogCase) -> Evidence | None:
     look = pair[0].at_offset
     if look is None or look.place is not EventBoundary.INSIDE:
         return None
-    said = server_evidence(case, {"the server says": look.said or "no event begins at the position"})
-    return {**said, **file_evidence(case)}
+    texts = server_evidence(case, {"the server says": look.said or "no event begins at the position"})
+    return {**texts, **file_evidence(case)}
 
 
 def past_end(source: BinlogFacts, stored: BinlogPlace) -> bool:
@@ -177,9 +179,9 @@ def of_another_make(case: AnyCase, here: str, stored: str) -> Evidence | None:
     """MySQL's sets and MariaDB's positions say nothing to each other."""
     if case.source is None or not case.source.log_bin or case.offset is None or not case.offset.foreign:
         return None
-    said = f"the server's GTIDs are {here}, the offset's {stored}"
+    text = f"the server's GTIDs are {here}, the offset's {stored}"
     return {
-        **server_evidence(case, {"gtids": said}),
+        **server_evidence(case, {"gtids": text}),
         **offset_evidence(case),
         **evidence(case, OFFSETS, {"gtids stored": case.offset.foreign}),
     }
@@ -191,16 +193,16 @@ def of_another_make(case: AnyCase, here: str, stored: str) -> Evidence | None:
 def at_risk(case: BinlogCase) -> Evidence | None:
     """The log from the stored position on may be purged within the time that the policy wants to be warned."""
     pair = case.both
-    seen = None if pair is None else pair[0].purge_forecast(pair[1])
-    if seen is None or seen.earliest_s is None:
+    purge = None if pair is None else pair[0].purge_forecast(pair[1])
+    if purge is None or purge.earliest_s is None:
         return None
     warn = case.seen.pipeline.policy.warn_before_purge
-    if seen.earliest_s >= warn or (case.streams and seen.in_newest_file):
+    if purge.earliest_s >= warn or (case.streams and purge.in_newest_file):
         return None
     shown = {
-        "may be purged in": f"{seen.earliest_s:.0f} s or later",
+        "may be purged in": f"{purge.earliest_s:.0f} s or later",
         "policy.warn_before_purge": f"{warn} s",
-        "why": seen.basis,
+        "why": purge.basis,
     }
     return {**server_evidence(case, shown), **offset_evidence(case), **state_evidence(case)}
 

@@ -218,18 +218,18 @@ class BinlogSource(Generic[F]):
         file = place.file if place else ""
         with self.session() as session:
             files = list_binlog_files(session)
-            kept = retention(session, self.endpoint, file, files)
+            kept_log = retention(session, self.endpoint, file, files)
             size = max_file_size(session)
         if file not in {one.name for one in files}:
             raise SourceError(f"{file} is not on the server", where=self.where, todo="Ask `diagnose` why.")
-        if kept is None:
+        if kept_log is None:
             raise SourceError(
                 "the server removes log files by their total size, so no time says how long one stays",
                 where=self.where,
                 todo="Watch the margin in bytes instead: the metric cdc.retention_left.",
             )
         timed = timed_files(self.endpoint, files, FORECAST_FILES)
-        return forecast(kept, timed, in_newest_file=file == files[-1].name, max_size=size), kept
+        return forecast(kept_log, timed, in_newest_file=file == files[-1].name, max_size=size), kept_log
 
     def reserve_log(self, timeout: float) -> None:
         """Nothing to do: this server keeps its log for a time, whoever reads it."""

@@ -200,9 +200,9 @@ def _added(one: Sequence[Token]) -> tuple[tuple[Token, ...], str]:
 
 
 def _add(part: Sequence[Token], match: re.Match[str]) -> Clause:
-    if (rest := _after_type(match["definition"])) is None or (said := _attributes(rest)) is None:
+    if (rest := _after_type(match["definition"])) is None or (attributes := _attributes(rest)) is None:
         return Clause(Kind.UNKNOWN)
-    nullable, default = said
+    nullable, default = attributes
     value = None if default in {"", "NULL"} else named(part, default)
     return Clause(Kind.ADD, named(part, match["column"]), nullable, value)
 

@@ -54,7 +54,7 @@ def failover_blocker(case: MySqlCase) -> str:
         return "the source or the stored GTID set is not known"
     purged = source.gtid_purged or GtidSet()
     sets = {"the server does not have": stored - source.executed, "the server purged": purged - stored}
-    return "; ".join(f"{told} {shorten(str(gtids))}" for told, gtids in sets.items() if gtids)
+    return "; ".join(f"{label} {shorten(str(gtids))}" for label, gtids in sets.items() if gtids)
 
 
 def chosen_replica(case: MySqlCase) -> MySqlReplicaFacts | None:
@@ -101,7 +101,7 @@ def _set_faults(replica: MySqlReplicaFacts, source: MySqlFacts, stored: GtidSet)
         "it is behind the connector and lacks": stored - replica.gtid_executed,
         "it purged": (source.executed - stored) & replica.gtid_purged,
     }
-    return tuple(f"{told} {shorten(str(gtids))}" for told, gtids in sets.items() if gtids)
+    return tuple(f"{label} {shorten(str(gtids))}" for label, gtids in sets.items() if gtids)
 
 
 def _named(case: MySqlCase) -> tuple[str, ...]:

@@ -52,14 +52,14 @@ class Grants:
     def has(self, privilege: str, schema: str = "", table: str = "") -> bool:
         """True when the user holds `privilege` globally, or on the schema or table given."""
         wanted = privilege.upper()
-        held = False
+        granted = False
         for grant in self.items:
             names = wanted in grant.privileges or bool(grant.privileges & _EVERYTHING)
             if names and grant.reaches(schema, table):
                 if grant.revoked:
                     return False
-                held = True
-        return held
+                granted = True
+        return granted
 
     def missing(
         self, tables: Iterable[str], *, gtid: bool, hold: bool = True, keyless: Iterable[str] = ()

@@ -39,12 +39,12 @@ def inspect_position(session: Session, position: BinlogPosition, files: Sequence
     if position.file not in sizes or position.pos > sizes[position.file]:
         return None
     try:
-        events, said = _events_from(session, position)
+        events, error = _events_from(session, position)
         after, _ = _events_from(session, replace(position, pos=position.pos + 1))
     except MissingPrivilegeError:
         return None
-    place = EventBoundary.INSIDE if said else _place(position, sizes[position.file], events, after)
-    return EventAtPosition(place, tuple(str(event["Event_type"]) for event in events), said)
+    place = EventBoundary.INSIDE if error else _place(position, sizes[position.file], events, after)
+    return EventAtPosition(place, tuple(str(event["Event_type"]) for event in events), error)
 
 
 def _events_from(session: Session, position: BinlogPosition) -> tuple[list[dict[str, Any]], str]:

@@ -81,8 +81,8 @@ def position_ahead(case: MySqlCase) -> Evidence | None:
 
 def gtid_mode_mismatch(case: MySqlCase) -> Evidence | None:
     """The offset speaks of GTIDs and the server writes (or may write) transactions without any, or with the other kind."""
-    if told := of_another_make(case, "MySQL's", "MariaDB's"):
-        return told
+    if text := of_another_make(case, "MySQL's", "MariaDB's"):
+        return text
     pair = with_log(case.both)
     if pair is None or not pair[1].gtids or pair[0].gtid_mode == "ON":
         return None

@@ -58,8 +58,8 @@ class KafkaTransport:
                 before = _describe(client, wanted, self.where)
                 ends = _ends(client, before)
                 if _ids(_describe(client, wanted, self.where)) == _ids(before):
-                    kept = _compactions(client, ends, self.where)
-                    return {n: TopicState(n, ident, ends[n], kept.get(n)) for n, (ident, _) in before.items()}
+                    compactions = _compactions(client, ends, self.where)
+                    return {n: TopicState(n, ident, ends[n], compactions.get(n)) for n, (ident, _) in before.items()}
         raise TransportError(
             "topics are being deleted and created right now",
             where=self.where,
@@ -203,15 +203,15 @@ def _compactions(client: Any, ends: Mapping[str, dict[int, tuple[int, int]]], wh
     """Of the topics that are compacted: since when, and from which offset on, their tombstones are all there."""
     from kafka import TopicPartition
 
-    now, kept = int(time.time() * 1000), {}
+    now, times = int(time.time() * 1000), {}
     for name, (policy, retention_ms) in _policies(client, ends, where).items():
         if "compact" not in policy:
             continue
         since = max(0, now - retention_ms)
         offsets = client.list_partition_offsets({TopicPartition(name, p): since for p in ends[name]})
         first = {part.partition: at.offset for part, at in offsets.items()}
-        kept[name] = Compaction(now, since, {p: ends[name][p][1] if at < 0 else at for p, at in first.items()})
-    return kept
+        times[name] = Compaction(now, since, {p: ends[name][p][1] if at < 0 else at for p, at in first.items()})
+    return times
 
 
 def _policies(client: Any, names: Iterable[str], where: str) -> dict[str, tuple[str, int]]:
@@ -222,13 +222,13 @@ def _policies(client: Any, names: Iterable[str], where: str) -> dict[str, tuple[
     resources = [ConfigResource(ConfigResourceType.TOPIC, name, configs=dict(wanted)) for name in names]
     described = client.describe_configs(resources, config_filter="all").get("topic", {}) if resources else {}
     # a refusal comes as a topic without settings, and not as an error
-    if bare := sorted(name for name, told in described.items() if not wanted.keys() <= told.keys()):
+    if bare := sorted(name for name, settings in described.items() if not wanted.keys() <= settings.keys()):
         raise TransportError(
             f"the settings of topic {bare[0]} cannot be read",
             where=where,
             todo="Grant DESCRIBE_CONFIGS on it: apply must know whether it is compacted.",
         )
     return {
-        name: (str(told["cleanup.policy"]["value"]), int(told["delete.retention.ms"]["value"]))
-        for name, told in described.items()
+        name: (str(settings["cleanup.policy"]["value"]), int(settings["delete.retention.ms"]["value"]))
+        for name, settings in described.items()
     }

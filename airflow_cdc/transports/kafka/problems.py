@@ -65,11 +65,14 @@ def _forgotten_deletes(case: AnyCase, transport: TransportFacts) -> Iterator[tup
             continue
         for topic, number, at, state in _stamped(facts.stamp, transport):
             settings = transport.configs.get(topic, {})
-            kept = int(settings.get("delete.retention.ms", _DELETES_KEPT_MS)) / 1000
+            retention_s = int(settings.get("delete.retention.ms", _DELETES_KEPT_MS)) / 1000
             behind = number in state.partitions and at < state.partitions[number][1]
-            if "compact" in settings.get("cleanup.policy", "") and behind and now - facts.stamped_at > kept:
+            if "compact" in settings.get("cleanup.policy", "") and behind and now - facts.stamped_at > retention_s:
                 age = f"{now - facts.stamped_at:.0f} s ago"
-                yield f"{topic}/{number} is compacted", f"applied up to {at} {age}, deletes are kept for {kept:.0f} s"
+                yield (
+                    f"{topic}/{number} is compacted",
+                    f"applied up to {at} {age}, deletes are kept for {retention_s:.0f} s",
+                )
 
 
 def _stamps(case: AnyCase) -> tuple[Stamp, ...]:
