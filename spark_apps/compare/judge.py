@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -28,14 +28,26 @@ from airflow_cdc.core.compare.verdict import (
 )
 from airflow_cdc.core.errors import VerificationError
 from airflow_cdc.core.position import Watermark
-from airflow_cdc.spark_apps.compare.scan import Judgement, Outcome, Reached, Scanned, leaf_groups, rows_in, taken_out
-from airflow_cdc.spark_apps.compare.tail import read_tail
+from airflow_cdc.spark_apps.compare.flight import Flight, TakenOut, flights
+from airflow_cdc.spark_apps.compare.scan import (
+    Digests,
+    Judgement,
+    Outcome,
+    Reached,
+    Scanned,
+    leaf_groups,
+    rows_in,
+    taken_out,
+)
+from airflow_cdc.spark_apps.compare.tail import read_tail, records_between
 from airflow_cdc.spark_apps.ports import SourceView
 
 # Keys that are settled one by one; what differs beyond that is counted as it was first seen.
 MAX_SUSPECTS = 10_000
 # Row images of a table without a key that are settled one by one, give or take a group of leaves: all are held in memory.
 MAX_IMAGES = 100_000
+# Changes of such a table while it is compared: its copies are counted one by one, over all changes at once.
+MAX_CHANGES = 300_000
 NO_ROWS = Leaf(0, 0, 0)
 _KINDS = {KeyVerdict.MISSING: "missing", KeyVerdict.GHOST: "ghosts", KeyVerdict.DIFFERENT: "different"}
 WRONG = tuple(_KINDS)
@@ -55,6 +67,18 @@ def tail_of(outcome: Outcome, now: Reached) -> Tail:
     tail = read_tail(subject.sink.spark, topic, subject.ends, stop, subject.position)
     outcome.add_caveats(*tail.caveats())
     return tail
+
+
+def _too_busy(outcome: Outcome, now: Reached) -> bool:
+    """Whether more changes of a table without a key came than a driver should hold; the outcome then says so."""
+    topic = outcome.subject.topic
+    count = 0 if topic is None else records_between(outcome.subject.ends, now.ends.get(topic.name, {}))
+    if count > MAX_CHANGES:
+        outcome.add_caveats(
+            f"{count} events came while the table, which has no key, was compared, and no more than {MAX_CHANGES} are"
+            " judged row by row: compare it while fewer rows change, or give it a primary key"
+        )
+    return count > MAX_CHANGES
 
 
 def _count(outcome: Outcome, scanned: Scanned, in_flight: int) -> None:
@@ -86,7 +110,11 @@ class KeyJudgement:
             self.suspects[key] = replace(evidence, reads=(*evidence.reads, _one(rows.get(key))))
 
     def decide(self, now: Reached) -> None:
-        logs = tail_of(self.outcome, now).key_logs()
+        logs: dict[str, KeyLog] = {}
+        with flights(self.outcome.subject, now, only=self.suspects) as found:
+            for flight in found:
+                self.outcome.add_caveats(*flight.caveats)
+                logs.update((key, log) for key, log in flight.tail.key_logs().items() if key in self.suspects)
         for key, evidence in list(self.suspects.items()):
             self.suspects[key] = replace(evidence, log=logs.get(key))
             self.count(key)
@@ -103,27 +131,31 @@ class KeyJudgement:
         if evidence.strange > 1 and verdict is KeyVerdict.DIFFERENT:
             self.outcome.add_caveats(STRANGE)
 
-    def give_up(self) -> None:
-        for key, evidence in self.suspects.items():
+    def give_up(self, after: int = 0) -> None:
+        """Count all suspects as unsettled, or those beyond the first `after`."""
+        for key in list(self.suspects)[after:]:
+            evidence = self.suspects.pop(key)
             self.outcome.tally.add(KeyVerdict.UNSETTLED, key)
             self.outcome.source_rows += rows_held(KeyVerdict.UNSETTLED, evidence)
             if evidence.strange:
                 self.outcome.add_caveats(STRANGE)
-        self.suspects.clear()
 
 
 def judge_keys(scanned: Scanned, now: Reached) -> KeyJudgement:
     """Keys with an event after the ends are decided by it; the others' leaves are compared and drilled."""
-    subject, table = scanned.subject, scanned.subject.table
-    judgement = KeyJudgement(Outcome(subject))
+    subject, digests, others = scanned.subject, scanned.digests, set(scanned.others)
+    judgement, taken = KeyJudgement(Outcome(subject)), TakenOut(subject.table, scanned.scheme)
     outcome = judgement.outcome
-    flying = tail_of(outcome, now).key_logs()
-    ours, theirs = scanned.view.images(flying), subject.sink.images(table, flying)
-    inside = (ours, theirs) if subject.part.whole else _inside(scanned, flying)
-    source, sink = taken_out(scanned, *inside)
-    _count(outcome, scanned, len(flying))
-    outcome.source_rows = rows_in(source) if subject.part.whole else scanned.totals[0] - sum(map(len, ours.values()))
-    drilled = drill_keys(scanned, source, sink, flying)
+    with flights(subject, now) as found:
+        for flight in found:
+            outcome.add_caveats(*flight.caveats)
+            flying = flight.tail.key_logs()
+            digests = _judge_flight(scanned, judgement, flight, flying, digests)
+            taken.add(flying)
+            others -= flying.keys()
+    _count(outcome, scanned, taken.count)
+    outcome.source_rows += rows_in(digests[0]) if subject.part.whole else scanned.totals[0]
+    drilled = drill_keys(scanned, *digests, taken.within)
     if drilled.unexplained:
         outcome.add_caveats(leaf_caveat(drilled.unexplained))
     for verdict, count in drilled.beyond.items():
@@ -131,22 +163,29 @@ def judge_keys(scanned: Scanned, now: Reached) -> KeyJudgement:
     if len(scanned.others) > KEYS_HELD:
         outcome.add_caveats(f"more than {KEYS_HELD} rows differ in columns of JSON")
     # of keys that are only counted nobody knows any more whether they are among these
-    for key in frozenset() if drilled.beyond else scanned.others - flying.keys():
+    for key in frozenset() if drilled.beyond else others:
         drilled.keys.setdefault(key, KeyVerdict.DIFFERENT)
     _suspect(scanned, judgement, drilled.keys)
+    return judgement
+
+
+def _judge_flight(
+    scanned: Scanned, judgement: KeyJudgement, flight: Flight, flying: Mapping[str, KeyLog], digests: Digests
+) -> Digests:
+    """Judge some keys in flight by their events; returns the digests without their rows."""
+    part, outcome = scanned.subject.part, judgement.outcome
+    ours, theirs = scanned.view.images(flying), flight.sink(flying, WHOLE)
+    inside = (ours, theirs) if part.whole else (scanned.view.images(flying, part), flight.sink(flying, part))
+    if not part.whole:  # the rows of the whole table were counted with these
+        outcome.source_rows -= sum(map(len, ours.values()))
     for key, log in flying.items():
-        if not subject.part.whole and not any(key in side for side in inside):
+        if not part.whole and not any(key in side for side in inside):
             outcome.source_rows += log.before is not None
         elif not _several(outcome, key, ours, theirs, log):
             judgement.suspects[key] = KeyEvidence(_one(theirs.get(key)), (_one(ours.get(key)),), log)
             judgement.count(key)
-    return judgement
-
-
-def _inside(scanned: Scanned, keys: Iterable[str]) -> tuple[Rows, Rows]:
-    """The rows of these keys that are in the compared part, of source and sink."""
-    subject, part = scanned.subject, scanned.subject.part
-    return scanned.view.images(keys, part), subject.sink.images(subject.table, keys, part)
+    judgement.give_up(after=MAX_SUSPECTS)
+    return taken_out(scanned, digests, *inside)
 
 
 class Drilled(NamedTuple):
@@ -158,16 +197,20 @@ class Drilled(NamedTuple):
 
 
 def drill_keys(
-    scanned: Scanned, source: Mapping[int, Leaf], sink: Mapping[int, Leaf], flying: Collection[str] = ()
+    scanned: Scanned,
+    source: Mapping[int, Leaf],
+    sink: Mapping[int, Leaf],
+    taken: Callable[[Iterable[int]], Callable[[str], bool]] = lambda _leaves: lambda _key: False,
 ) -> Drilled:
-    """Go through the rows of the leaves that differ between `source` and `sink`: digests without the keys `flying`."""
+    """Go through the rows of the leaves that differ between `source` and `sink`: digests without the keys `taken` out."""
     table, part, scheme = scanned.subject.table, scanned.subject.part, scanned.scheme
     keys: dict[str, KeyVerdict] = {}
     beyond: Counter[KeyVerdict] = Counter()
     unexplained: list[int] = []
     for group in leaf_groups(scanned, compare(source, sink).unequal):
-        ours = [row for row in scanned.view.hashes(scheme, group, part) if row[0] not in flying]
-        theirs = [row for row in scanned.subject.sink.hashes(table, scheme, group, part) if row[0] not in flying]
+        flies = taken(group)
+        ours = [row for row in scanned.view.hashes(scheme, group, part) if not flies(row[0])]
+        theirs = [row for row in scanned.subject.sink.hashes(table, scheme, group, part) if not flies(row[0])]
         diff = compare_rows(ours, theirs)
         for verdict in WRONG:
             found: tuple[str, ...] = getattr(diff, _KINDS[verdict])
@@ -258,7 +301,8 @@ class ImageJudgement:
         self.source = view.images(self.open)
 
     def decide(self, now: Reached) -> None:
-        self.count(tail_of(self.outcome, now))
+        if not _too_busy(self.outcome, now):
+            self.count(tail_of(self.outcome, now))
 
     def count(self, tail: Tail) -> None:
         """Settle the open hashes whose copies agree for certain, or disagree for the second time."""
@@ -294,10 +338,14 @@ def judge_images(scanned: Scanned, now: Reached) -> ImageJudgement:
     """Row images with an event after the ends are counted one by one; the others' leaves are compared and drilled."""
     subject, table = scanned.subject, scanned.subject.table
     outcome = Outcome(subject)
+    if _too_busy(outcome, now):
+        _count(outcome, scanned, 0)
+        outcome.source_rows = rows_in(scanned.source)
+        return ImageJudgement(outcome, sink={}, open=set(), at=exact(scanned.view))
     tail = tail_of(outcome, now)
     flying = {str(image[0]) for image, _, _ in tail.image_changes()}
     ours, theirs = scanned.view.images(flying), subject.sink.images(table, flying)
-    source, sink = taken_out(scanned, ours, theirs)
+    source, sink = taken_out(scanned, scanned.digests, ours, theirs)
     _count(outcome, scanned, len(flying))
     drilled = _drill_images(scanned, source, sink, flying)
     if drilled.unexplained:
