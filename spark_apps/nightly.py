@@ -32,6 +32,7 @@ from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
 from airflow_cdc.spark_apps.compare.expectations import DATA_DOCS
+from airflow_cdc.spark_apps.compare.results import check_expectations, make_report
 from airflow_cdc.spark_apps.compare.scan import Outcome, Subject
 from airflow_cdc.spark_apps.compare.tail import touched_leaves
 from airflow_cdc.spark_apps.driver.app import explained, open_app
@@ -39,10 +40,8 @@ from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
 from airflow_cdc.spark_apps.repair import Job, inconclusive, open_job, staged
 from airflow_cdc.spark_apps.verify import (
     apply_context,
-    check_expectations,
     compare_passes,
     letter_caveats,
-    make_report,
 )
 
 if TYPE_CHECKING:

@@ -52,6 +52,7 @@ class SourceBlock:
         table: the event's table as "schema.table".
         placed: whether it names a place in the database's log.
         origin, n, pos, row, log, log_n, transaction: the fields of record.py; asked only where `placed`.
+        whole_before: whether the row before a change is whole; where not, an event of a table with a key has none.
         beside: further fields of the event beside `source`, by name, with their types.
     """
 
@@ -65,6 +66,7 @@ class SourceBlock:
     log: str
     log_n: str
     transaction: str
+    whole_before: bool = True
     beside: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -93,7 +95,8 @@ def decode(
     # text instead of Column objects: a wide table has thousands, and each costs a call into the JVM
     # only a key of columns with these names can be taken for one with its schema around it
     wrapped = settings.keys_wrapped if {"schema", "payload"} <= {*table.key} else None
-    opened = _opened(raw.where(f"topic = {literal(settings.topic_of(table.full_name))}"), wrapped, block)
+    own = raw.where(f"topic = {literal(settings.topic_of(table.full_name))}")
+    opened = _opened(own, wrapped, block, before=block.whole_before or table.keyless)
     marked = opened.selectExpr("*", f"{_other_table(table, settings, block)} AS other_table")
     parts = [("key", table.key_columns)] if table.key else []
     parts += [(side, table.mirrored) for side in sides]
@@ -112,7 +115,7 @@ _KEY_MAP = {
 }
 
 
-def _opened(raw: DataFrame, keys_wrapped: bool | None, block: SourceBlock) -> DataFrame:
+def _opened(raw: DataFrame, keys_wrapped: bool | None, block: SourceBlock, *, before: bool) -> DataFrame:
     """Parse once: the envelope with its images as maps of raw JSON text, with or without the schema around it."""
     texts = raw.selectExpr(
         "topic",
@@ -147,7 +150,7 @@ def _opened(raw: DataFrame, keys_wrapped: bool | None, block: SourceBlock) -> Da
     return bodies.selectExpr(
         "*",
         f"IF(no_value, '{TOMBSTONE}', body.op) AS op",
-        f"from_json(body.before, '{_MAP}') AS before_map",
+        f"from_json({'body.before' if before else 'CAST(NULL AS string)'}, '{_MAP}') AS before_map",
         f"from_json(body.after, '{_MAP}') AS after_map",
     )
 

@@ -41,6 +41,7 @@ class MySqlReader(MySqlRows, MySqlLog):
     """A MySQL server for Spark, as ports.RowReader."""
 
     key_hash = KeyHash.CRC32
+    exact_views = False
 
     def defaults(self, tables: Sequence[Table]) -> Mapping[str, Defaults]:
         """See ports.RowReader."""
