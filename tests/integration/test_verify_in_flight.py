@@ -15,7 +15,7 @@ import pytest
 
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.sources.mysql.position import mysql_position
-from airflow_cdc.spark_apps.compare import flight
+from airflow_cdc.spark_apps.compare import flight, judge
 from tests.integration import apply_support
 from tests.integration.rig import Rig
 from tests.integration.verify_support import (
@@ -66,6 +66,43 @@ def test_inv_24_keys_in_flight_are_judged_by_the_log(
     assert found is Verdict.MATCH, outcome.tally
     assert outcome.in_flight == 6
     assert (outcome.source_rows, outcome.sink_rows) == (1000, 1000)
+
+
+def test_inv_24_a_row_that_changes_too_often_is_a_doubt(
+    scene: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its other changes are not looked at, so nothing is proven of it; all other rows are judged."""
+    monkeypatch.setattr(flight, "EVENTS_AT_ONCE", 2)
+    monkeypatch.setattr(flight, "EVENTS_OF_KEY", 3)
+    made = scene("orders", ORDERS, FILL)
+
+    def change_often(number: int) -> None:
+        if number == 0:
+            for qty in range(20, 25):
+                made.source(f"UPDATE orders SET qty = {qty} WHERE id = 7")
+                made.events.update(order(7, **({"qty": qty - 1} if qty > 20 else {})), **order(7, qty=qty))
+            five_changes(made)
+
+    found, outcome = made.verdict(change_often)
+    assert found is Verdict.INCONCLUSIVE
+    assert outcome.caveats == ("a row changed more than 3 times while the table was compared: 7",)
+    assert (outcome.in_flight, counts(outcome)) == (7, (0, 0, 0, 0))
+
+
+def test_inv_24_too_many_changes_of_a_table_without_a_key_are_a_doubt(
+    scene: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judge, "MAX_CHANGES", 2)
+    made = scene("events", EVENTS, FILL_EVENTS)
+
+    def insert(number: int) -> None:
+        for n in range(3 * (number == 0)):
+            made.source(f"INSERT INTO events VALUES ('a', {n})")
+            made.events.create(kind="a", n=n)
+
+    found, outcome = made.verdict(insert)
+    assert found is Verdict.INCONCLUSIVE
+    assert "3 events came while the table, which has no key" in " ".join(outcome.caveats)
 
 
 def test_inv_24_a_wrong_row_in_flight_is_found(scene: Callable[..., Scene], in_parts: Callable[[int], None]) -> None:
