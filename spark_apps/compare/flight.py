@@ -154,7 +154,8 @@ class _Spilled:
         """See Flights. What names no key is in every flight: it may be about any."""
         for number in range(self.parts):
             rows = self.events.where(f"{quote_ident(_PART)} = {number} OR {quote_ident(_PART)} IS NULL").collect()
-            hot = {row[KEY] for row in rows if row[_NUMBER] > EVENTS_OF_KEY and row[KEY] is not None}
+            often = (row for row in rows if row[_NUMBER] > EVENTS_OF_KEY and row[FACTS]["other_table"] is None)
+            hot = {row[KEY] for row in often if row[KEY] is not None}
             wanted = rows if only is None else [row for row in rows if row[KEY] is None or row[KEY] in only]
             found = chain(self.earlier, own_events(self.topic.table, wanted))
             tail = Tail.of(found, self.start, self.passed)
