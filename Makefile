@@ -68,6 +68,9 @@ faults-diagnosis: setup ## make every fault on real servers and compare what the
 adversary: setup ## random schemas, DML, DDL, gaps and steps through a real pipeline, every row compared (SEED=1 SEEDS=200 TOGETHER=10 MINUTES=30 WITHOUT=ddl,json)
 	$(BIN)/python -m tests.adversary --seed $(or $(SEED),1) --seeds $(or $(SEEDS),1000) --together $(or $(TOGETHER),1) --minutes $(or $(MINUTES),30) --without "$(WITHOUT)" $(if $(KNOWN),--known)
 
+systems: setup ## each system's own failure, recovered under writes, every row compared → build/systems.json (SYSTEMS=postgres)
+	$(BIN)/python -m tests.systems $(SYSTEMS)
+
 soak-diagnosis: setup ## half an hour of a healthy pipeline under load: no false alarm (MINUTES=30)
 	$(BIN)/python -m tests.faults_diagnosis.soak --minutes $(or $(MINUTES),30)
 

@@ -315,7 +315,7 @@ def read_again(job: Job, stage: Stage, table: Table, plan: RepairPlan) -> None:
     """
     if xa_open(job.run):
         raise VerificationError(
-            "prepared XA transactions are open on the source, so its rows are not what its log says",
+            "prepared XA transactions are open on the source, so its visible rows do not match its log",
             where=job.run.where,
             todo="Wait until they end (XA RECOVER shows them), then run the repair again.",
             verdict=str(Verdict.INCONCLUSIVE),

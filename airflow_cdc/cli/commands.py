@@ -158,8 +158,8 @@ def diagnose(args: Namespace) -> int:
 
 
 def _duration(made: Plan) -> str:
-    known = "not known" if made.seconds is None else f"{made.seconds:.0f} s, as the last time"
-    fits = {True: "; the log is kept longer", False: "; THE LOG IS NOT KEPT THAT LONG", None: ""}[made.fits_retention]
+    known = "not known" if made.seconds is None else f"{made.seconds:.0f} s, like last time"
+    fits = {True: "; the log is kept longer", False: "; THE LOG IS PURGED BEFORE THAT", None: ""}[made.fits_retention]
     return f"{known}{fits}"
 
 

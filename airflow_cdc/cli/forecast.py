@@ -15,7 +15,7 @@ from airflow_cdc.flows.hold import hold_by_hand
 from airflow_cdc.kinds import all_texts
 from airflow_cdc.links import runbook_url
 
-NOTE = "From this text alone: no server was asked. `airflow cdc diagnose PIPELINE` asks them."
+NOTE = "This is based on the text only. `airflow cdc diagnose PIPELINE` asks the servers."
 # a whole worker log may be piped in; what fails it stands at its end
 LAST_CHARACTERS = 4_000_000
 

@@ -25,7 +25,7 @@ def jar_checks(subject: str, needs: Sequence[Need]) -> list[Check]:
     absent = [f"{jar} does not exist here" for jar in given.jars if "://" not in jar and not Path(jar).exists()]
     if wrong := [*absent, *misfits(given, spark, needs)]:
         here = f"Spark {spark.minor}, Scala {spark.scala}"
-        return [Check(subject, "jars", "bad", fault, f"Give jars for {here}: see [cdc] spark_jars.") for fault in wrong]
+        return [Check(subject, "jars", "bad", fault, f"Use jars for {here}: see [cdc] spark_jars.") for fault in wrong]
     lacking = missing(given, needs)
     if not lacking:
         return [Check(subject, "jars", "ok", ", ".join(need.artifact for need in needs))]

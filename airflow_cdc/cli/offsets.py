@@ -49,7 +49,7 @@ def _target(args: Namespace, taken: str) -> Path:
         return Path(args.file).expanduser()
     root = reports.folder(args.pipeline)
     if "://" in root:
-        raise UsageError("the reports are not kept on this machine", where=root, todo="Name a file with --file.")
+        raise UsageError("the reports are not stored on this machine", where=root, todo="Name a file with --file.")
     return Path(root) / "offsets" / f"{safe(taken)}.json"
 
 
@@ -87,7 +87,7 @@ def _write(args: Namespace, run: Run, value: Mapping[str, Any]) -> int:
     emit(args, done, pairs(done))
     name, again = run.pipeline.connector.name, f"airflow cdc recover {args.pipeline} --strategy restart"
     print(f"connector {name} is STOPPED; `{again}` starts it", file=sys.stderr)
-    print(f"`airflow cdc offset restore {args.pipeline}` puts back what stood before", file=sys.stderr)
+    print(f"`airflow cdc offset restore {args.pipeline}` restores the previous offset", file=sys.stderr)
     return 0
 
 
@@ -95,7 +95,7 @@ def _confirmed(args: Namespace, run: Run, before: Any, after: Any) -> None:
     if args.yes:
         return
     if not sys.stdin.isatty():
-        raise UsageError("this changes what the connector reads", where=run.where, todo="Add --yes if you are sure.")
+        raise UsageError("this changes where the connector reads", where=run.where, todo="Add --yes if you are sure.")
     print(
         f"connector {run.pipeline.connector.name} will be stopped\nnow:   {json.dumps(before)}\nafter: {json.dumps(after)}"
     )

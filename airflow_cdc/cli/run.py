@@ -55,7 +55,7 @@ def _status(function: Callable[[Namespace], int], args: Namespace) -> int:
         if getattr(args, "verbose", False):
             traceback.print_exc()
         said = " ".join(str(error).split())[:500]
-        return complain(f"{type(error).__name__}: {said} (--verbose shows where)", PROBLEM)
+        return complain(f"{type(error).__name__}: {said} (--verbose shows the traceback)", PROBLEM)
 
 
 def complain(text: str, status: int) -> int:

@@ -58,7 +58,7 @@ def start(dag_id: str, asked: Mapping[str, Any]) -> str:
 
     if paused(dag_id):
         raise UsageError(
-            f"the run was not triggered: {dag_id} is paused, so it would wait",
+            f"the run was not triggered: {dag_id} is paused, so the run would wait",
             where=f"DAG {dag_id}",
             todo=f"Run: airflow dags unpause {dag_id}",
         )
@@ -68,7 +68,7 @@ def start(dag_id: str, asked: Mapping[str, Any]) -> str:
         raise UsageError(
             f"the run was not triggered: {error}",
             where=f"DAG {dag_id}",
-            todo="See `airflow cdc init` and the scheduler's log.",
+            todo="Check the scheduler's log, and that Airflow loads the DAGs (`airflow cdc init` shows how).",
         ) from error
     if made is None:
         raise UsageError("the run was not triggered", where=f"DAG {dag_id}", todo="See the scheduler's log.")

@@ -155,22 +155,22 @@ class Control:
         return UnknownStateError(
             f"{what} could not be committed in {COMMIT_SECONDS:g} s: {failure}",
             where=self.where,
-            todo=f"Nothing else was changed; check the {self.endpoint} and run the step again.",
+            todo=f"Nothing else was changed. Check the {self.endpoint} and run the step again.",
         )
 
     def _read(self, stored: StoredDocument | None) -> Document:
         if stored is None:
             return {**copy(EMPTY), WRITES: []}
         if not stored.text:
-            raise self._unreadable("holds no state, though it was written to")
+            raise self._unreadable("is empty, although it has been written to")
         try:
             return parse(stored.text)
         except MALFORMED as error:
-            raise self._unreadable(f"holds a state that cannot be read{f': {error}' if str(error) else ''}") from None
+            raise self._unreadable(f"holds state that cannot be read{f': {error}' if str(error) else ''}") from None
 
     def _unreadable(self, what: str) -> UnknownStateError:
         return UnknownStateError(
-            f"the control table {what}", where=self.where, todo="Put back the newest state of it that can be read."
+            f"the control table {what}", where=self.where, todo="Restore its newest readable state."
         )
 
     # the lease

@@ -115,7 +115,7 @@ def parse(text: str) -> Document:
     """The inverse of `dump`. Raises ValueError or TypeError for what is no document, UnknownFormatError for a newer one."""
     document = json.loads(text)
     if (form := document.get(FORMAT, 1)) not in range(1, NEWEST_FORMAT + 1):
-        raise UnknownFormatError(f"its format is {form!r}, and this version reads up to {NEWEST_FORMAT}")
+        raise UnknownFormatError(f"its format is {form!r}, and this version reads formats up to {NEWEST_FORMAT}")
     return {**copy(EMPTY), WRITES: [], **{key: value for key, value in document.items() if key != FORMAT}}
 
 

@@ -43,7 +43,7 @@ def abandoned_tables(recovery: OpenRecovery, asked: Sequence[str]) -> tuple[str,
         )
     if done := sorted(set(asked) & published):
         raise UsageError(
-            f"{done[0]} is published already, and equal to its source: there is nothing to abandon",
+            f"{done[0]} is already published and equal to its source: there is nothing to abandon",
             todo="Leave it out.",
         )
     return tuple(asked) or tuple(table for table in tables if table not in published)
@@ -59,7 +59,7 @@ def _check_position_only(recovery: OpenRecovery, asked: Sequence[str]) -> None:
     if _connector_changed(recovery):
         raise UsageError(
             f"the open recovery is a {recovery.strategy} that has changed the connector's position or address",
-            todo="Trigger cdc_recovery with the strategy full_snapshot: it puts the connector back first; that recovery "
+            todo="Trigger cdc_recovery with the strategy full_snapshot: it first restores the connector, and "
             "can be finished or abandoned.",
         )
     if asked:

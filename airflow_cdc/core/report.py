@@ -24,7 +24,7 @@ class Verdict(StrEnum):
 
 
 # of a run whose diagnosis failed or concluded nothing: nobody knows what is lost
-UNKNOWN_LOSS = "unknown: nothing could be concluded"
+UNKNOWN_LOSS = "unknown: no conclusion was possible"
 _COUNTS = ("source_rows", "sink_rows", "missing", "ghosts", "different", "leaves", "leaves_rechecked")
 _BAD_TO_GOOD = (Verdict.MISMATCH, Verdict.INCONCLUSIVE, Verdict.MATCH)
 _EXIT = {Verdict.MATCH: 0, Verdict.MISMATCH: 1, Verdict.INCONCLUSIVE: 3}

@@ -104,6 +104,6 @@ def _first(report: TableReport) -> str:
 
 
 _TODO = {
-    Verdict.MISMATCH: "Rows differ; the sink is as it was. Run: airflow cdc repair PIPELINE --table TABLE.",
-    Verdict.INCONCLUSIVE: "Nothing was concluded and nothing was changed: fix the parts listed above, then clear the task compare.",
+    Verdict.MISMATCH: "Rows differ; the sink was not changed. Run: airflow cdc repair PIPELINE --table TABLE.",
+    Verdict.INCONCLUSIVE: "No conclusion was possible and nothing was changed: fix the parts listed above, then clear the task compare.",
 }

@@ -19,7 +19,7 @@ from airflow_cdc.kinds import config_rules_of, no_recovery
 
 JAVA_FLOOR = 17
 KEEP_ALIVE_FLOOR_MS = 30_000
-_DOUBTED = "Nothing, if such characters are rare: their events become dead letters, whose rows are read again."
+_DOUBTED = "Do nothing if such characters are rare: their events become dead letters, whose rows are read again."
 
 
 def doctor_installation(*, mirrors: bool = True) -> list[Check]:
@@ -94,7 +94,11 @@ def check_replicas(run: Run) -> Iterator[Check]:
             yield Check(run.pipeline.name, f"replica {conn_id}", "unknown", str(error), error.todo)
             continue
         told = "; ".join(found) or "could stand in for the source"
-        todo = "Fix it, or remove it from source.replicas: it cannot be read from as it is." if found else ""
+        todo = (
+            "Fix it, or remove it from source.replicas: in its present state it cannot stand in for the source."
+            if found
+            else ""
+        )
         yield Check(run.pipeline.name, f"replica {conn_id}", "warn" if found else "ok", told, todo)
 
 
@@ -120,22 +124,18 @@ def _connector(run: Run) -> Iterator[Check]:
     todo = (
         ""
         if beat > 0
-        else "Set heartbeat.interval.ms (10000 does): without it a quiet table's offset ages until it is purged."
+        else "Set heartbeat.interval.ms (10000 does): without it, the offset of a quiet table is not moved and will be purged."
     )
     yield Check(subject, "heartbeat", "ok" if beat > 0 else "warn", f"heartbeat.interval.ms={beat}", todo)
     yield _keep_alive(subject, made.keep_alive_ms)
-    todo = (
-        "Take it out: a connector that passes over a gap by itself leaves deleted rows in the sink."
-        if made.healing
-        else ""
-    )
+    todo = "Remove it: a connector that skips a gap leaves deleted rows in the sink." if made.healing else ""
     yield Check(subject, "self-healing", "bad" if made.healing else "ok", ", ".join(made.healing) or "none", todo)
 
 
 def _keep_alive(subject: str, interval_ms: int) -> Check:
     """A short one makes Debezium read large transactions again, and lose the rest of one if its worker dies then."""
     good = interval_ms >= KEEP_ALIVE_FLOOR_MS
-    todo = "" if good else "Take it out (its default is 60000): a full queue is taken for a lost connection."
+    todo = "" if good else "Remove it (the default is 60000): a full queue is mistaken for a lost connection."
     return Check(subject, "keep-alive", "ok" if good else "warn", f"connect.keep.alive.interval.ms={interval_ms}", todo)
 
 
@@ -146,7 +146,7 @@ def _rows_in_events(run: Run) -> Iterator[Check]:
         return
     fault = fault_of(run, definitions) if run.pipeline.sink.writer == "cdc_apply" else None
     if fault is None:
-        yield Check(subject, "NULL in events", "ok", "arrives as NULL, or no nullable column has a default")
+        yield Check(subject, "NULL in events", "ok", "NULL arrives as NULL, or no nullable column has a default")
         return
     settable = bool(fault.settings) and run.pipeline.policy.set_converter
     note = "; the next recovery sets it (policy.set_converter)" if settable else ""
@@ -179,12 +179,12 @@ def _carried(run: Run) -> Iterator[Check]:
         name for table in tables.values() for name in config_rules_of(run.pipeline).doubted_columns(table)
     ):
         yield Check(
-            subject, "values", "warn", f"some characters are not read from events: {', '.join(doubted)}", _DOUBTED
+            subject, "values", "warn", f"the connector decodes some characters wrongly: {', '.join(doubted)}", _DOUBTED
         )
     looked_through = dict(look_through(run, tables.values()))
     for name in tables:
         if name not in looked_through:
-            yield Check(subject, "values", "warn", f"{name} is too large to be looked through in a few seconds")
+            yield Check(subject, "values", "warn", f"{name} is too large to be searched in a few seconds")
         for look in looked_through.get(name, ()):
             yield Check(subject, "values", "bad", f"{look.what} ({look.place})", look.todo)
 
@@ -202,7 +202,7 @@ def _control(run: Run) -> Iterator[Check]:
 
 def _sink(run: Run) -> Iterator[Check]:
     if not run.pipeline.has_sink:
-        yield Check(run.pipeline.name, "sink", "ok", "none: diagnosed, watched and moved, not recovered")
+        yield Check(run.pipeline.name, "sink", "ok", "none: diagnosis, watch and offset moves only")
         return
     there = [
         t

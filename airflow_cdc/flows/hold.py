@@ -45,9 +45,9 @@ def hold_by_hand(run: Run, seconds: float, say: Callable[[str], None]) -> HoldSt
     state = held.acquire()
     try:
         if state.held and not state.blocks_purge:
-            return held.release("this server purges its log in spite of the lock")
+            return held.release("this server purges its log despite the lock")
         if state.held:
-            say(f"the log is held for at most {seconds:g} s; Ctrl-C lets go")
+            say(f"the log is held for at most {seconds:g} s; Ctrl-C releases it")
         while (state := held.tick()).held:
             pause(TICK_SECONDS)
     except KeyboardInterrupt:

@@ -48,9 +48,9 @@ def check(run: Run, value: Value) -> None:
             f"the offset cannot be checked: {told}", where=run.where, todo="Fix the parts listed above."
         )
     raise OffsetRejectedError(
-        f"the source would not take a connector on from there: {found.code}: {found.description} {told}",
+        f"a connector could not continue from there: {found.code}: {found.description} {told}",
         where=run.where,
-        todo=f"Choose a position that the server still has. The runbook of {found.code} says how.",
+        todo=f"Choose a position that the server still has; see {found.code} in the runbook.",
         reasons=(found.code,),
     )
 
@@ -64,7 +64,7 @@ def move(run: Run, value: Value, *, who: str, shown: Value | None) -> Facts:
     control, name = run.clients.control, run.pipeline.connector.name
     if control.state()["recovery"]:
         raise UsageError(
-            "a recovery is open, and its offset is its own", where=run.where, todo="Finish the recovery first."
+            "a recovery is open and controls the offset", where=run.where, todo="Finish the recovery first."
         )
     owner = f"offset {now_iso()}"
     control.acquire(owner, LEASE_SECONDS, ended=ended_by(run.lives))
@@ -94,7 +94,9 @@ def last_before(run: Run) -> Facts:
     """The offset that stood before the newest move. Raises UsageError if none was made, or none stood there."""
     done = [entry for entry in _moves(run) if entry["state"] == "done" and entry["from"]]
     if not done:
-        raise UsageError("no move of the offset is known", where=run.where, todo="Name a file of `offset backup`.")
+        raise UsageError(
+            "no earlier move of the offset is recorded", where=run.where, todo="Name a file of `offset backup`."
+        )
     return dict(done[-1]["from"])
 
 
@@ -114,7 +116,7 @@ def _unchanged(run: Run, expected: Value | None, found: Value | None) -> None:
         raise OffsetRejectedError(
             f"somebody else changed the offset: it was {expected}, it is {found}",
             where=run.where,
-            todo="Look at the new one, then decide again.",
+            todo="Check the new offset, then decide again.",
             reasons=("changed meanwhile",),
         )
 

@@ -54,7 +54,7 @@ def replace_offset(
         return
     store.write(before)
     raise OffsetRejectedError(
-        f"the offset read back differs from what was written: wrote {dict(value)}, found {found}; the old one was put back",
+        f"the offset read back differs from what was written: wrote {dict(value)}, found {found}; the old offset was restored",
         where=where,
         todo="Look for another writer of this connector's offsets, then clear the task reset_offset.",
         reasons=("read back differs",),

@@ -30,7 +30,7 @@ from airflow_cdc.flows.replication import named_replicas, replication
 from airflow_cdc.flows.reset_offset import backup
 from airflow_cdc.flows.run import LEASE_SECONDS, Facts, Run, now_iso, step
 
-SNAPSHOT_BY_NAME = "Or trigger cdc_recovery with the strategy full_snapshot, which puts the connector back first."
+SNAPSHOT_BY_NAME = "Or trigger cdc_recovery with the strategy full_snapshot, which first restores the connector."
 
 
 @step("detour_connector", leased=True)
@@ -125,9 +125,9 @@ def _replica(run: Run) -> tuple[str, Replication]:
         change(run, lambda now: now.reads_at(kept))
     if kept not in (named := named_replicas(run)):
         raise ConfigError(
-            f"the detour reads at {kept}, which source.replicas no longer names",
+            f"the detour reads from {kept}, which source.replicas no longer lists",
             where=run.where,
-            todo=f"Name it again, then clear the task detour_connector. {SNAPSHOT_BY_NAME}",
+            todo=f"List it again, then clear the task detour_connector. {SNAPSHOT_BY_NAME}",
         )
     return kept, named[kept]
 
@@ -275,7 +275,7 @@ def _read_set(run: Run) -> Transactions:
     stored = replication(run).read_by(offset.position if offset else None)
     if stored is None:
         raise OffsetRejectedError(
-            "the connector has no stored GTID set to go on from",
+            "the connector has no stored GTID set to continue from",
             where=run.where,
             todo="Trigger cdc_recovery with the strategy full_snapshot.",
         )
@@ -312,8 +312,8 @@ def _doubt_history(run: Run) -> None:
     """
     if stale := connector.history(run).differences(captured(run), server=settings(run).prefix):
         raise SchemaError(
-            f"{', '.join(stale)} changed at the source behind what the connector has read",
+            f"{', '.join(stale)} changed at the source after the position that the connector has read",
             where=run.where,
-            todo="Trigger cdc_recovery with the strategy full_snapshot: it takes the detour's place.",
+            todo="Trigger cdc_recovery with the strategy full_snapshot: it replaces the detour.",
         )
     connector.change_settings(run, {connector.SNAPSHOT_MODE: "recovery"})

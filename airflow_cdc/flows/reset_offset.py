@@ -85,11 +85,11 @@ def _others_unchanged(run: Run, recovered: set[str], offset: RawOffset) -> None:
     changed = _history(run, present(run, others), offset) if others else {}
     if changed:
         raise SchemaError(
-            f"{', '.join(sorted(changed))} changed behind the connector's position, and its schema history has to be rebuilt "
+            f"{', '.join(sorted(changed))} changed after the connector's position, and its schema history must be rebuilt "
             "for the tables of this recovery",
             where=run.where,
-            todo="Give the recovery up (airflow cdc abandon), start the connector, and trigger cdc_recovery once it has "
-            "read that change.",
+            todo="Give up the recovery (airflow cdc abandon), start the connector, and trigger cdc_recovery once the "
+            "connector has read that change.",
         )
 
 
@@ -103,7 +103,7 @@ def _unchanged(run: Run, recovery: OpenRecovery) -> Mapping[str, Table]:
     changed = [name for name, table in now.items() if recovery.definitions.get(name) != table.fingerprint]
     if changed:
         raise SchemaError(
-            f"the definition of {', '.join(changed)} changed since the watermark: what was read no longer fits",
+            f"the definition of {', '.join(changed)} changed since the watermark, so the rows already read no longer fit",
             where=run.where,
             todo="Clear the task fence_and_watermark and all after it: a new watermark is taken.",
         )
@@ -130,4 +130,4 @@ def _history(run: Run, definitions: Mapping[str, Table], written: RawOffset) -> 
 
 def _doubts(definitions: Mapping[str, Table]) -> dict[str, tuple[str, ...]]:
     """Every table's history, after a detour that was given up: it may hold places that the source will never reach."""
-    return dict.fromkeys(definitions, ("it was noted beside transactions of a replica's own",))
+    return dict.fromkeys(definitions, ("it was recorded together with errant transactions of a replica",))

@@ -110,7 +110,7 @@ def silenced(run: Run, code: str, at: str = "") -> bool:
     try:
         return ReportStore(run.report_dir).silence(run.pipeline.name, code, at or now_iso()) is not None
     except CdcError as error:
-        log.warning("%s: it is not known whether somebody acknowledged the problem: %s", run.where, error)
+        log.warning("%s: could not read whether somebody acknowledged the problem: %s", run.where, error)
         return False
 
 
@@ -188,7 +188,7 @@ def load_log(run: Run, carried: OutageLog, readable: bool) -> OutageLog:
     try:
         stored = OutageLog.from_json(run.clients.control.ledger_get(LEDGER).get(LOG_KEY))
     except CdcError as error:
-        log.warning("%s: the outages that were told are not known from the control table: %s", run.where, error)
+        log.warning("%s: the reported outages could not be read from the control table: %s", run.where, error)
         return carried
     return max(stored, carried, key=lambda one: one.version)
 

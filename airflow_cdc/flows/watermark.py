@@ -70,9 +70,9 @@ def check_held(run: Run, taken: Watermark) -> StoredOffset:
     if offset is not None and offset.held_by(taken):
         return offset
     raise OffsetRejectedError(
-        f"the connector's offset is {value}, and it is not known that {taken} holds all that was read until there",
+        f"the connector's offset is {value}, and {taken} may not hold everything that was read up to there",
         where=run.where,
-        todo="Its position is not what it was when this recovery was planned. Give the recovery up (airflow cdc abandon) "
+        todo="Its position has changed since this recovery was planned. Give up the recovery (airflow cdc abandon) "
         "and trigger cdc_recovery again: it is planned anew.",
         reasons=("offset is not held by W",),
     )
@@ -82,7 +82,7 @@ def _stopped(run: Run) -> None:
     state = run.clients.connector.state(run.pipeline.connector.name).state
     if state != "STOPPED":
         raise ConnectorError(
-            f"the connector is {state}, not STOPPED: a fence taken now would not hold",
+            f"the connector is {state}, not STOPPED: it could still write events after a fence taken now",
             where=run.where,
             todo="Clear the task stop_connector and all after it.",
         )

@@ -136,10 +136,10 @@ class ApproveRecoveryOperator(PolicyApprovalOperator):
         from airflow_cdc.flows.decide import note_unchanged
         from airflow_cdc.operators.ask_again import AskAgainOperator
 
-        changed = f"the plan is no longer what was asked about: {', '.join(asked)} became {', '.join(gist(now))}"
+        changed = f"the plan changed after the question: {', '.join(asked)} became {', '.join(gist(now))}"
         after = [task for task in context["task"].get_flat_relatives(upstream=False) if not task.is_teardown]
         skipped = [task for task in after if not isinstance(task, AskAgainOperator)]
-        todo = f"Trigger the run again, with the strategy {now['plan']['strategy']} if that is wanted."
+        todo = f"Trigger the run again, with the strategy {now['plan']['strategy']} if you want it."
         refused = PlanChangedError(f"{changed}; nothing was changed", where=run.where, todo=todo)
         if skipped == after:
             raise refused
@@ -187,7 +187,7 @@ def _choice() -> Param:
         type="string",
         source="task",
         enum=[AS_PLANNED, *STRATEGIES],
-        description_md=f"Another one than planned is asked about in a run of its own; this one ends.\n{lines}",
+        description_md=f"If you choose another strategy, this run ends and a new one asks about that plan.\n{lines}",
     )
 
 
@@ -214,7 +214,7 @@ def _deleted(deletes: Mapping[str, int | None]) -> str:
     if not deletes:
         return "none expected"
     told = (
-        (table, "unknown: it could not be counted" if rows is None else f"at least {rows:,}")
+        (table, "unknown: the rows could not be counted" if rows is None else f"at least {rows:,}")
         for table, rows in deletes.items()
     )
     return "; ".join(f"{table}: {said}" for table, said in told)
@@ -226,9 +226,9 @@ def _duration(plan: Mapping[str, Any]) -> str:
         known = (
             "nothing is read from the source"
             if "recover" not in plan["steps"]
-            else "not known: no recovery was timed yet"
+            else "unknown: no recovery has been timed yet"
         )
     else:
-        known = f"about {span(plan['seconds'])}, as the last time"
-    doubt = "; the source may not keep its log for so long" if plan.get("fits_retention") is False else ""
+        known = f"about {span(plan['seconds'])}, like last time"
+    doubt = "; the source may purge its log before that" if plan.get("fits_retention") is False else ""
     return f"{known}{doubt}"

@@ -112,7 +112,7 @@ def standing_decision(context: Context, task: str = DIAGNOSE_TASK) -> Facts:
     """What the run follows: the plan as a person approved it, else what `task` decided. Raises UsageError if nothing."""
     decision = dict(decision_of(context, APPROVE_TASK).get("decision") or decision_of(context, task))
     if not decision:
-        raise UsageError("there is no decision to follow", todo=f"Clear the task {task}.")
+        raise UsageError("no decision was made in this run", todo=f"Clear the task {task}.")
     return decision
 
 

@@ -46,7 +46,7 @@ def _owned(base: Path) -> None:
         raise ConfigError(
             "the folder for Spark settings could be read by others",
             where=str(base),
-            todo="Remove it, or set TMPDIR to a private folder.",
+            todo="Remove that folder, or set TMPDIR to a private one.",
         )
 
 

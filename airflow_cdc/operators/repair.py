@@ -55,7 +55,7 @@ class ApproveRepairOperator(PolicyApprovalOperator):
     def execute(self, context: Context) -> Any:
         found, params = decision_of(context, self.compare_task), context.get("params") or {}
         if params.get("dry_run") or not found.get("plans"):
-            raise AirflowSkipException("there is nothing to repair, or only that was asked")
+            raise AirflowSkipException("nothing to repair (or this is a dry run)")
         if not found["needs_approval"]:
             return {"approved": NOT_NEEDED}
         if params.get("approved"):
@@ -80,13 +80,13 @@ def question(found: Mapping[str, Any]) -> str:
     tables = "\n".join(_about(plan) for plan in found["plans"].values())
     return (
         f"Rows of the sink differ from the source:\n\n{tables}\n\nAll keys: `{found.get('keys', '')}`\n\n"
-        "After the answer the tables are compared again; nothing is deleted beyond what is agreed to here or allowed by "
-        "`max_deletes`, and nothing is published that is not equal to the source."
+        "After the answer the tables are compared again; nothing is deleted beyond what you approve here or "
+        "`max_deletes` allows, and only tables that equal the source are published."
     )
 
 
 def _about(plan: Mapping[str, Any]) -> str:
-    how = "read anew as a whole (it has no key)" if plan["replaces"] else f"{plan['writes']} rows written"
+    how = "re-read whole (it has no key)" if plan["replaces"] else f"{plan['writes']} rows written"
     first = ", ".join(f"`{key}`" for key in plan["first"])
     return f"- **{plan['table']}** ({plan['rows']} rows): {how}, **{plan['deletes']} deleted**. First: {first}"
 
@@ -124,7 +124,7 @@ class ConcludeOperator(CdcOperator):
 
     def execute(self, context: Context) -> Any:
         if (context.get("params") or {}).get("dry_run"):
-            raise AirflowSkipException("nothing was to be repaired")
+            raise AirflowSkipException("there was nothing to repair")
         return super().execute(context)
 
     def step(self, run: Run) -> Facts:
@@ -143,7 +143,7 @@ class BackfillOperator(CdcSparkOperator):
 
     def execute(self, context: Context) -> Facts:
         if str(context["dag_run"].run_type).rpartition(".")[2].lower() == SCHEDULED:
-            raise AirflowSkipException("a scheduled run does nothing: use airflow backfill create")
+            raise AirflowSkipException("scheduled runs do nothing: use airflow backfill create")
         return super().execute(context)
 
     def driver_options(self, context: Context, pipeline: Pipeline) -> dict[str, Any]:

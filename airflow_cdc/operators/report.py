@@ -38,7 +38,7 @@ class ReportOperator(CdcOperator):
 
     def execute(self, context: Context) -> Any:
         if not decision_of(context, self.decision_task):
-            raise AirflowSkipException("nothing was decided in this run, so there is nothing to report")
+            raise AirflowSkipException("no decision was made in this run, so there is nothing to report")
         return super().execute(context)
 
     def step(self, run: Run) -> Facts:

@@ -243,7 +243,7 @@ def report(request: Request, pipeline: PipelineDep, run: str) -> Response:
     store, folder = _store(), safe(_plain(run))
     found = store.report(pipeline, folder)
     if found is None:
-        raise HTTPException(status.HTTP_404_NOT_FOUND, f"Run {run} of {pipeline} has left no report.")
+        raise HTTPException(status.HTTP_404_NOT_FOUND, f"Run {run} of {pipeline} has no report.")
     docs = "/".join(DATA_DOCS) if store.read(pipeline, folder, *DATA_DOCS) is not None else ""
     dag_id = next((one.dag_id for one in store.runs(pipeline) if one.folder == folder), "")
     values = report_values(found, store.rows(found))
@@ -256,7 +256,7 @@ def stored_file(pipeline: PipelineDep, run: str, path: str) -> Response:
     kind = KINDS.get(PurePosixPath(path).suffix)
     found = _store().read(pipeline, _plain(run), *map(_plain, parts)) if kind and parts else None
     if found is None:
-        raise HTTPException(status.HTTP_404_NOT_FOUND, "There is no such file beside this report.")
+        raise HTTPException(status.HTTP_404_NOT_FOUND, "This report has no such file.")
     return Response(found, media_type=kind, headers=SANDBOX)
 
 
@@ -341,5 +341,5 @@ _RIGHTS = (
 )
 _SAID = {
     401: "You are not signed in to Airflow.",
-    405: "This page only shows. Trigger the DAG cdc_recovery in Airflow to change something.",
+    405: "This page is read-only. Trigger the DAG cdc_recovery in Airflow to change something.",
 }

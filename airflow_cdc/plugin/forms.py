@@ -68,9 +68,7 @@ async def sent_fields(request: Request, pipeline: str) -> Fields:
     given = _one(fields, TOKEN)
     foreign = request.headers.get("sec-fetch-site", "") not in _OWN
     if foreign or not hmac.compare_digest(given.encode(), form_token(request, pipeline).encode()):
-        raise HTTPException(
-            status.HTTP_403_FORBIDDEN, "This form is not of your session any more: load the page again."
-        )
+        raise HTTPException(status.HTTP_403_FORBIDDEN, "This form has expired: load the page again.")
     return fields
 
 
@@ -110,7 +108,7 @@ def silence(store: ReportStore, pipeline: str, code: str, fields: Fields, user: 
     """Keep that `user` acknowledged the problem `code`, or muted the pipeline. Raises 400 without a reason or an end."""
     reason, length = _one(fields, "reason").strip()[:MOST_TEXT], _one(fields, "length")
     if not reason or length not in DURATIONS:
-        raise _bad("A reason and an end are needed.")
+        raise _bad("Enter a reason and an end time.")
     now = datetime.now(UTC)
     until = now + timedelta(seconds=parse_duration(length))
     made = Silence(
@@ -154,7 +152,7 @@ def _trigger(dag_id: str, conf: dict[str, Any], user: str) -> str:
     except (AirflowException, ValueError) as error:
         raise CdcError(
             f"{dag_id} could not be triggered: {type(error).__name__}: {error}",
-            todo=f"Nothing was changed. See whether the DAG {dag_id} is there and not paused.",
+            todo=f"Nothing was changed. Check that the DAG {dag_id} is loaded and not paused.",
         ) from error
     if run is None:
         raise CdcError(f"{dag_id} was not triggered", todo="Trigger it in Airflow.")

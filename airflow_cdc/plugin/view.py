@@ -30,7 +30,7 @@ EPOCH = datetime.fromtimestamp(0, UTC)
 PAGE_ROWS = 50
 _MEANINGS = {
     "NOT_OBSERVED": "Nobody has diagnosed this pipeline yet.",
-    "RECOVERED": "A recovery ended with MATCH after the problem was observed; nobody has looked since.",
+    "RECOVERED": "A recovery ended with MATCH after this problem was observed; the pipeline has not been diagnosed since.",
 }
 _FORECAST = {"earliest_s": "gone in", "latest_s": "at the latest in"}
 
@@ -99,7 +99,7 @@ class Row:
         if end is None:
             return ""
         left = (end - self.now).total_seconds()
-        return f"ends in about {span(left)}" if left > 0 else f"takes {span(-left)} longer than the last one"
+        return f"ends in about {span(left)}" if left > 0 else f"has taken {span(-left)} longer than the last one"
 
     @property
     def urgency(self) -> str:
@@ -239,7 +239,7 @@ def _known(store: ReportStore, name: str, now: datetime) -> Row:
         found = _row(name, store.observation(name), store.runs(name), now)
         return replace(found, silence=store.silence(name, found.code, now.isoformat()))
     except CdcError as error:
-        meaning = "What is stored of this pipeline can't be read."
+        meaning = "The stored state of this pipeline cannot be read."
         return Row(name, "UNKNOWN", meaning, Colour.AMBER, None, "", stale=True, since="", runs=(), error=str(error))
 
 
@@ -263,7 +263,7 @@ def _row(name: str, seen: StoredObservation | None, runs: Sequence[RunSummary], 
 
 def _meaning(code: str, seen: StoredObservation | None, runs: Sequence[RunSummary]) -> str:
     if code == SINK_DIFFERS:
-        return f"Rows differ from the source, by a check that no later one has refuted: {', '.join(known_to_differ(runs))}."
+        return f"A check found rows that differ from the source, and no later check found them equal: {', '.join(known_to_differ(runs))}."
     return _MEANINGS.get(code) or (seen.diagnosis.description if seen else "")
 
 

@@ -79,7 +79,7 @@ class ReportStore:
         return CdcError(
             f"can't {verb} the stored file: {type(error).__name__}",
             where=self.location(*parts),
-            todo="Check [cdc] report_dir and the rights to it.",
+            todo="Check [cdc] report_dir and its permissions.",
         )
 
     def json(self, pipeline: str, run_id: str, name: str) -> Any:
@@ -135,7 +135,7 @@ class ReportStore:
             return parse(json.loads(found))
         except (CdcError, *MALFORMED) as error:
             raise CdcError(
-                f"the stored file can't be understood: {type(error).__name__}",
+                f"the stored file has an unknown form: {type(error).__name__}",
                 where=self.location(*parts),
                 todo="It was written by another version, or by hand: remove it and diagnose again.",
             ) from error

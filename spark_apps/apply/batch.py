@@ -305,7 +305,7 @@ def _check_order(net: DataFrame, start: Start) -> None:
     if scattered:
         keys = ", ".join(row["key"] for row in scattered)
         raise TransportError(
-            f"events of one key lie in several partitions of the topic, so that their order is lost: {keys}",
+            f"events of one key are in several partitions of the topic, so their order is lost: {keys}",
             where=f"table {start.table.full_name}, topic {start.topic}",
             todo="The bytes of its keys have changed: a key column was altered, or a setting of the key's converter."
             " Recover the table; key.converter.schemas.enable=false keeps types out of the keys.",
@@ -338,9 +338,9 @@ def _without_applied(ctx: ApplyContext, batch: _Batch, logged: DataFrame) -> Dat
         return logged
     if any(start.begins[p] > low for p, (low, high) in start.past.items() if high > low):
         raise TransportError(
-            "the connector repeats changes, and the topic no longer holds the records that say which were applied",
+            "the connector repeats changes, and the topic no longer holds the records that show which were applied",
             where=f"table {start.table.full_name}, topic {start.topic}",
-            todo="Recover the table: it has no key to tell repeats by.",
+            todo="Recover the table: it has no key by which repeats could be recognised.",
         )
     raw = ctx.read(logged.sparkSession, {start.topic: start.past})
     past = changes.applicable(ctx.events.decode(raw, start.table), batch.covered)

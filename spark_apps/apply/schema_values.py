@@ -43,7 +43,7 @@ def check_never_null(
         if not found and not emptied:
             found = not _left(rows, table, net).where(f"{column} IS NULL").isEmpty()
         if found:
-            raise refused(table, f"column {name}: NULL became forbidden, and what stood there was replaced")
+            raise refused(table, f"column {name}: it became NOT NULL, and existing NULLs were replaced")
 
 
 def _left(rows: DataFrame, table: Table, net: DataFrame | None) -> DataFrame:

@@ -104,7 +104,7 @@ class KafkaConnect:
             return
         self.put_config(name, before)
         raise ConnectorError(  # without the values: they may be secret
-            f"the configuration of connector {name} read back differs from what was written; the old one was put back",
+            f"the configuration of connector {name} read back differs from what was written; the old offset was restored",
             where=self.endpoint.where,
             todo="Look for another writer of this connector's configuration, then do this again.",
         )

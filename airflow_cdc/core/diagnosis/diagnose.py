@@ -59,7 +59,7 @@ def diagnose(seen: Observation, rules: Rules) -> Diagnosis:
     found = _first(rules.case(seen), rules.problems)
     if found is not None:
         return found
-    return Diagnosis("UNKNOWN", "No rule fits what was read.", {"read at": seen.taken_at}, (), runbook("UNKNOWN"))
+    return Diagnosis("UNKNOWN", "No rule matches the observation.", {"read at": seen.taken_at}, (), runbook("UNKNOWN"))
 
 
 def position_fault(seen: Observation, rules: Rules) -> Diagnosis | None:

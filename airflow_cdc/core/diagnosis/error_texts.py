@@ -16,7 +16,7 @@ from airflow_cdc.core.secrets import mask_text
 
 UNNAMED: Final = "UNKNOWN"
 # what several systems say in words of their own
-CUT: Final = "a connection was cut: once the other side answers again, the connector can go on"
+CUT: Final = "a connection was cut: once the other side answers again, the connector can continue"
 LOGIN_REFUSED: Final = "the server refuses the connector's login"
 
 
@@ -62,4 +62,4 @@ def match(texts: Iterable[KnownText], text: str) -> Explanation | None:
 
 def explain(texts: Iterable[KnownText], text: str) -> Explanation:
     """The problem that a pasted log names, from its text alone; UNKNOWN where no row fits."""
-    return match(texts, text) or Explanation(UNNAMED, "no text that is known stands in it", "")
+    return match(texts, text) or Explanation(UNNAMED, "no known error message found in the text", "")

@@ -255,7 +255,7 @@ def commit(catalog: Catalog, identifier: Identifier, build: Callable[[Table], Ch
         raise UnknownStateError(
             f"{what} could not be committed in {COMMIT_SECONDS:g} s: {' '.join(failure)}",
             where=".".join(identifier),
-            todo="Nothing else was changed; check the catalog and run the step again.",
+            todo="Nothing else was changed. Check the catalog and run the step again.",
         ) from None
 
 

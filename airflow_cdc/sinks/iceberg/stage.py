@@ -46,7 +46,7 @@ from airflow_cdc.sinks.iceberg.snapshots import (
     summary_of,
 )
 
-FILL_AGAIN = "Clear the task recover and all after it; an apply, a repair or a backfill is simply run again."
+FILL_AGAIN = "Clear the task recover and all after it; simply run an apply, a repair or a backfill again."
 STAGE_NAMESPACE = "cdc_stage"
 OWN = "cdc."
 PROPERTY = "cdc.stage."
@@ -290,7 +290,7 @@ def stale(target: TableMetadata, stage: Stage, expected_head: int) -> StaleHeadE
     return StaleHeadError(
         f"main moved from {expected_head} to {head_of(target)} by {how}",
         where=f"table {stage.target}",
-        todo="Stage again from the present head and read what the moved commits changed.",
+        todo="Stage again from the current head and re-read what those commits changed.",
         commits=commits,
         only_replace=reached and only_compacted(target, expected_head),
     )

@@ -217,7 +217,7 @@ FILE_PROBLEMS: tuple[Problem, ...] = (
     Problem(
         "SOURCE_CHANGED",
         32,
-        "Another server answers than the one the position was taken on; the same file names mean something else there.",
+        "The server that answers is not the one on which the position was taken; its file names mean something else.",
         source_changed,
         FULL_SNAPSHOT,
         about_position=True,
@@ -225,7 +225,7 @@ FILE_PROBLEMS: tuple[Problem, ...] = (
     Problem(
         "BINLOG_PURGED",
         33,
-        "The binlog file at which the connector would read on was purged from the source.",
+        "The binlog file at which the connector would continue was purged from the source.",
         binlog_purged,
         FULL_SNAPSHOT,
         about_position=True,
@@ -234,7 +234,7 @@ FILE_PROBLEMS: tuple[Problem, ...] = (
     Problem(
         "POSITION_PAST_END",
         34,
-        "The stored position is beyond the end of its file: the server lost what the connector has read.",
+        "The stored position is beyond the end of its file: the server lost changes that the connector has read.",
         position_past_end,
         ("resume_next_file", "diff_repair", "full_snapshot"),
         about_position=True,
@@ -242,7 +242,7 @@ FILE_PROBLEMS: tuple[Problem, ...] = (
     Problem(
         "POSITION_MID_EVENT",
         35,
-        "No whole event begins at the stored position: the file was cut, or is another one.",
+        "No event begins at the stored position: the file was truncated, or is another file.",
         position_mid_event,
         ("resume_next_file", "diff_repair", "full_snapshot"),
         about_position=True,
@@ -251,14 +251,14 @@ FILE_PROBLEMS: tuple[Problem, ...] = (
     Problem(
         "DUPLICATE_SERVER_ID",
         50,
-        "Another client reads the log under the connector's server id, and the server cuts one of them off.",
+        "Another client reads the log with the connector's server id, and the server disconnects one of them.",
         duplicate_server_id,
         on_request=("restart",),
     ),
     Problem(
         "AT_RISK",
         54,
-        "The log from the stored position on may be purged before the policy's warning time has passed.",
+        "The log from the stored position on may be purged sooner than policy.warn_before_purge.",
         at_risk,
         WARNING,
         on_request=("full_snapshot", "diff_repair"),
@@ -266,14 +266,14 @@ FILE_PROBLEMS: tuple[Problem, ...] = (
     Problem(
         "SOURCE_MISCONFIGURED",
         92,
-        "The source keeps its log, or lets its user do, less than a recovery needs.",
+        "The source's log settings or its user's privileges do not suffice for a recovery.",
         retention_misconfigured,
         WARNING,
     ),
     Problem(
         "LOG_INCOMPLETE",
         94,
-        "Foreign keys change rows of captured tables, and this server does not log those changes.",
+        "Foreign keys change rows of captured tables, and this server does not log these changes.",
         log_incomplete,
         WARNING,
         on_request=("full_snapshot", "diff_repair"),

@@ -35,13 +35,13 @@ def detour_blocker(case: MySqlCase) -> str:
     if open_strategy(case.seen):
         return "" if open_strategy(case.seen) == DETOUR else f"the open recovery is a {open_strategy(case.seen)}"
     if not case.seen.pipeline.source.replicas:
-        return "source.replicas in pipelines.yaml names no replica to read from"
+        return "source.replicas in pipelines.yaml lists no replica"
     if chosen_replica(case) is not None:
         return ""
     source, stored = _both(case)
     if source is None or stored is None:
         return "the source or the stored position is not known"
-    found = {conn_id: case.seen.replicas.get(conn_id, Unknown("it was not looked at")) for conn_id in _named(case)}
+    found = {conn_id: case.seen.replicas.get(conn_id, Unknown("it was not examined")) for conn_id in _named(case)}
     return "; ".join(f"{conn_id}: {', '.join(faults(facts, source, stored))}" for conn_id, facts in found.items())
 
 
@@ -90,15 +90,15 @@ def standing_faults(replica: MySqlReplicaFacts) -> tuple[str, ...]:
 
 def _log_faults(replica: MySqlReplicaFacts) -> tuple[str, ...]:
     """A GTID may stand in its log without the rows of it."""
-    alone = () if replica.sources else ("it replicates from no server, so what it left out cannot be told",)
-    return (*alone, *(f"it leaves out rows and keeps their GTIDs: {text}" for text in replica.filters))
+    alone = () if replica.sources else ("it replicates from no server, so it is unknown what it left out",)
+    return (*alone, *(f"it filters rows but logs their GTIDs: {text}" for text in replica.filters))
 
 
 def _set_faults(replica: MySqlReplicaFacts, source: MySqlFacts, stored: GtidSet) -> tuple[str, ...]:
     purged = source.gtid_purged or GtidSet()
     sets = {
         "it never had": (purged - stored) - replica.gtid_executed,
-        "it has not come as far as the connector, it lacks": stored - replica.gtid_executed,
+        "it is behind the connector and lacks": stored - replica.gtid_executed,
         "it purged": (source.executed - stored) & replica.gtid_purged,
     }
     return tuple(f"{told} {shorten(str(gtids))}" for told, gtids in sets.items() if gtids)

@@ -163,7 +163,7 @@ def not_begun(case: MySqlCase) -> str:
     source = case.source
     if source is None or source.gtid_mode != "ON" or source.gtid_executed:
         return ""
-    return "gtid_executed is empty, and a connector starts at no empty set: one transaction must come first"
+    return "gtid_executed is empty, and a connector cannot start at an empty set: a transaction must be written first"
 
 
 def no_next_file(case: MySqlCase) -> str:
@@ -197,7 +197,7 @@ PROBLEMS = (
     Problem(
         "GTID_MODE_MISMATCH",
         36,
-        "The stored offset counts by GTID and the server writes transactions without any.",
+        "The stored offset holds GTIDs and the server writes transactions without GTIDs.",
         gtid_mode_mismatch,
         about_position=True,
         on_request=("full_snapshot",),
@@ -219,7 +219,7 @@ PROBLEMS = (
     Problem(
         "GTID_MISSING_IN_OFFSET",
         44,
-        "The server counts by GTID and the stored offset has none: the connector would start at the oldest transaction, or not at all.",
+        "The server uses GTIDs and the stored offset has none: the connector would start at the oldest transaction, or not at all.",
         gtid_missing_in_offset,
         FULL_SNAPSHOT,
         about_position=True,
@@ -227,7 +227,7 @@ PROBLEMS = (
     Problem(
         "SOURCE_FAILED_OVER",
         49,
-        "Another server took over; it holds all that was read and still has all that was not.",
+        "Another server took over; it has everything that was read, and still has everything that was not.",
         failed_over,
         (TRANSLATE, FULL),
         on_request=("restart", "full_snapshot", "diff_repair"),
@@ -235,7 +235,7 @@ PROBLEMS = (
     Problem(
         "XA_ROLLED_BACK",
         95,
-        "XA transactions were rolled back after their rows may have been sent: such rows may stand in the sink.",
+        "XA transactions were rolled back after their rows may have been sent: such rows may be in the sink.",
         xa_rolled_back,
         WARNING,
         on_request=("full_snapshot", "diff_repair"),

@@ -117,7 +117,7 @@ class Session:
         """The first row of a statement. Raises SourceError, also when there is none."""
         for row in self.rows(sql, args, doing=doing):
             return row
-        raise SourceError(f"could not {doing}: the server answered nothing", where=self.where)
+        raise SourceError(f"could not {doing}: the server returned an empty answer", where=self.where)
 
     def run(self, sql: str, args: Sequence[Any] = (), *, doing: str) -> None:
         """Run a statement without a result."""

@@ -61,9 +61,9 @@ class KafkaTransport:
                     kept = _compactions(client, ends, self.where)
                     return {n: TopicState(n, ident, ends[n], kept.get(n)) for n, (ident, _) in before.items()}
         raise TransportError(
-            "topics are being deleted and created while they are read",
+            "topics are being deleted and created right now",
             where=self.where,
-            todo="Try again when it is over.",
+            todo="Try again later.",
         )
 
     def end_offsets(self, names: Iterable[str]) -> dict[str, dict[int, int]]:
@@ -226,7 +226,7 @@ def _policies(client: Any, names: Iterable[str], where: str) -> dict[str, tuple[
         raise TransportError(
             f"the settings of topic {bare[0]} cannot be read",
             where=where,
-            todo="Grant DESCRIBE_CONFIGS on it: whether it is compacted decides what a stamp is worth.",
+            todo="Grant DESCRIBE_CONFIGS on it: apply must know whether it is compacted.",
         )
     return {
         name: (str(told["cleanup.policy"]["value"]), int(told["delete.retention.ms"]["value"]))

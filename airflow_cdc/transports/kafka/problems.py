@@ -54,7 +54,7 @@ def _compacted_keyless(case: AnyCase, transport: TransportFacts) -> Iterator[tup
     for table, topic in transport.of_table.items():
         policy = transport.configs.get(topic, {}).get("cleanup.policy", "")
         if "compact" in policy and table in definitions and definitions[table].keyless:
-            yield topic, f"cleanup.policy={policy}, but {table} has no key: its events are refused"
+            yield topic, f"cleanup.policy={policy}, but {table} has no key: its events are rejected"
 
 
 def _forgotten_deletes(case: AnyCase, transport: TransportFacts) -> Iterator[tuple[str, str]]:
@@ -90,7 +90,7 @@ def _replaced(stamp: Stamp, transport: TransportFacts) -> Iterator[tuple[str, st
         state = transport.topics.get(topic)
         if state is None:
             if topic in transport.of_table.values() and any(offsets.next.values()):
-                yield topic, "it was applied from, and does not exist any more"
+                yield topic, "it was applied from, and no longer exists"
         elif offsets.is_of(state.id) is False:  # brokers before 2.8 give no id: apply looks closer
             yield topic, f"its id is {state.id}, it was applied from {offsets.topic_id}"
         elif len(state.partitions) != len(offsets.next):
@@ -103,7 +103,7 @@ def _replaced(stamp: Stamp, transport: TransportFacts) -> Iterator[tuple[str, st
 
 
 PROBLEMS = (
-    Problem("TRANSPORT_MISCONFIGURED", 51, "A topic refuses the events of a table.", compacted_keyless),
+    Problem("TRANSPORT_MISCONFIGURED", 51, "A topic rejects the events of a table.", compacted_keyless),
     Problem(
         "TRANSPORT_REPLACED",
         60,

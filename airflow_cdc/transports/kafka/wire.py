@@ -211,7 +211,9 @@ def _partitions(endpoint: KafkaEndpoint, topic: str, where: str) -> list[int]:
     with admin(endpoint) as client:
         described = client.describe_topics([topic])[0]
     if described["error_code"] or not described["partitions"]:
-        raise TransportError("there is no such topic, or it may not be read", where=where, todo="Check its name.")
+        raise TransportError(
+            "the topic does not exist, or the user may not read it", where=where, todo="Check its name."
+        )
     return sorted(int(part["partition_index"]) for part in described["partitions"])
 
 
@@ -244,7 +246,7 @@ def _options(endpoint: KafkaEndpoint) -> dict[str, Any]:
 # Words in kafka-python's reasons → what to do; the first that fits.
 _TODOS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
     (("Authentication", "Sasl"), "Check login, password, mechanism and security.protocol of the Kafka connection."),
-    (("Authorization",), "Grant the user the right to it."),
+    (("Authorization",), "Grant the user access to it."),
     (
         ("SSL", "CERTIFICATE", "No such file", "PEM"),
         "Check security.protocol and the ssl files of the Kafka connection.",

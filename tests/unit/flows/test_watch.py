@@ -462,5 +462,5 @@ def test_a_repeated_alert_is_a_message_and_no_asset_event(
     watching.told(context, {"state": "problem", "reason": "x"})
     assert context["outlet_events"].events == []
     assert "shop: still GTID_PURGED since" in posted[0]
-    assert "was triggered for it once" in posted[0]
+    assert "was already triggered for this outage" in posted[0]
     assert "This is notification 2." in posted[0]

@@ -145,8 +145,8 @@ def test_one_who_cannot_be_told_holds_nothing_up_and_no_address_is_logged(
     PolicyNotifier(conn_ids=("nobody", "deaf", "ops"), message=FIRING).notify(NO_CONTEXT)
     assert [event["action"] for _, event in events] == ["trigger"]
     told = capsys.readouterr().out  # where Airflow's own logging writes
-    assert "nobody was not told" in told
-    assert "deaf was not told" in told
+    assert "nobody was not notified" in told
+    assert "deaf was not notified" in told
     assert "s3cret" not in told
 
 
