@@ -189,8 +189,8 @@ def _carried(run: Run) -> Iterator[Check]:
     for name in tables:
         if name not in looked_through:
             yield Check(subject, "values", "warn", f"{name} is too large to be searched in a few seconds")
-        elif look := looked_through[name]:
-            yield Check(subject, "values", "bad", f"{look.what} (column {look.column} of {name})", look.todo)
+        for look in looked_through.get(name, ()):
+            yield Check(subject, "values", "bad", f"{look.what} ({look.place})", look.todo)
 
 
 def _transport(run: Run) -> Iterator[Check]:

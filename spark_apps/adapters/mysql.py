@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from airflow_cdc.core.apply.ddl import Ddl
     from airflow_cdc.core.apply.schema_change import SchemaChange
     from airflow_cdc.core.position import JsonObject, Watermark
-    from airflow_cdc.sources.mysql.client import MySqlSource
+    from airflow_cdc.sources.mysql.client import BinlogSource
     from airflow_cdc.spark_apps.ports import Defaults
 
 
@@ -48,7 +48,7 @@ class MySqlReader(MySqlRows, MySqlLog):
         return source_defaults(self._source, tables)
 
 
-def source_defaults(source: MySqlSource, tables: Sequence[Table]) -> dict[str, dict[str, str | None]]:
+def source_defaults(source: BinlogSource[Any], tables: Sequence[Table]) -> dict[str, dict[str, str | None]]:
     """Table → column → its default at the source (None: it has none, or NULL): a literal in quotes, else an expression.
 
     So the text 'NULL' or 'CURRENT_TIMESTAMP' is not taken for the word. MariaDB writes quotes itself.

@@ -201,8 +201,7 @@ def check(counted: Counts, start: Start, routing: Routing, max_bad: int) -> None
         raise SchemaError(
             f"events of about {counted.doubted_rows} rows cannot be trusted ({counted.reason})",
             where=where,
-            todo="Convert the column to utf8mb4 and recover the table, or exclude the column on the connector."
-            " Nothing was applied.",
+            todo=f"{routing.doubt_way_out} Nothing was applied.",
         )
     if counted.bad - counted.doubted > max_bad:
         raise SchemaError(

@@ -254,6 +254,11 @@ class ConnectorSettings:
                 )
         return tables_by_topic
 
+    @property
+    def doubt_way_out(self) -> str:
+        """See ports.Routing."""
+        return self.values.way_out
+
     def check_table(self, table: Table) -> None:
         """Refuse a table whose rows the connector filters, masks, cuts or keys in its own way (INV 21).
 

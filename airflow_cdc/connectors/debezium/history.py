@@ -15,6 +15,8 @@ from typing import Any, Final
 from airflow_cdc.core.errors import MALFORMED, PositionError, TransportError
 from airflow_cdc.core.position import Position
 from airflow_cdc.core.table import Column, Table
+from airflow_cdc.sources.mariadb.gtid import MariaDbPosition as Domains
+from airflow_cdc.sources.mariadb.position import MariaDbPosition
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import BinlogPosition, MySqlPosition, mysql_position
 from airflow_cdc.sources.mysql.types import MySqlWords, mysql_column, words_of
@@ -196,24 +198,31 @@ def _folded(tables: dict[str, dict[str, Any]], record: Mapping[str, Any], server
 
 
 def read_at(records: Iterable[Mapping[str, Any]], start: Position) -> list[Mapping[str, Any]]:
-    """The records that Debezium reads when it starts at this position of a MySQL server: it passes over those that it takes for later ones.
+    """The records that Debezium reads when it starts at this position: it passes over those that it takes for later ones.
 
     After a RESET the old records are such: a table of theirs is unknown at the first event, or known by an older
     definition. A record whose place cannot be told is left out too: the history is then rebuilt, which is never wrong.
     """
-    there = mysql_position(start)
+    there = start if isinstance(start, MariaDbPosition) else mysql_position(start)
     return [record for record in records if _at_or_before(record.get("position"), there)]
 
 
-def _at_or_before(position: Any, start: MySqlPosition) -> bool:
+def _at_or_before(position: Any, start: MySqlPosition | MariaDbPosition) -> bool:
     """As Debezium's BinlogHistoryRecordComparator, but that files of two servers are not compared by their time."""
     try:
         gtids = position.get("gtids")
-        if start.gtids is not None:
-            return not gtids or GtidSet.parse(gtids).issubset(start.gtids)
+        if (known := _read_before(start, gtids or "")) is not None:
+            return known
         return not gtids and BinlogPosition(position["file"], position["pos"]) <= start.place
     except (PositionError, *MALFORMED):
         return False
+
+
+def _read_before(start: MySqlPosition | MariaDbPosition, gtids: str) -> bool | None:
+    """Whether all of `gtids` was read at `start`; None where that says nothing of transactions."""
+    if isinstance(start, MariaDbPosition):
+        return None if start.domains is None else Domains.parse(gtids).issubset(start.domains)
+    return None if start.gtids is None else GtidSet.parse(gtids).issubset(start.gtids)
 
 
 def newest_snapshot_ms(records: Iterable[Mapping[str, Any]]) -> int | None:

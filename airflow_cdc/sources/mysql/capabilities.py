@@ -27,6 +27,7 @@ class Capability(Enum):
     )
     SRS_ID_COLUMN = "information_schema.COLUMNS has SRS_ID"
     TIME_LIMIT_HINT = "a SELECT can carry a limit of its time as a hint"
+    CONVERT_XID = "XA RECOVER CONVERT XID prints what is not text (elsewhere FORMAT = 'SQL' does)"
     FOREIGN_KEYS_BY_SELECT = (
         "information_schema.REFERENTIAL_CONSTRAINTS shows the keys of a table to who may SELECT from it"
     )
@@ -50,6 +51,7 @@ _MYSQL: Final[_Since] = {
     Capability.SERVER_UUID: (5, 6, 0),
     Capability.SRS_ID_COLUMN: (8, 0, 3),
     Capability.TIME_LIMIT_HINT: (5, 7, 8),
+    Capability.CONVERT_XID: (5, 7, 5),
     # MariaDB 10.11 shows nothing there to a user with SELECT alone, and no error either
     Capability.FOREIGN_KEYS_BY_SELECT: (5, 6, 0),
 }

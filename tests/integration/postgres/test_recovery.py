@@ -77,6 +77,25 @@ def equal(followed: Followed) -> None:
     assert followed.differences("events", EVENTS) == ([], [])
 
 
+def test_a_dropped_slot_is_recovered(followed: Followed) -> None:
+    """The short form: few rows, no writer."""
+    followed.follow(MODES)
+    followed.execute(f"INSERT INTO public.orders SELECT {ROW.format('i')} FROM generate_series(30, 60) i")
+    followed.apply("apply-1")
+    followed.connector.stop(followed.database)
+    followed.execute(
+        f"SELECT pg_drop_replication_slot('{followed.database}')",
+        "DELETE FROM public.orders WHERE id < 40",
+        "UPDATE public.orders SET total = -1 WHERE id = 50",
+        "INSERT INTO public.events VALUES (1, 'a'), (1, 'a')",
+    )
+    done = followed.recover("rec-1")
+    assert done["decision"]["diagnosis"]["code"] == "SLOT_MISSING"
+    assert done["verify"]["verdict"] == "MATCH"
+    equal(followed)
+
+
+@pytest.mark.slow
 def test_a_pipeline_whose_slot_was_dropped_is_recovered_while_its_source_is_written(followed: Followed) -> None:
     followed.follow(MODES)
     followed.execute(

@@ -295,6 +295,11 @@ class MySqlValues:
         """Those of a connector's configuration; SchemaError names a setting that is not known here."""
         return cls(DecodeModes.from_config(config))
 
+    @property
+    def way_out(self) -> str:
+        """See carriage.EventValues."""
+        return "Convert the column to utf8mb4 and recover the table, or exclude the column on the connector."
+
     def check_table(self, table: Table) -> None:
         """See carriage.EventValues."""
         for column in table.mirrored:
