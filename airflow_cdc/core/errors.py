@@ -167,7 +167,7 @@ class RereadNeededError(SchemaError):
 
 
 class UnreportedChangeError(SchemaError):
-    """The source's definition is not the one that the reported DDL leads to: the connector may not have come so far."""
+    """The reported DDL does not lead to the source's definition: the connector may not have read that far."""
 
 
 class VerificationError(CdcError):

@@ -50,7 +50,7 @@ def _all_caught_up(stamp: Stamp | None, epoch: int, rows: TopicState | None, ddl
 
 
 def caught_up(stamp: Stamp | None, epoch: int, state: TopicState | None) -> bool:
-    """True if the stamp is of this epoch and of this very topic, and stands at the end of every partition."""
+    """True if the stamp has this epoch, belongs to exactly this topic, and is at the end of every partition."""
     if stamp is None or state is None or stamp.epoch != epoch:
         return False
     return stamp.offsets.get(state.name) == TopicOffsets.end_of(state)
