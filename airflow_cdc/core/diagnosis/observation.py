@@ -34,7 +34,7 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFacts(ABC):
-    """What a source server says of itself; each kind of source has its own facts beside these, and answers for them.
+    """Facts that every source server has; each kind of source adds its own.
 
     Attributes:
         address: host:port of the connection it was read through.
@@ -69,7 +69,7 @@ class SourceFacts(ABC):
     @property
     @abstractmethod
     def oldest(self) -> str | None:
-        """Where the log begins, as a person reads it; None if that is not known."""
+        """Where the log begins, as text for people; None if unknown."""
 
     @property
     @abstractmethod
@@ -79,7 +79,7 @@ class SourceFacts(ABC):
     @property
     @abstractmethod
     def more_to_read(self) -> bool:
-        """Whether a change is known to stand right at the position that the server was asked about."""
+        """Whether a change is known to be next at the position that the server was asked about."""
 
     @abstractmethod
     def available(self, position: Any) -> Available:
@@ -98,11 +98,11 @@ class SourceFacts(ABC):
 
     @abstractmethod
     def margin(self, position: Any) -> Margin | None:
-        """How much of the log may be purged before the position is lost; None where that cannot be told."""
+        """How much of the log may be purged before the position is lost; None if unknown."""
 
     @abstractmethod
     def purge_forecast(self, position: Any) -> PurgeForecast | None:
-        """How long the position stays available at least; None where that cannot be told."""
+        """How long the position stays available at least; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +287,7 @@ class RefusedTable:
     stamp: object = None
 
     def to_json(self) -> dict[str, object]:
-        """As it stands in the ledger."""
+        """The form that the ledger stores."""
         return {"why": self.why, "at": self.at, "tries": self.tries, "stamp": self.stamp}
 
     @classmethod

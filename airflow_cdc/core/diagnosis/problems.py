@@ -36,7 +36,7 @@ def unread(case: AnyCase) -> Evidence | None:
 
 
 def rest_unread(case: AnyCase) -> Evidence | None:
-    """Sink or schemas unread: what the server's facts prove still stands, but the pipeline is not known to be whole."""
+    """Sink or schemas could not be read: what the server's facts prove still holds, but the pipeline may be incomplete."""
     parts = {part: f"could not be read: {why}" for part, why in case.seen.unknowns.items() if part not in _REQUIRED}
     return evidence(case, "observation", parts) if parts else None
 

@@ -104,7 +104,7 @@ class BinlogSource(Generic[F]):
         return self.endpoint.where
 
     def limited(self, limits: CallLimits) -> Self:
-        """The same system, each call bounded."""
+        """A copy with these limits on each call."""
         return type(self)(self.endpoint.limited(limits))
 
     def connect(self, *, read_timeout: float | None = None, quick: bool = False) -> Connection[Any]:
