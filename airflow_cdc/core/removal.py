@@ -33,7 +33,7 @@ class Removal:
         if allows_all(limit):
             return ""
         if self.removed is None:
-            return f"nobody knows how many rows of {self.table} would be removed"
+            return f"it is unknown how many rows of {self.table} would be removed"
         if not limit.exceeded_by(max(0, self.removed - self.agreed), self.rows or 0):
             return ""
         agreed = f"; {self.agreed} were approved" if self.agreed else ""

@@ -28,7 +28,7 @@ def pending(run: Run) -> Facts:
         if not _all_caught_up(_stamp(run, table), control.required.of(table), states.get(topic), states.get(ddl or ""))
         or _made_anew(run, table, table_ids.get(table))
     ]
-    recovery = (control.recovery or {}).get("run_id") if not tables else None
+    recovery = control.recovery.run_id if control.recovery is not None and not tables else None
     return {"recovery": recovery, "tables": behind, "dead_letters": run.clients.sink.waiting_letters(run.pipeline.name)}
 
 
@@ -37,10 +37,10 @@ def applicable(control: ControlFacts, tables: Sequence[str]) -> list[str]:
 
     None at all while that moves the connector's offset: it is read past only under a new epoch of all tables (INV 39).
     """
-    recovery = control.recovery or {}
-    if recovery and not recovery.get("offset_kept"):
+    recovery = control.recovery
+    if recovery is not None and not recovery.offset_kept:
         return []
-    refused = {*control.abandoned, *(recovery.get("tables") or ())}
+    refused = {*control.abandoned, *(recovery.tables if recovery is not None else ())}
     return [table for table in tables if table not in refused]
 
 

@@ -130,8 +130,8 @@ def sighting_of(observation: Observation, diagnosis: Diagnosis, at: str, *, sile
 
 def _at_work(control: ControlFacts, at: str) -> bool:
     """Whether the run that opened the recovery still holds the lease: it renews it for as long as it lives."""
-    lease, recovery = control.lease, control.recovery or {}
-    if lease is None or lease.owner != recovery.get("run_id"):
+    lease, recovery = control.lease, control.recovery
+    if lease is None or recovery is None or lease.owner != recovery.run_id:
         return False
     return not lease.expired(datetime.fromisoformat(at))
 

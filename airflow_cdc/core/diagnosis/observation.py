@@ -298,6 +298,29 @@ class RefusedTable:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenFacts:
+    """What a diagnosis knows of the open recovery. It never refuses: a recovery that cannot be read whole is open, too.
+
+    Attributes:
+        opened_at: ISO time. problem, strategy: codes; each "" if the document does not say.
+        tables: full names. offset_kept: the recovery leaves the connector's offset as it is.
+    """
+
+    run_id: str
+    opened_at: str = ""
+    problem: str = ""
+    strategy: str = ""
+    tables: tuple[str, ...] = ()
+    offset_kept: bool = False
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> OpenFacts:
+        """From the open recovery in the control document."""
+        texts = {key: str(value.get(key) or "") for key in ("run_id", "opened_at", "problem", "strategy")}
+        return cls(**texts, tables=tuple(value.get("tables") or ()), offset_kept=bool(value.get("offset_kept")))
+
+
+@dataclass(frozen=True, slots=True)
 class ControlFacts:
     """The pipeline's control table: its epoch, the open recovery and the lease, if any.
 
@@ -313,7 +336,7 @@ class ControlFacts:
     """
 
     epoch: int
-    recovery: Mapping[str, Any] | None = None
+    recovery: OpenFacts | None = None
     lease: Lease | None = None
     closed_at: str = ""
     read_seconds: float | None = None

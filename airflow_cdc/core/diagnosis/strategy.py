@@ -231,7 +231,7 @@ def open_strategy(obs: Observation) -> str:
     """The strategy of the open recovery; "" if none is open."""
     control = obs.control
     recovery = control.recovery if isinstance(control, ControlFacts) else None
-    return str(recovery.get("strategy") or "unknown") if recovery else ""
+    return (recovery.strategy or "unknown") if recovery else ""
 
 
 def _recovery_is_open(case: AnyCase) -> str:
