@@ -8,12 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from airflow_cdc.core.apply.coverage import Covered
+from airflow_cdc.core.compare.canonical import outside_hash
 from airflow_cdc.core.compare.changelog import Event, Tail
 from airflow_cdc.core.compare.leaves import Leaf, compare, compare_multisets, compare_rows, leaf_of
 from airflow_cdc.core.compare.part import WHOLE
 from airflow_cdc.core.compare.verdict import (
     KEYS_HELD,
     STRANGE,
+    UNKNOWN,
     Image,
     ImageCount,
     KeyEvidence,
@@ -170,13 +172,18 @@ def judge_keys(scanned: Scanned, now: Reached) -> KeyJudgement:
     if len(scanned.others) > KEYS_HELD:
         outcome.add_caveats(f"more than {KEYS_HELD} rows differ in columns of JSON")
     # of keys that are only counted nobody knows any more whether they are among these
-    for key in frozenset() if drilled.beyond else scanned.others - flying.keys():
+    others = scanned.others
+    if shown is not None and outside_hash(
+        table
+    ):  # these columns were read later than the view: it may have hidden them
+        others |= logs.keys()
+    for key in frozenset() if drilled.beyond else others - flying.keys():
         drilled.keys.setdefault(key, KeyVerdict.DIFFERENT)
     views = () if shown is None else (shown,)
     _suspect(scanned, judgement, drilled.keys, logs, views)
     for key, log in flying.items():
         if not subject.part.whole and not any(key in side for side in inside):
-            outcome.source_rows += log.at_ends is not None
+            outcome.source_rows += len(ours.get(key, ())) if log.at_ends is UNKNOWN else log.at_ends is not None
         elif not _several(outcome, key, ours, theirs, log):
             judgement.suspects[key] = KeyEvidence(_one(theirs.get(key)), (_one(ours.get(key)),), log, views)
             judgement.count(key)
