@@ -234,13 +234,15 @@ class BinlogSource(Generic[F]):
     def reserve_log(self, timeout: float) -> None:
         """Nothing to do: this server keeps its log for a time, whoever reads it."""
 
+    def check_logged(self, tables: Sequence[str]) -> None:
+        """Nothing to do: this server's log holds the changes of all tables."""
+
     def watermark(self, *, xa_timeout: float = 60.0) -> Watermark:
         """Take W, which every transaction is either at or after, before the first read (INV 7, 8).
 
-        With gtid_mode ON: the executed set of one status statement; file and position come with it
-        but run ahead of it on some servers, so they count for nothing. Otherwise the log is rotated,
-        which waits for commits under way, and W is the start of the new file.
-        Waits up to `xa_timeout` seconds for XA transactions prepared before W to end.
+        With gtid_mode ON: the executed set of one status statement; file and position run ahead of it on some
+        servers, and count for nothing. Otherwise the log is rotated, which waits for commits under way, and W is the
+        start of the new file. Waits up to `xa_timeout` seconds for XA transactions prepared before W to end.
         Raises SourceError: log off, a privilege missing, XA still open, server changed meanwhile.
         """
         with self.session(read_timeout=max(QUICK_READ_S, self.endpoint.connect_timeout)) as session:
@@ -258,10 +260,9 @@ class BinlogSource(Generic[F]):
     def position(self) -> Watermark:
         """The position now, such that everything any earlier read saw is at or before it.
 
-        Not W: W must be at or before what is visible, this must be at or after it. A transaction is
-        visible a moment before its GTID is in gtid_executed, so those under way (gtid_owned, read
-        first) are added. A file without any change yet counts as its start, where a connector stays on a
-        quiet server. Nothing is rotated and nothing waited for.
+        Not W: W must be at or before what is visible, this must be at or after it. A transaction is visible a moment
+        before its GTID is in gtid_executed, so those under way (gtid_owned, read first) are added. A file without any
+        change yet counts as its start, where a connector stays on a quiet server. Nothing is rotated or waited for.
         """
         with self.session() as session:
             require_identity(session)
