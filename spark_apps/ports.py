@@ -167,6 +167,11 @@ class Routing(Protocol):
         ...
 
     @property
+    def doubt_way_out(self) -> str:
+        """What a person can do about a column whose values can't be believed in too many rows."""
+        ...
+
+    @property
     def truncates_seen(self) -> bool:
         """Whether a TRUNCATE comes as an event."""
         ...

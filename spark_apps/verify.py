@@ -65,6 +65,10 @@ log = logging.getLogger("airflow_cdc.verify")
 AGAIN = "Main is as it was; clear the task verify to verify again."
 RESUME_SECONDS = 1800.0
 CATCH_UPS = 5
+KEEP_COMING = (
+    "{count} of them came after the others' rows had been read again: such rows change faster than they are read, so"
+    " clear the task verify while they change less"
+)
 # A difference is only said if a second comparison, of a newer snapshot, finds one too.
 PASSES = 2
 # Each table holds a connection with an open read view until it is judged.
@@ -264,11 +268,14 @@ def _compared_in_old_views(
 def _caught_up(
     run: Run, spark: SparkSession, task: Task, timeout: float, put_right: Callable[[], bool]
 ) -> tuple[Reached, list[Subject]]:
-    """Catch up, and once more past what was read again meanwhile, so that no row is newer than the compared ends."""
-    for _ in range(CATCH_UPS):
+    """Catch up, and once more past what was read again meanwhile, so that no row is newer than the compared ends.
+
+    After CATCH_UPS nothing is read again any more: what came last stays a caveat.
+    """
+    for left in reversed(range(CATCH_UPS)):
         reached, states = reach(run, task, timeout)
         subjects = catch_up(run, spark, task, reached, states, timeout=timeout)
-        if not put_right():
+        if not left or not put_right():
             break
     return reached, subjects
 
@@ -393,7 +400,10 @@ class LettersAgain:
 
     def caveats(self, run: Run, outcome: Outcome) -> tuple[str, ...]:
         """Events of the table that were never applied, and whose rows were not read since."""
-        return letter_caveats(run, outcome, self.since, self.right)
+        found = letter_caveats(run, outcome, self.since, self.right)
+        name = outcome.subject.table.full_name
+        came = [letter for letter in self._letters() if letter.table == name and letter.place not in self.tried]
+        return (*found, KEEP_COMING.format(count=len(came))) if came and self.tried else found
 
     def _letters(self) -> list[DeadLetter]:
         keyed = {name for name, table in self.task.definitions.items() if not table.keyless}

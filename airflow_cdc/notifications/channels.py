@@ -10,8 +10,8 @@ from typing import Any
 
 from airflow.sdk import BaseHook, BaseNotifier, Context
 
+from airflow_cdc.alerting.severity import Severity
 from airflow_cdc.core.errors import CdcError, ConfigError
-from airflow_cdc.core.severity import Severity
 
 Options = Mapping[str, Any]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -30,7 +30,9 @@ from airflow_cdc.core.compare.verdict import (
 )
 from airflow_cdc.core.errors import VerificationError
 from airflow_cdc.core.position import Watermark
+from airflow_cdc.spark_apps.compare.flight import Flight, Flights, TakenOut, around, flights
 from airflow_cdc.spark_apps.compare.scan import (
+    Digests,
     Judgement,
     Outcome,
     Reached,
@@ -40,13 +42,15 @@ from airflow_cdc.spark_apps.compare.scan import (
     rows_in,
     taken_out,
 )
-from airflow_cdc.spark_apps.compare.tail import read_tail
+from airflow_cdc.spark_apps.compare.tail import read_tail, records_between
 from airflow_cdc.spark_apps.ports import SourceView
 
 # Keys that are settled one by one; what differs beyond that is counted as it was first seen.
 MAX_SUSPECTS = 10_000
 # Row images of a table without a key that are settled one by one, give or take a group of leaves: all are held in memory.
 MAX_IMAGES = 100_000
+# Changes of such a table while it is compared: its copies are counted one by one, over all changes at once.
+MAX_CHANGES = 300_000
 NO_ROWS = Leaf(0, 0, 0)
 _KINDS = {KeyVerdict.MISSING: "missing", KeyVerdict.GHOST: "ghosts", KeyVerdict.DIFFERENT: "different"}
 WRONG = tuple(_KINDS)
@@ -65,11 +69,22 @@ def tail_of(outcome: Outcome, now: Reached, *, placed: bool = False) -> Tail:
     subject, topic = outcome.subject, outcome.subject.topic
     if topic is None:
         return Tail()
-    stop = now.ends.get(topic.name, {})
-    start = subject.ends if subject.before is None else subject.before.ends.get(topic.name, {})
-    tail = read_tail(subject.sink.spark, topic, start, stop, (subject.before or subject).position)
+    start, position = around(subject)
+    tail = read_tail(subject.sink.spark, topic, start, now.ends.get(topic.name, {}), position)
     outcome.add_caveats(*tail.caveats(placed=placed))
     return tail
+
+
+def _too_busy(outcome: Outcome, now: Reached) -> bool:
+    """Whether more changes of a table without a key came than a driver should hold; the outcome then says so."""
+    topic = outcome.subject.topic
+    count = 0 if topic is None else records_between(around(outcome.subject)[0], now.ends.get(topic.name, {}))
+    if count > MAX_CHANGES:
+        outcome.add_caveats(
+            f"{count} events came while the table, which has no key, was compared, and no more than {MAX_CHANGES} are"
+            " judged row by row: compare it while fewer rows change, or give it a primary key"
+        )
+    return count > MAX_CHANGES
 
 
 def shown_by(subject: Subject, view: SourceView) -> Covered | None:
@@ -112,10 +127,20 @@ class KeyJudgement:
             reads = (*evidence.reads, _one(rows.get(key)))
             self.suspects[key] = replace(evidence, reads=reads, shown=_added(evidence, shown))
 
+    def logs(self, flight: Flight) -> dict[str, KeyLog]:
+        """What a flight says of its keys; what it leaves doubtful is noted, and what is not in order has no place."""
+        self.outcome.add_caveats(*flight.caveats(placed=self.placed))
+        self.placed = self.placed and not flight.caveats(placed=True)
+        return flight.tail.key_logs(self.outcome.subject.ends)
+
+    def views(self, view: SourceView) -> tuple[Covered, ...]:
+        """What the view shows, if views say so; else ()."""
+        shown = shown_by(self.outcome.subject, view) if self.placed else None
+        return () if shown is None else (shown,)
+
     def decide(self, now: Reached) -> None:
-        tail = tail_of(self.outcome, now, placed=self.placed)
-        self.placed = self.placed and not tail.caveats(placed=True)
-        logs = tail.key_logs(self.outcome.subject.ends)
+        with flights(self.outcome.subject, now) as found:
+            logs = _logs_of(self, found, self.suspects)
         for key, evidence in list(self.suspects.items()):
             shown = evidence.shown if self.placed else ()
             self.suspects[key] = replace(evidence, log=logs.get(key), shown=shown)
@@ -133,13 +158,14 @@ class KeyJudgement:
         if evidence.contradicted and verdict is KeyVerdict.DIFFERENT:
             self.outcome.add_caveats(STRANGE)
 
-    def give_up(self) -> None:
-        for key, evidence in self.suspects.items():
+    def give_up(self, after: int = 0) -> None:
+        """Count all suspects as unsettled, or those beyond the first `after`."""
+        for key in list(self.suspects)[after:]:
+            evidence = self.suspects.pop(key)
             self.outcome.tally.add(KeyVerdict.UNSETTLED, key)
             self.outcome.source_rows += rows_held(KeyVerdict.UNSETTLED, evidence)
             if evidence.strange:
                 self.outcome.add_caveats(STRANGE)
-        self.suspects.clear()
 
 
 def _added(evidence: KeyEvidence, shown: Covered | None) -> tuple[Covered, ...]:
@@ -150,21 +176,19 @@ def _added(evidence: KeyEvidence, shown: Covered | None) -> tuple[Covered, ...]:
 
 def judge_keys(scanned: Scanned, now: Reached) -> KeyJudgement:
     """Keys with an event between sink and view are decided by it; the others' leaves are compared and drilled."""
-    subject, table = scanned.subject, scanned.subject.table
-    shown = shown_by(subject, scanned.view)
-    judgement = KeyJudgement(Outcome(subject), placed=shown is not None)
+    with flights(scanned.subject, now) as found:
+        return _judge_keys(scanned, found)
+
+
+def _judge_keys(scanned: Scanned, found: Flights) -> KeyJudgement:
+    subject, digests, shown = scanned.subject, scanned.digests, shown_by(scanned.subject, scanned.view)
+    judgement, taken = KeyJudgement(Outcome(subject), shown is not None), TakenOut(subject.table, scanned.scheme)
     outcome = judgement.outcome
-    tail = tail_of(outcome, now, placed=judgement.placed)
-    if tail.caveats(placed=True):  # what is not in order has no place
-        judgement.placed, shown = False, None
-    logs = tail.key_logs(subject.ends)
-    flying = {key: log for key, log in logs.items() if shown is None or log.lies_between(shown)}
-    ours, theirs = scanned.view.images(flying), subject.sink.images(table, flying)
-    inside = (ours, theirs) if subject.part.whole else _inside(scanned, flying)
-    source, sink = taken_out(scanned, *inside)
-    _count(outcome, scanned, len(flying))
-    outcome.source_rows = rows_in(source) if subject.part.whole else scanned.totals[0] - sum(map(len, ours.values()))
-    drilled = drill_keys(scanned, source, sink, flying)
+    for flight in found.each():
+        digests = _judge_flight(scanned, judgement, flight, taken, digests)
+    _count(outcome, scanned, taken.count)
+    outcome.source_rows += rows_in(digests[0]) if subject.part.whole else scanned.totals[0]
+    drilled = drill_keys(scanned, *digests, taken.within)
     if drilled.unexplained:
         outcome.add_caveats(leaf_caveat(drilled.unexplained))
     for verdict, count in drilled.beyond.items():
@@ -172,28 +196,34 @@ def judge_keys(scanned: Scanned, now: Reached) -> KeyJudgement:
     if len(scanned.others) > KEYS_HELD:
         outcome.add_caveats(f"more than {KEYS_HELD} rows differ in columns of JSON")
     # of keys that are only counted nobody knows any more whether they are among these
-    others = scanned.others
-    if shown is not None and outside_hash(
-        table
-    ):  # these columns were read later than the view: it may have hidden them
-        others |= logs.keys()
-    for key in frozenset() if drilled.beyond else others - flying.keys():
+    for key in () if drilled.beyond else taken.left(scanned.others):
         drilled.keys.setdefault(key, KeyVerdict.DIFFERENT)
-    views = () if shown is None else (shown,)
-    _suspect(scanned, judgement, drilled.keys, logs, views)
+    _suspect(scanned, judgement, drilled.keys, found)
+    return judgement
+
+
+def _judge_flight(
+    scanned: Scanned, judgement: KeyJudgement, flight: Flight, taken: TakenOut, digests: Digests
+) -> Digests:
+    """Judge the keys of a flight that changed between sink and view; returns the digests without their rows."""
+    part, outcome, logs = scanned.subject.part, judgement.outcome, judgement.logs(flight)
+    views = judgement.views(scanned.view)
+    # columns outside the hash are read for all rows later than the view: a change since may have hidden what they are in it
+    all_fly = not views or bool(outside_hash(scanned.subject.table))
+    flying = {key: log for key, log in logs.items() if all_fly or log.lies_between(views[0])}
+    taken.add(flying)
+    ours, theirs = scanned.view.images(flying), flight.sink(flying, WHOLE)
+    inside = (ours, theirs) if part.whole else (scanned.view.images(flying, part), flight.sink(flying, part))
+    if not part.whole:  # the rows of the whole table were counted with these
+        outcome.source_rows -= sum(map(len, ours.values()))
     for key, log in flying.items():
-        if not subject.part.whole and not any(key in side for side in inside):
+        if not part.whole and not any(key in side for side in inside):
             outcome.source_rows += len(ours.get(key, ())) if log.at_ends is UNKNOWN else log.at_ends is not None
         elif not _several(outcome, key, ours, theirs, log):
             judgement.suspects[key] = KeyEvidence(_one(theirs.get(key)), (_one(ours.get(key)),), log, views)
             judgement.count(key)
-    return judgement
-
-
-def _inside(scanned: Scanned, keys: Iterable[str]) -> tuple[Rows, Rows]:
-    """The rows of these keys that are in the compared part, of source and sink."""
-    subject, part = scanned.subject, scanned.subject.part
-    return scanned.view.images(keys, part), subject.sink.images(subject.table, keys, part)
+    judgement.give_up(after=MAX_SUSPECTS)
+    return taken_out(scanned, digests, *inside)
 
 
 class Drilled(NamedTuple):
@@ -205,16 +235,20 @@ class Drilled(NamedTuple):
 
 
 def drill_keys(
-    scanned: Scanned, source: Mapping[int, Leaf], sink: Mapping[int, Leaf], flying: Collection[str] = ()
+    scanned: Scanned,
+    source: Mapping[int, Leaf],
+    sink: Mapping[int, Leaf],
+    taken: Callable[[Iterable[int]], Callable[[str], bool]] = lambda _leaves: lambda _key: False,
 ) -> Drilled:
-    """Go through the rows of the leaves that differ between `source` and `sink`: digests without the keys `flying`."""
+    """Go through the rows of the leaves that differ between `source` and `sink`: digests without the keys `taken` out."""
     table, part, scheme = scanned.subject.table, scanned.subject.part, scanned.scheme
     keys: dict[str, KeyVerdict] = {}
     beyond: Counter[KeyVerdict] = Counter()
     unexplained: list[int] = []
     for group in leaf_groups(scanned, compare(source, sink).unequal):
-        ours = [row for row in scanned.view.hashes(scheme, group, part) if row[0] not in flying]
-        theirs = [row for row in scanned.subject.sink.hashes(table, scheme, group, part) if row[0] not in flying]
+        flies = taken(group)
+        ours = [row for row in scanned.view.hashes(scheme, group, part) if not flies(row[0])]
+        theirs = [row for row in scanned.subject.sink.hashes(table, scheme, group, part) if not flies(row[0])]
         diff = compare_rows(ours, theirs)
         for verdict in WRONG:
             found: tuple[str, ...] = getattr(diff, _KINDS[verdict])
@@ -240,29 +274,32 @@ def _unexplained(
     return compare(*left).unequal
 
 
-def _suspect(
-    scanned: Scanned,
-    judgement: KeyJudgement,
-    keys: Mapping[str, KeyVerdict],
-    logs: Mapping[str, KeyLog],
-    shown: tuple[Covered, ...],
-) -> None:
+def _suspect(scanned: Scanned, judgement: KeyJudgement, keys: Mapping[str, KeyVerdict], found: Flights) -> None:
     """Make suspects of the keys that are settled one by one; the rest is counted as it was first read.
 
-    `shown`: what the scan's view shows, if it says so; then such a key's row is decided already.
+    Where the scan's view says what it shows, such a key's row is decided already.
     """
-    table, outcome = scanned.subject.table, judgement.outcome
+    table, outcome, shown = scanned.subject.table, judgement.outcome, judgement.views(scanned.view)
     chosen = sorted(keys)[:MAX_SUSPECTS]
     for key in sorted(keys)[MAX_SUSPECTS:]:
         outcome.tally.add(keys[key], key)
     ours, theirs = scanned.view.images(chosen), scanned.subject.sink.images(table, chosen)
     outcome.source_rows -= sum(len(ours.get(key, ())) for key in chosen)
+    logs = _logs_of(judgement, found, chosen) if shown and chosen else {}
     for key in chosen:
         if not _several(outcome, key, ours, theirs):
             sink, read = _one(theirs.get(key)), _one(ours.get(key))
-            judgement.suspects[key] = KeyEvidence(sink, (read,), logs.get(key) if shown else None, shown)
+            judgement.suspects[key] = KeyEvidence(sink, (read,), logs.get(key), shown)
             if shown:
                 judgement.count(key)
+
+
+def _logs_of(judgement: KeyJudgement, found: Flights, keys: Collection[str]) -> dict[str, KeyLog]:
+    """What is logged of these keys."""
+    wanted, logs = frozenset(keys), dict[str, KeyLog]()
+    for flight in found.each(only=wanted):
+        logs.update((key, log) for key, log in judgement.logs(flight).items() if key in wanted)
+    return logs
 
 
 def _one(images: list[Image] | None) -> Image | None:
@@ -317,7 +354,8 @@ class ImageJudgement:
         self.source = view.images(self.open)
 
     def decide(self, now: Reached) -> None:
-        self.count(tail_of(self.outcome, now))
+        if not _too_busy(self.outcome, now):
+            self.count(tail_of(self.outcome, now))
 
     def count(self, tail: Tail) -> None:
         """Settle the open hashes whose copies agree for certain, or disagree for the second time."""
@@ -354,10 +392,14 @@ def judge_images(scanned: Scanned, now: Reached) -> ImageJudgement:
     """Row images with an event after the ends are counted one by one; the others' leaves are compared and drilled."""
     subject, table = scanned.subject, scanned.subject.table
     outcome = Outcome(subject)
+    if _too_busy(outcome, now):
+        _count(outcome, scanned, 0)
+        outcome.source_rows = rows_in(scanned.source)
+        return ImageJudgement(outcome, sink={}, open=set(), at=exact(scanned.view))
     tail = tail_of(outcome, now)
     flying = {str(image[0]) for image, _, _ in tail.image_changes()}
     ours, theirs = scanned.view.images(flying), subject.sink.images(table, flying)
-    source, sink = taken_out(scanned, ours, theirs)
+    source, sink = taken_out(scanned, scanned.digests, ours, theirs)
     _count(outcome, scanned, len(flying))
     drilled = _drill_images(scanned, source, sink, flying)
     if drilled.unexplained:

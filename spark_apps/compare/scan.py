@@ -80,6 +80,11 @@ class Scanned:
     totals: tuple[int, int] = (0, 0)
 
     @property
+    def digests(self) -> Digests:
+        """Both sides' leaves."""
+        return self.source, self.sink
+
+    @property
     def unequal(self) -> tuple[int, ...]:
         """Leaves that differ before anything is taken out."""
         return compare(self.source, self.sink).unequal
@@ -272,7 +277,11 @@ def other_columns(reader: RowReader, watermark: Watermark, subject: Subject) -> 
     return frozenset(str(row[0]) for row in differ.limit(KEYS_HELD + 1).collect())
 
 
-def taken_out(scanned: Scanned, source: Rows, sink: Rows) -> tuple[dict[int, Leaf], dict[int, Leaf]]:
+# the digests of source and sink
+Digests = tuple[Mapping[int, Leaf], Mapping[int, Leaf]]
+
+
+def taken_out(scanned: Scanned, digests: Digests, source: Rows, sink: Rows) -> tuple[dict[int, Leaf], dict[int, Leaf]]:
     """Both digests without the rows of these keys."""
     table, scheme = scanned.subject.table, scanned.scheme
 
@@ -281,7 +290,7 @@ def taken_out(scanned: Scanned, source: Rows, sink: Rows) -> tuple[dict[int, Lea
             leaf = leaf_of(table, scheme, key)
             yield from ((leaf, str(image[0])) for image in images)
 
-    return without(scanned.source, rows(source)), without(scanned.sink, rows(sink))
+    return without(digests[0], rows(source)), without(digests[1], rows(sink))
 
 
 def rows_in(leaves: Mapping[int, Leaf]) -> int:

@@ -18,8 +18,10 @@ KIND = ConnectorKind(
             codec=Lazy(".offsets.mysql:MySqlCodec", __name__),
             decoder=Lazy("airflow_cdc.spark_apps.adapters.debezium_mysql:Events"),
         ),
-        # its events are not decoded: diagnosed, not recovered
-        "mariadb": Reads(codec=Lazy(".offsets.mariadb:MariaDbCodec", __name__)),
+        "mariadb": Reads(
+            codec=Lazy(".offsets.mariadb:MariaDbCodec", __name__),
+            decoder=Lazy("airflow_cdc.spark_apps.adapters.debezium_mariadb:Events"),
+        ),
         "postgres": Reads(
             codec=Lazy(".offsets.postgres:PostgresCodec", __name__),
             decoder=Lazy("airflow_cdc.spark_apps.adapters.debezium_postgres:Events"),

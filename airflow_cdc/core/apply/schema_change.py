@@ -73,11 +73,11 @@ def stored_definition(properties: Mapping[str, str], fingerprint: str | None) ->
 
     Compared as it was written: a newer version of this package may describe more of a column.
     """
-    found = load_definition(properties)
-    if found is None or fingerprint is None:
-        return found
+    definition = load_definition(properties)
+    if definition is None or fingerprint is None:
+        return definition
     text = json.dumps(json.loads(properties[DEFINITION]), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return found if hashlib.sha256(text.encode("ascii")).hexdigest() == fingerprint else None
+    return definition if hashlib.sha256(text.encode("ascii")).hexdigest() == fingerprint else None
 
 
 def refused(table: Table, what: str) -> RereadNeededError:

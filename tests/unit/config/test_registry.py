@@ -12,7 +12,7 @@ from airflow_cdc.config.registry import get_pipeline, load_registry
 from airflow_cdc.core.errors import ConfigError, UsageError
 from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.pipeline import BackfillSpec, HoldPolicy, Policy
-from airflow_cdc.kinds import kinds_of, read_pipeline, reads_of
+from airflow_cdc.kinds import kinds_of, no_recovery, read_pipeline
 from tests.unit import toy_kinds
 from tests.unit.builders import PIPELINE
 
@@ -324,4 +324,4 @@ def test_a_mariadb_source_is_a_kind_of_its_own(registry: Path) -> None:
     registry.write_text(MINIMAL.replace("kind: mysql", "kind: mariadb"))
     shop = load_registry(registry)["shop"]
     assert (shop.source.kind, shop.source.replicas) == ("mariadb", ())
-    assert reads_of(shop).decoder is None
+    assert no_recovery(shop) == ""

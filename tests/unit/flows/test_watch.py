@@ -13,9 +13,9 @@ from unittest.mock import create_autospec
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
 
+from airflow_cdc.alerting.text import Situation, text_of
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.control.control import Control
-from airflow_cdc.core.alert_text import Situation, text_of
 from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.diagnosis.observation import (
     ControlFacts,

@@ -204,7 +204,7 @@ def test_the_overview_says_what_is_stored_and_how_old_it_is(web: Any, filled: Re
 
 
 def test_the_forecast_is_that_of_the_observation_and_of_no_earlier_one(web: Any, store: ReportStore) -> None:
-    kept = Retention(expire_s=9000, now=1_000_000, written_until=998_300.0)
+    kept = Retention(expire_s=12_000, now=1_000_000, written_until=998_300.0)
     seen = with_source(retention=kept)
     store.keep_observation(StoredObservation.of(at(seen, 0), diagnose(seen)))
     assert "purge in 2 h" in web("VIEWER").get(f"{PREFIX}/").text
