@@ -113,6 +113,7 @@ def _take(run: Run, recovery: OpenRecovery) -> Watermark:
     in between are read and sent again from the log.
     """
     source = run.clients.source
+    source.check_logged(recovery.tables)
     if not recovery.offset_kept:
         source.reserve_log(RESERVE_SECONDS)
     watermark = source.watermark(xa_timeout=XA_SECONDS)

@@ -185,6 +185,8 @@ class ConnectorFacts:
         address: host:port at which it reads its source; "" if that is not known.
         heartbeats: whether it commits its position also while no captured table changes.
         capture: its settings; None where they cannot be followed, and `capture_fault` says why.
+        sent: the transactions of the newest events in its topics, as the events name them; looked for only while it rests
+            with an offset inside a transaction.
     """
 
     state: str
@@ -200,9 +202,11 @@ class ConnectorFacts:
     heartbeats: bool = False
     capture: Capture | None = None
     capture_fault: CdcError | None = None
+    sent: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tasks", tuple(self.tasks))
+        object.__setattr__(self, "sent", tuple(self.sent))
         object.__setattr__(self, "config", dict(self.config))
         object.__setattr__(self, "other_keys", tuple(dict(one) for one in self.other_keys))
         object.__setattr__(self, "elsewhere", {topic: dict(value) for topic, value in self.elsewhere.items()})

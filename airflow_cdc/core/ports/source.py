@@ -66,6 +66,10 @@ class Source(Client, Protocol):
         """
         ...
 
+    def check_logged(self, tables: Sequence[str]) -> None:
+        """Raise SourceError where changes of these tables, from now on, would not be in what the connector reads."""
+        ...
+
     def watermark(self, *, xa_timeout: float = 60.0) -> Watermark:
         """W: a position at or before everything that a read started afterwards can see (INV 7, 8).
 
