@@ -126,7 +126,7 @@ def _compare_all(
 
 
 def _known(run: Run) -> dict[str, Checked]:
-    return {name: Checked.from_json(kept) for name, kept in run.clients.control.checks().items()}
+    return {name: Checked.from_json(check) for name, check in run.clients.control.checks().items()}
 
 
 def _cascades(run: Run) -> frozenset[str]:
@@ -245,11 +245,11 @@ def _keep(
     topic = state or TopicState("", "", {})
     ends = {str(p): end for p, (_, end) in topic.partitions.items()}
     verdict, run_id = str(report.verdict), job.run.run_id
-    kept = Checked(scheme, low, high, rows, shares, topic.id, ends, table.fingerprint, verdict, at, run_id, night.xa)
+    check = Checked(scheme, low, high, rows, shares, topic.id, ends, table.fingerprint, verdict, at, run_id, night.xa)
     repair = RepairPlan.of(table, outcome.tally, outcome.sink_rows)
     result = {**report.to_json(), "compared": plan.part.name, "why": plan.why}
     plans = {"plan": repair.to_json()} if repair.keys and report.verdict is Verdict.MISMATCH else {}
-    job.run.clients.control.check_done(job.run.run_id, table.full_name, kept.to_json(), {**result, **plans})
+    job.run.clients.control.check_done(job.run.run_id, table.full_name, check.to_json(), {**result, **plans})
     store_json(job.run, f"keys-{table.full_name}.json", repair.actions_to_json(table))
     return report
 

@@ -43,8 +43,8 @@ class Bar:
         at_work = [_doing(task, state) for task, state in now.tasks.items() if state not in OVER | QUIET]
         over = sum(state in OVER for state in now.tasks.values())
         waits = "waiting for the scheduler" if now.tasks else "the run is queued"
-        told = ", ".join(at_work) or (now.state if now.tasks and over == len(now.tasks) else waits)
-        self._progress.update(self._bar, completed=over, total=len(now.tasks) or None, description=told, refresh=True)
+        text = ", ".join(at_work) or (now.state if now.tasks and over == len(now.tasks) else waits)
+        self._progress.update(self._bar, completed=over, total=len(now.tasks) or None, description=text, refresh=True)
 
     def say(self, text: str) -> None:
         self._progress.console.print(text, highlight=False, markup=False, emoji=False)

@@ -34,8 +34,8 @@ def load_unchanged(path: Path) -> dict[str, Pipeline]:
     """As `load_registry`, parsed again only when the file has changed; no pipelines where there is no file."""
     if not path.exists():
         return {}
-    found = path.stat()
-    return dict(_loaded(str(path), found.st_mtime_ns, found.st_size))
+    stat = path.stat()
+    return dict(_loaded(str(path), stat.st_mtime_ns, stat.st_size))
 
 
 @lru_cache(maxsize=2)
@@ -58,18 +58,18 @@ class _UniqueKeys(_Loader):  # type: ignore[misc, valid-type]
     """YAML keeps the last of two equal keys in silence: here that would drop a pipeline."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[Hashable] = set()
+        keys: set[Hashable] = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, Hashable):
                 continue  # the parent says what is wrong with it
-            if key in seen:
+            if key in keys:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"the key {key!r} appears twice", key_node.start_mark
                 )
-            seen.add(key)
-        made: dict[Hashable, Any] = super().construct_mapping(node, deep)
-        return made
+            keys.add(key)
+        mapping: dict[Hashable, Any] = super().construct_mapping(node, deep)
+        return mapping
 
 
 def _read(path: Path, where: str) -> object:
@@ -183,11 +183,11 @@ def _check_combinations(pipelines: Mapping[str, Pipeline], where: str) -> None:
     for name, pipeline in pipelines.items():
         claims = [("source.tables", "sink table", place, table) for table, place in _sink_tables(pipeline)]
         connector = (pipeline.connector.conn_id, pipeline.connector.name)
-        for key, thing, claim, said in [*claims, ("connector.name", "connector", connector, pipeline.connector.name)]:
+        for key, thing, claim, value in [*claims, ("connector.name", "connector", connector, pipeline.connector.name)]:
             lowered = tuple(part.lower() for part in (thing, *claim))
             if lowered in owners:
                 raise ConfigError(
-                    f"{said!r} leads to the {thing} {'.'.join(claim)}, which pipeline {owners[lowered]!r} already has",
+                    f"{value!r} leads to the {thing} {'.'.join(claim)}, which pipeline {owners[lowered]!r} already has",
                     where=f"{where}, pipeline {name!r}, key {key}",
                     todo="Remove it here, or give one of the tables another target.",
                 )

@@ -34,7 +34,7 @@ from airflow_cdc.control.document import (
 from airflow_cdc.control.lease import refuse_held, refuse_lost
 from airflow_cdc.core.abandon import Abandonment, abandoned_tables
 from airflow_cdc.core.apply.stamp import Stamp
-from airflow_cdc.core.diagnosis.observation import ControlFacts, RefusedTable
+from airflow_cdc.core.diagnosis.observation import ControlFacts, OpenFacts, RefusedTable
 from airflow_cdc.core.diagnosis.strategy import POSITION_ONLY
 from airflow_cdc.core.epochs import EVERY, Epochs
 from airflow_cdc.core.errors import (
@@ -100,13 +100,13 @@ class Control:
         last = state["ledger"].get(RECOVERED) or {}
         return ControlFacts(
             epoch=state["epoch"],
-            recovery=state["recovery"],
+            recovery=OpenFacts.from_json(state["recovery"]) if state["recovery"] else None,
             lease=_lease(state),
             closed_at=last.get("closed_at", ""),
             read_seconds=last.get("read_seconds"),
             servers=tuple(state["ledger"].get(SERVERS) or ()),
             abandoned=state["abandoned"],
-            refused={t: RefusedTable.from_json(kept) for t, kept in (state["ledger"].get(REFUSED) or {}).items()},
+            refused={t: RefusedTable.from_json(table) for t, table in (state["ledger"].get(REFUSED) or {}).items()},
             epochs=state["epochs"],
             apply_error=apply_error(state["ledger"]),
             checked_xa=checked_xa(state["checks"], last.get("closed_at", "")),
@@ -223,8 +223,8 @@ class Control:
 
     def recovery(self, read_position: ReadPosition) -> OpenRecovery | None:
         """The open recovery; None if none is open. Raises UnknownStateError or PositionError if it cannot be read."""
-        kept = self.state()["recovery"]
-        return None if kept is None else OpenRecovery.from_json(kept, read_position)
+        document = self.state()["recovery"]
+        return None if document is None else OpenRecovery.from_json(document, read_position)
 
     def open_recovery(self, run_id: str, *, raises: bool = True, moves: bool = True, **fields: Any) -> int:
         """Open a recovery and return its epoch, one above the last; the last itself unless it `raises` the epoch.
@@ -288,8 +288,8 @@ class Control:
         What names it (run_id, epoch, opened_at) stays, whatever `transition` returns.
         """
 
-        def by(kept: Document) -> Document:
-            return transition(OpenRecovery.from_json(kept, read_position)).to_json()
+        def by(document: Document) -> Document:
+            return transition(OpenRecovery.from_json(document, read_position)).to_json()
 
         return OpenRecovery.from_json(self._change_recovery(run_id, by), read_position)
 
@@ -299,9 +299,9 @@ class Control:
         def change(state: Document) -> Document | None:
             if state["recovery"] is None or state["recovery"]["run_id"] == run_id:
                 return None
-            taken = OpenRecovery.from_json(state["recovery"], read_position).taken_over_by(run_id)
-            ledger = in_place(state["ledger"], run_id, taken.epoch)
-            return {**state, "recovery": taken.to_json(), "ledger": ledger}
+            recovery = OpenRecovery.from_json(state["recovery"], read_position).taken_over_by(run_id)
+            ledger = in_place(state["ledger"], run_id, recovery.epoch)
+            return {**state, "recovery": recovery.to_json(), "ledger": ledger}
 
         self.update(change, f"takeover by {run_id}")
 
@@ -447,14 +447,14 @@ class Control:
         """Table → what its nightly checks keep; {} before the first."""
         return dict(self.state()["checks"])
 
-    def check_done(self, run_id: str, table: str, kept: Mapping[str, Any], result: Mapping[str, Any]) -> None:
-        """Note a table's comparison: `kept` for the next night, `result` in the run's ledger (INV 3: once per run)."""
+    def check_done(self, run_id: str, table: str, check: Mapping[str, Any], result: Mapping[str, Any]) -> None:
+        """Note a table's comparison: `check` for the next night, `result` in the run's ledger (INV 3: once per run)."""
 
         def change(state: Document) -> Document:
             done = {**state["ledger"].get(run_id, {}).get("check", {}), table: dict(result)}
             others = {run: verdicts(entry) for run, entry in state["ledger"].items() if run != run_id}
             ledger = noted({**others, **only(state["ledger"], run_id)}, run_id, {"check": done})
-            return {**state, "checks": {**state["checks"], table: dict(kept)}, "ledger": ledger}
+            return {**state, "checks": {**state["checks"], table: dict(check)}, "ledger": ledger}
 
         self.update(change, f"check of {table} by {run_id}")
 
@@ -473,8 +473,8 @@ class Control:
 
     def mirrored_stamp(self, table: str) -> Stamp | None:
         """The mirrored stamp of a table, or None."""
-        found = self.state()["stamps"].get(table)
-        return None if found is None else Stamp.from_json(found)
+        mirror = self.state()["stamps"].get(table)
+        return None if mirror is None else Stamp.from_json(mirror)
 
 
 def _lease(state: Document) -> Lease | None:

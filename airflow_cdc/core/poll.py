@@ -46,8 +46,8 @@ def poll_until(
 
 
 def _late(what: str, timeout: float, last: str) -> DeadlineError:
-    seen = f"; last seen: {last}" if last else ""
-    return DeadlineError(f"{what}: not reached within {timeout:g} s{seen}", timeout=timeout, last=last)
+    suffix = f"; last seen: {last}" if last else ""
+    return DeadlineError(f"{what}: not reached within {timeout:g} s{suffix}", timeout=timeout, last=last)
 
 
 def poll_while_moving(
@@ -86,5 +86,5 @@ def poll_while_moving(
 
 
 def jittered(seconds: float) -> None:
-    """Sleep for up to `seconds`: the losers of one race must not meet again at the same instant."""
+    """Sleep for a random time of up to `seconds`, so that the losers of a race do not retry at the same instant."""
     time.sleep(seconds * random.uniform(0.1, 1.0))  # noqa: S311

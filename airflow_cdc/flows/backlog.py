@@ -21,14 +21,14 @@ def pending(run: Run) -> Facts:
     tables = applicable(control, run.pipeline.source.tables)
     topics, ddl = topic_names(run, tables), settings(run).ddl_topic
     states = run.clients.transport.topic_states([*topics.values(), *([ddl] if ddl else ())])
-    made = run.clients.source.table_ids(topics)
+    table_ids = run.clients.source.table_ids(topics)
     behind = [
         table
         for table, topic in topics.items()
         if not _all_caught_up(_stamp(run, table), control.required.of(table), states.get(topic), states.get(ddl or ""))
-        or _made_anew(run, table, made.get(table))
+        or _made_anew(run, table, table_ids.get(table))
     ]
-    recovery = (control.recovery or {}).get("run_id") if not tables else None
+    recovery = control.recovery.run_id if control.recovery is not None and not tables else None
     return {"recovery": recovery, "tables": behind, "dead_letters": run.clients.sink.waiting_letters(run.pipeline.name)}
 
 
@@ -37,11 +37,11 @@ def applicable(control: ControlFacts, tables: Sequence[str]) -> list[str]:
 
     None at all while that moves the connector's offset: it is read past only under a new epoch of all tables (INV 39).
     """
-    recovery = control.recovery or {}
-    if recovery and not recovery.get("offset_kept"):
+    recovery = control.recovery
+    if recovery is not None and not recovery.offset_kept:
         return []
-    held = {*control.abandoned, *(recovery.get("tables") or ())}
-    return [table for table in tables if table not in held]
+    refused = {*control.abandoned, *(recovery.tables if recovery is not None else ())}
+    return [table for table in tables if table not in refused]
 
 
 def _all_caught_up(stamp: Stamp | None, epoch: int, rows: TopicState | None, ddl: TopicState | None) -> bool:
@@ -50,7 +50,7 @@ def _all_caught_up(stamp: Stamp | None, epoch: int, rows: TopicState | None, ddl
 
 
 def caught_up(stamp: Stamp | None, epoch: int, state: TopicState | None) -> bool:
-    """True if the stamp is of this epoch and of this very topic, and stands at the end of every partition."""
+    """True if the stamp has this epoch, belongs to exactly this topic, and is at the end of every partition."""
     if stamp is None or state is None or stamp.epoch != epoch:
         return False
     return stamp.offsets.get(state.name) == TopicOffsets.end_of(state)

@@ -43,20 +43,20 @@ def look_through(run: Run, tables: Iterable[Table]) -> Iterator[tuple[str, Seque
     """
     rules, capture, ends = config_rules_of(run.pipeline), settings(run), time.monotonic() + LOOK_SECONDS
     for table in tables:
-        wanted = list(rules.looks(table, capture))
+        looks = list(rules.looks(table, capture))
         seconds = min(ends - time.monotonic(), TABLE_SECONDS)
-        if not wanted:
+        if not looks:
             yield table.full_name, ()
-        elif seconds > 0 and (is_there := _has_any(run, wanted, seconds)) is not None:
-            yield table.full_name, _which(run, wanted, seconds) if is_there else ()
+        elif seconds > 0 and (is_there := _has_any(run, looks, seconds)) is not None:
+            yield table.full_name, _which(run, looks, seconds) if is_there else ()
 
 
-def _has_any(run: Run, wanted: Sequence[Look], seconds: float) -> bool | None:
+def _has_any(run: Run, looks: Sequence[Look], seconds: float) -> bool | None:
     """One scan for all kinds."""
-    condition = " OR ".join(f"({look.condition})" for look in wanted)
-    return run.clients.source.has_row(wanted[0].table, condition, seconds)
+    condition = " OR ".join(f"({look.condition})" for look in looks)
+    return run.clients.source.has_row(looks[0].table, condition, seconds)
 
 
-def _which(run: Run, wanted: Sequence[Look], seconds: float) -> Sequence[Look]:
+def _which(run: Run, looks: Sequence[Look], seconds: float) -> Sequence[Look]:
     """The looks that find a row; the first one if none does so in time."""
-    return [one for one in wanted if run.clients.source.has_row(one.table, one.condition, seconds)] or wanted[:1]
+    return [one for one in looks if run.clients.source.has_row(one.table, one.condition, seconds)] or looks[:1]

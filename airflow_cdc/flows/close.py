@@ -1,4 +1,4 @@
-"""Step 10: close the recovery, let go of the lease, and say what happened: report.json and a page."""
+"""Step 10: close the recovery, release the lease, and write report.json and a page."""
 
 from __future__ import annotations
 
@@ -66,22 +66,27 @@ def report(run: Run) -> Facts:
 
     Works for a run in any state; a run that did not reach its end is INCONCLUSIVE. The run joins its pipeline's list.
     """
-    made = assemble(run)
+    recovery_report = assemble(run)
     # until all of it is published, what was compared is not what readers see
-    published = made.verdict is Verdict.MATCH
-    return store(run, made, RECOVERY, frozenset(tables_of(made, Verdict.MATCH)) if published else frozenset())
+    published = recovery_report.verdict is Verdict.MATCH
+    return store(
+        run,
+        recovery_report,
+        RECOVERY,
+        frozenset(tables_of(recovery_report, Verdict.MATCH)) if published else frozenset(),
+    )
 
 
-def store(run: Run, made: RecoveryReport, kind: str, equal: frozenset[str]) -> Facts:
+def store(run: Run, report: RecoveryReport, kind: str, equal: frozenset[str]) -> Facts:
     """Write a report as report.json and as a page, and list the run, which proved the tables `equal`.
 
     Returns where they are, and the verdict.
     """
-    kept, name = ReportStore(run.report_dir), run.pipeline.name
-    written = kept.keep_report(made)
-    page = kept.write(render_html(made, kept.rows(made)), name, safe(run.run_id), REPORT_PAGE)
-    kept.keep_run(name, RunSummary.of(made, safe(run.run_id), now_iso(), kind, run.dag_id), equal)
-    return {"report": written, "page": page, "verdict": str(made.verdict)}
+    reports, name = ReportStore(run.report_dir), run.pipeline.name
+    written = reports.keep_report(report)
+    page = reports.write(render_html(report, reports.rows(report)), name, safe(run.run_id), REPORT_PAGE)
+    reports.keep_run(name, RunSummary.of(report, safe(run.run_id), now_iso(), kind, run.dag_id), equal)
+    return {"report": written, "page": page, "verdict": str(report.verdict)}
 
 
 def report_folder(run: Run) -> str:
@@ -129,9 +134,9 @@ def _compared(recovery: OpenRecovery, entry: LedgerEntry) -> OpenRecovery:
 
 
 def keep_document(run: Run, recovery: OpenRecovery) -> None:
-    """Keep the closed recovery for its report, beside that: with thousands of tables it is too large for the ledger.
+    """Store the closed recovery beside its report: with thousands of tables it is too large for the ledger.
 
-    Only where the folder can't be written it stays in the ledger: a recovery that is done must be able to close.
+    If the folder cannot be written, it stays in the ledger: a finished recovery must be able to close.
     """
     try:
         text = json.dumps(recovery.to_json(), ensure_ascii=False)
@@ -148,7 +153,7 @@ def kept_document(run: Run) -> Facts:
 
 
 def drop_stages(run: Run, tables: Sequence[str]) -> None:
-    """Forget what recoveries of these tables staged: none of it will be published any more."""
+    """Drop the stages of these tables' recoveries: none of them will be published."""
     lake, namespace = run.clients.sink, run.pipeline.sink.namespace
     if not tables:
         return

@@ -54,18 +54,18 @@ def resume(run: Run) -> Facts:
     where the log was purged behind the written offset.
     """
     recovery = current(run)
-    taken = watermark_of(recovery, run)
+    watermark = watermark_of(recovery, run)
     if not recovery.written_at:
         raise ConnectorError(
             "the offset of this recovery is not written yet: the connector stays stopped",
             where=run.where,
             todo="Clear the task reset_offset.",
         )
-    with _purge_named(run, taken):
-        return _resumed(run, recovery, taken)
+    with _purge_named(run, watermark):
+        return _resumed(run, recovery, watermark)
 
 
-def _resumed(run: Run, recovery: OpenRecovery, taken: Watermark) -> Facts:
+def _resumed(run: Run, recovery: OpenRecovery, watermark: Watermark) -> Facts:
     name, rebuild = run.pipeline.connector.name, bool(recovery.history.differences)
     since = _doubted_since(run) if rebuild else 0
     if failures(run):  # of an earlier try: resuming does not start a failed task
@@ -78,7 +78,7 @@ def _resumed(run: Run, recovery: OpenRecovery, taken: Watermark) -> Facts:
         history_rebuilt(run, since, recovery.tables)
         from_the_start_again(run, recovery)
     shown = wait_reading(run, recovery.written or {})
-    reached = _streaming(run, taken)
+    reached = _streaming(run, watermark)
     at = now_iso()
     change(run, lambda now: now.resumed(at))
     return {
@@ -91,18 +91,18 @@ def _resumed(run: Run, recovery: OpenRecovery, taken: Watermark) -> Facts:
 
 
 @contextmanager
-def _purge_named(run: Run, taken: Watermark) -> Iterator[None]:
-    """A connector that fails for want of W's log fails again and again: what helps is a new W, and the error says so.
+def _purge_named(run: Run, watermark: Watermark) -> Iterator[None]:
+    """If the connector fails because W's log was purged, restarts do not help: the error asks for a new W.
 
     Nothing is started from a W that is gone; a purge in between shows as the connector's own failure.
     """
 
     def check() -> None:
         offset = committed(run)
-        if current(run).offset_kept and offset is not None and offset.position != taken.position:
+        if current(run).offset_kept and offset is not None and offset.position != watermark.position:
             return  # it goes on from before W: whether that is there, only its own failure can tell
-        if offset is None or offset.position == taken.position or not offset.has_read(taken):
-            still_there(run, taken, then="stop_connector")
+        if offset is None or offset.position == watermark.position or not offset.has_read(watermark):
+            still_there(run, watermark, then="stop_connector")
 
     check()
     try:
@@ -171,7 +171,7 @@ def heartbeat(run: Run) -> str | None:
 
 
 def _stop_at_w(run: Run, recovery: OpenRecovery) -> None:
-    """Stop the connector and put its offset to W once more, so that it begins there whatever it had sent.
+    """Stop the connector and set its offset to W again, so that it starts there whatever it has sent.
 
     A restart alone goes on wherever it was. Seen on 3.6.1: stopped between the delete and the create that a changed key
     becomes, it counts the row as done and never sends the create.
@@ -212,17 +212,17 @@ def restore_settings(run: Run) -> dict[str, str | None]:
     return restored
 
 
-def _streaming(run: Run, taken: Watermark) -> RawOffset:
-    """Wait for that as long as the connector moves; what it says meanwhile stands in the recovery, for `verify`."""
+def _streaming(run: Run, watermark: Watermark) -> RawOffset:
+    """Wait as long as the connector makes progress; its answers are stored in the recovery, for `verify`."""
 
     def note(text: str) -> None:
         change(run, lambda now: now.resumes(text))
 
-    return wait_past(run, taken, note=note).raw
+    return wait_past(run, watermark, note=note).raw
 
 
 def history(run: Run) -> TableDefinitions:
-    """The table definitions of the connector's schema history as they stand; none where its topic is gone."""
+    """The current table definitions of the connector's schema history; none if its topic is gone."""
     return config_rules_of(run.pipeline).definitions(settings(run), run.clients.transport)
 
 
@@ -235,7 +235,7 @@ def _doubted_since(run: Run) -> int:
 
 
 def history_rebuilt(run: Run, since: int, tables: Sequence[str], task: str = "resume_connector") -> None:
-    """Wait until the schema history was written anew after `since`, and says of every table what the source says."""
+    """Wait until the schema history has been rewritten after `since` and agrees with the source for every table."""
     definitions = captured(run, tables)
 
     def probe() -> bool | None:

@@ -52,23 +52,27 @@ def _java() -> Check:
     todo = f"Install Java {JAVA_FLOOR} or newer and set JAVA_HOME."
     if not binary or not shutil.which(binary):
         return Check("installation", "java", "bad", "no java on PATH or in JAVA_HOME", todo)
-    said = subprocess.run([binary, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
-    quoted = said.split('"')
+    version = subprocess.run([binary, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
+    quoted = version.split('"')
     major = int(quoted[1].split(".")[0]) if len(quoted) > 1 and quoted[1].split(".")[0].isdigit() else 0
     good = major >= JAVA_FLOOR
     return Check(
-        "installation", "java", "ok" if good else "bad", said.splitlines()[0] if said else "?", "" if good else todo
+        "installation",
+        "java",
+        "ok" if good else "bad",
+        version.splitlines()[0] if version else "?",
+        "" if good else todo,
     )
 
 
 def _spark_submit() -> Check:
-    found = shutil.which("spark-submit")
-    todo = "" if found else "Put the folder of spark-submit (the virtual environment's bin) on PATH."
-    return Check("installation", "spark-submit", "ok" if found else "bad", found or "not on PATH", todo)
+    path = shutil.which("spark-submit")
+    todo = "" if path else "Put the folder of spark-submit (the virtual environment's bin) on PATH."
+    return Check("installation", "spark-submit", "ok" if path else "bad", path or "not on PATH", todo)
 
 
 def guarded(part: Callable[[Run], Iterator[Check]], run: Run) -> list[Check]:
-    """A part that can't be read is said as such; the rest goes on."""
+    """Report a part that cannot be read as unknown, and continue with the rest."""
     name = part.__name__.removeprefix("check").strip("_")
     try:
         return list(part(run))
@@ -86,30 +90,30 @@ def check_source(run: Run) -> Iterator[Check]:
 
 
 def check_replicas(run: Run) -> Iterator[Check]:
-    """Whether the named replicas could stand in for the source on the night when it has purged too much."""
+    """Whether the declared replicas could stand in for the source after a purge."""
     for conn_id, replica in named_replicas(run).items():
         try:
-            found = replica.standing_faults(conn_id)
+            faults = replica.standing_faults(conn_id)
         except CdcError as error:
             yield Check(run.pipeline.name, f"replica {conn_id}", "unknown", str(error), error.todo)
             continue
-        told = "; ".join(found) or "could stand in for the source"
+        text = "; ".join(faults) or "could stand in for the source"
         todo = (
             "Fix it, or remove it from source.replicas: in its present state it cannot stand in for the source."
-            if found
+            if faults
             else ""
         )
-        yield Check(run.pipeline.name, f"replica {conn_id}", "warn" if found else "ok", told, todo)
+        yield Check(run.pipeline.name, f"replica {conn_id}", "warn" if faults else "ok", text, todo)
 
 
 def _tables(run: Run) -> Iterator[Check]:
-    found = captured(run)
-    keyless = [name for name, made in found.items() if not made.key]
+    definitions = captured(run)
+    keyless = [name for name, table in definitions.items() if not table.key]
     yield Check(
         run.pipeline.name,
         "tables",
         "ok",
-        f"{len(found)} tables" + (f", without key: {', '.join(keyless)}" if keyless else ""),
+        f"{len(definitions)} tables" + (f", without key: {', '.join(keyless)}" if keyless else ""),
     )
 
 
@@ -119,17 +123,17 @@ def _connector(run: Run) -> Iterator[Check]:
     running = facts.state == "RUNNING" and all(task.state == "RUNNING" for task in facts.tasks)
     todo = "" if running else f"Ask `airflow cdc diagnose {subject}` why."
     yield Check(subject, "connector", "ok" if running else "warn", f"{name} {facts.state}", todo)
-    made = settings(run)
-    beat = made.heartbeat_ms
+    capture = settings(run)
+    beat = capture.heartbeat_ms
     todo = (
         ""
         if beat > 0
         else "Set heartbeat.interval.ms (10000 does): without it, the offset of a quiet table is not moved and will be purged."
     )
     yield Check(subject, "heartbeat", "ok" if beat > 0 else "warn", f"heartbeat.interval.ms={beat}", todo)
-    yield _keep_alive(subject, made.keep_alive_ms)
-    todo = "Remove it: a connector that skips a gap leaves deleted rows in the sink." if made.healing else ""
-    yield Check(subject, "self-healing", "bad" if made.healing else "ok", ", ".join(made.healing) or "none", todo)
+    yield _keep_alive(subject, capture.keep_alive_ms)
+    todo = "Remove it: a connector that skips a gap leaves deleted rows in the sink." if capture.healing else ""
+    yield Check(subject, "self-healing", "bad" if capture.healing else "ok", ", ".join(capture.healing) or "none", todo)
 
 
 def _keep_alive(subject: str, interval_ms: int) -> Check:
@@ -154,24 +158,24 @@ def _rows_in_events(run: Run) -> Iterator[Check]:
 
 
 def _years(run: Run) -> Iterator[Check]:
-    """Years below 100 arrive as 1970 to 2069 unless the connector is told not to, and then nothing tells them apart."""
+    """By default the connector sends years below 100 as 1970 to 2069, and nothing distinguishes them afterwards."""
     dated = [name for table in captured(run).values() for name in config_rules_of(run.pipeline).dated_columns(table)]
     if not dated:
         return
     adjusted = settings(run).years_adjusted
     todo = "Set enable.time.adjuster=false, unless no date of these columns is before the year 100." if adjusted else ""
-    found = f"enable.time.adjuster={str(adjusted).lower()}; {', '.join(dated)}"
-    yield Check(run.pipeline.name, "years below 100", "warn" if adjusted else "ok", found, todo)
+    text = f"enable.time.adjuster={str(adjusted).lower()}; {', '.join(dated)}"
+    yield Check(run.pipeline.name, "years below 100", "warn" if adjusted else "ok", text, todo)
 
 
 def _carried(run: Run) -> Iterator[Check]:
     """Whether the connector's events carry the tables' rows: by types, character sets and settings, then by the rows."""
-    subject, tables, made = run.pipeline.name, dict(captured(run)), settings(run)
-    if made.observed_only:
+    subject, tables, capture = run.pipeline.name, dict(captured(run)), settings(run)
+    if capture.observed_only:
         return
     for table in list(tables.values()):
         try:
-            made.check_table(table)
+            capture.check_table(table)
         except CdcError as error:
             del tables[table.full_name]
             yield Check(subject, "values", "bad", f"{error.what} ({error.where})", error.todo)
@@ -191,8 +195,8 @@ def _carried(run: Run) -> Iterator[Check]:
 
 def _transport(run: Run) -> Iterator[Check]:
     topics = sorted(set(topic_names(run, run.pipeline.source.tables).values()))
-    found = run.clients.transport.topic_states(topics)
-    yield Check(run.pipeline.name, "transport", "ok", f"{len(found)} of {len(topics)} topics exist")
+    states = run.clients.transport.topic_states(topics)
+    yield Check(run.pipeline.name, "transport", "ok", f"{len(states)} of {len(topics)} topics exist")
 
 
 def _control(run: Run) -> Iterator[Check]:

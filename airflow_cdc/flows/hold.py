@@ -1,4 +1,4 @@
-"""Step 4, beside the chain: keep W from being purged and DDL out, as long as the recovery needs it (INV 10)."""
+"""Step 4, in parallel with the other tasks: prevent the purge of W, and DDL, as long as the recovery needs it (INV 10)."""
 
 from __future__ import annotations
 
@@ -18,42 +18,42 @@ TICK_SECONDS = 1.0  # between two looks: the poll of a condition, see Hold.tick
 def hold(run: Run, should_stop: Callable[[], bool]) -> Facts:
     """Hold the source's backup lock until the connector streams past W, the policy's limit, or `should_stop`.
 
-    Never fails a recovery: a refused, unsupported or lost hold is said in the recovery and the chain goes on by
-    checking W again instead.
+    Never fails a recovery: a refused, unsupported or lost hold is recorded in the recovery, and later steps
+    check W again instead.
     """
     policy = run.pipeline.policy.hold
     if policy.mode == "off":
         return _say(run, "OFF", "the policy says off")
-    held = run.clients.source.hold(hold_label(run), HoldLimits(max_seconds=policy.max))
+    lock = run.clients.source.hold(hold_label(run), HoldLimits(max_seconds=policy.max))
     try:
-        state = held.acquire()
+        state = lock.acquire()
         _say(run, state.status, state.reason)
-        while held.tick().held and not should_stop() and not _released(run):
+        while lock.tick().held and not should_stop() and not _released(run):
             pause(TICK_SECONDS)
     finally:
-        state = held.release()
+        state = lock.release()
     return _say(run, state.status, state.reason) | {"held_s": state.held_s, "blocks_purge": state.blocks_purge}
 
 
 def hold_by_hand(run: Run, seconds: float, say: Callable[[str], None]) -> HoldState:
     """Keep the source's log from being purged until `seconds` have passed, the hold ends itself, or Ctrl-C.
 
-    Returns the hold's last state: HELD if it was let go by hand, else why it ended. Where the server purges in spite
-    of the lock nothing is held. `say` is told that it began.
+    Returns the hold's last state: HELD if it was released by hand, else why it ended. If the server purges despite
+    the lock, nothing is held. `say` is called when the hold has begun.
     """
-    held = run.clients.source.hold(f"{run.pipeline.name}:by hand", HoldLimits(max_seconds=seconds))
-    state = held.acquire()
+    lock = run.clients.source.hold(f"{run.pipeline.name}:by hand", HoldLimits(max_seconds=seconds))
+    state = lock.acquire()
     try:
         if state.held and not state.blocks_purge:
-            return held.release("this server purges its log despite the lock")
+            return lock.release("this server purges its log despite the lock")
         if state.held:
             say(f"the log is held for at most {seconds:g} s; Ctrl-C releases it")
-        while (state := held.tick()).held:
+        while (state := lock.tick()).held:
             pause(TICK_SECONDS)
     except KeyboardInterrupt:
         say("let go")
     finally:
-        held.release()
+        lock.release()
     return state
 
 

@@ -13,9 +13,9 @@ FORGOTTEN = timedelta(hours=1)
 
 
 def note_refused(run: Run, table: str, why: str, *, tried: bool) -> None:
-    """Note that a table waits to be read again, for as long as its stamp is the one that it has now.
+    """Record that a table waits to be re-read; the record is valid until the table's stamp changes.
 
-    `tried`: a re-read was begun and failed. Otherwise what was noted before stands.
+    `tried`: a re-read was started and failed. Otherwise an earlier record is kept.
     """
     if _noted(run, table) is not None and not tried:
         return
@@ -35,12 +35,12 @@ def failed_tries(run: Run, table: str) -> int:
 
 def _noted(run: Run, table: str) -> RefusedTable | None:
     """What was noted of the table as it is now; None if nothing was."""
-    kept = run.clients.control.ledger_get(REFUSED).get(table)
-    refused = RefusedTable.from_json(kept) if kept else None
+    note = run.clients.control.ledger_get(REFUSED).get(table)
+    refused = RefusedTable.from_json(note) if note else None
     return refused if refused is not None and refused.stamp == _stamp(run, table) else None
 
 
 def _stamp(run: Run, table: str) -> object:
     place = run.pipeline.sink.namespace, run.pipeline.sink_table(table)
-    found = run.clients.sink.stamp_or_mirror(*place, run.clients.control.mirrored_stamp(table))
-    return None if found is None else found.to_json()
+    stamp = run.clients.sink.stamp_or_mirror(*place, run.clients.control.mirrored_stamp(table))
+    return None if stamp is None else stamp.to_json()

@@ -20,22 +20,22 @@ from airflow_cdc.flows.watermark import check_held, still_there
 
 @step("reset_offset", leased=True)
 def reset_offset(run: Run) -> Facts:
-    """Write W as the connector's offset, proven by reading it back; or leave it, where only tables are wrong (INV 39).
+    """Write W as the connector's offset and verify it by reading it back; or leave the offset, if only tables are wrong (INV 39).
 
-    Safe to run again: the first backup stands, and a connector that already reads from this W (or past it) is
-    left alone. Raises SourceError when W is gone, SchemaError when a table changed since W (INV 11).
+    Safe to run again: the first backup is kept, and a connector that already reads from this W (or past it) is
+    not touched. Raises SourceError when W is gone, SchemaError when a table changed since W (INV 11).
     """
     recovery = current(run)
-    taken = watermark_of(recovery, run)
+    watermark = watermark_of(recovery, run)
     if recovery.offset_kept:
-        return _kept(run, recovery, taken)
-    if recovery.written_at and _already(run, taken):
+        return _kept(run, recovery, watermark)
+    if recovery.written_at and _already(run, watermark):
         return _facts(recovery, recovery.written)
     definitions = _unchanged(run, recovery)
-    run.clients.source.check_same_server(taken)
-    still_there(run, taken, then="fence_and_watermark")
+    run.clients.source.check_same_server(watermark)
+    still_there(run, watermark, then="fence_and_watermark")
     before = backup(run, recovery)
-    written = run.clients.connector.codec.at(taken.position, int(taken.taken_at.timestamp()))
+    written = run.clients.connector.codec.at(watermark.position, int(watermark.taken_at.timestamp()))
     run.clients.connector.stop(run.pipeline.connector.name, timeout=STOP_SECONDS)
     write(run, before.key, before.value, written)
     differences = _history(run, definitions, written) | (_doubts(definitions) if recovery.history.doubted else {})
@@ -52,20 +52,20 @@ def _facts(recovery: OpenRecovery, after: RawOffset | None) -> Facts:
 
 
 def _lists(differences: Mapping[str, tuple[str, ...]]) -> dict[str, list[str]]:
-    return {table: list(found) for table, found in differences.items()}
+    return {table: list(texts) for table, texts in differences.items()}
 
 
-def _kept(run: Run, recovery: OpenRecovery, taken: Watermark) -> Facts:
-    """Leave the offset alone, for the tables that are not recovered (INV 39): proven to be held by W and by the source.
+def _kept(run: Run, recovery: OpenRecovery, watermark: Watermark) -> Facts:
+    """Leave the offset as it is, for the tables that are not recovered (INV 39), after checking that W and the source cover it.
 
-    Changes of the recovered tables between the offset and W come once more, and are dropped as being in the snapshot.
+    Changes of the recovered tables between the offset and W are sent again, and dropped because the snapshot has them.
     """
     if recovery.written_at:
         return _facts(recovery, recovery.written)
     definitions = _unchanged(run, recovery)
-    run.clients.source.check_same_server(taken)
+    run.clients.source.check_same_server(watermark)
     backup(run, recovery)
-    check_held(run, taken)
+    check_held(run, watermark)
     offset = stored_value(run) or {}  # as it stands: it is compared with what the connector commits next
     check(run, offset)
     differences = _history(run, definitions, offset)
@@ -93,9 +93,9 @@ def _others_unchanged(run: Run, recovered: set[str], offset: RawOffset) -> None:
         )
 
 
-def _already(run: Run, taken: Watermark) -> bool:
+def _already(run: Run, watermark: Watermark) -> bool:
     offset = committed(run)
-    return offset is not None and offset.has_read(taken) is True
+    return offset is not None and offset.has_read(watermark) is True
 
 
 def _unchanged(run: Run, recovery: OpenRecovery) -> Mapping[str, Table]:
@@ -111,7 +111,7 @@ def _unchanged(run: Run, recovery: OpenRecovery) -> Mapping[str, Table]:
 
 
 def backup(run: Run, recovery: OpenRecovery) -> OffsetEntry:
-    """The offset's key and its value before the recovery; the first backup stands for ever."""
+    """The offset's key and its value before the recovery; the first backup is never replaced."""
     if recovery.backup is not None:
         return recovery.backup
     mine = entry_of(run.clients.connector.entries(run.pipeline.connector.name), settings(run).prefix)

@@ -45,7 +45,7 @@ class PlanChangedError(UsageError):
 
 
 class ApproveRecoveryOperator(PolicyApprovalOperator):
-    """Waits for Approve or Reject if the plan says that a person is to be asked; otherwise passes at once.
+    """Waits for Approve or Reject if the plan needs approval; otherwise succeeds at once.
 
     With the answer another strategy can be chosen. After Approve the pipeline is observed and planned again: if problem,
     strategy or loss changed, everything after this task is skipped but AskAgainOperator, which has a new run ask about the
@@ -114,21 +114,21 @@ class ApproveRecoveryOperator(PolicyApprovalOperator):
         another plan this run can't ask.
         """
         run = self.run_of(context)
-        asked = run.clients.control.ledger_get(run.run_id).get(ASKED)
-        if asked not in (None, list(gist(decision))):
-            self._ask_again(context, run, asked, decision, str((context.get("params") or {}).get("strategy") or ""))
+        question = run.clients.control.ledger_get(run.run_id).get(ASKED)
+        if question not in (None, list(gist(decision))):
+            self._ask_again(context, run, question, decision, str((context.get("params") or {}).get("strategy") or ""))
         run.clients.control.ledger_set(run.run_id, ASKED, list(gist(decision)))
 
     def _as_approved(self, context: Context, run: Run, chosen: str) -> Facts:
         """The decision now, if it is what the person saw; otherwise this raises, and nothing is carried out."""
         from airflow_cdc.flows.decide import asked_strategy, decide
 
-        wanted = asked_strategy(run) if chosen == AS_PLANNED else chosen
-        asked, now = self._decision(context), plain(decide(run, wanted))
+        strategy = asked_strategy(run) if chosen == AS_PLANNED else chosen
+        decision, now = self._decision(context), plain(decide(run, strategy))
         if now["plan"]["refused"]:
             raise refusal(now)
-        if gist(now) != gist(asked):
-            self._ask_again(context, run, gist(asked), now, wanted or "")
+        if gist(now) != gist(decision):
+            self._ask_again(context, run, gist(decision), now, strategy or "")
         return now
 
     def _ask_again(self, context: Context, run: Run, asked: Collection[str], now: Facts, strategy: str) -> NoReturn:
@@ -155,7 +155,7 @@ class ApproveRecoveryOperator(PolicyApprovalOperator):
 
 
 def next_run_id(run_id: str, decision: Mapping[str, Any]) -> str:
-    """The run that asks after `run_id`: the same for the same plan, however often it is triggered."""
+    """The id of the run that asks again after `run_id`; one plan always gives one id, however often it is triggered."""
     earlier = _AGAIN_ID.match(run_id)
     first, count = (earlier["first"], int(earlier["count"]) + 1) if earlier else (run_id, 1)
     digest = zlib.crc32(json.dumps(gist(decision)).encode())
@@ -171,10 +171,10 @@ def _form(context: Context, run: Run, strategy: str) -> dict[str, Any]:
 
 
 def headline(decision: Mapping[str, Any]) -> str:
-    """One line for those who are told: what is wrong, what would be done, what it loses."""
-    found, plan = decision["diagnosis"], decision["plan"]
+    """One line for a notification: what is wrong, what the plan does, what it loses."""
+    diagnosis, plan = decision["diagnosis"], decision["plan"]
     return (
-        f"{decision['pipeline']}: {found['code']}: {found['description']} A person is asked to approve "
+        f"{decision['pipeline']}: {diagnosis['code']}: {diagnosis['description']} A person is asked to approve "
         f"{plan['strategy']}, which loses {plan['data_loss']}."
     )
 
@@ -213,15 +213,15 @@ def _deleted(deletes: Mapping[str, int | None]) -> str:
     """How many rows of the sink will go, table by table; the plan counts at least these."""
     if not deletes:
         return "none expected"
-    told = (
+    counts = (
         (table, "unknown: the rows could not be counted" if rows is None else f"at least {rows:,}")
         for table, rows in deletes.items()
     )
-    return "; ".join(f"{table}: {said}" for table, said in told)
+    return "; ".join(f"{table}: {count}" for table, count in counts)
 
 
 def _duration(plan: Mapping[str, Any]) -> str:
-    """How long the source is read, by the last time it was, and whether its log is kept for so long."""
+    """How long reading the source took last time, and whether its log is kept that long."""
     if plan.get("seconds") is None:
         known = (
             "nothing is read from the source"

@@ -46,8 +46,8 @@ class ReportOperator(CdcOperator):
         from airflow_cdc.reports.store import ReportStore
 
         facts = report(run)
-        if made := ReportStore(run.report_dir).report(run.pipeline.name, run.run_id):
-            metrics.of_report(made)
+        if stored := ReportStore(run.report_dir).report(run.pipeline.name, run.run_id):
+            metrics.of_report(stored)
         if run.clients.control.state()["recovery"]:
             self.log.error(
                 "the recovery of %s is still open: connector %s stays as it is (stopped, unless resume_connector ran) and "

@@ -107,7 +107,7 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
         return self.facts
 
     def _payload(self, pipeline: Pipeline, context: Context) -> dict[str, Any]:
-        """What the driver is told. Holds credentials: only ever written by `private_settings`."""
+        """The driver's settings. They hold credentials: only ever written by `private_settings`."""
         from airflow_cdc.hooks.endpoints import resolve_endpoints
 
         return {
@@ -125,11 +125,11 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
         return str(context["run_id"])
 
     def driver_options(self, context: Context, pipeline: Pipeline) -> dict[str, Any]:
-        """What the run was asked for, as the driver's run has it in `options`."""
+        """The run's options, as the driver's `Run.options` has them."""
         return asked_for(context, pipeline)
 
     def get_openlineage_facets_on_complete(self, _task_instance: Any) -> Any:
-        """What OpenLineage is told: the tables that were read and written."""
+        """For OpenLineage: the tables that were read and written."""
         from airflow_cdc.hooks.endpoints import resolve_endpoints
 
         pipeline = find_pipeline(self.pipeline, self.registry)
@@ -180,15 +180,15 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
 
     def _cause(self, path: Path, error: AirflowException) -> Exception:
         """The driver's own error where it could write one down, else spark-submit's."""
-        told = spark_main.read_result(path).get("error")
-        if not isinstance(told, Mapping):
+        cause = spark_main.read_result(path).get("error")
+        if not isinstance(cause, Mapping):
             return error
-        facts = dict(told)
+        facts = dict(cause)
         kind = getattr(errors, str(facts.pop("error", "")), CdcError)
         try:
             return cast("Exception", kind(str(facts.pop("what")), **facts))
         except (TypeError, KeyError):  # an error class of the application's own
-            return CdcError(str(told.get("what")), where=str(told.get("where", "")), todo=str(told.get("todo", "")))
+            return CdcError(str(cause.get("what")), where=str(cause.get("where", "")), todo=str(cause.get("todo", "")))
 
 
 class ApplyChangesOperator(CdcSparkOperator):
@@ -204,14 +204,14 @@ class ApplyChangesOperator(CdcSparkOperator):
 
         pipeline = find_pipeline(self.pipeline, self.registry)
         pipeline.check_sink(f"the task {self.task_id}")
-        asked = asked_for(context, pipeline)
-        if not asked.get("replay"):
+        options = asked_for(context, pipeline)
+        if not options.get("replay"):
             self._worth_it(pending(open_run_of(context, pipeline, self.report_dir)))
         return super().execute(context)
 
     def run_id(self, context: Context) -> str:
-        """Told apart from the nightly run that is due in the same minute: Airflow names both `scheduled__<minute>`, and
-        the lease of one would be taken for the other's.
+        """Differs from the id of a nightly run in the same minute: Airflow names both `scheduled__<minute>`, and
+        one would then seem to hold the other's lease.
         """
         return f"apply__{context['run_id']}"
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, AssetAlias, Context, SkipMixin
 
+from airflow_cdc.alerting.outage import Status
+from airflow_cdc.alerting.severity import Severity
+from airflow_cdc.alerting.text import Situation, text_of
 from airflow_cdc.config import settings
-from airflow_cdc.core.alert_text import Situation, text_of
 from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.core.outage import Status
-from airflow_cdc.core.severity import Severity
 from airflow_cdc.links import runbook_url
 from airflow_cdc.operators.base import CdcOperator, end_and_skip, find_pipeline, plain
 from airflow_cdc.triggers.base import State
@@ -30,9 +30,9 @@ def alias_of(pipeline: str) -> AssetAlias:
 
 
 class WatchPipelineOperator(CdcOperator, SkipMixin):
-    """Defer until there is something to tell of the pipeline, tell it, and let the next task recover if the policy says so.
+    """Defer until there is something to report, report it, and let the next task recover if the policy says so.
 
-    An outage is one problem code in one epoch. Those whom `policy.notify` names are told when it begins, again after each
+    An outage is one problem code in one epoch. The connections in `policy.notify` are alerted when it begins, after each
     `policy.alert.repeat_interval`, and when it is over; beginning and end are also asset events
     (`cdc_problem__<pipeline>`, with the alert, the diagnosis and the plan). Everything after this task is skipped unless
     a recovery may start by itself, which it may once per outage.
@@ -50,7 +50,7 @@ class WatchPipelineOperator(CdcOperator, SkipMixin):
         self.outages: dict[str, Any] | None = None
 
     def step(self, run: Run) -> Facts:
-        from airflow_cdc.core.outage import OutageLog
+        from airflow_cdc.alerting.outage import OutageLog
         from airflow_cdc.flows.watch import tell
 
         return tell(run, OutageLog.from_json(self.outages))
@@ -99,20 +99,20 @@ class WatchPipelineOperator(CdcOperator, SkipMixin):
         """An asset event for an outage's beginning and end, and a message to those that the policy names."""
         if alert["notification"] == 1 or alert["status"] == Status.RESOLVED:
             asset = Asset(f"cdc://{self.pipeline}/problem")
-            told = {key: facts[key] for key in ("pipeline", "diagnosis", "plan", "recover")}
-            context["outlet_events"][alias_of(self.pipeline)].add(asset, extra={**alert, **told})
+            extra = {key: facts[key] for key in ("pipeline", "diagnosis", "plan", "recover")}
+            context["outlet_events"][alias_of(self.pipeline)].add(asset, extra={**alert, **extra})
         self.notify(context, message_of(alert, facts))
 
     def notify(self, context: Context, message: Message) -> None:
         """Tell those that the policy names. One who cannot be reached holds nothing up."""
         from airflow_cdc.notifications.channels import PolicyNotifier
 
-        named = find_pipeline(self.pipeline, self.registry).policy.notify
-        PolicyNotifier(conn_ids=named, message=message).notify(context)
+        conn_ids = find_pipeline(self.pipeline, self.registry).policy.notify
+        PolicyNotifier(conn_ids=conn_ids, message=message).notify(context)
 
 
 def message_of(alert: dict[str, Any], facts: Facts) -> Message:
-    """An alert for those who are told of it: one incident per deduplication key, closed when it is resolved."""
+    """The message of an alert: one incident per deduplication key, closed when the alert is resolved."""
     from airflow_cdc.notifications.channels import Message
 
     resolved = alert["status"] == Status.RESOLVED

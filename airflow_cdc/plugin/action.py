@@ -65,12 +65,12 @@ def actions_for(
     """The buttons of a pipeline that is called `code`, the fitting one first; none for one that is healthy and at rest."""
     if running is not None:
         others = (_GIVE_UP,) if code == RECOVERY_OPEN else ()
-        told = _ANSWER if running.asks else _FOLLOW
-        return (replace(told, dag_id=running.dag_id, run_id=running.run_id), *others)
-    found = _with_sink(code, diagnosis)
-    if has_sink or not found or found[0] == _BY_STRATEGY["restart"]:
-        return found
-    return (found[0] if not (found[0].dag_id or found[0].form) else _BY_HAND,)
+        action = _ANSWER if running.asks else _FOLLOW
+        return (replace(action, dag_id=running.dag_id, run_id=running.run_id), *others)
+    actions = _with_sink(code, diagnosis)
+    if has_sink or not actions or actions[0] == _BY_STRATEGY["restart"]:
+        return actions
+    return (actions[0] if not (actions[0].dag_id or actions[0].form) else _BY_HAND,)
 
 
 def _with_sink(code: str, diagnosis: Diagnosis | None) -> tuple[Action, ...]:

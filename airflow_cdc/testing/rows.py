@@ -225,11 +225,11 @@ class RowReaderContract:
 
     def test_copies_of_a_row_are_counted(self, rows: RowBench) -> None:
         with rows.reader.view(rows.keyless, at=rows.watermark()) as view:
-            found = view.hashes(HashLeaves(1, rows.reader.key_hash), [0], WHOLE)
-            assert [key for key, _ in found] == [h for _, h in found]
-            images = view.images({h for _, h in found})
+            hashes = view.hashes(HashLeaves(1, rows.reader.key_hash), [0], WHOLE)
+            assert [key for key, _ in hashes] == [h for _, h in hashes]
+            images = view.images({h for _, h in hashes})
         assert max(map(len, images.values())) > 1
-        assert sum(map(len, images.values())) == len(found)
+        assert sum(map(len, images.values())) == len(hashes)
 
     def test_all_rows_at_one_exact_position(self, rows: RowBench, session: SparkSession) -> None:
         before, table = rows.watermark(), rows.keyless

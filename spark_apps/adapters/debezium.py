@@ -256,6 +256,6 @@ def _wrong(values: EventValues, text: str, value: str, column: Column, *, in_key
 
 def _unknown(table: Table) -> str:
     known = ", ".join(literal(column.name) for column in table.mirrored)
-    found = "map_keys(coalesce(after_map, before_map))" if table.keyless else "map_keys(after_map)"
-    extra = f"array_except({found}, array({known}))"
+    names = "map_keys(coalesce(after_map, before_map))" if table.keyless else "map_keys(after_map)"
+    extra = f"array_except({names}, array({known}))"
     return f"IF(size({extra}) > 0, {extra}, NULL)"

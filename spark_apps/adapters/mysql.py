@@ -57,13 +57,13 @@ def source_defaults(source: BinlogSource[Any], tables: Sequence[Table]) -> dict[
         "SELECT COLUMN_NAME AS name, COLUMN_DEFAULT AS value, EXTRA AS extra, DATA_TYPE AS data_type"
         " FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
     )
-    found: dict[str, dict[str, str | None]] = {}
+    defaults: dict[str, dict[str, str | None]] = {}
     with source.session() as session:
         quoted = session.version.mariadb
         for table in tables:
             rows = session.rows(query, (table.schema, table.name), doing="read the columns' defaults")
-            found[table.full_name] = {row["name"]: _default(row, quoted=quoted) for row in rows}
-    return found
+            defaults[table.full_name] = {row["name"]: _default(row, quoted=quoted) for row in rows}
+    return defaults
 
 
 def _default(row: Mapping[str, Any], *, quoted: bool) -> str | None:

@@ -67,18 +67,18 @@ def _query(settings: Mapping[str, str], source: BinlogSource[Any]) -> str:
 
 
 def _tls(source: BinlogSource[Any]) -> dict[str, str]:
-    given: Mapping[str, Any] = {key: value for key, value in (source.endpoint.ssl or {}).items() if value}
-    if "cert" in given:
+    ssl: Mapping[str, Any] = {key: value for key, value in (source.endpoint.ssl or {}).items() if value}
+    if "cert" in ssl:
         raise ConfigError(
             "Spark's driver cannot read a client certificate from a PEM file",
             where=source.where,
             todo="Use a user with a password over TLS for the snapshot.",
         )
-    mode = str(given.get("mode") or ("verify_identity" if "ca" in given else "required" if given else "preferred"))
+    mode = str(ssl.get("mode") or ("verify_identity" if "ca" in ssl else "required" if ssl else "preferred"))
     mode = mode.lower().replace("-", "_")
     if mode == "preferred":
         mode = "required" if _offers_tls(source) else "disabled"
-    ca = {"serverSslCert": str(given["ca"])} if "ca" in given else {}
+    ca = {"serverSslCert": str(ssl["ca"])} if "ca" in ssl else {}
     return {"sslMode": _SSL_MODES[mode], **ca}
 
 

@@ -270,10 +270,10 @@ def check_origins(events: DataFrame, seen: Seen, start: Start) -> None:
     if not known:
         return
     by_file = events.where(meta("origin") == meta("log")["name"])
-    found = {row["origin"] for row in by_file.select(meta("origin").alias("origin")).distinct().collect()}
-    if found - known:
+    origins = {row["origin"] for row in by_file.select(meta("origin").alias("origin")).distinct().collect()}
+    if origins - known:
         raise SourceError(
-            f"changes come from {', '.join(sorted(found - known))} now, and from {', '.join(sorted(known))} before",
+            f"changes come from {', '.join(sorted(origins - known))} now, and from {', '.join(sorted(known))} before",
             where=f"table {start.table.full_name}",
             todo="Recover the table: without GTIDs and without a key, repeats from another server cannot be recognised.",
         )

@@ -123,13 +123,13 @@ def read_anew(job: Job, stage: Stage, name: str) -> Table:
     states = clients.transport.topic_states(job.systems.events.routing.topics_about([name]))
     ends = {topic: TopicOffsets.end_of(state) for topic, state in states.items()}
     clients.source.wait_visible(clients.source.position(), VISIBLE_SECONDS)
-    taken = clients.source.watermark()
-    clients.source.wait_visible(taken, VISIBLE_SECONDS)
+    watermark = clients.source.watermark()
+    clients.source.wait_visible(watermark, VISIBLE_SECONDS)
     table = captured(job.run, [name])[name]
     job.systems.events.routing.check_table(table)
     job.systems.writer.define(stage, table, [(column.name, sink_type(column)) for column in table.mirrored])
-    ledger = ChunkLedger(taken.hash, taken.server, table.fingerprint)
-    reading = Reading(table, stage, ledger, Stamp(job.epochs.of(name), taken.to_json(), ends), taken)
+    ledger = ChunkLedger(watermark.hash, watermark.server, table.fingerprint)
+    reading = Reading(table, stage, ledger, Stamp(job.epochs.of(name), watermark.to_json(), ends), watermark)
     read_table(Tools(job.spark, job.systems.reader, job.systems.writer), reading, Progress({name: 0}))
     return table
 

@@ -241,18 +241,18 @@ class ConnectorSettings:
 
     def topics(self, tables: Iterable[str]) -> dict[str, tuple[str, ...]]:
         """Topic → the tables whose changes it holds. Raises ConfigError if these cannot be told apart."""
-        found: dict[str, tuple[str, ...]] = {}
+        tables_by_topic: dict[str, tuple[str, ...]] = {}
         for table in tables:
             topic = self.topic_of(table)
-            found[topic] = (*found.get(topic, ()), table)
-        for topic, sharing in found.items():
+            tables_by_topic[topic] = (*tables_by_topic.get(topic, ()), table)
+        for topic, sharing in tables_by_topic.items():
             if len(sharing) > 1 and any(self.key_mark(table) is None for table in sharing):
                 raise ConfigError(
                     f"{' and '.join(sharing)} share the topic {topic} and their keys do not say which table they belong to",
                     where="connector's transforms",
                     todo="Set key.enforce.uniqueness=true on the router, or give each table a topic of its own.",
                 )
-        return found
+        return tables_by_topic
 
     @property
     def doubt_way_out(self) -> str:

@@ -132,12 +132,12 @@ def compare_history(defn: Table, hist: Mapping[str, Any] | None) -> tuple[str, .
         key = tuple(str(name) for name in hist["primaryKeyColumnNames"])
     except MALFORMED as error:
         return (f"the table cannot be compared: {type(error).__name__} {error}",)
-    found = _order(defn, old)
+    differences = _order(defn, old)
     by_name = {column.name: column for column in old}
-    found += [text for c in defn.columns if c.name in by_name for text in _column(c, by_name[c.name])]
+    differences += [text for c in defn.columns if c.name in by_name for text in _column(c, by_name[c.name])]
     if set(key) != set(defn.key):
-        found.append(f"key: ({', '.join(defn.key)}) in the source, ({', '.join(key)}) in the history")
-    return tuple(found)
+        differences.append(f"key: ({', '.join(defn.key)}) in the source, ({', '.join(key)}) in the history")
+    return tuple(differences)
 
 
 def column_defs(hist: Mapping[str, Any]) -> dict[str, Column]:
@@ -227,10 +227,10 @@ def _read_before(start: MySqlPosition | MariaDbPosition, gtids: str) -> bool | N
 
 def newest_snapshot_ms(records: Iterable[Mapping[str, Any]]) -> int | None:
     """When the connector last wrote its history from a snapshot (epoch milliseconds), or None."""
-    taken = [
+    times = [
         record for record in records if (record.get("position") or {}).get("snapshot") in (True, "true", "INITIAL")
     ]
-    return max((int(record.get("ts_ms") or 0) for record in taken), default=None)
+    return max((int(record.get("ts_ms") or 0) for record in times), default=None)
 
 
 def _apply(tables: dict[str, dict[str, Any]], change: Mapping[str, Any]) -> None:
@@ -254,9 +254,11 @@ def _order(defn: Table, old: list[_Old]) -> list[str]:
         return []
     missing = [name for name in new_names if name not in old_names]
     extra = [name for name in old_names if name not in new_names]
-    found = [f"column {name}: not in the history" for name in missing]
-    found += [f"column {name}: only in the history" for name in extra]
-    return found or [f"order of columns: {', '.join(new_names)} in the source, {', '.join(old_names)} in the history"]
+    differences = [f"column {name}: not in the history" for name in missing]
+    differences += [f"column {name}: only in the history" for name in extra]
+    return differences or [
+        f"order of columns: {', '.join(new_names)} in the source, {', '.join(old_names)} in the history"
+    ]
 
 
 def _column(new: Column, old: _Old) -> list[str]:
@@ -264,20 +266,20 @@ def _column(new: Column, old: _Old) -> list[str]:
     kind = _SYNONYMS.get(words.data_type, words.data_type)
     if not _same_type(kind, old):
         return [_differs(new.name, "type", kind, old.data_type)]
-    found: list[str] = []
+    differences: list[str] = []
     if kind in _SIGNED and words.unsigned != old.unsigned:
-        found.append(_differs(new.name, "unsigned", words.unsigned, old.unsigned))
+        differences.append(_differs(new.name, "unsigned", words.unsigned, old.unsigned))
     if kind in _SIZES:
         ours, theirs = _SIZES[kind]
         if ours(words) != theirs(old):
-            found.append(_differs(new.name, "length", ours(words), theirs(old)))
+            differences.append(_differs(new.name, "length", ours(words), theirs(old)))
     if kind in _WITH_CHARSET and _charset(words.charset) != old.charset:
-        found.append(_differs(new.name, "character set", _charset(words.charset), old.charset or "unknown"))
+        differences.append(_differs(new.name, "character set", _charset(words.charset), old.charset or "unknown"))
     if kind in ("enum", "set") and words.labels != old.labels:
-        found.append(_differs(new.name, "labels", list(words.labels), list(old.labels)))
+        differences.append(_differs(new.name, "labels", list(words.labels), list(old.labels)))
     if new.nullable and not old.optional:
-        found.append(_differs(new.name, "nullable", True, False))
-    return found
+        differences.append(_differs(new.name, "nullable", True, False))
+    return differences
 
 
 def _same_type(kind: str, old: _Old) -> bool:

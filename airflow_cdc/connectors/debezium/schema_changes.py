@@ -80,10 +80,10 @@ def read_ddl(record: Mapping[str, Any], places: PlaceOf = place_of) -> Ddl | Non
         if str(source.get("snapshot") or "false") != "false" or place.get("snapshot") or not body.get("ddl"):
             return None
         schema, ddl = str(body.get("databaseName") or ""), str(body["ddl"])
-        named = {f"{schema}.{name}" for name in str(source.get("table") or "").split(",") if name}
+        names = {f"{schema}.{name}" for name in str(source.get("table") or "").split(",") if name}
         changes = body.get("tableChanges") or []
         ids = [change.get(key) for change in changes for key in ("id", "previousId")]
-        tables = named | {full_name(one) for one in ids if one} | _tables(read_statement(ddl), schema)
+        tables = names | {full_name(one) for one in ids if one} | _tables(read_statement(ddl), schema)
         after: dict[str, ReportedTable] = {
             full_name(change["id"]): HistoryTable(dict(change["table"])) for change in changes if change.get("table")
         }

@@ -20,7 +20,7 @@ DEFINITION = "cdc.definition"
 
 @dataclass(frozen=True, slots=True)
 class SchemaChange:
-    """What a mirror has to do to follow its source from one definition to the next. Nothing: nothing changed.
+    """How a mirror follows its source from one definition to the next. Empty if nothing changed.
 
     Attributes:
         added: new columns; old rows hold NULL in them, unless they are `filled`.
@@ -75,11 +75,11 @@ def stored_definition(properties: Mapping[str, str], fingerprint: str | None) ->
 
     Compared as it was written: a newer version of this package may describe more of a column.
     """
-    found = load_definition(properties)
-    if found is None or fingerprint is None:
-        return found
+    definition = load_definition(properties)
+    if definition is None or fingerprint is None:
+        return definition
     text = json.dumps(json.loads(properties[DEFINITION]), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return found if hashlib.sha256(text.encode("ascii")).hexdigest() == fingerprint else None
+    return definition if hashlib.sha256(text.encode("ascii")).hexdigest() == fingerprint else None
 
 
 def refused(table: Table, what: str) -> RereadNeededError:

@@ -54,7 +54,7 @@ class Highest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LastChange:
-    """The last change of a partition that was applied: where it stands in the source's log, and when it was committed.
+    """The last applied change of a partition: its place in the source's log, and when it was committed.
 
     `log` and `log_n` name the file that the place's `pos` counts in; `ts_ms` is in milliseconds since 1970.
     """
@@ -71,9 +71,9 @@ class LastChange:
         return replace(self, ts_ms=0) == replace(other, ts_ms=0)
 
     def is_older_than(self, other: LastChange) -> bool:
-        """Older in every respect, position and time, in one server's files.
+        """An earlier position and an earlier time, in one server's files.
 
-        A rebuilt server starts its files anew, and its changes are no repeats.
+        A rebuilt server restarts its file numbers, and its changes are new, not repeats.
         """
         if self.log != other.log:
             return False
@@ -92,7 +92,7 @@ class LastChange:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What a stamped commit remembers of the changes it holds, beyond the offsets.
+    """What a stamped commit records about its changes, besides the offsets.
 
     Attributes:
         base: partition → the first offset that belongs to this epoch; before it everything was in the snapshot.
@@ -119,9 +119,9 @@ class Applied:
         return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
     def judged(self, statements: Sequence[Ddl]) -> Applied:
-        """The same after these statements passed."""
-        seen = dict.fromkeys([*self.ddl, *(one.at for one in statements)])
-        return replace(self, ddl=list(seen)[-KEEP_DDL:])
+        """A copy that also remembers these statements."""
+        places = dict.fromkeys([*self.ddl, *(one.at for one in statements)])
+        return replace(self, ddl=list(places)[-KEEP_DDL:])
 
     @classmethod
     def from_summary(cls, summary: Mapping[str, str]) -> Applied | None:
@@ -130,9 +130,9 @@ class Applied:
             return None
         try:
             values = json.loads(summary[APPLIED])
-            found = values.pop("format", 1)
-            if found != FORMAT:
-                raise _of_format(found)
+            form = values.pop("format", 1)
+            if form != FORMAT:
+                raise _of_format(form)
             high = {origin: Highest.of(place) for origin, place in values.pop("high").items()}
             last = {p: LastChange.from_json(change) for p, change in values.pop("last").items()}
             return cls(high=high, last=last, **values)
@@ -140,9 +140,9 @@ class Applied:
             raise UnknownStateError(f"{APPLIED} cannot be read: {error}", todo="Recover the table.") from None
 
 
-def _of_format(found: object) -> UnknownStateError:
+def _of_format(form: object) -> UnknownStateError:
     return UnknownStateError(
-        f"{APPLIED} is of format {found}, and this version reads format {FORMAT}",
+        f"{APPLIED} is of format {form}, and this version reads format {FORMAT}",
         todo="Recover the table: another version of airflow_cdc wrote it.",
     )
 
@@ -415,7 +415,7 @@ def check_same_topic(start: Start, earlier: Mapping[int, Sequence[tuple[LastChan
 
 
 def check_same_ddl(start: Start, earlier: Sequence[Ddl]) -> None:
-    """Raise TransportError unless the last DDL that was judged stands before the stamp, in a topic without an id."""
+    """For a topic without an id: raise TransportError unless the last judged DDL is among the records before the stamp."""
     whole = {begin for begin, _ in start.ddl.before.values()} == {0}
     if whole and start.applied.ddl and start.applied.ddl[-1] not in {one.at for one in earlier}:
         how = "its brokers have no topic ids, and it lacks the DDL that was judged last"
@@ -445,16 +445,16 @@ def _tombstones_seen(state: TopicState, ranges: Bounds, applied: Applied, where:
     They may have been deletes, and then nothing is left of them. What was appended after the last batch's ends were
     taken is not older than that.
     """
-    kept = state.compaction
-    if kept is None:
+    compaction = state.compaction
+    if compaction is None:
         return applied
     for p, (start, end) in ranges.items():
-        if applied.at_ms < kept.since_ms and start < min(end, kept.first.get(p, start)):
-            since = datetime.fromtimestamp(kept.since_ms / 1000, UTC).isoformat(timespec="seconds")
+        if applied.at_ms < compaction.since_ms and start < min(end, compaction.first.get(p, start)):
+            since = datetime.fromtimestamp(compaction.since_ms / 1000, UTC).isoformat(timespec="seconds")
             raise _gap(
                 state.name, p, f"records from {start} on are older than its tombstones are kept ({since})", where
             )
-    return replace(applied, at_ms=kept.now_ms)
+    return replace(applied, at_ms=compaction.now_ms)
 
 
 def _gap(topic: str, partition: int, what: str, where: str) -> TransportError:
@@ -472,9 +472,9 @@ def _watermark(table: Table, stamp: Stamp, summary: Mapping[str, str], read_posi
 
 
 def _applied(table: Table, summary: Mapping[str, str], starts: Mapping[int, int], where: str) -> Applied:
-    found = Applied.from_summary(summary)
-    if found is not None:
-        return found
+    applied = Applied.from_summary(summary)
+    if applied is not None:
+        return applied
     if table.keyless and not summary:
         raise UnknownStateError(
             "the commit that records which changes the table holds is gone, and without a key its rows do not show repeats",

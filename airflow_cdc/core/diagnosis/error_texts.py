@@ -35,13 +35,13 @@ class KnownText:
     refined: Callable[[re.Match[str]], tuple[str, str]] | None = None
 
     def named_in(self, text: str) -> Explanation | None:
-        """What the text names by this row, with the line in which it stands, without secrets; None if it does not fit."""
-        found = re.search(self.pattern, text, re.IGNORECASE | re.DOTALL)
-        if found is None:
+        """This row's explanation of the text, with the matching line, without secrets; None if the row does not match."""
+        match = re.search(self.pattern, text, re.IGNORECASE | re.DOTALL)
+        if match is None:
             return None
-        start, end = text.rfind("\n", 0, found.start()) + 1, text.find("\n", found.start())
+        start, end = text.rfind("\n", 0, match.start()) + 1, text.find("\n", match.start())
         line = shorten(mask_text(text[start : end if end >= 0 else None].strip()), 600)
-        code, meaning = self.refined(found) if self.refined else (self.code, self.meaning)
+        code, meaning = self.refined(match) if self.refined else (self.code, self.meaning)
         return Explanation(code, meaning, line)
 
 

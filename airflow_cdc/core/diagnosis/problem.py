@@ -1,4 +1,4 @@
-"""What a row of the diagnosis is, what it is given, and how the rows of all parts of a pipeline make one table.
+"""The rows of the diagnosis, their input, and how the rows of all parts of a pipeline form one table.
 
 The order of judgement is one sequence over all systems, whoever owns a row, because causes are named before what follows
 from them: 10 an open recovery; 15 settings with which nothing can be followed; 20 what decides was not read; 25 no log;
@@ -44,7 +44,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Case(Generic[F, P]):
-    """What a row is given: everything read and parsed, once. F and P are the facts and the position of the pipeline's source.
+    """The input of a row: everything, read and parsed once. F and P are the facts and the position of the pipeline's source.
 
     Attributes:
         source: None where it could not be read.
@@ -121,7 +121,7 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a diagnosis and a plan go by: of one system, or of all parts of a pipeline together.
+    """The rules of a diagnosis and a plan: those of one system, or of all parts of a pipeline together.
 
     Attributes:
         problems: rows; together they are in the order of judgement.
@@ -150,13 +150,13 @@ class Rules:
         """What a person may ask for by name, where this problem is diagnosed."""
         return tuple(dict.fromkeys(name for row in self.problems if row.code == code for name in row.on_request))
 
-    def case(self, seen: Observation) -> AnyCase:
+    def case(self, observation: Observation) -> AnyCase:
         """What the rows are given of an observation."""
-        source = seen.source if isinstance(seen.source, SourceFacts) else None
-        connector = seen.connector if isinstance(seen.connector, ConnectorFacts) else None
+        source = observation.source if isinstance(observation.source, SourceFacts) else None
+        connector = observation.connector if isinstance(observation.connector, ConnectorFacts) else None
         offset = connector.offset if connector else None
         return Case(
-            seen=seen,
+            seen=observation,
             source=source,
             offset=offset,
             stored=offset.position if offset else None,
@@ -197,8 +197,8 @@ def _with_beside(row: Problem, beside: Iterable[Beside]) -> Problem:
         return row
 
     def holds(case: AnyCase) -> Evidence | None:
-        found = row.holds(case)
-        return None if found is None else {**found, **{k: v for tell in tells for k, v in tell(case).items()}}
+        evidence = row.holds(case)
+        return None if evidence is None else {**evidence, **{k: v for tell in tells for k, v in tell(case).items()}}
 
     return replace(row, holds=holds)
 

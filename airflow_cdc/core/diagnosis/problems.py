@@ -21,24 +21,27 @@ _REQUIRED = ("source", "connector", "transport", "control")
 
 def recovery_open(case: AnyCase) -> Evidence | None:
     control = case.seen.control
-    if not isinstance(control, ControlFacts) or not control.recovery:
+    if not isinstance(control, ControlFacts) or control.recovery is None:
         return None
-    shown = ("run_id", "opened_at", "problem", "strategy", "tables")
-    told = {key: str(control.recovery[key]) for key in shown if key in control.recovery}
-    return evidence(case, "control table", {"epoch": control.epoch, **told})
+    now = control.recovery
+    parts = {"run_id": now.run_id, "opened_at": now.opened_at, "problem": now.problem, "strategy": now.strategy}
+    shown = {**parts, "tables": ", ".join(now.tables)}
+    return evidence(
+        case, "control table", {"epoch": control.epoch, **{key: text for key, text in shown.items() if text}}
+    )
 
 
 def unread(case: AnyCase) -> Evidence | None:
-    found = {part: f"could not be read: {why}" for part, why in case.seen.unknowns.items() if part in _REQUIRED}
+    parts = {part: f"could not be read: {why}" for part, why in case.seen.unknowns.items() if part in _REQUIRED}
     if case.offset is not None and case.offset.fault:
-        found["offset"] = case.offset.fault
-    return evidence(case, "observation", found) if found else None
+        parts["offset"] = case.offset.fault
+    return evidence(case, "observation", parts) if parts else None
 
 
 def rest_unread(case: AnyCase) -> Evidence | None:
-    """Sink or schemas unread: what the server's facts prove still stands, but the pipeline is not known to be whole."""
-    found = {part: f"could not be read: {why}" for part, why in case.seen.unknowns.items() if part not in _REQUIRED}
-    return evidence(case, "observation", found) if found else None
+    """Sink or schemas could not be read: what the server's facts prove still holds, but the pipeline may be incomplete."""
+    parts = {part: f"could not be read: {why}" for part, why in case.seen.unknowns.items() if part not in _REQUIRED}
+    return evidence(case, "observation", parts) if parts else None
 
 
 def control_behind(case: AnyCase) -> Evidence | None:
@@ -84,8 +87,13 @@ def needs_reread(case: AnyCase) -> Evidence | None:
 
 
 def healthy(case: AnyCase) -> Evidence | None:
-    seen = case.seen
-    if case.source is None or case.connector is None or seen.unknowns or not isinstance(seen.schema, SchemaFacts):
+    observation = case.seen
+    if (
+        case.source is None
+        or case.connector is None
+        or observation.unknowns
+        or not isinstance(observation.schema, SchemaFacts)
+    ):
         return None
     return {**evidence(case, "connector status", states(case.connector)), **offset_evidence(case)}
 

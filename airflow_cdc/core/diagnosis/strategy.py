@@ -56,7 +56,7 @@ class Plan:
     """What will be done, and why (`reason`). A refused plan does nothing: its strategy is "none".
 
     Attributes:
-        seconds: how long the source will be read, by the last time it was; None if nothing is read, or nothing is known.
+        seconds: how long reading the source took last time; None if nothing is read, or unknown.
         fits_retention: whether the source keeps its log for longer than that (or, if it is not known, than the policy's
             max_duration); None where nothing is read or the retention could not be read.
     """
@@ -146,8 +146,8 @@ def _plan(strategy: Strategy, diagnosis: Diagnosis, policy: Policy, over_limit: 
 def _timed(plan: Plan, policy: Policy, obs: Observation) -> Plan:
     """The plan with what is known of its duration, and whether the log is kept that long."""
     seconds = obs.control.read_seconds if isinstance(obs.control, ControlFacts) else None
-    kept = obs.source.retention if isinstance(obs.source, SourceFacts) else None
-    fits = None if kept is None else snapshot_fits(kept, policy.max_duration if seconds is None else seconds)
+    retention = obs.source.retention if isinstance(obs.source, SourceFacts) else None
+    fits = None if retention is None else snapshot_fits(retention, policy.max_duration if seconds is None else seconds)
     return replace(plan, seconds=seconds, fits_retention=fits)
 
 
@@ -195,19 +195,19 @@ def _why_none(diagnosis: Diagnosis, asked: str | None, on_request: tuple[str, ..
     offered = f" On request: {', '.join(able)}." if able else ""
     if asked is not None and able:
         return f"{asked!r} does not apply to {diagnosis.code}.{offered}"
-    told = "; ".join(f"{name}: {value}" for name, value in diagnosis.evidence.items())
-    return f"{diagnosis.code}: {diagnosis.description} {told}.{offered}"
+    texts = "; ".join(f"{name}: {value}" for name, value in diagnosis.evidence.items())
+    return f"{diagnosis.code}: {diagnosis.description} {texts}.{offered}"
 
 
 def _blocked(strategy: Strategy, rules: Rules, case: AnyCase) -> tuple[str, ...]:
-    """Why the strategy cannot be carried out: by what is asked of every system, then by what each of the pipeline's asks."""
+    """Why the strategy cannot be carried out: first the blockers of every system, then those of the pipeline's systems."""
     if not strategy.sinkless and not case.seen.pipeline.has_sink:
         return ("it needs a sink, and this pipeline has none",)
     if strategy.special and strategy.code not in rules.offers:
         return ("this kind of source does not support it",)
-    asked = (*strategy.blockers, *rules.blockers.get(strategy.code, ()))
+    blockers = (*strategy.blockers, *rules.blockers.get(strategy.code, ()))
     unreadable = rules.no_recovery if _source_logs_rows in strategy.blockers else ""
-    return tuple(why for why in (unreadable, *(blocker(case) for blocker in asked)) if why)
+    return tuple(why for why in (unreadable, *(blocker(case) for blocker in blockers)) if why)
 
 
 def _over_limit(policy: Policy, obs: Observation, deletes: Mapping[str, int | None]) -> str:
@@ -230,15 +230,15 @@ def _connector_known(case: AnyCase) -> str:
 def open_strategy(obs: Observation) -> str:
     """The strategy of the open recovery; "" if none is open."""
     control = obs.control
-    found = control.recovery if isinstance(control, ControlFacts) else None
-    return str(found.get("strategy") or "unknown") if found else ""
+    recovery = control.recovery if isinstance(control, ControlFacts) else None
+    return (recovery.strategy or "unknown") if recovery else ""
 
 
 def _recovery_is_open(case: AnyCase) -> str:
-    found = open_strategy(case.seen)
-    if found in POSITION_ONLY:
-        return f"the open recovery is a {found}, which moves the position only"
-    return "" if found else "no recovery is open"
+    strategy = open_strategy(case.seen)
+    if strategy in POSITION_ONLY:
+        return f"the open recovery is a {strategy}, which moves the position only"
+    return "" if strategy else "no recovery is open"
 
 
 def _source_logs_rows(case: AnyCase) -> str:
@@ -251,7 +251,7 @@ def _source_logs_rows(case: AnyCase) -> str:
 def keyless_blocker(case: AnyCase) -> str:
     """Tables whose rows would be counted twice if another server's log repeats a change.
 
-    Without a key a repeat is told by its exact place in the log, and that is another one on another server (INV 19).
+    Without a key a repeat is recognised by its exact place in the log, which differs on another server (INV 19).
     """
     definitions = case.seen.schema.definitions if isinstance(case.seen.schema, SchemaFacts) else {}
     keyless = ", ".join(sorted(name for name, table in definitions.items() if table.keyless))

@@ -256,11 +256,11 @@ def check_main(target: TableMetadata, stage: Stage, expected_head: int, *, over_
 
 
 def _check_schema(target: TableMetadata, stage: Stage) -> None:
-    found = (target.current_schema_id, target.last_column_id)
-    if found != (stage.base_schema_id, stage.base_last_column_id):
+    current = (target.current_schema_id, target.last_column_id)
+    if current != (stage.base_schema_id, stage.base_last_column_id):
         raise StaleHeadError(
-            f"the table's schema was changed since staging: schema {stage.base_schema_id} -> {found[0]}, "
-            f"last column id {stage.base_last_column_id} -> {found[1]}",
+            f"the table's schema was changed since staging: schema {stage.base_schema_id} -> {current[0]}, "
+            f"last column id {stage.base_last_column_id} -> {current[1]}",
             where=f"table {stage.target}",
             todo=FILL_AGAIN,
         )

@@ -75,8 +75,8 @@ class ServerVersion:
     @classmethod
     def parse(cls, text: str) -> ServerVersion:
         """Read @@version, such as 8.0.15, 8.0.36-28.1 (Percona), 10.11.6-MariaDB-0+deb12u1."""
-        found = _NUMBERS.search(text.removeprefix("5.5.5-"))  # how MariaDB greets old clients
-        numbers = (int(found[1]), int(found[2]), int(found[3] or 0)) if found else (0, 0, 0)
+        match = _NUMBERS.search(text.removeprefix("5.5.5-"))  # how MariaDB greets old clients
+        numbers = (int(match[1]), int(match[2]), int(match[3] or 0)) if match else (0, 0, 0)
         return cls(text.strip(), numbers, "mariadb" in text.lower())
 
     def can(self, capability: Capability) -> bool:

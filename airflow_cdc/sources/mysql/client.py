@@ -104,7 +104,7 @@ class BinlogSource(Generic[F]):
         return self.endpoint.where
 
     def limited(self, limits: CallLimits) -> Self:
-        """The same system, each call bounded."""
+        """A copy with these limits on each call."""
         return type(self)(self.endpoint.limited(limits))
 
     def connect(self, *, read_timeout: float | None = None, quick: bool = False) -> Connection[Any]:
@@ -221,21 +221,24 @@ class BinlogSource(Generic[F]):
         file = place.file if place else ""
         with self.session() as session:
             files = list_binlog_files(session)
-            kept = retention(session, self.endpoint, file, files)
+            kept_log = retention(session, self.endpoint, file, files)
             size = max_file_size(session)
         if file not in {one.name for one in files}:
             raise SourceError(f"{file} is not on the server", where=self.where, todo="Ask `diagnose` why.")
-        if kept is None:
+        if kept_log is None:
             raise SourceError(
                 "the server removes log files by their total size, so no time says how long one stays",
                 where=self.where,
                 todo="Watch the margin in bytes instead: the metric cdc.retention_left.",
             )
         timed = timed_files(self.endpoint, files, FORECAST_FILES)
-        return forecast(kept, timed, in_newest_file=file == files[-1].name, max_size=size), kept
+        return forecast(kept_log, timed, in_newest_file=file == files[-1].name, max_size=size), kept_log
 
     def reserve_log(self, timeout: float) -> None:
         """Nothing to do: this server keeps its log for a time, whoever reads it."""
+
+    def check_logged(self, tables: Sequence[str]) -> None:
+        """Nothing to do: this server's log holds the changes of all tables."""
 
     def watermark(self, *, xa_timeout: float = 60.0) -> Watermark:
         """See core.ports.Source."""
@@ -254,10 +257,7 @@ class BinlogSource(Generic[F]):
         raise NotImplementedError
 
     def start_of_file_after(self, position: Position | None, now: Watermark) -> Watermark:
-        """The start of the first file after the position's, with the transactions that stand before it; else as `now`.
-
-        Raises SourceError where no file follows, or what stands before it cannot be read.
-        """
+        """The start of the first file after the position's, with the transactions before it; else as `now`. SourceError."""
         raise NotImplementedError
 
     def init_statement(self, watermark: Watermark) -> str:
@@ -309,15 +309,17 @@ class BinlogSource(Generic[F]):
             f"SELECT {plain} AS plain, TABLE_ID AS id FROM information_schema.{self.innodb_tables}"
             f" WHERE {plain} IN ({', '.join(['%s'] * len(exact)) or 'NULL'}) OR {plain} REGEXP %s"
         )
-        found: dict[str, list[str]] = {}
+        by_table: dict[str, list[str]] = {}
         with suppress(SourceError), self.session() as session:
             pattern = f"^({'|'.join(doubtful) or '#'})$"
             for row in session.rows(sql, (*exact, pattern), doing="read InnoDB's numbers of the tables"):
                 # the server's collation knows no case
                 for name in [name for name in doubtful if re.fullmatch(name, row["plain"])] or [row["plain"]]:
                     if name in names:
-                        found.setdefault(names[name], []).append(str(row["id"]))
-        return {table: hashlib.sha256(",".join(sorted(ids)).encode()).hexdigest()[:16] for table, ids in found.items()}
+                        by_table.setdefault(names[name], []).append(str(row["id"]))
+        return {
+            table: hashlib.sha256(",".join(sorted(ids)).encode()).hexdigest()[:16] for table, ids in by_table.items()
+        }
 
     def cascade_targets(self, tables: Sequence[str]) -> frozenset[str]:
         """Which of these tables foreign keys change without a row in this server's log (INV 14)."""

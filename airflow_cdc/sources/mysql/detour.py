@@ -41,8 +41,8 @@ def detour_blocker(case: MySqlCase) -> str:
     source, stored = _both(case)
     if source is None or stored is None:
         return "the source or the stored position is not known"
-    found = {conn_id: case.seen.replicas.get(conn_id, Unknown("it was not examined")) for conn_id in _named(case)}
-    return "; ".join(f"{conn_id}: {', '.join(faults(facts, source, stored))}" for conn_id, facts in found.items())
+    replicas = {conn_id: case.seen.replicas.get(conn_id, Unknown("it was not examined")) for conn_id in _named(case)}
+    return "; ".join(f"{conn_id}: {', '.join(faults(facts, source, stored))}" for conn_id, facts in replicas.items())
 
 
 def failover_blocker(case: MySqlCase) -> str:
@@ -54,7 +54,7 @@ def failover_blocker(case: MySqlCase) -> str:
         return "the source or the stored GTID set is not known"
     purged = source.gtid_purged or GtidSet()
     sets = {"the server does not have": stored - source.executed, "the server purged": purged - stored}
-    return "; ".join(f"{told} {shorten(str(gtids))}" for told, gtids in sets.items() if gtids)
+    return "; ".join(f"{label} {shorten(str(gtids))}" for label, gtids in sets.items() if gtids)
 
 
 def chosen_replica(case: MySqlCase) -> MySqlReplicaFacts | None:
@@ -80,12 +80,12 @@ def faults(replica: ReplicaFacts | Unknown, source: MySqlFacts, stored: GtidSet)
 
 def standing_faults(replica: MySqlReplicaFacts) -> tuple[str, ...]:
     """Why a server is never fit to stand in for its source, whatever the connector has read; () if it may be."""
-    found = [
+    unfit = [
         f"{name} is {value(replica) or 'not set'}, it must be {wanted}"
         for name, (wanted, value) in _SETTINGS.items()
         if value(replica).upper() != wanted
     ]
-    return (*found, *_log_faults(replica))
+    return (*unfit, *_log_faults(replica))
 
 
 def _log_faults(replica: MySqlReplicaFacts) -> tuple[str, ...]:
@@ -101,7 +101,7 @@ def _set_faults(replica: MySqlReplicaFacts, source: MySqlFacts, stored: GtidSet)
         "it is behind the connector and lacks": stored - replica.gtid_executed,
         "it purged": (source.executed - stored) & replica.gtid_purged,
     }
-    return tuple(f"{told} {shorten(str(gtids))}" for told, gtids in sets.items() if gtids)
+    return tuple(f"{label} {shorten(str(gtids))}" for label, gtids in sets.items() if gtids)
 
 
 def _named(case: MySqlCase) -> tuple[str, ...]:

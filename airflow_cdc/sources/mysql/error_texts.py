@@ -11,10 +11,10 @@ from airflow_cdc.sources.mysql.position import BinlogPosition
 _SEEN_ON_SERVER: Final = re.compile(r"[\w\-]+\.\d+")
 
 
-def _by_files(found: re.Match[str]) -> tuple[str, str]:
+def _by_files(match: re.Match[str]) -> tuple[str, str]:
     """A connector that lists the server's files says more than its error: was its own older, or newer than them all?"""
-    wanted = BinlogPosition(found[1], 0)
-    listed = [BinlogPosition(name, 0) for name in _SEEN_ON_SERVER.findall(found[2])]
+    wanted = BinlogPosition(match[1], 0)
+    listed = [BinlogPosition(name, 0) for name in _SEEN_ON_SERVER.findall(match[2])]
     comparable = [one for one in listed if one.comparable(wanted)]
     if not comparable:
         return "SOURCE_CHANGED", "the server's log files have another name than the stored one"

@@ -58,14 +58,14 @@ class Grants:
     def has(self, privilege: str, schema: str = "", table: str = "") -> bool:
         """True when the user holds `privilege` globally, or on the schema or table given."""
         wanted = privilege.upper()
-        held = False
+        granted = False
         for grant in self.items:
             names = wanted in grant.privileges or bool(grant.privileges & _EVERYTHING)
             if names and grant.reaches(schema, table):
                 if grant.revoked:
                     return False
-                held = True
-        return held
+                granted = True
+        return granted
 
     def missing(
         self, tables: Iterable[str], *, gtid: bool, hold: bool = True, keyless: Iterable[str] = ()
@@ -112,9 +112,9 @@ def read_grants(session: Session) -> Grants:
     roles = str(who["roles"] or "NONE")
     using = "" if roles.upper() == "NONE" or session.version.mariadb else f" FOR CURRENT_USER() USING {roles}"
     rows = session.rows(f"SHOW GRANTS{using}", doing="read the user's grants")
-    found = parse_grants(str(who["user"]), [str(next(iter(row.values()))) for row in rows])
+    grants = parse_grants(str(who["user"]), [str(next(iter(row.values()))) for row in rows])
     own = session.version.can(Capability.BINLOG_MONITOR)
-    return replace(found, needs=MARIADB_NEEDS, for_keyless=()) if own else found
+    return replace(grants, needs=MARIADB_NEEDS, for_keyless=()) if own else grants
 
 
 def parse_grants(user: str, lines: Iterable[str]) -> Grants:

@@ -109,16 +109,16 @@ class _Steps:
 
     def check_end(self) -> None:
         """The source's definition must be the one that the statements lead to."""
-        said = () if self.last is None else self.last.differences(self.now)
+        differences = () if self.last is None else self.last.differences(self.now)
         for column in self.now.columns:
             mine = self.columns.get(column.name)
             if mine is None or not _same(mine, column, reported=column.name in self.reported):
-                said += (f"column {column.name}: {column.native.type} in the source",)
+                differences += (f"column {column.name}: {column.native.type} in the source",)
         gone = self.columns.keys() - {column.name for column in self.now.columns}
-        said += tuple(f"column {name}: not in the source" for name in sorted(gone))
-        if said or self.key != self.now.key:
+        differences += tuple(f"column {name}: not in the source" for name in sorted(gone))
+        if differences or self.key != self.now.key:
             raise UnreportedChangeError(
-                f"the reported DDL does not lead to the source's definition: {'; '.join(said) or 'the key'}",
+                f"the reported DDL does not lead to the source's definition: {'; '.join(differences) or 'the key'}",
                 where=f"table {self.now.full_name}",
                 todo="Wait until the connector has read up to that point. If it has, it does not report all DDL: check its"
                 " transforms and include.schema.changes.",

@@ -101,8 +101,8 @@ class MySqlWords:
     def to_native(self) -> NativeColumn:
         """The words as a column keeps them; what MySQL does not say is left out."""
         words = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "column_type"}
-        said = {name: word for name, word in words.items() if word not in (None, (), "")}
-        return NativeColumn(WORDS, self.column_type, tuple(sorted(said.items())))
+        attributes = {name: word for name, word in words.items() if word not in (None, (), "")}
+        return NativeColumn(WORDS, self.column_type, tuple(sorted(attributes.items())))
 
 
 @lru_cache(maxsize=10_000)

@@ -27,8 +27,8 @@ def transport_replaced(case: AnyCase) -> Evidence | None:
     transport = transport_of(case.seen)
     if transport is None:
         return None
-    found = dict(text for stamp in _stamps(case) for text in _replaced(stamp, transport))
-    return evidence(case, "sink stamps and topics", found) if found else None
+    texts = dict(text for stamp in _stamps(case) for text in _replaced(stamp, transport))
+    return evidence(case, "sink stamps and topics", texts) if texts else None
 
 
 def transport_gap(case: AnyCase) -> Evidence | None:
@@ -36,14 +36,14 @@ def transport_gap(case: AnyCase) -> Evidence | None:
     transport = transport_of(case.seen)
     if transport is None:
         return None
-    found = {
+    texts = {
         f"{topic}/{number}": f"applied up to {at}, the first event there is {state.partitions[number][0]}"
         for stamp in _stamps(case)
         for topic, number, at, state in _stamped(stamp, transport)
         if number in state.partitions and at < state.partitions[number][0]
     }
-    found |= dict(_forgotten_deletes(case, transport))
-    return evidence(case, "sink stamps and topics", found) if found else None
+    texts |= dict(_forgotten_deletes(case, transport))
+    return evidence(case, "sink stamps and topics", texts) if texts else None
 
 
 _DELETES_KEPT_MS = 86_400_000  # the default of delete.retention.ms
@@ -65,11 +65,14 @@ def _forgotten_deletes(case: AnyCase, transport: TransportFacts) -> Iterator[tup
             continue
         for topic, number, at, state in _stamped(facts.stamp, transport):
             settings = transport.configs.get(topic, {})
-            kept = int(settings.get("delete.retention.ms", _DELETES_KEPT_MS)) / 1000
+            retention_s = int(settings.get("delete.retention.ms", _DELETES_KEPT_MS)) / 1000
             behind = number in state.partitions and at < state.partitions[number][1]
-            if "compact" in settings.get("cleanup.policy", "") and behind and now - facts.stamped_at > kept:
+            if "compact" in settings.get("cleanup.policy", "") and behind and now - facts.stamped_at > retention_s:
                 age = f"{now - facts.stamped_at:.0f} s ago"
-                yield f"{topic}/{number} is compacted", f"applied up to {at} {age}, deletes are kept for {kept:.0f} s"
+                yield (
+                    f"{topic}/{number} is compacted",
+                    f"applied up to {at} {age}, deletes are kept for {retention_s:.0f} s",
+                )
 
 
 def _stamps(case: AnyCase) -> tuple[Stamp, ...]:

@@ -49,12 +49,12 @@ class KafkaEndpoint:
         servers = ",".join(part.strip() for part in self.bootstrap.split(",") if part.strip())
         if not servers:
             raise ConfigError("the Kafka connection has no bootstrap servers", todo="Write one like kafka:9092.")
-        given = {key: value for key, value in (self.security or {}).items() if value not in (None, "")}
-        if given.get("sasl.username"):
-            given.setdefault("sasl.mechanism", "PLAIN")
+        settings = {key: value for key, value in (self.security or {}).items() if value not in (None, "")}
+        if settings.get("sasl.username"):
+            settings.setdefault("sasl.mechanism", "PLAIN")
         object.__setattr__(self, "bootstrap", servers)
-        object.__setattr__(self, "security", given)
-        _check(given, self.where)
+        object.__setattr__(self, "security", settings)
+        _check(settings, self.where)
 
     @property
     def where(self) -> str:
@@ -231,12 +231,12 @@ def _options(endpoint: KafkaEndpoint) -> dict[str, Any]:
     # at DEBUG it writes its whole configuration, password included
     logging.getLogger("kafka.admin.client").setLevel(logging.INFO)
     ms = int(endpoint.timeout * 1000)
-    named = {_SETTINGS[key]: value for key, value in endpoint.security.items()}
-    if "ssl_check_hostname" in named:
-        named["ssl_check_hostname"] = str(named["ssl_check_hostname"]).lower() not in ("false", "0", "no")
+    options = {_SETTINGS[key]: value for key, value in endpoint.security.items()}
+    if "ssl_check_hostname" in options:
+        options["ssl_check_hostname"] = str(options["ssl_check_hostname"]).lower() not in ("false", "0", "no")
     return {
         "client_id": "airflow-provider-cdc",
-        **named,
+        **options,
         "bootstrap_servers": endpoint.bootstrap.split(","),
         "request_timeout_ms": ms,
         "bootstrap_timeout_ms": ms,

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from pagerduty import EventsApiV2Client
 
+from airflow_cdc.alerting.severity import Severity
 from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.core.severity import Severity
 from airflow_cdc.notifications.channels import CHANNELS, Message, PolicyNotifier, notifier_for
 from tests.unit.http_server import Answer, Scripted, serving
 

@@ -21,8 +21,8 @@ from airflow.models.dagrun import DagRun
 from airflow.utils.session import create_session
 from sqlalchemy import select
 
+from airflow_cdc.alerting.outage import OutageLog, Sighting, advance
 from airflow_cdc.core.diagnosis.strategy import choices
-from airflow_cdc.core.outage import OutageLog, Sighting, advance
 from airflow_cdc.core.pipeline import AlertPolicy
 from airflow_cdc.kinds import rules_for
 from airflow_cdc.plugin import PREFIX, forms, view

@@ -54,8 +54,8 @@ class DecodeModes:
     @classmethod
     def from_config(cls, config: Mapping[str, str]) -> DecodeModes:
         """The modes of a connector's configuration; SchemaError names a setting that is not known here."""
-        found = {name: str(config[setting]) for name, (setting, _) in _MODES.items() if setting in config}
-        return cls(**found)
+        modes = {name: str(config[setting]) for name, (setting, _) in _MODES.items() if setting in config}
+        return cls(**modes)
 
 
 _MODES: dict[str, tuple[str, tuple[str, ...]]] = {

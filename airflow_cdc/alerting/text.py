@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from airflow_cdc.alerting.outage import HEALTHY, UNKNOWN, Status, seconds_between
 from airflow_cdc.core.duration import span
-from airflow_cdc.core.outage import HEALTHY, UNKNOWN, Status, seconds_between
 
 _SHOWN = 300
 
