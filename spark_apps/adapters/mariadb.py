@@ -99,5 +99,9 @@ class MariaDbReader(MySqlRows, MariaDbLog):
             position = position_at(session, place.file, place.pos)
             here = as_watermark(position, self._source.identity())
         if here.server != at.server:
-            raise SourceError(f"the server was restarted while {table.full_name} was read", where=self._source.where)
+            raise SourceError(
+                f"the server was restarted while {table.full_name} was read",
+                where=self._source.where,
+                todo="Clear the task: it reads again.",
+            )
         return here

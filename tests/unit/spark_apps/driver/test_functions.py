@@ -15,8 +15,8 @@ from airflow_cdc.spark_apps.driver.functions import decimal_bytes, decimal_plain
 
 @given(st.lists(st.none() | st.floats(allow_nan=False, allow_infinity=False)))
 def test_the_bits_of_a_number_tell_it_from_every_other(values: list[float | None]) -> None:
-    found = double_bits(pa.array(values, pa.float64())).to_pylist()
-    assert found == [None if v is None else struct.unpack(">q", struct.pack(">d", v + 0.0))[0] for v in values]
+    bits = double_bits(pa.array(values, pa.float64())).to_pylist()
+    assert bits == [None if v is None else struct.unpack(">q", struct.pack(">d", v + 0.0))[0] for v in values]
 
 
 def test_there_is_one_zero() -> None:
