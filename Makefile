@@ -68,6 +68,9 @@ faults-diagnosis: setup ## make every fault on real servers and compare what the
 adversary: setup ## random schemas, DML, DDL, gaps and steps through a real pipeline, every row compared (SEED=1 SEEDS=200 TOGETHER=10 MINUTES=30 WITHOUT=ddl,json)
 	$(BIN)/python -m tests.adversary --seed $(or $(SEED),1) --seeds $(or $(SEEDS),1000) --together $(or $(TOGETHER),1) --minutes $(or $(MINUTES),30) --without "$(WITHOUT)" $(if $(KNOWN),--known)
 
+systems: setup ## each system's own failure, recovered under writes, every row compared → build/systems.json (SYSTEMS=postgres)
+	$(BIN)/python -m tests.systems $(SYSTEMS)
+
 soak-diagnosis: setup ## half an hour of a healthy pipeline under load: no false alarm (MINUTES=30)
 	$(BIN)/python -m tests.faults_diagnosis.soak --minutes $(or $(MINUTES),30)
 
@@ -79,9 +82,10 @@ test: lint docs ## everything that .ci/run runs
 load: setup ## recoveries while the source takes thousands of changes a second, and over a backlog of 5 M events → build/load.json
 	$(BIN)/python -m tests.load
 
-bench: setup ## how long the commands, the DAG parse and the page take, how late an alarm is, what a table of 2,000 costs (TABLES=20,200) → build/bench/*.json
+bench: setup ## how long the commands, the DAG parse and the page take, how late an alarm is, what a table of 2,000 costs (TABLES=20,200), what a driver holds (EVENTS=20000,200000) → build/bench/*.json
 	$(BIN)/python -m tests.bench.front_door
 	$(BIN)/python -m tests.bench.watch
+	$(BIN)/python -m tests.bench.in_flight --events $(or $(EVENTS),500000,5000000)
 	$(BIN)/python -m tests.bench.many_tables --tables $(or $(TABLES),100,2000)
 
 docs: setup ## build the documentation into build/site; a warning is an error

@@ -138,11 +138,11 @@ def config_rules_of(pipeline: Pipeline) -> ConfigRules:
 
 def jars_for(pipelines: Iterable[Pipeline]) -> tuple[Need, ...]:
     """What Spark needs for these pipelines' kinds beside its own jars, each once."""
-    found: dict[Need, None] = {}
+    needs: dict[Need, None] = {}
     for pipeline in pipelines:
         for kind in (SINKS[pipeline.sink.kind], SOURCES[pipeline.source.kind], TRANSPORTS[pipeline.transport.kind]):
-            found |= dict.fromkeys(kind.jars.load() if kind.jars is not None else ())
-    return tuple(found)
+            needs |= dict.fromkeys(kind.jars.load() if kind.jars is not None else ())
+    return tuple(needs)
 
 
 def rules_for(pipeline: Pipeline) -> Rules:

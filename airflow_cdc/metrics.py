@@ -43,18 +43,18 @@ def timed_step(pipeline: str, step: str) -> Iterator[None]:
         stats.timing("cdc.step", 1000 * (time.monotonic() - began), tags=tags)
 
 
-def of_observation(seen: StoredObservation) -> None:
+def of_observation(observation: StoredObservation) -> None:
     """Send what an observation knows."""
-    code = seen.diagnosis.code
-    stats.gauge("cdc.healthy", int(code == HEALTHY), tags={"pipeline": seen.pipeline, "problem": code})
-    taken = datetime.fromisoformat(seen.taken_at).timestamp()
+    code = observation.diagnosis.code
+    stats.gauge("cdc.healthy", int(code == HEALTHY), tags={"pipeline": observation.pipeline, "problem": code})
+    taken_s = datetime.fromisoformat(observation.taken_at).timestamp()
     known = {
-        "cdc.position_age": None if seen.position_ts is None else max(0.0, taken - seen.position_ts),
-        "cdc.transactions_behind": seen.behind,
-        "cdc.retention_left": seen.retention.margin_bytes if seen.retention else None,
-        "cdc.time_to_purge": (seen.forecast or {}).get("earliest_s"),
+        "cdc.position_age": None if observation.position_ts is None else max(0.0, taken_s - observation.position_ts),
+        "cdc.transactions_behind": observation.behind,
+        "cdc.retention_left": observation.retention.margin_bytes if observation.retention else None,
+        "cdc.time_to_purge": (observation.forecast or {}).get("earliest_s"),
     }
-    _send(seen.pipeline, known)
+    _send(observation.pipeline, known)
 
 
 def of_report(report: RecoveryReport) -> None:

@@ -123,10 +123,10 @@ def open_parts(pipeline: Pipeline, endpoints: Endpoints) -> Parts:
 
 def _control_store(pipeline: Pipeline, endpoints: Endpoints, sink: object) -> ControlStore:
     """The store that the pipeline names, or else the one in its sink. Raises ConfigError where there is neither."""
-    kept: ControlStore
+    store: ControlStore
     if pipeline.control is not None:
-        kept = CONTROLS[pipeline.control.kind].client.load()(endpoints.control)
-        return kept
+        store = CONTROLS[pipeline.control.kind].client.load()(endpoints.control)
+        return store
     kind = SINKS[pipeline.sink.kind]
     if kind.control is None:
         raise ConfigError(
@@ -134,5 +134,5 @@ def _control_store(pipeline: Pipeline, endpoints: Endpoints, sink: object) -> Co
             where=f"pipeline {pipeline.name}, key control",
             todo="Add `control: {kind: sql, conn_id: …}`: a database that keeps it.",
         )
-    kept = kind.control.load()(sink)
-    return kept
+    store = kind.control.load()(sink)
+    return store

@@ -11,9 +11,9 @@ from airflow_cdc.operators.abandon import AbandonRecoveryOperator
 ABANDON_DOC = """
 ### Give up an open recovery, or some of its tables
 
-For a recovery that can't end: a table was dropped at the source, or can't be made equal. The abandoned tables are left
-as they were before the recovery, apply refuses them, and the diagnosis names them until another recovery publishes
-them. The others go on. **The connector is left as it is**; the task's log says how that is.
+For a recovery that cannot finish because a table was dropped at the source or cannot be made equal. Readers keep seeing the
+abandoned tables as they were before the recovery; apply refuses them, and the diagnosis names them until another recovery
+publishes them. The other tables continue. **The connector is not touched**; the task's log says in which state it is.
 """
 
 
@@ -34,8 +34,10 @@ def abandon_dag() -> DAG:
                 examples=registered_names(),
                 description="A name from pipelines.yaml.",
             ),
-            "tables": tables_param("Only these (schema.table, one per line); empty: all that are not published yet."),
-            "reason": Param(title="Reason", type="string", minLength=1, description="Why; kept in the audit."),
+            "tables": tables_param(
+                "Only these tables (schema.table, one per line); empty: all that are not published yet."
+            ),
+            "reason": Param(title="Reason", type="string", minLength=1, description="Why; stored in the audit."),
         },
         tags=["cdc"],
         doc_md=ABANDON_DOC,

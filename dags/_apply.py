@@ -22,10 +22,10 @@ def apply_params() -> dict[str, Param]:
             False,
             title="Replay dead letters",
             type="boolean",
-            description="Read the rows of all unresolved dead letters again, also of those tried too often.",
+            description="Read the rows of all unresolved dead letters again, even those that were tried too often.",
             **PLAIN_SCHEMA,
         ),
-        "tables": tables_param("Only these; empty: all.", **PLAIN_SCHEMA),
+        "tables": tables_param("Only these tables; empty: all.", **PLAIN_SCHEMA),
     }
 
 

@@ -27,15 +27,15 @@ MIDNIGHT = "0 0 * * *"
 REPAIR_DOC = """
 ### Compare tables with their source, and rewrite the rows that differ
 
-Names every key that differs, asks a person where the policy says so, rewrites those rows and no others, compares once
-more and publishes only what is equal. With *Dry run* it stops after naming them.
+Lists every key that differs, asks a person if the policy requires it, rewrites only those rows, compares again
+and publishes only tables that are equal. With *Dry run* it stops after listing the keys.
 """
 NIGHTLY_DOC = """
-Compares **{name}** with its source: all that was touched since the last night, and a seventh of the rest. Red means that
-rows differ (MISMATCH) or that it could not look (INCONCLUSIVE); the task `compare` names the keys in its report.
+Compares **{name}** with its source: everything that changed since the last night, and a seventh of the rest. Red means that
+rows differ (MISMATCH) or that something could not be read (INCONCLUSIVE); the report of the task `compare` lists the keys.
 """
 BACKFILL_DOC = """
-Brings past days of **{name}** to what its source holds now:
+Brings the rows of past days of **{name}** up to what its source holds now:
 `airflow backfill create --dag-id {dag_id} --from-date 2026-01-01 --to-date 2026-01-31`. Scheduled runs do nothing.
 """
 
@@ -58,10 +58,13 @@ def repair_params() -> dict[str, Param]:
             examples=registered_names(),
             description="A name from pipelines.yaml.",
         ),
-        "tables": tables_param("Only these (schema.table, one per line); empty: all of the pipeline."),
-        "dry_run": Param(False, title="Dry run", type="boolean", description="Only name the rows that differ."),
+        "tables": tables_param("Only these tables (schema.table, one per line); empty: all tables of the pipeline."),
+        "dry_run": Param(False, title="Dry run", type="boolean", description="Only list the rows that differ."),
         "approved": Param(
-            False, title="Approved", type="boolean", description="Do not ask a person, however many rows are deleted."
+            False,
+            title="Approved",
+            type="boolean",
+            description="Do not ask for approval, however many rows are deleted.",
         ),
         "note": Param("", title="Note", type=["string", "null"], description="Why."),
     }

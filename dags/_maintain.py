@@ -11,8 +11,8 @@ from airflow_cdc.names import maintain_dag_id
 from airflow_cdc.operators.spark import MaintainOperator
 
 DOC = """
-Tidies up the tables of `{namespace}`: small files are written together, and versions older than `maintenance.expire_after`
-go. No row changes; applies, recoveries and comparisons may run beside it.
+Maintains the tables of `{namespace}`: compacts small files and drops versions older than `maintenance.expire_after`.
+It changes no rows; applies, recoveries and comparisons may run at the same time.
 """
 
 

@@ -31,9 +31,9 @@ from airflow_cdc.operators.watermark import CaptureWatermarkOperator
 RECOVERY_DOC = """
 ### Recover a pipeline whose position was lost
 
-Observes the pipeline, names the problem, chooses the cheapest safe strategy, carries it out, proves every row, and only
-then lets readers see the result. A healthy pipeline is left alone. A run that fails leaves the connector stopped and the
-tables as they were: fix what the failed task reports and clear that task with everything after it.
+Diagnoses the pipeline, chooses the cheapest safe strategy, carries it out, proves every row, and only
+then shows the result to readers. A healthy pipeline is not touched. A run that fails leaves the connector stopped and the
+tables as they were: fix what the failed task reports, then clear that task and all tasks after it.
 """
 
 
@@ -45,29 +45,31 @@ def recovery_params(names: list[str]) -> dict[str, Param]:
             type="string",
             minLength=1,
             examples=names,
-            description="A name from pipelines.yaml; the list offers those that were there when the DAG was parsed.",
+            description="A name from pipelines.yaml; the list has those that were declared when the DAG was parsed.",
         ),
         "strategy": Param(
             AUTO, title="Strategy", type="string", enum=[AUTO, *STRATEGIES], description_md=_strategies_explained()
         ),
         "tables": tables_param(
             "Recover only these (schema.table, one per line); empty: all tables of the pipeline. The others "
-            "keep what they have, so name all that may have lost changes."
+            "keep their rows, so name every table that may have lost changes."
         ),
         "approved": Param(
             False,
             title="Approved",
             type="boolean",
-            description="Do not ask a person, even if the plan loses or removes rows. Off: the pipeline's policy says "
-            "when one is asked, and the plan is shown then.",
+            description="Do not ask for approval, even if the plan loses or removes rows. Off: the pipeline's policy "
+            "decides whether a person is asked, with the plan.",
         ),
-        "note": Param("", title="Note", type=["string", "null"], description="Why you start this; kept in the report."),
+        "note": Param(
+            "", title="Note", type=["string", "null"], description="Why you start this; stored in the report."
+        ),
     }
 
 
 def _strategies_explained() -> str:
     rows = "\n".join(f"- **{row.code}**: {row.when} Loses: {row.data_loss}." for row in STRATEGIES.values())
-    return f"- **{AUTO}**: the cheapest that is safe.\n{rows}\n\nOne that does not fit the problem is refused with the reason."
+    return f"- **{AUTO}**: the cheapest safe one.\n{rows}\n\nA strategy that does not fit the problem is refused, with the reason."
 
 
 def recovery_dag() -> DAG:

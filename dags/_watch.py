@@ -29,7 +29,7 @@ def watch_dag(pipeline: Pipeline) -> DAG:
         max_active_runs=1,
         default_args={"retries": 0},
         tags=["cdc", pipeline.name],
-        doc_md=f"Watches pipeline **{pipeline.name}**, tells of each outage once, and recovers it where its policy allows.",
+        doc_md=f"Watches pipeline **{pipeline.name}**, reports each outage once, and recovers it if the policy allows.",
     ) as dag:
         watch = WatchPipelineOperator(
             task_id=WATCH_TASK,

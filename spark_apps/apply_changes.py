@@ -113,9 +113,9 @@ def _apply_all(run: Run, spark: SparkSession) -> dict[str, Result | CdcError]:
 def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[Table]]:
     """Fix the ends first and read the definitions after: then none is older than an event of the batch."""
     clients, facts = run.clients, run.clients.control.facts()
-    asked = list(run.tables)
-    wanted = applicable(facts, asked)
-    if left_out := sorted(set(asked) - set(wanted)):
+    chosen = list(run.tables)
+    wanted = applicable(facts, chosen)
+    if left_out := sorted(set(chosen) - set(wanted)):
         log.warning("left out, as tables of an open or an abandoned recovery: %s", ", ".join(left_out))
     systems = open_systems(run)
     routing = systems.events.routing
@@ -134,14 +134,14 @@ def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[Table]]:
         systems.topics.read,
         ddl_reader(run, systems.events),
     )
-    found = systems.letters.unresolved()
+    letters = systems.letters.unresolved()
     job = _Job(
         run,
         ctx,
         ends_of(topics),
         systems.reader.defaults(tables),
         clients.source.table_ids(list(definitions)),
-        {table.full_name: [one for one in found if one.table == table.full_name] for table in tables},
+        {table.full_name: [one for one in letters if one.table == table.full_name] for table in tables},
         f"{LABEL}{uuid.uuid4().hex[:12]}",
         systems.reader,
         run.options.replay,

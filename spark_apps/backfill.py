@@ -72,11 +72,11 @@ def backfill(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None =
     for spec in run.pipeline.backfill:
         table = _with_key(tables[spec.table])
         done.append(try_repair(job, table, interval_part(table, spec, interval.start, interval.end)))
-    told = tell(run, done, BACKFILL)
+    facts = tell(run, done, BACKFILL)
     verdict = overall(one.report.verdict for one in done)
     if verdict is not Verdict.MATCH:
         raise not_matching(run, done)
-    return {**told, "verdict": str(verdict), "tables": {one.table.full_name: one.to_json() for one in done}}
+    return {**facts, "verdict": str(verdict), "tables": {one.table.full_name: one.to_json() for one in done}}
 
 
 def _with_key(table: Table) -> Table:

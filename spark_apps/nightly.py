@@ -32,6 +32,7 @@ from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
 from airflow_cdc.spark_apps.compare.expectations import DATA_DOCS
+from airflow_cdc.spark_apps.compare.results import check_expectations, make_report
 from airflow_cdc.spark_apps.compare.scan import Outcome, Subject
 from airflow_cdc.spark_apps.compare.tail import touched_leaves
 from airflow_cdc.spark_apps.driver.app import explained, open_app
@@ -39,10 +40,8 @@ from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
 from airflow_cdc.spark_apps.repair import Job, inconclusive, open_job, staged
 from airflow_cdc.spark_apps.verify import (
     apply_context,
-    check_expectations,
     compare_passes,
     letter_caveats,
-    make_report,
 )
 
 if TYPE_CHECKING:
@@ -127,7 +126,7 @@ def _compare_all(
 
 
 def _known(run: Run) -> dict[str, Checked]:
-    return {name: Checked.from_json(kept) for name, kept in run.clients.control.checks().items()}
+    return {name: Checked.from_json(check) for name, check in run.clients.control.checks().items()}
 
 
 def _cascades(run: Run) -> frozenset[str]:
@@ -215,7 +214,8 @@ def _seen(night: NightRun, table: Table, stage: Stage, state: TopicState | None)
     rows = sink.row_count(*place, stage.base_head) or 0
     if table.full_name in night.cascades:
         return Seen(odd="rows of it change by foreign keys, which this server does not log", rows=rows)
-    if doubt := rollback_doubt(known.xa if known else None, night.xa):
+    quiet = known is not None and state is not None and known.has_no_event_since(state)
+    if doubt := rollback_doubt(known.xa if known else None, night.xa, events=not quiet):
         return Seen(odd=doubt, rows=rows)
     if (stranger := sink.foreign_commit(*place)) is not None:
         return Seen(odd=f"commit {stranger} on its main is not of this pipeline", rows=rows)
@@ -245,11 +245,11 @@ def _keep(
     topic = state or TopicState("", "", {})
     ends = {str(p): end for p, (_, end) in topic.partitions.items()}
     verdict, run_id = str(report.verdict), job.run.run_id
-    kept = Checked(scheme, low, high, rows, shares, topic.id, ends, table.fingerprint, verdict, at, run_id, night.xa)
+    check = Checked(scheme, low, high, rows, shares, topic.id, ends, table.fingerprint, verdict, at, run_id, night.xa)
     repair = RepairPlan.of(table, outcome.tally, outcome.sink_rows)
     result = {**report.to_json(), "compared": plan.part.name, "why": plan.why}
     plans = {"plan": repair.to_json()} if repair.keys and report.verdict is Verdict.MISMATCH else {}
-    job.run.clients.control.check_done(job.run.run_id, table.full_name, kept.to_json(), {**result, **plans})
+    job.run.clients.control.check_done(job.run.run_id, table.full_name, check.to_json(), {**result, **plans})
     store_json(job.run, f"keys-{table.full_name}.json", repair.actions_to_json(table))
     return report
 

@@ -61,7 +61,10 @@ class SourceView(Protocol):
 
     @property
     def position(self) -> Watermark | None:
-        """Exact position of the view of a table without a key: it holds all changes up to it and nothing later."""
+        """Exact position of the view: it holds all changes up to it and nothing later. None: it cannot be said.
+
+        Of a table without a key it always is, and of every table where RowReader.exact_views.
+        """
         ...
 
     def leaves(self, scheme: LeafScheme, part: Part) -> Mapping[int, Leaf]:
@@ -91,6 +94,11 @@ class RowReader(SourceLog, Protocol):
     @property
     def key_hash(self) -> KeyHash:
         """What its SQL hashes keys with, where leaves are no ranges of a key."""
+        ...
+
+    @property
+    def exact_views(self) -> bool:
+        """Whether every view says its exact position, so that it may be older than the sink it is compared with."""
         ...
 
     def chunks(self, table: Table, after: Key | None, rows: int, *, at: Watermark, ahead: int) -> Iterator[list[Chunk]]:
@@ -125,7 +133,7 @@ class RowReader(SourceLog, Protocol):
         ...
 
     def view(self, table: Table, *, at: Watermark) -> AbstractContextManager[SourceView]:
-        """One read view of the table; ends with the block. That of a table without a key has an exact position."""
+        """One read view of the table; ends with the block."""
         ...
 
     def bounds(self, table: Table) -> tuple[int, int] | None:
@@ -156,6 +164,11 @@ class Routing(Protocol):
     @property
     def null_becomes_default(self) -> bool:
         """Whether the column's default is written where a row holds NULL."""
+        ...
+
+    @property
+    def doubt_way_out(self) -> str:
+        """What a person can do about a column whose values can't be believed in too many rows."""
         ...
 
     @property

@@ -86,7 +86,7 @@ def _staged(writer: StageWriter, reading: Reading[Stage], head: int) -> StagedTa
 def load_task(run: Run) -> Task:
     """The recovery's W, fence and tables, checked against what the source has now."""
     recovery = current(run)
-    taken, left = watermark_of(recovery, run), recovery.unpublished
+    watermark, left = watermark_of(recovery, run), recovery.unpublished
     definitions = followed(run, left) if left else {}
     known = recovery.definitions
     if changed := [name for name, table in definitions.items() if known.get(name) != table.fingerprint]:
@@ -95,16 +95,16 @@ def load_task(run: Run) -> Task:
             where=run.where,
             todo="Clear the task fence_and_watermark and all after it: a new watermark is taken.",
         )
-    stamp = Stamp(recovery.epoch, taken.to_json(), recovery.fence or {})
-    return Task(recovery.epoch, taken, stamp, definitions, recovery.strategy)
+    stamp = Stamp(recovery.epoch, watermark.to_json(), recovery.fence or {})
+    return Task(recovery.epoch, watermark, stamp, definitions, recovery.strategy)
 
 
 def staged_before(run: Run, tables: Sequence[Table]) -> Mapping[str, Sequence[Stage]]:
     """Sink table → its stages of earlier tries."""
-    names, found = [run.pipeline.sink_table(table.full_name) for table in tables], defaultdict(list)
+    names, stages = [run.pipeline.sink_table(table.full_name) for table in tables], defaultdict(list)
     for stage in run.clients.sink.stages(run.pipeline.sink.namespace, *names) if names else ():
-        found[stage.table].append(stage)
-    return found
+        stages[stage.table].append(stage)
+    return stages
 
 
 def prepare(

@@ -41,6 +41,7 @@ from airflow_cdc.reports.stored import CHECK, REPAIR
 from airflow_cdc.spark_apps.apply.batch import start_of
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
 from airflow_cdc.spark_apps.compare.expectations import SuiteResult
+from airflow_cdc.spark_apps.compare.results import make_report
 from airflow_cdc.spark_apps.compare.scan import VISIBLE_SECONDS, Outcome
 from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.lease import leased
@@ -48,7 +49,7 @@ from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.driver.systems import Systems, open_systems
 from airflow_cdc.spark_apps.snapshot.differences import Wanted, rewrite_keys
 from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, read_table
-from airflow_cdc.spark_apps.verify import Task, apply_context, compare_passes, make_report, xa_open
+from airflow_cdc.spark_apps.verify import Task, apply_context, compare_passes, xa_open
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -157,23 +158,23 @@ def repair(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
     except (ConfigError, UsageError):
         raise
     except CdcError as error:
-        told = report_check(run, {name: inconclusive(name, error) for name in names}, evidence={})
+        facts = report_check(run, {name: inconclusive(name, error) for name in names}, evidence={})
         if not dry:
             raise
-        return {**told, "dry_run": True, **asked(run, [])}
+        return {**facts, "dry_run": True, **asked(run, [])}
     done = [try_repair(job, table, dry=dry) for table in tables.values()]
     verdict = overall(one.report.verdict for one in done)
-    told = tell(run, done, CHECK if dry else REPAIR)
+    facts = tell(run, done, CHECK if dry else REPAIR)
     if verdict is not Verdict.MATCH and not dry:
         raise not_matching(run, done)
-    return {**told, "verdict": str(verdict), "dry_run": dry, **asked(run, [one.plan for one in done])}
+    return {**facts, "verdict": str(verdict), "dry_run": dry, **asked(run, [one.plan for one in done])}
 
 
 def asked(run: Run, plans: Sequence[RepairPlan]) -> Facts:
     """What a person is asked about, for XCom: `{"plans": {table: summary}, "needs_approval"}`."""
-    wanted = [plan for plan in plans if plan.keys]
-    asks = needs_approval(run.pipeline.policy, [plan.deletions for plan in wanted])
-    return {"plans": {plan.table: plan.to_json() for plan in wanted}, "needs_approval": asks}
+    differing = [plan for plan in plans if plan.keys]
+    asks = needs_approval(run.pipeline.policy, [plan.deletions for plan in differing])
+    return {"plans": {plan.table: plan.to_json() for plan in differing}, "needs_approval": asks}
 
 
 def tell(run: Run, done: Sequence[RepairOutcome], kind: str) -> Facts:
@@ -181,18 +182,18 @@ def tell(run: Run, done: Sequence[RepairOutcome], kind: str) -> Facts:
     keys = store_json(run, "repair.json", {one.table.full_name: one.plan.actions_to_json(one.table) for one in done})
     evidence = {one.table.full_name: one.said(dry=kind == CHECK) for one in done if one.plan.keys}
     run.clients.control.ledger_set(run.run_id, "repair", {one.table.full_name: one.to_json() for one in done})
-    told = report_check(run, {one.table.full_name: one.report for one in done}, evidence=evidence, kind=kind)
-    return {**told, "keys": keys}
+    facts = report_check(run, {one.table.full_name: one.report for one in done}, evidence=evidence, kind=kind)
+    return {**facts, "keys": keys}
 
 
 def not_matching(run: Run, done: Sequence[RepairOutcome]) -> VerificationError:
     """The error that names the tables which are not equal after all."""
     bad = [one for one in done if one.report.verdict is not Verdict.MATCH]
-    told = "; ".join(
+    text = "; ".join(
         f"{one.table.full_name} is {one.report.verdict}: {', '.join(one.report.samples[:3])}" for one in bad
     )
     return VerificationError(
-        told,
+        text,
         where=run.where,
         todo="Its main is as it was. Put right what is named, then run the repair again.",
         verdict=str(overall(one.report.verdict for one in bad)),
@@ -314,7 +315,7 @@ def read_again(job: Job, stage: Stage, table: Table, plan: RepairPlan) -> None:
     """
     if xa_open(job.run):
         raise VerificationError(
-            "prepared XA transactions are open on the source, so its rows are not what its log says",
+            "prepared XA transactions are open on the source, so its visible rows do not match its log",
             where=job.run.where,
             todo="Wait until they end (XA RECOVER shows them), then run the repair again.",
             verdict=str(Verdict.INCONCLUSIVE),
@@ -345,11 +346,11 @@ def replace_rows(job: Job, stage: Stage, table: Table) -> None:
         raise UnknownStateError(
             "nothing says how far the table has come", where=f"table {table.full_name}", todo="Recover the table."
         )
-    taken = clients.source.watermark()
-    clients.source.wait_visible(taken, VISIBLE_SECONDS)
+    watermark = clients.source.watermark()
+    clients.source.wait_visible(watermark, VISIBLE_SECONDS)
     job.systems.writer.note_definition(stage, table)
-    ledger = ChunkLedger(taken.hash, taken.server, table.fingerprint)
-    reading = Reading(table, stage, ledger, Stamp(stamp.epoch, taken.to_json(), stamp.offsets), taken)
+    ledger = ChunkLedger(watermark.hash, watermark.server, table.fingerprint)
+    reading = Reading(table, stage, ledger, Stamp(stamp.epoch, watermark.to_json(), stamp.offsets), watermark)
     read_table(Tools(job.spark, job.systems.reader, job.systems.writer), reading, Progress({table.full_name: 0}))
 
 
@@ -374,5 +375,5 @@ def note_published(job: Job, table: Table, part: Part) -> None:
 def report_of(outcome: Outcome, why: str = "") -> TableReport:
     """The table's report; `why` something was not done stands among its samples."""
     name = outcome.subject.table.full_name
-    made = make_report(outcome, SuiteResult(name, success=True, checks=0))
-    return replace(made, samples=(*([why] if why else []), *made.samples))
+    report = make_report(outcome, SuiteResult(name, success=True, checks=0))
+    return replace(report, samples=(*([why] if why else []), *report.samples))

@@ -9,19 +9,16 @@ from __future__ import annotations
 import json
 import logging
 import re
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
-from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import fsspec
 
-from airflow_cdc.core.compare.canonical import not_compared
 from airflow_cdc.core.compare.part import WHOLE, Part
 from airflow_cdc.core.compare.verdict import Tally
 from airflow_cdc.core.dead_letter import DeadLetter, Place, is_before
@@ -31,7 +28,7 @@ from airflow_cdc.core.poll import NotYet, poll_while_moving
 from airflow_cdc.core.ports import Sink, Stage
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.recovery import VerifiedTable
-from airflow_cdc.core.report import ComparedAt, NotCompared, TableReport, Verdict, overall
+from airflow_cdc.core.report import TableReport, Verdict, overall
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import Fence, TopicState
 from airflow_cdc.flows.capture import captured
@@ -42,9 +39,18 @@ from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget, apply_batch, start_of
 from airflow_cdc.spark_apps.apply.replay import replay
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
-from airflow_cdc.spark_apps.compare.expectations import DATA_DOCS, Expected, SuiteResult, run_suites
+from airflow_cdc.spark_apps.compare.expectations import DATA_DOCS, SuiteResult
 from airflow_cdc.spark_apps.compare.judge import judge
-from airflow_cdc.spark_apps.compare.scan import Outcome, Reached, Subject, compare_tables
+from airflow_cdc.spark_apps.compare.results import check_expectations, make_report, summary
+from airflow_cdc.spark_apps.compare.scan import (
+    Outcome,
+    Reached,
+    Subject,
+    compare_tables,
+    compare_views,
+    decided,
+    open_views,
+)
 from airflow_cdc.spark_apps.compare.tail import Topic
 from airflow_cdc.spark_apps.compare.views import SinkView
 from airflow_cdc.spark_apps.driver.app import explained, open_app
@@ -59,6 +65,10 @@ log = logging.getLogger("airflow_cdc.verify")
 AGAIN = "Main is as it was; clear the task verify to verify again."
 RESUME_SECONDS = 1800.0
 CATCH_UPS = 5
+KEEP_COMING = (
+    "{count} of them came after the others' rows had been read again: such rows change faster than they are read, so"
+    " clear the task verify while they change less"
+)
 # A difference is only said if a second comparison, of a newer snapshot, finds one too.
 PASSES = 2
 # Each table holds a connection with an open read view until it is judged.
@@ -86,6 +96,11 @@ class Task:
     definitions: Mapping[str, Table]
     systems: Systems
     parts: Mapping[str, Part] = field(default_factory=dict)
+
+    def of(self, tables: Collection[str]) -> Task:
+        """These tables alone."""
+        definitions = {name: table for name, table in self.definitions.items() if name in tables}
+        return replace(self, definitions=definitions)
 
     def topic(self, table: str) -> str:
         """The topic of a table."""
@@ -197,19 +212,7 @@ def compare_passes(
     timeout = float(options.get("reach_seconds", run.pipeline.policy.standstill))
     outcomes: list[Outcome] = []
     for number in range(1, int(options.get("passes", PASSES)) + 1):
-        reached, subjects = _caught_up(run, spark, task, timeout, put_right)
-        outcomes = [
-            outcome
-            for at in range(0, len(subjects), TABLES_AT_ONCE)
-            for outcome in compare_tables(
-                task.systems.reader,
-                subjects[at : at + TABLES_AT_ONCE],
-                judge,
-                lambda: reach(run, task, timeout)[0],
-                watermark=task.watermark,
-                start=reached,
-            )
-        ]
+        outcomes = _compared(run, spark, task, timeout, put_right)
         for outcome in outcomes:
             _wait_for_xa(run, outcome)
             outcome.add_caveats(*caveats(run, outcome))
@@ -219,14 +222,60 @@ def compare_passes(
     return outcomes
 
 
+def _compared(
+    run: Run, spark: SparkSession, task: Task, timeout: float, put_right: Callable[[], bool]
+) -> list[Outcome]:
+    """Catch up on the stages, and compare some tables at a time."""
+    reader = task.systems.reader
+    reached, subjects = _caught_up(run, spark, task, timeout, put_right)
+
+    def reach_now() -> Reached:
+        return reach(run, task, timeout)[0]
+
+    outcomes: list[Outcome] = []
+    for at in range(0, len(subjects), TABLES_AT_ONCE):
+        some = subjects[at : at + TABLES_AT_ONCE]
+        if reader.exact_views:
+            part = task.of([subject.table.full_name for subject in some])
+            outcomes += _compared_in_old_views(run, spark, part, timeout, put_right)
+        else:
+            outcomes += compare_tables(reader, some, judge, reach_now, watermark=task.watermark, start=reached)
+    return outcomes
+
+
+def _compared_in_old_views(
+    run: Run, spark: SparkSession, task: Task, timeout: float, put_right: Callable[[], bool]
+) -> list[Outcome]:
+    """Compare with views that are opened before the stages catch up once more.
+
+    So whatever changes meanwhile is known from its view's row and the rows that changes lead to: no row that a change
+    found is asked for, which not every log holds.
+    """
+    reader, tables = task.systems.reader, list(task.definitions.values())
+
+    def reach_now() -> Reached:
+        return reach(run, task, timeout)[0]
+
+    before = reach_now()
+    # taken after the ends, so that a view that shows it shows all that stands before them
+    with open_views(reader, tables, task.watermark, run.clients.source.position()) as views:
+        _, subjects = _caught_up(run, spark, task, timeout, put_right)
+        old = [replace(subject, before=before) for subject in subjects]
+        judgements, now = compare_views(reader, old, views, judge, reach_now, watermark=task.watermark)
+    return decided(reader, judgements, reach_now, watermark=task.watermark, now=now)
+
+
 def _caught_up(
     run: Run, spark: SparkSession, task: Task, timeout: float, put_right: Callable[[], bool]
 ) -> tuple[Reached, list[Subject]]:
-    """Catch up, and once more past what was read again meanwhile, so that no row is newer than the compared ends."""
-    for _ in range(CATCH_UPS):
+    """Catch up, and once more past what was read again meanwhile, so that no row is newer than the compared ends.
+
+    After CATCH_UPS nothing is read again any more: what came last stays a caveat.
+    """
+    for left in reversed(range(CATCH_UPS)):
         reached, states = reach(run, task, timeout)
         subjects = catch_up(run, spark, task, reached, states, timeout=timeout)
-        if not put_right():
+        if not left or not put_right():
             break
     return reached, subjects
 
@@ -351,7 +400,10 @@ class LettersAgain:
 
     def caveats(self, run: Run, outcome: Outcome) -> tuple[str, ...]:
         """Events of the table that were never applied, and whose rows were not read since."""
-        return letter_caveats(run, outcome, self.since, self.right)
+        found = letter_caveats(run, outcome, self.since, self.right)
+        name = outcome.subject.table.full_name
+        came = [letter for letter in self._letters() if letter.table == name and letter.place not in self.tried]
+        return (*found, KEEP_COMING.format(count=len(came))) if came and self.tried else found
 
     def _letters(self) -> list[DeadLetter]:
         keyed = {name for name, table in self.task.definitions.items() if not table.keyless}
@@ -388,54 +440,6 @@ def xa_open(run: Run) -> bool:
         return bool(run.clients.source.xa_pending())
     except CdcError:  # without the privilege it cannot be known; a difference is then what it looks like
         return False
-
-
-def summary(outcome: Outcome) -> str:
-    """One line for the log."""
-    tally = outcome.tally
-    caveats = "".join(f"; {reason}" for reason in outcome.reasons)
-    return (
-        f"{outcome.subject.table.full_name}: {outcome.source_rows:,} source rows, {outcome.sink_rows:,} sink rows, "
-        f"{tally.missing} missing, {tally.ghosts} ghosts, {tally.different} different, {tally.unsettled} unsettled, "
-        f"{outcome.in_flight} in flight{caveats}"
-    )
-
-
-def check_expectations(folder: str, outcomes: Sequence[Outcome]) -> dict[str, SuiteResult]:
-    """Great Expectations over the compared snapshots; Data Docs go to `folder` (a path or URL)."""
-    checks = [(outcome.subject.sink.frame(), Expected.of(outcome)) for outcome in outcomes]
-    if "://" not in folder:
-        return {result.name: result for result in run_suites(checks, Path(folder))}
-    with tempfile.TemporaryDirectory() as scratch:
-        results = run_suites(checks, Path(scratch))
-        files = fsspec.filesystem(folder.split("://", 1)[0])
-        files.put(f"{scratch}/", f"{folder}/", recursive=True)
-    return {result.name: result for result in results}
-
-
-def make_report(outcome: Outcome, suite: SuiteResult) -> TableReport:
-    """The table's part of report.json. A failed suite is a mismatch: a reader would meet it."""
-    verdict = outcome.verdict if suite.success else Verdict.MISMATCH
-    failures = () if suite.success else suite.failures or ("an expectation of Great Expectations failed",)
-    samples = [f"{kind}: {key}" for kind, keys in outcome.tally.samples.items() for key in keys]
-    return TableReport(
-        table=outcome.subject.table.full_name,
-        source_rows=outcome.source_rows,
-        sink_rows=outcome.sink_rows,
-        missing=outcome.tally.missing,
-        ghosts=outcome.tally.ghosts,
-        different=outcome.tally.different,
-        leaves=outcome.leaves,
-        leaves_rechecked=outcome.leaves_rechecked,
-        columns_not_compared=tuple(NotCompared(*pair) for pair in not_compared(outcome.subject.table)),
-        compared_at=ComparedAt(outcome.subject.sink.version, str(outcome.subject.position)),
-        verdict=verdict,
-        samples=(*samples, *outcome.reasons, *failures)
-        if outcome.tally.wrong
-        else (*outcome.reasons, *samples, *failures),
-        leaf_map=outcome.leaf_map,
-        part="" if outcome.subject.part.whole else outcome.subject.part.name,
-    )
 
 
 def keep(

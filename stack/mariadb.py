@@ -10,7 +10,7 @@ from stack import debian
 from stack.installation import Installation, Logins, Make, MySqlSettings, log_settings, stated_version
 
 # what the product's own user and Debezium's need, and nothing else (docs name the same list)
-CDC_PRIVILEGES: Final = ("SELECT", "REPLICATION SLAVE", "BINLOG MONITOR")
+CDC_PRIVILEGES: Final = ("SELECT", "REPLICATION SLAVE", "BINLOG MONITOR", "PROCESS")
 DEBEZIUM_PRIVILEGES: Final = (
     "SELECT",
     "RELOAD",

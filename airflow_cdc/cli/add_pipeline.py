@@ -53,11 +53,11 @@ def asked(args: Namespace) -> NewPipeline:
     new = NewPipeline(args.pipeline, _kinds(flags), flags)
     questions = list(_questions(new))
     _refuse_others(flags, {question.key for question in questions})
-    found = {question.key: flags[question.key] or _answer(question, args.pipeline) for question in questions}
-    if absent := [question.key for question in questions if question.needed and not found[question.key]]:
+    answers = {question.key: flags[question.key] or _answer(question, args.pipeline) for question in questions}
+    if absent := [question.key for question in questions if question.needed and not answers[question.key]]:
         todo = f"Add {', '.join(map(flag, absent))}."
-        raise UsageError(f"not enough is known about pipeline {args.pipeline}", todo=todo)
-    return NewPipeline(args.pipeline, new.kinds, found)
+        raise UsageError(f"the options do not fully describe pipeline {args.pipeline}", todo=todo)
+    return NewPipeline(args.pipeline, new.kinds, answers)
 
 
 def _kinds(flags: Mapping[str, str]) -> dict[str, str]:
@@ -72,11 +72,11 @@ def _kind(part: str, flags: Mapping[str, str]) -> str:
     """The kind that a flag names, or else the one that a flag is a question of, or else what a person says."""
     known, question = setups(part), kind_question(part)
     hinted = [name for name, setup in known.items() if any(flags[one.key] for one in setup.questions)]
-    told = flags[question.key] or (hinted[0] if len(hinted) == 1 else "")
-    kind = told or (_answer(question, "") if len(known) > 1 else question.default)
+    chosen = flags[question.key] or (hinted[0] if len(hinted) == 1 else "")
+    kind = chosen or (_answer(question, "") if len(known) > 1 else question.default)
     if kind not in known:
         raise UsageError(
-            f"{kind!r} is no kind of {part} that can be asked about",
+            f"{kind!r} is not a kind of {part} that `init` knows",
             where=flag(question.key),
             todo=f"Write one of {', '.join(known)}; declare any other in pipelines.yaml by hand.",
         )
@@ -92,8 +92,8 @@ def _questions(new: NewPipeline) -> Iterator[Question]:
 def _refuse_others(flags: Mapping[str, str], known: set[str]) -> None:
     others = [key for key, value in flags.items() if value and key not in known and not key.endswith("_kind")]
     if others:
-        told = ", ".join(map(flag, others))
-        raise UsageError(f"{told}: no part of this pipeline asks for that", todo="Leave it out, or name its kind.")
+        options = ", ".join(map(flag, others))
+        raise UsageError(f"{options}: no part of this pipeline has that option", todo="Leave it out, or name its kind.")
 
 
 def _answer(question: Question, pipeline: str) -> str:
@@ -112,7 +112,7 @@ def add_to_registry(path: Path, new: NewPipeline, template: str) -> str:
     """Write the pipeline to the registry, with its comments; the file is as it was if the result would not be valid."""
     before = path.read_text() if path.exists() else None
     if before is not None and new.name in load_registry(path):
-        raise UsageError(f"there is a pipeline {new.name!r} already", where=str(path), todo="Edit it there.")
+        raise UsageError(f"pipeline {new.name!r} already exists", where=str(path), todo="Edit it there.")
     head = template[: template.index(EXAMPLE)] if before is None else before.rstrip("\n") + "\n\n"
     path.write_text(head + "\n".join(_block(new)) + "\n" + _rest(new, template))
     try:
@@ -177,8 +177,8 @@ def connections(new: NewPipeline) -> dict[str, dict[str, Any]]:
 
 def _fields(one: NewConnection) -> dict[str, Any]:
     names = ("conn_type", "host", "port", "login", "schema", "extra")
-    given = {name: value for name in names if (value := getattr(one, name))}
-    return {**given, "password": _password(one.password)} if one.password else given
+    values = {name: value for name in names if (value := getattr(one, name))}
+    return {**values, "password": _password(one.password)} if one.password else values
 
 
 def _password(asked_for: Password) -> str:

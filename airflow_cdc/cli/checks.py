@@ -70,10 +70,10 @@ def _dag(subject: str, dag_id: str, state: str) -> Check:
 def dag_check(subject: str, dag_id: str, state: str, *, paused: bool | None) -> Check:
     """`paused`: None for a DAG that Airflow does not know. `state` is what to call one that does not run."""
     if paused is None:
-        todo = "Show Airflow the DAG files (`airflow cdc init` says how), then run: airflow dags reserialize"
-        return Check(subject, dag_id, state, "Airflow does not know this DAG", todo)
+        todo = "Make Airflow load the DAG files (see `airflow cdc init`), then run: airflow dags reserialize"
+        return Check(subject, dag_id, state, "Airflow has not loaded this DAG", todo)
     if paused:
-        return Check(subject, dag_id, state, "paused: its runs wait", f"Run: airflow dags unpause {dag_id}")
+        return Check(subject, dag_id, state, "paused, so its runs wait", f"Run: airflow dags unpause {dag_id}")
     return Check(subject, dag_id, "ok", "runs")
 
 
@@ -99,9 +99,7 @@ def slot_check(name: str, slots: int) -> Check:
     """Whether a recovery fits; a pool of -1 slots, and a limit of 0, have no limit."""
     if slots >= SLOTS or slots < 0 or (slots == 0 and name.startswith("[core]")):
         return Check(AIRFLOW, name, "ok", f"{slots} slots")
-    todo = (
-        f"Make it {SLOTS} or more: the task that holds the log runs beside the others, which would wait for its slot."
-    )
+    todo = f"Make it {SLOTS} or more: the task that holds the log occupies one slot while the other tasks run."
     return Check(AIRFLOW, name, "bad", f"{slots} slots", todo)
 
 
@@ -117,7 +115,7 @@ def _report_dir(location: str) -> Check:
     try:
         ReportStore(location).write("airflow cdc doctor may write here\n", PROBE)
     except (CdcError, ImportError) as error:
-        return Check(AIRFLOW, "report_dir", "bad", str(error), "Check [cdc] report_dir and the rights to it.")
+        return Check(AIRFLOW, "report_dir", "bad", str(error), "Check [cdc] report_dir and its permissions.")
     return placed
 
 
@@ -126,14 +124,18 @@ def report_dir_check(location: str, executor: str) -> Check:
     remote = "://" in location and not location.startswith("file://")
     path = Path(location.removeprefix("file://"))
     if not remote and not path.is_absolute():
-        todo = "Write an absolute path or a URL: each component takes a relative one from its own working folder."
+        todo = "Use an absolute path or a URL: each component resolves a relative path from its own working folder."
         return Check(AIRFLOW, "report_dir", "bad", f"{location} is relative", todo)
     if not remote and any(path.is_relative_to(folder) for folder in TEMPORARY):
-        todo = "Set [cdc] report_dir to a folder that stays: the page and `airflow cdc verify` read old reports."
+        todo = "Set [cdc] report_dir to a permanent folder: the page and `airflow cdc verify` read old reports."
         return Check(AIRFLOW, "report_dir", "warn", f"{location} is a temporary folder", todo)
     if not remote and LOCAL_EXECUTOR not in executor:
-        todo = "See that workers, API server and triggerer mount the same folder there, or set a URL such as s3://…"
-        return Check(AIRFLOW, "report_dir", "warn", f"{location} is a folder, with {executor}", todo)
+        todo = (
+            "Make sure that workers, API server and triggerer mount the same folder there, or set a URL such as s3://…"
+        )
+        return Check(
+            AIRFLOW, "report_dir", "warn", f"{location} is a local folder, and the executor is {executor}", todo
+        )
     return Check(AIRFLOW, "report_dir", "ok", location)
 
 
@@ -143,4 +145,4 @@ def _links() -> Check:
     if conf.get("api", "base_url", fallback=""):
         return Check(AIRFLOW, "links", "ok", settings.airflow_url())
     todo = "Set [api] base_url to the address at which people open Airflow."
-    return Check(AIRFLOW, "links", "warn", f"notifications lead to {settings.airflow_url()}", todo)
+    return Check(AIRFLOW, "links", "warn", f"links in notifications point to {settings.airflow_url()}", todo)

@@ -111,8 +111,10 @@ def _spark(pipeline: Pipeline) -> Check:
 @command
 def pipelines(args: Namespace) -> int:
     """What the registry declares."""
-    found = load_registry(settings.registry_path(args.registry))
-    emit(args, [pipeline.to_json() for pipeline in found.values()], [_row(pipeline) for pipeline in found.values()])
+    registry = load_registry(settings.registry_path(args.registry))
+    emit(
+        args, [pipeline.to_json() for pipeline in registry.values()], [_row(pipeline) for pipeline in registry.values()]
+    )
     return 0
 
 
@@ -140,26 +142,32 @@ def _seen(args: Namespace) -> tuple[Observation, Diagnosis]:
 def diagnose(args: Namespace) -> int:
     """0 healthy, 3 unknown, 1 any other problem."""
     observation, diagnosis = _seen(args)
-    made = make_plan(diagnosis, observation.pipeline.policy, observation, rules_for(observation.pipeline))
-    taken = {"pipeline": args.pipeline, "taken_at": observation.taken_at}
+    recovery_plan = make_plan(diagnosis, observation.pipeline.policy, observation, rules_for(observation.pipeline))
+    head = {"pipeline": args.pipeline, "taken_at": observation.taken_at}
     runbook = runbook_url(diagnosis.code)
-    data = {**taken, **diagnosis.to_json(), "runbook": runbook, "plan": made.to_json()}
+    data = {**head, **diagnosis.to_json(), "runbook": runbook, "plan": recovery_plan.to_json()}
     emit(
         args,
         data,
         pairs(
             {"pipeline": args.pipeline, "problem": diagnosis.code, "meaning": diagnosis.description}
             | dict(diagnosis.evidence)
-            | {"plan": f"refused: {made.reason}" if made.refused else f"{made.strategy}: {made.reason}"}
-            | {"data loss": made.data_loss, "reading takes": _duration(made), "runbook": runbook}
+            | {
+                "plan": f"refused: {recovery_plan.reason}"
+                if recovery_plan.refused
+                else f"{recovery_plan.strategy}: {recovery_plan.reason}"
+            }
+            | {"data loss": recovery_plan.data_loss, "reading takes": _duration(recovery_plan), "runbook": runbook}
         ),
     )
     return diagnosis.exit_status
 
 
-def _duration(made: Plan) -> str:
-    known = "not known" if made.seconds is None else f"{made.seconds:.0f} s, as the last time"
-    fits = {True: "; the log is kept longer", False: "; THE LOG IS NOT KEPT THAT LONG", None: ""}[made.fits_retention]
+def _duration(recovery_plan: Plan) -> str:
+    known = "not known" if recovery_plan.seconds is None else f"{recovery_plan.seconds:.0f} s, like last time"
+    fits = {True: "; the log is kept longer", False: "; THE LOG IS PURGED BEFORE THAT", None: ""}[
+        recovery_plan.fits_retention
+    ]
     return f"{known}{fits}"
 
 
@@ -167,10 +175,12 @@ def _duration(made: Plan) -> str:
 def plan(args: Namespace) -> int:
     """As `diagnose`."""
     observation, diagnosis = _seen(args)
-    asked = None if args.strategy == AUTO else args.strategy
-    made = make_plan(diagnosis, observation.pipeline.policy, observation, rules_for(observation.pipeline), asked=asked)
-    data = {"pipeline": args.pipeline, "problem": diagnosis.code, **made.to_json()}
-    emit(args, data, pairs({**data, "steps": " → ".join(made.steps)}))
+    strategy = None if args.strategy == AUTO else args.strategy
+    recovery_plan = make_plan(
+        diagnosis, observation.pipeline.policy, observation, rules_for(observation.pipeline), asked=strategy
+    )
+    data = {"pipeline": args.pipeline, "problem": diagnosis.code, **recovery_plan.to_json()}
+    emit(args, data, pairs({**data, "steps": " → ".join(recovery_plan.steps)}))
     return diagnosis.exit_status
 
 
@@ -183,14 +193,14 @@ def recover(args: Namespace) -> int:
         check_strategy(args.strategy, where=f"pipeline {pipeline.name}")
     if not STRATEGIES.get(args.strategy, STRATEGIES[FULL]).sinkless:
         pipeline.check_sink("a recovery")
-    asked = {
+    conf = {
         "pipeline": pipeline.name,
         "strategy": args.strategy,
         "tables": args.table or [],
         "approved": args.yes,
         "note": args.note,
     }
-    run_id = trigger.start(RECOVERY_DAG_ID, asked)
+    run_id = trigger.start(RECOVERY_DAG_ID, conf)
     if not args.wait:
         emit(args, {"dag_id": RECOVERY_DAG_ID, "run_id": run_id}, [{"dag_id": RECOVERY_DAG_ID, "run_id": run_id}])
         return 0
@@ -227,8 +237,8 @@ def verify(args: Namespace) -> int:
 
 def _known_before(report: RecoveryReport, tables: Collection[str]) -> tuple[str, ...]:
     """Those of `tables` that an earlier run found to differ, and `report` does not say so by itself."""
-    told = {one.table for one in report.tables if one.verdict is Verdict.MISMATCH}
-    return tuple(name for name in reports.differs(report.pipeline) if name in tables and name not in told)
+    differing = {one.table for one in report.tables if one.verdict is Verdict.MISMATCH}
+    return tuple(name for name in reports.differs(report.pipeline) if name in tables and name not in differing)
 
 
 def _of_tables(report: RecoveryReport, tables: Collection[str], known: Collection[str]) -> RecoveryReport:

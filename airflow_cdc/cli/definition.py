@@ -41,23 +41,31 @@ ARG_REGISTRY = _arg(("--registry",), help="Path of pipelines.yaml (default: [cdc
 ARG_PIPELINE = _arg(("pipeline",), help="Name of the pipeline in the registry")
 ARG_PIPELINES = _arg(("pipeline",), nargs="*", help="Names of pipelines (default: all)")
 ARG_TABLES = _arg(("--table",), action="append", default=None, help="Only this table (schema.table); may be repeated")
-ARG_STRATEGY = _arg(("--strategy",), default="auto", help="Strategy to take (default: the cheapest that is safe)")
+ARG_STRATEGY = _arg(("--strategy",), default="auto", help="Recovery strategy (default: the cheapest safe one)")
 ARG_APPROVE = _arg(
     ("--yes",), action="store_true", help="Approve the plan in advance, even if it loses or removes rows"
 )
-ARG_DRY_RUN = _arg(("--dry-run",), action="store_true", help="Only name the rows that would be written and deleted")
+ARG_DRY_RUN = _arg(("--dry-run",), action="store_true", help="Only list the rows that would be written and deleted")
 ARG_SURE = _arg(("--yes",), action="store_true", help="Do not ask for confirmation")
-ARG_WAIT = _arg(("--wait",), action="store_true", help="Wait for the run to end and report how it went")
-ARG_TIMEOUT = _arg(("--timeout",), type=float, default=21600.0, help="Seconds to wait at most (default: 21600)")
-ARG_SECONDS = _arg(("--seconds",), type=float, default=7200.0, help="Let go after so long (default: 7200)")
-ARG_NOTE = _arg(("--note",), default="", help="Why; kept in the report")
-ARG_REASON = _arg(("--reason",), required=True, help="Why; kept in the audit and shown by the diagnosis")
+ARG_WAIT = _arg(("--wait",), action="store_true", help="Wait for the run to end and report the result")
+ARG_TIMEOUT = _arg(
+    ("--timeout",), type=float, default=21600.0, help="Maximum number of seconds to wait (default: 21600)"
+)
+ARG_SECONDS = _arg(
+    ("--seconds",), type=float, default=7200.0, help="Release the log after this many seconds (default: 7200)"
+)
+ARG_NOTE = _arg(("--note",), default="", help="Reason, stored in the report")
+ARG_REASON = _arg(("--reason",), required=True, help="Reason, stored in the audit and shown by the diagnosis")
 ARG_RUN_ID = _arg(("--run-id",), default=None, help="Run (default: the newest with a report)")
 ARG_FILE = _arg(("--file",), default=None, help="File to write (default: beside the pipeline's reports)")
-ARG_BACKUP_FILE = _arg(("file",), nargs="?", help="A file that `offset backup` wrote (default: before the last move)")
+ARG_BACKUP_FILE = _arg(
+    ("file",), nargs="?", help="A file that `offset backup` wrote (default: the backup taken before the last move)"
+)
 ARG_VALUE = _arg(("value",), help="The new offset as a JSON object")
 ARG_NEW = _arg(
-    ("--pipeline",), default=None, help="Add this pipeline; what no other option says is asked at a terminal"
+    ("--pipeline",),
+    default=None,
+    help="Add this pipeline; at a terminal, asks for whatever the other options leave out",
 )
 ARG_ANSWERS = tuple(_arg((flag(question.key),), default=None, help=_told(question)) for question in every())
 ARG_STUB = _arg(("--stub",), default=None, help="Write small DAG files into this folder instead")
@@ -108,11 +116,11 @@ def _action(name: str, text: str, *args: Arg, module: str = COMMANDS, function: 
 def _offset() -> GroupCommand:
     return GroupCommand(
         name="offset",
-        help="See, keep and change a connector's offset",
+        help="Show, back up and change a connector's offset",
         subcommands=(
             _action("get", "Show the stored offset", ARG_PIPELINE, module=OFFSETS),
             _action("backup", "Write the stored offset to a file", ARG_PIPELINE, ARG_FILE, module=OFFSETS),
-            _action("restore", "Put a backup back", ARG_PIPELINE, ARG_BACKUP_FILE, ARG_SURE, module=OFFSETS),
+            _action("restore", "Restore a backup", ARG_PIPELINE, ARG_BACKUP_FILE, ARG_SURE, module=OFFSETS),
             _action("set", "Write an offset", ARG_PIPELINE, ARG_VALUE, ARG_SURE, module=OFFSETS, function="set_offset"),
         ),
     )
@@ -124,8 +132,8 @@ def _dead_letters() -> GroupCommand:
         name="dead-letters",
         help="Events that could not be applied",
         subcommands=(
-            _action("list", "Show them with the reason", *of, module=LETTERS, function="list_letters"),
-            _action("replay", "Read their rows again", *of, module=LETTERS),
+            _action("list", "List them with the reasons", *of, module=LETTERS, function="list_letters"),
+            _action("replay", "Read their rows again from the source", *of, module=LETTERS),
         ),
     )
 
@@ -152,15 +160,15 @@ def get_cdc_cli_commands() -> list[CLICommand]:
             name="cdc",
             help="Diagnose, recover and prove change-data-capture pipelines",
             subcommands=(
-                _action("doctor", "Check what recoveries need, before they are needed", ARG_PIPELINES),
+                _action("doctor", "Check beforehand that recoveries can work", ARG_PIPELINES),
                 _action("pipelines", "List the pipelines of the registry"),
                 _action("diagnose", "Say what is wrong with a pipeline; changes nothing", ARG_PIPELINE),
                 _action("plan", "Say what a recovery would do; changes nothing", ARG_PIPELINE, ARG_STRATEGY),
-                _action("forecast", "Say how long the stored position stays available", ARG_PIPELINE, module=OUTLOOK),
+                _action("forecast", "Say when the stored position will be purged", ARG_PIPELINE, module=OUTLOOK),
                 _action(
                     "hold", "Keep the log from being purged until Ctrl-C", ARG_PIPELINE, ARG_SECONDS, module=OUTLOOK
                 ),
-                _action("explain", "Name the problem in a log that is piped in", module=OUTLOOK),
+                _action("explain", "Name the problem that a log on stdin describes", module=OUTLOOK),
                 _action(
                     "recover",
                     "Trigger the DAG cdc_recovery",
@@ -192,7 +200,7 @@ def get_cdc_cli_commands() -> list[CLICommand]:
                 _dead_letters(),
                 _action(
                     "init",
-                    "Write a first pipelines.yaml or add a pipeline, and say how Airflow finds the DAGs",
+                    "Write a first pipelines.yaml or add a pipeline, and show how to make Airflow load the DAGs",
                     ARG_STUB,
                     ARG_NEW,
                     *ARG_ANSWERS,

@@ -18,15 +18,15 @@ from airflow_cdc.core.spark_jars import GivenJars, Need, SparkVersion, misfits, 
 def jar_checks(subject: str, needs: Sequence[Need]) -> list[Check]:
     """Whether what spark-submit will be given, with Spark's own jars, holds `needs`."""
     try:
-        given = given_jars(settings.spark_conf(), needs)
+        jars = given_jars(settings.spark_conf(), needs)
     except ConfigError as error:
         return [Check(subject, "jars", "bad", str(error), error.todo)]
     spark = SparkVersion(importlib.metadata.version("pyspark"))
-    absent = [f"{jar} does not exist here" for jar in given.jars if "://" not in jar and not Path(jar).exists()]
-    if wrong := [*absent, *misfits(given, spark, needs)]:
+    absent = [f"{jar} does not exist here" for jar in jars.jars if "://" not in jar and not Path(jar).exists()]
+    if wrong := [*absent, *misfits(jars, spark, needs)]:
         here = f"Spark {spark.minor}, Scala {spark.scala}"
-        return [Check(subject, "jars", "bad", fault, f"Give jars for {here}: see [cdc] spark_jars.") for fault in wrong]
-    lacking = missing(given, needs)
+        return [Check(subject, "jars", "bad", fault, f"Use jars for {here}: see [cdc] spark_jars.") for fault in wrong]
+    lacking = missing(jars, needs)
     if not lacking:
         return [Check(subject, "jars", "ok", ", ".join(need.artifact for need in needs))]
     return [_lacking(subject, need, spark) for need in lacking]

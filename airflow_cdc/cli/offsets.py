@@ -35,12 +35,17 @@ def get(args: Namespace) -> int:
 def backup(args: Namespace) -> int:
     """Write the offset that the connector reads from to a file."""
     run = run_of(args)
-    taken = now_iso()
-    kept = {"pipeline": run.pipeline.name, "connector": run.pipeline.connector.name, "taken_at": taken, **stored(run)}
-    path = _target(args, taken)
+    taken_at = now_iso()
+    document = {
+        "pipeline": run.pipeline.name,
+        "connector": run.pipeline.connector.name,
+        "taken_at": taken_at,
+        **stored(run),
+    }
+    path = _target(args, taken_at)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(kept, indent=2) + "\n")
-    emit(args, {"wrote": str(path), **kept}, pairs({"wrote": str(path), "offset": kept["offset"]}))
+    path.write_text(json.dumps(document, indent=2) + "\n")
+    emit(args, {"wrote": str(path), **document}, pairs({"wrote": str(path), "offset": document["offset"]}))
     return 0
 
 
@@ -49,7 +54,7 @@ def _target(args: Namespace, taken: str) -> Path:
         return Path(args.file).expanduser()
     root = reports.folder(args.pipeline)
     if "://" in root:
-        raise UsageError("the reports are not kept on this machine", where=root, todo="Name a file with --file.")
+        raise UsageError("the reports are not stored on this machine", where=root, todo="Name a file with --file.")
     return Path(root) / "offsets" / f"{safe(taken)}.json"
 
 
@@ -61,14 +66,14 @@ def restore(args: Namespace) -> int:
 
 
 def _kept(file: str, run: Run) -> dict[str, Any]:
-    kept = _object(_text(file), file)
-    if kept.get("connector") is None or not isinstance(kept.get("offset"), Mapping):
+    document = _object(_text(file), file)
+    if document.get("connector") is None or not isinstance(document.get("offset"), Mapping):
         raise UsageError("this is not an offset backup", where=file, todo="Name a file that `offset backup` wrote.")
-    if kept["connector"] != run.pipeline.connector.name:
+    if document["connector"] != run.pipeline.connector.name:
         raise UsageError(
-            f"the backup is of connector {kept['connector']!r}", where=file, todo="Name one of this pipeline."
+            f"the backup is of connector {document['connector']!r}", where=file, todo="Name one of this pipeline."
         )
-    return dict(kept["offset"])
+    return dict(document["offset"])
 
 
 @command
@@ -87,7 +92,7 @@ def _write(args: Namespace, run: Run, value: Mapping[str, Any]) -> int:
     emit(args, done, pairs(done))
     name, again = run.pipeline.connector.name, f"airflow cdc recover {args.pipeline} --strategy restart"
     print(f"connector {name} is STOPPED; `{again}` starts it", file=sys.stderr)
-    print(f"`airflow cdc offset restore {args.pipeline}` puts back what stood before", file=sys.stderr)
+    print(f"`airflow cdc offset restore {args.pipeline}` restores the previous offset", file=sys.stderr)
     return 0
 
 
@@ -95,7 +100,7 @@ def _confirmed(args: Namespace, run: Run, before: Any, after: Any) -> None:
     if args.yes:
         return
     if not sys.stdin.isatty():
-        raise UsageError("this changes what the connector reads", where=run.where, todo="Add --yes if you are sure.")
+        raise UsageError("this changes where the connector reads", where=run.where, todo="Add --yes if you are sure.")
     print(
         f"connector {run.pipeline.connector.name} will be stopped\nnow:   {json.dumps(before)}\nafter: {json.dumps(after)}"
     )

@@ -35,8 +35,8 @@ def changer() -> str:
     user = _user(os.environ.get(TOKEN, ""))
     if not _may_recover(user):
         raise NotAllowedError(
-            f"the Airflow user {user.get_name()} may not trigger {RECOVERY_DAG_ID}",
-            todo="Nothing was changed. Use the token of a user who may.",
+            f"Airflow user {user.get_name()} may not trigger {RECOVERY_DAG_ID}",
+            todo="Nothing was changed. Use the token of a user who may trigger it.",
         )
     return f"{user.get_name()} ({shell})"
 
@@ -45,7 +45,7 @@ def _user(token: str) -> BaseUser:
     where = f"environment variable {TOKEN}"
     if not token:
         raise NotAllowedError(
-            "this command changes a pipeline, and no Airflow user gives it",
+            "this command changes a pipeline and needs the token of an Airflow user",
             where=where,
             todo="Set it to a token (POST /auth/token of Airflow), or [cdc] cli_users = shell in airflow.cfg.",
         )

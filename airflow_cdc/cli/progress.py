@@ -42,9 +42,9 @@ class Bar:
     def seen(self, now: Ended) -> None:
         at_work = [_doing(task, state) for task, state in now.tasks.items() if state not in OVER | QUIET]
         over = sum(state in OVER for state in now.tasks.values())
-        waits = "waits for the scheduler" if now.tasks else "the run is queued"
-        told = ", ".join(at_work) or (now.state if now.tasks and over == len(now.tasks) else waits)
-        self._progress.update(self._bar, completed=over, total=len(now.tasks) or None, description=told, refresh=True)
+        waits = "waiting for the scheduler" if now.tasks else "the run is queued"
+        text = ", ".join(at_work) or (now.state if now.tasks and over == len(now.tasks) else waits)
+        self._progress.update(self._bar, completed=over, total=len(now.tasks) or None, description=text, refresh=True)
 
     def say(self, text: str) -> None:
         self._progress.console.print(text, highlight=False, markup=False, emoji=False)

@@ -24,8 +24,8 @@ SPARK = Question("spark", "Spark master (only if spark_default is new)", "local[
 def setups(part: str) -> dict[str, Setup]:
     """The kinds of a part that can be asked about, by name: the built-in ones that say how."""
     kinds = PARTS[part]
-    found = {name: kinds[name].setup for name in kinds.built_in}
-    return {name: setup.load() for name, setup in found.items() if setup is not None}
+    by_kind = {name: kinds[name].setup for name in kinds.built_in}
+    return {name: setup.load() for name, setup in by_kind.items() if setup is not None}
 
 
 def kind_question(part: str) -> Question:

@@ -29,7 +29,7 @@ def read_soon(read: Callable[[], T], *, where: str) -> T:
         raise UnknownStateError(
             f"nothing could be read within {READ_WITHIN_S:.0f} s",
             where=where,
-            todo="`airflow cdc doctor` tries each system.",
+            todo="Run `airflow cdc doctor` to test each system.",
         ) from None
     if error is not None:
         raise _unread(error) from None

@@ -24,14 +24,14 @@ def repair(args: Namespace) -> int:
     pipeline = pipeline_of(args)
     pipeline.check_sink("a repair")
     tables_of(args, pipeline)
-    asked = {
+    conf = {
         "pipeline": pipeline.name,
         "tables": args.table or [],
         "dry_run": args.dry_run,
         "approved": args.yes,
         "note": args.note,
     }
-    run_id = trigger.start(REPAIR_DAG_ID, asked)
+    run_id = trigger.start(REPAIR_DAG_ID, conf)
     if not (args.wait or args.dry_run):
         emit(args, {"dag_id": REPAIR_DAG_ID, "run_id": run_id}, [{"dag_id": REPAIR_DAG_ID, "run_id": run_id}])
         return 0
@@ -39,8 +39,8 @@ def repair(args: Namespace) -> int:
         ended = trigger.wait(run_id, args.timeout, teller=teller, dag_id=REPAIR_DAG_ID)
     report = reports.load(pipeline.name, run_id)
     keys = reports.load_json(pipeline.name, run_id, KEYS) or {}
-    told = {"run_id": run_id, **ended.to_json(), "keys": keys, "report": report and report.to_json()}
-    emit(args, told, rows_of(keys) or _nothing(report))
+    data = {"run_id": run_id, **ended.to_json(), "keys": keys, "report": report and report.to_json()}
+    emit(args, data, rows_of(keys) or _nothing(report))
     return report.exit_status if report else ended.exit_status(None) or 1
 
 
@@ -53,8 +53,8 @@ def rows_of(keys: dict[str, list[dict[str, Any]]]) -> list[dict[str, str]]:
             "why": str(one["why"]),
             "key": ", ".join(str(value) for value in one["key"]),
         }
-        for table, found in keys.items()
-        for one in found
+        for table, differing in keys.items()
+        for one in differing
     ]
 
 

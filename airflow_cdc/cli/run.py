@@ -54,8 +54,8 @@ def _status(function: Callable[[Namespace], int], args: Namespace) -> int:
     except Exception as error:
         if getattr(args, "verbose", False):
             traceback.print_exc()
-        said = " ".join(str(error).split())[:500]
-        return complain(f"{type(error).__name__}: {said} (--verbose shows where)", PROBLEM)
+        text = " ".join(str(error).split())[:500]
+        return complain(f"{type(error).__name__}: {text} (--verbose shows the traceback)", PROBLEM)
 
 
 def complain(text: str, status: int) -> int:

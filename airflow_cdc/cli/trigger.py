@@ -51,28 +51,28 @@ class Teller(Protocol):
         ...
 
 
-def start(dag_id: str, asked: Mapping[str, Any]) -> str:
+def start(dag_id: str, conf: Mapping[str, Any]) -> str:
     """Trigger a DAG with the form's fields → run id. Raises UsageError when Airflow does not know the DAG, or pauses it."""
     from airflow.api.client import get_current_api_client
     from airflow.sdk.exceptions import AirflowException
 
     if paused(dag_id):
         raise UsageError(
-            f"the run was not triggered: {dag_id} is paused, so it would wait",
+            f"the run was not triggered: {dag_id} is paused, so the run would wait",
             where=f"DAG {dag_id}",
             todo=f"Run: airflow dags unpause {dag_id}",
         )
     try:
-        made = get_current_api_client().trigger_dag(dag_id=dag_id, conf=dict(asked), triggering_user_name=getuser())
+        answer = get_current_api_client().trigger_dag(dag_id=dag_id, conf=dict(conf), triggering_user_name=getuser())
     except AirflowException as error:
         raise UsageError(
             f"the run was not triggered: {error}",
             where=f"DAG {dag_id}",
-            todo="See `airflow cdc init` and the scheduler's log.",
+            todo="Check the scheduler's log, and that Airflow loads the DAGs (`airflow cdc init` shows how).",
         ) from error
-    if made is None:
+    if answer is None:
         raise UsageError("the run was not triggered", where=f"DAG {dag_id}", todo="See the scheduler's log.")
-    return str(made["dag_run_id"])
+    return str(answer["dag_run_id"])
 
 
 def paused(dag_id: str) -> bool | None:
@@ -122,8 +122,8 @@ def asks_again(run_id: str) -> str | None:
 
     noted = XComModel.get_many(run_id=run_id, dag_ids=RECOVERY_DAG_ID, task_ids=ASK_AGAIN_TASK, key="trigger_run_id")
     with create_session() as session:
-        found = session.scalars(noted).first()
-        return None if found is None else str(XComModel.deserialize_value(found))
+        successor = session.scalars(noted).first()
+        return None if successor is None else str(XComModel.deserialize_value(successor))
 
 
 def look(run_id: str, dag_id: str = RECOVERY_DAG_ID) -> Ended:

@@ -16,19 +16,19 @@ from airflow_cdc.kinds import WINGS, Kinds
 
 HEAD = f"""# Configuration
 
-Made from the code by `make reference`; a test compares. Where an option or a key is first needed stands in
-[Install](../how-to/install.md) and [Declare a pipeline](../how-to/pipelines.md).
+`make reference` generates this page from the code. [Install](../how-to/install.md) and
+[Declare a pipeline](../how-to/pipelines.md) say where the options and keys are first needed.
 
 ## airflow.cfg, section `[{SECTION}]`
 
-Set them in airflow.cfg, or as environment variables: `{OPTIONS[0].variable}` is `[{SECTION}] {OPTIONS[0].name}`. Every
-component of Airflow needs the same. `airflow config list --section {SECTION} --show-values` shows what holds.
+Set them in airflow.cfg, or as environment variables: `{OPTIONS[0].variable}` is `[{SECTION}] {OPTIONS[0].name}`. All
+components of Airflow need the same values. `airflow config list --section {SECTION} --show-values` shows the current ones.
 """
 KEYS = """
 ## pipelines.yaml
 
-Each key under `pipelines`, `<name>`. An unknown key is an error that names the nearest one. Which keys a part has is said
-by its `kind`; a key that only some kinds have is marked with their names.
+The keys under `pipelines.<name>`. An unknown key is an error that suggests the nearest one. The `kind` of a part decides which
+keys it has; keys of some kinds only are marked with the names of these kinds.
 """
 KEY_HEAD = ("key", "type", "", "default")
 Row = Sequence[str]

@@ -34,8 +34,8 @@ def load_unchanged(path: Path) -> dict[str, Pipeline]:
     """As `load_registry`, parsed again only when the file has changed; no pipelines where there is no file."""
     if not path.exists():
         return {}
-    found = path.stat()
-    return dict(_loaded(str(path), found.st_mtime_ns, found.st_size))
+    stat = path.stat()
+    return dict(_loaded(str(path), stat.st_mtime_ns, stat.st_size))
 
 
 @lru_cache(maxsize=2)
@@ -58,18 +58,18 @@ class _UniqueKeys(_Loader):  # type: ignore[misc, valid-type]
     """YAML keeps the last of two equal keys in silence: here that would drop a pipeline."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[Hashable] = set()
+        keys: set[Hashable] = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, Hashable):
                 continue  # the parent says what is wrong with it
-            if key in seen:
+            if key in keys:
                 raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key!r} stands twice", key_node.start_mark
+                    None, None, f"the key {key!r} appears twice", key_node.start_mark
                 )
-            seen.add(key)
-        made: dict[Hashable, Any] = super().construct_mapping(node, deep)
-        return made
+            keys.add(key)
+        mapping: dict[Hashable, Any] = super().construct_mapping(node, deep)
+        return mapping
 
 
 def _read(path: Path, where: str) -> object:
@@ -78,7 +78,7 @@ def _read(path: Path, where: str) -> object:
             return yaml.load(file, Loader=_UniqueKeys)  # noqa: S506 - derived from SafeLoader
     except FileNotFoundError:
         raise ConfigError(
-            "the registry does not exist", where=where, todo="Write it, or point `[cdc] registry` at it."
+            "the registry does not exist", where=where, todo="Create it, or set `[cdc] registry` to its path."
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the registry cannot be read: {type(error).__name__}", where=where) from None
@@ -96,10 +96,10 @@ def _not_yaml(error: yaml.MarkedYAMLError, where: str) -> ConfigError:
 
 def _declared(document: object, where: str) -> dict[str, object]:
     if not isinstance(document, Mapping) or not isinstance(document.get("pipelines"), Mapping):
-        raise ConfigError("there is no mapping `pipelines`", where=where, todo="Begin the file with `pipelines:`.")
+        raise ConfigError("it has no mapping `pipelines`", where=where, todo="Begin the file with `pipelines:`.")
     if extra := [str(key) for key in document if key != "pipelines"]:
         raise ConfigError(
-            f"unknown key {extra[0]!r}", where=where, todo="Only `pipelines` may stand at the top of the file."
+            f"unknown key {extra[0]!r}", where=where, todo="The only allowed top-level key is `pipelines`."
         )
     if not document["pipelines"]:
         raise ConfigError("`pipelines` is empty", where=where, todo="Declare at least one pipeline.")
@@ -110,7 +110,9 @@ def _pipeline(name: str, raw: object, where: str) -> Pipeline:
     at = f"{where}, pipeline {name!r}"
     if not name.isascii() or not name.replace("_", "a").isalnum() or not name[0].isalpha():
         raise ConfigError(
-            "a pipeline's name is not usable", where=at, todo="Begin with a letter; use letters, digits, _."
+            "the pipeline's name is invalid",
+            where=at,
+            todo="It must begin with a letter and may contain letters, digits and _.",
         )
     reader = Reader(WINGS.__getitem__)
     pipeline = reader.settings(Pipeline, raw, name=name)
@@ -177,13 +179,13 @@ def _check_combinations(pipelines: Mapping[str, Pipeline], where: str) -> None:
     for name, pipeline in pipelines.items():
         claims = [("source.tables", "sink table", place, table) for table, place in _sink_tables(pipeline)]
         connector = (pipeline.connector.conn_id, pipeline.connector.name)
-        for key, thing, claim, said in [*claims, ("connector.name", "connector", connector, pipeline.connector.name)]:
+        for key, thing, claim, value in [*claims, ("connector.name", "connector", connector, pipeline.connector.name)]:
             lowered = tuple(part.lower() for part in (thing, *claim))
             if lowered in owners:
                 raise ConfigError(
-                    f"{said!r} leads to the {thing} {'.'.join(claim)}, which pipeline {owners[lowered]!r} already has",
+                    f"{value!r} leads to the {thing} {'.'.join(claim)}, which pipeline {owners[lowered]!r} already has",
                     where=f"{where}, pipeline {name!r}, key {key}",
-                    todo="Remove it here, or give one of them another target.",
+                    todo="Remove it here, or give one of the tables another target.",
                 )
             owners[lowered] = name
 
@@ -203,5 +205,5 @@ def _check_connections(pipelines: Mapping[str, Pipeline], where: str, exists: Ca
                 raise ConfigError(
                     f"there is no Airflow connection {conn_id!r}",
                     where=f"{where}, pipeline {name!r}, key {key}",
-                    todo=f"Add it with `airflow connections add {conn_id}`, or name another one.",
+                    todo=f"Add it with `airflow connections add {conn_id}`, or use another one.",
                 )

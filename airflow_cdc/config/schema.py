@@ -63,14 +63,14 @@ def _settings(of: type[Any], kind: str = "") -> Schema:
 
 
 def _key(one: Declared) -> Schema:
-    made: Schema = {"description": one.key.description}
+    schema: Schema = {"description": one.key.description}
     if not one.required and (default := plain_value(one.default, one.key.form)) not in (None, "", []):
-        made["default"] = default
+        schema["default"] = default
     if one.key.wing:
-        return {**made, **_part(one)}
+        return {**schema, **_part(one)}
     if get_origin(one.type) is tuple:
-        return {**made, **_list(one)}
-    return {**made, **_value(one.type, one)}
+        return {**schema, **_list(one)}
+    return {**schema, **_value(one.type, one)}
 
 
 def _part(one: Declared) -> Schema:
@@ -82,15 +82,15 @@ def _part(one: Declared) -> Schema:
 
 def _list(one: Declared) -> Schema:
     item = _value(get_args(one.type)[0], one)
-    made: Schema = {"type": "array", "items": item, **({"minItems": 1} if one.required else {})}
-    return {"anyOf": [made, item]} if one.key.alone else made
+    schema: Schema = {"type": "array", "items": item, **({"minItems": 1} if one.required else {})}
+    return {"anyOf": [schema, item]} if one.key.alone else schema
 
 
 def _value(of: Any, one: Declared) -> Schema:
     if is_dataclass(of) and isinstance(of, type) and one.key.form is None:
         return _settings(of)
     if one.key.form is not None:
-        return next((told for form, told in _FORMS if form is one.key.form), TEXT)
+        return next((schema for form, schema in _FORMS if form is one.key.form), TEXT)
     if get_origin(of) is Literal:
         words = list(get_args(of))
         return {"enum": [*words, False] if "off" in words else words}  # YAML reads a bare `off` as false

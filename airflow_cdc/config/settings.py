@@ -61,9 +61,9 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "report_url",
         "URL",
-        "Address of a web server of your own that shows report_dir. The links to reports then lead there.",
+        "Address of your own web server that serves report_dir. Links to reports then point there.",
         "https://reports.example/cdc",
-        unset="reports are shown by this provider's page in Airflow, below `[api] base_url`",
+        unset="this provider's page in Airflow shows the reports, under `[api] base_url`",
     ),
     Option(
         "apply_schedule",
@@ -113,7 +113,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "spark_conf",
         "JSON object",
-        "Spark settings of every application, as a JSON object. They show in the Spark UI: no credentials here.",
+        "Spark settings of every application, as a JSON object. They are visible in the Spark UI, so put no credentials here.",
         '{"spark.driver.memory": "2g"}',
         unset="Spark's own settings",
     ),

@@ -106,7 +106,7 @@ class Control:
             read_seconds=last.get("read_seconds"),
             servers=tuple(state["ledger"].get(SERVERS) or ()),
             abandoned=state["abandoned"],
-            refused={t: RefusedTable.from_json(kept) for t, kept in (state["ledger"].get(REFUSED) or {}).items()},
+            refused={t: RefusedTable.from_json(table) for t, table in (state["ledger"].get(REFUSED) or {}).items()},
             epochs=state["epochs"],
             apply_error=apply_error(state["ledger"]),
             checked_xa=checked_xa(state["checks"], last.get("closed_at", "")),
@@ -155,22 +155,22 @@ class Control:
         return UnknownStateError(
             f"{what} could not be committed in {COMMIT_SECONDS:g} s: {failure}",
             where=self.where,
-            todo=f"Nothing else was changed; check the {self.endpoint} and run the step again.",
+            todo=f"Nothing else was changed. Check the {self.endpoint} and run the step again.",
         )
 
     def _read(self, stored: StoredDocument | None) -> Document:
         if stored is None:
             return {**copy(EMPTY), WRITES: []}
         if not stored.text:
-            raise self._unreadable("holds no state, though it was written to")
+            raise self._unreadable("is empty, although it has been written to")
         try:
             return parse(stored.text)
         except MALFORMED as error:
-            raise self._unreadable(f"holds a state that cannot be read{f': {error}' if str(error) else ''}") from None
+            raise self._unreadable(f"holds state that cannot be read{f': {error}' if str(error) else ''}") from None
 
     def _unreadable(self, what: str) -> UnknownStateError:
         return UnknownStateError(
-            f"the control table {what}", where=self.where, todo="Put back the newest state of it that can be read."
+            f"the control table {what}", where=self.where, todo="Restore its newest readable state."
         )
 
     # the lease
@@ -223,8 +223,8 @@ class Control:
 
     def recovery(self, read_position: ReadPosition) -> OpenRecovery | None:
         """The open recovery; None if none is open. Raises UnknownStateError or PositionError if it cannot be read."""
-        kept = self.state()["recovery"]
-        return None if kept is None else OpenRecovery.from_json(kept, read_position)
+        document = self.state()["recovery"]
+        return None if document is None else OpenRecovery.from_json(document, read_position)
 
     def open_recovery(self, run_id: str, *, raises: bool = True, moves: bool = True, **fields: Any) -> int:
         """Open a recovery and return its epoch, one above the last; the last itself unless it `raises` the epoch.
@@ -288,8 +288,8 @@ class Control:
         What names it (run_id, epoch, opened_at) stays, whatever `transition` returns.
         """
 
-        def by(kept: Document) -> Document:
-            return transition(OpenRecovery.from_json(kept, read_position)).to_json()
+        def by(document: Document) -> Document:
+            return transition(OpenRecovery.from_json(document, read_position)).to_json()
 
         return OpenRecovery.from_json(self._change_recovery(run_id, by), read_position)
 
@@ -299,9 +299,9 @@ class Control:
         def change(state: Document) -> Document | None:
             if state["recovery"] is None or state["recovery"]["run_id"] == run_id:
                 return None
-            taken = OpenRecovery.from_json(state["recovery"], read_position).taken_over_by(run_id)
-            ledger = in_place(state["ledger"], run_id, taken.epoch)
-            return {**state, "recovery": taken.to_json(), "ledger": ledger}
+            recovery = OpenRecovery.from_json(state["recovery"], read_position).taken_over_by(run_id)
+            ledger = in_place(state["ledger"], run_id, recovery.epoch)
+            return {**state, "recovery": recovery.to_json(), "ledger": ledger}
 
         self.update(change, f"takeover by {run_id}")
 
@@ -447,14 +447,14 @@ class Control:
         """Table → what its nightly checks keep; {} before the first."""
         return dict(self.state()["checks"])
 
-    def check_done(self, run_id: str, table: str, kept: Mapping[str, Any], result: Mapping[str, Any]) -> None:
-        """Note a table's comparison: `kept` for the next night, `result` in the run's ledger (INV 3: once per run)."""
+    def check_done(self, run_id: str, table: str, check: Mapping[str, Any], result: Mapping[str, Any]) -> None:
+        """Note a table's comparison: `check` for the next night, `result` in the run's ledger (INV 3: once per run)."""
 
         def change(state: Document) -> Document:
             done = {**state["ledger"].get(run_id, {}).get("check", {}), table: dict(result)}
             others = {run: verdicts(entry) for run, entry in state["ledger"].items() if run != run_id}
             ledger = noted({**others, **only(state["ledger"], run_id)}, run_id, {"check": done})
-            return {**state, "checks": {**state["checks"], table: dict(kept)}, "ledger": ledger}
+            return {**state, "checks": {**state["checks"], table: dict(check)}, "ledger": ledger}
 
         self.update(change, f"check of {table} by {run_id}")
 
@@ -473,8 +473,8 @@ class Control:
 
     def mirrored_stamp(self, table: str) -> Stamp | None:
         """The mirrored stamp of a table, or None."""
-        found = self.state()["stamps"].get(table)
-        return None if found is None else Stamp.from_json(found)
+        mirror = self.state()["stamps"].get(table)
+        return None if mirror is None else Stamp.from_json(mirror)
 
 
 def _lease(state: Document) -> Lease | None:

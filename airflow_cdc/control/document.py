@@ -87,8 +87,8 @@ def written(wanted: Document, before: Document, token: str) -> Document:
         if run.startswith(LASTING):
             continue
         newest.setdefault(_kind(entry), []).append(run)
-    kept = {run for runs in newest.values() for run in runs[-KEEP_RUNS:]} | {open_}
-    ledger = {run: entry for run, entry in wanted["ledger"].items() if run in kept or run.startswith(LASTING)}
+    runs_kept = {run for runs in newest.values() for run in runs[-KEEP_RUNS:]} | {open_}
+    ledger = {run: entry for run, entry in wanted["ledger"].items() if run in runs_kept or run.startswith(LASTING)}
     return {**copy(wanted), "ledger": copy(ledger), WRITES: [*before[WRITES], token][-KEEP_WRITES:]}
 
 
@@ -115,13 +115,13 @@ def parse(text: str) -> Document:
     """The inverse of `dump`. Raises ValueError or TypeError for what is no document, UnknownFormatError for a newer one."""
     document = json.loads(text)
     if (form := document.get(FORMAT, 1)) not in range(1, NEWEST_FORMAT + 1):
-        raise UnknownFormatError(f"its format is {form!r}, and this version reads up to {NEWEST_FORMAT}")
+        raise UnknownFormatError(f"its format is {form!r}, and this version reads formats up to {NEWEST_FORMAT}")
     return {**copy(EMPTY), WRITES: [], **{key: value for key, value in document.items() if key != FORMAT}}
 
 
 def checked_xa(checks: Mapping[str, Any], closed_at: str) -> dict[str, XaState]:
     """Of the tables that were compared after the last recovery was closed; that one compared them itself."""
-    xa = {name: kept.get("xa") for name, kept in checks.items() if str(kept.get("at", "")) > closed_at}
+    xa = {name: check.get("xa") for name, check in checks.items() if str(check.get("at", "")) > closed_at}
     return {name: XaState.from_json(value) for name, value in xa.items() if value}
 
 

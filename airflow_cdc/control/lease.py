@@ -17,14 +17,14 @@ def refuse_held(lease: Lease | None, owner: str, ended: Callable[[Lease], bool],
     if expired and ended(lease):
         return
     what = (
-        f"the lease of {lease.owner} ran out at {lease.expires_at}, but Airflow does not say that it has ended"
+        f"the lease of {lease.owner} expired at {lease.expires_at}, but Airflow does not say that the run has ended"
         if expired
         else f"the pipeline is being changed by {lease.owner} until {lease.expires_at}"
     )
     raise LeaseHeldError(
         what,
         where=where,
-        todo="Wait for that run, or end it (mark it failed in Airflow); its lease then runs out by itself.",
+        todo="Wait for that run, or end it (mark it failed in Airflow); its lease then expires.",
         owner=lease.owner,
         expires_at=lease.expires_at,
     )
@@ -37,7 +37,7 @@ def refuse_lost(lease: Lease | None, owner: str, where: str) -> None:
     raise LeaseHeldError(
         f"the lease of {owner} is lost" + (f": {lease.owner} holds it" if lease else ""),
         where=where,
-        todo="Stop this run; nothing it wrote is published. Clear its first task to start again.",
+        todo="Stop this run; nothing that it wrote is published. Clear its first task to start again.",
         owner=lease.owner if lease else "",
         expires_at=lease.expires_at if lease else "",
     )

@@ -27,7 +27,7 @@ class Abandonment:
     run_id: str
 
 
-def abandoned_tables(recovery: OpenRecovery, asked: Sequence[str]) -> tuple[str, ...]:
+def abandoned_tables(recovery: OpenRecovery, chosen: Sequence[str]) -> tuple[str, ...]:
     """The tables of the open recovery to give up: those asked for, or all that are not published yet.
 
     Raises UsageError for a table that is not in the recovery or is published, and for a detour whose connector still
@@ -35,18 +35,18 @@ def abandoned_tables(recovery: OpenRecovery, asked: Sequence[str]) -> tuple[str,
     """
     tables, published = recovery.tables, set(recovery.published)
     if recovery.strategy in POSITION_ONLY:
-        _check_position_only(recovery, asked)
-    if strangers := sorted(set(asked) - set(tables)):
+        _check_position_only(recovery, chosen)
+    if strangers := sorted(set(chosen) - set(tables)):
         raise UsageError(
             f"the open recovery {recovery.run_id} has no table {strangers[0]}",
             todo=f"Choose from: {', '.join(table for table in tables if table not in published)}.",
         )
-    if done := sorted(set(asked) & published):
+    if done := sorted(set(chosen) & published):
         raise UsageError(
-            f"{done[0]} is published already, and equal to its source: there is nothing to abandon",
+            f"{done[0]} is already published and equal to its source: there is nothing to abandon",
             todo="Leave it out.",
         )
-    return tuple(asked) or tuple(table for table in tables if table not in published)
+    return tuple(chosen) or tuple(table for table in tables if table not in published)
 
 
 def _connector_changed(recovery: OpenRecovery) -> bool:
@@ -55,14 +55,14 @@ def _connector_changed(recovery: OpenRecovery) -> bool:
     return moved or bool(recovery.settings_before) or bool(recovery.replica.conn_id)
 
 
-def _check_position_only(recovery: OpenRecovery, asked: Sequence[str]) -> None:
+def _check_position_only(recovery: OpenRecovery, chosen: Sequence[str]) -> None:
     if _connector_changed(recovery):
         raise UsageError(
             f"the open recovery is a {recovery.strategy} that has changed the connector's position or address",
-            todo="Trigger cdc_recovery with the strategy full_snapshot: it puts the connector back first; that recovery "
+            todo="Trigger cdc_recovery with the strategy full_snapshot: it first restores the connector, and "
             "can be finished or abandoned.",
         )
-    if asked:
+    if chosen:
         raise UsageError(
             f"the open recovery is a {recovery.strategy}, which has no tables of its own", todo="Leave out --table."
         )

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.position import Position
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicState
@@ -92,9 +91,9 @@ class Look:
     todo: str
 
     @property
-    def error(self) -> SchemaError:
-        """The refusal of a table that has such a row."""
-        return SchemaError(self.what, where=f"column {self.column} of {self.table}", todo=self.todo)
+    def place(self) -> str:
+        """The column and its table, in words."""
+        return f"column {self.column} of {self.table}"
 
 
 class NullFault(Protocol):

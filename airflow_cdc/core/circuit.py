@@ -78,7 +78,7 @@ class Circuits:
             in_time = self._changed.wait_for(settled, self._queue_seconds)
             shared = circuit.open_since is not None and circuit.failures > failures
             if shared or not in_time:
-                raise SilentEndpointError(self._told(circuit), where=endpoint, todo="It is asked again by itself.")
+                raise SilentEndpointError(self._told(circuit), where=endpoint, todo="It will be retried automatically.")
             circuit.asking += 1
             return circuit
 

@@ -25,7 +25,7 @@ def needs(extra: str, *, where: str = "") -> Iterator[None]:
         package = (error.name or "").partition(".")[0]
         if package in ("", _OURS):
             raise
-        wanted = f"{PACKAGE}[{extra}]" if extra else PACKAGE
+        requirement = f"{PACKAGE}[{extra}]" if extra else PACKAGE
         raise ConfigError(
-            f"the package {package!r} is not installed", where=where, todo=f"Run: pip install '{wanted}'"
+            f"the package {package!r} is not installed", where=where, todo=f"Run: pip install '{requirement}'"
         ) from None

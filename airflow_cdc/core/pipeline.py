@@ -103,7 +103,7 @@ def no_sink(what: str, pipeline: str = "") -> UsageError:
     return UsageError(
         f"{what} needs a sink, and this pipeline has none",
         where=f"pipeline {pipeline}" if pipeline else "",
-        todo="Declare one under `sink` in pipelines.yaml; without one the runbook says what to do by hand.",
+        todo="Declare one under `sink` in pipelines.yaml. The runbook says what to do by hand without one.",
     )
 
 
@@ -111,7 +111,7 @@ def no_sink(what: str, pipeline: str = "") -> UsageError:
 class ControlSpec:
     """Where the pipeline's own state is kept: lease, open recovery, ledger. A kind of store adds its own keys."""
 
-    kind: str = key("Where the pipeline's own state is kept (lease, open recovery, what its runs did).")
+    kind: str = key("Where the pipeline's own state is stored (lease, open recovery, ledger).")
 
 
 def sink_name(table: str) -> str:
@@ -141,9 +141,11 @@ class BackfillSpec:
     """
 
     table: str = key("The table, one of `source.tables`.", form=TABLE)
-    by: str = key("The column that says to which day a row belongs. Alone: a DATE, DATETIME or TIMESTAMP (UTC).")
-    format: str = key("The column holds the day's name, written so (strftime), such as `%Y%m%d`.", default="")
-    step: int = key("A day has so many keys, counted from 0 at `origin`.", default=0)
+    by: str = key(
+        "The column that says to which day a row belongs. Without `format` or `step` it must be a DATE, DATETIME or TIMESTAMP (UTC)."
+    )
+    format: str = key("The strftime format in which the column holds the day, such as `%Y%m%d`.", default="")
+    step: int = key("Number of keys per day, counted from 0 at `origin`.", default=0)
     origin: str = key("The day of key 0, as 2026-01-31.", form=DAY, default="")
 
     def __post_init__(self) -> None:
@@ -163,10 +165,10 @@ class HoldPolicy:
     """Whether to hold the source's log during a recovery, and for how many seconds at most."""
 
     mode: Literal["auto", "required", "off"] = key(
-        "Whether a recovery keeps the source's log from being purged meanwhile: where it can, always, or never.",
+        "Whether a recovery prevents the source from purging its log: if possible, always, or never.",
         default="auto",
     )
-    max: int = key("Let go of the log after so long, however far the recovery is.", form=DURATION, default=7200)
+    max: int = key("Release the log after this time, however far the recovery is.", form=DURATION, default=7200)
 
 
 @settings
@@ -176,19 +178,23 @@ class AlertPolicy:
     `repeat_interval` 0: told once only. An outage that comes back within `keep_firing_for` is the same one.
     """
 
-    repeat_interval: int = key("Tell again of an outage that lasts so long.", form=DURATION, default=14400)
-    unknown_for: int = key("Tell of a pipeline that could not be read for so long.", form=DURATION, default=900)
-    keep_firing_for: int = key("An outage is over once nothing was wrong for so long.", form=DURATION, default=300)
+    repeat_interval: int = key("Alert again when an outage has lasted this long.", form=DURATION, default=14400)
+    unknown_for: int = key("Alert when a pipeline could not be read for this long.", form=DURATION, default=900)
+    keep_firing_for: int = key(
+        "An outage is over once the problem has been gone for this long.", form=DURATION, default=300
+    )
 
 
 @settings
 class MaintenancePolicy:
     """What `cdc_maintain__<pipeline>` does to the sink tables. `expire_after` in seconds."""
 
-    compact: bool = key("Write small files together, and files anew of which much is deleted.", default=True)
-    small_files: int = key("Compact where there are so many small files, or so many deletes of one file.", default=10)
+    compact: bool = key("Compact small files, and files in which many rows are deleted.", default=True)
+    small_files: int = key(
+        "Compact when there are this many small files, or this many deletes in one file.", default=10
+    )
     expire_after: int = key(
-        "Drop versions of a table that are older than this: nobody can read them any more.",
+        "Drop versions of a table that are older than this; they can then no longer be read.",
         form=DURATION,
         default=30 * 86400,
     )
@@ -202,47 +208,51 @@ class Policy:
     than `reread_limit` rows is left to a person whatever `schema_change` says.
     """
 
-    approval: Approval = key("When a person is asked before anything is changed.", default="when_destructive")
-    approval_timeout: int = key("No answer within this time is a Reject.", form=DURATION, default=7200)
+    approval: Approval = key("When a person must approve before anything is changed.", default="when_destructive")
+    approval_timeout: int = key("No answer within this time counts as Reject.", form=DURATION, default=7200)
     warn_before_purge: int = key(
-        "Warn when the stored position may be purged in less than this.", form=DURATION, default=21600
+        "Warn when the stored position may be purged sooner than this.", form=DURATION, default=21600
     )
-    recover_automatically: bool = key("Start a recovery as soon as a lost position is seen.", default=False)
+    recover_automatically: bool = key("Start a recovery as soon as a lost position is detected.", default=False)
     max_deletes: Limit = key(
         "Removing more of a sink table's rows than this is destructive.", form=LIMIT, default=Limit(1.0, percent=True)
     )
     max_duration: int = key(
-        "How long reading the source may take, where it is not known from before.", form=DURATION, default=21600
+        "How long reading the source may take, as long as no recovery has been timed.", form=DURATION, default=21600
     )
     max_lag: int = key(
-        "An event that waits in its topic for so long means that the sink is behind.", form=DURATION, default=3600
+        "If an event waits in its topic for longer than this, the sink is behind.", form=DURATION, default=3600
     )
-    standstill: int = key("Give up waiting for a connector that has not moved for so long.", form=DURATION, default=600)
+    standstill: int = key(
+        "Stop waiting for a connector that has made no progress for this long.", form=DURATION, default=600
+    )
     publish: Literal["all", "each"] = key(
-        "Publish nothing before all tables are verified, or each table as soon as it is.", default="all"
+        "`all`: publish no table before all are verified; `each`: publish each table as soon as it is.", default="all"
     )
-    hold: HoldPolicy = key("Keeping the source's log during a recovery.", default=HoldPolicy())
+    hold: HoldPolicy = key("Holding the source's log during a recovery.", default=HoldPolicy())
     repair: Repair = key(
-        "Whether a person is asked before rows that a night found wrong are rewritten.", default="approved"
+        "Whether a person must approve before rows that the nightly check found wrong are rewritten.",
+        default="approved",
     )
     schema_change: Literal["reread", "stop"] = key(
-        "After DDL that events do not carry: read the table again by itself, or leave it to a person.", default="reread"
+        "After DDL that changes rows without events: `reread` re-reads the table automatically, `stop` leaves it to a person.",
+        default="reread",
     )
-    reread_limit: int = key("A table of more rows than this is not read again by itself.", default=10_000_000)
-    maintenance: MaintenancePolicy = key("Tidying up the sink tables.", default=MaintenancePolicy())
+    reread_limit: int = key("Tables with more rows than this are not re-read automatically.", default=10_000_000)
+    maintenance: MaintenancePolicy = key("Maintenance of the sink tables.", default=MaintenancePolicy())
     report_rows: bool = key(
-        "Keep both rows of the first keys that differ beside a report, or the keys alone.", default=True
+        "Whether reports include both rows of the first differing keys, or only the keys.", default=True
     )
     set_converter: bool = key(
-        "Let a recovery set `replace.null.with.default=false` on the connector, for good, where a column needs it.",
+        "Let a recovery permanently set `replace.null.with.default=false` on the connector if a column needs it.",
         default=True,
     )
     notify: tuple[str, ...] = key(
-        'Who is told: ids of connections (Slack, PagerDuty, SMTP, Apprise, or webhooks that take `{"text": …}`).',
+        'Whom to alert: ids of connections (Slack, PagerDuty, SMTP, Apprise, or webhooks that accept `{"text": …}`).',
         default=(),
     )
     alert: AlertPolicy = key(
-        "When people are told of an outage again, and of what cannot be read.", default=AlertPolicy()
+        "When to alert about an outage again, and about a pipeline that cannot be read.", default=AlertPolicy()
     )
 
 
@@ -261,20 +271,20 @@ class Pipeline:
     connector: ConnectorSpec = key("What reads the source's log.", wing="connectors")
     transport: TransportSpec = key("The topics between connector and sink.", wing="transports")
     sink: SinkSpec = key(
-        "The tables that mirror the source; left out: a pipeline without one.", wing="sinks", default=NO_SINK
+        "The tables that mirror the source; leave it out for a pipeline without a sink.", wing="sinks", default=NO_SINK
     )
     spark: SparkSpec = key("Where Spark runs.", default=SparkSpec())
     policy: Policy = key("What the pipeline's owners allow.", default=Policy())
     backfill: tuple[BackfillSpec, ...] = key(
-        "How `cdc_backfill__<pipeline>` cuts tables into days: one such mapping, or a list of them.",
+        "How `cdc_backfill__<pipeline>` divides tables into days: a mapping, or a list of mappings.",
         alone=True,
         default=(),
     )
     control: ControlSpec | None = key(
-        "Where the pipeline's own state is kept; left out: in its sink.", wing="controls", default=None
+        "Where the pipeline's own state is stored; by default in its sink.", wing="controls", default=None
     )
-    owner: str = key("Who answers for it, as the page shows and filters it: a team or a person.", default="")
-    tags: tuple[str, ...] = key("Words by which the page filters pipelines.", default=())
+    owner: str = key("The team or person responsible; the page shows it and can filter by it.", default="")
+    tags: tuple[str, ...] = key("Words by which the page can filter pipelines.", default=())
 
     @property
     def has_sink(self) -> bool:

@@ -46,8 +46,8 @@ def poll_until(
 
 
 def _late(what: str, timeout: float, last: str) -> DeadlineError:
-    seen = f"; last seen: {last}" if last else ""
-    return DeadlineError(f"{what}: not reached within {timeout:g} s{seen}", timeout=timeout, last=last)
+    suffix = f"; last seen: {last}" if last else ""
+    return DeadlineError(f"{what}: not reached within {timeout:g} s{suffix}", timeout=timeout, last=last)
 
 
 def poll_while_moving(

@@ -46,8 +46,10 @@ class Decision:
             deletes = {table: None if n is None else int(n) for table, n in (value.get("deletes") or {}).items()}
             problem = str((value.get("diagnosis") or {}).get("code", ""))
             plan, tables = value["plan"], tuple(value["tables"])
-            asked = bool(plan.get("needs_approval"))
-            return cls(problem, str(plan["strategy"]), tables, str(value.get("pipeline_hash", "")), deletes, asked)
+            needs_approval = bool(plan.get("needs_approval"))
+            return cls(
+                problem, str(plan["strategy"]), tables, str(value.get("pipeline_hash", "")), deletes, needs_approval
+            )
         except MALFORMED as error:
             raise UnknownStateError(f"the decision of this run cannot be read: {error!r}") from error
 
@@ -329,7 +331,7 @@ class OpenRecovery:
             "definitions": dict(self.definitions),
             "stages": {table: asdict(stage) for table, stage in self.stages.items()},
             "offset_written_at": self.written_at,
-            "history_differences": {table: list(found) for table, found in self.history.differences.items()},
+            "history_differences": {table: list(texts) for table, texts in self.history.differences.items()},
             "history_doubted": self.history.doubted,
             "config_changed": dict(self.settings_before),
             "resuming": self.resuming,
@@ -375,7 +377,7 @@ def _from_json(raw: Mapping[str, Any], read_position: ReadPosition) -> OpenRecov
         return str(raw.get(name) or "")
 
     since, size = raw.get("history_since"), raw.get("history_before")
-    differences = {table: tuple(found) for table, found in (raw.get("history_differences") or {}).items()}
+    differences = {table: tuple(texts) for table, texts in (raw.get("history_differences") or {}).items()}
     return OpenRecovery(
         run_id=str(raw["run_id"]),
         epoch=int(raw.get("epoch") or 0),

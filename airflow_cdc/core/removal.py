@@ -33,10 +33,10 @@ class Removal:
         if allows_all(limit):
             return ""
         if self.removed is None:
-            return f"how many rows of {self.table} would be removed is not known"
+            return f"nobody knows how many rows of {self.table} would be removed"
         if not limit.exceeded_by(max(0, self.removed - self.agreed), self.rows or 0):
             return ""
-        agreed = f"; {self.agreed} were agreed to" if self.agreed else ""
+        agreed = f"; {self.agreed} were approved" if self.agreed else ""
         return f"{self.removed} of {self.rows} rows of {self.table} would be removed, more than max_deletes {limit}{agreed}"
 
 
@@ -58,7 +58,10 @@ def over_limit(limit: Limit, deletes: Mapping[str, int | None], rows: Mapping[st
     unknown = [name for name, count in deletes.items() if count is None]
     sentences = [f"It removes more than {limit} of {', '.join(over)}."] if over else []
     return " ".join(
-        [*sentences, *([f"How many rows it removes of {', '.join(unknown)} is not known."] if unknown else [])]
+        [
+            *sentences,
+            *([f"It is unknown how many rows it removes of {', '.join(unknown)} is not known."] if unknown else []),
+        ]
     )
 
 

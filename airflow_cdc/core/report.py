@@ -24,7 +24,7 @@ class Verdict(StrEnum):
 
 
 # of a run whose diagnosis failed or concluded nothing: nobody knows what is lost
-UNKNOWN_LOSS = "unknown: nothing could be concluded"
+UNKNOWN_LOSS = "unknown: no conclusion was possible"
 _COUNTS = ("source_rows", "sink_rows", "missing", "ghosts", "different", "leaves", "leaves_rechecked")
 _BAD_TO_GOOD = (Verdict.MISMATCH, Verdict.INCONCLUSIVE, Verdict.MATCH)
 _EXIT = {Verdict.MATCH: 0, Verdict.MISMATCH: 1, Verdict.INCONCLUSIVE: 3}
@@ -32,8 +32,8 @@ _EXIT = {Verdict.MATCH: 0, Verdict.MISMATCH: 1, Verdict.INCONCLUSIVE: 3}
 
 def overall(verdicts: Iterable[Verdict]) -> Verdict:
     """The worst of `verdicts`; INCONCLUSIVE when nothing was compared."""
-    seen = set(verdicts)
-    return next((verdict for verdict in _BAD_TO_GOOD if verdict in seen), Verdict.INCONCLUSIVE)
+    distinct = set(verdicts)
+    return next((verdict for verdict in _BAD_TO_GOOD if verdict in distinct), Verdict.INCONCLUSIVE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,8 +260,8 @@ class RecoveryReport:
         tables = tuple(TableReport.verified_from_json(name, table.entry) for name, table in verified)
         reached = {t.table for t in tables} & set(recovery.published)
         complete = bool(reached) and reached >= set(recovery.tables)
-        found = overall(table.verdict for table in tables)
-        if complete and found is Verdict.MATCH:  # what was verified is on main; W is before all that was compared
+        verdict = overall(table.verdict for table in tables)
+        if complete and verdict is Verdict.MATCH:  # what was verified is on main; W is before all that was compared
             through = recovery.watermark.taken_at.isoformat() if recovery.watermark else ""
             tables = tuple(t if t.verified_through else replace(t, verified_through=through) for t in tables)
         return cls(
@@ -277,7 +277,7 @@ class RecoveryReport:
             offset_after=recovery.written,
             tables=tables,
             steps=tuple(steps),
-            verdict=found if complete or found is Verdict.MISMATCH else Verdict.INCONCLUSIVE,
+            verdict=verdict if complete or verdict is Verdict.MISMATCH else Verdict.INCONCLUSIVE,
             reason=decision.reason,
             note=decision.note,
         )

@@ -159,7 +159,7 @@ class Reader:
         for name in written:
             if name not in {one.name for one in keys} | given.keys():
                 todo = nearest(str(name), [one.name for one in keys])
-                self.faults.append(Fault((*path, str(name)), "is not a key here", todo))
+                self.faults.append(Fault((*path, str(name)), "is not a known key here", todo))
         if len(self.faults) > before:
             return None
         try:
@@ -327,7 +327,7 @@ def pattern(title: str, expression: str, todo: str) -> Form:
         if not isinstance(written, str):
             raise ConfigError("must be text", todo=todo)
         if compiled.fullmatch(written) is None:
-            raise ConfigError("is not written as it must be", todo=todo)
+            raise ConfigError("has the wrong form", todo=todo)
         return written
 
     return Form(title, read)
@@ -349,7 +349,7 @@ def _day(written: object) -> str:
     try:
         return str(dt.date.fromisoformat(str(written)))
     except ValueError:
-        raise ConfigError("it is not a day", todo="Write one like 2026-01-31.") from None
+        raise ConfigError("it is not a date", todo="Write one like 2026-01-31.") from None
 
 
 _NAME: Final = r"[A-Za-z][A-Za-z0-9_]{0,99}"

@@ -93,7 +93,7 @@ def flag(key: str) -> str:
 
 def host_and_port(text: str, port: int, *, key: str) -> tuple[str, int]:
     """The parts of "host:port" or "host". Raises UsageError for an address that is none."""
-    host, _, given = text.partition(":")
-    if given and not given.isdigit():
+    host, _, number = text.partition(":")
+    if number and not number.isdigit():
         raise UsageError(f"{text!r} is not host:port", where=flag(key), todo="Write one like db.example:3306.")
-    return host, int(given or port)
+    return host, int(number or port)

@@ -84,18 +84,16 @@ class GivenJars:
         )
 
 
-def missing(given: GivenJars, needs: Iterable[Need]) -> tuple[Need, ...]:
+def missing(jars: GivenJars, needs: Iterable[Need]) -> tuple[Need, ...]:
     """What is needed and not given."""
-    return tuple(need for need in needs if not given.has(need))
+    return tuple(need for need in needs if not jars.has(need))
 
 
-def misfits(given: GivenJars, spark: SparkVersion, needs: Collection[Need]) -> tuple[str, ...]:
+def misfits(jars: GivenJars, spark: SparkVersion, needs: Collection[Need]) -> tuple[str, ...]:
     """Jars and packages that were built for another Spark or Scala, each with what it is for."""
-    named = [
-        (name, match) for name in (*given.jars, *given.packages) for need in needs if (match := need.found_in(name))
-    ]
+    texts = [(name, match) for name in (*jars.jars, *jars.packages) for need in needs if (match := need.found_in(name))]
     return tuple(
-        f"{name.rpartition('/')[2]} is for {_built_for(match)}" for name, match in named if not _fits(match, spark)
+        f"{name.rpartition('/')[2]} is for {_built_for(match)}" for name, match in texts if not _fits(match, spark)
     )
 
 

@@ -133,7 +133,7 @@ def type_from_json(value: Mapping[str, Any]) -> LogicalType:
     """The inverse of `type_to_json`; SchemaError for a type that this version does not know."""
     try:
         details = {key: type_from_json(part) if key == "of" else part for key, part in value.items() if key != "name"}
-        made: LogicalType = _BY_NAME[value["name"]](**details)
+        kind: LogicalType = _BY_NAME[value["name"]](**details)
     except MALFORMED as error:
         raise SchemaError(f"not a type of a column: {value!r}") from error
-    return made
+    return kind

@@ -47,9 +47,10 @@ class XaState:
         return self.server_uuid == other.server_uuid and abs(self.started_at - other.started_at) <= _SAME_START_S
 
 
-def rollback_doubt(before: XaState | None, now: XaState | None) -> str:
-    """Why rows of a rolled back XA transaction may stand in the sink since `before`; "" if none can.
+def rollback_doubt(before: XaState | None, now: XaState | None, *, events: bool = True) -> str:
+    """Why rows of a rolled back XA transaction may stand in a table of the sink since `before`; "" if none can.
 
+    `events`: whether any event of the table came since; without one only what was open then can have left rows there.
     A server that was restarted in between counts from 0, so any sign of XA is a doubt then. A server that nobody asked
     about XA before, and that used none since, gives no doubt.
     """
@@ -57,6 +58,8 @@ def rollback_doubt(before: XaState | None, now: XaState | None) -> str:
         return ""
     if before.open:
         return f"XA transactions were open then: {', '.join(before.open)}"
+    if not events:
+        return ""
     if not before.same_count(now):
         used = before.prepares or now.prepares
         return "XA is used, and the server was restarted or replaced since then" if used else ""

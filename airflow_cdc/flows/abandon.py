@@ -27,7 +27,9 @@ def abandon(run: Run, tables: Sequence[str] = (), *, who: str, reason: str) -> F
     open or no reason is given.
     """
     if not reason.strip():
-        raise UsageError("no reason is given", where=run.where, todo="Say why, for those who find the table later.")
+        raise UsageError(
+            "the reason is missing", where=run.where, todo="Give a reason, for those who find the table later."
+        )
     control, owner = run.clients.control, f"abandon {now_iso()}"
     control.acquire(owner, LEASE_SECONDS, ended=ended_by(run.lives))
     try:
@@ -52,11 +54,11 @@ def abandon(run: Run, tables: Sequence[str] = (), *, who: str, reason: str) -> F
 
 
 _TODO = {
-    "open": "The other tables go on: clear the failed task of their run, or trigger cdc_recovery, which takes it over.",
-    "closed": "The other tables are published, and apply goes on with them. `airflow cdc diagnose {pipeline}` names the "
-    "abandoned ones; recover them with diff_repair, or take them out of pipelines.yaml.",
-    "abandoned": "Apply goes on with the tables of other recoveries only. `airflow cdc diagnose {pipeline}` says what is "
-    "wrong now; recover the abandoned tables with diff_repair, or take them out of pipelines.yaml.",
+    "open": "The other tables can be finished: clear the failed task of their run, or trigger cdc_recovery, which takes over the recovery.",
+    "closed": "The other tables are published, and apply continues with them. `airflow cdc diagnose {pipeline}` names the "
+    "abandoned ones; recover them with diff_repair, or remove them from pipelines.yaml.",
+    "abandoned": "Apply continues only with the tables of other recoveries. `airflow cdc diagnose {pipeline}` says what is "
+    "wrong now; recover the abandoned tables with diff_repair, or remove them from pipelines.yaml.",
 }
 
 

@@ -21,12 +21,12 @@ def pending(run: Run) -> Facts:
     tables = applicable(control, run.pipeline.source.tables)
     topics, ddl = topic_names(run, tables), settings(run).ddl_topic
     states = run.clients.transport.topic_states([*topics.values(), *([ddl] if ddl else ())])
-    made = run.clients.source.table_ids(topics)
+    table_ids = run.clients.source.table_ids(topics)
     behind = [
         table
         for table, topic in topics.items()
         if not _all_caught_up(_stamp(run, table), control.required.of(table), states.get(topic), states.get(ddl or ""))
-        or _made_anew(run, table, made.get(table))
+        or _made_anew(run, table, table_ids.get(table))
     ]
     recovery = (control.recovery or {}).get("run_id") if not tables else None
     return {"recovery": recovery, "tables": behind, "dead_letters": run.clients.sink.waiting_letters(run.pipeline.name)}
@@ -40,8 +40,8 @@ def applicable(control: ControlFacts, tables: Sequence[str]) -> list[str]:
     recovery = control.recovery or {}
     if recovery and not recovery.get("offset_kept"):
         return []
-    held = {*control.abandoned, *(recovery.get("tables") or ())}
-    return [table for table in tables if table not in held]
+    refused = {*control.abandoned, *(recovery.get("tables") or ())}
+    return [table for table in tables if table not in refused]
 
 
 def _all_caught_up(stamp: Stamp | None, epoch: int, rows: TopicState | None, ddl: TopicState | None) -> bool:

@@ -13,9 +13,9 @@ from airflow_cdc.kinds import config_rules_of
 
 def captured(run: Run, tables: Sequence[str] = ()) -> Mapping[str, Table]:
     """Definitions of the pipeline's tables as the source has them now. Raises SourceError for a missing one."""
-    wanted = list(tables or run.pipeline.source.tables)
-    definitions = present(run, wanted)
-    if missing := sorted(set(wanted) - set(definitions)):
+    names = list(tables or run.pipeline.source.tables)
+    definitions = present(run, names)
+    if missing := sorted(set(names) - set(definitions)):
         raise missing_error(run, ", ".join(missing))
     return definitions
 
@@ -46,13 +46,13 @@ def followed(run: Run, tables: Sequence[str] = ()) -> Mapping[str, Table]:
     Called before a row is read past the connector: what it masks must never be written. Raises SchemaError or
     ConfigError naming the setting.
     """
-    found, made = captured(run, tables), settings(run)
-    for table in found.values():
-        made.check_table(table)
-    return found
+    definitions, capture = captured(run, tables), settings(run)
+    for table in definitions.values():
+        capture.check_table(table)
+    return definitions
 
 
 def topic_names(run: Run, tables: Sequence[str]) -> dict[str, str]:
     """Table → topic, as the connector's prefix and routing make it."""
-    made = settings(run)
-    return {table: made.topic_of(table) for table in tables}
+    capture = settings(run)
+    return {table: capture.topic_of(table) for table in tables}

@@ -22,34 +22,36 @@ PROBLEMS = {Verdict.MATCH: "HEALTHY", Verdict.MISMATCH: "SINK_DIFFERS", Verdict.
 
 
 def report_check(
-    run: Run, found: Mapping[str, TableReport], *, evidence: Mapping[str, str], kind: str = CHECK
+    run: Run, reports: Mapping[str, TableReport], *, evidence: Mapping[str, str], kind: str = CHECK
 ) -> Facts:
     """Write report.json and its page: the tables as they are now, and what was found (`evidence`: table → text).
 
-    `found` holds the tables that this task compared; those that an earlier task of the run compared are added. `kind` is
+    `reports` holds the tables that this task compared; those that an earlier task of the run compared are added. `kind` is
     what the run was (`core.stored`). Keeps the verdict in the run's ledger. Returns `{"report", "page", "verdict"}`.
     """
     control = run.clients.control
-    entry, kept = control.entry(run.run_id), control.ledger_get(run.run_id).get("check", {})
-    tables = {name: table.report for name, table in entry.checked.items()} | dict(found)
+    entry, check = control.entry(run.run_id), control.ledger_get(run.run_id).get("check", {})
+    tables = {name: table.report for name, table in entry.checked.items()} | dict(reports)
     report = _report(run, list(tables.values()), evidence, entry, repaired=kind != CHECK)
-    control.ledger_set(run.run_id, "check", {n: {**kept.get(n, {}), **one.to_json()} for n, one in tables.items()})
-    return store(run, report, kind, _equal(tables, frozenset(found), entry, kind))
+    control.ledger_set(run.run_id, "check", {n: {**check.get(n, {}), **one.to_json()} for n, one in tables.items()})
+    return store(run, report, kind, _equal(tables, frozenset(reports), entry, kind))
 
 
-def _equal(tables: Mapping[str, TableReport], found: frozenset[str], entry: LedgerEntry, kind: str) -> frozenset[str]:
+def _equal(
+    tables: Mapping[str, TableReport], equal_tables: frozenset[str], entry: LedgerEntry, kind: str
+) -> frozenset[str]:
     """The tables that were compared whole and are equal: a night compares parts, a repair whole tables, a backfill parts."""
     if kind == BACKFILL:
         return frozenset()
     parts = {name for name, table in entry.checked.items() if not table.whole}
-    doubted = parts - found if kind == REPAIR else parts
+    doubted = parts - equal_tables if kind == REPAIR else parts
     return frozenset(name for name, one in tables.items() if one.verdict is Verdict.MATCH) - doubted
 
 
 def _report(
     run: Run, tables: list[TableReport], evidence: Mapping[str, str], entry: LedgerEntry, *, repaired: bool
 ) -> RecoveryReport:
-    made = RecoveryReport(
+    report = RecoveryReport(
         pipeline=run.pipeline.name,
         run_id=run.run_id,
         problem="UNKNOWN",
@@ -63,9 +65,9 @@ def _report(
         tables=tuple(sorted(tables, key=lambda table: table.table)),
         steps=tuple(step.report for step in entry.steps),
     )
-    verdict = Verdict(made.verdict or Verdict.INCONCLUSIVE)
+    verdict = Verdict(report.verdict or Verdict.INCONCLUSIVE)
     problem = PROBLEMS[Verdict.MISMATCH] if repaired else PROBLEMS[verdict]
-    return told_of(run, replace(made, problem=problem), entry.approved)
+    return told_of(run, replace(report, problem=problem), entry.approved)
 
 
 def store_json(run: Run, name: str, value: Any) -> str:
@@ -90,9 +92,9 @@ def conclude(run: Run) -> Facts:
     if tables and not bad:
         return {"verdict": str(Verdict.MATCH), "tables": len(tables)}
     verdict = overall(report.verdict for report in tables.values())
-    told = "; ".join(f"{name} is {report.verdict}: {_first(report)}" for name, report in sorted(bad.items()))
+    text = "; ".join(f"{name} is {report.verdict}: {_first(report)}" for name, report in sorted(bad.items()))
     raise VerificationError(
-        f"{verdict}: {told or 'nothing was compared'}",
+        f"{verdict}: {text or 'nothing was compared'}",
         where=run.where,
         todo=_TODO[verdict],
         verdict=str(verdict),
@@ -104,6 +106,6 @@ def _first(report: TableReport) -> str:
 
 
 _TODO = {
-    Verdict.MISMATCH: "Rows differ; the sink is as it was. Run: airflow cdc repair PIPELINE --table TABLE.",
-    Verdict.INCONCLUSIVE: "Nothing was concluded and nothing was changed: fix the parts listed above, then clear the task compare.",
+    Verdict.MISMATCH: "Rows differ; the sink was not changed. Run: airflow cdc repair PIPELINE --table TABLE.",
+    Verdict.INCONCLUSIVE: "No conclusion was possible and nothing was changed: fix the parts listed above, then clear the task compare.",
 }

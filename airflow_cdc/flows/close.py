@@ -66,22 +66,27 @@ def report(run: Run) -> Facts:
 
     Works for a run in any state; a run that did not reach its end is INCONCLUSIVE. The run joins its pipeline's list.
     """
-    made = assemble(run)
+    recovery_report = assemble(run)
     # until all of it is published, what was compared is not what readers see
-    published = made.verdict is Verdict.MATCH
-    return store(run, made, RECOVERY, frozenset(tables_of(made, Verdict.MATCH)) if published else frozenset())
+    published = recovery_report.verdict is Verdict.MATCH
+    return store(
+        run,
+        recovery_report,
+        RECOVERY,
+        frozenset(tables_of(recovery_report, Verdict.MATCH)) if published else frozenset(),
+    )
 
 
-def store(run: Run, made: RecoveryReport, kind: str, equal: frozenset[str]) -> Facts:
+def store(run: Run, report: RecoveryReport, kind: str, equal: frozenset[str]) -> Facts:
     """Write a report as report.json and as a page, and list the run, which proved the tables `equal`.
 
     Returns where they are, and the verdict.
     """
-    kept, name = ReportStore(run.report_dir), run.pipeline.name
-    written = kept.keep_report(made)
-    page = kept.write(render_html(made, kept.rows(made)), name, safe(run.run_id), REPORT_PAGE)
-    kept.keep_run(name, RunSummary.of(made, safe(run.run_id), now_iso(), kind, run.dag_id), equal)
-    return {"report": written, "page": page, "verdict": str(made.verdict)}
+    reports, name = ReportStore(run.report_dir), run.pipeline.name
+    written = reports.keep_report(report)
+    page = reports.write(render_html(report, reports.rows(report)), name, safe(run.run_id), REPORT_PAGE)
+    reports.keep_run(name, RunSummary.of(report, safe(run.run_id), now_iso(), kind, run.dag_id), equal)
+    return {"report": written, "page": page, "verdict": str(report.verdict)}
 
 
 def report_folder(run: Run) -> str:

@@ -54,18 +54,18 @@ def resume(run: Run) -> Facts:
     where the log was purged behind the written offset.
     """
     recovery = current(run)
-    taken = watermark_of(recovery, run)
+    watermark = watermark_of(recovery, run)
     if not recovery.written_at:
         raise ConnectorError(
             "the offset of this recovery is not written yet: the connector stays stopped",
             where=run.where,
             todo="Clear the task reset_offset.",
         )
-    with _purge_named(run, taken):
-        return _resumed(run, recovery, taken)
+    with _purge_named(run, watermark):
+        return _resumed(run, recovery, watermark)
 
 
-def _resumed(run: Run, recovery: OpenRecovery, taken: Watermark) -> Facts:
+def _resumed(run: Run, recovery: OpenRecovery, watermark: Watermark) -> Facts:
     name, rebuild = run.pipeline.connector.name, bool(recovery.history.differences)
     since = _doubted_since(run) if rebuild else 0
     if failures(run):  # of an earlier try: resuming does not start a failed task
@@ -78,7 +78,7 @@ def _resumed(run: Run, recovery: OpenRecovery, taken: Watermark) -> Facts:
         history_rebuilt(run, since, recovery.tables)
         from_the_start_again(run, recovery)
     shown = wait_reading(run, recovery.written or {})
-    reached = _streaming(run, taken)
+    reached = _streaming(run, watermark)
     at = now_iso()
     change(run, lambda now: now.resumed(at))
     return {
@@ -91,7 +91,7 @@ def _resumed(run: Run, recovery: OpenRecovery, taken: Watermark) -> Facts:
 
 
 @contextmanager
-def _purge_named(run: Run, taken: Watermark) -> Iterator[None]:
+def _purge_named(run: Run, watermark: Watermark) -> Iterator[None]:
     """A connector that fails for want of W's log fails again and again: what helps is a new W, and the error says so.
 
     Nothing is started from a W that is gone; a purge in between shows as the connector's own failure.
@@ -99,10 +99,10 @@ def _purge_named(run: Run, taken: Watermark) -> Iterator[None]:
 
     def check() -> None:
         offset = committed(run)
-        if current(run).offset_kept and offset is not None and offset.position != taken.position:
+        if current(run).offset_kept and offset is not None and offset.position != watermark.position:
             return  # it goes on from before W: whether that is there, only its own failure can tell
-        if offset is None or offset.position == taken.position or not offset.has_read(taken):
-            still_there(run, taken, then="stop_connector")
+        if offset is None or offset.position == watermark.position or not offset.has_read(watermark):
+            still_there(run, watermark, then="stop_connector")
 
     check()
     try:
@@ -212,13 +212,13 @@ def restore_settings(run: Run) -> dict[str, str | None]:
     return restored
 
 
-def _streaming(run: Run, taken: Watermark) -> RawOffset:
+def _streaming(run: Run, watermark: Watermark) -> RawOffset:
     """Wait for that as long as the connector moves; what it says meanwhile stands in the recovery, for `verify`."""
 
     def note(text: str) -> None:
         change(run, lambda now: now.resumes(text))
 
-    return wait_past(run, taken, note=note).raw
+    return wait_past(run, watermark, note=note).raw
 
 
 def history(run: Run) -> TableDefinitions:

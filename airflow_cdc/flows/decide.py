@@ -19,21 +19,21 @@ UNCHANGED = "unchanged"
 
 
 @step("diagnose")
-def decide(run: Run, asked: str | None = None) -> Facts:
+def decide(run: Run, strategy: str | None = None) -> Facts:
     """Observe, diagnose and plan.
 
     Returns `{"pipeline", "pipeline_hash", "tables", "deletes", "taken_at", "note", "diagnosis": {...}, "plan": {...}}`, all plain JSON.
-    `asked` names a strategy a person chose; the planner refuses one that does not fit, with its reason.
+    `strategy` names a strategy a person chose; the planner refuses one that does not fit, with its reason.
     """
-    seen, rules = observe(run), rules_for(run.pipeline)
-    diagnosis = diagnose(seen, rules)
-    store_observation(run, seen, diagnosis)
-    tables = _concerned(run, seen, diagnosis)
-    plan = make_plan(diagnosis, run.pipeline.policy, seen, rules, asked=asked)
+    observation, rules = observe(run), rules_for(run.pipeline)
+    diagnosis = diagnose(observation, rules)
+    store_observation(run, observation, diagnosis)
+    tables = _concerned(run, observation, diagnosis)
+    plan = make_plan(diagnosis, run.pipeline.policy, observation, rules, asked=strategy)
     deletes: dict[str, int | None] = {}
     if not plan.refused and STRATEGIES[plan.strategy].changes:
-        deletes = fewer_rows(run, seen)
-        plan = make_plan(diagnosis, run.pipeline.policy, seen, rules, asked=asked, deletes=deletes)
+        deletes = fewer_rows(run, observation)
+        plan = make_plan(diagnosis, run.pipeline.policy, observation, rules, asked=strategy, deletes=deletes)
         if plan.strategy not in POSITION_ONLY and (why := _not_carried(run, tables)):
             plan = refused_plan(why)
     decision = {
@@ -41,7 +41,7 @@ def decide(run: Run, asked: str | None = None) -> Facts:
         "pipeline_hash": run.pipeline.hash,
         "tables": tables,
         "deletes": deletes,
-        "taken_at": seen.taken_at,
+        "taken_at": observation.taken_at,
         "note": run.options.note,
         "diagnosis": diagnosis.to_json(),
         "plan": plan.to_json(),
@@ -70,10 +70,10 @@ CONCERNED: Mapping[str, Callable[[Observation], tuple[str, ...]]] = {
 }
 
 
-def _concerned(run: Run, seen: Observation, diagnosis: Diagnosis) -> list[str]:
+def _concerned(run: Run, observation: Observation, diagnosis: Diagnosis) -> list[str]:
     """The tables that were asked for; else those that the problem is about, or all."""
     about = CONCERNED.get(diagnosis.code)
-    return list(run.tables) if run.options.tables or about is None else list(about(seen))
+    return list(run.tables) if run.options.tables or about is None else list(about(observation))
 
 
 def asked_strategy(run: Run) -> str | None:
@@ -86,14 +86,14 @@ def note_unchanged(run: Run, why: str) -> None:
     run.clients.control.ledger_set(run.run_id, UNCHANGED, f"{why}: nothing was changed")
 
 
-def fewer_rows(run: Run, seen: Observation) -> dict[str, int | None]:
+def fewer_rows(run: Run, observation: Observation) -> dict[str, int | None]:
     """Table → by how many rows the source has fewer than the sink: at least so many will go from the sink.
 
     Rows that came in the gap hide others that went, so this is a lower bound; `publish` looks again at what the
     verification counted. None where either side can't be counted, or not in time: that may be any number (INV 36). A
     table from which nothing goes is absent.
     """
-    tables = seen.sink.tables if isinstance(seen.sink, SinkFacts) else {}
+    tables = observation.sink.tables if isinstance(observation.sink, SinkFacts) else {}
     known = {name: _fewer(run, name, facts) for name, facts in tables.items() if name in run.tables}
     return {name: rows for name, rows in known.items() if rows != 0}
 

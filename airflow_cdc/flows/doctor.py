@@ -19,7 +19,7 @@ from airflow_cdc.kinds import config_rules_of, no_recovery
 
 JAVA_FLOOR = 17
 KEEP_ALIVE_FLOOR_MS = 30_000
-_DOUBTED = "Nothing, if such characters are rare: their events become dead letters, whose rows are read again."
+_DOUBTED = "Do nothing if such characters are rare: their events become dead letters, whose rows are read again."
 
 
 def doctor_installation(*, mirrors: bool = True) -> list[Check]:
@@ -52,19 +52,23 @@ def _java() -> Check:
     todo = f"Install Java {JAVA_FLOOR} or newer and set JAVA_HOME."
     if not binary or not shutil.which(binary):
         return Check("installation", "java", "bad", "no java on PATH or in JAVA_HOME", todo)
-    said = subprocess.run([binary, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
-    quoted = said.split('"')
+    version = subprocess.run([binary, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
+    quoted = version.split('"')
     major = int(quoted[1].split(".")[0]) if len(quoted) > 1 and quoted[1].split(".")[0].isdigit() else 0
     good = major >= JAVA_FLOOR
     return Check(
-        "installation", "java", "ok" if good else "bad", said.splitlines()[0] if said else "?", "" if good else todo
+        "installation",
+        "java",
+        "ok" if good else "bad",
+        version.splitlines()[0] if version else "?",
+        "" if good else todo,
     )
 
 
 def _spark_submit() -> Check:
-    found = shutil.which("spark-submit")
-    todo = "" if found else "Put the folder of spark-submit (the virtual environment's bin) on PATH."
-    return Check("installation", "spark-submit", "ok" if found else "bad", found or "not on PATH", todo)
+    path = shutil.which("spark-submit")
+    todo = "" if path else "Put the folder of spark-submit (the virtual environment's bin) on PATH."
+    return Check("installation", "spark-submit", "ok" if path else "bad", path or "not on PATH", todo)
 
 
 def guarded(part: Callable[[Run], Iterator[Check]], run: Run) -> list[Check]:
@@ -89,23 +93,27 @@ def check_replicas(run: Run) -> Iterator[Check]:
     """Whether the named replicas could stand in for the source on the night when it has purged too much."""
     for conn_id, replica in named_replicas(run).items():
         try:
-            found = replica.standing_faults(conn_id)
+            faults = replica.standing_faults(conn_id)
         except CdcError as error:
             yield Check(run.pipeline.name, f"replica {conn_id}", "unknown", str(error), error.todo)
             continue
-        told = "; ".join(found) or "could stand in for the source"
-        todo = "Fix it, or remove it from source.replicas: it cannot be read from as it is." if found else ""
-        yield Check(run.pipeline.name, f"replica {conn_id}", "warn" if found else "ok", told, todo)
+        text = "; ".join(faults) or "could stand in for the source"
+        todo = (
+            "Fix it, or remove it from source.replicas: in its present state it cannot stand in for the source."
+            if faults
+            else ""
+        )
+        yield Check(run.pipeline.name, f"replica {conn_id}", "warn" if faults else "ok", text, todo)
 
 
 def _tables(run: Run) -> Iterator[Check]:
-    found = captured(run)
-    keyless = [name for name, made in found.items() if not made.key]
+    definitions = captured(run)
+    keyless = [name for name, table in definitions.items() if not table.key]
     yield Check(
         run.pipeline.name,
         "tables",
         "ok",
-        f"{len(found)} tables" + (f", without key: {', '.join(keyless)}" if keyless else ""),
+        f"{len(definitions)} tables" + (f", without key: {', '.join(keyless)}" if keyless else ""),
     )
 
 
@@ -115,27 +123,23 @@ def _connector(run: Run) -> Iterator[Check]:
     running = facts.state == "RUNNING" and all(task.state == "RUNNING" for task in facts.tasks)
     todo = "" if running else f"Ask `airflow cdc diagnose {subject}` why."
     yield Check(subject, "connector", "ok" if running else "warn", f"{name} {facts.state}", todo)
-    made = settings(run)
-    beat = made.heartbeat_ms
+    capture = settings(run)
+    beat = capture.heartbeat_ms
     todo = (
         ""
         if beat > 0
-        else "Set heartbeat.interval.ms (10000 does): without it a quiet table's offset ages until it is purged."
+        else "Set heartbeat.interval.ms (10000 does): without it, the offset of a quiet table is not moved and will be purged."
     )
     yield Check(subject, "heartbeat", "ok" if beat > 0 else "warn", f"heartbeat.interval.ms={beat}", todo)
-    yield _keep_alive(subject, made.keep_alive_ms)
-    todo = (
-        "Take it out: a connector that passes over a gap by itself leaves deleted rows in the sink."
-        if made.healing
-        else ""
-    )
-    yield Check(subject, "self-healing", "bad" if made.healing else "ok", ", ".join(made.healing) or "none", todo)
+    yield _keep_alive(subject, capture.keep_alive_ms)
+    todo = "Remove it: a connector that skips a gap leaves deleted rows in the sink." if capture.healing else ""
+    yield Check(subject, "self-healing", "bad" if capture.healing else "ok", ", ".join(capture.healing) or "none", todo)
 
 
 def _keep_alive(subject: str, interval_ms: int) -> Check:
     """A short one makes Debezium read large transactions again, and lose the rest of one if its worker dies then."""
     good = interval_ms >= KEEP_ALIVE_FLOOR_MS
-    todo = "" if good else "Take it out (its default is 60000): a full queue is taken for a lost connection."
+    todo = "" if good else "Remove it (the default is 60000): a full queue is mistaken for a lost connection."
     return Check(subject, "keep-alive", "ok" if good else "warn", f"connect.keep.alive.interval.ms={interval_ms}", todo)
 
 
@@ -146,7 +150,7 @@ def _rows_in_events(run: Run) -> Iterator[Check]:
         return
     fault = fault_of(run, definitions) if run.pipeline.sink.writer == "cdc_apply" else None
     if fault is None:
-        yield Check(subject, "NULL in events", "ok", "arrives as NULL, or no nullable column has a default")
+        yield Check(subject, "NULL in events", "ok", "NULL arrives as NULL, or no nullable column has a default")
         return
     settable = bool(fault.settings) and run.pipeline.policy.set_converter
     note = "; the next recovery sets it (policy.set_converter)" if settable else ""
@@ -160,18 +164,18 @@ def _years(run: Run) -> Iterator[Check]:
         return
     adjusted = settings(run).years_adjusted
     todo = "Set enable.time.adjuster=false, unless no date of these columns is before the year 100." if adjusted else ""
-    found = f"enable.time.adjuster={str(adjusted).lower()}; {', '.join(dated)}"
-    yield Check(run.pipeline.name, "years below 100", "warn" if adjusted else "ok", found, todo)
+    text = f"enable.time.adjuster={str(adjusted).lower()}; {', '.join(dated)}"
+    yield Check(run.pipeline.name, "years below 100", "warn" if adjusted else "ok", text, todo)
 
 
 def _carried(run: Run) -> Iterator[Check]:
     """Whether the connector's events carry the tables' rows: by types, character sets and settings, then by the rows."""
-    subject, tables, made = run.pipeline.name, dict(captured(run)), settings(run)
-    if made.observed_only:
+    subject, tables, capture = run.pipeline.name, dict(captured(run)), settings(run)
+    if capture.observed_only:
         return
     for table in list(tables.values()):
         try:
-            made.check_table(table)
+            capture.check_table(table)
         except CdcError as error:
             del tables[table.full_name]
             yield Check(subject, "values", "bad", f"{error.what} ({error.where})", error.todo)
@@ -179,20 +183,20 @@ def _carried(run: Run) -> Iterator[Check]:
         name for table in tables.values() for name in config_rules_of(run.pipeline).doubted_columns(table)
     ):
         yield Check(
-            subject, "values", "warn", f"some characters are not read from events: {', '.join(doubted)}", _DOUBTED
+            subject, "values", "warn", f"the connector decodes some characters wrongly: {', '.join(doubted)}", _DOUBTED
         )
     looked_through = dict(look_through(run, tables.values()))
     for name in tables:
         if name not in looked_through:
-            yield Check(subject, "values", "warn", f"{name} is too large to be looked through in a few seconds")
-        elif look := looked_through[name]:
-            yield Check(subject, "values", "bad", f"{look.what} (column {look.column} of {name})", look.todo)
+            yield Check(subject, "values", "warn", f"{name} is too large to be searched in a few seconds")
+        for look in looked_through.get(name, ()):
+            yield Check(subject, "values", "bad", f"{look.what} ({look.place})", look.todo)
 
 
 def _transport(run: Run) -> Iterator[Check]:
     topics = sorted(set(topic_names(run, run.pipeline.source.tables).values()))
-    found = run.clients.transport.topic_states(topics)
-    yield Check(run.pipeline.name, "transport", "ok", f"{len(found)} of {len(topics)} topics exist")
+    states = run.clients.transport.topic_states(topics)
+    yield Check(run.pipeline.name, "transport", "ok", f"{len(states)} of {len(topics)} topics exist")
 
 
 def _control(run: Run) -> Iterator[Check]:
@@ -202,7 +206,7 @@ def _control(run: Run) -> Iterator[Check]:
 
 def _sink(run: Run) -> Iterator[Check]:
     if not run.pipeline.has_sink:
-        yield Check(run.pipeline.name, "sink", "ok", "none: diagnosed, watched and moved, not recovered")
+        yield Check(run.pipeline.name, "sink", "ok", "none: diagnosis, watch and offset moves only")
         return
     there = [
         t

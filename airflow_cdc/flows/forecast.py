@@ -52,16 +52,16 @@ def forecast_pipeline(run: Run) -> PipelineForecast:
     offset, position = _stored(run)
     control = run.clients.control.facts()
     policy = run.pipeline.policy
-    seen, retention = run.clients.source.forecast(position)
+    purge, retention = run.clients.source.forecast(position)
     seconds = float(policy.max_duration if control.read_seconds is None else control.read_seconds)
     topics = _topics_keep(run)
     return PipelineForecast(
         pipeline=run.pipeline.name,
         taken_at=now_iso(),
         position=offset.place,
-        forecast=seen,
+        forecast=purge,
         warn_before_s=policy.warn_before_purge,
-        at_risk=seen.earliest_s is not None and seen.earliest_s < policy.warn_before_purge,
+        at_risk=purge.earliest_s is not None and purge.earliest_s < policy.warn_before_purge,
         snapshot_s=seconds,
         topics_keep_s=topics,
         snapshot_fits=snapshot_fits(retention, seconds) and (topics is None or seconds < topics),
@@ -71,11 +71,11 @@ def forecast_pipeline(run: Run) -> PipelineForecast:
 def _topics_keep(run: Run) -> float | None:
     """The shortest retention of the pipeline's topics in seconds; None if all keep their events for ever."""
     topics = set(topic_names(run, run.pipeline.source.tables).values())
-    found = run.clients.transport.topic_configs(run.clients.transport.topic_states(sorted(topics)))
-    kept = [
-        int(one.get("retention.ms", -1)) for one in found.values() if "delete" in one.get("cleanup.policy", "delete")
+    configs = run.clients.transport.topic_configs(run.clients.transport.topic_states(sorted(topics)))
+    durations = [
+        int(one.get("retention.ms", -1)) for one in configs.values() if "delete" in one.get("cleanup.policy", "delete")
     ]
-    return min((ms / 1000 for ms in kept if ms >= 0), default=None)
+    return min((ms / 1000 for ms in durations if ms >= 0), default=None)
 
 
 def _stored(run: Run) -> tuple[StoredOffset, Position]:

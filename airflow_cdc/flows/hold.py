@@ -24,14 +24,14 @@ def hold(run: Run, should_stop: Callable[[], bool]) -> Facts:
     policy = run.pipeline.policy.hold
     if policy.mode == "off":
         return _say(run, "OFF", "the policy says off")
-    held = run.clients.source.hold(hold_label(run), HoldLimits(max_seconds=policy.max))
+    lock = run.clients.source.hold(hold_label(run), HoldLimits(max_seconds=policy.max))
     try:
-        state = held.acquire()
+        state = lock.acquire()
         _say(run, state.status, state.reason)
-        while held.tick().held and not should_stop() and not _released(run):
+        while lock.tick().held and not should_stop() and not _released(run):
             pause(TICK_SECONDS)
     finally:
-        state = held.release()
+        state = lock.release()
     return _say(run, state.status, state.reason) | {"held_s": state.held_s, "blocks_purge": state.blocks_purge}
 
 
@@ -41,19 +41,19 @@ def hold_by_hand(run: Run, seconds: float, say: Callable[[str], None]) -> HoldSt
     Returns the hold's last state: HELD if it was let go by hand, else why it ended. Where the server purges in spite
     of the lock nothing is held. `say` is told that it began.
     """
-    held = run.clients.source.hold(f"{run.pipeline.name}:by hand", HoldLimits(max_seconds=seconds))
-    state = held.acquire()
+    lock = run.clients.source.hold(f"{run.pipeline.name}:by hand", HoldLimits(max_seconds=seconds))
+    state = lock.acquire()
     try:
         if state.held and not state.blocks_purge:
-            return held.release("this server purges its log in spite of the lock")
+            return lock.release("this server purges its log despite the lock")
         if state.held:
-            say(f"the log is held for at most {seconds:g} s; Ctrl-C lets go")
-        while (state := held.tick()).held:
+            say(f"the log is held for at most {seconds:g} s; Ctrl-C releases it")
+        while (state := lock.tick()).held:
             pause(TICK_SECONDS)
     except KeyboardInterrupt:
         say("let go")
     finally:
-        held.release()
+        lock.release()
     return state
 
 

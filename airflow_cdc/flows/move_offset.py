@@ -39,19 +39,19 @@ def check(run: Run, value: Value) -> None:
     """
     if faults := run.clients.connector.codec.faults(value):
         raise OffsetRejectedError(f"the offset is not valid: {'; '.join(faults)}", where=run.where, reasons=faults)
-    found = position_fault(_as_if(run, value), rules_for(run.pipeline))
-    if found is None:
+    fault = position_fault(_as_if(run, value), rules_for(run.pipeline))
+    if fault is None:
         return
-    told = "; ".join(f"{name}: {seen}" for name, seen in found.evidence.items())
-    if found.code == "UNKNOWN":
+    text = "; ".join(f"{name}: {value_text}" for name, value_text in fault.evidence.items())
+    if fault.code == "UNKNOWN":
         raise UnknownStateError(
-            f"the offset cannot be checked: {told}", where=run.where, todo="Fix the parts listed above."
+            f"the offset cannot be checked: {text}", where=run.where, todo="Fix the parts listed above."
         )
     raise OffsetRejectedError(
-        f"the source would not take a connector on from there: {found.code}: {found.description} {told}",
+        f"a connector could not continue from there: {fault.code}: {fault.description} {text}",
         where=run.where,
-        todo=f"Choose a position that the server still has. The runbook of {found.code} says how.",
-        reasons=(found.code,),
+        todo=f"Choose a position that the server still has; see {fault.code} in the runbook.",
+        reasons=(fault.code,),
     )
 
 
@@ -64,7 +64,7 @@ def move(run: Run, value: Value, *, who: str, shown: Value | None) -> Facts:
     control, name = run.clients.control, run.pipeline.connector.name
     if control.state()["recovery"]:
         raise UsageError(
-            "a recovery is open, and its offset is its own", where=run.where, todo="Finish the recovery first."
+            "a recovery is open and controls the offset", where=run.where, todo="Finish the recovery first."
         )
     owner = f"offset {now_iso()}"
     control.acquire(owner, LEASE_SECONDS, ended=ended_by(run.lives))
@@ -94,27 +94,29 @@ def last_before(run: Run) -> Facts:
     """The offset that stood before the newest move. Raises UsageError if none was made, or none stood there."""
     done = [entry for entry in _moves(run) if entry["state"] == "done" and entry["from"]]
     if not done:
-        raise UsageError("no move of the offset is known", where=run.where, todo="Name a file of `offset backup`.")
+        raise UsageError(
+            "no earlier move of the offset is recorded", where=run.where, todo="Name a file of `offset backup`."
+        )
     return dict(done[-1]["from"])
 
 
 def _as_if(run: Run, value: Value) -> Observation:
     """What would be seen with the connector at rest at `value`."""
-    source, seen = run.clients.source, observe(run, watch=0.0)
-    connector = seen.connector
+    source, observation = run.clients.source, observe(run, watch=0.0)
+    connector = observation.connector
     if not isinstance(connector, ConnectorFacts):
-        return seen
+        return observation
     offset = run.clients.connector.codec.read(dict(value), connector.key or {})
     there = replace(connector, state="STOPPED", tasks=(), offset=offset)
-    return replace(seen, connector=there, source=source.facts_for(run.pipeline.source.tables, offset.position))
+    return replace(observation, connector=there, source=source.facts_for(run.pipeline.source.tables, offset.position))
 
 
-def _unchanged(run: Run, expected: Value | None, found: Value | None) -> None:
-    if (dict(expected) if expected else None) != (dict(found) if found else None):
+def _unchanged(run: Run, expected: Value | None, current: Value | None) -> None:
+    if (dict(expected) if expected else None) != (dict(current) if current else None):
         raise OffsetRejectedError(
-            f"somebody else changed the offset: it was {expected}, it is {found}",
+            f"somebody else changed the offset: it was {expected}, it is {current}",
             where=run.where,
-            todo="Look at the new one, then decide again.",
+            todo="Check the new offset, then decide again.",
             reasons=("changed meanwhile",),
         )
 

@@ -53,26 +53,28 @@ def observe(run: Run, watch: float = WATCH_SECONDS, within: float | None = None)
     """
     connector, rules = _Once(run, _connector), rules_for(run.pipeline)
     with _Parts(run, within) as parts:
-        asked = (
+        pending = (
             parts.ask(connector),
             parts.ask(lambda r: _transport(r, connector(r))),
             parts.ask(_sink),
             parts.ask(lambda r: r.clients.control.facts()),
         )
         # a catalog that hangs leaves time to ask the source
-        known, topics = parts.answer(asked[0], share=0.5), parts.answer(asked[1], share=0.5)
-        sink, control = parts.answer(asked[2], share=0.5), parts.answer(asked[3], share=0.5)
+        known, topics = parts.answer(pending[0], share=0.5), parts.answer(pending[1], share=0.5)
+        sink, control = parts.answer(pending[2], share=0.5), parts.answer(pending[3], share=0.5)
         schema: SchemaFacts | Unknown = Unknown("the connector could not be read")
         if not isinstance(known, Unknown):  # its settings say where the schema history is
             schema = parts.answer(parts.ask(lambda r: _schema(r, connector(r))))
         unread = Observation(run.pipeline, "", Unknown("not read yet"), known, topics, sink, control, schema)
         source = parts.answer(parts.ask(lambda r: _source(r, unread)))
         sink = parts.answer(parts.ask(lambda r: _with_lag(r, sink, topics)))
-        seen = replace(unread, taken_at=now_iso(), source=source, sink=sink)
-        if run.clients.replicas and lost_where(seen, rules, DETOUR):  # only then they matter
+        observation = replace(unread, taken_at=now_iso(), source=source, sink=sink)
+        if run.clients.replicas and lost_where(observation, rules, DETOUR):  # only then they matter
             replicas = {conn_id: parts.ask(partial(_replica, conn_id=conn_id)) for conn_id in run.clients.replicas}
-            seen = replace(seen, replicas={conn_id: parts.answer(one) for conn_id, one in replicas.items()})
-    return _watched(run, seen, watch) if seems_stuck(seen, rules) else seen
+            observation = replace(
+                observation, replicas={conn_id: parts.answer(one) for conn_id, one in replicas.items()}
+            )
+    return _watched(run, observation, watch) if seems_stuck(observation, rules) else observation
 
 
 class _Once(Generic[T]):
@@ -132,8 +134,8 @@ def _or_unknown(reader: Callable[[Run], T | Unknown], run: Run) -> T | Unknown:
         return Unknown(str(error))
 
 
-def _source(run: Run, seen: Observation) -> SourceFacts:
-    offset = seen.connector.offset if isinstance(seen.connector, ConnectorFacts) else None
+def _source(run: Run, observation: Observation) -> SourceFacts:
+    offset = observation.connector.offset if isinstance(observation.connector, ConnectorFacts) else None
     return run.clients.source.facts_for(run.pipeline.source.tables, offset.position if offset else None)
 
 
@@ -160,8 +162,8 @@ def _transport(run: Run, connector: ConnectorFacts) -> TransportFacts:
 
 
 def _configs(run: Run, topics: tuple[str, ...]) -> dict[str, dict[str, str]]:
-    found = run.clients.transport.topic_configs(topics)
-    return {topic: {key: values[key] for key in _TOPIC_SETTINGS if key in values} for topic, values in found.items()}
+    configs = run.clients.transport.topic_configs(topics)
+    return {topic: {key: values[key] for key in _TOPIC_SETTINGS if key in values} for topic, values in configs.items()}
 
 
 def _schema(run: Run, connector: ConnectorFacts) -> SchemaFacts:
@@ -192,18 +194,18 @@ def _with_lag(run: Run, sink: SinkFacts | Unknown, transport: TransportFacts | U
 
 def _sink_table(run: Run, table: str) -> SinkTableFacts:
     place = run.pipeline.sink.namespace, run.pipeline.sink_table(table)
-    found = run.clients.sink.facts(*place)
-    if not found.exists or found.stamp is not None:
-        return found
+    facts = run.clients.sink.facts(*place)
+    if not facts.exists or facts.stamp is not None:
+        return facts
     # expiry may have taken every stamped snapshot: the control table's copy is as good
-    return replace(found, stamp=run.clients.sink.stamp_or_mirror(*place, run.clients.control.mirrored_stamp(table)))
+    return replace(facts, stamp=run.clients.sink.stamp_or_mirror(*place, run.clients.control.mirrored_stamp(table)))
 
 
-def _watched(run: Run, seen: Observation, seconds: float) -> Observation:
+def _watched(run: Run, observation: Observation, seconds: float) -> Observation:
     """Look on for a while: whether the offset moves, or anything arrives in the topics."""
-    connector = seen.connector
+    connector = observation.connector
     if not isinstance(connector, ConnectorFacts) or seconds <= 0:
-        return seen
+        return observation
     name, key = run.pipeline.connector.name, connector.key or {}
     before = connector.offset.raw if connector.offset else None
     try:
@@ -216,11 +218,11 @@ def _watched(run: Run, seen: Observation, seconds: float) -> Observation:
 
         poll_until(moved, timeout=seconds, interval=1.0, what="the connector moves")
     except DeadlineError:
-        return replace(seen, connector=replace(connector, stands_still=seconds))
+        return replace(observation, connector=replace(connector, stands_still=seconds))
     except CdcError as error:
         # a moment ago it could be read: whether it moves is not known, so it is not known to be well
-        return replace(seen, connector=Unknown(str(error)))
-    return seen
+        return replace(observation, connector=Unknown(str(error)))
+    return observation
 
 
 def _produced(run: Run, capture: Capture) -> Mapping[str, Mapping[int, int]]:
@@ -231,15 +233,15 @@ def _produced(run: Run, capture: Capture) -> Mapping[str, Mapping[int, int]]:
 # ---- what is kept of it ------------------------------------------------------------------------
 
 
-def store_observation(run: Run, seen: Observation, diagnosis: Diagnosis) -> None:
+def store_observation(run: Run, observation: Observation, diagnosis: Diagnosis) -> None:
     """Keep it where pages and commands read it: `<report_dir>/<pipeline>/observation.json`.
 
     A folder that can't be written is a warning: what was found must not be hidden by where it could not be kept.
     """
     store = ReportStore(run.report_dir)
     try:
-        offered = choices(diagnosis, seen, rules_for(run.pipeline))
-        store.keep_observation(StoredObservation.of(seen, diagnosis, load_observation(run), offered))
+        offered = choices(diagnosis, observation, rules_for(run.pipeline))
+        store.keep_observation(StoredObservation.of(observation, diagnosis, load_observation(run), offered))
     except CdcError as error:
         log.warning("the observation of %s was not kept: %s", run.pipeline.name, error)
 

@@ -49,12 +49,12 @@ def replace_offset(
     if faults := codec.faults(value):
         raise OffsetRejectedError(f"the new offset is not valid: {'; '.join(faults)}", where=where, reasons=faults)
     store.write(value)
-    found = _read_back(store, where)
-    if found == dict(value):
+    read_back = _read_back(store, where)
+    if read_back == dict(value):
         return
     store.write(before)
     raise OffsetRejectedError(
-        f"the offset read back differs from what was written: wrote {dict(value)}, found {found}; the old one was put back",
+        f"the offset read back differs from what was written: wrote {dict(value)}, found {read_back}; the old offset was restored",
         where=where,
         todo="Look for another writer of this connector's offsets, then clear the task reset_offset.",
         reasons=("read back differs",),
@@ -64,9 +64,9 @@ def replace_offset(
 def _read_back(store: OffsetStore, where: str) -> RawOffset | None:
     """What stands there after a write: a store may show it a moment late."""
     try:
-        found = poll_until(
+        stored = poll_until(
             store.read, timeout=SHOWN_SECONDS, interval=0.1, what=f"the written offset to show ({where})"
         )
     except DeadlineError:
         return None
-    return dict(found)
+    return dict(stored)

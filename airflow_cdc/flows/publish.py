@@ -31,7 +31,7 @@ def publish(run: Run) -> Facts:
         raise not_agreed(run, refused)
     if left := sorted(set(recovery.tables) - set(published)):
         raise VerificationError(
-            f"not published, because not MATCH: {', '.join(left)}", where=run.where, todo=_READ_REPORT
+            f"not published, because they are not MATCH: {', '.join(left)}", where=run.where, todo=_READ_REPORT
         )
     return {"published": published}
 
@@ -53,7 +53,7 @@ def _publish_all(run: Run, recovery: OpenRecovery, tables: Sequence[str]) -> dic
     return published
 
 
-_READ_REPORT = "Read the report for the keys that differ; main is as it was. Clear the task verify to verify again."
+_READ_REPORT = "The report lists the differing keys; main was not changed. Clear the task verify to verify again."
 
 
 def _ready(run: Run, tables: Sequence[str], verified: Mapping[str, VerifiedTable]) -> list[str]:
@@ -95,9 +95,9 @@ def not_agreed(run: Run, refused: Mapping[str, str]) -> NotAgreedError:
     return NotAgreedError(
         f"not published: {'; '.join(refused.values())}",
         where=run.where,
-        todo="Main is as it was. If the source is right, finish this recovery with your approval (airflow cdc recover "
-        f"{name} --yes, or trigger cdc_recovery with Approved ticked): nothing is read again. If it is not, give the "
-        f"recovery up: airflow cdc abandon {name}.",
+        todo="Main was not changed. If the source is right, finish this recovery with your approval (airflow cdc recover "
+        f"{name} --yes, or trigger cdc_recovery with Approved ticked): no table is re-read. Otherwise give up "
+        f"the recovery: airflow cdc abandon {name}.",
         tables=tuple(refused),
     )
 
@@ -110,7 +110,9 @@ def _publish_one(run: Run, recovery: OpenRecovery, table: str) -> int:
     try:
         lake.publish(stage, verified.snapshot_id, stage.base_head, over_compaction=True)
     except StaleHeadError as error:
-        error.todo = "Find out who writes to the table, then clear the task recover and all after it: it is read again."
+        error.todo = (
+            "Find out who writes to the table, then clear the task recover and all after it, to read the table again."
+        )
         raise
     return verified.snapshot_id
 

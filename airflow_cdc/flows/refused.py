@@ -35,12 +35,12 @@ def failed_tries(run: Run, table: str) -> int:
 
 def _noted(run: Run, table: str) -> RefusedTable | None:
     """What was noted of the table as it is now; None if nothing was."""
-    kept = run.clients.control.ledger_get(REFUSED).get(table)
-    refused = RefusedTable.from_json(kept) if kept else None
+    note = run.clients.control.ledger_get(REFUSED).get(table)
+    refused = RefusedTable.from_json(note) if note else None
     return refused if refused is not None and refused.stamp == _stamp(run, table) else None
 
 
 def _stamp(run: Run, table: str) -> object:
     place = run.pipeline.sink.namespace, run.pipeline.sink_table(table)
-    found = run.clients.sink.stamp_or_mirror(*place, run.clients.control.mirrored_stamp(table))
-    return None if found is None else found.to_json()
+    stamp = run.clients.sink.stamp_or_mirror(*place, run.clients.control.mirrored_stamp(table))
+    return None if stamp is None else stamp.to_json()

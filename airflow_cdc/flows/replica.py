@@ -30,7 +30,7 @@ from airflow_cdc.flows.replication import named_replicas, replication
 from airflow_cdc.flows.reset_offset import backup
 from airflow_cdc.flows.run import LEASE_SECONDS, Facts, Run, now_iso, step
 
-SNAPSHOT_BY_NAME = "Or trigger cdc_recovery with the strategy full_snapshot, which puts the connector back first."
+SNAPSHOT_BY_NAME = "Or trigger cdc_recovery with the strategy full_snapshot, which first restores the connector."
 
 
 @step("detour_connector", leased=True)
@@ -119,33 +119,33 @@ def _start_at_replica(run: Run) -> None:
 
 def _replica(run: Run) -> tuple[str, Replication]:
     """The replica of this detour: the one that it began at, else the first that can stand in for the source."""
-    kept = current(run).replica.conn_id
-    if not kept:
-        kept = _choose(run)
-        change(run, lambda now: now.reads_at(kept))
-    if kept not in (named := named_replicas(run)):
+    conn_id = current(run).replica.conn_id
+    if not conn_id:
+        conn_id = _choose(run)
+        change(run, lambda now: now.reads_at(conn_id))
+    if conn_id not in (replicas := named_replicas(run)):
         raise ConfigError(
-            f"the detour reads at {kept}, which source.replicas no longer names",
+            f"the detour reads from {conn_id}, which source.replicas no longer lists",
             where=run.where,
-            todo=f"Name it again, then clear the task detour_connector. {SNAPSHOT_BY_NAME}",
+            todo=f"List it again, then clear the task detour_connector. {SNAPSHOT_BY_NAME}",
         )
-    return kept, named[kept]
+    return conn_id, replicas[conn_id]
 
 
 def _choose(run: Run) -> str:
     """Looked at again with the connector stopped: between plan and start the replica may have purged, too."""
     stored, source = _read_set(run), run.clients.source.facts()
-    said = {}
+    faults_by_replica = {}
     for conn_id, replica in named_replicas(run).items():
         try:
-            found = replica.faults(conn_id, source, stored)
+            faults = replica.faults(conn_id, source, stored)
         except CdcError as error:
-            found = (str(error),)
-        if not found:
+            faults = (str(error),)
+        if not faults:
             return conn_id
-        said[conn_id] = ", ".join(found)
+        faults_by_replica[conn_id] = ", ".join(faults)
     raise SourceError(
-        f"no replica can stand in for the source: {'; '.join(f'{k}: {v}' for k, v in said.items()) or 'none is named'}",
+        f"no replica can stand in for the source: {'; '.join(f'{k}: {v}' for k, v in faults_by_replica.items()) or 'none is named'}",
         where=run.where,
         todo="Fix one of them, then clear the task detour_connector. " + SNAPSHOT_BY_NAME,
     )
@@ -153,11 +153,11 @@ def _choose(run: Run) -> str:
 
 def _read_all(run: Run, replica: Replication) -> Transactions:
     """Wait until the connector has read what the replica has now, and what the source has purged by then."""
-    wanted = replica.executed()
+    executed = replica.executed()
 
     def probe() -> Transactions:
         read = _covered(run, replica)
-        if (left := (wanted | replication(run).purged()) - read).is_empty:
+        if (left := (executed | replication(run).purged()) - read).is_empty:
             return read
         not_failed(run, "detour_connector")
         raise NotYet(f"{left.count} transactions to read")
@@ -206,9 +206,9 @@ def _own(run: Run) -> Transactions:
 
 def _read_so_far(run: Run) -> Transactions:
     """What the connector has read, kept before the offset is written: afterwards its position is of another server."""
-    kept = current(run).replica.read
-    if kept is not None:
-        return replication(run).known(kept)
+    transactions = current(run).replica.read
+    if transactions is not None:
+        return replication(run).known(transactions)
     read = _covered(run, _replica(run)[1]) if _away(run) else _read_set(run)
     change(run, lambda now: now.read_there(str(read)))
     return read
@@ -275,7 +275,7 @@ def _read_set(run: Run) -> Transactions:
     stored = replication(run).read_by(offset.position if offset else None)
     if stored is None:
         raise OffsetRejectedError(
-            "the connector has no stored GTID set to go on from",
+            "the connector has no stored GTID set to continue from",
             where=run.where,
             todo="Trigger cdc_recovery with the strategy full_snapshot.",
         )
@@ -312,8 +312,8 @@ def _doubt_history(run: Run) -> None:
     """
     if stale := connector.history(run).differences(captured(run), server=settings(run).prefix):
         raise SchemaError(
-            f"{', '.join(stale)} changed at the source behind what the connector has read",
+            f"{', '.join(stale)} changed at the source after the position that the connector has read",
             where=run.where,
-            todo="Trigger cdc_recovery with the strategy full_snapshot: it takes the detour's place.",
+            todo="Trigger cdc_recovery with the strategy full_snapshot: it replaces the detour.",
         )
     connector.change_settings(run, {connector.SNAPSHOT_MODE: "recovery"})

@@ -26,16 +26,16 @@ def reset_offset(run: Run) -> Facts:
     left alone. Raises SourceError when W is gone, SchemaError when a table changed since W (INV 11).
     """
     recovery = current(run)
-    taken = watermark_of(recovery, run)
+    watermark = watermark_of(recovery, run)
     if recovery.offset_kept:
-        return _kept(run, recovery, taken)
-    if recovery.written_at and _already(run, taken):
+        return _kept(run, recovery, watermark)
+    if recovery.written_at and _already(run, watermark):
         return _facts(recovery, recovery.written)
     definitions = _unchanged(run, recovery)
-    run.clients.source.check_same_server(taken)
-    still_there(run, taken, then="fence_and_watermark")
+    run.clients.source.check_same_server(watermark)
+    still_there(run, watermark, then="fence_and_watermark")
     before = backup(run, recovery)
-    written = run.clients.connector.codec.at(taken.position, int(taken.taken_at.timestamp()))
+    written = run.clients.connector.codec.at(watermark.position, int(watermark.taken_at.timestamp()))
     run.clients.connector.stop(run.pipeline.connector.name, timeout=STOP_SECONDS)
     write(run, before.key, before.value, written)
     differences = _history(run, definitions, written) | (_doubts(definitions) if recovery.history.doubted else {})
@@ -52,10 +52,10 @@ def _facts(recovery: OpenRecovery, after: RawOffset | None) -> Facts:
 
 
 def _lists(differences: Mapping[str, tuple[str, ...]]) -> dict[str, list[str]]:
-    return {table: list(found) for table, found in differences.items()}
+    return {table: list(texts) for table, texts in differences.items()}
 
 
-def _kept(run: Run, recovery: OpenRecovery, taken: Watermark) -> Facts:
+def _kept(run: Run, recovery: OpenRecovery, watermark: Watermark) -> Facts:
     """Leave the offset alone, for the tables that are not recovered (INV 39): proven to be held by W and by the source.
 
     Changes of the recovered tables between the offset and W come once more, and are dropped as being in the snapshot.
@@ -63,9 +63,9 @@ def _kept(run: Run, recovery: OpenRecovery, taken: Watermark) -> Facts:
     if recovery.written_at:
         return _facts(recovery, recovery.written)
     definitions = _unchanged(run, recovery)
-    run.clients.source.check_same_server(taken)
+    run.clients.source.check_same_server(watermark)
     backup(run, recovery)
-    check_held(run, taken)
+    check_held(run, watermark)
     offset = stored_value(run) or {}  # as it stands: it is compared with what the connector commits next
     check(run, offset)
     differences = _history(run, definitions, offset)
@@ -85,17 +85,17 @@ def _others_unchanged(run: Run, recovered: set[str], offset: RawOffset) -> None:
     changed = _history(run, present(run, others), offset) if others else {}
     if changed:
         raise SchemaError(
-            f"{', '.join(sorted(changed))} changed behind the connector's position, and its schema history has to be rebuilt "
+            f"{', '.join(sorted(changed))} changed after the connector's position, and its schema history must be rebuilt "
             "for the tables of this recovery",
             where=run.where,
-            todo="Give the recovery up (airflow cdc abandon), start the connector, and trigger cdc_recovery once it has "
-            "read that change.",
+            todo="Give up the recovery (airflow cdc abandon), start the connector, and trigger cdc_recovery once the "
+            "connector has read that change.",
         )
 
 
-def _already(run: Run, taken: Watermark) -> bool:
+def _already(run: Run, watermark: Watermark) -> bool:
     offset = committed(run)
-    return offset is not None and offset.has_read(taken) is True
+    return offset is not None and offset.has_read(watermark) is True
 
 
 def _unchanged(run: Run, recovery: OpenRecovery) -> Mapping[str, Table]:
@@ -103,7 +103,7 @@ def _unchanged(run: Run, recovery: OpenRecovery) -> Mapping[str, Table]:
     changed = [name for name, table in now.items() if recovery.definitions.get(name) != table.fingerprint]
     if changed:
         raise SchemaError(
-            f"the definition of {', '.join(changed)} changed since the watermark: what was read no longer fits",
+            f"the definition of {', '.join(changed)} changed since the watermark, so the rows already read no longer fit",
             where=run.where,
             todo="Clear the task fence_and_watermark and all after it: a new watermark is taken.",
         )
@@ -130,4 +130,4 @@ def _history(run: Run, definitions: Mapping[str, Table], written: RawOffset) -> 
 
 def _doubts(definitions: Mapping[str, Table]) -> dict[str, tuple[str, ...]]:
     """Every table's history, after a detour that was given up: it may hold places that the source will never reach."""
-    return dict.fromkeys(definitions, ("it was noted beside transactions of a replica's own",))
+    return dict.fromkeys(definitions, ("it was recorded together with errant transactions of a replica",))

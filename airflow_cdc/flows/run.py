@@ -53,17 +53,17 @@ class RunOptions:
     @classmethod
     def from_json(cls, value: Mapping[str, Any] | None) -> RunOptions:
         """Read the options of a DAG run or of a Spark driver's settings; others than these are left out."""
-        asked = value or {}
+        options = value or {}
         return cls(
-            tables=tuple(asked.get("tables") or ()),
-            strategy=str(asked.get("strategy") or ""),
-            note=str(asked.get("note") or ""),
-            approved=bool(asked.get("approved")),
-            deletes={str(table): int(rows) for table, rows in (asked.get("deletes") or {}).items()},
-            replay=bool(asked.get("replay")),
-            dry_run=bool(asked.get("dry_run")),
-            interval=(str(asked["from"]), str(asked["to"])) if "from" in asked and "to" in asked else None,
-            started_by=str(asked.get("started_by") or ""),
+            tables=tuple(options.get("tables") or ()),
+            strategy=str(options.get("strategy") or ""),
+            note=str(options.get("note") or ""),
+            approved=bool(options.get("approved")),
+            deletes={str(table): int(rows) for table, rows in (options.get("deletes") or {}).items()},
+            replay=bool(options.get("replay")),
+            dry_run=bool(options.get("dry_run")),
+            interval=(str(options["from"]), str(options["to"])) if "from" in options and "to" in options else None,
+            started_by=str(options.get("started_by") or ""),
         )
 
 

@@ -12,13 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from airflow_cdc.core.circuit import Circuits
-from airflow_cdc.core.diagnosis.diagnose import Diagnosis, diagnose
-from airflow_cdc.core.diagnosis.observation import ControlFacts, Observation
-from airflow_cdc.core.diagnosis.strategy import STRATEGIES, Plan, make_plan
-from airflow_cdc.core.endpoint import CallLimits
-from airflow_cdc.core.errors import CdcError
-from airflow_cdc.core.outage import (
+from airflow_cdc.alerting.outage import (
     RECOVERY_OPEN,
     Alert,
     Outage,
@@ -29,6 +23,12 @@ from airflow_cdc.core.outage import (
     advance,
     notified,
 )
+from airflow_cdc.core.circuit import Circuits
+from airflow_cdc.core.diagnosis.diagnose import Diagnosis, diagnose
+from airflow_cdc.core.diagnosis.observation import ControlFacts, Observation
+from airflow_cdc.core.diagnosis.strategy import STRATEGIES, Plan, make_plan
+from airflow_cdc.core.endpoint import CallLimits
+from airflow_cdc.core.errors import CdcError
 from airflow_cdc.flows.observe import observe, store_observation
 from airflow_cdc.flows.run import Facts, Run, now_iso
 from airflow_cdc.kinds import rules_for
@@ -99,10 +99,10 @@ def look(run: Run, carried: OutageLog | None = None, at: str = "") -> Look:
     sighting = sighting_of(observation, diagnosis, at or now_iso(), silenced=silenced(run, diagnosis.code, at))
     progress = advance(run.pipeline.name, before, sighting, run.pipeline.policy.alert, rules.ranks)
     outage = progress.log.of(sighting)
-    seen = Look(observation, diagnosis, plan, progress, outage, _may_recover(run, diagnosis, plan, outage))
-    if readable and progress.log is not before and not seen.due:
+    current = Look(observation, diagnosis, plan, progress, outage, _may_recover(run, diagnosis, plan, outage))
+    if readable and progress.log is not before and not current.due:
         save_log(run, progress.log)
-    return seen
+    return current
 
 
 def silenced(run: Run, code: str, at: str = "") -> bool:
@@ -110,7 +110,7 @@ def silenced(run: Run, code: str, at: str = "") -> bool:
     try:
         return ReportStore(run.report_dir).silence(run.pipeline.name, code, at or now_iso()) is not None
     except CdcError as error:
-        log.warning("%s: it is not known whether somebody acknowledged the problem: %s", run.where, error)
+        log.warning("%s: could not read whether somebody acknowledged the problem: %s", run.where, error)
         return False
 
 
@@ -150,23 +150,23 @@ def tell(run: Run, carried: OutageLog | None = None, at: str = "") -> Facts:
     a task that dies in between is silent until the alert is repeated, and never triggers a second recovery.
     """
     moment = at or now_iso()
-    seen = look(run, carried, moment)
-    outages, alerts, outage = seen.progress.log, seen.progress.alerts, seen.outage
-    if seen.recover and outage is not None:
+    current = look(run, carried, moment)
+    outages, alerts, outage = current.progress.log, current.progress.alerts, current.outage
+    if current.recover and outage is not None:
         outage = replace(outage, recovery=outage.run_id(run.pipeline.name))
         quiet = silenced(run, outage.code, moment)
         outages, alerts = (
             (outages.with_outage(outage), alerts) if quiet else _with_recovery(run, outages, alerts, outage, moment)
         )
-    if seen.due and isinstance(seen.observation.control, ControlFacts):
+    if current.due and isinstance(current.observation.control, ControlFacts):
         save_log(run, outages)
     return {
         "pipeline": run.pipeline.name,
         "outage": outage.name if outage else "",
         "alerts": [alert.to_json() for alert in alerts],
-        "diagnosis": seen.diagnosis.to_json(),
-        "plan": seen.plan.to_json(),
-        "recover": seen.recover,
+        "diagnosis": current.diagnosis.to_json(),
+        "plan": current.plan.to_json(),
+        "recover": current.recover,
         "recovery_run_id": outage.recovery if outage else "",
         "outages": outages.to_json(),
     }
@@ -188,7 +188,7 @@ def load_log(run: Run, carried: OutageLog, readable: bool) -> OutageLog:
     try:
         stored = OutageLog.from_json(run.clients.control.ledger_get(LEDGER).get(LOG_KEY))
     except CdcError as error:
-        log.warning("%s: the outages that were told are not known from the control table: %s", run.where, error)
+        log.warning("%s: the reported outages could not be read from the control table: %s", run.where, error)
         return carried
     return max(stored, carried, key=lambda one: one.version)
 

@@ -34,45 +34,45 @@ def fence_and_watermark(run: Run) -> Facts:
     recovery = current(run)
     _stopped(run)
     prints = {name: definition.fingerprint for name, definition in captured(run, recovery.tables).items()}
-    if (kept := _still_good(run, recovery, prints)) is not None:
-        return _facts(kept, recovery.fence or {}, kept=True)
+    if (earlier := _still_good(run, recovery, prints)) is not None:
+        return _facts(earlier, recovery.fence or {}, kept=True)
     fence = _fence(run, recovery.tables)
     _hold_answered(run)
-    taken = _take(run, recovery)
+    watermark = _take(run, recovery)
     if recovery.offset_kept:
-        check_held(run, taken)
+        check_held(run, watermark)
     elif recovery.published:
         run.clients.control.raise_epoch(run.run_id, published={})
     at = now_iso()
-    change(run, lambda now: now.with_watermark(taken, fence, prints, at))
-    return _facts(taken, fence, kept=False)
+    change(run, lambda now: now.with_watermark(watermark, fence, prints, at))
+    return _facts(watermark, fence, kept=False)
 
 
-def _facts(taken: Watermark, fence: Fence, *, kept: bool) -> Facts:
-    return {"watermark": taken.to_json(), "fence": fence_to_json(fence), "kept": kept}
+def _facts(watermark: Watermark, fence: Fence, *, kept: bool) -> Facts:
+    return {"watermark": watermark.to_json(), "fence": fence_to_json(fence), "kept": kept}
 
 
-def still_there(run: Run, taken: Watermark, *, then: str) -> None:
+def still_there(run: Run, watermark: Watermark, *, then: str) -> None:
     """Raise SourceError where the source no longer has the log from W; `then` is the task to go on from."""
-    found = run.clients.source.still_available(taken)
-    if not found:
+    available = run.clients.source.still_available(watermark)
+    if not available:
         raise SourceError(
-            f"the source no longer has the log from the watermark: {found.why}",
+            f"the source no longer has the log from the watermark: {available.why}",
             where=run.where,
             todo=f"Raise the binlog retention, then clear the task {then} and all after it.",
         )
 
 
-def check_held(run: Run, taken: Watermark) -> StoredOffset:
+def check_held(run: Run, watermark: Watermark) -> StoredOffset:
     """The offset that the connector keeps, once W is known to hold all that it has read. Raises OffsetRejectedError."""
     value = stored_value(run)
     offset = None if value is None else read(run, value)
-    if offset is not None and offset.held_by(taken):
+    if offset is not None and offset.held_by(watermark):
         return offset
     raise OffsetRejectedError(
-        f"the connector's offset is {value}, and it is not known that {taken} holds all that was read until there",
+        f"the connector's offset is {value}, and {watermark} may not hold everything that was read up to there",
         where=run.where,
-        todo="Its position is not what it was when this recovery was planned. Give the recovery up (airflow cdc abandon) "
+        todo="Its position has changed since this recovery was planned. Give up the recovery (airflow cdc abandon) "
         "and trigger cdc_recovery again: it is planned anew.",
         reasons=("offset is not held by W",),
     )
@@ -82,7 +82,7 @@ def _stopped(run: Run) -> None:
     state = run.clients.connector.state(run.pipeline.connector.name).state
     if state != "STOPPED":
         raise ConnectorError(
-            f"the connector is {state}, not STOPPED: a fence taken now would not hold",
+            f"the connector is {state}, not STOPPED: it could still write events after a fence taken now",
             where=run.where,
             todo="Clear the task stop_connector and all after it.",
         )
@@ -115,21 +115,21 @@ def _take(run: Run, recovery: OpenRecovery) -> Watermark:
     source = run.clients.source
     if not recovery.offset_kept:
         source.reserve_log(RESERVE_SECONDS)
-    taken = source.watermark(xa_timeout=XA_SECONDS)
-    source.wait_visible(taken, VISIBLE_SECONDS)
+    watermark = source.watermark(xa_timeout=XA_SECONDS)
+    source.wait_visible(watermark, VISIBLE_SECONDS)
     if recovery.strategy != NEXT_FILE:
-        return taken
+        return watermark
     before = None if recovery.backup is None else recovery.backup.value
     stored = read(run, before or stored_value(run) or {})
-    return source.start_of_file_after(stored.position, taken)
+    return source.start_of_file_after(stored.position, watermark)
 
 
 def _still_good(run: Run, recovery: OpenRecovery, prints: Mapping[str, str]) -> Watermark | None:
-    kept = recovery.watermark
-    if kept is None or recovery.definitions != prints:
+    watermark = recovery.watermark
+    if watermark is None or recovery.definitions != prints:
         return None
     try:
-        run.clients.source.check_same_server(kept)
-        return kept if run.clients.source.still_available(kept) else None
+        run.clients.source.check_same_server(watermark)
+        return watermark if run.clients.source.still_available(watermark) else None
     except SourceError:
         return None

@@ -54,18 +54,18 @@ class CdcHook(BaseHook, Generic[E]):
     def connection(self) -> Connection:
         """The connection. Raises ConfigError when it is missing or of another type."""
         try:
-            found = self.get_connection(self.conn_id)
+            conn = self.get_connection(self.conn_id)
         except AirflowNotFoundException:
             raise self.missing() from None
-        return self.checked(found)
+        return self.checked(conn)
 
     async def aconnection(self) -> Connection:
         """The same from a trigger's event loop, which the blocking call could deadlock."""
         try:
-            found = await self.aget_connection(self.conn_id)
+            conn = await self.aget_connection(self.conn_id)
         except AirflowNotFoundException:
             raise self.missing() from None
-        return self.checked(found)
+        return self.checked(conn)
 
     def missing(self) -> ConfigError:
         """The error about a connection that is not defined: what to create, ready to paste."""
@@ -75,16 +75,16 @@ class CdcHook(BaseHook, Generic[E]):
             todo=f"Create it: airflow connections add {self.conn_id} --conn-type {self.conn_type} {self.example}",
         )
 
-    def checked(self, found: Connection) -> Connection:
-        """`found` if its type is one that this hook reads. Raises ConfigError."""
+    def checked(self, conn: Connection) -> Connection:
+        """`conn` if its type is one that this hook reads. Raises ConfigError."""
         allowed = {self.conn_type, *self.accepts}
-        if found.conn_type not in allowed:
+        if conn.conn_type not in allowed:
             raise ConfigError(
-                f"connection {self.conn_id!r} is of type {found.conn_type!r}",
+                f"connection {self.conn_id!r} is of type {conn.conn_type!r}",
                 where=f"needed as {self.hook_name}",
                 todo=f"Change its type to {' or '.join(sorted(allowed))}.",
             )
-        return found
+        return conn
 
     def required(self, value: str | None, field: str) -> str:
         """`value`, or a ConfigError that names the empty field."""

@@ -70,7 +70,7 @@ def _merged(name: str, errors: list[ConfigError]) -> ConfigError:
         first = errors[0]
         return ConfigError(first.what, where=f"pipeline {name}, {first.where}", todo=first.todo)
     return ConfigError(
-        f"{len(errors)} connections are not usable: {'; '.join(error.what for error in errors)}",
+        f"{len(errors)} connections cannot be used: {'; '.join(error.what for error in errors)}",
         where=f"pipeline {name}",
         todo=" ".join(error.todo for error in errors),
     )

@@ -55,11 +55,11 @@ class CdcMySqlHook(CdcHook[MySqlEndpoint]):
         """The endpoint's `ssl`. The stock `mysql` type keeps ca, cert and key under `ssl`, as JSON or as its text."""
         ready = extra.get("ssl") or {}
         try:
-            found = dict(json.loads(ready) if isinstance(ready, str) else ready)
+            options = dict(json.loads(ready) if isinstance(ready, str) else ready)
         except ValueError:
             raise ConfigError("the extra field ssl is not JSON", where=self.where, todo=SSL_TODO) from None
         mode = str(extra.get("ssl_mode") or "").lower().replace("-", "_")
         if mode and mode not in SSL_MODES:
             raise ConfigError(f"ssl_mode is {mode!r}", where=self.where, todo=f"Write one of {', '.join(SSL_MODES)}.")
         parts = {name: extra[f"ssl_{name}"] for name in SSL_PARTS if extra.get(f"ssl_{name}")}
-        return {**found, **parts, **({"mode": mode} if mode else {})} or None
+        return {**options, **parts, **({"mode": mode} if mode else {})} or None

@@ -57,6 +57,6 @@ class CdcPostgresHook(CdcHook[PostgresEndpoint]):
         if mode and mode not in SSL_MODES:
             known = "disabled, preferred, required, verify_ca, verify_identity"
             raise ConfigError(f"ssl_mode is {mode!r}", where=self.where, todo=f"Write one of {known}.")
-        given = {part: extra.get(f"ssl_{part}") or extra.get(own) for part, own in _SSL_PARTS.items()}
-        parts = {part: value for part, value in given.items() if value}
+        values = {part: extra.get(f"ssl_{part}") or extra.get(own) for part, own in _SSL_PARTS.items()}
+        parts = {part: value for part, value in values.items() if value}
         return {**parts, **({"mode": mode} if mode else {})} or None

@@ -10,8 +10,8 @@ from typing import Any
 
 from airflow.sdk import BaseHook, BaseNotifier, Context
 
+from airflow_cdc.alerting.severity import Severity
 from airflow_cdc.core.errors import CdcError, ConfigError
-from airflow_cdc.core.severity import Severity
 
 Options = Mapping[str, Any]
 
@@ -170,10 +170,10 @@ class PolicyNotifier(BaseNotifier):
             try:
                 notifier_for(conn_id, self.message).notify(context)
             except CdcError as error:
-                self.log.warning("%s was not told: %s", conn_id, error)
+                self.log.warning("%s was not notified: %s", conn_id, error)
             except Exception as error:
                 # each provider raises errors of its own, and their texts may hold the address, which is a secret
-                self.log.warning("%s was not told: %s", conn_id, type(error).__name__)
+                self.log.warning("%s was not notified: %s", conn_id, type(error).__name__)
 
 
 def notifier_for(conn_id: str, message: Message) -> BaseNotifier:

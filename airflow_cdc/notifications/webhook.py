@@ -44,7 +44,7 @@ class WebhookNotifier(BaseNotifier):
             retrying(self._post, conn)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise CdcError(
-                f"the notification was not taken: {type(error).__name__}",
+                f"the notification was rejected: {type(error).__name__}",
                 where=f"connection {self.conn_id}",
                 todo="Check the connection's URL and token.",
             ) from None

@@ -114,21 +114,21 @@ class ApproveRecoveryOperator(PolicyApprovalOperator):
         another plan this run can't ask.
         """
         run = self.run_of(context)
-        asked = run.clients.control.ledger_get(run.run_id).get(ASKED)
-        if asked not in (None, list(gist(decision))):
-            self._ask_again(context, run, asked, decision, str((context.get("params") or {}).get("strategy") or ""))
+        question = run.clients.control.ledger_get(run.run_id).get(ASKED)
+        if question not in (None, list(gist(decision))):
+            self._ask_again(context, run, question, decision, str((context.get("params") or {}).get("strategy") or ""))
         run.clients.control.ledger_set(run.run_id, ASKED, list(gist(decision)))
 
     def _as_approved(self, context: Context, run: Run, chosen: str) -> Facts:
         """The decision now, if it is what the person saw; otherwise this raises, and nothing is carried out."""
         from airflow_cdc.flows.decide import asked_strategy, decide
 
-        wanted = asked_strategy(run) if chosen == AS_PLANNED else chosen
-        asked, now = self._decision(context), plain(decide(run, wanted))
+        strategy = asked_strategy(run) if chosen == AS_PLANNED else chosen
+        decision, now = self._decision(context), plain(decide(run, strategy))
         if now["plan"]["refused"]:
             raise refusal(now)
-        if gist(now) != gist(asked):
-            self._ask_again(context, run, gist(asked), now, wanted or "")
+        if gist(now) != gist(decision):
+            self._ask_again(context, run, gist(decision), now, strategy or "")
         return now
 
     def _ask_again(self, context: Context, run: Run, asked: Collection[str], now: Facts, strategy: str) -> NoReturn:
@@ -136,10 +136,10 @@ class ApproveRecoveryOperator(PolicyApprovalOperator):
         from airflow_cdc.flows.decide import note_unchanged
         from airflow_cdc.operators.ask_again import AskAgainOperator
 
-        changed = f"the plan is no longer what was asked about: {', '.join(asked)} became {', '.join(gist(now))}"
+        changed = f"the plan changed after the question: {', '.join(asked)} became {', '.join(gist(now))}"
         after = [task for task in context["task"].get_flat_relatives(upstream=False) if not task.is_teardown]
         skipped = [task for task in after if not isinstance(task, AskAgainOperator)]
-        todo = f"Trigger the run again, with the strategy {now['plan']['strategy']} if that is wanted."
+        todo = f"Trigger the run again, with the strategy {now['plan']['strategy']} if you want it."
         refused = PlanChangedError(f"{changed}; nothing was changed", where=run.where, todo=todo)
         if skipped == after:
             raise refused
@@ -172,9 +172,9 @@ def _form(context: Context, run: Run, strategy: str) -> dict[str, Any]:
 
 def headline(decision: Mapping[str, Any]) -> str:
     """One line for those who are told: what is wrong, what would be done, what it loses."""
-    found, plan = decision["diagnosis"], decision["plan"]
+    diagnosis, plan = decision["diagnosis"], decision["plan"]
     return (
-        f"{decision['pipeline']}: {found['code']}: {found['description']} A person is asked to approve "
+        f"{decision['pipeline']}: {diagnosis['code']}: {diagnosis['description']} A person is asked to approve "
         f"{plan['strategy']}, which loses {plan['data_loss']}."
     )
 
@@ -187,7 +187,7 @@ def _choice() -> Param:
         type="string",
         source="task",
         enum=[AS_PLANNED, *STRATEGIES],
-        description_md=f"Another one than planned is asked about in a run of its own; this one ends.\n{lines}",
+        description_md=f"If you choose another strategy, this run ends and a new one asks about that plan.\n{lines}",
     )
 
 
@@ -213,11 +213,11 @@ def _deleted(deletes: Mapping[str, int | None]) -> str:
     """How many rows of the sink will go, table by table; the plan counts at least these."""
     if not deletes:
         return "none expected"
-    told = (
-        (table, "unknown: it could not be counted" if rows is None else f"at least {rows:,}")
+    counts = (
+        (table, "unknown: the rows could not be counted" if rows is None else f"at least {rows:,}")
         for table, rows in deletes.items()
     )
-    return "; ".join(f"{table}: {said}" for table, said in told)
+    return "; ".join(f"{table}: {count}" for table, count in counts)
 
 
 def _duration(plan: Mapping[str, Any]) -> str:
@@ -226,9 +226,9 @@ def _duration(plan: Mapping[str, Any]) -> str:
         known = (
             "nothing is read from the source"
             if "recover" not in plan["steps"]
-            else "not known: no recovery was timed yet"
+            else "unknown: no recovery has been timed yet"
         )
     else:
-        known = f"about {span(plan['seconds'])}, as the last time"
-    doubt = "; the source may not keep its log for so long" if plan.get("fits_retention") is False else ""
+        known = f"about {span(plan['seconds'])}, like last time"
+    doubt = "; the source may purge its log before that" if plan.get("fits_retention") is False else ""
     return f"{known}{doubt}"

@@ -28,6 +28,6 @@ class AskAgainOperator(TriggerDagRunOperator):  # type: ignore[misc]
     def execute(self, context: Context) -> Any:
         again = context["ti"].xcom_pull(task_ids=self.approve_task, key=AGAIN)
         if not again:
-            raise AirflowSkipException("no plan changed while a person was asked")
+            raise AirflowSkipException("the plan did not change while a person was asked")
         self.trigger_run_id, self.conf = again["run_id"], again["conf"]
         return super().execute(context)

@@ -70,9 +70,9 @@ def open_run(
 
 def open_run_of(context: Context, pipeline: Pipeline, reports: str | None = None) -> Run:
     """The run of this DAG run over `pipeline`. Raises ConfigError or UsageError."""
-    asked = asked_for(context, pipeline)
+    options = asked_for(context, pipeline)
     return open_run(
-        pipeline, context["run_id"], asked, reports, dag_id=context["ti"].dag_id, lives=partial(lives, context)
+        pipeline, context["run_id"], options, reports, dag_id=context["ti"].dag_id, lives=partial(lives, context)
     )
 
 
@@ -89,13 +89,13 @@ def lives(context: Context, dag_id: str, run_id: str) -> bool | None:
 def asked_for(context: Context, pipeline: Pipeline) -> dict[str, Any]:
     """What the person who triggered the run asked for, as plain JSON. Raises UsageError for a table of no pipeline."""
     params = context.get("params") or {}
-    asked = {key: params[key] for key in ASKED if params.get(key)}
+    options = {key: params[key] for key in ASKED if params.get(key)}
     if user := getattr(context.get("dag_run"), "triggering_user_name", None):
-        asked["started_by"] = str(user)
-    if unknown := sorted(set(asked.get("tables", ())) - set(pipeline.source.tables)):
+        options["started_by"] = str(user)
+    if unknown := sorted(set(options.get("tables", ())) - set(pipeline.source.tables)):
         known = ", ".join(pipeline.source.tables)
         raise UsageError(f"pipeline {pipeline.name} has no table {unknown[0]}", todo=f"Choose from: {known}.")
-    return asked
+    return options
 
 
 def plain(facts: Mapping[str, Any]) -> Facts:
@@ -112,7 +112,7 @@ def standing_decision(context: Context, task: str = DIAGNOSE_TASK) -> Facts:
     """What the run follows: the plan as a person approved it, else what `task` decided. Raises UsageError if nothing."""
     decision = dict(decision_of(context, APPROVE_TASK).get("decision") or decision_of(context, task))
     if not decision:
-        raise UsageError("there is no decision to follow", todo=f"Clear the task {task}.")
+        raise UsageError("no decision was made in this run", todo=f"Clear the task {task}.")
     return decision
 
 

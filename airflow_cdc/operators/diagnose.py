@@ -36,8 +36,8 @@ class CdcDiagnoseOperator(CdcOperator, SkipMixin):
         from airflow_cdc.flows.observe import load_observation
 
         decision = decide(run, None if self.strategy in ("", AUTO) else self.strategy)
-        if seen := load_observation(run):
-            metrics.of_observation(seen)
+        if observation := load_observation(run):
+            metrics.of_observation(observation)
         return decision
 
     def execute(self, context: Context) -> Facts:

@@ -41,12 +41,12 @@ def private_settings(payload: Mapping[str, Any], root: Path | None = None) -> It
 
 def _owned(base: Path) -> None:
     base.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = base.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
+    status = base.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
         raise ConfigError(
             "the folder for Spark settings could be read by others",
             where=str(base),
-            todo="Remove it, or set TMPDIR to a private folder.",
+            todo="Remove that folder, or set TMPDIR to a private one.",
         )
 
 

@@ -55,5 +55,5 @@ class OpenRecoveryOperator(CdcOperator):
         raise UsageError(
             f"since the approval the plan changed: from {gist(decision)} to {gist(now)}",
             where=run.where,
-            todo=f"Clear the task {self.decision_task}, so that the new plan is asked about.",
+            todo=f"Clear the task {self.decision_task}, to ask about the new plan.",
         )

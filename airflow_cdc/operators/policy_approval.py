@@ -48,8 +48,8 @@ class PolicyApprovalOperator(ApprovalOperator):  # type: ignore[misc]
         policy = find_pipeline(self.pipeline, self.registry).policy
         self.response_timeout = timedelta(seconds=policy.approval_timeout)
         self.body = body
-        told = f"{news} Without an answer within {self.response_timeout} nothing is done. {self._link(context)}".strip()
-        message = Message(told, title=f"{self.pipeline}: a recovery waits for an answer")
+        text = f"{news} Without an answer within {self.response_timeout} nothing is done. {self._link(context)}".strip()
+        message = Message(text, title=f"{self.pipeline}: a recovery waits for an answer")
         self.notifiers = [*self.notifiers, PolicyNotifier(conn_ids=policy.notify, message=message)]
         return super().execute(context)
 

@@ -53,40 +53,40 @@ class ApproveRepairOperator(PolicyApprovalOperator):
         self.compare_task = compare_task
 
     def execute(self, context: Context) -> Any:
-        found, params = decision_of(context, self.compare_task), context.get("params") or {}
-        if params.get("dry_run") or not found.get("plans"):
-            raise AirflowSkipException("there is nothing to repair, or only that was asked")
-        if not found["needs_approval"]:
+        decision, params = decision_of(context, self.compare_task), context.get("params") or {}
+        if params.get("dry_run") or not decision.get("plans"):
+            raise AirflowSkipException("nothing to repair (or this is a dry run)")
+        if not decision["needs_approval"]:
             return {"approved": NOT_NEEDED}
         if params.get("approved"):
             return {"approved": IN_ADVANCE}
-        return self.ask(context, question(found), self._headline(found))
+        return self.ask(context, question(decision), self._headline(decision))
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         if event.get("chosen_options") == [self.APPROVE]:
             self.note_approved(context, f"by {answered_by(event)}")
         return super().execute_complete(context, event)
 
-    def _headline(self, found: Mapping[str, Any]) -> str:
+    def _headline(self, decision: Mapping[str, Any]) -> str:
         tables = "; ".join(
             f"{plan['table']}: {plan['writes']} to write, {plan['deletes']} to delete"
-            for plan in found["plans"].values()
+            for plan in decision["plans"].values()
         )
         return f"{self.pipeline}: rows of the sink differ from the source. A person is asked to approve a repair of {tables}."
 
 
-def question(found: Mapping[str, Any]) -> str:
+def question(decision: Mapping[str, Any]) -> str:
     """The question in Markdown: how many rows of which table, the first keys, and where all of them are."""
-    tables = "\n".join(_about(plan) for plan in found["plans"].values())
+    tables = "\n".join(_about(plan) for plan in decision["plans"].values())
     return (
-        f"Rows of the sink differ from the source:\n\n{tables}\n\nAll keys: `{found.get('keys', '')}`\n\n"
-        "After the answer the tables are compared again; nothing is deleted beyond what is agreed to here or allowed by "
-        "`max_deletes`, and nothing is published that is not equal to the source."
+        f"Rows of the sink differ from the source:\n\n{tables}\n\nAll keys: `{decision.get('keys', '')}`\n\n"
+        "After the answer the tables are compared again; nothing is deleted beyond what you approve here or "
+        "`max_deletes` allows, and only tables that equal the source are published."
     )
 
 
 def _about(plan: Mapping[str, Any]) -> str:
-    how = "read anew as a whole (it has no key)" if plan["replaces"] else f"{plan['writes']} rows written"
+    how = "re-read whole (it has no key)" if plan["replaces"] else f"{plan['writes']} rows written"
     first = ", ".join(f"`{key}`" for key in plan["first"])
     return f"- **{plan['table']}** ({plan['rows']} rows): {how}, **{plan['deletes']} deleted**. First: {first}"
 
@@ -110,10 +110,10 @@ class RepairOperator(CdcSparkOperator):
 
     def driver_options(self, context: Context, pipeline: Pipeline) -> dict[str, Any]:
         """The tables that differ, and how many deletes were agreed to: by a person, or in advance."""
-        asked, found = super().driver_options(context, pipeline), decision_of(context, self.compare_task)
-        agreed = bool(found["needs_approval"] or asked.get("approved"))
-        deletes = {table: plan["deletes"] for table, plan in found["plans"].items()} if agreed else {}
-        return {**asked, "tables": list(found["plans"]), "deletes": deletes, "dry_run": False}
+        options, decision = super().driver_options(context, pipeline), decision_of(context, self.compare_task)
+        agreed = bool(decision["needs_approval"] or options.get("approved"))
+        deletes = {table: plan["deletes"] for table, plan in decision["plans"].items()} if agreed else {}
+        return {**options, "tables": list(decision["plans"]), "deletes": deletes, "dry_run": False}
 
 
 class ConcludeOperator(CdcOperator):
@@ -124,15 +124,15 @@ class ConcludeOperator(CdcOperator):
 
     def execute(self, context: Context) -> Any:
         if (context.get("params") or {}).get("dry_run"):
-            raise AirflowSkipException("nothing was to be repaired")
+            raise AirflowSkipException("there was nothing to repair")
         return super().execute(context)
 
     def step(self, run: Run) -> Facts:
         from airflow_cdc.flows.checks import conclude
         from airflow_cdc.reports.store import ReportStore
 
-        if made := ReportStore(run.report_dir).report(run.pipeline.name, run.run_id):
-            metrics.of_report(made)
+        if report := ReportStore(run.report_dir).report(run.pipeline.name, run.run_id):
+            metrics.of_report(report)
         return conclude(run)
 
 
@@ -143,7 +143,7 @@ class BackfillOperator(CdcSparkOperator):
 
     def execute(self, context: Context) -> Facts:
         if str(context["dag_run"].run_type).rpartition(".")[2].lower() == SCHEDULED:
-            raise AirflowSkipException("a scheduled run does nothing: use airflow backfill create")
+            raise AirflowSkipException("scheduled runs do nothing: use airflow backfill create")
         return super().execute(context)
 
     def driver_options(self, context: Context, pipeline: Pipeline) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class ReportOperator(CdcOperator):
 
     def execute(self, context: Context) -> Any:
         if not decision_of(context, self.decision_task):
-            raise AirflowSkipException("nothing was decided in this run, so there is nothing to report")
+            raise AirflowSkipException("no decision was made in this run, so there is nothing to report")
         return super().execute(context)
 
     def step(self, run: Run) -> Facts:
@@ -46,8 +46,8 @@ class ReportOperator(CdcOperator):
         from airflow_cdc.reports.store import ReportStore
 
         facts = report(run)
-        if made := ReportStore(run.report_dir).report(run.pipeline.name, run.run_id):
-            metrics.of_report(made)
+        if stored := ReportStore(run.report_dir).report(run.pipeline.name, run.run_id):
+            metrics.of_report(stored)
         if run.clients.control.state()["recovery"]:
             self.log.error(
                 "the recovery of %s is still open: connector %s stays as it is (stopped, unless resume_connector ran) and "

@@ -180,15 +180,15 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
 
     def _cause(self, path: Path, error: AirflowException) -> Exception:
         """The driver's own error where it could write one down, else spark-submit's."""
-        told = spark_main.read_result(path).get("error")
-        if not isinstance(told, Mapping):
+        cause = spark_main.read_result(path).get("error")
+        if not isinstance(cause, Mapping):
             return error
-        facts = dict(told)
+        facts = dict(cause)
         kind = getattr(errors, str(facts.pop("error", "")), CdcError)
         try:
             return cast("Exception", kind(str(facts.pop("what")), **facts))
         except (TypeError, KeyError):  # an error class of the application's own
-            return CdcError(str(told.get("what")), where=str(told.get("where", "")), todo=str(told.get("todo", "")))
+            return CdcError(str(cause.get("what")), where=str(cause.get("where", "")), todo=str(cause.get("todo", "")))
 
 
 class ApplyChangesOperator(CdcSparkOperator):
@@ -204,8 +204,8 @@ class ApplyChangesOperator(CdcSparkOperator):
 
         pipeline = find_pipeline(self.pipeline, self.registry)
         pipeline.check_sink(f"the task {self.task_id}")
-        asked = asked_for(context, pipeline)
-        if not asked.get("replay"):
+        options = asked_for(context, pipeline)
+        if not options.get("replay"):
             self._worth_it(pending(open_run_of(context, pipeline, self.report_dir)))
         return super().execute(context)
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, AssetAlias, Context, SkipMixin
 
+from airflow_cdc.alerting.outage import Status
+from airflow_cdc.alerting.severity import Severity
+from airflow_cdc.alerting.text import Situation, text_of
 from airflow_cdc.config import settings
-from airflow_cdc.core.alert_text import Situation, text_of
 from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.core.outage import Status
-from airflow_cdc.core.severity import Severity
 from airflow_cdc.links import runbook_url
 from airflow_cdc.operators.base import CdcOperator, end_and_skip, find_pipeline, plain
 from airflow_cdc.triggers.base import State
@@ -50,7 +50,7 @@ class WatchPipelineOperator(CdcOperator, SkipMixin):
         self.outages: dict[str, Any] | None = None
 
     def step(self, run: Run) -> Facts:
-        from airflow_cdc.core.outage import OutageLog
+        from airflow_cdc.alerting.outage import OutageLog
         from airflow_cdc.flows.watch import tell
 
         return tell(run, OutageLog.from_json(self.outages))
@@ -99,16 +99,16 @@ class WatchPipelineOperator(CdcOperator, SkipMixin):
         """An asset event for an outage's beginning and end, and a message to those that the policy names."""
         if alert["notification"] == 1 or alert["status"] == Status.RESOLVED:
             asset = Asset(f"cdc://{self.pipeline}/problem")
-            told = {key: facts[key] for key in ("pipeline", "diagnosis", "plan", "recover")}
-            context["outlet_events"][alias_of(self.pipeline)].add(asset, extra={**alert, **told})
+            extra = {key: facts[key] for key in ("pipeline", "diagnosis", "plan", "recover")}
+            context["outlet_events"][alias_of(self.pipeline)].add(asset, extra={**alert, **extra})
         self.notify(context, message_of(alert, facts))
 
     def notify(self, context: Context, message: Message) -> None:
         """Tell those that the policy names. One who cannot be reached holds nothing up."""
         from airflow_cdc.notifications.channels import PolicyNotifier
 
-        named = find_pipeline(self.pipeline, self.registry).policy.notify
-        PolicyNotifier(conn_ids=named, message=message).notify(context)
+        conn_ids = find_pipeline(self.pipeline, self.registry).policy.notify
+        PolicyNotifier(conn_ids=conn_ids, message=message).notify(context)
 
 
 def message_of(alert: dict[str, Any], facts: Facts) -> Message:

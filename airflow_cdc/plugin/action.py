@@ -36,27 +36,27 @@ _BY_CODE: Mapping[str, Action] = {
     NOT_OBSERVED: Action(
         "Diagnose…", "cdc_recovery diagnoses first, and asks before it changes anything.", form=RECOVER_FORM
     ),
-    RECOVERED: Action("Look again…", "Nobody has looked since the recovery ended.", form=RECOVER_FORM),
+    RECOVERED: Action(
+        "Look again…", "The pipeline has not been diagnosed since the recovery ended.", form=RECOVER_FORM
+    ),
     RECOVERY_OPEN: Action("Follow the recovery", "It runs, waits for an answer, or has failed.", RECOVERY_DAG_ID),
-    "UNKNOWN": Action("Find out why", "Nothing is decided while something could not be read."),
+    "UNKNOWN": Action("Find out why", "Nothing is done while something cannot be read."),
     "CONNECTOR_STOPPED": Action("What to do", "Somebody stopped the connector; whoever did should start it again."),
     "SINK_BEHIND": Action("What to do", "The changes wait in the topics: apply is paused, failing, or stopped by DDL."),
 }
 _BY_STRATEGY: Mapping[str, Action] = {
     "restart": Action("Restart the connector…", STRATEGIES["restart"].when, form=RECOVER_FORM),
-    "none": Action("What to change", "No row has to be read again: a setting is wrong, or a limit comes near."),
+    "none": Action("What to change", "No row has to be read again: a setting is wrong, or a limit is near."),
 }
-_RECOVER = Action(
-    "Recover…", "The cheapest safe way is worked out and shown before anything is changed.", form=RECOVER_FORM
-)
+_RECOVER = Action("Recover…", "The cheapest safe plan is shown before anything is changed.", form=RECOVER_FORM)
 _BY_HAND = Action(
     "What to do", "This pipeline has no sink, so no run can repair it: the runbook says what to do by hand."
 )
-_GIVE_UP = Action("Give it up…", "For a recovery that cannot end; main is not touched.", ABANDON_DAG_ID)
+_GIVE_UP = Action("Give it up…", "For a recovery that cannot finish; main is not touched.", ABANDON_DAG_ID)
 
 
-_ANSWER = Action("Approve or reject…", "A run waits for the answer; without one in time nothing is done.", asks=True)
-_FOLLOW = Action("Follow the run", "It is at work on this pipeline.")
+_ANSWER = Action("Approve or reject…", "A run waits for your answer; without one in time, nothing is done.", asks=True)
+_FOLLOW = Action("Follow the run", "A run is working on this pipeline.")
 
 
 def actions_for(
@@ -65,12 +65,12 @@ def actions_for(
     """The buttons of a pipeline that is called `code`, the fitting one first; none for one that is healthy and at rest."""
     if running is not None:
         others = (_GIVE_UP,) if code == RECOVERY_OPEN else ()
-        told = _ANSWER if running.asks else _FOLLOW
-        return (replace(told, dag_id=running.dag_id, run_id=running.run_id), *others)
-    found = _with_sink(code, diagnosis)
-    if has_sink or not found or found[0] == _BY_STRATEGY["restart"]:
-        return found
-    return (found[0] if not (found[0].dag_id or found[0].form) else _BY_HAND,)
+        action = _ANSWER if running.asks else _FOLLOW
+        return (replace(action, dag_id=running.dag_id, run_id=running.run_id), *others)
+    actions = _with_sink(code, diagnosis)
+    if has_sink or not actions or actions[0] == _BY_STRATEGY["restart"]:
+        return actions
+    return (actions[0] if not (actions[0].dag_id or actions[0].form) else _BY_HAND,)
 
 
 def _with_sink(code: str, diagnosis: Diagnosis | None) -> tuple[Action, ...]:

@@ -131,14 +131,14 @@ class Search:
     page: int = 1
 
 
-def overview(request: Request, user: GetUserDep, asked: Annotated[Search, Depends()]) -> Response:
+def overview(request: Request, user: GetUserDep, search: Annotated[Search, Depends()]) -> Response:
     """The pipelines that the user may read, the worst first: those that fit a search, a page at a time."""
     names = _readable(user)
     rows = view.overview(_store(), names, datetime.now(UTC), _registered(), running_runs(names))
-    found = view.listing(rows, asked.q.strip(), asked.state, asked.page, owner=asked.owner, tag=asked.tag)
+    listing = view.listing(rows, search.q.strip(), search.state, search.page, owner=search.owner, tag=search.tag)
     owners, tags = sorted({one.owner for one in rows if one.owner}), sorted({tag for one in rows for tag in one.tags})
     filters: dict[str, Any] = {"owners": owners, "tags": tags, "counts": view.counts(rows)}
-    return _html(request, "overview.html.j2", any_rows=bool(rows), found=found, **filters)
+    return _html(request, "overview.html.j2", any_rows=bool(rows), found=listing, **filters)
 
 
 def _row(pipeline: str) -> view.Row:
@@ -241,12 +241,12 @@ def runbook(request: Request) -> Response:
 def report(request: Request, pipeline: PipelineDep, run: str) -> Response:
     """One run's report; `run` is its id, or the name of its folder."""
     store, folder = _store(), safe(_plain(run))
-    found = store.report(pipeline, folder)
-    if found is None:
-        raise HTTPException(status.HTTP_404_NOT_FOUND, f"Run {run} of {pipeline} has left no report.")
+    stored = store.report(pipeline, folder)
+    if stored is None:
+        raise HTTPException(status.HTTP_404_NOT_FOUND, f"Run {run} of {pipeline} has no report.")
     docs = "/".join(DATA_DOCS) if store.read(pipeline, folder, *DATA_DOCS) is not None else ""
     dag_id = next((one.dag_id for one in store.runs(pipeline) if one.folder == folder), "")
-    values = report_values(found, store.rows(found))
+    values = report_values(stored, store.rows(stored))
     return _html(request, "run.html.j2", folder=folder, data_docs=docs, dag_id=dag_id, **values)
 
 
@@ -254,10 +254,10 @@ def stored_file(pipeline: PipelineDep, run: str, path: str) -> Response:
     """A file beside a report, such as the Data Docs."""
     parts = PurePosixPath(path).parts
     kind = KINDS.get(PurePosixPath(path).suffix)
-    found = _store().read(pipeline, _plain(run), *map(_plain, parts)) if kind and parts else None
-    if found is None:
-        raise HTTPException(status.HTTP_404_NOT_FOUND, "There is no such file beside this report.")
-    return Response(found, media_type=kind, headers=SANDBOX)
+    text = _store().read(pipeline, _plain(run), *map(_plain, parts)) if kind and parts else None
+    if text is None:
+        raise HTTPException(status.HTTP_404_NOT_FOUND, "This report has no such file.")
+    return Response(text, media_type=kind, headers=SANDBOX)
 
 
 def _plain(part: str) -> str:
@@ -290,8 +290,8 @@ def _registered() -> dict[str, Pipeline]:
 
 
 def _html(request: Request, template: str, answer: int = status.HTTP_200_OK, **values: Any) -> Response:
-    made = environment().get_template(template)
-    text = made.render(here=_here(request), airflow=_airflow(request), theme=THEME, **_HELPERS, **values)
+    page = environment().get_template(template)
+    text = page.render(here=_here(request), airflow=_airflow(request), theme=THEME, **_HELPERS, **values)
     return HTMLResponse(text, status_code=answer, headers=HEADERS)
 
 
@@ -325,8 +325,8 @@ def _refused(request: Request, error: Exception) -> Response:
     code = getattr(error, "status_code", status.HTTP_500_INTERNAL_SERVER_ERROR)
     login = get_auth_manager().get_url_login(next_url=str(request.url)) if code == status.HTTP_401_UNAUTHORIZED else ""
     detail = str(getattr(error, "detail", "The request failed."))
-    said = _SAID.get(code) or (f"{detail} {_RIGHTS}" if detail == "Forbidden" else detail)
-    answer = _html(request, "error.html.j2", code, code=code, said=said, login=login)
+    text = _SAID.get(code) or (f"{detail} {_RIGHTS}" if detail == "Forbidden" else detail)
+    answer = _html(request, "error.html.j2", code, code=code, said=text, login=login)
     answer.headers.update(getattr(error, "headers", None) or {})
     return answer
 
@@ -341,5 +341,5 @@ _RIGHTS = (
 )
 _SAID = {
     401: "You are not signed in to Airflow.",
-    405: "This page only shows. Trigger the DAG cdc_recovery in Airflow to change something.",
+    405: "This page is read-only. Trigger the DAG cdc_recovery in Airflow to change something.",
 }

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from airflow_cdc.core.severity import Severity, severity_of
+from airflow_cdc.alerting.severity import Severity, severity_of
 from airflow_cdc.reports.stored import Sample, StoredObservation
 
 WIDTH, HEIGHT = 640, 150
@@ -42,12 +42,12 @@ class Chart:
     summary: str
 
 
-def retention_chart(seen: StoredObservation | None) -> Chart | None:
+def retention_chart(observation: StoredObservation | None) -> Chart | None:
     """The chart of what is stored; None where no retention was ever observed."""
-    if seen is None or not seen.samples:
+    if observation is None or not observation.samples:
         return None
-    purge = purge_at(seen)
-    first, last = _time(seen.samples[0]), _time(seen.samples[-1])
+    purge = purge_at(observation)
+    first, last = _time(observation.samples[0]), _time(observation.samples[-1])
     observed = max((last - first).total_seconds(), 60.0)
     end = last + timedelta(seconds=observed * _AHEAD)
     end = max(end, purge + timedelta(seconds=observed * _AHEAD)) if purge else end
@@ -55,24 +55,24 @@ def retention_chart(seen: StoredObservation | None) -> Chart | None:
     def x(moment: datetime) -> float:
         return round(LEFT + (WIDTH - LEFT - RIGHT) * (moment - first) / (end - first), 1)
 
-    points = [(x(_time(one)), _y(one.left)) for one in seen.samples]
+    points = [(x(_time(one)), _y(one.left)) for one in observation.samples]
     ahead = _path([points[-1], (x(purge), _y(0.0))]) if purge else ""
     gone = Tick(x(purge), _clock(purge)) if purge else None
-    newest = seen.samples[-1]
+    newest = observation.samples[-1]
     summary = f"{100 * newest.left:.0f} percent of the log left at {_clock(last)} UTC"
-    told = f"{summary}; may be purged from {gone.label} UTC" if gone else f"{summary}; no purge is forecast"
+    text = f"{summary}; may be purged from {gone.label} UTC" if gone else f"{summary}; no purge is forecast"
     return Chart(
-        _path(points), ahead, points[-1], Tick(x(first), _clock(first)), Tick(x(last), _clock(last)), gone, told
+        _path(points), ahead, points[-1], Tick(x(first), _clock(first)), Tick(x(last), _clock(last)), gone, text
     )
 
 
-def purge_at(seen: StoredObservation) -> datetime | None:
+def purge_at(observation: StoredObservation) -> datetime | None:
     """The earliest moment at which the server may remove the stored position; None where none is forecast, or it is lost."""
-    seconds = (seen.forecast or {}).get("earliest_s")
-    lost = severity_of(seen.diagnosis.code, seen.diagnosis.strategies) is Severity.CRITICAL
+    seconds = (observation.forecast or {}).get("earliest_s")
+    lost = severity_of(observation.diagnosis.code, observation.diagnosis.strategies) is Severity.CRITICAL
     if seconds is None or lost:
         return None
-    return datetime.fromisoformat(seen.taken_at).astimezone(UTC) + timedelta(seconds=float(seconds))
+    return datetime.fromisoformat(observation.taken_at).astimezone(UTC) + timedelta(seconds=float(seconds))
 
 
 def _time(sample: Sample) -> datetime:

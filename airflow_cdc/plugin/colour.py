@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 
+from airflow_cdc.alerting.severity import Severity, severity_of
 from airflow_cdc.core.report import Verdict
-from airflow_cdc.core.severity import Severity, severity_of
 from airflow_cdc.reports.stored import RECOVERY, RunSummary, StoredObservation, known_to_differ
 
 
@@ -52,24 +52,24 @@ def colour_of(code: str, strategies: Sequence[str] = ()) -> Colour:
     return CODES[code] if code in CODES else _OF_SEVERITY[severity_of(code, strategies)]
 
 
-def present_code(seen: StoredObservation | None, runs: Sequence[RunSummary]) -> str:
+def present_code(observation: StoredObservation | None, runs: Sequence[RunSummary]) -> str:
     """What to call the pipeline now: the observed problem, unless a proven recovery ended after it was observed.
 
     That is not yet HEALTHY: nobody has looked since. Nor is a pipeline whose position is good while a check has found rows
     that differ, and nothing has proven them equal since.
     """
-    code = _of_position(seen, next((run for run in runs if run.kind == RECOVERY), None))
+    code = _of_position(observation, next((run for run in runs if run.kind == RECOVERY), None))
     return SINK_DIFFERS if known_to_differ(runs) and code in _SAYS_NOTHING else code
 
 
-def _of_position(seen: StoredObservation | None, recovery: RunSummary | None) -> str:
-    if seen is None:
+def _of_position(observation: StoredObservation | None, recovery: RunSummary | None) -> str:
+    if observation is None:
         return NOT_OBSERVED
-    broken = colour_of(seen.diagnosis.code, seen.diagnosis.strategies) is not Colour.GREEN
-    if broken and recovery and recovery.verdict is Verdict.MATCH and _later(recovery.ended_at, seen):
+    broken = colour_of(observation.diagnosis.code, observation.diagnosis.strategies) is not Colour.GREEN
+    if broken and recovery and recovery.verdict is Verdict.MATCH and _later(recovery.ended_at, observation):
         return RECOVERED
-    return seen.diagnosis.code
+    return observation.diagnosis.code
 
 
-def _later(ended_at: str, seen: StoredObservation) -> bool:
-    return datetime.fromisoformat(ended_at) > datetime.fromisoformat(seen.taken_at)
+def _later(ended_at: str, observation: StoredObservation) -> bool:
+    return datetime.fromisoformat(ended_at) > datetime.fromisoformat(observation.taken_at)

@@ -65,25 +65,25 @@ async def sent_fields(request: Request, pipeline: str) -> Fields:
     """The fields of a form that was sent. Raises 403 for one that no page of this session has sent."""
     body = (await request.body())[:MOST_BYTES].decode("utf-8", errors="replace")
     fields = parse_qs(body, keep_blank_values=True)
-    given = _one(fields, TOKEN)
+    sent_token = _one(fields, TOKEN)
     foreign = request.headers.get("sec-fetch-site", "") not in _OWN
-    if foreign or not hmac.compare_digest(given.encode(), form_token(request, pipeline).encode()):
-        raise HTTPException(
-            status.HTTP_403_FORBIDDEN, "This form is not of your session any more: load the page again."
-        )
+    if foreign or not hmac.compare_digest(sent_token.encode(), form_token(request, pipeline).encode()):
+        raise HTTPException(status.HTTP_403_FORBIDDEN, "This form has expired: load the page again.")
     return fields
 
 
-def choices_for(seen: StoredObservation | None, *, has_sink: bool) -> list[Choice]:
+def choices_for(observation: StoredObservation | None, *, has_sink: bool) -> list[Choice]:
     """The strategies that can be carried out for the problem last observed, cheapest first."""
-    able = [code for code, why in (seen.choices if seen else {}).items() if not why and code in STRATEGIES]
+    able = [
+        code for code, why in (observation.choices if observation else {}).items() if not why and code in STRATEGIES
+    ]
     rows = [STRATEGIES[code] for code in able]
     return [Choice(row.code, row.when, row.data_loss) for row in rows if has_sink or row.sinkless]
 
 
-def refused_choices(seen: StoredObservation | None) -> Mapping[str, str]:
+def refused_choices(observation: StoredObservation | None) -> Mapping[str, str]:
     """The strategies for the problem that can't be carried out → why."""
-    return {code: why for code, why in (seen.choices if seen else {}).items() if why}
+    return {code: why for code, why in (observation.choices if observation else {}).items() if why}
 
 
 def start_recovery(pipeline: Pipeline, fields: Fields, offered: Sequence[Choice], user: str) -> str:
@@ -110,18 +110,18 @@ def silence(store: ReportStore, pipeline: str, code: str, fields: Fields, user: 
     """Keep that `user` acknowledged the problem `code`, or muted the pipeline. Raises 400 without a reason or an end."""
     reason, length = _one(fields, "reason").strip()[:MOST_TEXT], _one(fields, "length")
     if not reason or length not in DURATIONS:
-        raise _bad("A reason and an end are needed.")
+        raise _bad("Enter a reason and an end time.")
     now = datetime.now(UTC)
     until = now + timedelta(seconds=parse_duration(length))
-    made = Silence(
+    new_silence = Silence(
         by=user,
         at=now.isoformat(timespec="seconds"),
         until=until.isoformat(timespec="seconds"),
         reason=reason,
         code="" if _one(fields, "what") == EVERYTHING else code,
     )
-    store.keep_silences(pipeline, [*store.silences(pipeline), made])
-    return made
+    store.keep_silences(pipeline, [*store.silences(pipeline), new_silence])
+    return new_silence
 
 
 def end_silences(store: ReportStore, pipeline: str, user: str) -> None:
@@ -136,8 +136,8 @@ def end_silences(store: ReportStore, pipeline: str, user: str) -> None:
 
 def _tables(pipeline: Pipeline, fields: Fields) -> list[str]:
     """The tables that were chosen; all of them is none, which is what the DAGs take for all."""
-    asked = [table for table in fields.get("tables", ()) if table in pipeline.source.tables]
-    return [] if len(asked) == len(pipeline.source.tables) else asked
+    tables = [table for table in fields.get("tables", ()) if table in pipeline.source.tables]
+    return [] if len(tables) == len(pipeline.source.tables) else tables
 
 
 def _note(fields: Fields) -> str:
@@ -154,7 +154,7 @@ def _trigger(dag_id: str, conf: dict[str, Any], user: str) -> str:
     except (AirflowException, ValueError) as error:
         raise CdcError(
             f"{dag_id} could not be triggered: {type(error).__name__}: {error}",
-            todo=f"Nothing was changed. See whether the DAG {dag_id} is there and not paused.",
+            todo=f"Nothing was changed. Check that the DAG {dag_id} is loaded and not paused.",
         ) from error
     if run is None:
         raise CdcError(f"{dag_id} was not triggered", todo="Trigger it in Airflow.")

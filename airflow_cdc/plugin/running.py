@@ -49,10 +49,10 @@ def running_runs(pipelines: Iterable[str]) -> Mapping[str, RunningRun]:
     nights = {nightly_dag_id(name): name for name in pipelines}
     dag_ids = [RECOVERY_DAG_ID, REPAIR_DAG_ID, *nights]
     with create_session() as session:
-        wanted = (DagRunState.RUNNING, DagRunState.QUEUED)
-        asked = select(DagRun.dag_id, DagRun.run_id, DagRun.conf, DagRun.start_date)
-        asked = asked.where(DagRun.dag_id.in_(dag_ids), DagRun.state.in_(wanted)).order_by(DagRun.id)
-        live = session.execute(asked).all()
+        states = (DagRunState.RUNNING, DagRunState.QUEUED)
+        query = select(DagRun.dag_id, DagRun.run_id, DagRun.conf, DagRun.start_date)
+        query = query.where(DagRun.dag_id.in_(dag_ids), DagRun.state.in_(states)).order_by(DagRun.id)
+        live = session.execute(query).all()
         steps = _steps(session, [run_id for _, run_id, *_ in live])
     return {
         name: RunningRun(dag_id, run_id, began, *steps.get((dag_id, run_id), ("", "")))
@@ -66,7 +66,7 @@ def _steps(session: object, run_ids: Sequence[str]) -> dict[tuple[str, str], tup
     if not run_ids:
         return {}
     columns = (TaskInstance.dag_id, TaskInstance.run_id, TaskInstance.task_id, TaskInstance.state)
-    asked = select(*columns).where(TaskInstance.run_id.in_(run_ids), TaskInstance.state.in_(_AT_WORK))
-    rows = session.execute(asked).all()  # type: ignore[attr-defined] # Airflow's session has no type of its own
+    query = select(*columns).where(TaskInstance.run_id.in_(run_ids), TaskInstance.state.in_(_AT_WORK))
+    rows = session.execute(query).all()  # type: ignore[attr-defined] # Airflow's session has no type of its own
     least_telling_first = sorted(rows, key=lambda row: -_AT_WORK.index(str(row[3])))
     return {(dag_id, run_id): (task_id, str(state)) for dag_id, run_id, task_id, state in least_telling_first}

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from airflow_cdc.alerting.severity import Severity, severity_of
 from airflow_cdc.core.duration import span
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.pipeline import Pipeline
-from airflow_cdc.core.severity import Severity, severity_of
 from airflow_cdc.plugin.action import Action, actions_for
 from airflow_cdc.plugin.chart import Chart, purge_at, retention_chart
 from airflow_cdc.plugin.colour import ORDER, SINK_DIFFERS, VERDICTS, Colour, colour_of, present_code
@@ -30,7 +30,7 @@ EPOCH = datetime.fromtimestamp(0, UTC)
 PAGE_ROWS = 50
 _MEANINGS = {
     "NOT_OBSERVED": "Nobody has diagnosed this pipeline yet.",
-    "RECOVERED": "A recovery ended with MATCH after the problem was observed; nobody has looked since.",
+    "RECOVERED": "A recovery ended with MATCH after this problem was observed; the pipeline has not been diagnosed since.",
 }
 _FORECAST = {"earliest_s": "gone in", "latest_s": "at the latest in"}
 
@@ -99,7 +99,7 @@ class Row:
         if end is None:
             return ""
         left = (end - self.now).total_seconds()
-        return f"ends in about {span(left)}" if left > 0 else f"takes {span(-left)} longer than the last one"
+        return f"ends in about {span(left)}" if left > 0 else f"has taken {span(-left)} longer than the last one"
 
     @property
     def urgency(self) -> str:
@@ -145,8 +145,8 @@ class Row:
     def forecast(self) -> str:
         """What was forecast, as one line; empty where nothing is stored."""
         stored = (self.seen.forecast if self.seen else None) or {}
-        told = [f"{said} {span(stored[key])}" for key, said in _FORECAST.items() if stored.get(key) is not None]
-        return ", ".join((*told, *(str(stored[key]) for key in ("basis",) if stored.get(key))))
+        texts = [f"{label} {span(stored[key])}" for key, label in _FORECAST.items() if stored.get(key) is not None]
+        return ", ".join((*texts, *(str(stored[key]) for key in ("basis",) if stored.get(key))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,43 +228,45 @@ def row(
     running: RunningRun | None = None,
 ) -> Row:
     """The stored facts of one pipeline; a file that can't be read is said, and the pipeline is then unknown."""
-    found = _known(store, name, now)
+    known = _known(store, name, now)
     has_sink = declared is None or declared.has_sink
     owner, tags = (declared.owner, declared.tags) if declared else ("", ())
-    return replace(found, has_sink=has_sink, owner=owner, tags=tags, running=running, now=now)
+    return replace(known, has_sink=has_sink, owner=owner, tags=tags, running=running, now=now)
 
 
 def _known(store: ReportStore, name: str, now: datetime) -> Row:
     try:
-        found = _row(name, store.observation(name), store.runs(name), now)
-        return replace(found, silence=store.silence(name, found.code, now.isoformat()))
+        row = _row(name, store.observation(name), store.runs(name), now)
+        return replace(row, silence=store.silence(name, row.code, now.isoformat()))
     except CdcError as error:
-        meaning = "What is stored of this pipeline can't be read."
+        meaning = "The stored state of this pipeline cannot be read."
         return Row(name, "UNKNOWN", meaning, Colour.AMBER, None, "", stale=True, since="", runs=(), error=str(error))
 
 
-def _row(name: str, seen: StoredObservation | None, runs: Sequence[RunSummary], now: datetime) -> Row:
-    code = present_code(seen, runs)
-    stale = seen is None or seconds_since(seen.taken_at, now) > STALE_SECONDS
-    colour = colour_of(code, seen.diagnosis.strategies if seen and code == seen.diagnosis.code else ())
+def _row(name: str, observation: StoredObservation | None, runs: Sequence[RunSummary], now: datetime) -> Row:
+    code = present_code(observation, runs)
+    stale = observation is None or seconds_since(observation.taken_at, now) > STALE_SECONDS
+    colour = colour_of(
+        code, observation.diagnosis.strategies if observation and code == observation.diagnosis.code else ()
+    )
     return Row(
         name=name,
         code=code,
-        meaning=_meaning(code, seen, runs),
+        meaning=_meaning(code, observation, runs),
         # green is a claim about now, which an old observation can't make
         colour=Colour.AMBER if stale and colour is Colour.GREEN else colour,
-        seen=seen,
-        age=ago(seen.taken_at, now) if seen else "",
+        seen=observation,
+        age=ago(observation.taken_at, now) if observation else "",
         stale=stale,
-        since=ago(seen.since, now) if seen else "",
+        since=ago(observation.since, now) if observation else "",
         runs=runs,
     )
 
 
-def _meaning(code: str, seen: StoredObservation | None, runs: Sequence[RunSummary]) -> str:
+def _meaning(code: str, observation: StoredObservation | None, runs: Sequence[RunSummary]) -> str:
     if code == SINK_DIFFERS:
-        return f"Rows differ from the source, by a check that no later one has refuted: {', '.join(known_to_differ(runs))}."
-    return _MEANINGS.get(code) or (seen.diagnosis.description if seen else "")
+        return f"A check found rows that differ from the source, and no later check found them equal: {', '.join(known_to_differ(runs))}."
+    return _MEANINGS.get(code) or (observation.diagnosis.description if observation else "")
 
 
 def timeline(one: Row) -> list[Event]:

@@ -58,15 +58,15 @@ def heat_map(leaf_map: str, cells: int = CELLS) -> Sequence[tuple[int, int, bool
 @cache
 def environment() -> Environment:
     """The templates of every page, with autoescape."""
-    made = Environment(
+    jinja = Environment(
         loader=PackageLoader("airflow_cdc", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"number": _number, "json": _json, "seconds": _seconds}
-    return made
+    jinja.filters |= {"number": _number, "json": _json, "seconds": _seconds}
+    return jinja
 
 
 def _number(value: float) -> str:

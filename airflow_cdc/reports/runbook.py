@@ -36,10 +36,10 @@ def _sections() -> Mapping[str, str]:
 
 @cache
 def _markdown() -> MarkdownIt:
-    made = MarkdownIt("commonmark", {"html": False})
+    parser = MarkdownIt("commonmark", {"html": False})
     for rule in ("link_open", "link_close"):
-        made.add_render_rule(rule, _nothing)
-    return made
+        parser.add_render_rule(rule, _nothing)
+    return parser
 
 
 def _nothing(*_: Any) -> str:

@@ -79,7 +79,7 @@ class ReportStore:
         return CdcError(
             f"can't {verb} the stored file: {type(error).__name__}",
             where=self.location(*parts),
-            todo="Check [cdc] report_dir and the rights to it.",
+            todo="Check [cdc] report_dir and its permissions.",
         )
 
     def json(self, pipeline: str, run_id: str, name: str) -> Any:
@@ -94,12 +94,12 @@ class ReportStore:
         """Table → both rows of keys that the report names, as far as they were kept and can be read: a report stands
         without them. Those that an earlier try of the run kept, and that are equal since, are left out.
         """
-        found = {
+        rows = {
             table.table: [pair for pair in self._kept_pairs(report, table.table) if pair.sample in table.samples]
             for table in report.tables
             if table.samples
         }
-        return {name: pairs for name, pairs in found.items() if pairs}
+        return {name: pairs for name, pairs in rows.items() if pairs}
 
     def _kept_pairs(self, report: RecoveryReport, table: str) -> list[RowPair]:
         try:
@@ -128,14 +128,14 @@ class ReportStore:
         self.write(_text([one.to_json() for one in silences]), pipeline, SILENCES)
 
     def _parsed(self, parse: Callable[[Any], T], *parts: str) -> T | None:
-        found = self.read(*parts)
-        if found is None:
+        text = self.read(*parts)
+        if text is None:
             return None
         try:
-            return parse(json.loads(found))
+            return parse(json.loads(text))
         except (CdcError, *MALFORMED) as error:
             raise CdcError(
-                f"the stored file can't be understood: {type(error).__name__}",
+                f"the stored file has an unknown form: {type(error).__name__}",
                 where=self.location(*parts),
                 todo="It was written by another version, or by hand: remove it and diagnose again.",
             ) from error
@@ -145,9 +145,9 @@ class ReportStore:
         with ThreadPoolExecutor(READERS) as pool:
             return dict(zip(pipelines, pool.map(read, pipelines), strict=True))
 
-    def keep_observation(self, kept: StoredObservation) -> str:
+    def keep_observation(self, observation: StoredObservation) -> str:
         """Store an observation in the place of the one before it."""
-        return self.write(_text(kept.to_json()), kept.pipeline, OBSERVATION)
+        return self.write(_text(observation.to_json()), observation.pipeline, OBSERVATION)
 
     def keep_report(self, report: RecoveryReport) -> str:
         """Write a run's report.json."""

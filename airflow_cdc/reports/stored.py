@@ -257,12 +257,12 @@ def with_run(runs: list[RunSummary], run: RunSummary, equal: frozenset[str] = fr
     it `equal`.
     """
     others = [other for other in runs if other.run_id != run.run_id]
-    told = replace(
+    row = replace(
         run,
         differs=tuple(sorted({*run.differs, *known_to_differ(others)} - equal)),
         verified_through=_latest(verified_through(others), run.verified_through),
     )
-    return sorted([told, *others], key=lambda one: one.ended_at, reverse=True)[:KEPT_RUNS]
+    return sorted([row, *others], key=lambda one: one.ended_at, reverse=True)[:KEPT_RUNS]
 
 
 def known_to_differ(runs: Sequence[RunSummary]) -> tuple[str, ...]:

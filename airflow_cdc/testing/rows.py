@@ -209,25 +209,27 @@ class RowReaderContract:
         with rows.reader.view(rows.keyless, at=rows.watermark()) as later:
             assert later.count() == before[0].n + 1
 
-    def test_only_a_view_without_a_key_says_where_it_is_exactly(self, rows: RowBench) -> None:
-        before = rows.watermark()
-        with rows.reader.view(rows.keyed, at=before) as view:
-            assert view.position is None
-        rows.write()
-        with rows.reader.view(rows.keyless, at=before) as view:
+    def test_a_view_without_a_key_says_where_it_is_exactly_and_any_other_where_views_are_exact(
+        self, rows: RowBench
+    ) -> None:
+        for table, exact in ((rows.keyed, rows.reader.exact_views), (rows.keyless, True)):
+            before = rows.watermark()
             rows.write()
-            assert view.position is not None
-            assert view.position.position.covers(before.position) is True
-            assert rows.watermark().position.covers(view.position.position) is True
-            assert view.position.position.covers(rows.watermark().position) is False
+            with rows.reader.view(table, at=before) as view:
+                rows.write()
+                assert (view.position is not None) is exact
+                if view.position is not None:
+                    assert view.position.position.covers(before.position) is True
+                    assert rows.watermark().position.covers(view.position.position) is True
+                    assert view.position.position.covers(rows.watermark().position) is False
 
     def test_copies_of_a_row_are_counted(self, rows: RowBench) -> None:
         with rows.reader.view(rows.keyless, at=rows.watermark()) as view:
-            found = view.hashes(HashLeaves(1, rows.reader.key_hash), [0], WHOLE)
-            assert [key for key, _ in found] == [h for _, h in found]
-            images = view.images({h for _, h in found})
+            hashes = view.hashes(HashLeaves(1, rows.reader.key_hash), [0], WHOLE)
+            assert [key for key, _ in hashes] == [h for _, h in hashes]
+            images = view.images({h for _, h in hashes})
         assert max(map(len, images.values())) > 1
-        assert sum(map(len, images.values())) == len(found)
+        assert sum(map(len, images.values())) == len(hashes)
 
     def test_all_rows_at_one_exact_position(self, rows: RowBench, session: SparkSession) -> None:
         before, table = rows.watermark(), rows.keyless

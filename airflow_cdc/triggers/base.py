@@ -125,7 +125,7 @@ class ProbeTrigger(BaseTrigger):
             if answer.final:
                 break
             if time.monotonic() + pause > deadline:
-                answer = Answer(State.TIMEOUT, f"nothing final within {self.timeout:g} s; last: {answer.reason}")
+                answer = Answer(State.TIMEOUT, f"no final answer within {self.timeout:g} s; last: {answer.reason}")
                 break
             await asyncio.sleep(pause)
             pause = self.poke_interval

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from airflow_cdc.alerting.outage import UNKNOWN, OutageLog
 from airflow_cdc.config.registry import get_pipeline, load_unchanged
-from airflow_cdc.core.outage import UNKNOWN, OutageLog
 from airflow_cdc.flows.run import Run, make_run
 from airflow_cdc.flows.watch import limited, look
 from airflow_cdc.hooks.endpoints import aresolve_endpoints
@@ -49,9 +49,9 @@ class PipelineTrigger(ProbeTrigger):
 
     def probe(self, prepared: Run) -> Answer:
         carried = OutageLog.from_json(self.outages)
-        seen = look(prepared, carried)
-        code, reason = seen.diagnosis.code, f"{seen.diagnosis.code}: {seen.diagnosis.description}"
-        if seen.due:  # the task looks again, and tells from the state before this look
-            return Answer(State.PROBLEM if seen.firing else State.RECOVERED, reason)
-        self.outages = seen.progress.log.to_json()
+        current = look(prepared, carried)
+        code, reason = current.diagnosis.code, f"{current.diagnosis.code}: {current.diagnosis.description}"
+        if current.due:  # the task looks again, and tells from the state before this look
+            return Answer(State.PROBLEM if current.firing else State.RECOVERED, reason)
+        self.outages = current.progress.log.to_json()
         return Answer(State.UNKNOWN if code == UNKNOWN else State.WAITING, reason)

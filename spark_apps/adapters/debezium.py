@@ -36,6 +36,7 @@ WITH_BEFORE = (UPDATE, DELETE)
 
 _CORRUPT = "map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', 'cdc_corrupt')"
 _MAP = "map<string,string>"
+_NONE = f"CAST(NULL AS {_MAP})"
 # Of every `source` block, whatever the database.
 _COMMON = "ts_ms: bigint, snapshot: string"
 _BEGINS = ("first", "first_in_data_collection")
@@ -52,6 +53,7 @@ class SourceBlock:
         table: the event's table as "schema.table".
         placed: whether it names a place in the database's log.
         origin, n, pos, row, log, log_n, transaction: the fields of record.py; asked only where `placed`.
+        whole_before: whether the row before a change is whole; where not, an event of a table with a key has none.
         beside: further fields of the event beside `source`, by name, with their types.
     """
 
@@ -65,6 +67,7 @@ class SourceBlock:
     log: str
     log_n: str
     transaction: str
+    whole_before: bool = True
     beside: Mapping[str, str] = field(default_factory=dict)
 
     def envelope(self, images: Sequence[str]) -> str:
@@ -86,13 +89,14 @@ def decode(
     """
     # only a key of columns with these names can be taken for one with its schema around it
     wrapped = settings.keys_wrapped if {"schema", "payload"} <= {*table.key} else None
-    images = SIDES if table.keyless or "before" in sides else ("after",)
+    before = table.keyless or ("before" in sides and block.whole_before)
+    images = SIDES if before else ("after",)
     opened = _opened(raw.where(f"topic = {literal(settings.topic_of(table.full_name))}"), wrapped, block, images)
     parts = [("key", table.key_columns)] if table.key else []
     parts += [(side, table.mirrored) for side in sides]
     # text instead of Column objects: a wide table has thousands, and each costs a call into the JVM
     texts = (text for part, columns in parts for text in _texts(part[0], f"{part}_map", columns))
-    flat = opened.selectExpr(*_AS_READ, *_named(_source_fields(table, settings, block, images)), *texts)
+    flat = opened.selectExpr(*_AS_READ, *_named(_source_fields(table, settings, block)), *texts)
     values = (f"{_values(p[0], f'has_{p}', columns, settings.values)} AS {p}" for p, columns in parts)
     return flat.selectExpr("*", *values).selectExpr(_meta(table, settings.values, sides), *(part for part, _ in parts))
 
@@ -125,7 +129,7 @@ def _opened(raw: DataFrame, keys_wrapped: bool | None, block: SourceBlock, image
         f"from_json(value_text, '{block.envelope(images)}', {_CORRUPT}) AS e",
         f"from_json(key_text, '{_MAP}') AS k",
     )
-    fields = (*images, "source", *block.beside)
+    fields = (f"{_either(name) if name in images else _NONE} AS {name}_map" for name in SIDES)
     return parsed.selectExpr(
         "topic",
         "partition",
@@ -134,7 +138,8 @@ def _opened(raw: DataFrame, keys_wrapped: bool | None, block: SourceBlock, image
         *(f"NOT no_{side} AND {side}_text IS NULL AS {side}_garbled" for side in ("key", "value")),
         "e IS NULL OR e.cdc_corrupt IS NOT NULL AS corrupt",
         f"IF(no_value, '{TOMBSTONE}', {_either('op')}) AS op",
-        *(f"{_either(name)} AS {name if name not in SIDES else f'{name}_map'}" for name in fields),
+        *fields,
+        *(f"{_either(name)} AS {name}" for name in ("source", *block.beside)),
         f"{_KEY_MAP[keys_wrapped]} AS key_map",
     )
 
@@ -148,12 +153,10 @@ def _named(fields: Mapping[str, str]) -> Iterator[str]:
     return (f"{text} AS {name}" for name, text in fields.items())
 
 
-def _source_fields(
-    table: Table, settings: ConnectorSettings, block: SourceBlock, images: Sequence[str]
-) -> dict[str, str]:
+def _source_fields(table: Table, settings: ConnectorSettings, block: SourceBlock) -> dict[str, str]:
     """What the event says of itself, so that its maps need not be carried on."""
     snapshot = f"{SOURCE}.snapshot"
-    maps = ("key", *images)
+    maps = ("key", *SIDES)
     return {
         **_place(block),
         "placed": f"coalesce({block.placed}, false)",
@@ -265,6 +268,6 @@ def _wrong(values: EventValues, text: str, value: str, column: Column, *, in_key
 
 def _unknown(table: Table) -> str:
     known = ", ".join(literal(column.name) for column in table.mirrored)
-    found = "map_keys(coalesce(after_map, before_map))" if table.keyless else "map_keys(after_map)"
-    extra = f"array_except({found}, array({known}))"
+    names = "map_keys(coalesce(after_map, before_map))" if table.keyless else "map_keys(after_map)"
+    extra = f"array_except({names}, array({known}))"
     return f"IF(size({extra}) > 0, {extra}, NULL)"

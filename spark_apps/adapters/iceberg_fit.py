@@ -89,10 +89,10 @@ def _wider(staged: IcebergTable, table: Table) -> Iterator[str]:
         if column.name not in fields:
             continue
         field = fields[column.name]
-        kept = keep(field, iceberg_type(sink_type(column), itertools.count(1)))
-        if kept is None:
+        kept_field = keep(field, iceberg_type(sink_type(column), itertools.count(1)))
+        if kept_field is None:
             raise refused(
                 table, f"column {column.name} is {column.native.type} now, which its {field.field_type} values are not"
             )
-        if kept.field_type != field.field_type:
+        if kept_field.field_type != field.field_type:
             yield column.name

@@ -98,7 +98,7 @@ def _left_of(target: str, table: Table, losses: DataFrame, *, emptied: bool) -> 
         raise SinkError(
             f"{short['rows']} rows that the source deleted are not in the table",
             where=f"table {target}",
-            todo="The mirror is wrong already: recover the table (diff_repair).",
+            todo="The mirror is already wrong: recover the table (diff_repair).",
         )
     return left
 

@@ -87,8 +87,8 @@ def fitted_fields(current: Schema, columns: Sequence[tuple[str, str]], ids: Iter
     fields = []
     for name, text in columns:
         old = known.get(name)
-        kept = None if old is None else keep(old, iceberg_type(text, itertools.count(1)))
-        fields.append(kept or _new(name, text, ids))
+        kept_field = None if old is None else keep(old, iceberg_type(text, itertools.count(1)))
+        fields.append(kept_field or _new(name, text, ids))
     return tuple(fields)
 
 
@@ -125,11 +125,11 @@ def _widens(old: IcebergType, wanted: IcebergType) -> bool:
     return (type(old), type(wanted)) in _WIDENED
 
 
-def _check_layout(table: IcebergTable, kept: set[int], stage: Stage) -> None:
+def _check_layout(table: IcebergTable, kept_ids: set[int], stage: Stage) -> None:
     used = [(field.source_id, "partitioned") for field in table.spec().fields]
     used += [(field.source_id, "sorted") for field in table.sort_order().fields]
     for source_id, how in used:
-        if source_id not in kept:
+        if source_id not in kept_ids:
             name = table.schema().find_column_name(source_id)
             raise SinkError(
                 f"the table is {how} by {name}, which the source no longer has in this form",

@@ -45,8 +45,8 @@ def count(ranges: Ranges) -> int:
 
 def nonempty(ranges: Ranges) -> dict[str, dict[int, tuple[int, int]]]:
     """The ranges without empty partitions and topics."""
-    kept = {topic: {p: (a, b) for p, (a, b) in partitions.items() if b > a} for topic, partitions in ranges.items()}
-    return {topic: partitions for topic, partitions in kept.items() if partitions}
+    result = {topic: {p: (a, b) for p, (a, b) in partitions.items() if b > a} for topic, partitions in ranges.items()}
+    return {topic: partitions for topic, partitions in result.items() if partitions}
 
 
 def read_topics(spark: SparkSession, endpoint: KafkaEndpoint, ranges: Ranges) -> DataFrame:
@@ -73,24 +73,24 @@ def read_topics(spark: SparkSession, endpoint: KafkaEndpoint, ranges: Ranges) ->
 
 
 def _offsets(ranges: Ranges, side: int) -> str:
-    return json.dumps({t: {str(p): found[side] for p, found in sorted(ps.items())} for t, ps in ranges.items()})
+    return json.dumps({t: {str(p): bounds[side] for p, bounds in sorted(ps.items())} for t, ps in ranges.items()})
 
 
 def kafka_options(endpoint: KafkaEndpoint) -> dict[str, str]:
     """Spark's Kafka options for an endpoint; may hold a password: never for a log."""
-    given = dict(endpoint.security)
-    username, password = given.pop("sasl.username", None), given.pop("sasl.password", "")
-    options = {"kafka.bootstrap.servers": endpoint.bootstrap, **_pem(given)}
+    security = dict(endpoint.security)
+    username, password = security.pop("sasl.username", None), security.pop("sasl.password", "")
+    options = {"kafka.bootstrap.servers": endpoint.bootstrap, **_pem(security)}
     if username:
-        options["kafka.sasl.jaas.config"] = _jaas(given.get("sasl.mechanism", "PLAIN"), username, password)
+        options["kafka.sasl.jaas.config"] = _jaas(security.get("sasl.mechanism", "PLAIN"), username, password)
         options.setdefault("kafka.sasl.mechanism", "PLAIN")
-    return {**options, **{f"kafka.{key}": str(value) for key, value in given.items()}}
+    return {**options, **{f"kafka.{key}": str(value) for key, value in security.items()}}
 
 
-def _pem(given: dict[str, Any]) -> dict[str, str]:
-    """PEM files as the JVM client takes them: by content, so that executors need no files. Takes them out of `given`."""
-    files = {key: given.pop(key, None) for key in ("ssl.cafile", "ssl.certfile", "ssl.keyfile")}
-    checked = str(given.pop("ssl.check_hostname", "true")).lower() != "false"
+def _pem(security: dict[str, Any]) -> dict[str, str]:
+    """PEM files as the JVM client takes them: by content, so that executors need no files. Takes them out of `security`."""
+    files = {key: security.pop(key, None) for key in ("ssl.cafile", "ssl.certfile", "ssl.keyfile")}
+    checked = str(security.pop("ssl.check_hostname", "true")).lower() != "false"
     options = {} if checked else {"kafka.ssl.endpoint.identification.algorithm": ""}
     if files["ssl.cafile"]:
         options["kafka.ssl.truststore.type"] = "PEM"
@@ -99,7 +99,7 @@ def _pem(given: dict[str, Any]) -> dict[str, str]:
         options["kafka.ssl.keystore.type"] = "PEM"
         options["kafka.ssl.keystore.certificate.chain"] = _content(files["ssl.certfile"])
         options["kafka.ssl.keystore.key"] = _content(files["ssl.keyfile"] or files["ssl.certfile"])
-    if password := given.pop("ssl.password", None):
+    if password := security.pop("ssl.password", None):
         options["kafka.ssl.key.password"] = str(password)
     return options
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from airflow_cdc.core.apply.ddl import Ddl
     from airflow_cdc.core.apply.schema_change import SchemaChange
     from airflow_cdc.core.position import JsonObject, Watermark
-    from airflow_cdc.sources.mysql.client import MySqlSource
+    from airflow_cdc.sources.mysql.client import BinlogSource
     from airflow_cdc.spark_apps.ports import Defaults
 
 
@@ -41,13 +41,14 @@ class MySqlReader(MySqlRows, MySqlLog):
     """A MySQL server for Spark, as ports.RowReader."""
 
     key_hash = KeyHash.CRC32
+    exact_views = False
 
     def defaults(self, tables: Sequence[Table]) -> Mapping[str, Defaults]:
         """See ports.RowReader."""
         return source_defaults(self._source, tables)
 
 
-def source_defaults(source: MySqlSource, tables: Sequence[Table]) -> dict[str, dict[str, str | None]]:
+def source_defaults(source: BinlogSource[Any], tables: Sequence[Table]) -> dict[str, dict[str, str | None]]:
     """Table → column → its default at the source (None: it has none, or NULL): a literal in quotes, else an expression.
 
     So the text 'NULL' or 'CURRENT_TIMESTAMP' is not taken for the word. MariaDB writes quotes itself.
@@ -56,13 +57,13 @@ def source_defaults(source: MySqlSource, tables: Sequence[Table]) -> dict[str, d
         "SELECT COLUMN_NAME AS name, COLUMN_DEFAULT AS value, EXTRA AS extra, DATA_TYPE AS data_type"
         " FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
     )
-    found: dict[str, dict[str, str | None]] = {}
+    defaults: dict[str, dict[str, str | None]] = {}
     with source.session() as session:
         quoted = session.version.mariadb
         for table in tables:
             rows = session.rows(query, (table.schema, table.name), doing="read the columns' defaults")
-            found[table.full_name] = {row["name"]: _default(row, quoted=quoted) for row in rows}
-    return found
+            defaults[table.full_name] = {row["name"]: _default(row, quoted=quoted) for row in rows}
+    return defaults
 
 
 def _default(row: Mapping[str, Any], *, quoted: bool) -> str | None:

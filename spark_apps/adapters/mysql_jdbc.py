@@ -10,7 +10,7 @@ from pymysql.constants import CLIENT
 
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.table import Table
-from airflow_cdc.sources.mysql.client import MySqlSource
+from airflow_cdc.sources.mysql.client import BinlogSource
 from airflow_cdc.sources.mysql.quoting import quote_ident, quote_table
 from airflow_cdc.sources.mysql.types import read_sql
 from airflow_cdc.spark_apps.adapters.jdbc import FETCH_ROWS, query_frame, typed_rows, value_names
@@ -28,7 +28,7 @@ _SSL_MODES = {
 }
 
 
-def jdbc_options(source: MySqlSource, init_statement: str, *, several_statements: bool = False) -> dict[str, str]:
+def jdbc_options(source: BinlogSource[Any], init_statement: str, *, several_statements: bool = False) -> dict[str, str]:
     """Options of Spark's JDBC reader, password included: never for a log.
 
     Spark chooses its dialect (quoting, types) by the URL's prefix, so the MariaDB driver is asked to take MySQL's.
@@ -54,7 +54,7 @@ def jdbc_options(source: MySqlSource, init_statement: str, *, several_statements
     }
 
 
-def _query(settings: Mapping[str, str], source: MySqlSource) -> str:
+def _query(settings: Mapping[str, str], source: BinlogSource[Any]) -> str:
     """The URL's settings as they are: this driver decodes none (an escaped path of a certificate is not found)."""
     for name, value in settings.items():
         if set(value) & set("&?#"):
@@ -62,23 +62,23 @@ def _query(settings: Mapping[str, str], source: MySqlSource) -> str:
     return "&".join(f"{name}={value}" for name, value in settings.items())
 
 
-def _tls(source: MySqlSource) -> dict[str, str]:
-    given: Mapping[str, Any] = {key: value for key, value in (source.endpoint.ssl or {}).items() if value}
-    if "cert" in given:
+def _tls(source: BinlogSource[Any]) -> dict[str, str]:
+    ssl: Mapping[str, Any] = {key: value for key, value in (source.endpoint.ssl or {}).items() if value}
+    if "cert" in ssl:
         raise ConfigError(
             "Spark's driver cannot read a client certificate from a PEM file",
             where=source.where,
             todo="Use a user with a password over TLS for the snapshot.",
         )
-    mode = str(given.get("mode") or ("verify_identity" if "ca" in given else "required" if given else "preferred"))
+    mode = str(ssl.get("mode") or ("verify_identity" if "ca" in ssl else "required" if ssl else "preferred"))
     mode = mode.lower().replace("-", "_")
     if mode == "preferred":
         mode = "required" if _offers_tls(source) else "disabled"
-    ca = {"serverSslCert": str(given["ca"])} if "ca" in given else {}
+    ca = {"serverSslCert": str(ssl["ca"])} if "ca" in ssl else {}
     return {"sslMode": _SSL_MODES[mode], **ca}
 
 
-def _offers_tls(source: MySqlSource) -> bool:
+def _offers_tls(source: BinlogSource[Any]) -> bool:
     with closing(source.connect()) as connection:
         offered: int = getattr(connection, "server_capabilities", 0)
     return bool(offered & CLIENT.SSL)

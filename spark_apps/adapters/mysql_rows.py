@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from airflow_cdc.core.position import Watermark
-    from airflow_cdc.sources.mysql.client import MySqlSource
+    from airflow_cdc.sources.mysql.client import BinlogSource
 
 OPEN_SECONDS = 60.0
 VISIBLE_SECONDS = 60.0
@@ -33,7 +33,7 @@ VISIBLE_SECONDS = 60.0
 class MySqlRows:
     """Rows of a MySQL server, as ports.RowReader."""
 
-    def __init__(self, source: MySqlSource) -> None:
+    def __init__(self, source: BinlogSource[Any]) -> None:
         self._source = source
 
     def chunks(self, table: Table, after: Key | None, rows: int, *, at: Watermark, ahead: int) -> Iterator[list[Chunk]]:
@@ -94,7 +94,7 @@ class MySqlRows:
         """See ports.RowReader."""
         with self._source.session() as session:
             session.run("SET @@SESSION.information_schema_stats_expiry = 0", doing="ask for fresh estimates")
-            return {table.full_name: _estimate(session, table) for table in tables}
+            return {table.full_name: estimate(session, table) for table in tables}
 
     def _options(self, at: Watermark) -> dict[str, str]:
         return jdbc_options(self._source, self._source.init_statement(at))
@@ -106,7 +106,7 @@ def _chunk_end(session: Session, table: Table, low: Key | None, rows: int) -> Ke
     return tuple(ends[0].values()) if ends else None
 
 
-def exact_view(source: MySqlSource, table: Table, token: str, read: Callable[[], None]) -> Watermark:
+def exact_view(source: BinlogSource[Any], table: Table, token: str, read: Callable[[], None]) -> Watermark:
     """Run `read` in a thread; its connection opens its view, and takes the lock `token`, while `table` stands still.
 
     Returns the position of that view once `read` is through. Raises SourceError if the table lock cannot be had, and
@@ -134,7 +134,7 @@ def _view_open(session: Session, token: str, running: Future[None]) -> bool | No
     return None if holder is None else True
 
 
-def _estimate(session: Session, table: Table) -> int:
+def estimate(session: Session, table: Table) -> int:
     query = "SELECT TABLE_ROWS AS n FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
     answer: list[dict[str, Any]] = session.rows(query, (table.schema, table.name), doing="estimate the rows")
     return int(answer[0]["n"] or 0) if answer else 0

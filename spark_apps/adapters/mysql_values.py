@@ -26,14 +26,14 @@ def _or_epoch(column: Column, value: str, epoch: str) -> str:
 
 def _convert_date(column: Column, v: str) -> str:
     value = f"IF({v} < '0001', NULL, try_cast({v} AS date))"
-    kept = _or_epoch(column, value, "DATE'1970-01-01'")
-    return f"IF({v} IS NULL, NULL, {kept})"
+    date_sql = _or_epoch(column, value, "DATE'1970-01-01'")
+    return f"IF({v} IS NULL, NULL, {date_sql})"
 
 
 def _convert_datetime(column: Column, v: str) -> str:
     value = f"IF({v} < '0001', NULL, try_cast({v} AS timestamp_ntz))"
-    kept = _or_epoch(column, value, "TIMESTAMP_NTZ'1970-01-01 00:00:00'")
-    return f"IF({v} IS NULL, NULL, {kept})"
+    datetime_sql = _or_epoch(column, value, "TIMESTAMP_NTZ'1970-01-01 00:00:00'")
+    return f"IF({v} IS NULL, NULL, {datetime_sql})"
 
 
 def _convert_timestamp(column: Column, v: str) -> str:

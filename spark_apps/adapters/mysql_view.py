@@ -28,7 +28,7 @@ from airflow_cdc.spark_apps.driver.functions import json_canonical
 if TYPE_CHECKING:
     from airflow_cdc.core.compare.verdict import Rows
     from airflow_cdc.core.position import Watermark
-    from airflow_cdc.sources.mysql.client import MySqlSource
+    from airflow_cdc.sources.mysql.client import BinlogSource
     from airflow_cdc.sources.mysql.session import Session
 
 # Keys per statement: each literal has up to a few hundred bytes, far below max_allowed_packet's default.
@@ -105,7 +105,7 @@ def _where(table: Table, keys: Sequence[str]) -> str:
 
 
 @contextmanager
-def open_view(source: MySqlSource, table: Table, at: Watermark) -> Iterator[MySqlView]:
+def open_view(source: BinlogSource[Any], table: Table, at: Watermark) -> Iterator[MySqlView]:
     """One read view on a connection that proved its server (INV 9); ends with the block.
 
     Of a table without a key the view's exact position is known: the table is locked for the moment in which the view
@@ -128,7 +128,7 @@ def _begin(session: Session) -> None:
 
 
 @contextmanager
-def locked(source: MySqlSource, table: Table) -> Iterator[Session]:
+def locked(source: BinlogSource[Any], table: Table) -> Iterator[Session]:
     """The table locked against writes; a commit under way is through, and visible, once the lock is granted."""
     with source.session() as session:
         session.run(f"SET @@SESSION.lock_wait_timeout = {LOCK_WAIT_SECONDS}", doing="bound the wait for the lock")

@@ -64,6 +64,7 @@ class PostgresReader(PostgresLog):
     """A PostgreSQL server for Spark, as ports.RowReader."""
 
     key_hash = KEY_HASH
+    exact_views = True
 
     def __init__(self, source: PostgresSource) -> None:
         self._source = source

@@ -92,10 +92,10 @@ def _where(table: Table, keys: Sequence[str]) -> str:
 def open_view(source: PostgresSource, table: Table, at: Watermark) -> Iterator[PostgresView]:
     """One read view on a connection that proved its server (INV 9); ends with the block.
 
-    Of a table without a key the view's position is exact: it is the server's own list of the transactions it shows.
+    Its position is exact: it is the server's own list of the transactions that the view shows.
     """
     with read_only(source, at) as session:
-        yield PostgresView(session, table, position_of(session) if table.keyless else None)
+        yield PostgresView(session, table, position_of(session))
 
 
 @contextmanager

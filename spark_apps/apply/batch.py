@@ -158,14 +158,14 @@ def start_of(
     routing = ctx.events.routing
     routing.check_table(table)
     topic = routing.topic_of(table.full_name)
-    found, summary = ctx.writer.stamped(identifier, mirror)
+    stamp, summary = ctx.writer.stamped(identifier, mirror)
     changes_of = routing.ddl_topic or ""
-    ddl = plan_ddl(found, changes_of, ctx.topics.get(changes_of), upto.get(changes_of, {}))
+    ddl = plan_ddl(stamp, changes_of, ctx.topics.get(changes_of), upto.get(changes_of, {}))
     state, ends = ctx.topics.get(topic), upto.get(topic, {})
     return plan_start(
         table,
         ctx.epochs.of(table.full_name),
-        found,
+        stamp,
         summary,
         topic=topic,
         state=state,
@@ -234,10 +234,10 @@ def _earlier(ctx: ApplyContext, session: SparkSession, start: Start) -> dict[int
     own = ctx.events.decode(ctx.read(session, {start.topic: back}), start.decoded_as, ())
     covered = changes.is_covered(ctx.log.covered(start.watermark)).alias("covered")
     rows = own.select(meta("partition").alias("p"), counts.last_change().alias("change"), covered)
-    found: dict[int, list[tuple[LastChange, bool]]] = {}
+    by_partition: dict[int, list[tuple[LastChange, bool]]] = {}
     for row in rows.where("change.origin IS NOT NULL").collect():
-        found.setdefault(row["p"], []).append((counts.read_change(row["change"]), row["covered"]))
-    return found
+        by_partition.setdefault(row["p"], []).append((counts.read_change(row["change"]), row["covered"]))
+    return by_partition
 
 
 def _apply_events(ctx: ApplyContext, target: ApplyTarget[Stage], start: Start, decoded: DataFrame) -> Result:
@@ -305,7 +305,7 @@ def _check_order(net: DataFrame, start: Start) -> None:
     if scattered:
         keys = ", ".join(row["key"] for row in scattered)
         raise TransportError(
-            f"events of one key lie in several partitions of the topic, so that their order is lost: {keys}",
+            f"events of one key are in several partitions of the topic, so their order is lost: {keys}",
             where=f"table {start.table.full_name}, topic {start.topic}",
             todo="The bytes of its keys have changed: a key column was altered, or a setting of the key's converter."
             " Recover the table; key.converter.schemas.enable=false keeps types out of the keys.",
@@ -331,16 +331,16 @@ def _apply_images(ctx: ApplyContext, batch: _Batch, decoded: DataFrame) -> int:
 def _without_applied(ctx: ApplyContext, batch: _Batch, logged: DataFrame) -> DataFrame:
     """Take out changes that an earlier batch of this epoch applied, by their exact identity in the topic itself."""
     start = batch.start
-    seen = changes.Seen(start.applied.high)
-    counts.check_origins(logged, seen, start)
-    doubtful = logged.where(seen.is_doubtful())
-    if not seen.high or doubtful.isEmpty():
+    applied = changes.Seen(start.applied.high)
+    counts.check_origins(logged, applied, start)
+    doubtful = logged.where(applied.is_doubtful())
+    if not applied.high or doubtful.isEmpty():
         return logged
     if any(start.begins[p] > low for p, (low, high) in start.past.items() if high > low):
         raise TransportError(
-            "the connector repeats changes, and the topic no longer holds the records that say which were applied",
+            "the connector repeats changes, and the topic no longer holds the records that show which were applied",
             where=f"table {start.table.full_name}, topic {start.topic}",
-            todo="Recover the table: it has no key to tell repeats by.",
+            todo="Recover the table: it has no key by which repeats could be recognised.",
         )
     raw = ctx.read(logged.sparkSession, {start.topic: start.past})
     past = changes.applicable(ctx.events.decode(raw, start.table), batch.covered)
@@ -408,9 +408,9 @@ def _result(
     read = TopicOffsets.after(start.topic_id, start.ranges)
     stamped = None if stamp is None else stamp.offsets.get(start.topic)
     if not start.empty and (stamped is None or stamped.next != read.next):
-        found = None if stamped is None else stamped.to_json()
+        written = None if stamped is None else stamped.to_json()
         raise SinkError(
-            f"the commit does not carry its stamp: {json.dumps(found)} instead of {json.dumps(read.to_json())}",
+            f"the commit does not carry its stamp: {json.dumps(written)} instead of {json.dumps(read.to_json())}",
             where=f"table {start.table.full_name}",
             todo="Nothing was published; run the job again.",
         )

@@ -199,14 +199,13 @@ def check(counted: Counts, start: Start, routing: Routing, max_bad: int) -> None
         )
     if counted.doubted_rows > max_bad:
         raise SchemaError(
-            f"events of about {counted.doubted_rows} rows cannot be believed ({counted.reason})",
+            f"events of about {counted.doubted_rows} rows cannot be trusted ({counted.reason})",
             where=where,
-            todo="Convert the column to utf8mb4 and recover the table, or exclude the column on the connector."
-            " Nothing was applied.",
+            todo=f"{routing.doubt_way_out} Nothing was applied.",
         )
     if counted.bad - counted.doubted > max_bad:
         raise SchemaError(
-            f"{counted.bad} of {counted.records} records cannot be read ({counted.reason}): the fault is not in the records",
+            f"{counted.bad} of {counted.records} records cannot be read ({counted.reason}): the records themselves are not at fault",
             where=where,
             todo="Compare the connector's converters and handling modes with its events. Nothing was applied.",
         )
@@ -218,7 +217,7 @@ def check_nulls(counted: Counts, table: str, columns: Sequence[str]) -> None:
     """Raise if events say a default where the row may hold NULL, in these columns: whatever the converter is set to by now."""
     if columns and counted.defaulted:
         raise ConnectorError(
-            f"{counted.defaulted} events were written by a converter that puts the default in the place of NULL:"
+            f"{counted.defaulted} events were written by a converter that replaces NULL with the default:"
             f" {', '.join(columns)}",
             where=f"table {table}",
             todo="Set value.converter.replace.null.with.default=false on the connector, then recover the table.",
@@ -228,7 +227,7 @@ def check_nulls(counted: Counts, table: str, columns: Sequence[str]) -> None:
 def _check_truncate(counted: Counts, start: Start, where: str) -> None:
     if counted.truncates and len(start.ranges) > 1:
         raise TransportError(
-            f"the table was truncated, and its topic's {len(start.ranges)} partitions do not say what came before that",
+            f"the table was truncated, and its topic's {len(start.ranges)} partitions do not show which events came before that",
             where=where,
             todo="Recover the table.",
         )
@@ -238,7 +237,7 @@ def _check_reads(counted: Counts, start: Start, where: str) -> None:
     begun = start.applied.snapshots + counted.snapshots_begun
     if start.table.keyless and counted.reads and (start.watermark is not None or begun > 1):
         raise ConnectorError(
-            f"the connector took a snapshot of its own: {counted.reads} rows came again, and nothing tells them from new ones",
+            f"the connector took a snapshot of its own: {counted.reads} rows were sent again, and nothing distinguishes them from new ones",
             where=where,
             todo="Recover the table; set snapshot.mode so that the connector fails instead of healing itself.",
         )
@@ -271,12 +270,12 @@ def check_origins(events: DataFrame, seen: Seen, start: Start) -> None:
     if not known:
         return
     by_file = events.where(meta("origin") == meta("log")["name"])
-    found = {row["origin"] for row in by_file.select(meta("origin").alias("origin")).distinct().collect()}
-    if found - known:
+    origins = {row["origin"] for row in by_file.select(meta("origin").alias("origin")).distinct().collect()}
+    if origins - known:
         raise SourceError(
-            f"changes come from {', '.join(sorted(found - known))} now, and from {', '.join(sorted(known))} before",
+            f"changes come from {', '.join(sorted(origins - known))} now, and from {', '.join(sorted(known))} before",
             where=f"table {start.table.full_name}",
-            todo="Recover the table: where transactions have no name and rows no key, repeats across servers cannot be told.",
+            todo="Recover the table: without GTIDs and without a key, repeats from another server cannot be recognised.",
         )
 
 
@@ -288,7 +287,7 @@ def check_servers(doubtful: DataFrame, known: DataFrame, start: Start) -> None:
     )
     if not clash.isEmpty():
         raise SourceError(
-            "transactions are repeated from another server, where their positions are others",
+            "transactions are repeated from another server, with other positions",
             where=f"table {start.table.full_name}",
-            todo="Recover the table: it has no key to tell its repeated rows by.",
+            todo="Recover the table: it has no key by which repeats could be recognised.",
         )

@@ -16,7 +16,7 @@ A decoder (ports.EventDecoder) makes a row of each raw record (RAW_SCHEMA):
         bad: why the record cannot be applied, else NULL.
         unknown: names of columns that the definition does not have, else NULL.
     key: struct of the key's columns in sink types; a table without a key has no such column.
-    before, after: structs of all mirrored columns in sink types; NULL where the event has none.
+    before, after: structs of all mirrored columns in sink types; NULL where the event has none, or not all of it.
 """
 
 from __future__ import annotations

@@ -62,7 +62,9 @@ def rows_as_changes(table: Table, keys: DataFrame, rows: DataFrame) -> DataFrame
     """(key, deleted, after): each row found is an upsert, each key without a row of just that key a delete."""
     columns = [quote_ident(column.name) for column in table.mirrored]
     key = fn.struct(*(quote_ident(name) for name in table.key)).alias("key")
-    found = rows.select(key, fn.lit(False).alias("deleted"), fn.struct(*columns).alias("after")).persist()
-    kind = found.schema["after"].dataType
-    gone = keys.select(key).join(found.select("key"), "key", "left_anti")
-    return found.unionByName(gone.select("key", fn.lit(True).alias("deleted"), fn.lit(None).cast(kind).alias("after")))
+    changes = rows.select(key, fn.lit(False).alias("deleted"), fn.struct(*columns).alias("after")).persist()
+    kind = changes.schema["after"].dataType
+    gone = keys.select(key).join(changes.select("key"), "key", "left_anti")
+    return changes.unionByName(
+        gone.select("key", fn.lit(True).alias("deleted"), fn.lit(None).cast(kind).alias("after"))
+    )

@@ -63,7 +63,7 @@ def refusal(policy: Policy, tries: int, rows: int) -> str:
     if policy.schema_change == "stop":
         return "the pipeline's policy says schema_change: stop"
     if tries >= TRIES:
-        return f"it was read again {tries} times without success; it is tried again in an hour"
+        return f"it was re-read {tries} times without success; the next try is in an hour"
     if rows > policy.reread_limit:
         return f"it has about {rows} rows, more than reread_limit {policy.reread_limit}"
     return ""
@@ -78,7 +78,9 @@ def reread(run: Run, spark: SparkSession, name: str, tries: int) -> Reread:
     table = captured(run, [name])[name]
     if why := refusal(run.pipeline.policy, tries, row_reader(run).estimated_rows([table])[name]):
         raise RereadNeededError(
-            f"it has to be read again, and is not by itself: {why}", where=f"table {name}", todo="Recover the table."
+            f"it must be re-read, and this is not done automatically: {why}",
+            where=f"table {name}",
+            todo="Recover the table.",
         )
     job = open_job(run, spark)
     with staged(job, table) as stage, explained(SinkError, "read the table again", where=f"table {name}", todo=AGAIN):
@@ -114,20 +116,20 @@ def read_anew(job: Job, stage: Stage, name: str) -> Table:
     clients = job.run.clients
     if xa_open(job.run):
         raise UnknownStateError(
-            "prepared XA transactions are open on the source, so its rows are not what its log says",
+            "prepared XA transactions are open on the source, so its visible rows do not match its log",
             where=f"table {name}",
             todo="Wait until they end (XA RECOVER shows them).",
         )
     states = clients.transport.topic_states(job.systems.events.routing.topics_about([name]))
     ends = {topic: TopicOffsets.end_of(state) for topic, state in states.items()}
     clients.source.wait_visible(clients.source.position(), VISIBLE_SECONDS)
-    taken = clients.source.watermark()
-    clients.source.wait_visible(taken, VISIBLE_SECONDS)
+    watermark = clients.source.watermark()
+    clients.source.wait_visible(watermark, VISIBLE_SECONDS)
     table = captured(job.run, [name])[name]
     job.systems.events.routing.check_table(table)
     job.systems.writer.define(stage, table, [(column.name, sink_type(column)) for column in table.mirrored])
-    ledger = ChunkLedger(taken.hash, taken.server, table.fingerprint)
-    reading = Reading(table, stage, ledger, Stamp(job.epochs.of(name), taken.to_json(), ends), taken)
+    ledger = ChunkLedger(watermark.hash, watermark.server, table.fingerprint)
+    reading = Reading(table, stage, ledger, Stamp(job.epochs.of(name), watermark.to_json(), ends), watermark)
     read_table(Tools(job.spark, job.systems.reader, job.systems.writer), reading, Progress({name: 0}))
     return table
 
@@ -140,7 +142,7 @@ def _check_removed(job: Job, stage: Stage, table: Table, rows: int) -> None:
         return
     gone = "an unknown number of rows" if before is None else f"{before - rows} of {before} rows"
     raise SinkError(
-        f"read again, it would lose {gone}, more than max_deletes {policy.max_deletes}",
+        f"re-reading would remove {gone}, more than max_deletes {policy.max_deletes}",
         where=f"table {table.full_name}",
         todo="Recover the table: the recovery asks a person before it removes them.",
     )
@@ -155,5 +157,5 @@ def _check_epoch(job: Job, name: str) -> None:
     facts = job.run.clients.control.facts()
     if facts.recovery is not None or facts.required.of(name) != job.epochs.of(name):
         raise SinkError(
-            "a recovery began meanwhile, so what was read again is not published", where=job.run.where, todo=AGAIN
+            "a recovery began meanwhile, so the re-read rows are not published", where=job.run.where, todo=AGAIN
         )

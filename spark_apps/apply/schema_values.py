@@ -39,11 +39,11 @@ def check_never_null(
     """
     for name in change.never_null:
         column = quote_ident(name)
-        found = False if net is None else not net.where(f"NOT deleted AND after.{column} IS NULL").isEmpty()
-        if not found and not emptied:
-            found = not _left(rows, table, net).where(f"{column} IS NULL").isEmpty()
-        if found:
-            raise refused(table, f"column {name}: NULL became forbidden, and what stood there was replaced")
+        has_null = False if net is None else not net.where(f"NOT deleted AND after.{column} IS NULL").isEmpty()
+        if not has_null and not emptied:
+            has_null = not _left(rows, table, net).where(f"{column} IS NULL").isEmpty()
+        if has_null:
+            raise refused(table, f"column {name}: it became NOT NULL, and existing NULLs were replaced")
 
 
 def _left(rows: DataFrame, table: Table, net: DataFrame | None) -> DataFrame:

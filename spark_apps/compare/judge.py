@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -28,14 +28,27 @@ from airflow_cdc.core.compare.verdict import (
 )
 from airflow_cdc.core.errors import VerificationError
 from airflow_cdc.core.position import Watermark
-from airflow_cdc.spark_apps.compare.scan import Judgement, Outcome, Reached, Scanned, leaf_groups, rows_in, taken_out
-from airflow_cdc.spark_apps.compare.tail import read_tail
+from airflow_cdc.spark_apps.compare.flight import Flight, Flights, TakenOut, around, flights
+from airflow_cdc.spark_apps.compare.scan import (
+    Digests,
+    Judgement,
+    Outcome,
+    Reached,
+    Scanned,
+    Subject,
+    leaf_groups,
+    rows_in,
+    taken_out,
+)
+from airflow_cdc.spark_apps.compare.tail import read_tail, records_between
 from airflow_cdc.spark_apps.ports import SourceView
 
 # Keys that are settled one by one; what differs beyond that is counted as it was first seen.
 MAX_SUSPECTS = 10_000
 # Row images of a table without a key that are settled one by one, give or take a group of leaves: all are held in memory.
 MAX_IMAGES = 100_000
+# Changes of such a table while it is compared: its copies are counted one by one, over all changes at once.
+MAX_CHANGES = 300_000
 NO_ROWS = Leaf(0, 0, 0)
 _KINDS = {KeyVerdict.MISSING: "missing", KeyVerdict.GHOST: "ghosts", KeyVerdict.DIFFERENT: "different"}
 WRONG = tuple(_KINDS)
@@ -46,15 +59,37 @@ def judge(scanned: Scanned, now: Reached) -> Judgement:
     return (judge_images if scanned.subject.table.keyless else judge_keys)(scanned, now)
 
 
-def tail_of(outcome: Outcome, now: Reached) -> Tail:
-    """The table's records from the compared ends to `now`; what they leave doubtful is noted in the outcome."""
+def tail_of(outcome: Outcome, now: Reached, *, placed: bool = False) -> Tail:
+    """The table's records around the compared ends, to `now`; what they leave doubtful is noted in the outcome.
+
+    `placed`: see Tail.caveats.
+    """
     subject, topic = outcome.subject, outcome.subject.topic
     if topic is None:
         return Tail()
-    stop = now.ends.get(topic.name, {})
-    tail = read_tail(subject.sink.spark, topic, subject.ends, stop, subject.position)
-    outcome.add_caveats(*tail.caveats())
+    start, position = around(subject)
+    tail = read_tail(subject.sink.spark, topic, start, now.ends.get(topic.name, {}), position)
+    outcome.add_caveats(*tail.caveats(placed=placed))
     return tail
+
+
+def _too_busy(outcome: Outcome, now: Reached) -> bool:
+    """Whether more changes of a table without a key came than a driver should hold; the outcome then says so."""
+    topic = outcome.subject.topic
+    count = 0 if topic is None else records_between(around(outcome.subject)[0], now.ends.get(topic.name, {}))
+    if count > MAX_CHANGES:
+        outcome.add_caveats(
+            f"{count} events came while the table, which has no key, was compared, and no more than {MAX_CHANGES} are"
+            " judged row by row: compare it while fewer rows change, or give it a primary key"
+        )
+    return count > MAX_CHANGES
+
+
+def shown_by(subject: Subject, view: SourceView) -> Covered | None:
+    """The changes that the view shows; None where it cannot be said."""
+    if subject.topic is None or view.position is None:
+        return None
+    return subject.topic.log.covered(view.position)
 
 
 def _count(outcome: Outcome, scanned: Scanned, in_flight: int) -> None:
@@ -71,9 +106,13 @@ def _count(outcome: Outcome, scanned: Scanned, in_flight: int) -> None:
 
 @dataclass(slots=True)
 class KeyJudgement:
-    """A table with a key: `suspects` are keys that are not decided yet, and in no count of the outcome."""
+    """A table with a key: `suspects` are keys that are not decided yet, and in no count of the outcome.
+
+    `placed`: each view says which changes it shows.
+    """
 
     outcome: Outcome
+    placed: bool = False
     suspects: dict[str, KeyEvidence] = field(default_factory=dict)
 
     @property
@@ -81,14 +120,28 @@ class KeyJudgement:
         return bool(self.suspects)
 
     def read_again(self, view: SourceView) -> None:
-        rows = view.images(self.suspects)
+        rows, shown = view.images(self.suspects), shown_by(self.outcome.subject, view)
         for key, evidence in self.suspects.items():
-            self.suspects[key] = replace(evidence, reads=(*evidence.reads, _one(rows.get(key))))
+            reads = (*evidence.reads, _one(rows.get(key)))
+            self.suspects[key] = replace(evidence, reads=reads, shown=_added(evidence, shown))
+
+    def logs(self, flight: Flight) -> dict[str, KeyLog]:
+        """What a flight says of its keys; what it leaves doubtful is noted, and what is not in order has no place."""
+        self.outcome.add_caveats(*flight.caveats(placed=self.placed))
+        self.placed = self.placed and not flight.caveats(placed=True)
+        return flight.tail.key_logs(self.outcome.subject.ends)
+
+    def views(self, view: SourceView) -> tuple[Covered, ...]:
+        """What the view shows, if views say so; else ()."""
+        shown = shown_by(self.outcome.subject, view) if self.placed else None
+        return () if shown is None else (shown,)
 
     def decide(self, now: Reached) -> None:
-        logs = tail_of(self.outcome, now).key_logs()
+        with flights(self.outcome.subject, now) as found:
+            logs = _logs_of(self, found, self.suspects)
         for key, evidence in list(self.suspects.items()):
-            self.suspects[key] = replace(evidence, log=logs.get(key))
+            shown = evidence.shown if self.placed else ()
+            self.suspects[key] = replace(evidence, log=logs.get(key), shown=shown)
             self.count(key)
 
     def count(self, key: str) -> None:
@@ -100,30 +153,40 @@ class KeyJudgement:
         del self.suspects[key]
         self.outcome.tally.add(verdict, key)
         self.outcome.source_rows += rows_held(verdict, evidence)
-        if evidence.strange > 1 and verdict is KeyVerdict.DIFFERENT:
+        if evidence.contradicted and verdict is KeyVerdict.DIFFERENT:
             self.outcome.add_caveats(STRANGE)
 
-    def give_up(self) -> None:
-        for key, evidence in self.suspects.items():
+    def give_up(self, after: int = 0) -> None:
+        """Count all suspects as unsettled, or those beyond the first `after`."""
+        for key in list(self.suspects)[after:]:
+            evidence = self.suspects.pop(key)
             self.outcome.tally.add(KeyVerdict.UNSETTLED, key)
             self.outcome.source_rows += rows_held(KeyVerdict.UNSETTLED, evidence)
             if evidence.strange:
                 self.outcome.add_caveats(STRANGE)
-        self.suspects.clear()
+
+
+def _added(evidence: KeyEvidence, shown: Covered | None) -> tuple[Covered, ...]:
+    """What each read's view shows, with one read more; () where one of them does not say it."""
+    known = shown is not None and len(evidence.shown) == len(evidence.reads)
+    return (*evidence.shown, shown) if known and shown is not None else ()
 
 
 def judge_keys(scanned: Scanned, now: Reached) -> KeyJudgement:
-    """Keys with an event after the ends are decided by it; the others' leaves are compared and drilled."""
-    subject, table = scanned.subject, scanned.subject.table
-    judgement = KeyJudgement(Outcome(subject))
+    """Keys with an event between sink and view are decided by it; the others' leaves are compared and drilled."""
+    with flights(scanned.subject, now) as found:
+        return _judge_keys(scanned, found)
+
+
+def _judge_keys(scanned: Scanned, found: Flights) -> KeyJudgement:
+    subject, digests, shown = scanned.subject, scanned.digests, shown_by(scanned.subject, scanned.view)
+    judgement, taken = KeyJudgement(Outcome(subject), shown is not None), TakenOut(subject.table, scanned.scheme)
     outcome = judgement.outcome
-    flying = tail_of(outcome, now).key_logs()
-    ours, theirs = scanned.view.images(flying), subject.sink.images(table, flying)
-    inside = (ours, theirs) if subject.part.whole else _inside(scanned, flying)
-    source, sink = taken_out(scanned, *inside)
-    _count(outcome, scanned, len(flying))
-    outcome.source_rows = rows_in(source) if subject.part.whole else scanned.totals[0] - sum(map(len, ours.values()))
-    drilled = drill_keys(scanned, source, sink, flying)
+    for flight in found.each():
+        digests = _judge_flight(scanned, judgement, flight, taken, digests)
+    _count(outcome, scanned, taken.count)
+    outcome.source_rows += rows_in(digests[0]) if subject.part.whole else scanned.totals[0]
+    drilled = drill_keys(scanned, *digests, taken.within)
     if drilled.unexplained:
         outcome.add_caveats(leaf_caveat(drilled.unexplained))
     for verdict, count in drilled.beyond.items():
@@ -131,22 +194,32 @@ def judge_keys(scanned: Scanned, now: Reached) -> KeyJudgement:
     if len(scanned.others) > KEYS_HELD:
         outcome.add_caveats(f"more than {KEYS_HELD} rows differ in columns of JSON")
     # of keys that are only counted nobody knows any more whether they are among these
-    for key in frozenset() if drilled.beyond else scanned.others - flying.keys():
+    for key in () if drilled.beyond else taken.left(scanned.others):
         drilled.keys.setdefault(key, KeyVerdict.DIFFERENT)
-    _suspect(scanned, judgement, drilled.keys)
-    for key, log in flying.items():
-        if not subject.part.whole and not any(key in side for side in inside):
-            outcome.source_rows += log.before is not None
-        elif not _several(outcome, key, ours, theirs, log):
-            judgement.suspects[key] = KeyEvidence(_one(theirs.get(key)), (_one(ours.get(key)),), log)
-            judgement.count(key)
+    _suspect(scanned, judgement, drilled.keys, found)
     return judgement
 
 
-def _inside(scanned: Scanned, keys: Iterable[str]) -> tuple[Rows, Rows]:
-    """The rows of these keys that are in the compared part, of source and sink."""
-    subject, part = scanned.subject, scanned.subject.part
-    return scanned.view.images(keys, part), subject.sink.images(subject.table, keys, part)
+def _judge_flight(
+    scanned: Scanned, judgement: KeyJudgement, flight: Flight, taken: TakenOut, digests: Digests
+) -> Digests:
+    """Judge the keys of a flight that changed between sink and view; returns the digests without their rows."""
+    part, outcome, logs = scanned.subject.part, judgement.outcome, judgement.logs(flight)
+    views = judgement.views(scanned.view)
+    flying = {key: log for key, log in logs.items() if not views or log.lies_between(views[0])}
+    taken.add(flying)
+    ours, theirs = scanned.view.images(flying), flight.sink(flying, WHOLE)
+    inside = (ours, theirs) if part.whole else (scanned.view.images(flying, part), flight.sink(flying, part))
+    if not part.whole:  # the rows of the whole table were counted with these
+        outcome.source_rows -= sum(map(len, ours.values()))
+    for key, log in flying.items():
+        if not part.whole and not any(key in side for side in inside):
+            outcome.source_rows += log.at_ends is not None
+        elif not _several(outcome, key, ours, theirs, log):
+            judgement.suspects[key] = KeyEvidence(_one(theirs.get(key)), (_one(ours.get(key)),), log, views)
+            judgement.count(key)
+    judgement.give_up(after=MAX_SUSPECTS)
+    return taken_out(scanned, digests, *inside)
 
 
 class Drilled(NamedTuple):
@@ -158,16 +231,20 @@ class Drilled(NamedTuple):
 
 
 def drill_keys(
-    scanned: Scanned, source: Mapping[int, Leaf], sink: Mapping[int, Leaf], flying: Collection[str] = ()
+    scanned: Scanned,
+    source: Mapping[int, Leaf],
+    sink: Mapping[int, Leaf],
+    taken: Callable[[Iterable[int]], Callable[[str], bool]] = lambda _leaves: lambda _key: False,
 ) -> Drilled:
-    """Go through the rows of the leaves that differ between `source` and `sink`: digests without the keys `flying`."""
+    """Go through the rows of the leaves that differ between `source` and `sink`: digests without the keys `taken` out."""
     table, part, scheme = scanned.subject.table, scanned.subject.part, scanned.scheme
     keys: dict[str, KeyVerdict] = {}
     beyond: Counter[KeyVerdict] = Counter()
     unexplained: list[int] = []
     for group in leaf_groups(scanned, compare(source, sink).unequal):
-        ours = [row for row in scanned.view.hashes(scheme, group, part) if row[0] not in flying]
-        theirs = [row for row in scanned.subject.sink.hashes(table, scheme, group, part) if row[0] not in flying]
+        flies = taken(group)
+        ours = [row for row in scanned.view.hashes(scheme, group, part) if not flies(row[0])]
+        theirs = [row for row in scanned.subject.sink.hashes(table, scheme, group, part) if not flies(row[0])]
         diff = compare_rows(ours, theirs)
         for verdict in WRONG:
             found: tuple[str, ...] = getattr(diff, _KINDS[verdict])
@@ -193,17 +270,32 @@ def _unexplained(
     return compare(*left).unequal
 
 
-def _suspect(scanned: Scanned, judgement: KeyJudgement, keys: Mapping[str, KeyVerdict]) -> None:
-    """Make suspects of the keys that are settled one by one; the rest is counted as it was first read."""
-    table, outcome = scanned.subject.table, judgement.outcome
+def _suspect(scanned: Scanned, judgement: KeyJudgement, keys: Mapping[str, KeyVerdict], found: Flights) -> None:
+    """Make suspects of the keys that are settled one by one; the rest is counted as it was first read.
+
+    Where the scan's view says what it shows, such a key's row is decided already.
+    """
+    table, outcome, shown = scanned.subject.table, judgement.outcome, judgement.views(scanned.view)
     chosen = sorted(keys)[:MAX_SUSPECTS]
     for key in sorted(keys)[MAX_SUSPECTS:]:
         outcome.tally.add(keys[key], key)
     ours, theirs = scanned.view.images(chosen), scanned.subject.sink.images(table, chosen)
     outcome.source_rows -= sum(len(ours.get(key, ())) for key in chosen)
+    logs = _logs_of(judgement, found, chosen) if shown and chosen else {}
     for key in chosen:
         if not _several(outcome, key, ours, theirs):
-            judgement.suspects[key] = KeyEvidence(_one(theirs.get(key)), (_one(ours.get(key)),))
+            sink, read = _one(theirs.get(key)), _one(ours.get(key))
+            judgement.suspects[key] = KeyEvidence(sink, (read,), logs.get(key), shown)
+            if shown:
+                judgement.count(key)
+
+
+def _logs_of(judgement: KeyJudgement, found: Flights, keys: Collection[str]) -> dict[str, KeyLog]:
+    """What is logged of these keys."""
+    wanted, logs = frozenset(keys), dict[str, KeyLog]()
+    for flight in found.each(only=wanted):
+        logs.update((key, log) for key, log in judgement.logs(flight).items() if key in wanted)
+    return logs
 
 
 def _one(images: list[Image] | None) -> Image | None:
@@ -221,7 +313,7 @@ def _several(outcome: Outcome, key: str, source: Rows, sink: Rows, log: KeyLog |
         return False
     if len(ours) > 1:
         outcome.add_caveats(f"{len(ours)} rows of the source have the same key in the sink: {key}")
-    rows = len(ours) if log is None or len(ours) > 1 else int(log.before is not None)
+    rows = len(ours) if log is None or len(ours) > 1 else int(log.at_ends is not None)
     outcome.source_rows += rows
     if len(ours) > 1 and log is not None:
         outcome.tally.add(KeyVerdict.UNSETTLED, key)
@@ -258,7 +350,8 @@ class ImageJudgement:
         self.source = view.images(self.open)
 
     def decide(self, now: Reached) -> None:
-        self.count(tail_of(self.outcome, now))
+        if not _too_busy(self.outcome, now):
+            self.count(tail_of(self.outcome, now))
 
     def count(self, tail: Tail) -> None:
         """Settle the open hashes whose copies agree for certain, or disagree for the second time."""
@@ -268,7 +361,8 @@ class ImageJudgement:
         topic = self.outcome.subject.topic
         covered = Covered() if topic is None else topic.log.covered(self.at)
         for row_hash in sorted(self.open):
-            found = _copies(self.source.get(row_hash, []), self.sink.get(row_hash, []), by_hash[row_hash], covered)
+            rows = self.source.get(row_hash, []), self.sink.get(row_hash, [])
+            found = _copies(*rows, by_hash[row_hash], covered, self.outcome.subject.ends)
             verdicts = [classify_count(count) for count in found]
             self._note(row_hash, found, verdicts)
 
@@ -294,10 +388,14 @@ def judge_images(scanned: Scanned, now: Reached) -> ImageJudgement:
     """Row images with an event after the ends are counted one by one; the others' leaves are compared and drilled."""
     subject, table = scanned.subject, scanned.subject.table
     outcome = Outcome(subject)
+    if _too_busy(outcome, now):
+        _count(outcome, scanned, 0)
+        outcome.source_rows = rows_in(scanned.source)
+        return ImageJudgement(outcome, sink={}, open=set(), at=exact(scanned.view))
     tail = tail_of(outcome, now)
     flying = {str(image[0]) for image, _, _ in tail.image_changes()}
     ours, theirs = scanned.view.images(flying), subject.sink.images(table, flying)
-    source, sink = taken_out(scanned, ours, theirs)
+    source, sink = taken_out(scanned, scanned.digests, ours, theirs)
     _count(outcome, scanned, len(flying))
     drilled = _drill_images(scanned, source, sink, flying)
     if drilled.unexplained:
@@ -350,11 +448,19 @@ def _copies(
     sink: list[Image],
     changes: list[tuple[Image, int, Event]],
     covered: Covered,
+    ends: Mapping[int, int],
 ) -> list[ImageCount]:
-    """One count per image under a hash: several only where columns stand outside the hash."""
+    """One count per image under a hash: several only where columns stand outside the hash.
+
+    What the view (`covered`) shows and the sink (`ends`) does not hold came since, and the other way round.
+    """
     ours, theirs = Counter(source), Counter(sink)
     counts = []
     for image in sorted({*ours, *theirs, *(changed for changed, _, _ in changes)}, key=repr):
-        since = sum(sign for changed, sign, event in changes if changed == image and event.is_covered(covered))
+        since = sum(
+            sign * (event.is_covered(covered) - event.is_before(ends))
+            for changed, sign, event in changes
+            if changed == image
+        )
         counts.append(ImageCount(sink=theirs[image], source=ours[image], since=since))
     return counts

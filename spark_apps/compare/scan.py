@@ -1,8 +1,8 @@
 """Every row of a table compared, while both sides go on changing (INV 24, 25).
 
 The sink is pinned to the snapshot S, which holds its topic up to the ends E. The source is digested in one read view
-V, later than E. The keys that the log changed between E and V are taken out of both digests and judged one by one by
-the image that the log gives of them at E; the leaves of all the others must then be equal. So a busy table costs no
+V: later than E, or where a view says which changes it shows, opened before the sink caught up to E. The keys that the log changed between E and V are taken out of both digests and judged one by one by
+what the log says of them at E; the leaves of all the others must then be equal. So a busy table costs no
 more than a quiet one, and what is said is said of S exactly.
 """
 
@@ -12,7 +12,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -49,7 +49,8 @@ class Reached:
 class Subject:
     """One table to compare: its snapshot S holds everything before `ends`, and `position` lies before them.
 
-    `topic` None: no events are looked at. `rows` of S need only be about right: they size the leaves. `part`: only these rows are compared; a table without a
+    `before`: topics' ends, all of whose changes the view shows, and a position that lies before them; None where the view
+    was opened after `ends`. `topic` None: no events are looked at. `rows` of S need only be about right: they size the leaves. `part`: only these rows are compared; a table without a
     key is always compared whole.
     """
 
@@ -60,6 +61,7 @@ class Subject:
     position: Watermark
     rows: int = 0
     part: Part = WHOLE
+    before: Reached | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,11 @@ class Scanned:
     sink: Mapping[int, Leaf]
     others: frozenset[str]
     totals: tuple[int, int] = (0, 0)
+
+    @property
+    def digests(self) -> Digests:
+        """Both sides' leaves."""
+        return self.source, self.sink
 
     @property
     def unequal(self) -> tuple[int, ...]:
@@ -172,13 +179,46 @@ def compare_tables(
     connection proves that it is the server of `watermark` (INV 9).
     """
     # what the sink holds already must be visible to the views: a commit is logged, and read, before it is shown
-    reader.wait_visible(start.position, VISIBLE_SECONDS)
+    with open_views(reader, [subject.table for subject in subjects], watermark, start.position) as views:
+        judgements, now = compare_views(reader, subjects, views, judge, reach, watermark=watermark)
+    return decided(reader, judgements, reach, watermark=watermark, now=now)
+
+
+@contextmanager
+def open_views(
+    reader: RowReader, tables: Sequence[Table], watermark: Watermark, at: Watermark
+) -> Iterator[list[SourceView]]:
+    """A read view of each table that shows everything up to `at`; they end with the block."""
+    reader.wait_visible(at, VISIBLE_SECONDS)
     with ExitStack() as stack:
-        views = [stack.enter_context(reader.view(subject.table, at=watermark)) for subject in subjects]
-        with ThreadPoolExecutor(max(1, min(len(subjects), os.cpu_count() or 1))) as pool:
-            scans = list(pool.map(lambda pair: scan(reader, watermark, *pair), zip(subjects, views, strict=True)))
-            now = reach()
-            judgements = list(pool.map(lambda scanned: judge(scanned, now), scans))
+        yield [stack.enter_context(reader.view(table, at=watermark)) for table in tables]
+
+
+def compare_views(
+    reader: RowReader,
+    subjects: Sequence[Subject],
+    views: Sequence[SourceView],
+    judge: Judge,
+    reach: Callable[[], Reached],
+    *,
+    watermark: Watermark,
+) -> tuple[list[Judgement], Reached]:
+    """Compare every row in the views; what is not certain after that needs further reads. Returns what was reached."""
+    with ThreadPoolExecutor(max(1, min(len(subjects), os.cpu_count() or 1))) as pool:
+        scans = list(pool.map(lambda pair: scan(reader, watermark, *pair), zip(subjects, views, strict=True)))
+        now = reach()
+        return list(pool.map(lambda scanned: judge(scanned, now), scans)), now
+
+
+def decided(
+    reader: RowReader,
+    judgements: Sequence[Judgement],
+    reach: Callable[[], Reached],
+    *,
+    watermark: Watermark,
+    now: Reached,
+) -> list[Outcome]:
+    """Read what is open again, in newer views, until it is decided or has been looked at often enough."""
     for _ in range(ROUNDS):
         open_ones = [judgement for judgement in judgements if judgement.pending]
         if not open_ones:
@@ -237,7 +277,11 @@ def other_columns(reader: RowReader, watermark: Watermark, subject: Subject) -> 
     return frozenset(str(row[0]) for row in differ.limit(KEYS_HELD + 1).collect())
 
 
-def taken_out(scanned: Scanned, source: Rows, sink: Rows) -> tuple[dict[int, Leaf], dict[int, Leaf]]:
+# the digests of source and sink
+Digests = tuple[Mapping[int, Leaf], Mapping[int, Leaf]]
+
+
+def taken_out(scanned: Scanned, digests: Digests, source: Rows, sink: Rows) -> tuple[dict[int, Leaf], dict[int, Leaf]]:
     """Both digests without the rows of these keys."""
     table, scheme = scanned.subject.table, scanned.scheme
 
@@ -246,7 +290,7 @@ def taken_out(scanned: Scanned, source: Rows, sink: Rows) -> tuple[dict[int, Lea
             leaf = leaf_of(table, scheme, key)
             yield from ((leaf, str(image[0])) for image in images)
 
-    return without(scanned.source, rows(source)), without(scanned.sink, rows(sink))
+    return without(digests[0], rows(source)), without(digests[1], rows(sink))
 
 
 def rows_in(leaves: Mapping[int, Leaf]) -> int:

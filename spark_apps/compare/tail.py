@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 # Records before the ends that are looked at to learn which transactions came there: more, if these do not reach back
 # to the source's position from before the ends.
 LOOK_BACK = (200, 5_000, 100_000)
-_FACTS, _KEY = own_name("facts"), own_name("key")
+# columns of event_rows
+FACTS, KEY = own_name("facts"), own_name("key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +48,51 @@ def read_tail(
     spark: SparkSession, topic: Topic, start: Mapping[int, int], stop: Mapping[int, int], position: Watermark
 ) -> Tail:
     """The table's records in [start, stop), which `position` lies before. Costs nothing where there are none."""
-    if all(end <= start.get(partition, 0) for partition, end in stop.items()):
+    if records_between(start, stop) == 0:
         return Tail()
     tail, passed = Tail(), topic.log.covered(position)
     for records in LOOK_BACK:
         back = {p: max(topic.begins.get(p, 0), start.get(p, 0) - records) for p in stop}
-        tail = Tail.of(_events(spark, topic, {p: (back[p], end) for p, end in stop.items()}), start, passed)
+        found = read_events(spark, topic, {p: (back[p], end) for p, end in stop.items()})
+        tail = Tail.of(found, start, passed)
         if tail.complete or all(back[p] <= topic.begins.get(p, 0) for p in stop):
             break
     return tail
 
 
-def _events(spark: SparkSession, topic: Topic, ranges: Bounds) -> Iterator[Event]:
-    raw = topic.read(sibling(spark, SMALL_BATCH), {topic.name: ranges})
+def read_earlier(
+    spark: SparkSession, topic: Topic, start: Mapping[int, int], stop: Mapping[int, int], position: Watermark
+) -> list[Event]:
+    """The records before `start` that tell which of those up to `stop` are repeats."""
+    found, passed = [], topic.log.covered(position)
+    for records in LOOK_BACK:
+        back = {p: max(topic.begins.get(p, 0), start.get(p, 0) - records) for p in stop}
+        found = list(read_events(spark, topic, {p: (back[p], start.get(p, 0)) for p in stop}))
+        if Tail.of(found, start, passed).complete or all(back[p] <= topic.begins.get(p, 0) for p in stop):
+            break
+    return found
+
+
+def records_between(start: Mapping[int, int], stop: Mapping[int, int]) -> int:
+    """How many offsets there are in [start, stop), of all partitions."""
+    return sum(max(0, end - start.get(partition, 0)) for partition, end in stop.items())
+
+
+def read_events(spark: SparkSession, topic: Topic, ranges: Bounds) -> Iterator[Event]:
+    """The table's own records in these ranges, all held in memory."""
     # No where() on what was decoded: Spark would push it below the decoding, and plan that for half a minute.
-    rows = images(topic.table, topic.events.decode(raw, topic.table)).collect()
-    return (_event(topic.table, row) for row in rows if _is_own(row[_FACTS]))
+    return own_events(topic.table, event_rows(sibling(spark, SMALL_BATCH), topic, ranges).collect())
+
+
+def event_rows(session: SparkSession, topic: Topic, ranges: Bounds) -> DataFrame:
+    """The records in these ranges as rows that `own_events` reads."""
+    raw = topic.read(session, {topic.name: ranges})
+    return images(topic.table, topic.events.decode(raw, topic.table))
+
+
+def own_events(table: Table, rows: Iterable[Row]) -> Iterator[Event]:
+    """The records of this very table."""
+    return (_event(table, row) for row in rows if _is_own(row[FACTS]))
 
 
 def touched_leaves(raw: DataFrame, table: Table, events: EventDecoder, scheme: LeafScheme) -> frozenset[int]:
@@ -78,11 +108,11 @@ def _is_own(cdc: Row) -> bool:
 
 def images(table: Table, events: DataFrame) -> DataFrame:
     """Decoded records with the key's text and the row images in the comparison's own form, under names of ours."""
-    facts = fn.col("cdc").alias(_FACTS)
+    facts = fn.col("cdc").alias(FACTS)
     sides = (fn.col(side).alias(own_name(side)) for side in SIDES)
     opened = events.select(facts, *sides, *(["key.*"] if table.key else []))
     key = fn.expr(key_text(table)) if table.key else fn.lit(None)
-    texts = opened.select(*_columns(_FACTS, *map(own_name, SIDES)), key.alias(_KEY))
+    texts = opened.select(*_columns(FACTS, *map(own_name, SIDES)), key.alias(KEY))
     for side in SIDES:
         texts = _with_image(texts, own_name(side), table)
     return texts
@@ -102,7 +132,7 @@ def _with_image(frame: DataFrame, side: str, table: Table) -> DataFrame:
 
 
 def _event(table: Table, row: Row) -> Event:
-    cdc, place, log = row[_FACTS], row[_FACTS]["place"], row[_FACTS]["log"]
+    cdc, place, log = row[FACTS], row[FACTS]["place"], row[FACTS]["log"]
     return Event(
         partition=cdc["partition"],
         offset=cdc["offset"],
@@ -111,7 +141,7 @@ def _event(table: Table, row: Row) -> Event:
         place=(place["n"] or 0, place["pos"] or 0, place["row"] or 0),
         log=(log["name"] or "", log["n"] or 0),
         transaction=cdc["transaction"],
-        key=row[_KEY] if table.key else None,
+        key=row[KEY] if table.key else None,
         before=_image(row[own_name("before")]),
         after=_image(row[own_name("after")]),
         bad=cdc["bad"] is not None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_cdc.core.compare.canonical import outside_hash
@@ -28,6 +28,10 @@ class SinkView:
     spark: SparkSession
     relation: str
     version: int
+
+    def in_session(self, spark: SparkSession) -> SinkView:
+        """The same view in another session of the application."""
+        return replace(self, spark=spark)
 
     def frame(self) -> DataFrame:
         """All rows."""

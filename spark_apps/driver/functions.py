@@ -34,9 +34,9 @@ def register_functions(spark: SparkSession) -> None:
     Both settings change what their expressions mean without any error.
     """
     for key, wanted in (("spark.sql.session.timeZone", "UTC"), ("spark.sql.ansi.enabled", "true")):
-        found = spark.conf.get(key)
-        if found != wanted:
-            raise SchemaError(f"{key} is {found}", where="Spark session", todo=f"Set it to {wanted}.")
+        value = spark.conf.get(key)
+        if value != wanted:
+            raise SchemaError(f"{key} is {value}", where="Spark session", todo=f"Set it to {wanted}.")
     from pyspark import cloudpickle
 
     # by value: executors then need pyarrow only, not this package
@@ -199,9 +199,9 @@ def _vectorised() -> dict[str, Any]:
         "cdc_decimal_bytes": (_bytes, "string", 2),
         "cdc_decimal_plain": (_decimal, "string", 2),
     }
-    made = {}
+    by_name = {}
     for name, (function, result, arguments) in functions.items():
         names = list(function.__code__.co_varnames[:arguments])
         function.__annotations__ = dict.fromkeys([*names, "return"], pa.Array)
-        made[name] = arrow_udf(function, result)
-    return made
+        by_name[name] = arrow_udf(function, result)
+    return by_name

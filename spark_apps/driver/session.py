@@ -74,8 +74,8 @@ def sibling(spark: SparkSession, settings: Mapping[str, str] | None = None) -> S
     The first session's own settings are copied, because a new session starts from the application's.
     """
     session = spark.newSession()
-    kept = {key: spark.conf.get(key, None) for key in (*EXACT, "spark.sql.shuffle.partitions")}
-    for key, value in {**kept, **(settings or {})}.items():
+    values = {key: spark.conf.get(key, None) for key in (*EXACT, "spark.sql.shuffle.partitions")}
+    for key, value in {**values, **(settings or {})}.items():
         if value is not None:
             session.conf.set(key, value)
     register_functions(session)

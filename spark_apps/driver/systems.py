@@ -85,8 +85,8 @@ def ddl_reader(run: Run, events: EventDecoder) -> ReadDdl:
     return read
 
 
-def _load(found: Lazy[Any] | None, what: str, run: Run) -> Callable[..., Any]:
-    if found is None:
+def _load(lazy: Lazy[Any] | None, what: str, run: Run) -> Callable[..., Any]:
+    if lazy is None:
         raise ConfigError(f"nothing {what} with Spark", where=run.where, todo="Such a pipeline is only diagnosed.")
-    made: Callable[..., Any] = found.load()
-    return made
+    factory: Callable[..., Any] = lazy.load()
+    return factory

@@ -45,13 +45,13 @@ def read_differences(tools: Tools, reading: Reading[Stage], progress: Progress) 
     the stage holds no rows, or most of it differs.
     """
     table, writer = reading.table, tools.writer
-    held = staged_rows(writer, reading.stage, writer.version(reading.stage))
-    if table.keyless or not held:
+    staged = staged_rows(writer, reading.stage, writer.version(reading.stage))
+    if table.keyless or not staged:
         return None
     version = writer.readable_version(tools.spark, reading.stage)
     sink = SinkView(tools.spark, writer.at(reading.stage, version), version)
     with tools.reader.view(table, at=reading.watermark) as view:
-        scanned = scan(tools.reader, reading.watermark, Subject(table, sink, None, {}, reading.watermark, held), view)
+        scanned = scan(tools.reader, reading.watermark, Subject(table, sink, None, {}, reading.watermark, staged), view)
         leaves, unequal = len(scanned.source.keys() | scanned.sink.keys()), scanned.unequal
         if len(unequal) > FEW_LEAVES and leaves * MOST < len(unequal):
             log.info("%s: %d of %d leaves differ: all of it is read", table.full_name, len(unequal), leaves)
@@ -61,8 +61,8 @@ def read_differences(tools: Tools, reading: Reading[Stage], progress: Progress) 
     if drilled.unexplained:
         log.info("%s: all of it is read: %s", table.full_name, leaf_caveat(drilled.unexplained))
         return None
-    if drilled.beyond or len(keys) > held * MOST:
-        log.info("%s: %d of %d rows differ: all of it is read", table.full_name, len(keys), held)
+    if drilled.beyond or len(keys) > staged * MOST:
+        log.info("%s: %d of %d rows differ: all of it is read", table.full_name, len(keys), staged)
         return None
     done = replace(reading.ledger, rows=rows_in(scanned.source), complete=True).to_summary()
     wanted = Wanted(table, keys, reading.watermark)
@@ -94,13 +94,13 @@ def rows_now(tools: Tools, session: SparkSession, wanted: Wanted, stage: Stage) 
     asked_for = session.createDataFrame([(key,) for key in keys], f"{quote_ident(_KEY)} string")
     # a collation that ignores case finds rows of other keys too
     rows = tools.reader.rows_of_keys(session, table, keys, at=wanted.position)
-    found = _with_key(rows, table).join(asked_for, _KEY, "left_semi")
-    found = found.localCheckpoint()
-    gone = asked_for.join(found.select(_KEY), _KEY, "left_anti")
+    current = _with_key(rows, table).join(asked_for, _KEY, "left_semi")
+    current = current.localCheckpoint()
+    gone = asked_for.join(current.select(_KEY), _KEY, "left_anti")
     left = _with_key(tools.writer.rows(session, stage), table).join(fn.broadcast(gone), _KEY, "left_semi")
     key = fn.struct(*(quote_ident(name) for name in table.key)).alias("key")
     after = fn.struct(*(quote_ident(column.name) for column in table.mirrored)).alias("after")
-    upserts = found.select(key, fn.lit(False).alias("deleted"), after)
+    upserts = current.select(key, fn.lit(False).alias("deleted"), after)
     kind = upserts.schema["after"].dataType
     removals = left.select(key, fn.lit(True).alias("deleted"), fn.lit(None).cast(kind).alias("after"))
     return upserts.unionByName(removals.localCheckpoint())

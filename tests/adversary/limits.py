@@ -39,7 +39,7 @@ LIMITS = (
 _DDL = re.compile(r"\b(ALTER|TRUNCATE|RENAME)\b", re.IGNORECASE)
 # what the connector says before it stops, and cannot go on by itself
 STOPS = (
-    ("a day that no month has", re.compile(r"Invalid (date|value)|invalid date", re.IGNORECASE)),
+    ("an impossible date", re.compile(r"Invalid (date|value)|invalid date", re.IGNORECASE)),
     ("a session that logs less than whole rows", re.compile(r"internal schema size")),
 )
 

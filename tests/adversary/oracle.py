@@ -1,7 +1,7 @@
 """Rows of a source table against rows of its sink, by code that shares nothing with the product.
 
 Its own SQL on the source, its own idea of every type, the sink read by PyIceberg. The writer must have stopped and
-everything must be applied. What the product documents as agreed is taken as agreed: a day that no month has is NULL, or
+everything must be applied. What the product documents as agreed is taken as agreed: an impossible date is NULL, or
 the epoch where NULL can't stand; TIME is a number of microseconds; a geometry is its SRID and its WKB.
 """
 

@@ -135,9 +135,9 @@ def test_what_cannot_be_abandoned_is_said_and_changes_nothing(run: Run) -> None:
     before = control.state()
     with pytest.raises(UsageError, match=r"no table shop.else. Choose from: shop.orders"):
         abandon(run, ["shop.else"], **BY)
-    with pytest.raises(UsageError, match="published already"):
+    with pytest.raises(UsageError, match="is already published"):
         abandon(run, [CUSTOMERS], **BY)
-    with pytest.raises(UsageError, match="no reason"):
+    with pytest.raises(UsageError, match="reason is missing"):
         abandon(run, who="ada", reason=" ")
     assert {**control.state(), "lease": None} == {**before, "lease": None}
     control.close_recovery(run.run_id)
@@ -147,7 +147,7 @@ def test_what_cannot_be_abandoned_is_said_and_changes_nothing(run: Run) -> None:
 
 def test_a_detour_under_way_is_put_back_first(run: Run) -> None:
     run.clients.control.patch_recovery(run.run_id, strategy=DETOUR, replica="shop_replica")
-    with pytest.raises(UsageError, match=r"full_snapshot: it puts the connector back"):
+    with pytest.raises(UsageError, match=r"full_snapshot: it first restores the connector"):
         abandon(run, **BY)
     run.clients.control.patch_recovery(run.run_id, replica=None)
     assert abandon(run, **BY)["recovery"] == "abandoned"

@@ -130,7 +130,7 @@ def test_a_run_between_two_of_its_tasks_keeps_its_recovery(
     poll_until(lambda: ran_out(control), timeout=30, interval=0.1, what="the lease to run out")
     other = run_on(lake, tmp_path, "shop.orders", run_id="run:2")
     decision: dict[str, Any] = {"tables": ["shop.orders"], "plan": {"strategy": "replica_detour"}}
-    with pytest.raises(LeaseHeldError, match=r"ran out at .* but Airflow does not say that it has ended"):
+    with pytest.raises(LeaseHeldError, match=r"expired at .* but Airflow does not say that the run has ended"):
         open_recovery(replace(other, lives=lambda *_: True), Decision.from_json(decision))
 
 

@@ -219,7 +219,7 @@ def approves(shop: Shop, person: Person, run_id: str, dag_id: str, says_that: st
 def follows(shop: Shop, person: Person, run_id: str) -> None:
     shop.client.wait_task("cdc_recovery", run_id, "recover", ("running", "success"), timeout=300)
     person.open(f"/cdc/pipelines/{PIPELINE}")
-    person.see("//p[contains(., 'A run is at work')]//strong")
+    person.see("//p[contains(., 'A run is in progress')]//strong")
     person.shoot("pipeline-at-work")
     person.click("//a[contains(@class, 'button') and contains(., 'Follow')]")
     person.see("//*[contains(., 'fence_and_watermark')]")

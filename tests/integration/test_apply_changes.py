@@ -219,7 +219,7 @@ def test_offsets_that_the_broker_no_longer_has_are_a_gap(scene: Scene) -> None:
     orders.create(id=2, name="b", qty=2)
     scene.send(orders)
     delete_before(scene.transport.endpoint, orders.name, 1)
-    with pytest.raises(TransportError, match="records 0 to 0 are gone"):
+    with pytest.raises(TransportError, match="records 0 to 0 were removed"):
         scene.apply()
     assert scene.rows("orders") == []
 

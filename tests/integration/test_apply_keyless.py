@@ -115,7 +115,7 @@ def test_inv_19_without_gtids_a_changed_server_is_refused(bench: Bench) -> None:
     apply_batch(bench.context([topic]), [target], topic.upto)
     topic.server_id = 2
     topic.create(**Y2)
-    with pytest.raises(SourceError, match="repeats across servers cannot be told"):
+    with pytest.raises(SourceError, match="repeats from another server cannot be recognised"):
         apply_batch(bench.context([topic]), [target], topic.upto)
 
 

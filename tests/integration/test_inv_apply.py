@@ -200,7 +200,7 @@ def test_inv_16_a_topic_without_an_id_is_known_by_its_records(scene: Scene, monk
     recreate(scene, topic)
     monkeypatch.setattr(KafkaTransport, "topic_states", nameless)
     put_in(scene, topic, *(order(number) for number in (4, 5, 6, 7)))
-    with pytest.raises(TransportError, match="its brokers give topics no id"):
+    with pytest.raises(TransportError, match="its brokers have no topic ids"):
         scene.apply(run_id="run-4")
     assert [row[0] for row in scene.rows("orders")] == [1, 2, 3]
 
@@ -232,7 +232,7 @@ def test_inv_16_partitions_added_since_are_not_passed_over(scene: Scene, take_ou
     topic.event("c", None, order(2), partition=1)
     topic.event("c", None, order(3), partition=0)
     scene.send(topic)
-    with pytest.raises(TransportError, match="it has 2 partitions, 1 when it was stamped"):
+    with pytest.raises(TransportError, match="it has 2 partitions, the stamp has 1 it was stamped"):
         scene.apply(run_id="run-2")
 
     take_out(apply_start, "_starts", starts_by_number)

@@ -13,7 +13,7 @@ import pytest
 from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.report import Verdict
-from airflow_cdc.spark_apps import verify as application
+from airflow_cdc.spark_apps.compare import results
 from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.driver.sql import quote_ident
 from airflow_cdc.spark_apps.repair import repair
@@ -134,8 +134,8 @@ def test_any_name_has_its_expectations(scene: Callable[..., Scene], tmp_path: Pa
     """The suite passes, and fails for a value that is not allowed."""
     made = scene("odd", create_sql("odd"), fill_sql("odd"))
     outcome = made.compare()
-    suites = application.check_expectations(str(tmp_path), [outcome])
-    assert application.make_report(outcome, suites[made.table.full_name]).verdict is Verdict.MATCH
+    suites = results.check_expectations(str(tmp_path), [outcome])
+    assert results.make_report(outcome, suites[made.table.full_name]).verdict is Verdict.MATCH
     made.sink("UPDATE {} SET `a.b` = NULL WHERE `before` = 10")
-    (failed,) = application.check_expectations(str(tmp_path), [made.compare()])[made.table.full_name].failures
+    (failed,) = results.check_expectations(str(tmp_path), [made.compare()])[made.table.full_name].failures
     assert failed == "NULLs in a.b: 1, expected 0"

@@ -209,7 +209,7 @@ def test_its_position_is_held_and_moved(shop: Shop) -> None:
         "--yes",
         status=1,
     )
-    assert "the source would not take a connector on from there" in said
+    assert "a connector could not continue from there" in said
     assert shop.cdc("offset", "get", name)[0]["offset"] == value
     assert shop.control.state()["lease"] is None
     assert before != value

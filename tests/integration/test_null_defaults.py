@@ -75,7 +75,7 @@ def test_a_converter_that_writes_defaults_is_refused_before_and_after_it_is_set_
     with pytest.raises(CdcError, match="arrives as the column's default"):
         made.apply("refused")
     assert set_converter(run) == ("value.converter.replace.null.with.default",)
-    with pytest.raises(CdcError, match="were written by a converter that puts the default in the place of NULL"):
+    with pytest.raises(CdcError, match="were written by a converter that replaces NULL with the default"):
         made.apply("still refused")
 
 

@@ -172,7 +172,7 @@ def test_only_an_airflow_user_who_may_recover_moves_an_offset_and_the_audit_name
         return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120, check=False)
 
     vera = airflow.client("vera").token()
-    for token, reason in (("", "no Airflow user gives it"), (vera, "user vera may not trigger cdc_recovery")):
+    for token, reason in (("", "token of an Airflow user"), (vera, "user vera may not trigger cdc_recovery")):
         refused = command(token)
         assert (refused.returncode, reason in refused.stderr) == (2, True), refused.stderr
         assert stored(run)["offset"] == before

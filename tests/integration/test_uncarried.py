@@ -109,6 +109,25 @@ def run(rig: Rig, tmp_path: Path) -> Run:
     return rig.recovery_run(["items"], tmp_path, Connector(rig.schema))
 
 
+def test_inv_31_one_refusal_names_every_column_of_every_table(rig: Rig, tmp_path: Path) -> None:
+    time = "JSON_OBJECT('at', CAST('10:11:12' AS TIME))"
+    rig.run(
+        "CREATE TABLE one (id INT PRIMARY KEY, j JSON, k JSON, fine JSON, d DATE)",
+        f"INSERT INTO one VALUES (1, {time}, {time}, '1', '0024-05-06')",
+        "CREATE TABLE two (id INT PRIMARY KEY, l JSON)",
+        f"INSERT INTO two VALUES (1, {time})",
+    )
+    run = rig.recovery_run(["one", "two"], tmp_path, Connector(rig.schema))
+    decision = {"tables": list(run.pipeline.source.tables), "plan": {"strategy": "full_snapshot"}}
+    with pytest.raises(SchemaError) as refused:
+        opening.open_recovery(run, Decision.from_json(decision))
+    text = str(refused.value)
+    for column, table in (("j", "one"), ("k", "one"), ("d", "one"), ("l", "two")):
+        assert f"column {column} of {rig.schema}.{table}" in text
+    assert "column fine" not in text
+    assert (text.count("Store them as text"), text.count("enable.time.adjuster=false")) == (1, 1)
+
+
 def test_inv_31_a_recovery_of_such_a_table_is_refused_before_it_begins(rig: Rig, run: Run) -> None:
     decision = {"tables": list(run.pipeline.source.tables), "plan": {"strategy": "full_snapshot"}}
     with pytest.raises(SchemaError, match=r"JSON documents hold TIME.*column j of .*items.*Store them as text"):
@@ -116,7 +135,7 @@ def test_inv_31_a_recovery_of_such_a_table_is_refused_before_it_begins(rig: Rig,
     assert run.clients.control.state()["recovery"] is None
     assert {check.state for check in doctor._carried(run)} == {"bad", "warn"}
     rig.run("UPDATE items SET j = NULL")
-    assert dict(look_through(run, [rig.table("items")])) == {f"{rig.schema}.items": None}
+    assert dict(look_through(run, [rig.table("items")])) == {f"{rig.schema}.items": ()}
 
 
 def test_inv_31_a_column_in_a_character_set_that_debezium_misreads_is_refused(rig: Rig, run: Run) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.sources.mysql.position import mysql_position
+from airflow_cdc.spark_apps.compare import flight, judge
 from tests.integration import apply_support
 from tests.integration.rig import Rig
 from tests.integration.verify_support import (
@@ -39,8 +40,22 @@ def scene(rig: Rig) -> Callable[..., Scene]:
     return partial(make_scene, rig)
 
 
+@pytest.fixture(params=["at once", "in parts"])
+def in_parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """`in_parts(n)`: what comes while a table is compared is judged at once, or spilled and judged in parts of n events."""
+
+    def spill(events: int) -> None:
+        if request.param == "in parts":
+            monkeypatch.setattr(flight, "EVENTS_AT_ONCE", events)
+
+    return spill
+
+
 @pytest.mark.parametrize("when", ["before the read", "between read and ends"])
-def test_inv_24_keys_in_flight_are_judged_by_the_log(scene: Callable[..., Scene], when: str) -> None:
+def test_inv_24_keys_in_flight_are_judged_by_the_log(
+    scene: Callable[..., Scene], when: str, in_parts: Callable[[int], None]
+) -> None:
+    in_parts(3)
     made = scene("orders", ORDERS, FILL)
     if when == "before the read":
         made.start = 0
@@ -53,8 +68,46 @@ def test_inv_24_keys_in_flight_are_judged_by_the_log(scene: Callable[..., Scene]
     assert (outcome.source_rows, outcome.sink_rows) == (1000, 1000)
 
 
-def test_inv_24_a_wrong_row_in_flight_is_found(scene: Callable[..., Scene]) -> None:
+def test_inv_24_a_row_that_changes_too_often_is_a_doubt(
+    scene: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its other changes are not looked at, so nothing is proven of it; all other rows are judged."""
+    monkeypatch.setattr(flight, "EVENTS_AT_ONCE", 2)
+    monkeypatch.setattr(flight, "EVENTS_OF_KEY", 3)
+    made = scene("orders", ORDERS, FILL)
+
+    def change_often(number: int) -> None:
+        if number == 0:
+            for qty in range(20, 25):
+                made.source(f"UPDATE orders SET qty = {qty} WHERE id = 7")
+                made.events.update(order(7, **({"qty": qty - 1} if qty > 20 else {})), **order(7, qty=qty))
+            five_changes(made)
+
+    found, outcome = made.verdict(change_often)
+    assert found is Verdict.INCONCLUSIVE
+    assert outcome.caveats == ("a row changed more than 3 times while the table was compared: 7",)
+    assert (outcome.in_flight, counts(outcome)) == (7, (0, 0, 0, 0))
+
+
+def test_inv_24_too_many_changes_of_a_table_without_a_key_are_a_doubt(
+    scene: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judge, "MAX_CHANGES", 2)
+    made = scene("events", EVENTS, FILL_EVENTS)
+
+    def insert(number: int) -> None:
+        for n in range(3 * (number == 0)):
+            made.source(f"INSERT INTO events VALUES ('a', {n})")
+            made.events.create(kind="a", n=n)
+
+    found, outcome = made.verdict(insert)
+    assert found is Verdict.INCONCLUSIVE
+    assert "3 events came while the table, which has no key" in " ".join(outcome.caveats)
+
+
+def test_inv_24_a_wrong_row_in_flight_is_found(scene: Callable[..., Scene], in_parts: Callable[[int], None]) -> None:
     """Also when the source's later value happens to be what the sink holds: the log knows what was there at the ends."""
+    in_parts(1)
     made = scene("orders", ORDERS, FILL)
     made.sink("UPDATE {} SET qty = 50 WHERE id = 10")  # what the source will hold a moment later
     made.sink("DELETE FROM {} WHERE id = 11")
@@ -67,8 +120,11 @@ def test_inv_24_a_wrong_row_in_flight_is_found(scene: Callable[..., Scene]) -> N
     assert outcome.tally.samples["different"] == ["10"]
 
 
-def test_inv_24_repeats_after_a_restart_are_no_evidence(scene: Callable[..., Scene]) -> None:
+def test_inv_24_repeats_after_a_restart_are_no_evidence(
+    scene: Callable[..., Scene], in_parts: Callable[[int], None]
+) -> None:
     """The connector sends changes again that the sink held at the ends; their before images are older than that."""
+    in_parts(1)
     made = scene("orders", ORDERS, FILL)
     first = made.events.update(order(10), **order(10, qty=50))
     second = made.events.update(order(10, qty=50), **order(10, qty=60))
@@ -159,8 +215,9 @@ def change(
         events.update(old, **rows[number])
 
 
-def test_inv_24_it_ends_under_writes_and_is_right(busy: Scene) -> None:
+def test_inv_24_it_ends_under_writes_and_is_right(busy: Scene, in_parts: Callable[[int], None]) -> None:
     """Nearly every key changes while it is compared; then one row of the branch is made wrong."""
+    in_parts(200)
     busy.start = 0
     found, outcome = busy.verdict()
     assert found is Verdict.MATCH, outcome.tally
@@ -236,8 +293,11 @@ def test_inv_24_a_wrong_count_in_flight_is_found(scene: Callable[..., Scene]) ->
     assert outcome.source_rows == 300
 
 
-def test_inv_24_transaction_numbers_that_do_not_rise_are_changes(scene: Callable[..., Scene]) -> None:
+def test_inv_24_transaction_numbers_that_do_not_rise_are_changes(
+    scene: Callable[..., Scene], in_parts: Callable[[int], None]
+) -> None:
     """A number below the last one is no repeat: a group gives its members blocks, and gtid_next fills from below."""
+    in_parts(1)
     made = scene("orders", ORDERS, FILL)
     group = str(uuid.uuid4())
 

@@ -232,7 +232,7 @@ ROWS: list[tuple[str, Observation, str, str]] = [
         "a transform that cannot be followed",
         with_connector(config={**CONNECTOR.config, "schema.history.internal.skip.unparseable.ddl": "true"}),
         "CONNECTOR_MISCONFIGURED",
-        "passed over unseen",
+        "silently skipped",
     ),
     (
         "a masked column",

@@ -18,9 +18,14 @@ KIND = ConnectorKind(
             codec=Lazy(".offsets.mysql:MySqlCodec", __name__),
             decoder=Lazy("airflow_cdc.spark_apps.adapters.debezium_mysql:Events"),
         ),
-        # diagnosed, not recovered
-        "mariadb": Reads(codec=Lazy(".offsets.mariadb:MariaDbCodec", __name__)),
-        "postgres": Reads(codec=Lazy(".offsets.postgres:PostgresCodec", __name__)),
+        "mariadb": Reads(
+            codec=Lazy(".offsets.mariadb:MariaDbCodec", __name__),
+            decoder=Lazy("airflow_cdc.spark_apps.adapters.debezium_mariadb:Events"),
+        ),
+        "postgres": Reads(
+            codec=Lazy(".offsets.postgres:PostgresCodec", __name__),
+            decoder=Lazy("airflow_cdc.spark_apps.adapters.debezium_postgres:Events"),
+        ),
     },
     through=("kafka",),
     config_rules=Lazy(".config_rules:RULES", __name__),

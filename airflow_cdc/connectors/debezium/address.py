@@ -26,6 +26,6 @@ def pointed_at(config: Mapping[str, str], address: tuple[str, int], login: tuple
 
 def pointed_back(config: Mapping[str, str]) -> dict[str, str]:
     """The configuration as it was before the detour. A setting that was absent is left out again."""
-    kept = {key.removeprefix(WAS): value for key, value in config.items() if key.startswith(WAS)}
-    rest = {key: value for key, value in config.items() if not key.startswith(WAS) and key not in kept}
-    return {**rest, **{key: value for key, value in kept.items() if value}}
+    settings = {key.removeprefix(WAS): value for key, value in config.items() if key.startswith(WAS)}
+    rest = {key: value for key, value in config.items() if not key.startswith(WAS) and key not in settings}
+    return {**rest, **{key: value for key, value in settings.items() if value}}

@@ -71,13 +71,16 @@ def _true(value: str) -> bool:
 _NO_DDL = ("include.schema.changes", "false")
 
 _REFUSED = (
-    _Refusal(r"converters", "custom converters change values in ways we cannot repeat"),
-    _Refusal(r"post\.processors", "post-processors change values in ways we cannot repeat"),
-    _Refusal(r"snapshot\.select\.statement\.overrides", "the connector's snapshots would hold other rows than ours"),
+    _Refusal(r"converters", "custom converters change values in ways that cannot be reproduced"),
+    _Refusal(r"post\.processors", "post-processors change values in ways that cannot be reproduced"),
+    _Refusal(
+        r"snapshot\.select\.statement\.overrides",
+        "the connector's snapshots would hold other rows than this provider's",
+    ),
     _Refusal(r"gtid\.source\.(includes|excludes)", "changes of some servers are left out"),
     _Refusal(r"skipped\.operations", "row changes are left out", _row_operations),
-    _Refusal(r"schema\.history\.internal\.skip\.unparseable\.ddl", "statements are passed over unseen", _true),
-    _Refusal(r"schema\.history\.internal\.ddl\.filter", "statements that it matches are passed over unseen"),
+    _Refusal(r"schema\.history\.internal\.skip\.unparseable\.ddl", "statements are silently skipped", _true),
+    _Refusal(r"schema\.history\.internal\.ddl\.filter", "matching statements are silently skipped"),
     _Refusal(r"field\.name\.adjustment\.mode", "columns change their names", lambda v: v not in {"", "none"}),
     _Refusal(r"value\.converter\.decimal\.format", "decimals arrive as JSON numbers", lambda v: v.upper() == "NUMERIC"),
     _Refusal(r"key\.converter\.decimal\.format", "decimals arrive as JSON numbers", lambda v: v.upper() == "NUMERIC"),
@@ -198,7 +201,11 @@ class ConnectorSettings:
         routed = self.schema_topic is not None and any(route.applies(self.schema_topic) for route in self.routes)
         topic = self.history_topic if routed else self.schema_topic or self.history_topic
         if topic is None:
-            off = ("a router over the topic of schema changes", self.schema_topic or "") if routed else _NO_DDL
+            off = (
+                ("a router that also routes the topic of schema changes", self.schema_topic or "")
+                if routed
+                else _NO_DDL
+            )
             refuse(*off, "DDL that changes rows without events would not be seen")
         return topic
 
@@ -234,18 +241,23 @@ class ConnectorSettings:
 
     def topics(self, tables: Iterable[str]) -> dict[str, tuple[str, ...]]:
         """Topic → the tables whose changes it holds. Raises ConfigError if these cannot be told apart."""
-        found: dict[str, tuple[str, ...]] = {}
+        tables_by_topic: dict[str, tuple[str, ...]] = {}
         for table in tables:
             topic = self.topic_of(table)
-            found[topic] = (*found.get(topic, ()), table)
-        for topic, sharing in found.items():
+            tables_by_topic[topic] = (*tables_by_topic.get(topic, ()), table)
+        for topic, sharing in tables_by_topic.items():
             if len(sharing) > 1 and any(self.key_mark(table) is None for table in sharing):
                 raise ConfigError(
                     f"{' and '.join(sharing)} share the topic {topic} and their keys do not say which table they belong to",
                     where="connector's transforms",
                     todo="Set key.enforce.uniqueness=true on the router, or give each table a topic of its own.",
                 )
-        return found
+        return tables_by_topic
+
+    @property
+    def doubt_way_out(self) -> str:
+        """See ports.Routing."""
+        return self.values.way_out
 
     def check_table(self, table: Table) -> None:
         """Refuse a table whose rows the connector filters, masks, cuts or keys in its own way (INV 21).
@@ -260,11 +272,11 @@ class ConnectorSettings:
             raise ConfigError(
                 f"the connector does not capture {table.full_name}",
                 where="table.include.list, schema.include.list or database.include.list, and their exclude lists",
-                todo="Add the table to the connector's list, or take it out of pipelines.yaml.",
+                todo="Add the table to the connector's list, or remove it from pipelines.yaml.",
             )
         if self.keys_wrapped is None and {"schema", "payload"} <= {*table.key}:
             raise SchemaError(
-                "a key of columns named schema and payload looks like one with its schema around it",
+                "a key with columns named schema and payload looks like a key wrapped in its schema",
                 where=f"table {table.full_name}",
                 todo="Set key.converter and key.converter.schemas.enable on the connector itself.",
             )
@@ -330,12 +342,12 @@ def _column_rule_hits(setting: str, value: str, table: Table, column: str) -> bo
 
 def _refuse_column(setting: str, table: Table, column: str) -> NoReturn:
     what = (
-        "keys the table's messages in its own way" if setting == "message.key.columns" else f"hides or changes {column}"
+        "changes the keys of the table's messages" if setting == "message.key.columns" else f"hides or changes {column}"
     )
     raise SchemaError(
         f"the connector's {setting} {what}, so its rows cannot be reproduced exactly",
         where=f"table {table.full_name}",
-        todo="Remove the setting for this table, or take the table out of the pipeline.",
+        todo="Remove the setting for this table, or remove the table from the pipeline.",
     )
 
 

@@ -38,7 +38,7 @@ class HistoryDefinitions:
         read = self.records if at is None else read_at(self.records, at)
         newest = fold_history(read, server)
         compared = {name: tuple(compare_history(table, newest.get(name))) for name, table in tables.items()}
-        return {name: found for name, found in compared.items() if found}
+        return {name: texts for name, texts in compared.items() if texts}
 
 
 class DebeziumConfigRules:

@@ -38,9 +38,9 @@ class OwnTopics:
         own = facts.config.get(_OWN_OFFSETS)
         if not own or facts.key is None or facts.state == "RUNNING":
             return facts  # both topics are written one after the other: only at rest must they agree
-        kept = offsets_topic.offsets_elsewhere(topics, name, facts.key, own)
+        elsewhere = offsets_topic.offsets_elsewhere(topics, name, facts.key, own)
         stored = None if facts.offset is None else facts.offset.raw
-        return replace(facts, elsewhere={topic: value for topic, value in kept.items() if value != stored})
+        return replace(facts, elsewhere={topic: value for topic, value in elsewhere.items() if value != stored})
 
     def history(self, capture: Capture, topics: Transport, definitions: Mapping[str, Table]) -> HistoryFacts | None:
         """The connector's schema history, and what of it differs from `definitions`; None if it is kept elsewhere."""
@@ -56,9 +56,11 @@ class OwnTopics:
             return replace(known, records=sum(end - begin for begin, end in state.partitions.values()))
         records = topics.history_records(topic)
         newest = fold_history(records, capture.prefix)
-        differences = {name: d for name, made in definitions.items() if (d := compare_history(made, newest.get(name)))}
-        taken = newest_snapshot_ms(records)
-        at = datetime.fromtimestamp(taken / 1000, UTC).isoformat(timespec="milliseconds") if taken else ""
+        differences = {
+            name: d for name, table in definitions.items() if (d := compare_history(table, newest.get(name)))
+        }
+        snapshot_ms = newest_snapshot_ms(records)
+        at = datetime.fromtimestamp(snapshot_ms / 1000, UTC).isoformat(timespec="milliseconds") if snapshot_ms else ""
         return replace(known, records=len(records), differences=differences, snapshot_at=at)
 
 
@@ -117,8 +119,8 @@ class DebeziumConnector(KafkaConnect):
 
     def _change(self, name: str, by: Callable[[dict[str, str]], dict[str, str]]) -> None:
         config = self.raw_config(name)
-        if (wanted := by(config)) != config:
-            self.change_config(name, config, wanted)
+        if (changed := by(config)) != config:
+            self.change_config(name, config, changed)
 
     def facts(self, name: str) -> ConnectorFacts:
         """What diagnosis needs to know of the connector, read and parsed once. Raises ConnectorError."""

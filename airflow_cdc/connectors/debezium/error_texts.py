@@ -11,7 +11,7 @@ TEXTS: Final[tuple[KnownText, ...]] = (
         "SNAPSHOT_INTERRUPTED",
         70,
         r"previously stopped while taking a snapshot",
-        "the connector ended while it copied its tables; that copy is not whole",
+        "the connector stopped during its own snapshot; that copy is incomplete",
     ),
     KnownText(
         "SCHEMA_HISTORY_MISSING",
@@ -24,13 +24,13 @@ TEXTS: Final[tuple[KnownText, ...]] = (
         100,
         r"trying to read (change stream|redo log|binlog) starting at [^\n]{0,8000}restartGtidSet='(?!null)[^']+'"
         r"[^\n]{0,8000}no longer available",
-        "transactions after the connector's set are not on the server any more",
+        "transactions after the connector's set are no longer on the server",
     ),
     KnownText(
         "BINLOG_PURGED",
         110,
         r"trying to read (binlog|change stream|redo log) starting at|is no longer available on the server",
-        "the connector's position is not on the server any more",
+        "the connector's position is no longer on the server",
     ),
     KnownText(
         "CONNECTOR_FAILED",
@@ -49,16 +49,16 @@ TEXTS: Final[tuple[KnownText, ...]] = (
         "CONNECTOR_FAILED",
         170,
         r"Error while deserializing binlog data of (date|datetime|timestamp)|Invalid date '[A-Z]+ \d+'",
-        "a row of any table of the server, captured or not, holds a day that no month has, such as 2020-02-31 (stored under"
-        " sql_mode ALLOW_INVALID_DATES): Debezium can't read past it, and a restart meets it again; correct such days, and"
-        " recover from a position behind them",
+        "a row of some table of the server, captured or not, holds an impossible date such as 2020-02-31 (stored with"
+        " sql_mode ALLOW_INVALID_DATES): Debezium can't read past it, and a restart does not help; correct such dates, and"
+        " recover from a position after them",
     ),
     KnownText(
         "CONNECTOR_FAILED",
         180,
         r"Tolerance exceeded in error handler|DataException|SerializationException|RecordTooLargeException|"
         r"Failed to deserialize data|Encountered change event .{0,200}whose schema isn't known",
-        "one record or event cannot be converted: a restart meets it again",
+        "one record or event cannot be converted: a restart does not help",
     ),
     KnownText(
         "CONNECTOR_FAILED_TRANSIENT",

@@ -15,6 +15,8 @@ from typing import Any, Final
 from airflow_cdc.core.errors import MALFORMED, PositionError, TransportError
 from airflow_cdc.core.position import Position
 from airflow_cdc.core.table import Column, Table
+from airflow_cdc.sources.mariadb.gtid import MariaDbPosition as Domains
+from airflow_cdc.sources.mariadb.position import MariaDbPosition
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import BinlogPosition, MySqlPosition, mysql_position
 from airflow_cdc.sources.mysql.types import MySqlWords, mysql_column, words_of
@@ -130,12 +132,12 @@ def compare_history(defn: Table, hist: Mapping[str, Any] | None) -> tuple[str, .
         key = tuple(str(name) for name in hist["primaryKeyColumnNames"])
     except MALFORMED as error:
         return (f"the table cannot be compared: {type(error).__name__} {error}",)
-    found = _order(defn, old)
+    differences = _order(defn, old)
     by_name = {column.name: column for column in old}
-    found += [text for c in defn.columns if c.name in by_name for text in _column(c, by_name[c.name])]
+    differences += [text for c in defn.columns if c.name in by_name for text in _column(c, by_name[c.name])]
     if set(key) != set(defn.key):
-        found.append(f"key: ({', '.join(defn.key)}) in the source, ({', '.join(key)}) in the history")
-    return tuple(found)
+        differences.append(f"key: ({', '.join(defn.key)}) in the source, ({', '.join(key)}) in the history")
+    return tuple(differences)
 
 
 def column_defs(hist: Mapping[str, Any]) -> dict[str, Column]:
@@ -196,32 +198,39 @@ def _folded(tables: dict[str, dict[str, Any]], record: Mapping[str, Any], server
 
 
 def read_at(records: Iterable[Mapping[str, Any]], start: Position) -> list[Mapping[str, Any]]:
-    """The records that Debezium reads when it starts at this position of a MySQL server: it passes over those that it takes for later ones.
+    """The records that Debezium reads when it starts at this position: it passes over those that it takes for later ones.
 
     After a RESET the old records are such: a table of theirs is unknown at the first event, or known by an older
     definition. A record whose place cannot be told is left out too: the history is then rebuilt, which is never wrong.
     """
-    there = mysql_position(start)
+    there = start if isinstance(start, MariaDbPosition) else mysql_position(start)
     return [record for record in records if _at_or_before(record.get("position"), there)]
 
 
-def _at_or_before(position: Any, start: MySqlPosition) -> bool:
+def _at_or_before(position: Any, start: MySqlPosition | MariaDbPosition) -> bool:
     """As Debezium's BinlogHistoryRecordComparator, but that files of two servers are not compared by their time."""
     try:
         gtids = position.get("gtids")
-        if start.gtids is not None:
-            return not gtids or GtidSet.parse(gtids).issubset(start.gtids)
+        if (known := _read_before(start, gtids or "")) is not None:
+            return known
         return not gtids and BinlogPosition(position["file"], position["pos"]) <= start.place
     except (PositionError, *MALFORMED):
         return False
 
 
+def _read_before(start: MySqlPosition | MariaDbPosition, gtids: str) -> bool | None:
+    """Whether all of `gtids` was read at `start`; None where that says nothing of transactions."""
+    if isinstance(start, MariaDbPosition):
+        return None if start.domains is None else Domains.parse(gtids).issubset(start.domains)
+    return None if start.gtids is None else GtidSet.parse(gtids).issubset(start.gtids)
+
+
 def newest_snapshot_ms(records: Iterable[Mapping[str, Any]]) -> int | None:
     """When the connector last wrote its history from a snapshot (epoch milliseconds), or None."""
-    taken = [
+    times = [
         record for record in records if (record.get("position") or {}).get("snapshot") in (True, "true", "INITIAL")
     ]
-    return max((int(record.get("ts_ms") or 0) for record in taken), default=None)
+    return max((int(record.get("ts_ms") or 0) for record in times), default=None)
 
 
 def _apply(tables: dict[str, dict[str, Any]], change: Mapping[str, Any]) -> None:
@@ -245,9 +254,11 @@ def _order(defn: Table, old: list[_Old]) -> list[str]:
         return []
     missing = [name for name in new_names if name not in old_names]
     extra = [name for name in old_names if name not in new_names]
-    found = [f"column {name}: not in the history" for name in missing]
-    found += [f"column {name}: only in the history" for name in extra]
-    return found or [f"order of columns: {', '.join(new_names)} in the source, {', '.join(old_names)} in the history"]
+    differences = [f"column {name}: not in the history" for name in missing]
+    differences += [f"column {name}: only in the history" for name in extra]
+    return differences or [
+        f"order of columns: {', '.join(new_names)} in the source, {', '.join(old_names)} in the history"
+    ]
 
 
 def _column(new: Column, old: _Old) -> list[str]:
@@ -255,20 +266,20 @@ def _column(new: Column, old: _Old) -> list[str]:
     kind = _SYNONYMS.get(words.data_type, words.data_type)
     if not _same_type(kind, old):
         return [_differs(new.name, "type", kind, old.data_type)]
-    found: list[str] = []
+    differences: list[str] = []
     if kind in _SIGNED and words.unsigned != old.unsigned:
-        found.append(_differs(new.name, "unsigned", words.unsigned, old.unsigned))
+        differences.append(_differs(new.name, "unsigned", words.unsigned, old.unsigned))
     if kind in _SIZES:
         ours, theirs = _SIZES[kind]
         if ours(words) != theirs(old):
-            found.append(_differs(new.name, "length", ours(words), theirs(old)))
+            differences.append(_differs(new.name, "length", ours(words), theirs(old)))
     if kind in _WITH_CHARSET and _charset(words.charset) != old.charset:
-        found.append(_differs(new.name, "character set", _charset(words.charset), old.charset or "unknown"))
+        differences.append(_differs(new.name, "character set", _charset(words.charset), old.charset or "unknown"))
     if kind in ("enum", "set") and words.labels != old.labels:
-        found.append(_differs(new.name, "labels", list(words.labels), list(old.labels)))
+        differences.append(_differs(new.name, "labels", list(words.labels), list(old.labels)))
     if new.nullable and not old.optional:
-        found.append(_differs(new.name, "nullable", True, False))
-    return found
+        differences.append(_differs(new.name, "nullable", True, False))
+    return differences
 
 
 def _same_type(kind: str, old: _Old) -> bool:

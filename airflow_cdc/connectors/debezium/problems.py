@@ -49,9 +49,9 @@ def snapshot_interrupted(case: AnyCase) -> Evidence | None:
     if case.connector is None or case.streams:
         return None
     inside = case.offset is not None and case.offset.inside is Inside.SNAPSHOT
-    told = any(failure.code == "SNAPSHOT_INTERRUPTED" for failure in case.failures)
+    in_trace = any(failure.code == "SNAPSHOT_INTERRUPTED" for failure in case.failures)
     ended = case.connector.state in _STILL or bool(case.failures)
-    return {**offset_evidence(case), **failure_evidence(case)} if ended and (inside or told) else None
+    return {**offset_evidence(case), **failure_evidence(case)} if ended and (inside or in_trace) else None
 
 
 def failed_transient(case: AnyCase) -> Evidence | None:
@@ -71,8 +71,8 @@ def connector_looping(case: AnyCase) -> Evidence | None:
     connector = case.connector
     if connector is None or not connector.stands_still or not case.streams:
         return None
-    seen = {"nothing moved for": f"{connector.stands_still:.0f} s of watching, while the source has more for it"}
-    return {**evidence(case, STATUS, {**seen, **states(connector)}), **offset_evidence(case)}
+    watched = {"nothing moved for": f"{connector.stands_still:.0f} s of watching, while the source has more for it"}
+    return {**evidence(case, STATUS, {**watched, **states(connector)}), **offset_evidence(case)}
 
 
 def connector_stopped(case: AnyCase) -> Evidence | None:
@@ -85,8 +85,8 @@ def unsettled(case: AnyCase) -> Evidence | None:
     connector = case.connector
     if connector is None:
         return None
-    found = {connector.state, *(task.state for task in connector.tasks)}
-    return None if connector.tasks and found <= _SETTLED else state_evidence(case)
+    states = {connector.state, *(task.state for task in connector.tasks)}
+    return None if connector.tasks and states <= _SETTLED else state_evidence(case)
 
 
 def heals_itself(case: AnyCase) -> Evidence | None:
@@ -120,8 +120,8 @@ def ddl_in_gap(case: AnyCase) -> Evidence | None:
     A DDL that still stands in the log ahead of the connector is no fault: it will be read in its turn. One in a purged
     gap is told beside the purge.
     """
-    told = changed_definitions(case)
-    return {**told, **offset_evidence(case)} if told and _has_read_everything(case) else None
+    differences = changed_definitions(case)
+    return {**differences, **offset_evidence(case)} if differences and _has_read_everything(case) else None
 
 
 def self_healed(case: AnyCase) -> Evidence | None:
@@ -150,13 +150,13 @@ def changed_definitions(case: AnyCase) -> Evidence:
     history = _history(case)
     if history is None:
         return {}
-    told = {
-        f"definition of {table}": "; ".join(said)
-        for table, said in history.differences.items()
+    texts = {
+        f"definition of {table}": "; ".join(differences)
+        for table, differences in history.differences.items()
         # a table that the history never had was added to the connector: it is not decoded with an old definition
-        if said != (NOT_IN_HISTORY,)
+        if differences != (NOT_IN_HISTORY,)
     }
-    return evidence(case, f"source and topic {history.topic}", told)
+    return evidence(case, f"source and topic {history.topic}", texts)
 
 
 def definitions_blocker(case: AnyCase) -> str:

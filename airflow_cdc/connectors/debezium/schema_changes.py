@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from airflow_cdc.connectors.debezium.history import column_defs, compare_history, full_name
+from airflow_cdc.core.apply.coverage import Place
 from airflow_cdc.core.apply.ddl import Ddl, ReportedTable
 from airflow_cdc.core.errors import MALFORMED, TransportError
 from airflow_cdc.core.table import Column, Table
 from airflow_cdc.sources.mysql.ddl_clauses import Statement, read_statement
 from airflow_cdc.sources.mysql.events import place_of
+
+# (gtid, server_id, file, pos) of a statement → (origin, place), None where they name no place: each make's own
+PlaceOf: TypeAlias = Callable[[object, object, object, object], tuple[str, Place] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +47,17 @@ class _Record(Protocol):
     def value(self) -> bytes | None: ...
 
 
-def read_statements(records: Iterable[_Record], where: str) -> list[Ddl]:
+def read_statements(records: Iterable[_Record], where: str, places: PlaceOf = place_of) -> list[Ddl]:
     """The DDL that the connector streamed in these records, in their order. Raises TransportError for one that is none."""
-    return [ddl for record in records if record.value and (ddl := _statement(record.value, record.offset, where))]
+    found = (_statement(record.value, record.offset, where, places) for record in records if record.value)
+    return [ddl for ddl in found if ddl]
 
 
-def _statement(value: bytes, offset: int, where: str) -> Ddl | None:
+def _statement(value: bytes, offset: int, where: str, places: PlaceOf) -> Ddl | None:
     try:
         record = json.loads(value)
         if isinstance(record, dict):
-            return read_ddl(record)
+            return read_ddl(record, places)
     except ValueError:
         pass
     raise TransportError(
@@ -62,7 +67,7 @@ def _statement(value: bytes, offset: int, where: str) -> Ddl | None:
     )
 
 
-def read_ddl(record: Mapping[str, Any]) -> Ddl | None:
+def read_ddl(record: Mapping[str, Any], places: PlaceOf = place_of) -> Ddl | None:
     """The statement of a record of the schema-change topic (or of the schema history); None if it is no streamed DDL.
 
     What a snapshot of the connector writes describes tables and changes none. The tables are those that the record
@@ -75,15 +80,15 @@ def read_ddl(record: Mapping[str, Any]) -> Ddl | None:
         if str(source.get("snapshot") or "false") != "false" or place.get("snapshot") or not body.get("ddl"):
             return None
         schema, ddl = str(body.get("databaseName") or ""), str(body["ddl"])
-        named = {f"{schema}.{name}" for name in str(source.get("table") or "").split(",") if name}
+        names = {f"{schema}.{name}" for name in str(source.get("table") or "").split(",") if name}
         changes = body.get("tableChanges") or []
         ids = [change.get(key) for change in changes for key in ("id", "previousId")]
-        tables = named | {full_name(one) for one in ids if one} | _tables(read_statement(ddl), schema)
+        tables = names | {full_name(one) for one in ids if one} | _tables(read_statement(ddl), schema)
         after: dict[str, ReportedTable] = {
             full_name(change["id"]): HistoryTable(dict(change["table"])) for change in changes if change.get("table")
         }
         named_place = _place(source | place)
-        origin, at = place_of(**named_place) or (None, None)
+        origin, at = places(*named_place.values()) or (None, None)
         return Ddl(frozenset(tables), ddl, _at(named_place, ddl), after, origin, at)
     except MALFORMED as error:
         raise ValueError(f"not a schema change: {type(error).__name__} {error}") from None

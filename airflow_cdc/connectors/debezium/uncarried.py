@@ -71,7 +71,7 @@ def _latin1_key(table: Table, column: Column) -> Look:
         f"HEX({quote_ident(column.name)}) REGEXP '^(..)*({_LATIN1_BYTES})'",
         "keys hold the latin1 bytes 81, 8D, 8F, 90 or 9D, which Debezium makes one character (U+FFFD) of all: different"
         " rows would have one key",
-        "Convert the column to utf8mb4, or take the table out of the pipeline.",
+        "Convert the column to utf8mb4, or remove the table from the pipeline.",
     )
 
 

@@ -104,7 +104,7 @@ class KafkaConnect:
             return
         self.put_config(name, before)
         raise ConnectorError(  # without the values: they may be secret
-            f"the configuration of connector {name} read back differs from what was written; the old one was put back",
+            f"the configuration of connector {name} read back differs from what was written; the old offset was restored",
             where=self.endpoint.where,
             todo="Look for another writer of this connector's configuration, then do this again.",
         )
@@ -114,9 +114,9 @@ class KafkaConnect:
         plugin = config.get("connector.class", "")
         secrets = secrets_of(config)
         path = ("connector-plugins", plugin, "config", "validate")
-        found = self._http.call("PUT", path, body=dict(config), secrets=secrets)
-        self._shaped(found, isinstance(found, dict))
-        values = [entry["value"] for entry in found.get("configs") or () if entry.get("value")]
+        answer = self._http.call("PUT", path, body=dict(config), secrets=secrets)
+        self._shaped(answer, isinstance(answer, dict))
+        values = [entry["value"] for entry in answer.get("configs") or () if entry.get("value")]
         faults = [f"{value['name']}: {text}" for value in values for text in value.get("errors") or ()]
         return tuple(mask_text(fault, secrets) for fault in faults)
 
@@ -174,13 +174,13 @@ class KafkaConnect:
 
     def offsets(self, name: str) -> list[Json]:
         """The stored offsets: [{"partition": {...}, "offset": {...}}]. Connect 3.5+."""
-        found = self._object("GET", ("connectors", name, "offsets")).get("offsets") or []
-        return list(self._shaped(found, isinstance(found, list) and all(map(_is_offset, found))))
+        entries = self._object("GET", ("connectors", name, "offsets")).get("offsets") or []
+        return list(self._shaped(entries, isinstance(entries, list) and all(map(_is_offset, entries))))
 
     def committed_offset(self, name: str, server: str) -> Json | None:
         """The offset value stored for the partition {"server": server} (the topic.prefix), or None."""
-        found = entry_of(self.offsets(name), server)
-        return None if found is None else found["offset"]
+        entry = entry_of(self.offsets(name), server)
+        return None if entry is None else entry["offset"]
 
     def alter_offsets(self, name: str, partition: Mapping[str, Any], value: Mapping[str, Any] | None) -> str:
         """Replace the offset of `partition` (None removes it) and return Connect's own message.

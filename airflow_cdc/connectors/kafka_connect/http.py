@@ -140,8 +140,8 @@ class ConnectHttp:
         try:
             return self._once(method, path, body, params, secrets)
         except ConnectTooOldError as error:
-            told = self._once("GET", "", None, None, ())
-            if error.status == 404 and _release(told) >= _SERVES_ALL:
+            root = self._once("GET", "", None, None, ())
+            if error.status == 404 and _release(root) >= _SERVES_ALL:
                 raise ConnectStartingError(
                     "Connect does not know a request that its version serves", where=error.where, todo=_STARTING
                 ) from None
@@ -179,8 +179,8 @@ class ConnectHttp:
 
 def _release(root: Any) -> tuple[int, ...]:
     """The first two numbers of the worker's version; () where it does not say."""
-    found = re.match(r"(\d+)\.(\d+)", str(root.get("version", "")) if isinstance(root, dict) else "")
-    return tuple(map(int, found.groups())) if found else ()
+    match = re.match(r"(\d+)\.(\d+)", str(root.get("version", "")) if isinstance(root, dict) else "")
+    return tuple(map(int, match.groups())) if match else ()
 
 
 def _verify(endpoint: ConnectEndpoint) -> ssl.SSLContext | bool:

@@ -69,8 +69,8 @@ def offsets_elsewhere(topics: Transport, connector: str, partition: Mapping[str,
     """Topic → the offset kept there for a connector's partition, of offsets topics other than its `own`."""
     key = offset_key(connector, partition)
     names = [name for name in topics.topic_names() if "offset" in name and not name.startswith("__")]
-    kept = {name: read_raw_offsets(topics, name, connector).get(key) for name in names if name != own}
-    return {name: dict(offset.value) for name, offset in kept.items() if offset is not None and offset.value}
+    by_topic = {name: read_raw_offsets(topics, name, connector).get(key) for name in names if name != own}
+    return {name: dict(offset.value) for name, offset in by_topic.items() if offset is not None and offset.value}
 
 
 def read_raw_offsets(topics: Transport, topic: str, connector: str | None = None) -> dict[str, RawOffset]:

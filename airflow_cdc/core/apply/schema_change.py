@@ -63,7 +63,7 @@ def check_added(table: Table, column: Column, defaults: Mapping[str, str | None]
     if not column.nullable:
         raise refused(table, f"column {column.name} was added as NOT NULL: old rows have a value in it")
     if defaults is None or column.name not in defaults:
-        raise refused(table, f"column {column.name} was added and its default is not known")
+        raise refused(table, f"column {column.name} was added and its default is unknown")
     if defaults[column.name] is not None:
         raise refused(table, f"column {column.name} was added with a default: old rows have that value in it")
 
@@ -73,17 +73,17 @@ def stored_definition(properties: Mapping[str, str], fingerprint: str | None) ->
 
     Compared as it was written: a newer version of this package may describe more of a column.
     """
-    found = load_definition(properties)
-    if found is None or fingerprint is None:
-        return found
+    definition = load_definition(properties)
+    if definition is None or fingerprint is None:
+        return definition
     text = json.dumps(json.loads(properties[DEFINITION]), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return found if hashlib.sha256(text.encode("ascii")).hexdigest() == fingerprint else None
+    return definition if hashlib.sha256(text.encode("ascii")).hexdigest() == fingerprint else None
 
 
 def refused(table: Table, what: str) -> RereadNeededError:
     """The error for a change that only reading the table again can follow."""
     return RereadNeededError(
-        f"the source's definition changed in a way that events do not carry: {what}",
+        f"the source's definition changed, and events do not contain the effect: {what}",
         where=f"table {table.full_name}",
-        todo="Recover the table (full_snapshot), or let apply read it again: policy.schema_change.",
+        todo="Recover the table (full_snapshot), or let apply re-read it (policy.schema_change).",
     )

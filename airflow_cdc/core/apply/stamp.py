@@ -152,5 +152,5 @@ def _unreadable(what: str, snapshot_id: int | None, error: Exception) -> Unknown
     return UnknownStateError(
         f"the {what} cannot be read: {error}",
         where="" if snapshot_id is None else f"snapshot {snapshot_id}",
-        todo="Recover the table (diff_repair) instead of guessing where it stands.",
+        todo="Recover the table (diff_repair) instead of guessing its position.",
     )

@@ -120,8 +120,8 @@ class Applied:
 
     def judged(self, statements: Sequence[Ddl]) -> Applied:
         """The same after these statements passed."""
-        seen = dict.fromkeys([*self.ddl, *(one.at for one in statements)])
-        return replace(self, ddl=list(seen)[-KEEP_DDL:])
+        places = dict.fromkeys([*self.ddl, *(one.at for one in statements)])
+        return replace(self, ddl=list(places)[-KEEP_DDL:])
 
     @classmethod
     def from_summary(cls, summary: Mapping[str, str]) -> Applied | None:
@@ -130,9 +130,9 @@ class Applied:
             return None
         try:
             values = json.loads(summary[APPLIED])
-            found = values.pop("format", 1)
-            if found != FORMAT:
-                raise _of_format(found)
+            form = values.pop("format", 1)
+            if form != FORMAT:
+                raise _of_format(form)
             high = {origin: Highest.of(place) for origin, place in values.pop("high").items()}
             last = {p: LastChange.from_json(change) for p, change in values.pop("last").items()}
             return cls(high=high, last=last, **values)
@@ -140,9 +140,9 @@ class Applied:
             raise UnknownStateError(f"{APPLIED} cannot be read: {error}", todo="Recover the table.") from None
 
 
-def _of_format(found: object) -> UnknownStateError:
+def _of_format(form: object) -> UnknownStateError:
     return UnknownStateError(
-        f"{APPLIED} is of format {found}, and this version reads format {FORMAT}",
+        f"{APPLIED} is of format {form}, and this version reads format {FORMAT}",
         todo="Recover the table: another version of airflow_cdc wrote it.",
     )
 
@@ -261,15 +261,15 @@ def plan_start(
     where = f"table {table.full_name}"
     if stamp is None:
         raise UnknownStateError(
-            "no commit of the table, and not the control table, says how far it has come",
+            "neither the table's commits nor the control table say how far it was applied",
             where=where,
-            todo="Recover the table; apply never guesses a start.",
+            todo="Recover the table; apply never guesses where to start.",
         )
     _check_epoch(stamp.epoch, epoch, where)
     known = stamp.offsets.get(topic)
     if state is None:
         if known is not None:
-            raise _replaced(topic, "it does not exist any more", where)
+            raise _replaced(topic, "it no longer exists", where)
         return _nothing_to_read(table, stamp, summary, topic, ddl=ddl, read_position=read_position)
     starts = _starts(known, state, where)
     ranges = {p: _range(p, start, state, upto, where) for p, start in starts.items()}
@@ -310,7 +310,7 @@ def plan_ddl(stamp: Stamp | None, topic: str, state: TopicState | None, upto: Ma
     known = None if stamp is None else stamp.offsets.get(topic)
     if state is None:
         if known is not None:
-            raise _replaced(topic, "it does not exist any more", where)
+            raise _replaced(topic, "it no longer exists", where)
         return DdlLog(topic)
     starts = _starts(known, state, where)
     before = {p: (state.partitions[p][0], start) for p, start in starts.items()} if unproven(known, state) else {}
@@ -341,8 +341,8 @@ def check_ddl(
     if anew and not truncates_seen:
         raise refused(
             start.table,
-            "it was truncated or rebuilt, and the connector leaves out truncates; with"
-            " skipped.operations=none they come as events",
+            "it was truncated or rebuilt, and the connector does not send truncates; with"
+            " skipped.operations=none it would",
         )
     applied = replace(start.applied.judged(own), table_id=table_id or start.applied.table_id)
     return replace(start, applied=applied, change=change, made_anew=anew)
@@ -352,15 +352,15 @@ def check_made_anew(start: Start, truncates: int) -> None:
     """Raise UnreportedChangeError if the engine's number of the table changed, and no TRUNCATE among the events says why."""
     if start.made_anew and not truncates:
         raise UnreportedChangeError(
-            "the table was made anew at the source, and neither DDL nor a TRUNCATE among its events says so",
+            "the table was recreated at the source, but its events contain neither DDL nor a TRUNCATE",
             where=f"table {start.table.full_name}",
-            todo="Wait until the connector has read so far; OPTIMIZE TABLE does this too.",
+            todo="Wait until the connector has read up to that point; OPTIMIZE TABLE also causes this.",
         )
 
 
 def _change(start: Start, own: Sequence[Ddl], stored: Table | None, judge: JudgeDdl) -> SchemaChange | None:
     if stored is None and start.fingerprint not in {None, start.table.fingerprint}:
-        raise refused(start.table, "it is not the one the rows were written by, and that one is not known")
+        raise refused(start.table, "it is not the topic that the rows came from, and that topic is unknown")
     return SchemaChange() if not own and stored == start.table else judge(stored, own, start.table)
 
 
@@ -375,7 +375,7 @@ def _check_epoch(stamped: int, epoch: int, where: str) -> None:
     raise SinkError(
         f"the table's stamp is of epoch {stamped}, the pipeline's is {epoch}: {why}",
         where=where,
-        todo="Finish the open recovery, or recover the table (diff_repair); apply does not start there.",
+        todo="Finish the open recovery, or recover the table (diff_repair); apply does not start from there.",
     )
 
 
@@ -384,10 +384,10 @@ def _starts(known: TopicOffsets | None, state: TopicState, where: str) -> dict[i
     if known is None:
         return dict.fromkeys(state.partitions, 0)
     if known.is_of(state.id) is False:
-        raise _replaced(state.name, f"its id is {state.id}, the stamped one {known.topic_id}", where)
+        raise _replaced(state.name, f"its id is {state.id}, the stamp's is {known.topic_id}", where)
     if known.next.keys() != state.partitions.keys():
         raise _replaced(
-            state.name, f"it has {len(state.partitions)} partitions, {len(known.next)} when it was stamped", where
+            state.name, f"it has {len(state.partitions)} partitions, the stamp has {len(known.next)}", where
         )
     return dict(known.next)
 
@@ -410,7 +410,7 @@ def check_same_topic(start: Start, earlier: Mapping[int, Sequence[tuple[LastChan
         last, records = start.applied.last.get(str(p)), earlier.get(p, ())
         same = any(one.same_place(last) for one, _ in records) if last else all(covered for _, covered in records)
         if not same or not records:
-            how = "its brokers give topics no id, and the records before the stamp are not those that were applied"
+            how = "its brokers have no topic ids, and the records before the stamp are not those that were applied"
             raise _replaced(start.topic, how, f"table {start.table.full_name}")
 
 
@@ -418,7 +418,7 @@ def check_same_ddl(start: Start, earlier: Sequence[Ddl]) -> None:
     """Raise TransportError unless the last DDL that was judged stands before the stamp, in a topic without an id."""
     whole = {begin for begin, _ in start.ddl.before.values()} == {0}
     if whole and start.applied.ddl and start.applied.ddl[-1] not in {one.at for one in earlier}:
-        how = "its brokers give topics no id, and the DDL that was judged last is not in it"
+        how = "its brokers have no topic ids, and it lacks the DDL that was judged last"
         raise _replaced(start.ddl.topic, how, f"table {start.table.full_name}")
 
 
@@ -433,9 +433,9 @@ def _replaced(topic: str, how: str, where: str) -> TransportError:
 def _range(p: int, start: int, state: TopicState, upto: Mapping[int, int], where: str) -> tuple[int, int]:
     begin, end = state.partitions[p]
     if start < begin:
-        raise _gap(state.name, p, f"records {start} to {begin - 1} are gone before they were applied", where)
+        raise _gap(state.name, p, f"records {start} to {begin - 1} were removed before they were applied", where)
     if start > end:
-        raise _gap(state.name, p, f"it ends at {end}, but {start} was applied already", where)
+        raise _gap(state.name, p, f"it ends at {end}, but apply has already reached {start}", where)
     return start, max(start, upto.get(p, start))
 
 
@@ -445,23 +445,23 @@ def _tombstones_seen(state: TopicState, ranges: Bounds, applied: Applied, where:
     They may have been deletes, and then nothing is left of them. What was appended after the last batch's ends were
     taken is not older than that.
     """
-    kept = state.compaction
-    if kept is None:
+    compaction = state.compaction
+    if compaction is None:
         return applied
     for p, (start, end) in ranges.items():
-        if applied.at_ms < kept.since_ms and start < min(end, kept.first.get(p, start)):
-            since = datetime.fromtimestamp(kept.since_ms / 1000, UTC).isoformat(timespec="seconds")
+        if applied.at_ms < compaction.since_ms and start < min(end, compaction.first.get(p, start)):
+            since = datetime.fromtimestamp(compaction.since_ms / 1000, UTC).isoformat(timespec="seconds")
             raise _gap(
                 state.name, p, f"records from {start} on are older than its tombstones are kept ({since})", where
             )
-    return replace(applied, at_ms=kept.now_ms)
+    return replace(applied, at_ms=compaction.now_ms)
 
 
 def _gap(topic: str, partition: int, what: str, where: str) -> TransportError:
     return TransportError(
         f"partition {partition} of the topic {topic} has a gap: {what}",
         where=where,
-        todo="Recover the table; look at the topic's retention.",
+        todo="Recover the table, and check the topic's retention.",
     )
 
 
@@ -472,12 +472,12 @@ def _watermark(table: Table, stamp: Stamp, summary: Mapping[str, str], read_posi
 
 
 def _applied(table: Table, summary: Mapping[str, str], starts: Mapping[int, int], where: str) -> Applied:
-    found = Applied.from_summary(summary)
-    if found is not None:
-        return found
+    applied = Applied.from_summary(summary)
+    if applied is not None:
+        return applied
     if table.keyless and not summary:
         raise UnknownStateError(
-            "the commit that says which changes the table holds is gone, and its rows have no key to tell repeats by",
+            "the commit that records which changes the table holds is gone, and without a key its rows do not show repeats",
             where=where,
             todo="Recover the table.",
         )

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from airflow_cdc.core.apply.coverage import Covered, Place
-from airflow_cdc.core.compare.verdict import Image, KeyLog
+from airflow_cdc.core.compare.verdict import UNKNOWN, Change, Image, KeyLog, State
 
 CREATE, UPDATE, DELETE = "c", "u", "d"
 ROW_CHANGES = (CREATE, UPDATE, DELETE)
@@ -46,6 +46,15 @@ class Event:
     after: Image | None = None
     bad: bool = False
 
+    @property
+    def in_log(self) -> Place:
+        """Where the log sent it: with the file or the commit that `pos` follows in, whatever its transaction's number."""
+        return self.log[1], *self.place[1:]
+
+    def is_before(self, ends: Mapping[int, int]) -> bool:
+        """Whether its record stands before these ends (partition → offset)."""
+        return self.offset < ends.get(self.partition, 0)
+
     def is_covered(self, covered: Covered) -> bool:
         """Whether the change is at or before that watermark, for certain."""
         return covered.holds(self.origin, self.place)
@@ -58,7 +67,7 @@ class _Passed:
     Attributes:
         transactions: those of which every row came: a row of another transaction followed.
         last: the newest row; more of its transaction may come after the ends.
-        reached: origin → the greatest place in its log files, of changes whose transaction has no name.
+        reached: origin → the last place in its log, of changes whose transaction has no name.
     """
 
     transactions: set[str] = field(default_factory=set)
@@ -70,13 +79,13 @@ class _Passed:
         if self.last is not None and self.last.transaction is not None and self.last.transaction != event.transaction:
             self.transactions.add(self.last.transaction)
         if event.transaction is None and event.origin:
-            self.reached[event.origin] = max(self.reached.get(event.origin, event.place), event.place)
+            self.reached[event.origin] = max(self.reached.get(event.origin, event.in_log), event.in_log)
         self.last = event
 
     def holds(self, event: Event) -> bool:
         """Whether the change came before the ends."""
         if event.transaction is None:
-            return event.origin in self.reached and event.place <= self.reached[event.origin]
+            return event.origin in self.reached and event.in_log <= self.reached[event.origin]
         return event.transaction in self.transactions or self._is_in_last(event)
 
     def _is_in_last(self, event: Event) -> bool:
@@ -120,26 +129,30 @@ class Tail:
                 new.append(event)
         return cls(tuple(new), all(reaching.values()))
 
-    def key_logs(self) -> dict[str, KeyLog]:
-        """Key text → what its changes say: the row that the source held at the ends, and all that came after it."""
-        rows: dict[str, list[Image | None]] = {}
+    def key_logs(self, ends: Mapping[int, int]) -> dict[str, KeyLog]:
+        """Key text → what its changes say; those before `ends` (partition → offset) are in the sink."""
+        found: dict[str, list[Event]] = {}
         for event in self.events:
-            if event.op in ROW_CHANGES and event.key is not None and not event.bad:
-                before = None if event.op == CREATE else event.before
-                rows.setdefault(event.key, [before]).append(None if event.op == DELETE else event.after)
+            if event.key is not None and (event.op in ROW_CHANGES or event.bad):
+                found.setdefault(event.key, []).append(event)
         sound = not self.caveats()
-        return {key: KeyLog(images[0], frozenset(images) if sound else None) for key, images in rows.items()}
+        return {key: _key_log([_change(event, ends) for event in _once(some)], sound) for key, some in found.items()}
 
     def image_changes(self) -> list[tuple[Image, int, Event]]:
         """Each row image that came (+1) or went (-1), once, in the source's order: for tables without a key."""
-        once = {_identity(event): event for event in self.events if event.op in ROW_CHANGES and not event.bad}
-        return [change for event in sorted(once.values(), key=lambda e: e.place) for change in _images(event)]
+        changes = [event for event in self.events if event.op in ROW_CHANGES and not event.bad]
+        return [change for event in sorted(_once(changes), key=lambda e: e.place) for change in _images(event)]
 
-    def caveats(self) -> tuple[str, ...]:
-        """Why these records are no sound evidence; () if they are."""
+    def caveats(self, *, placed: bool = False) -> tuple[str, ...]:
+        """Why these records are no sound evidence; () if they are.
+
+        `placed`: every view of the source says which changes it shows, so that one whose rows are not known is a doubt of
+        its own key alone.
+        """
         found = [CAVEATS[event.op] for event in self.events if event.op in CAVEATS]
-        found += [UNREADABLE for event in self.events if event.bad]
-        found += [NO_BEFORE for e in self.events if e.op in (UPDATE, DELETE) and e.before is None and not e.bad]
+        found += [UNREADABLE for e in self.events if e.bad and not (placed and e.key is not None and e.origin)]
+        without = (e for e in self.events if e.op in (UPDATE, DELETE) and e.before is None and not e.bad)
+        found += [NO_BEFORE for e in without if not (placed and e.key is not None)]
         return tuple(dict.fromkeys(found))
 
 
@@ -151,8 +164,35 @@ def _covered(events: Iterable[Event], passed: Covered | None) -> frozenset[str]:
     return frozenset(name for name, event in first.items() if event.is_covered(passed))
 
 
+def _once(events: Iterable[Event]) -> list[Event]:
+    """Each change once, where it came first."""
+    first: dict[tuple[object, ...], Event] = {}
+    for event in events:
+        first.setdefault(_identity(event), event)
+    return list(first.values())
+
+
+def _change(event: Event, ends: Mapping[int, int]) -> Change:
+    """The change with the rows that it says; one that cannot be read, or has no row before it, leaves them unknown."""
+    before: State = UNKNOWN if event.before is None or event.bad else event.before
+    after: State = UNKNOWN if event.bad or event.after is None else event.after
+    if event.op == CREATE and not event.bad:
+        before = None
+    if event.op == DELETE:
+        after = None
+    return Change(before, after, event.origin, event.place, event.is_before(ends))
+
+
+def _key_log(changes: list[Change], sound: bool) -> KeyLog:
+    held = sum(change.in_sink for change in changes)
+    at_ends = changes[held - 1].after if held else changes[0].before
+    rows = {row for change in changes for row in (change.before, change.after)}
+    known = frozenset(row for row in rows if row is not UNKNOWN)
+    return KeyLog(at_ends, known if sound else None, tuple(changes))
+
+
 def _identity(event: Event) -> tuple[object, ...]:
-    return event.origin, event.place, event.log, event.transaction, event.op
+    return event.origin, event.place, event.log, event.transaction, event.op, event.key
 
 
 def _images(event: Event) -> Iterator[tuple[Image, int, Event]]:

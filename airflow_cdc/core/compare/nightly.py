@@ -84,6 +84,10 @@ class Checked:
         same = topic.id == self.topic_id and begins.keys() == self.ends.keys()
         return same and all(begins[p] <= end <= topic.partitions[int(p)][1] for p, end in self.ends.items())
 
+    def has_no_event_since(self, topic: TopicState) -> bool:
+        """Whether the topic ends where it did at the last check."""
+        return self.covers(topic) and all(end == self.ends[str(p)] for p, (_, end) in topic.partitions.items())
+
     def share_of(self, leaf: int) -> int:
         """The share that a leaf belongs to; leaves beyond the ends belong to the first and the last one."""
         return min(max((leaf - self.low) * SHARES // self.leaves, 0), SHARES - 1)

@@ -8,6 +8,11 @@ change was logged, and thus applied, a moment before the engine showed it: hence
 
 The events were decoded by the code that wrote the sink, so alone they cannot witness that it decodes rightly. The
 source's own row must therefore be one of the images that the key's events pass through (INV 28).
+
+Not every log says what a row was before its change. What is not said is UNKNOWN, which is neither a row nor its absence,
+and nothing follows from it. Where each view of the source says which changes it shows, no such image is needed: a view
+that shows of a key exactly the changes that the sink holds has the row to compare, and the row of any other view must be
+the one that the last change it shows leads to.
 """
 
 from __future__ import annotations
@@ -15,14 +20,26 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import NamedTuple
+from enum import Enum, StrEnum
+from typing import Final, NamedTuple, TypeAlias
 
+from airflow_cdc.core.apply.coverage import Covered, Place
 from airflow_cdc.core.compare.leaves import Leaf, add_leaves, row_leaf
 from airflow_cdc.core.report import Verdict
 
 # A row as both engines write it: its hash, then the canonical text of each column the hash does not hold (JSON).
 Image = tuple[str | None, ...]
+
+
+class Unknown(Enum):
+    """What stands under a key when nobody says it."""
+
+    ROW = "unknown"
+
+
+UNKNOWN: Final = Unknown.ROW
+# What stands under a key: a row, no row, or it is not known.
+State: TypeAlias = Image | Unknown | None
 # key text → every row image that stands under it; a table without a key has its row hash there
 Rows = dict[str, list[Image]]
 
@@ -46,17 +63,39 @@ class KeyVerdict(StrEnum):
     UNSETTLED = "unsettled"  # cannot be said yet; read again
 
 
-class KeyLog(NamedTuple):
-    """A key's changes after the compared ends.
+class Change(NamedTuple):
+    """One change of a key.
 
     Attributes:
-        before: the row that the first change found; None when the key was not there.
-        images: every row that the changes pass through, `before` included; None where the records do not show all of
-            them, so that nothing follows from a row that is not among them.
+        before, after: the rows that it leads from and to.
+        origin, place: where it stands in the source's log, as coverage.Covered asks it.
+        in_sink: whether it lies before the compared ends, so that the sink holds it.
     """
 
-    before: Image | None
+    before: State
+    after: State
+    origin: str | None
+    place: Place
+    in_sink: bool
+
+
+class KeyLog(NamedTuple):
+    """A key's changes around the compared ends.
+
+    Attributes:
+        at_ends: the row that stood there at the compared ends, by what the changes say of themselves.
+        images: every row that the changes pass through; None where the records do not show all of them, so that nothing
+            follows from a row that is not among them.
+        changes: in the order of the topic.
+    """
+
+    at_ends: State
     images: frozenset[Image | None] | None = None
+    changes: tuple[Change, ...] = ()
+
+    def lies_between(self, shown: Covered) -> bool:
+        """Whether a view that shows these changes and the sink hold different numbers of the key's changes."""
+        return any(shown.holds(change.origin, change.place) != change.in_sink for change in self.changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +105,15 @@ class KeyEvidence:
     Attributes:
         sink: the row in the compared snapshot; None if absent.
         reads: the row in the source, one entry per read, oldest first; None if absent.
-        log: the key's changes from the compared ends to a point after the last read, if there are any.
+        log: the key's changes to a point after the last read, if there are any: those after the compared ends, and where
+            the first read is older than these, those between the two.
+        shown: the changes that each read's view shows; () where the views do not say it.
     """
 
     sink: Image | None
     reads: tuple[Image | None, ...] = ()
     log: KeyLog | None = None
+    shown: tuple[Covered, ...] = ()
 
     @property
     def strange(self) -> int:
@@ -80,6 +122,25 @@ class KeyEvidence:
             return 0
         images = self.log.images
         return sum(1 for _ in itertools.takewhile(lambda row: row not in images, reversed(self.reads)))
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether the source's own rows prove that the changes are not what they say.
+
+        A first read may be older than the compared ends (INV 7), so two must be strange; a view that says what it shows
+        needs no second one.
+        """
+        if self.shown:
+            return any(read.said not in (UNKNOWN, read.row) for read in _placed(self))
+        return self.strange > 1
+
+    @property
+    def at_ends(self) -> State:
+        """The row that the source held at the compared ends, as far as it is known."""
+        if self.shown:
+            own = [read.row for read in _placed(self) if read.as_sink]
+            return own[-1] if own else _row_after(_changes(self), _held(self))
+        return UNKNOWN if self.log is None else self.log.at_ends
 
 
 def compare_images(source: Image | None, sink: Image | None) -> KeyVerdict:
@@ -93,6 +154,8 @@ def compare_images(source: Image | None, sink: Image | None) -> KeyVerdict:
 
 def classify_key(evidence: KeyEvidence) -> KeyVerdict:
     """Decide one key. UNSETTLED asks for another read (see the module's text for the rules)."""
+    if evidence.shown:
+        return _by_position(evidence)
     if evidence.log is not None:
         return _by_log(evidence, evidence.log)
     if not evidence.reads:
@@ -106,11 +169,70 @@ def classify_key(evidence: KeyEvidence) -> KeyVerdict:
 
 
 def _by_log(evidence: KeyEvidence, log: KeyLog) -> KeyVerdict:
-    """Judge a key in flight. A first read may be older than the compared ends (INV 7), so two must be strange."""
-    verdict = compare_images(log.before, evidence.sink)
+    """Judge a key in flight by the row that its changes began with."""
+    if log.at_ends is UNKNOWN:
+        return KeyVerdict.UNSETTLED
+    verdict = compare_images(log.at_ends, evidence.sink)
     if verdict is not KeyVerdict.EQUAL or not evidence.strange:
         return verdict
-    return KeyVerdict.DIFFERENT if evidence.strange > 1 else KeyVerdict.UNSETTLED
+    return KeyVerdict.DIFFERENT if evidence.contradicted else KeyVerdict.UNSETTLED
+
+
+class _Placed(NamedTuple):
+    """A read of a key, placed among its changes: what they say the row is, and whether they are those that the sink holds."""
+
+    row: Image | None
+    said: State
+    as_sink: bool
+
+
+def _by_position(evidence: KeyEvidence) -> KeyVerdict:
+    """Judge a key whose reads say which of its changes they show.
+
+    The sink's row is compared with the source's own, where a read shows exactly what the sink holds. Else it is compared
+    with what the changes lead to, which the code that wrote the sink decoded: that is no proof until a row of the source
+    was what its changes say (INV 28).
+    """
+    reads, row = _placed(evidence), evidence.at_ends
+    if evidence.contradicted:
+        return KeyVerdict.DIFFERENT
+    if row is UNKNOWN:
+        return KeyVerdict.UNSETTLED
+    verdict = compare_images(row, evidence.sink)
+    witnessed = any(read.as_sink or read.said == read.row for read in reads)
+    return verdict if witnessed or verdict is not KeyVerdict.EQUAL else KeyVerdict.UNSETTLED
+
+
+def _placed(evidence: KeyEvidence) -> list[_Placed]:
+    """The reads that have a place among the key's changes; none where the sink has none."""
+    changes, held = _changes(evidence), _held(evidence)
+    if held is None:
+        return []
+    counts = (_first([shown.holds(c.origin, c.place) for c in changes]) for shown in evidence.shown)
+    pairs = [(row, n) for row, n in zip(evidence.reads, counts, strict=True) if n is not None]
+    return [_Placed(row, _row_after(changes, n), n == held) for row, n in pairs]
+
+
+def _changes(evidence: KeyEvidence) -> tuple[Change, ...]:
+    return () if evidence.log is None else evidence.log.changes
+
+
+def _held(evidence: KeyEvidence) -> int | None:
+    """How many of the changes the sink holds."""
+    return _first([change.in_sink for change in _changes(evidence)])
+
+
+def _first(flags: Sequence[bool]) -> int | None:
+    """How many are set; None unless these are the first ones: what is in no order has no place."""
+    count = sum(flags)
+    return count if all(flags[:count]) else None
+
+
+def _row_after(changes: Sequence[Change], count: int | None) -> State:
+    """The row after so many of the changes, as they say themselves."""
+    if count is None or not changes:
+        return UNKNOWN
+    return changes[count - 1].after if count else changes[0].before
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +320,8 @@ def rows_held(verdict: KeyVerdict, evidence: KeyEvidence) -> int:
     if verdict is KeyVerdict.EQUAL:
         return int(evidence.sink is not None)
     if verdict is KeyVerdict.UNSETTLED:
-        row = evidence.log.before if evidence.log is not None else next(reversed(evidence.reads), None)
-        return int(row is not None)
+        row = evidence.at_ends
+        return int((next(reversed(evidence.reads), None) if row is UNKNOWN else row) is not None)
     return int(verdict is not KeyVerdict.GHOST)
 
 

@@ -54,43 +54,45 @@ class Diagnosis:
         return cls(**value)
 
 
-def diagnose(seen: Observation, rules: Rules) -> Diagnosis:
+def diagnose(observation: Observation, rules: Rules) -> Diagnosis:
     """The first row of the pipeline's rules that holds for the observation."""
-    found = _first(rules.case(seen), rules.problems)
-    if found is not None:
-        return found
-    return Diagnosis("UNKNOWN", "No rule fits what was read.", {"read at": seen.taken_at}, (), runbook("UNKNOWN"))
+    match = _first(rules.case(observation), rules.problems)
+    if match is not None:
+        return match
+    return Diagnosis(
+        "UNKNOWN", "No rule matches the observation.", {"read at": observation.taken_at}, (), runbook("UNKNOWN")
+    )
 
 
-def position_fault(seen: Observation, rules: Rules) -> Diagnosis | None:
+def position_fault(observation: Observation, rules: Rules) -> Diagnosis | None:
     """What is wrong with the stored position alone, by facts of the server; None if a connector can read on from it."""
-    return _first(rules.case(seen), (row for row in rules.problems if row.about_position))
+    return _first(rules.case(observation), (row for row in rules.problems if row.about_position))
 
 
-def lost_where(seen: Observation, rules: Rules, strategy: str) -> bool:
+def lost_where(observation: Observation, rules: Rules, strategy: str) -> bool:
     """Whether a row that says "lost" holds for which this strategy is offered."""
-    case = rules.case(seen)
+    case = rules.case(observation)
     rows = (row for row in rules.problems if row.rank in LOST and strategy in row.strategies)
     return any(row.holds(case) is not None for row in rows)
 
 
-def seems_stuck(seen: Observation, rules: Rules) -> bool:
+def seems_stuck(observation: Observation, rules: Rules) -> bool:
     """Whether a connector that claims to run should have moved: a change stands right ahead of it, for long.
 
     Without heartbeats an offset may rest although all is well, so that is not judged.
     """
-    source, connector = seen.source, seen.connector
+    source, connector = observation.source, observation.connector
     if not isinstance(source, SourceFacts) or not isinstance(connector, ConnectorFacts):
         return False
-    offset, kept = connector.offset, source.retention
-    if offset is None or offset.written is None or kept is None or not connector.heartbeats:
+    offset, retention = connector.offset, source.retention
+    if offset is None or offset.written is None or retention is None or not connector.heartbeats:
         return False
-    ahead = rules.case(seen).streams and source.more_to_read and offset.inside is not Inside.SNAPSHOT
-    return ahead and kept.now - offset.written > _STUCK_AFTER_S
+    ahead = rules.case(observation).streams and source.more_to_read and offset.inside is not Inside.SNAPSHOT
+    return ahead and retention.now - offset.written > _STUCK_AFTER_S
 
 
 def _first(case: AnyCase, problems: Iterable[Problem]) -> Diagnosis | None:
     for row in problems:
-        if (found := row.holds(case)) is not None:
-            return Diagnosis(row.code, row.description, found, row.strategies, row.runbook)
+        if (evidence := row.holds(case)) is not None:
+            return Diagnosis(row.code, row.description, evidence, row.strategies, row.runbook)
     return None

@@ -16,7 +16,7 @@ from airflow_cdc.core.secrets import mask_text
 
 UNNAMED: Final = "UNKNOWN"
 # what several systems say in words of their own
-CUT: Final = "a connection was cut: once the other side answers again, the connector can go on"
+CUT: Final = "a connection was cut: once the other side answers again, the connector can continue"
 LOGIN_REFUSED: Final = "the server refuses the connector's login"
 
 
@@ -36,12 +36,12 @@ class KnownText:
 
     def named_in(self, text: str) -> Explanation | None:
         """What the text names by this row, with the line in which it stands, without secrets; None if it does not fit."""
-        found = re.search(self.pattern, text, re.IGNORECASE | re.DOTALL)
-        if found is None:
+        match = re.search(self.pattern, text, re.IGNORECASE | re.DOTALL)
+        if match is None:
             return None
-        start, end = text.rfind("\n", 0, found.start()) + 1, text.find("\n", found.start())
+        start, end = text.rfind("\n", 0, match.start()) + 1, text.find("\n", match.start())
         line = shorten(mask_text(text[start : end if end >= 0 else None].strip()), 600)
-        code, meaning = self.refined(found) if self.refined else (self.code, self.meaning)
+        code, meaning = self.refined(match) if self.refined else (self.code, self.meaning)
         return Explanation(code, meaning, line)
 
 
@@ -62,4 +62,4 @@ def match(texts: Iterable[KnownText], text: str) -> Explanation | None:
 
 def explain(texts: Iterable[KnownText], text: str) -> Explanation:
     """The problem that a pasted log names, from its text alone; UNKNOWN where no row fits."""
-    return match(texts, text) or Explanation(UNNAMED, "no text that is known stands in it", "")
+    return match(texts, text) or Explanation(UNNAMED, "no known error message found in the text", "")

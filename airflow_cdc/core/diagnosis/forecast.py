@@ -96,7 +96,7 @@ class Forecast:
 def purge_forecast(retention: Retention, *, in_newest_file: bool) -> PurgeForecast | None:
     """The earliest time at which the file of a position can go. None if the time it was closed is not known."""
     if retention.expire_s <= 0:
-        return PurgeForecast(None, in_newest_file, "the server removes no log files by itself")
+        return PurgeForecast(None, in_newest_file, "the server never removes log files automatically")
     if in_newest_file:
         why = f"the newest file: it is kept {span(retention.expire_s)} after it is rotated"
         return PurgeForecast(float(retention.expire_s), in_newest_file, why)
@@ -115,15 +115,17 @@ def forecast(retention: Retention, files: Sequence[LogFile], *, in_newest_file: 
     """
     rate, gaps = _rate(files), _gaps(files)
     mean = sum(gaps) / len(gaps) if gaps else None
-    seen = purge_forecast(retention, in_newest_file=in_newest_file)
-    if seen is None:
-        return Forecast(0.0, None, rate, mean, "the time its file was closed cannot be read, so nothing is promised")
+    purge = purge_forecast(retention, in_newest_file=in_newest_file)
+    if purge is None:
+        return Forecast(
+            0.0, None, rate, mean, "the time at which its file was closed cannot be read, so there is no forecast"
+        )
     longest = _longest(gaps, max_size, rate)
-    if seen.earliest_s is None or longest is None:
-        return Forecast(seen.earliest_s, None, rate, mean, seen.basis)
+    if purge.earliest_s is None or longest is None:
+        return Forecast(purge.earliest_s, None, rate, mean, purge.basis)
     # one rotation takes it away; the newest file must be closed by another one first
     rotations = 2 if in_newest_file else 1
-    return Forecast(seen.earliest_s, seen.earliest_s + rotations * longest, rate, mean, seen.basis)
+    return Forecast(purge.earliest_s, purge.earliest_s + rotations * longest, rate, mean, purge.basis)
 
 
 def snapshot_fits(retention: Retention, seconds: float) -> bool:

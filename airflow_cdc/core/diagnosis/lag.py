@@ -45,8 +45,8 @@ def sink_behind(case: AnyCase) -> Evidence | None:
         return None
     limit = obs.pipeline.policy.max_lag
     shown = {f"waiting for {name}": _text(waits, late.get(name, 0), limit) for name, waits in waiting.items()}
-    told = evidence(case, "control table", {"the newest apply failed": error}) if error else {}
-    return {**evidence(case, "sink stamps and topics", shown), **told}
+    failed = evidence(case, "control table", {"the newest apply failed": error}) if error else {}
+    return {**evidence(case, "sink stamps and topics", shown), **failed}
 
 
 def _text(waits: Waiting, late: int, limit: int) -> str:

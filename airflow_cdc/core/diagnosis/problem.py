@@ -150,13 +150,13 @@ class Rules:
         """What a person may ask for by name, where this problem is diagnosed."""
         return tuple(dict.fromkeys(name for row in self.problems if row.code == code for name in row.on_request))
 
-    def case(self, seen: Observation) -> AnyCase:
+    def case(self, observation: Observation) -> AnyCase:
         """What the rows are given of an observation."""
-        source = seen.source if isinstance(seen.source, SourceFacts) else None
-        connector = seen.connector if isinstance(seen.connector, ConnectorFacts) else None
+        source = observation.source if isinstance(observation.source, SourceFacts) else None
+        connector = observation.connector if isinstance(observation.connector, ConnectorFacts) else None
         offset = connector.offset if connector else None
         return Case(
-            seen=seen,
+            seen=observation,
             source=source,
             offset=offset,
             stored=offset.position if offset else None,
@@ -197,8 +197,8 @@ def _with_beside(row: Problem, beside: Iterable[Beside]) -> Problem:
         return row
 
     def holds(case: AnyCase) -> Evidence | None:
-        found = row.holds(case)
-        return None if found is None else {**found, **{k: v for tell in tells for k, v in tell(case).items()}}
+        evidence = row.holds(case)
+        return None if evidence is None else {**evidence, **{k: v for tell in tells for k, v in tell(case).items()}}
 
     return replace(row, holds=holds)
 

@@ -24,21 +24,21 @@ def recovery_open(case: AnyCase) -> Evidence | None:
     if not isinstance(control, ControlFacts) or not control.recovery:
         return None
     shown = ("run_id", "opened_at", "problem", "strategy", "tables")
-    told = {key: str(control.recovery[key]) for key in shown if key in control.recovery}
-    return evidence(case, "control table", {"epoch": control.epoch, **told})
+    parts = {key: str(control.recovery[key]) for key in shown if key in control.recovery}
+    return evidence(case, "control table", {"epoch": control.epoch, **parts})
 
 
 def unread(case: AnyCase) -> Evidence | None:
-    found = {part: f"could not be read: {why}" for part, why in case.seen.unknowns.items() if part in _REQUIRED}
+    parts = {part: f"could not be read: {why}" for part, why in case.seen.unknowns.items() if part in _REQUIRED}
     if case.offset is not None and case.offset.fault:
-        found["offset"] = case.offset.fault
-    return evidence(case, "observation", found) if found else None
+        parts["offset"] = case.offset.fault
+    return evidence(case, "observation", parts) if parts else None
 
 
 def rest_unread(case: AnyCase) -> Evidence | None:
     """Sink or schemas unread: what the server's facts prove still stands, but the pipeline is not known to be whole."""
-    found = {part: f"could not be read: {why}" for part, why in case.seen.unknowns.items() if part not in _REQUIRED}
-    return evidence(case, "observation", found) if found else None
+    parts = {part: f"could not be read: {why}" for part, why in case.seen.unknowns.items() if part not in _REQUIRED}
+    return evidence(case, "observation", parts) if parts else None
 
 
 def control_behind(case: AnyCase) -> Evidence | None:
@@ -84,8 +84,13 @@ def needs_reread(case: AnyCase) -> Evidence | None:
 
 
 def healthy(case: AnyCase) -> Evidence | None:
-    seen = case.seen
-    if case.source is None or case.connector is None or seen.unknowns or not isinstance(seen.schema, SchemaFacts):
+    observation = case.seen
+    if (
+        case.source is None
+        or case.connector is None
+        or observation.unknowns
+        or not isinstance(observation.schema, SchemaFacts)
+    ):
         return None
     return {**evidence(case, "connector status", states(case.connector)), **offset_evidence(case)}
 
@@ -171,7 +176,7 @@ RULES = Rules(
         Problem(
             "RECOVERY_OPEN",
             10,
-            "A recovery was begun and is not finished: its tables are not all published.",
+            "A recovery was started and not finished: not all its tables are published.",
             recovery_open,
             ("finish", "replica_detour", "translate_gtid"),
             on_request=("full_snapshot",),
@@ -179,33 +184,33 @@ RULES = Rules(
         Problem(
             "UNKNOWN",
             20,
-            "Something that decides could not be read, so nothing is concluded.",
+            "Something essential could not be read, so no conclusion is drawn.",
             unread,
             about_position=True,
         ),
         Problem(
             "UNKNOWN",
             21,
-            "A sink table is of a later epoch than the control table, which was lost or put back.",
+            "A sink table has a later epoch than the control table, which was lost or rolled back.",
             control_behind,
         ),
         Problem(
             "UNKNOWN",
             40,
-            "The sink or the table definitions could not be read, so the pipeline is not known to be whole.",
+            "The sink or the table definitions could not be read, so nobody knows whether the pipeline is complete.",
             rest_unread,
         ),
         Problem(
             "NEW_PIPELINE",
             42,
-            "Nothing was copied yet: the connector has no offset and no sink table has a stamp.",
+            "Nothing has been copied yet: the connector has no offset and no sink table has a stamp.",
             new_pipeline,
             FULL_SNAPSHOT,
         ),
         Problem(
             "OFFSET_MISSING",
             43,
-            "The connector has lost its offset: the sink was filled before, and where to read on is not known.",
+            "The connector has lost its offset: the sink has rows, and where to continue is unknown.",
             offset_missing,
             FULL_SNAPSHOT,
             on_request=("diff_repair",),
@@ -213,7 +218,7 @@ RULES = Rules(
         Problem(
             "EPOCH_BEHIND",
             63,
-            "A sink table is of an earlier epoch than the control table: it was put back across a recovery, or its recovery "
+            "A sink table has an earlier epoch than the control table: it was rolled back across a recovery, or its recovery "
             "was abandoned.",
             epoch_behind,
             FULL_SNAPSHOT,
@@ -222,28 +227,28 @@ RULES = Rules(
         Problem(
             "STAMP_LOST",
             64,
-            "A sink table holds rows and does not say how far it was applied, and no copy of that is left.",
+            "A sink table has rows but no stamp that says how far it was applied, and no copy of the stamp is left.",
             stamp_lost,
             FULL_SNAPSHOT,
         ),
         Problem(
             "TABLE_ADDED",
             65,
-            "A declared table was never filled by this pipeline: its sink table has no stamp.",
+            "This pipeline has never filled a declared table: its sink table has no stamp.",
             table_added,
             FULL_SNAPSHOT,
         ),
         Problem(
             "TABLE_NEEDS_REREAD",
             66,
-            "Apply has stopped a table: DDL changed its rows in a way that no event carries.",
+            "Apply has stopped a table: DDL changed its rows without sending events.",
             needs_reread,
             FULL_SNAPSHOT,
         ),
         Problem(
             "SINK_BEHIND",
             90,
-            "Events wait to be applied: readers see the source as it was.",
+            "Events wait to be applied: readers see old rows.",
             lag.sink_behind,
             WARNING,
             on_request=("full_snapshot", "diff_repair"),

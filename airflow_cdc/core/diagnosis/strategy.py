@@ -146,8 +146,8 @@ def _plan(strategy: Strategy, diagnosis: Diagnosis, policy: Policy, over_limit: 
 def _timed(plan: Plan, policy: Policy, obs: Observation) -> Plan:
     """The plan with what is known of its duration, and whether the log is kept that long."""
     seconds = obs.control.read_seconds if isinstance(obs.control, ControlFacts) else None
-    kept = obs.source.retention if isinstance(obs.source, SourceFacts) else None
-    fits = None if kept is None else snapshot_fits(kept, policy.max_duration if seconds is None else seconds)
+    retention = obs.source.retention if isinstance(obs.source, SourceFacts) else None
+    fits = None if retention is None else snapshot_fits(retention, policy.max_duration if seconds is None else seconds)
     return replace(plan, seconds=seconds, fits_retention=fits)
 
 
@@ -194,9 +194,9 @@ def _why_none(diagnosis: Diagnosis, asked: str | None, on_request: tuple[str, ..
     able = (*diagnosis.strategies, *on_request)
     offered = f" On request: {', '.join(able)}." if able else ""
     if asked is not None and able:
-        return f"{asked!r} is not for {diagnosis.code}.{offered}"
-    told = "; ".join(f"{name}: {value}" for name, value in diagnosis.evidence.items())
-    return f"{diagnosis.code}: {diagnosis.description} {told}.{offered}"
+        return f"{asked!r} does not apply to {diagnosis.code}.{offered}"
+    texts = "; ".join(f"{name}: {value}" for name, value in diagnosis.evidence.items())
+    return f"{diagnosis.code}: {diagnosis.description} {texts}.{offered}"
 
 
 def _blocked(strategy: Strategy, rules: Rules, case: AnyCase) -> tuple[str, ...]:
@@ -204,10 +204,10 @@ def _blocked(strategy: Strategy, rules: Rules, case: AnyCase) -> tuple[str, ...]
     if not strategy.sinkless and not case.seen.pipeline.has_sink:
         return ("it needs a sink, and this pipeline has none",)
     if strategy.special and strategy.code not in rules.offers:
-        return ("this kind of source has no such way",)
-    asked = (*strategy.blockers, *rules.blockers.get(strategy.code, ()))
+        return ("this kind of source does not support it",)
+    blockers = (*strategy.blockers, *rules.blockers.get(strategy.code, ()))
     unreadable = rules.no_recovery if _source_logs_rows in strategy.blockers else ""
-    return tuple(why for why in (unreadable, *(blocker(case) for blocker in asked)) if why)
+    return tuple(why for why in (unreadable, *(blocker(case) for blocker in blockers)) if why)
 
 
 def _over_limit(policy: Policy, obs: Observation, deletes: Mapping[str, int | None]) -> str:
@@ -230,15 +230,15 @@ def _connector_known(case: AnyCase) -> str:
 def open_strategy(obs: Observation) -> str:
     """The strategy of the open recovery; "" if none is open."""
     control = obs.control
-    found = control.recovery if isinstance(control, ControlFacts) else None
-    return str(found.get("strategy") or "unknown") if found else ""
+    recovery = control.recovery if isinstance(control, ControlFacts) else None
+    return str(recovery.get("strategy") or "unknown") if recovery else ""
 
 
 def _recovery_is_open(case: AnyCase) -> str:
-    found = open_strategy(case.seen)
-    if found in POSITION_ONLY:
-        return f"the open recovery is a {found}, which moves the position only"
-    return "" if found else "no recovery is open"
+    strategy = open_strategy(case.seen)
+    if strategy in POSITION_ONLY:
+        return f"the open recovery is a {strategy}, which moves the position only"
+    return "" if strategy else "no recovery is open"
 
 
 def _source_logs_rows(case: AnyCase) -> str:
@@ -255,11 +255,7 @@ def keyless_blocker(case: AnyCase) -> str:
     """
     definitions = case.seen.schema.definitions if isinstance(case.seen.schema, SchemaFacts) else {}
     keyless = ", ".join(sorted(name for name, table in definitions.items() if table.keyless))
-    return (
-        f"{keyless} without a key: what another server's log repeats could not be told from a new row"
-        if keyless
-        else ""
-    )
+    return f"{keyless} without a key: repeats from another server's log would look like new rows" if keyless else ""
 
 
 def _by_hand(why: str) -> Blocker:
@@ -295,7 +291,7 @@ STRATEGIES: Mapping[str, Strategy] = {
         Strategy("none", "No recovery is needed.", NOTHING, ("report",), (), changes=False, sinkless=True),
         Strategy(
             "restart",
-            "Only the connector failed; the source still has everything, so it is started again, once.",
+            "Only the connector failed and the source still has everything, so the connector is restarted once.",
             NOTHING,
             ("restart", "report"),
             (_connector_known,),
@@ -311,7 +307,7 @@ STRATEGIES: Mapping[str, Strategy] = {
         ),
         Strategy(
             DETOUR,
-            "A replica still has every transaction that the source purged; the connector reads there and comes back.",
+            "A replica still has every transaction that the source purged; the connector reads there and then returns.",
             NOTHING,
             ("open_recovery", "detour_connector", *_BACK_STEPS),
             (keyless_blocker, _all_known, _source_logs_rows),
@@ -319,21 +315,21 @@ STRATEGIES: Mapping[str, Strategy] = {
         ),
         Strategy(
             "skip",
-            "The connector goes on at the source's end, because a person asked for it by name.",
+            "The connector continues at the end of the source's log, because a person asked for that.",
             "every change between the stored position and the source's end",
             (),
             (_by_hand("move the position by `airflow cdc offset set`, which states what it skips"),),
         ),
         Strategy(
             "finish",
-            "The open recovery is taken up where its ledger says it stopped.",
+            "The open recovery continues where its ledger says that it stopped.",
             NOTHING,
             _SNAPSHOT_STEPS,
             (_recovery_is_open, _all_known),
         ),
         Strategy(
             NEXT_FILE,
-            "The connector goes on at the next file of the log; all tables are compared, and what the cut lost is repaired.",
+            "The connector continues at the next file of the log; all tables are compared, and rows that differ are repaired.",
             NOTHING,
             _SNAPSHOT_STEPS,
             (_all_known, _source_logs_rows),
@@ -341,14 +337,14 @@ STRATEGIES: Mapping[str, Strategy] = {
         ),
         Strategy(
             DIFF_REPAIR,
-            "The tables are compared with the source, only the rows that differ are read, and all is published together.",
+            "The tables are compared with the source, only rows that differ are re-read, and all tables are published together.",
             NOTHING,
             _SNAPSHOT_STEPS,
             (_all_known, _source_logs_rows),
         ),
         Strategy(
             FULL,
-            "All declared tables are read again, checked row by row and published together.",
+            "All declared tables are re-read, compared row by row and published together.",
             NOTHING,
             _SNAPSHOT_STEPS,
             (_all_known, _source_logs_rows),

@@ -255,7 +255,7 @@ def commit(catalog: Catalog, identifier: Identifier, build: Callable[[Table], Ch
         raise UnknownStateError(
             f"{what} could not be committed in {COMMIT_SECONDS:g} s: {' '.join(failure)}",
             where=".".join(identifier),
-            todo="Nothing else was changed; check the catalog and run the step again.",
+            todo="Nothing else was changed. Check the catalog and run the step again.",
         ) from None
 
 
@@ -283,8 +283,8 @@ def _prune_metadata(table: Table, response: CommitTableResponse) -> None:
     """Delete metadata files that fell out of the log, if the table asks for it, as Iceberg's own commits do."""
     if response.metadata.properties.get(DELETE_AFTER_COMMIT, "false").lower() != "true":
         return
-    kept = {entry.metadata_file for entry in response.metadata.metadata_log}
+    logged = {entry.metadata_file for entry in response.metadata.metadata_log}
     for entry in table.metadata.metadata_log:
-        if entry.metadata_file not in kept:
+        if entry.metadata_file not in logged:
             with suppress(Exception):
                 table.io.delete(entry.metadata_file)

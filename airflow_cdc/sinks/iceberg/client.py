@@ -207,8 +207,8 @@ class Lake:
     def stamped_summary(self, namespace: str, table: str) -> dict[str, str]:
         """All that the newest stamped commit of main says; {} if there is none."""
         metadata = self.table(namespace, table).metadata
-        found = newest_stamp(metadata, head_of(metadata))
-        return summary_of(snapshot_at(metadata, found.snapshot_id)) if found else {}
+        stamp = newest_stamp(metadata, head_of(metadata))
+        return summary_of(snapshot_at(metadata, stamp.snapshot_id)) if stamp else {}
 
     def foreign_commit(self, namespace: str, table: str) -> int | None:
         """The newest commit of main that changed rows, if it carries no stamp: every writer of ours ends with one."""
@@ -225,8 +225,8 @@ class Lake:
     def stamp_or_mirror(self, namespace: str, table: str, mirror: Stamp | None) -> Stamp | None:
         """The newest stamp; where expiry took every stamped commit, its mirror, unless main was put back before it."""
         metadata = self.table(namespace, table).metadata
-        found = newest_stamp(metadata, head_of(metadata))
-        return found or (mirror if mirror is not None and may_hold(metadata, mirror) else None)
+        stamp = newest_stamp(metadata, head_of(metadata))
+        return stamp or (mirror if mirror is not None and may_hold(metadata, mirror) else None)
 
     def facts(self, namespace: str, table: str) -> SinkTableFacts:
         """Whether the table exists, its head, newest stamp and row count (None where it cannot be told cheaply)."""
@@ -249,8 +249,8 @@ class Lake:
         self, namespace: str, table: str, snapshot_id: int | None = None, columns: Sequence[str] | None = None
     ) -> pa.Table:
         """All rows at a snapshot (default: main's head), with that snapshot's own columns."""
-        found = self.table(namespace, table)
-        return found.scan(snapshot_id=snapshot_id, selected_fields=tuple(columns or ("*",))).to_arrow()
+        iceberg_table = self.table(namespace, table)
+        return iceberg_table.scan(snapshot_id=snapshot_id, selected_fields=tuple(columns or ("*",))).to_arrow()
 
     def commit_nothing(self, namespace: str, table: str, summary: Mapping[str, str]) -> bool:
         """Add a snapshot that changes no row and carries `summary`; False where only Spark can do that (v3 with rows)."""
@@ -329,12 +329,12 @@ class Lake:
             return ()
         prefix = stage_prefix(namespace) if namespace else ""
         wanted = {stage_prefix(namespace, table) for table in tables} if namespace else set()
-        found: list[Stage] = []
+        stages: list[Stage] = []
         for _, name in self.catalog.list_tables((STAGE_NAMESPACE,)):
             with suppress(MissingTableError):  # dropped since it was listed
                 if name.startswith(prefix) and (not wanted or own_prefix(name) in wanted):
-                    found.append(Stage.from_properties(self.table(STAGE_NAMESPACE, name).properties))
-        return tuple(s for s in found if namespace in {None, s.namespace} and (not tables or s.table in tables))
+                    stages.append(Stage.from_properties(self.table(STAGE_NAMESPACE, name).properties))
+        return tuple(s for s in stages if namespace in {None, s.namespace} and (not tables or s.table in tables))
 
     def stage_head(self, stage: Stage) -> int:
         """The newest snapshot of the stage; its base if nothing was written."""
@@ -360,7 +360,7 @@ class Lake:
         Stands only if main is still `expected_head` (with `over_compaction`: or only compactions came on
         top); else StaleHeadError names the commits. Calling it again after it stood changes nothing.
         """
-        seen: dict[str, Any] = {"already": True, "previous": None, "schema": False, "over": False}
+        facts: dict[str, Any] = {"already": True, "previous": None, "schema": False, "over": False}
 
         def build(target: Table) -> Change | None:
             if any(
@@ -372,14 +372,14 @@ class Lake:
             change = plan_publish(
                 target.metadata, staged, stage, snapshot_id, properties=own_properties(staged) | dict(properties or {})
             )
-            seen.update(
+            facts.update(
                 already=False, previous=head, schema=target.metadata.current_schema_id, over=head != expected_head
             )
             return change
 
         table = commit(self.catalog, ident(stage.namespace, stage.table), build, what=f"publish of {snapshot_id}")
-        changed = not seen["already"] and seen["schema"] != table.metadata.current_schema_id
-        return PublishResult(stage.target, snapshot_id, seen["previous"], seen["already"], changed, seen["over"])
+        changed = not facts["already"] and facts["schema"] != table.metadata.current_schema_id
+        return PublishResult(stage.target, snapshot_id, facts["previous"], facts["already"], changed, facts["over"])
 
     def touched_at(self, stage: Stage) -> float:
         """When the stage was last written to, in unix seconds."""

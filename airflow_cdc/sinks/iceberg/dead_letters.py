@@ -55,8 +55,8 @@ def letters(lake: Lake, pipeline: str, table: str | None = None) -> tuple[DeadLe
     if not lake.exists(NAMESPACE, table_name(pipeline)):
         return ()
     rows = lake.read_arrow(NAMESPACE, table_name(pipeline)).to_pylist()
-    found = [DeadLetter(**{**row, "key": _bytes(row["key"]), "value": _bytes(row["value"])}) for row in rows]
-    mine = (letter for letter in found if table in {None, letter.table})
+    dead = [DeadLetter(**{**row, "key": _bytes(row["key"]), "value": _bytes(row["value"])}) for row in rows]
+    mine = (letter for letter in dead if table in {None, letter.table})
     return tuple(sorted(mine, key=lambda one: (one.first_seen, one.topic, one.partition, one.offset)))
 
 
@@ -84,13 +84,13 @@ def _resolve(lake: Lake, pipeline: str, since: Mapping[str, Fence]) -> int | Non
     from airflow_cdc.sinks.iceberg.snapshots import make
 
     table = lake.table(NAMESPACE, table_name(pipeline))
-    found = table.scan().to_arrow()
-    rows, now = found.to_pylist(), datetime.now(UTC)
+    unresolved = table.scan().to_arrow()
+    rows, now = unresolved.to_pylist(), datetime.now(UTC)
     due = [row for row in rows if row["resolved_at"] is None and row["table"] in since and _is_due(row, since)]
     for row in due:
         row["resolved_at"] = now
     for name in sorted({row["table"] for row in due}):
-        mine = pa.Table.from_pylist([row for row in rows if row["table"] == name], schema=found.schema)
+        mine = pa.Table.from_pylist([row for row in rows if row["table"] == name], schema=unresolved.schema)
         try:
             table.overwrite(mine, overwrite_filter=make(EqualTo, term="table", value=name))
         except (CommitFailedException, ValidationException):  # another process was quicker: look again

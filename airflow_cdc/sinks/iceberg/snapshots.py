@@ -44,8 +44,8 @@ def make(kind: type[Model], **values: Any) -> Model:
 
 def head_of(metadata: TableMetadata, ref: str = MAIN_BRANCH) -> int | None:
     """The snapshot id `ref` points to, or None."""
-    found = metadata.refs.get(ref)
-    return None if found is None else found.snapshot_id
+    snapshot_ref = metadata.refs.get(ref)
+    return None if snapshot_ref is None else snapshot_ref.snapshot_id
 
 
 def snapshot_at(metadata: TableMetadata, snapshot_id: int | None) -> Snapshot | None:
@@ -144,8 +144,8 @@ def empty_commit(table: Table, summary: Mapping[str, str], *, keep: int | None =
         AddSnapshotUpdate(snapshot=snapshot),
         set_ref(MAIN_BRANCH, snapshot.snapshot_id, old=metadata.refs.get(MAIN_BRANCH)),
     ]
-    kept = [] if keep is None else [s.snapshot_id for s in lineage(metadata, head_of(metadata))][: keep - 1]
-    old = [] if keep is None else [s.snapshot_id for s in metadata.snapshots if s.snapshot_id not in kept]
+    snapshot_ids = [] if keep is None else [s.snapshot_id for s in lineage(metadata, head_of(metadata))][: keep - 1]
+    old = [] if keep is None else [s.snapshot_id for s in metadata.snapshots if s.snapshot_id not in snapshot_ids]
     if old:
         updates.append(make(RemoveSnapshotsUpdate, snapshot_ids=old))
     expected = make(AssertRefSnapshotId, ref=MAIN_BRANCH, snapshot_id=parent.snapshot_id if parent else None)
@@ -195,8 +195,8 @@ def _has_no_files(snapshot: Snapshot) -> bool:
 
 def delete_lists(table: Table, before: Iterable[Snapshot]) -> None:
     """Delete the manifest lists of snapshots that were there before and are no longer, as far as possible."""
-    kept = {snapshot.manifest_list for snapshot in table.metadata.snapshots}
+    lists = {snapshot.manifest_list for snapshot in table.metadata.snapshots}
     for snapshot in before:
-        if snapshot.manifest_list not in kept:
+        if snapshot.manifest_list not in lists:
             with suppress(Exception):
                 table.io.delete(snapshot.manifest_list)

@@ -46,7 +46,7 @@ from airflow_cdc.sinks.iceberg.snapshots import (
     summary_of,
 )
 
-FILL_AGAIN = "Clear the task recover and all after it; an apply, a repair or a backfill is simply run again."
+FILL_AGAIN = "Clear the task recover and all after it; simply run an apply, a repair or a backfill again."
 STAGE_NAMESPACE = "cdc_stage"
 OWN = "cdc."
 PROPERTY = "cdc.stage."
@@ -256,11 +256,11 @@ def check_main(target: TableMetadata, stage: Stage, expected_head: int, *, over_
 
 
 def _check_schema(target: TableMetadata, stage: Stage) -> None:
-    found = (target.current_schema_id, target.last_column_id)
-    if found != (stage.base_schema_id, stage.base_last_column_id):
+    current = (target.current_schema_id, target.last_column_id)
+    if current != (stage.base_schema_id, stage.base_last_column_id):
         raise StaleHeadError(
-            f"the table's schema was changed since staging: schema {stage.base_schema_id} -> {found[0]}, "
-            f"last column id {stage.base_last_column_id} -> {found[1]}",
+            f"the table's schema was changed since staging: schema {stage.base_schema_id} -> {current[0]}, "
+            f"last column id {stage.base_last_column_id} -> {current[1]}",
             where=f"table {stage.target}",
             todo=FILL_AGAIN,
         )
@@ -290,7 +290,7 @@ def stale(target: TableMetadata, stage: Stage, expected_head: int) -> StaleHeadE
     return StaleHeadError(
         f"main moved from {expected_head} to {head_of(target)} by {how}",
         where=f"table {stage.target}",
-        todo="Stage again from the present head and read what the moved commits changed.",
+        todo="Stage again from the current head and re-read what those commits changed.",
         commits=commits,
         only_replace=reached and only_compacted(target, expected_head),
     )

@@ -11,9 +11,9 @@ KIND = SourceKind(
     settings=MariaDbSettings,
     endpoint=Lazy("airflow_cdc.sources.mysql.session:MySqlEndpoint"),
     read_position=Lazy(".position:read_position", __name__),
-    why_unread="the server has no server_uuid (MariaDB has none), so what is read cannot be proven to come from one server:"
-    " it is diagnosed, not recovered",
     setup=Lazy(".setup:SETUP", __name__),
     hook=Lazy("airflow_cdc.hooks.mysql:CdcMySqlHook"),
     form=Lazy("airflow_cdc.sources.mysql.connection:FORM"),
+    jars=Lazy("airflow_cdc.sources.mysql.jars:JARS"),
+    reader=Lazy("airflow_cdc.spark_apps.adapters.mariadb:MariaDbReader"),
 )

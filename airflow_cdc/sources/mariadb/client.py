@@ -1,19 +1,120 @@
-"""The MariaDB source: what MySQL's answers, with MariaDB's own GTIDs. It is diagnosed, and no recovery reads it."""
+"""The MariaDB source: what MySQL's answers, with MariaDB's own GTIDs, its own name and its own read views."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import ClassVar
 
-from airflow_cdc.sources.mariadb.facts import MariaDbFacts, begins, domain_facts
+from airflow_cdc.core.errors import SourceError
+from airflow_cdc.core.poll import NotYet, poll_until
+from airflow_cdc.core.position import Position, Watermark
+from airflow_cdc.core.table import Table
+from airflow_cdc.sources.mariadb.facts import MariaDbFacts, begins, domain_facts, is_compressed
+from airflow_cdc.sources.mariadb.identity import read_named_identity, require_same_run, same_run_sql
+from airflow_cdc.sources.mariadb.log import as_watermark, position_at, visible
+from airflow_cdc.sources.mariadb.tables import require_followed
 from airflow_cdc.sources.mysql.capabilities import Capability
 from airflow_cdc.sources.mysql.client import BinlogSource
 from airflow_cdc.sources.mysql.errors import SourceSettingError
-from airflow_cdc.sources.mysql.position import BinlogPosition
-from airflow_cdc.sources.mysql.session import Session
+from airflow_cdc.sources.mysql.facts import place_in_binlog
+from airflow_cdc.sources.mysql.position import BinlogPosition, file_after
+from airflow_cdc.sources.mysql.replica import ANOTHER_STRATEGY
+from airflow_cdc.sources.mysql.server_log import (
+    START_OF_FILE,
+    ServerIdentity,
+    list_binlog_files,
+    read_settings,
+    require_log,
+    wait_for_xa,
+)
+from airflow_cdc.sources.mysql.session import Session, session_pins
 
 
 class MariaDbSource(BinlogSource[MariaDbFacts]):
     """A MariaDB server that a pipeline reads from."""
+
+    innodb_tables: ClassVar[str] = "INNODB_SYS_TABLES"
+
+    def watermark(self, *, xa_timeout: float = 60.0) -> Watermark:
+        """The exact position of a read view: every later read shows all that stands before it (INV 7). Nothing is locked.
+
+        Waits up to `xa_timeout` seconds for XA transactions prepared before W to end (INV 8): they are in the log before
+        W, and no view shows them. Raises SourceError: log off, nothing logged yet, XA still open, a privilege missing.
+        """
+        with self.session() as session:
+            require_log(read_settings(session), self.where)
+            taken = as_watermark(visible(session), self._identity(session))
+            wait_for_xa(session, xa_timeout)
+            return taken
+
+    def position(self) -> Watermark:
+        """The exact position of a read view now: what an earlier read saw is at or before it."""
+        with self.session() as session:
+            require_log(read_settings(session), self.where)
+            return as_watermark(visible(session), self._identity(session))
+
+    def wait_visible(self, watermark: Watermark, timeout: float) -> None:
+        """Return once a read view holds all of W. Raises DeadlineError, or WrongServerError for another server."""
+        with self.session() as session:
+            require_same_run(self._identity(session), watermark, self.where)
+
+            def shown() -> bool:
+                now = visible(session)
+                if now.covers(watermark.position) is not True:
+                    raise NotYet(str(now))
+                return True
+
+            poll_until(
+                shown, timeout=timeout, interval=0.1, what=f"{self.where} to show all up to {watermark.position}"
+            )
+
+    def definitions(self, tables: Sequence[str]) -> dict[str, Table]:
+        """See BinlogSource. Raises SourceSettingError naming a table that Debezium cannot follow."""
+        self._require_followed(tables)
+        return super().definitions(tables)
+
+    def definitions_and_defaults(
+        self, tables: Sequence[str]
+    ) -> tuple[dict[str, Table], dict[str, dict[str, str | None]]]:
+        """See BinlogSource. Raises SourceSettingError naming a table that Debezium cannot follow."""
+        self._require_followed(tables)
+        return super().definitions_and_defaults(tables)
+
+    def check_same_server(self, watermark: Watermark) -> None:
+        """Raise WrongServerError or ServerRestartedError unless this server has run since W (INV 9)."""
+        with self.session() as session:
+            require_same_run(self._identity(session), watermark, self.where)
+
+    def at_rest(self, position: Position, watermark: Watermark) -> bool:  # noqa: ARG002 - the offset alone tells
+        """False: nothing but an offset that covers W proves that W was read.
+
+        After a DDL that is the log's last transaction Debezium's offset stays before it until the next one (3.5.0).
+        """
+        return False
+
+    def start_of_file_after(self, position: Position | None, now: Watermark) -> Watermark:
+        """See BinlogSource."""
+        place = place_in_binlog(position)
+        with self.session() as session:
+            require_same_run(self._identity(session), now, self.where)
+            file = file_after([one.name for one in list_binlog_files(session)], place.file if place else "")
+            if file is None:
+                raise SourceError(f"no binlog file follows {place}", where=self.where, todo=ANOTHER_STRATEGY)
+            return replace(now, position=replace(position_at(session, file, START_OF_FILE), server_id=None))
+
+    def init_statement(self, watermark: Watermark) -> str:
+        """See BinlogSource. What W's own run of the server showed, it shows for good: its name is all that is checked."""
+        # a row too many is an error, and only where the name is another one
+        check = f"(SELECT 1 UNION ALL SELECT 2 FROM DUAL WHERE NOT ({same_run_sql(watermark)}))"
+        return f"SET {', '.join([*session_pins(self.version()), f'@cdc_check := {check}'])}"
+
+    def _require_followed(self, tables: Sequence[str]) -> None:
+        with self.session() as session:
+            require_followed(session, tables)
+
+    def _identity(self, session: Session) -> ServerIdentity:
+        return read_named_identity(session)
 
     def _check_make(self, session: Session) -> None:
         if not session.version.mariadb:
@@ -27,7 +128,7 @@ class MariaDbSource(BinlogSource[MariaDbFacts]):
         common = self._common(session)
         files = common["binlog_files"]
         domains = domain_facts(session, files) if files and session.version.can(Capability.GTID_DOMAINS) else None
-        return MariaDbFacts(**common, domains=domains)
+        return MariaDbFacts(**common, domains=domains, compressed=is_compressed(session))
 
     def _facts_at(self, session: Session, facts: MariaDbFacts, place: BinlogPosition | None) -> MariaDbFacts:
         if facts.domains is None or place is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,9 +33,21 @@ class DomainFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MariaDbFacts(BinlogFacts):
-    """A MariaDB server; `domains` is None without a log."""
+    """A MariaDB server.
+
+    Attributes:
+        domains: None without a log.
+        compressed: log_bin_compress. Debezium (3.5.0) passes over changes that were logged so, without a word.
+    """
 
     domains: DomainFacts | None = None
+    compressed: bool = False
+
+    @property
+    def log_faults(self) -> Mapping[str, str]:
+        own = {"log_bin_compress": "ON, must be OFF"} if self.compressed else {}
+        # a class with slots is made anew, so super() alone would not find it
+        return {**super(MariaDbFacts, self).log_faults, **own}
 
     def available(self, position: Any) -> Available:
         return availability(self, mariadb_position(position))
@@ -80,6 +92,12 @@ class MariaDbFacts(BinlogFacts):
 
 # the head of a file says what stands before it; only this much of it is read
 _HEAD = 4
+
+
+def is_compressed(session: Session) -> bool:
+    """Whether large changes are logged compressed now. Raises SourceError."""
+    rows = session.rows("SHOW GLOBAL VARIABLES LIKE 'log_bin_compress'", doing="read whether the log is compressed")
+    return any(str(row["Value"]).upper() == "ON" for row in rows)
 
 
 def domain_facts(session: Session, files: Sequence[BinlogFile]) -> DomainFacts:

@@ -78,7 +78,8 @@ def file_available(log: Log, wanted: BinlogPosition) -> Available:
     if log.current.file == wanted.file:
         return Available(Availability.NOT_YET, f"{wanted.file} has {size} bytes so far, {wanted} is beyond")
     return Available(
-        Availability.LOST, f"{wanted.file} ended at {size}, before position {wanted.pos}: the log was cut or replaced"
+        Availability.LOST,
+        f"{wanted.file} ended at {size}, before position {wanted.pos}: the log was truncated or replaced",
     )
 
 

@@ -33,9 +33,9 @@ F = TypeVar("F", bound=BinlogFacts)
 P = TypeVar("P", bound=Position)
 
 
-def with_log(found: tuple[F, P] | None) -> tuple[F, P] | None:
+def with_log(pair: tuple[F, P] | None) -> tuple[F, P] | None:
     """Source and position, if the server keeps a log at all."""
-    return None if found is None or not found[0].log_bin else found
+    return None if pair is None or not pair[0].log_bin else pair
 
 
 def known_servers(obs: Observation) -> frozenset[str]:
@@ -48,10 +48,10 @@ def known_servers(obs: Observation) -> frozenset[str]:
 
 def file_evidence(case: AnyCase) -> Evidence:
     """The stored place beside the files that the server lists."""
-    found = case.both
-    if found is None:
+    pair = case.both
+    if pair is None:
         return {}
-    source, stored = found
+    source, stored = pair
     files = source.binlog_files
     listed = f"{files[0].name} to {files[-1].name} ({len(files)} files)" if files else "none"
     size = {"file size": source.sizes[stored.file]} if stored.file in source.sizes else {}
@@ -84,13 +84,15 @@ def retention_misconfigured(case: BinlogCase) -> Evidence | None:
     if source is None:
         return None
     wrong = {f"missing privilege {n}": need for n, need in enumerate(source.missing_privileges, 1)}
-    kept = source.retention.expire_s if source.retention else 0
+    seconds = source.retention.expire_s if source.retention else 0
     warn = case.seen.pipeline.policy.warn_before_purge
     read = control.read_seconds if isinstance(control, ControlFacts) else None
-    if kept and kept < warn:
-        wrong["log retention"] = f"{kept} s, shorter than policy.warn_before_purge of {warn} s"
-    if kept and read is not None and kept < read:
-        wrong["log retention for a snapshot"] = f"{kept} s, shorter than the last reading of the source, {read:.0f} s"
+    if seconds and seconds < warn:
+        wrong["log retention"] = f"{seconds} s, shorter than policy.warn_before_purge of {warn} s"
+    if seconds and read is not None and seconds < read:
+        wrong["log retention for a snapshot"] = (
+            f"{seconds} s, shorter than the last reading of the source, {read:.0f} s"
+        )
     return server_evidence(case, wrong) if wrong else None
 
 
@@ -106,10 +108,10 @@ def log_incomplete(case: BinlogCase) -> Evidence | None:
 
 
 def binlog_purged(case: BinlogCase) -> Evidence | None:
-    found = with_log(case.both)
-    if found is None or found[0].by_gtid(found[1]) or not found[0].binlog_files:
+    pair = with_log(case.both)
+    if pair is None or pair[0].by_gtid(pair[1]) or not pair[0].binlog_files:
         return None
-    source, stored = found
+    source, stored = pair
     gone = stored.place.comparable(source.current) and stored.file not in source.sizes
     lost = file_available(source, stored.place).state is Availability.LOST
     return file_evidence(case) if gone and lost else None
@@ -123,10 +125,10 @@ def newer_than_all(source: BinlogFacts, stored: BinlogPlace) -> bool:
 
 def source_changed(case: BinlogCase) -> Evidence | None:
     """Another server under the old address: without GTID its files may have the same names and mean something else."""
-    found = with_log(case.both)
-    if found is None or found[0].by_gtid(found[1]):
+    pair = with_log(case.both)
+    if pair is None or pair[0].by_gtid(pair[1]):
         return None
-    source, stored = found
+    source, stored = pair
     known = known_servers(case.seen)
     differs: dict[str, object] = {}
     if known and source.server_uuid not in known:
@@ -141,21 +143,21 @@ def source_changed(case: BinlogCase) -> Evidence | None:
 
 def position_past_end(case: BinlogCase) -> Evidence | None:
     """The file is shorter than what was read from it: the server lost transactions that the connector saw (INV 26)."""
-    found = with_log(case.both_of_one_server)
-    if found is None or not found[0].is_own_log(found[1], known_servers(case.seen)):
+    pair = with_log(case.both_of_one_server)
+    if pair is None or not pair[0].is_own_log(pair[1], known_servers(case.seen)):
         return None
-    return file_evidence(case) if past_end(*found) else None
+    return file_evidence(case) if past_end(*pair) else None
 
 
 def position_mid_event(case: BinlogCase) -> Evidence | None:
-    found = with_log(case.both_of_one_server)
-    if found is None or not found[0].is_own_log(found[1], known_servers(case.seen)):
+    pair = with_log(case.both_of_one_server)
+    if pair is None or not pair[0].is_own_log(pair[1], known_servers(case.seen)):
         return None
-    look = found[0].at_offset
+    look = pair[0].at_offset
     if look is None or look.place is not EventBoundary.INSIDE:
         return None
-    said = server_evidence(case, {"the server says": look.said or "no event begins at the position"})
-    return {**said, **file_evidence(case)}
+    texts = server_evidence(case, {"the server says": look.said or "no event begins at the position"})
+    return {**texts, **file_evidence(case)}
 
 
 def past_end(source: BinlogFacts, stored: BinlogPlace) -> bool:
@@ -165,10 +167,10 @@ def past_end(source: BinlogFacts, stored: BinlogPlace) -> bool:
 
 def streams_elsewhere_by_file(case: BinlogCase) -> Evidence | None:
     """A connector that streams from a file or a place that this server has not reached."""
-    found = with_log(case.both)
-    if found is None:
+    pair = with_log(case.both)
+    if pair is None:
         return None
-    source, stored = found
+    source, stored = pair
     reached = stored.place.comparable(source.current) and stored.place <= source.current
     return None if reached and not past_end(source, stored) else file_evidence(case)
 
@@ -177,9 +179,9 @@ def of_another_make(case: AnyCase, here: str, stored: str) -> Evidence | None:
     """MySQL's sets and MariaDB's positions say nothing to each other."""
     if case.source is None or not case.source.log_bin or case.offset is None or not case.offset.foreign:
         return None
-    said = f"the server's GTIDs are {here}, the offset's {stored}"
+    text = f"the server's GTIDs are {here}, the offset's {stored}"
     return {
-        **server_evidence(case, {"gtids": said}),
+        **server_evidence(case, {"gtids": text}),
         **offset_evidence(case),
         **evidence(case, OFFSETS, {"gtids stored": case.offset.foreign}),
     }
@@ -190,17 +192,17 @@ def of_another_make(case: AnyCase, here: str, stored: str) -> Evidence | None:
 
 def at_risk(case: BinlogCase) -> Evidence | None:
     """The log from the stored position on may be purged within the time that the policy wants to be warned."""
-    found = case.both
-    seen = None if found is None else found[0].purge_forecast(found[1])
-    if seen is None or seen.earliest_s is None:
+    pair = case.both
+    purge = None if pair is None else pair[0].purge_forecast(pair[1])
+    if purge is None or purge.earliest_s is None:
         return None
     warn = case.seen.pipeline.policy.warn_before_purge
-    if seen.earliest_s >= warn or (case.streams and seen.in_newest_file):
+    if purge.earliest_s >= warn or (case.streams and purge.in_newest_file):
         return None
     shown = {
-        "may be purged in": f"{seen.earliest_s:.0f} s or later",
+        "may be purged in": f"{purge.earliest_s:.0f} s or later",
         "policy.warn_before_purge": f"{warn} s",
-        "why": seen.basis,
+        "why": purge.basis,
     }
     return {**server_evidence(case, shown), **offset_evidence(case), **state_evidence(case)}
 
@@ -217,7 +219,7 @@ FILE_PROBLEMS: tuple[Problem, ...] = (
     Problem(
         "SOURCE_CHANGED",
         32,
-        "Another server answers than the one the position was taken on; the same file names mean something else there.",
+        "The server that answers is not the one on which the position was taken; its file names mean something else.",
         source_changed,
         FULL_SNAPSHOT,
         about_position=True,
@@ -225,7 +227,7 @@ FILE_PROBLEMS: tuple[Problem, ...] = (
     Problem(
         "BINLOG_PURGED",
         33,
-        "The binlog file at which the connector would read on was purged from the source.",
+        "The binlog file at which the connector would continue was purged from the source.",
         binlog_purged,
         FULL_SNAPSHOT,
         about_position=True,
@@ -234,7 +236,7 @@ FILE_PROBLEMS: tuple[Problem, ...] = (
     Problem(
         "POSITION_PAST_END",
         34,
-        "The stored position is beyond the end of its file: the server lost what the connector has read.",
+        "The stored position is beyond the end of its file: the server lost changes that the connector has read.",
         position_past_end,
         ("resume_next_file", "diff_repair", "full_snapshot"),
         about_position=True,
@@ -242,7 +244,7 @@ FILE_PROBLEMS: tuple[Problem, ...] = (
     Problem(
         "POSITION_MID_EVENT",
         35,
-        "No whole event begins at the stored position: the file was cut, or is another one.",
+        "No event begins at the stored position: the file was truncated, or is another file.",
         position_mid_event,
         ("resume_next_file", "diff_repair", "full_snapshot"),
         about_position=True,
@@ -251,14 +253,14 @@ FILE_PROBLEMS: tuple[Problem, ...] = (
     Problem(
         "DUPLICATE_SERVER_ID",
         50,
-        "Another client reads the log under the connector's server id, and the server cuts one of them off.",
+        "Another client reads the log with the connector's server id, and the server disconnects one of them.",
         duplicate_server_id,
         on_request=("restart",),
     ),
     Problem(
         "AT_RISK",
         54,
-        "The log from the stored position on may be purged before the policy's warning time has passed.",
+        "The log from the stored position on may be purged sooner than policy.warn_before_purge.",
         at_risk,
         WARNING,
         on_request=("full_snapshot", "diff_repair"),
@@ -266,14 +268,14 @@ FILE_PROBLEMS: tuple[Problem, ...] = (
     Problem(
         "SOURCE_MISCONFIGURED",
         92,
-        "The source keeps its log, or lets its user do, less than a recovery needs.",
+        "The source's log settings or its user's privileges do not suffice for a recovery.",
         retention_misconfigured,
         WARNING,
     ),
     Problem(
         "LOG_INCOMPLETE",
         94,
-        "Foreign keys change rows of captured tables, and this server does not log those changes.",
+        "Foreign keys change rows of captured tables, and this server does not log these changes.",
         log_incomplete,
         WARNING,
         on_request=("full_snapshot", "diff_repair"),

@@ -27,6 +27,7 @@ class Capability(Enum):
     )
     SRS_ID_COLUMN = "information_schema.COLUMNS has SRS_ID"
     TIME_LIMIT_HINT = "a SELECT can carry a limit of its time as a hint"
+    CONVERT_XID = "XA RECOVER CONVERT XID prints what is not text (elsewhere FORMAT = 'SQL' does)"
     FOREIGN_KEYS_BY_SELECT = (
         "information_schema.REFERENTIAL_CONSTRAINTS shows the keys of a table to who may SELECT from it"
     )
@@ -50,6 +51,7 @@ _MYSQL: Final[_Since] = {
     Capability.SERVER_UUID: (5, 6, 0),
     Capability.SRS_ID_COLUMN: (8, 0, 3),
     Capability.TIME_LIMIT_HINT: (5, 7, 8),
+    Capability.CONVERT_XID: (5, 7, 5),
     # MariaDB 10.11 shows nothing there to a user with SELECT alone, and no error either
     Capability.FOREIGN_KEYS_BY_SELECT: (5, 6, 0),
 }
@@ -73,8 +75,8 @@ class ServerVersion:
     @classmethod
     def parse(cls, text: str) -> ServerVersion:
         """Read @@version, such as 8.0.15, 8.0.36-28.1 (Percona), 10.11.6-MariaDB-0+deb12u1."""
-        found = _NUMBERS.search(text.removeprefix("5.5.5-"))  # how MariaDB greets old clients
-        numbers = (int(found[1]), int(found[2]), int(found[3] or 0)) if found else (0, 0, 0)
+        match = _NUMBERS.search(text.removeprefix("5.5.5-"))  # how MariaDB greets old clients
+        numbers = (int(match[1]), int(match[2]), int(match[3] or 0)) if match else (0, 0, 0)
         return cls(text.strip(), numbers, "mariadb" in text.lower())
 
     def can(self, capability: Capability) -> bool:

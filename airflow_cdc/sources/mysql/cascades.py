@@ -30,14 +30,14 @@ def unlogged_cascades(session: Session, tables: Sequence[str]) -> tuple[str, ...
 
 def keys_in(statement: str, schema: str, table: str) -> Iterator[dict[str, str]]:
     """The foreign keys in a SHOW CREATE TABLE of `schema`.`table`, with the rules that it states."""
-    for found in _KEY.finditer(statement):
+    for match in _KEY.finditer(statement):
         yield {
             "own_schema": schema,
             "own_table": table,
-            "parent_schema": (found[2] or schema).replace("``", "`"),
-            "parent_table": found[3].replace("``", "`"),
-            "on_delete": found["delete"] or "",
-            "on_update": found["update"] or "",
+            "parent_schema": (match[2] or schema).replace("``", "`"),
+            "parent_table": match[3].replace("``", "`"),
+            "on_delete": match["delete"] or "",
+            "on_update": match["update"] or "",
         }
 
 

@@ -40,7 +40,8 @@ def _server(subject: str, facts: BinlogFacts, unreadable: str) -> Iterator[Check
     """Which server answers. One that has no identity of its own is diagnosed, and no recovery can read it."""
     make = ServerVersion.parse(facts.version).name
     if not unreadable:
-        yield Check(subject, "source", "ok", f"{make}, server_uuid {facts.server_uuid}")
+        name = f"server_uuid {facts.server_uuid}" if facts.server_uuid else f"server_id {facts.server_id}"
+        yield Check(subject, "source", "ok", f"{make}, {name}")
         return
     yield Check(subject, "source", "ok", f"{make}, server_id {facts.server_id}")
     yield Check(subject, "recovery", "warn", unreadable, "Use the connector's own snapshot, and compare the rows.")

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
-from typing import Any, Final, Generic, Self, TypedDict, TypeVar
+from typing import Any, ClassVar, Final, Generic, Self, TypedDict, TypeVar
 
 from pymysql.connections import Connection
 
@@ -25,9 +25,10 @@ from airflow_cdc.core.ports import Replication
 from airflow_cdc.core.position import Available, Position, Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.xa import XaState
-from airflow_cdc.sources.mysql.capabilities import Capability, ServerVersion
+from airflow_cdc.sources.mysql.capabilities import ServerVersion
 from airflow_cdc.sources.mysql.cascades import unlogged_cascades
 from airflow_cdc.sources.mysql.checks import checks
+from airflow_cdc.sources.mysql.engine import engine_name, time_limit
 from airflow_cdc.sources.mysql.errors import ServerRestartedError, SourceOutOfTimeError, SourceSettingError
 from airflow_cdc.sources.mysql.facts import BinlogFacts, BinlogFile, MySqlFacts, place_in_binlog
 from airflow_cdc.sources.mysql.grants import Grants, read_grants
@@ -36,7 +37,7 @@ from airflow_cdc.sources.mysql.hold import Hold, hold_owner, run_hold
 from airflow_cdc.sources.mysql.position import BinlogPosition, mysql_position
 from airflow_cdc.sources.mysql.probe import inspect_position, max_file_size, retention, seen_replicas, timed_files
 from airflow_cdc.sources.mysql.quoting import quote_ident
-from airflow_cdc.sources.mysql.replica import ANOTHER_STRATEGY, MySqlReplication, start_of_file_after
+from airflow_cdc.sources.mysql.replica import MySqlReplication, start_of_file_after
 from airflow_cdc.sources.mysql.schema import read_defaults, read_table_defs
 from airflow_cdc.sources.mysql.server_log import (
     ServerIdentity,
@@ -54,7 +55,6 @@ from airflow_cdc.sources.mysql.server_log import (
     read_status,
     read_xa,
     reading_init_statement,
-    require_identity,
     require_log,
     require_same,
     rotated_point,
@@ -92,6 +92,9 @@ class Common(TypedDict):
 class BinlogSource(Generic[F]):
     """A server with a binary log that a pipeline reads from."""
 
+    innodb_tables: ClassVar[str] = "INNODB_TABLES"
+    """The table of information_schema with InnoDB's own numbers."""
+
     def __init__(self, endpoint: MySqlEndpoint) -> None:
         self.endpoint = endpoint
 
@@ -125,7 +128,7 @@ class BinlogSource(Generic[F]):
     def identity(self) -> ServerIdentity:
         """Which server answers now."""
         with self.session() as session:
-            return read_identity(session)
+            return self._identity(session)
 
     @property
     def replication(self) -> Replication | None:
@@ -218,90 +221,56 @@ class BinlogSource(Generic[F]):
         file = place.file if place else ""
         with self.session() as session:
             files = list_binlog_files(session)
-            kept = retention(session, self.endpoint, file, files)
+            kept_log = retention(session, self.endpoint, file, files)
             size = max_file_size(session)
         if file not in {one.name for one in files}:
             raise SourceError(f"{file} is not on the server", where=self.where, todo="Ask `diagnose` why.")
-        if kept is None:
+        if kept_log is None:
             raise SourceError(
                 "the server removes log files by their total size, so no time says how long one stays",
                 where=self.where,
                 todo="Watch the margin in bytes instead: the metric cdc.retention_left.",
             )
         timed = timed_files(self.endpoint, files, FORECAST_FILES)
-        return forecast(kept, timed, in_newest_file=file == files[-1].name, max_size=size), kept
+        return forecast(kept_log, timed, in_newest_file=file == files[-1].name, max_size=size), kept_log
 
     def reserve_log(self, timeout: float) -> None:
         """Nothing to do: this server keeps its log for a time, whoever reads it."""
 
     def watermark(self, *, xa_timeout: float = 60.0) -> Watermark:
-        """Take W, which every transaction is either at or after, before the first read (INV 7, 8).
-
-        With gtid_mode ON: the executed set of one status statement; file and position come with it
-        but run ahead of it on some servers, so they count for nothing. Otherwise the log is rotated,
-        which waits for commits under way, and W is the start of the new file.
-        Waits up to `xa_timeout` seconds for XA transactions prepared before W to end.
-        Raises SourceError: log off, a privilege missing, XA still open, server changed meanwhile.
-        """
-        with self.session(read_timeout=max(QUICK_READ_S, self.endpoint.connect_timeout)) as session:
-            require_identity(session)
-            settings = read_settings(session)
-            require_log(settings, self.where)
-            before = read_identity(session)
-            gtid = settings.get("gtid_mode") == "ON"
-            status = gtid_point(session) if gtid else rotated_point(session)
-            after = read_identity(session)
-            require_same(before, after.server_uuid, self.where)
-            wait_for_xa(session, xa_timeout)
-            return as_watermark(status, after)
+        """See core.ports.Source."""
+        raise NotImplementedError
 
     def position(self) -> Watermark:
-        """The position now, such that everything any earlier read saw is at or before it.
-
-        Not W: W must be at or before what is visible, this must be at or after it. A transaction is
-        visible a moment before its GTID is in gtid_executed, so those under way (gtid_owned, read
-        first) are added. A file without any change yet counts as its start, where a connector stays on a
-        quiet server. Nothing is rotated and nothing waited for.
-        """
-        with self.session() as session:
-            require_identity(session)
-            settings = read_settings(session)
-            require_log(settings, self.where)
-            gtid = settings.get("gtid_mode") == "ON"
-            owned = owned_gtids(session) if gtid else GtidSet()
-            status = read_status(session)
-            gtids = None if not gtid or status.gtids is None else status.gtids | owned
-            place = start_if_empty(session, status.position)
-            return as_watermark(Status(place, gtids), read_identity(session))
+        """See core.ports.Source."""
+        raise NotImplementedError
 
     def wait_visible(self, watermark: Watermark, timeout: float) -> None:
-        """Wait until every transaction up to W can be read here (INV 7). `timeout` in seconds.
+        """See core.ports.Source."""
+        raise NotImplementedError
 
-        Without GTID the rotation has already waited, so only the server is checked.
-        Raises DeadlineError, or WrongServerError when this is another server.
+    def at_rest(self, position: Position, watermark: Watermark) -> bool:
+        """See core.ports.Source."""
+        raise NotImplementedError
+
+    def start_of_file_after(self, position: Position | None, now: Watermark) -> Watermark:
+        """The start of the first file after the position's, with the transactions that stand before it; else as `now`.
+
+        Raises SourceError where no file follows, or what stands before it cannot be read.
         """
-        deadline = time.monotonic() + timeout
-        with self.session() as session:
-            require_same(read_identity(session), watermark.server, self.where)
-            gtids = mysql_position(watermark.position).gtids
-            if gtids is None:
-                return
-            while not wait_slice(session, gtids, deadline - time.monotonic()):
-                if time.monotonic() >= deadline:
-                    raise DeadlineError(
-                        "not every transaction up to the watermark is visible yet",
-                        where=self.where,
-                        todo="Try again; if it stays so, the server is a replica that lags or stopped.",
-                        timeout=timeout,
-                    )
+        raise NotImplementedError
 
-    def at_rest(self, position: Position, watermark: Watermark) -> bool:  # noqa: ARG002 - for makes that need it
-        """Whether the server stands exactly at W now, and a reader at `position` has read its log to the end."""
-        return False
+    def init_statement(self, watermark: Watermark) -> str:
+        """ONE SET statement for each reading connection (Spark's sessionInitStatement), INV 9.
 
-    def start_of_file_after(self, position: Position | None, now: Watermark) -> Watermark:  # noqa: ARG002
-        """See MySqlSource. Raises SourceError: this make is not recovered, so none of its files is passed over."""
-        raise SourceError("no file of such a server's log is passed over", where=self.where, todo=ANOTHER_STRATEGY)
+        It pins isolation, time zone and sql_mode, and it fails when the connection reaches another server than W's, or
+        one that does not show all of W yet.
+        """
+        raise NotImplementedError
+
+    def _identity(self, session: Session) -> ServerIdentity:
+        """Who answers; its server_uuid is the name that stands in watermarks."""
+        return read_identity(session)
 
     def count_rows(self, table: str, seconds: float) -> int | None:
         """How many rows `schema.table` holds now; None if counting them takes longer than `seconds`."""
@@ -337,18 +306,20 @@ class BinlogSource(Generic[F]):
         exact = [name for name in names if "(" not in name]
         plain = "SUBSTRING_INDEX(NAME, '#', 1)"
         sql = (
-            f"SELECT {plain} AS plain, TABLE_ID AS id FROM information_schema.INNODB_TABLES"
+            f"SELECT {plain} AS plain, TABLE_ID AS id FROM information_schema.{self.innodb_tables}"
             f" WHERE {plain} IN ({', '.join(['%s'] * len(exact)) or 'NULL'}) OR {plain} REGEXP %s"
         )
-        found: dict[str, list[str]] = {}
+        by_table: dict[str, list[str]] = {}
         with suppress(SourceError), self.session() as session:
             pattern = f"^({'|'.join(doubtful) or '#'})$"
             for row in session.rows(sql, (*exact, pattern), doing="read InnoDB's numbers of the tables"):
                 # the server's collation knows no case
                 for name in [name for name in doubtful if re.fullmatch(name, row["plain"])] or [row["plain"]]:
                     if name in names:
-                        found.setdefault(names[name], []).append(str(row["id"]))
-        return {table: hashlib.sha256(",".join(sorted(ids)).encode()).hexdigest()[:16] for table, ids in found.items()}
+                        by_table.setdefault(names[name], []).append(str(row["id"]))
+        return {
+            table: hashlib.sha256(",".join(sorted(ids)).encode()).hexdigest()[:16] for table, ids in by_table.items()
+        }
 
     def cascade_targets(self, tables: Sequence[str]) -> frozenset[str]:
         """Which of these tables foreign keys change without a row in this server's log (INV 14)."""
@@ -363,7 +334,7 @@ class BinlogSource(Generic[F]):
     def xa(self) -> XaState | None:
         """The server's XA counters and open XA transactions, to be compared with a later answer (INV 32)."""
         with self.session() as session:
-            return read_xa(session, read_identity(session))
+            return read_xa(session, self._identity(session))
 
     def availability(self, position: Position) -> Available:
         """Whether a reader at `position` would still find every change since. Raises SourceError."""
@@ -373,7 +344,7 @@ class BinlogSource(Generic[F]):
     def still_available(self, watermark: Watermark) -> Available:
         """The same of W. Raises WrongServerError when the connection reaches another server."""
         with self.session() as session:
-            require_same(read_identity(session), watermark.server, self.where)
+            require_same(self._identity(session), watermark.server, self.where)
             return self._facts(session).available(watermark.position)
 
     def check_same_server(self, watermark: Watermark) -> None:
@@ -382,14 +353,14 @@ class BinlogSource(Generic[F]):
         A restart after W can lose commits that snapshot reads already saw, so W must be taken anew.
         """
         with self.session() as session:
-            now = read_identity(session)
+            now = self._identity(session)
         require_same(now, watermark.server, self.where)
         elapsed = (now.now - watermark.taken_at).total_seconds()
         if now.uptime_s <= elapsed - 1:  # Uptime is cut to whole seconds
             raise ServerRestartedError(
                 f"the server was restarted {now.uptime_s} s ago, after the watermark of {watermark.taken_at}",
                 where=self.where,
-                todo="Clear the task fence_and_watermark and all after it: a new watermark is taken, and all is read again.",
+                todo="Clear the task fence_and_watermark and all after it: a new watermark is taken, and all tables are re-read.",
             )
 
     def checks(self, subject: str, tables: Sequence[str], *, hold: bool, unreadable: str) -> Iterator[Check]:
@@ -403,14 +374,6 @@ class BinlogSource(Generic[F]):
         """The user's effective privileges, active roles included."""
         with self.session() as session:
             return read_grants(session)
-
-    def init_statement(self, watermark: Watermark) -> str:
-        """ONE SET statement for each reading connection (Spark's sessionInitStatement), INV 9.
-
-        It pins isolation, time zone and sql_mode, and it fails when the connection reaches another
-        server than W's, or one that does not show all of W yet.
-        """
-        return reading_init_statement(watermark, self.version())
 
     def hold_owner(self, label: str) -> int | None:
         """The connection id that holds `label` now, or None: how another process checks a hold."""
@@ -431,6 +394,65 @@ class BinlogSource(Generic[F]):
 class MySqlSource(BinlogSource[MySqlFacts]):
     """A MySQL server that a pipeline reads from."""
 
+    def watermark(self, *, xa_timeout: float = 60.0) -> Watermark:
+        """Take W, which every transaction is either at or after, before the first read (INV 7, 8).
+
+        With gtid_mode ON: the executed set of one status statement; file and position come with it
+        but run ahead of it on some servers, so they count for nothing. Otherwise the log is rotated,
+        which waits for commits under way, and W is the start of the new file.
+        Waits up to `xa_timeout` seconds for XA transactions prepared before W to end.
+        Raises SourceError: log off, a privilege missing, XA still open, server changed meanwhile.
+        """
+        with self.session(read_timeout=max(QUICK_READ_S, self.endpoint.connect_timeout)) as session:
+            settings = read_settings(session)
+            require_log(settings, self.where)
+            before = read_identity(session)
+            gtid = settings.get("gtid_mode") == "ON"
+            status = gtid_point(session) if gtid else rotated_point(session)
+            after = read_identity(session)
+            require_same(before, after.server_uuid, self.where)
+            wait_for_xa(session, xa_timeout)
+            return as_watermark(status, after)
+
+    def position(self) -> Watermark:
+        """The position now, such that everything any earlier read saw is at or before it.
+
+        Not W: W must be at or before what is visible, this must be at or after it. A transaction is
+        visible a moment before its GTID is in gtid_executed, so those under way (gtid_owned, read
+        first) are added. A file without any change yet counts as its start, where a connector stays on a
+        quiet server. Nothing is rotated and nothing waited for.
+        """
+        with self.session() as session:
+            settings = read_settings(session)
+            require_log(settings, self.where)
+            gtid = settings.get("gtid_mode") == "ON"
+            owned = owned_gtids(session) if gtid else GtidSet()
+            status = read_status(session)
+            gtids = None if not gtid or status.gtids is None else status.gtids | owned
+            place = start_if_empty(session, status.position)
+            return as_watermark(Status(place, gtids), read_identity(session))
+
+    def wait_visible(self, watermark: Watermark, timeout: float) -> None:
+        """Wait until every transaction up to W can be read here (INV 7). `timeout` in seconds.
+
+        Without GTID the rotation has already waited, so only the server is checked.
+        Raises DeadlineError, or WrongServerError when this is another server.
+        """
+        deadline = time.monotonic() + timeout
+        with self.session() as session:
+            require_same(read_identity(session), watermark.server, self.where)
+            gtids = mysql_position(watermark.position).gtids
+            if gtids is None:
+                return
+            while not wait_slice(session, gtids, deadline - time.monotonic()):
+                if time.monotonic() >= deadline:
+                    raise DeadlineError(
+                        "not every transaction up to the watermark is visible yet",
+                        where=self.where,
+                        todo="Try again; if it persists, the server is a replica that lags or has stopped.",
+                        timeout=timeout,
+                    )
+
     def at_rest(self, position: Position, watermark: Watermark) -> bool:
         """Needed after a DDL: its GTID enters a connector's set only with the next transaction, while file and position
         move at once, so on a server that rests the set alone would never cover W.
@@ -444,12 +466,13 @@ class MySqlSource(BinlogSource[MySqlFacts]):
         return same and end.may_be_on(here.server_id) and end.place <= here.place
 
     def start_of_file_after(self, position: Position | None, now: Watermark) -> Watermark:
-        """The start of the first file after the position's, with the transactions that stand before it; else as `now`.
-
-        Raises SourceError where no file follows, or what stands before it cannot be read.
-        """
+        """See BinlogSource."""
         place = place_in_binlog(position)
         return start_of_file_after(self, place.file if place else "", now)
+
+    def init_statement(self, watermark: Watermark) -> str:
+        """See BinlogSource."""
+        return reading_init_statement(watermark, self.version())
 
     @property
     def replication(self) -> MySqlReplication:
@@ -473,27 +496,3 @@ class MySqlSource(BinlogSource[MySqlFacts]):
 
     def _facts_at(self, session: Session, facts: MySqlFacts, place: BinlogPosition | None) -> MySqlFacts:  # noqa: ARG002
         return replace(facts, xa=read_xa(session, read_identity(session)))
-
-
-def time_limit(version: ServerVersion, seconds: float) -> tuple[str, str]:
-    """What limits a SELECT's time, before the statement and as a hint in it."""
-    if version.can(Capability.TIME_LIMIT_HINT):
-        return "", f"/*+ MAX_EXECUTION_TIME({int(seconds * 1000)}) */"
-    return f"SET STATEMENT max_statement_time = {seconds:f} FOR ", ""
-
-
-# Letters that InnoDB writes as @ and two characters of a table of its own, if they are in it, and else by their code.
-_LETTERS: Final = ((0xC0, 0x5FF), (0x1E00, 0x1FFF), (0x2160, 0x217F), (0x24B0, 0x24EF), (0xFF20, 0xFF5F))
-
-
-def engine_name(table: str) -> str:
-    """A regular expression for `schema.table` as InnoDB writes it: what is not a letter, digit or _ as @ and its code."""
-    schema, _, name = table.partition(".")
-    return "/".join("".join(map(_engine_char, part)) for part in (schema, name))
-
-
-def _engine_char(char: str) -> str:
-    if char.isascii() and (char.isalnum() or char == "_"):
-        return char
-    code = f"{ord(char):04x}"
-    return f"@({code}|..)" if any(low <= ord(char) <= high for low, high in _LETTERS) else f"@{code}"

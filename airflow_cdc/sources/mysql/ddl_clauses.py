@@ -148,32 +148,32 @@ _CREATED_IF_MISSING: Final = re.compile(rf"CREATE TABLE IF NOT EXISTS (?P<table>
 def read_statement(text: str) -> Statement:
     """What a statement does, clause by clause. What is not understood is UNKNOWN; nothing is guessed."""
     try:
-        found = tokens(text)
+        words = tokens(text)
     except ValueError:
         return _NOT_UNDERSTOOD
-    line = skeleton(found)
+    line = skeleton(words)
     if match := _ALTER.fullmatch(line):
-        return _alter(found, match)
+        return _alter(words, match)
     if match := _INDEXED.fullmatch(line):
-        return Statement((_table(found, match["table"] or match["from"]),), (Clause(Kind.NOTHING),))
+        return Statement((_table(words, match["table"] or match["from"]),), (Clause(Kind.NOTHING),))
     # a table that was dropped or renamed before would be named by the statement that did it
     if match := _MAINTAINED.fullmatch(line) or _CREATED_IF_MISSING.fullmatch(line):
-        return Statement((_table(found, match["table"]),), (Clause(Kind.NOTHING),))
-    return Statement(tuple(_renamed_tables(found)), (Clause(Kind.UNKNOWN),))
+        return Statement((_table(words, match["table"]),), (Clause(Kind.NOTHING),))
+    return Statement(tuple(_renamed_tables(words)), (Clause(Kind.UNKNOWN),))
 
 
-def _renamed_tables(found: Sequence[Token]) -> list[tuple[str, str]]:
-    if not found or not found[0].is_word("RENAME"):
+def _renamed_tables(words: Sequence[Token]) -> list[tuple[str, str]]:
+    if not words or not words[0].is_word("RENAME"):
         return []
-    matches = [(part, _RENAME.fullmatch(skeleton(part))) for part in parts(found)]
+    matches = [(part, _RENAME.fullmatch(skeleton(part))) for part in parts(words)]
     return [_table(part, match[side]) for part, match in matches if match for side in ("old", "new")]
 
 
-def _alter(found: Sequence[Token], match: re.Match[str]) -> Statement:
+def _alter(words: Sequence[Token], match: re.Match[str]) -> Statement:
     name = match["table"]
     after = 2 + len(name.split(" "))
-    tables, clauses = [_table(found, name)], list[Clause]()
-    for part in parts(found[after:]):
+    tables, clauses = [_table(words, name)], list[Clause]()
+    for part in parts(words[after:]):
         line = skeleton(part)
         tables += [_table(part, other["table"]) for rule in (_EXCHANGE, _RENAMED) if (other := rule.fullmatch(line))]
         clauses += _clauses(part, line)
@@ -200,9 +200,9 @@ def _added(one: Sequence[Token]) -> tuple[tuple[Token, ...], str]:
 
 
 def _add(part: Sequence[Token], match: re.Match[str]) -> Clause:
-    if (rest := _after_type(match["definition"])) is None or (said := _attributes(rest)) is None:
+    if (rest := _after_type(match["definition"])) is None or (attributes := _attributes(rest)) is None:
         return Clause(Kind.UNKNOWN)
-    nullable, default = said
+    nullable, default = attributes
     value = None if default in {"", "NULL"} else named(part, default)
     return Clause(Kind.ADD, named(part, match["column"]), nullable, value)
 
@@ -237,6 +237,6 @@ def _attributes(rest: str) -> tuple[bool, str] | None:
     return nullable, default.upper() if default.upper() in {"NULL", "TRUE", "FALSE"} else default
 
 
-def _table(found: Sequence[Token], text: str) -> tuple[str, str]:
-    names = [named(found, mark) for mark in text.split(" . ")]
+def _table(words: Sequence[Token], text: str) -> tuple[str, str]:
+    names = [named(words, mark) for mark in text.split(" . ")]
     return ("" if len(names) == 1 else names[0], names[-1])

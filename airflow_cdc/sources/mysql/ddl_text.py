@@ -90,13 +90,13 @@ def _grouped(flat: Sequence[Token]) -> tuple[Token, ...]:
 
 def parts(sequence: Sequence[Token]) -> list[tuple[Token, ...]]:
     """The runs between commas."""
-    found: list[list[Token]] = [[]]
+    pieces: list[list[Token]] = [[]]
     for token in sequence:
         if token.is_punct(","):
-            found.append([])
+            pieces.append([])
         else:
-            found[-1].append(token)
-    return [tuple(run) for run in found]
+            pieces[-1].append(token)
+    return [tuple(run) for run in pieces]
 
 
 def skeleton(sequence: Sequence[Token]) -> str:

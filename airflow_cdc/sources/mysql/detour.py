@@ -35,14 +35,14 @@ def detour_blocker(case: MySqlCase) -> str:
     if open_strategy(case.seen):
         return "" if open_strategy(case.seen) == DETOUR else f"the open recovery is a {open_strategy(case.seen)}"
     if not case.seen.pipeline.source.replicas:
-        return "source.replicas in pipelines.yaml names no replica to read from"
+        return "source.replicas in pipelines.yaml lists no replica"
     if chosen_replica(case) is not None:
         return ""
     source, stored = _both(case)
     if source is None or stored is None:
         return "the source or the stored position is not known"
-    found = {conn_id: case.seen.replicas.get(conn_id, Unknown("it was not looked at")) for conn_id in _named(case)}
-    return "; ".join(f"{conn_id}: {', '.join(faults(facts, source, stored))}" for conn_id, facts in found.items())
+    replicas = {conn_id: case.seen.replicas.get(conn_id, Unknown("it was not examined")) for conn_id in _named(case)}
+    return "; ".join(f"{conn_id}: {', '.join(faults(facts, source, stored))}" for conn_id, facts in replicas.items())
 
 
 def failover_blocker(case: MySqlCase) -> str:
@@ -54,7 +54,7 @@ def failover_blocker(case: MySqlCase) -> str:
         return "the source or the stored GTID set is not known"
     purged = source.gtid_purged or GtidSet()
     sets = {"the server does not have": stored - source.executed, "the server purged": purged - stored}
-    return "; ".join(f"{told} {shorten(str(gtids))}" for told, gtids in sets.items() if gtids)
+    return "; ".join(f"{label} {shorten(str(gtids))}" for label, gtids in sets.items() if gtids)
 
 
 def chosen_replica(case: MySqlCase) -> MySqlReplicaFacts | None:
@@ -80,28 +80,28 @@ def faults(replica: ReplicaFacts | Unknown, source: MySqlFacts, stored: GtidSet)
 
 def standing_faults(replica: MySqlReplicaFacts) -> tuple[str, ...]:
     """Why a server is never fit to stand in for its source, whatever the connector has read; () if it may be."""
-    found = [
+    unfit = [
         f"{name} is {value(replica) or 'not set'}, it must be {wanted}"
         for name, (wanted, value) in _SETTINGS.items()
         if value(replica).upper() != wanted
     ]
-    return (*found, *_log_faults(replica))
+    return (*unfit, *_log_faults(replica))
 
 
 def _log_faults(replica: MySqlReplicaFacts) -> tuple[str, ...]:
     """A GTID may stand in its log without the rows of it."""
-    alone = () if replica.sources else ("it replicates from no server, so what it left out cannot be told",)
-    return (*alone, *(f"it leaves out rows and keeps their GTIDs: {text}" for text in replica.filters))
+    alone = () if replica.sources else ("it replicates from no server, so it is unknown what it left out",)
+    return (*alone, *(f"it filters rows but logs their GTIDs: {text}" for text in replica.filters))
 
 
 def _set_faults(replica: MySqlReplicaFacts, source: MySqlFacts, stored: GtidSet) -> tuple[str, ...]:
     purged = source.gtid_purged or GtidSet()
     sets = {
         "it never had": (purged - stored) - replica.gtid_executed,
-        "it has not come as far as the connector, it lacks": stored - replica.gtid_executed,
+        "it is behind the connector and lacks": stored - replica.gtid_executed,
         "it purged": (source.executed - stored) & replica.gtid_purged,
     }
-    return tuple(f"{told} {shorten(str(gtids))}" for told, gtids in sets.items() if gtids)
+    return tuple(f"{label} {shorten(str(gtids))}" for label, gtids in sets.items() if gtids)
 
 
 def _named(case: MySqlCase) -> tuple[str, ...]:

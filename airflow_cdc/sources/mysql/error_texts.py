@@ -11,10 +11,10 @@ from airflow_cdc.sources.mysql.position import BinlogPosition
 _SEEN_ON_SERVER: Final = re.compile(r"[\w\-]+\.\d+")
 
 
-def _by_files(found: re.Match[str]) -> tuple[str, str]:
+def _by_files(match: re.Match[str]) -> tuple[str, str]:
     """A connector that lists the server's files says more than its error: was its own older, or newer than them all?"""
-    wanted = BinlogPosition(found[1], 0)
-    listed = [BinlogPosition(name, 0) for name in _SEEN_ON_SERVER.findall(found[2])]
+    wanted = BinlogPosition(match[1], 0)
+    listed = [BinlogPosition(name, 0) for name in _SEEN_ON_SERVER.findall(match[2])]
     comparable = [one for one in listed if one.comparable(wanted)]
     if not comparable:
         return "SOURCE_CHANGED", "the server's log files have another name than the stored one"
@@ -40,7 +40,7 @@ SHARED: Final[tuple[KnownText, ...]] = (
         "DUPLICATE_SERVER_ID",
         10,
         r"(slave|replica) with the same server_uuid/server_id",
-        "two clients read the log under one server id, and the server cuts one of them off",
+        "two clients read the log with one server id, and the server disconnects one of them",
     ),
     KnownText(
         "POSITION_MID_EVENT",
@@ -52,20 +52,20 @@ SHARED: Final[tuple[KnownText, ...]] = (
         "POSITION_PAST_END",
         40,
         r"(impossible position|position > file size|start(ing)? position.{0,40}past the end)",
-        "the position is beyond the end of the file: the server lost what was read from it",
+        "the position is beyond the end of the file: the server lost changes that were read from it",
     ),
     KnownText(
         "BINLOG_PURGED",
         90,
         r"could not find first log file name in binary log index",
-        "the binlog file that was asked for is not on the server any more",
+        "the requested binlog file is no longer on the server",
     ),
     KnownText("CONNECTOR_FAILED", 140, r"access denied|public key retrieval is not allowed", LOGIN_REFUSED),
     KnownText(
         "CONNECTOR_FAILED",
         150,
         r"(slave|replica) failed to (register|initialize)|REPLICATION (SLAVE|CLIENT|REPLICA) privilege",
-        "the connector's user lacks a right",
+        "the connector's user lacks a privilege",
     ),
     KnownText(
         "CONNECTOR_FAILED_TRANSIENT",
@@ -89,7 +89,7 @@ TEXTS: Final[tuple[KnownText, ...]] = (
         "GTID_PURGED",
         50,
         r"purged binary logs containing GTIDs|start replication from purged GTIDs|purged required binary logs",
-        "transactions that were not read yet were purged",
+        "transactions that were not yet read were purged",
     ),
     KnownText(
         "GTID_NOT_CONTAINED",

@@ -138,9 +138,9 @@ def _missing_privilege(message: str, where: str, doing: str, number: int) -> Mis
     elif match := _DENIED.search(message):
         privilege, table = match[1], match[2]
     on = f" on {table}" if table else ""
-    named = f"the privilege {privilege}{on}" if privilege else f"a privilege: {message}"
+    privilege_text = f"the privilege {privilege}{on}" if privilege else f"a privilege: {message}"
     return MissingPrivilegeError(
-        f"could not {doing}: the user lacks {named}",
+        f"could not {doing}: the user lacks {privilege_text}",
         where=where,
         todo=f"Grant it: GRANT {privilege} ON {table or '*.*'} TO the user."
         if privilege

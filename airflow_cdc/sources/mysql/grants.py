@@ -43,30 +43,37 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """A user's effective grants, active roles included, and what a server of its make asks for on `*.*`."""
+    """A user's effective grants, active roles included, and what a server of its make asks for.
+
+    Attributes:
+        needs: on `*.*`, for whatever tables.
+        for_keyless: on a table without a key, beside SELECT.
+    """
 
     user: str
     items: tuple[Grant, ...]
     needs: tuple[Need, ...] = field(default_factory=lambda: MYSQL_NEEDS, repr=False)
+    for_keyless: tuple[str, ...] = ("LOCK TABLES",)
 
     def has(self, privilege: str, schema: str = "", table: str = "") -> bool:
         """True when the user holds `privilege` globally, or on the schema or table given."""
         wanted = privilege.upper()
-        held = False
+        granted = False
         for grant in self.items:
             names = wanted in grant.privileges or bool(grant.privileges & _EVERYTHING)
             if names and grant.reaches(schema, table):
                 if grant.revoked:
                     return False
-                held = True
-        return held
+                granted = True
+        return granted
 
     def missing(
         self, tables: Iterable[str], *, gtid: bool, hold: bool = True, keyless: Iterable[str] = ()
     ) -> tuple[Need, ...]:
         """What is missing to recover `tables` ("shop.orders"). `gtid`: gtid_mode is ON; `keyless`: those without a key."""
         needs = [Need("SELECT", table, "read the table") for table in tables]
-        needs += [Need("LOCK TABLES", table, "read a table without a key at one exact position") for table in keyless]
+        exactly = "read a table without a key at one exact position"
+        needs += [Need(privilege, table, exactly) for table in keyless for privilege in self.for_keyless]
         needs += [need for need in self.needs if not (gtid and need.privilege in _WITHOUT_GTID)]
         needs = [need for need in needs if hold or need.privilege != "BACKUP_ADMIN"]
         return tuple(need for need in needs if not self.has(need.privilege, *_split(need.on)))
@@ -81,15 +88,21 @@ MYSQL_NEEDS: Final[tuple[Need, ...]] = (
     Need(
         "PROCESS",
         "*.*",
-        "let go of the hold as soon as another session waits for it, and see a TRUNCATE",
+        "release the hold as soon as another session waits for it, and notice a TRUNCATE",
         required=False,
     ),
-    Need("BACKUP_ADMIN", "*.*", "hold binlog files and DDL; without it both are checked again instead", required=False),
+    Need(
+        "BACKUP_ADMIN",
+        "*.*",
+        "prevent purges and DDL; without it the recovery checks afterwards that neither happened",
+        required=False,
+    ),
 )
-# SHOW BINLOG EVENTS is in BINLOG MONITOR, and XA RECOVER needs no right; what a recovery would need is not asked for
+# SHOW BINLOG EVENTS is in BINLOG MONITOR; XA RECOVER, and a read view with its position, need no right
 MARIADB_NEEDS: Final[tuple[Need, ...]] = (
     Need("BINLOG MONITOR", "*.*", "read the binlog position, list the binlog files and look at the stored position"),
     Need("REPLICATION SLAVE", "*.*", "tell when a binlog file was begun, for the forecast", required=False),
+    Need("PROCESS", "*.*", "see a TRUNCATE, and an XA PREPARE under way", required=False),
 )
 
 
@@ -99,8 +112,9 @@ def read_grants(session: Session) -> Grants:
     roles = str(who["roles"] or "NONE")
     using = "" if roles.upper() == "NONE" or session.version.mariadb else f" FOR CURRENT_USER() USING {roles}"
     rows = session.rows(f"SHOW GRANTS{using}", doing="read the user's grants")
-    found = parse_grants(str(who["user"]), [str(next(iter(row.values()))) for row in rows])
-    return replace(found, needs=MARIADB_NEEDS) if session.version.can(Capability.BINLOG_MONITOR) else found
+    grants = parse_grants(str(who["user"]), [str(next(iter(row.values()))) for row in rows])
+    own = session.version.can(Capability.BINLOG_MONITOR)
+    return replace(grants, needs=MARIADB_NEEDS, for_keyless=()) if own else grants
 
 
 def parse_grants(user: str, lines: Iterable[str]) -> Grants:

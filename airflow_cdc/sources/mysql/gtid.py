@@ -133,17 +133,17 @@ def _subtract(mine: Intervals, theirs: Intervals) -> Iterator[Interval]:
 def _parse_part(part: str) -> Iterator[tuple[str, str, Intervals]]:
     """One comma-separated part: `uuid:1-6:tag:1-3:7`. A tag holds until the next one."""
     head, *rest = part.split(":")
-    uuid, tag, found = _uuid(head), "", 0
+    uuid, tag, intervals = _uuid(head), "", 0
     for piece in rest:
         match = _INTERVAL.fullmatch(piece)
         if match:
             yield (uuid, tag, ((int(match[1]), int(match[2] or match[1])),))
-            found += 1
+            intervals += 1
         elif _TAG.fullmatch(piece):
-            tag, found = piece, 0
+            tag, intervals = piece, 0
         else:
             raise _bad(part, f"{piece!r} is neither an interval nor a tag")
-    if not found:
+    if not intervals:
         raise _bad(part, "an interval is missing")
 
 

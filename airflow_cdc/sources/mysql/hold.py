@@ -65,17 +65,17 @@ class Hold:
         if session is None or not self.state.held:
             return self.state
         try:
-            found = _waiting(session)
-            kept = self._kept_bytes(session)
+            waiting = _waiting(session)
+            kept_bytes = self._kept_bytes(session)
         except SourceError as error:
             return self._end(HoldStatus.LOST, str(error))
         self.state = replace(
             self.state,
             held_s=round(time.monotonic() - self._since, 3),
-            kept_bytes=kept,
-            waiting=tuple(w for state, w in found if state == _BACKUP_LOCK),
+            kept_bytes=kept_bytes,
+            waiting=tuple(w for state, w in waiting if state == _BACKUP_LOCK),
         )
-        reason = self._must_end([w for state, w in found if state == _GLOBAL_READ_LOCK])
+        reason = self._must_end([w for state, w in waiting if state == _GLOBAL_READ_LOCK])
         return self._end(HoldStatus.RELEASED, reason) if reason else self.state
 
     def release(self, reason: str = "no longer needed") -> HoldState:
@@ -116,8 +116,8 @@ class Hold:
             return f"another session waits for the global read lock ({who})"
         if time.monotonic() - self._since > self._limits.max_seconds:
             return f"the limit of {self._limits.max_seconds:g} s is reached"
-        limit, kept = self._limits.max_bytes, self.state.kept_bytes
-        return f"the limit of {limit} bytes of binlog is reached" if limit and kept and kept > limit else ""
+        limit, kept_bytes = self._limits.max_bytes, self.state.kept_bytes
+        return f"the limit of {limit} bytes of binlog is reached" if limit and kept_bytes and kept_bytes > limit else ""
 
     def _total_bytes(self, session: Session) -> int:
         if self._limits.max_bytes is None:

@@ -66,7 +66,7 @@ class BinlogPosition:
 def file_after(files: Iterable[str], file: str) -> str | None:
     """The first of `files` that comes after `file` in its series; None if none does."""
     here = BinlogPosition(file, 0)
-    later = [found for found in (BinlogPosition(name, 0) for name in files) if here.comparable(found) and here < found]
+    later = [place for place in (BinlogPosition(name, 0) for name in files) if here.comparable(place) and here < place]
     return min(later).file if later else None
 
 

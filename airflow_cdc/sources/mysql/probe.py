@@ -39,12 +39,12 @@ def inspect_position(session: Session, position: BinlogPosition, files: Sequence
     if position.file not in sizes or position.pos > sizes[position.file]:
         return None
     try:
-        events, said = _events_from(session, position)
+        events, error = _events_from(session, position)
         after, _ = _events_from(session, replace(position, pos=position.pos + 1))
     except MissingPrivilegeError:
         return None
-    place = EventBoundary.INSIDE if said else _place(position, sizes[position.file], events, after)
-    return EventAtPosition(place, tuple(str(event["Event_type"]) for event in events), said)
+    place = EventBoundary.INSIDE if error else _place(position, sizes[position.file], events, after)
+    return EventAtPosition(place, tuple(str(event["Event_type"]) for event in events), error)
 
 
 def _events_from(session: Session, position: BinlogPosition) -> tuple[list[dict[str, Any]], str]:
@@ -114,11 +114,11 @@ def expire_seconds(session: Session) -> int:
     """How long the server keeps a closed file; 0: for ever (or until somebody else's job removes it)."""
     names = "'binlog_expire_logs_seconds', 'expire_logs_days', 'binlog_expire_logs_auto_purge'"
     rows = session.rows(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})", doing="read the log's retention")
-    found = {str(row["Variable_name"]).lower(): str(row["Value"]).upper() for row in rows}
-    if found.get("binlog_expire_logs_auto_purge", "ON") in ("OFF", "0"):
+    variables = {str(row["Variable_name"]).lower(): str(row["Value"]).upper() for row in rows}
+    if variables.get("binlog_expire_logs_auto_purge", "ON") in ("OFF", "0"):
         return 0
-    days = float(found.get("expire_logs_days") or 0)
-    return int(found.get("binlog_expire_logs_seconds") or 0) or int(days * _DAY_S)
+    days = float(variables.get("expire_logs_days") or 0)
+    return int(variables.get("binlog_expire_logs_seconds") or 0) or int(days * _DAY_S)
 
 
 def _limited_by_size(session: Session) -> bool:

@@ -49,11 +49,11 @@ def gtid_evidence(case: MySqlCase, stored: GtidSet, **sets: GtidSet) -> Evidence
 
 
 def gtid_purged(case: MySqlCase) -> Evidence | None:
-    found = with_log(case.both)
-    if found is None or not found[1].gtids:
+    pair = with_log(case.both)
+    if pair is None or not pair[1].gtids:
         return None
-    source, stored = found[0], found[1].gtids
-    if source.available(found[1]).state is not Availability.LOST or not stored.issubset(source.executed):
+    source, stored = pair[0], pair[1].gtids
+    if source.available(pair[1]).state is not Availability.LOST or not stored.issubset(source.executed):
         return None
     purged = source.gtid_purged or GtidSet()
     missing = purged - stored
@@ -67,10 +67,10 @@ def _replicas(source: MySqlFacts) -> dict[str, object]:
 
 def position_ahead(case: MySqlCase) -> Evidence | None:
     """The stored file is newer than any on the server, which therefore lost, or never wrote, what was read from it."""
-    found = with_log(case.both_of_one_server)
-    if found is None or not newer_than_all(*found):
+    pair = with_log(case.both_of_one_server)
+    if pair is None or not newer_than_all(*pair):
         return None
-    source, stored = found[0], found[1].gtids
+    source, stored = pair[0], pair[1].gtids
     if not stored:
         return file_evidence(case)
     unseen = stored - source.executed
@@ -81,12 +81,12 @@ def position_ahead(case: MySqlCase) -> Evidence | None:
 
 def gtid_mode_mismatch(case: MySqlCase) -> Evidence | None:
     """The offset speaks of GTIDs and the server writes (or may write) transactions without any, or with the other kind."""
-    if told := of_another_make(case, "MySQL's", "MariaDB's"):
-        return told
-    found = with_log(case.both)
-    if found is None or not found[1].gtids or found[0].gtid_mode == "ON":
+    if text := of_another_make(case, "MySQL's", "MariaDB's"):
+        return text
+    pair = with_log(case.both)
+    if pair is None or not pair[1].gtids or pair[0].gtid_mode == "ON":
         return None
-    mode = found[0].gtid_mode
+    mode = pair[0].gtid_mode
     note = "anonymous transactions are in no GTID set" if mode in _PERMISSIVE else "no GTIDs are written"
     return {**server_evidence(case, {"gtid_mode": f"{mode}: {note}"}), **offset_evidence(case)}
 
@@ -100,27 +100,27 @@ def streams_elsewhere(case: MySqlCase) -> Evidence | None:
 
     Behind a proxy the facts may come from a lagging replica, so this is no ground for a new snapshot.
     """
-    found = with_log(case.both)
-    if found is None or not case.streams or case.same_server:
+    pair = with_log(case.both)
+    if pair is None or not case.streams or case.same_server:
         return None
-    return _unseen(case) if found[1].gtids else streams_elsewhere_by_file(case)
+    return _unseen(case) if pair[1].gtids else streams_elsewhere_by_file(case)
 
 
 def _unseen(case: MySqlCase) -> Evidence | None:
-    found = case.both
-    if found is None:
+    pair = case.both
+    if pair is None:
         return None
-    source, stored = found[0], found[1].gtids or GtidSet()
+    source, stored = pair[0], pair[1].gtids or GtidSet()
     unseen = stored - source.executed
     return None if unseen.is_empty else gtid_evidence(case, stored, executed=source.executed, unseen=unseen)
 
 
 def gtid_missing_in_offset(case: MySqlCase) -> Evidence | None:
     """On a GTID server the connector asks by set: without one it starts from whatever is oldest."""
-    found = with_log(case.both)
-    if found is None or found[1].gtids or found[0].gtid_mode != "ON" or not found[0].gtid_executed:
+    pair = with_log(case.both)
+    if pair is None or pair[1].gtids or pair[0].gtid_mode != "ON" or not pair[0].gtid_executed:
         return None
-    modes = {"gtid_mode": found[0].gtid_mode, "gtids executed": found[0].gtid_executed}
+    modes = {"gtid_mode": pair[0].gtid_mode, "gtids executed": pair[0].gtid_executed}
     return {**server_evidence(case, modes), **offset_evidence(case)}
 
 
@@ -129,10 +129,10 @@ def failed_over(case: MySqlCase) -> Evidence | None:
 
     Whether that server holds all that was read, and kept all that was not, the rows before this one have found.
     """
-    found, connector = with_log(case.both), case.connector
-    if found is None or connector is None or not found[1].gtids:
+    pair, connector = with_log(case.both), case.connector
+    if pair is None or connector is None or not pair[1].gtids:
         return None
-    source = found[0]
+    source = pair[0]
     known, states = known_servers(case.seen), {connector.state, *(task.state for task in connector.tasks)}
     if not known or source.server_uuid in known or "FAILED" not in states:
         return None
@@ -163,14 +163,14 @@ def not_begun(case: MySqlCase) -> str:
     source = case.source
     if source is None or source.gtid_mode != "ON" or source.gtid_executed:
         return ""
-    return "gtid_executed is empty, and a connector starts at no empty set: one transaction must come first"
+    return "gtid_executed is empty, and a connector cannot start at an empty set: a transaction must be written first"
 
 
 def no_next_file(case: MySqlCase) -> str:
-    found = case.both
-    if found is None:
+    pair = case.both
+    if pair is None:
         return ""  # what could not be read is said anyway
-    source, stored = found
+    source, stored = pair
     return "" if file_after(source.sizes, stored.file) else f"no file follows {stored.file}"
 
 
@@ -197,7 +197,7 @@ PROBLEMS = (
     Problem(
         "GTID_MODE_MISMATCH",
         36,
-        "The stored offset counts by GTID and the server writes transactions without any.",
+        "The stored offset holds GTIDs and the server writes transactions without GTIDs.",
         gtid_mode_mismatch,
         about_position=True,
         on_request=("full_snapshot",),
@@ -219,7 +219,7 @@ PROBLEMS = (
     Problem(
         "GTID_MISSING_IN_OFFSET",
         44,
-        "The server counts by GTID and the stored offset has none: the connector would start at the oldest transaction, or not at all.",
+        "The server uses GTIDs and the stored offset has none: the connector would start at the oldest transaction, or not at all.",
         gtid_missing_in_offset,
         FULL_SNAPSHOT,
         about_position=True,
@@ -227,7 +227,7 @@ PROBLEMS = (
     Problem(
         "SOURCE_FAILED_OVER",
         49,
-        "Another server took over; it holds all that was read and still has all that was not.",
+        "Another server took over; it has everything that was read, and still has everything that was not.",
         failed_over,
         (TRANSLATE, FULL),
         on_request=("restart", "full_snapshot", "diff_repair"),
@@ -235,7 +235,7 @@ PROBLEMS = (
     Problem(
         "XA_ROLLED_BACK",
         95,
-        "XA transactions were rolled back after their rows may have been sent: such rows may stand in the sink.",
+        "XA transactions were rolled back after their rows may have been sent: such rows may be in the sink.",
         xa_rolled_back,
         WARNING,
         on_request=("full_snapshot", "diff_repair"),

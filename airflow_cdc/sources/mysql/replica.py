@@ -197,8 +197,8 @@ def _applier_filters(status: list[dict[str, Any]]) -> tuple[str, ...]:
 
 
 def _skipped(session: Session) -> tuple[str, ...]:
-    found = _variables(session, *_HARMLESS)
-    return tuple(f"{name} {value}" for name, value in found.items() if value.upper() not in _HARMLESS[name])
+    variables = _variables(session, *_HARMLESS)
+    return tuple(f"{name} {value}" for name, value in variables.items() if value.upper() not in _HARMLESS[name])
 
 
 def _variables(session: Session, *names: str) -> dict[str, str]:
@@ -214,7 +214,9 @@ def _logged_before(session: Session, file: str) -> GtidSet | None:
     """The transactions that stand in files before `file`; None where that cannot be read."""
     try:
         rows = session.rows(f"SHOW BINLOG EVENTS IN '{file}' LIMIT 3", doing="read what stands before a binlog file")
-        found = next((str(row["Info"]) for row in rows if str(row["Event_type"]).lower() == "previous_gtids"), None)
-        return None if found is None else GtidSet.parse(found)
+        previous_gtids = next(
+            (str(row["Info"]) for row in rows if str(row["Event_type"]).lower() == "previous_gtids"), None
+        )
+        return None if previous_gtids is None else GtidSet.parse(previous_gtids)
     except (MissingPrivilegeError, PositionError):
         return None

@@ -74,9 +74,9 @@ def read_defaults(conn: Connection[Any], tables: Iterable[str]) -> dict[str, dic
     Raises SourceError if the server refuses.
     """
     wanted = [_split(name) for name in tables]
-    found: dict[str, dict[str, str | None]] = {}
+    defaults: dict[str, dict[str, str | None]] = {}
     if not wanted:
-        return found
+        return defaults
     try:
         with conn.cursor(DictCursor) as cursor:
             mariadb = _version(cursor).mariadb
@@ -84,7 +84,7 @@ def read_defaults(conn: Connection[Any], tables: Iterable[str]) -> dict[str, dic
             cursor.execute(_DEFAULTS.format(tables=condition), values)
             for row in cursor.fetchall():
                 none = row["value"] is None or (mariadb and row["value"] == "NULL")  # there a text stands in quotes
-                found.setdefault(f"{row['schema']}.{row['table']}", {})[row["name"]] = (
+                defaults.setdefault(f"{row['schema']}.{row['table']}", {})[row["name"]] = (
                     None if none else _text(row["value"])
                 )
     except MySQLError as error:
@@ -92,7 +92,7 @@ def read_defaults(conn: Connection[Any], tables: Iterable[str]) -> dict[str, dic
         raise SourceError(
             f"the columns' defaults cannot be read: {text}", todo="Grant SELECT on the tables."
         ) from error
-    return found
+    return defaults
 
 
 def parse_labels(column_type: str) -> tuple[str, ...]:
@@ -133,10 +133,10 @@ def _columns(cursor: DictCursor, wanted: Sequence[tuple[str, str]]) -> dict[tupl
     condition, values = _named(wanted)
     srid = "c.SRS_ID" if _version(cursor).can(Capability.SRS_ID_COLUMN) else "NULL"
     cursor.execute(_COLUMNS.format(tables=condition, srid=srid), values)
-    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    by_table: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in cursor.fetchall():
-        found.setdefault((row["schema"], row["table"]), []).append(row)
-    return found
+        by_table.setdefault((row["schema"], row["table"]), []).append(row)
+    return by_table
 
 
 def _primary_keys(cursor: DictCursor, wanted: Sequence[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, ...]]:
@@ -145,11 +145,11 @@ def _primary_keys(cursor: DictCursor, wanted: Sequence[tuple[str, str]]) -> dict
         return {}
     condition, values = _named(wanted)
     cursor.execute(_PRIMARY.format(tables=condition), values)
-    found: dict[tuple[str, str], tuple[str, ...]] = {}
+    keys: dict[tuple[str, str], tuple[str, ...]] = {}
     for row in cursor.fetchall():
         place = (row["schema"], row["table"])
-        found[place] = (*found.get(place, ()), _text(row["name"]))
-    return found
+        keys[place] = (*keys.get(place, ()), _text(row["name"]))
+    return keys
 
 
 def _table(

@@ -55,7 +55,7 @@ def check_harmless(statements: Sequence[Ddl], now: Table) -> None:
     """Raise RereadNeededError for a statement that is more than harmless: the definition before it is not known."""
     for one in statements:
         if any(clause.kind is not Kind.NOTHING for clause in clauses_of(one)):
-            raise refused(now, f"{one.short}, and the definition before it is not known")
+            raise refused(now, f"{one.short}, and the definition before it is unknown")
 
 
 def clauses_of(one: Ddl) -> tuple[Clause, ...]:
@@ -85,7 +85,7 @@ class _Steps:
         reported = one.after.get(self.now.full_name)
         if reported is None:
             if any(clause.kind is not Kind.NOTHING for clause in clauses):
-                raise refused(self.now, f"the connector did not say what the table is after {one.short}")
+                raise refused(self.now, f"the connector did not report the table's definition after {one.short}")
             return
         after = self._read(reported, one)
         for clause in clauses:
@@ -97,7 +97,7 @@ class _Steps:
         try:
             return reported.columns()
         except MALFORMED as error:
-            raise refused(self.now, f"{one.short}, whose outcome cannot be read: {error!r}") from None
+            raise refused(self.now, f"{one.short}, whose resulting definition cannot be read: {error!r}") from None
 
     def _check(self, reported: ReportedTable, after: Mapping[str, Column], one: Ddl) -> None:
         """The connector's definition must be the one that we understood: then nothing was overlooked."""
@@ -105,22 +105,22 @@ class _Steps:
             raise refused(self.now, f"{one.short} left the columns {', '.join(after)}")
         placed = [replace(column, ordinal=after[name].ordinal) for name, column in self.columns.items()]
         if differences := reported.differences(replace(self.now, columns=tuple(placed), key=self.key)):
-            raise refused(self.now, f"{one.short} did more than was understood: {differences[0]}")
+            raise refused(self.now, f"{one.short} changed more than was recognised: {differences[0]}")
 
     def check_end(self) -> None:
         """The source's definition must be the one that the statements lead to."""
-        said = () if self.last is None else self.last.differences(self.now)
+        differences = () if self.last is None else self.last.differences(self.now)
         for column in self.now.columns:
             mine = self.columns.get(column.name)
             if mine is None or not _same(mine, column, reported=column.name in self.reported):
-                said += (f"column {column.name}: {column.native.type} in the source",)
+                differences += (f"column {column.name}: {column.native.type} in the source",)
         gone = self.columns.keys() - {column.name for column in self.now.columns}
-        said += tuple(f"column {name}: not in the source" for name in sorted(gone))
-        if said or self.key != self.now.key:
+        differences += tuple(f"column {name}: not in the source" for name in sorted(gone))
+        if differences or self.key != self.now.key:
             raise UnreportedChangeError(
-                f"the source's definition is not the one that the reported DDL leads to: {'; '.join(said) or 'the key'}",
+                f"the reported DDL does not lead to the source's definition: {'; '.join(differences) or 'the key'}",
                 where=f"table {self.now.full_name}",
-                todo="Wait until the connector has read so far. If it has, it does not report all DDL: look at its"
+                todo="Wait until the connector has read up to that point. If it has, it does not report all DDL: check its"
                 " transforms and include.schema.changes.",
             )
 
@@ -132,7 +132,7 @@ class _Steps:
         if name in self.dropped:
             raise refused(self.now, f"column {name} was dropped and added again")
         if new.nullable is not clause.nullable:
-            raise refused(self.now, f"column {name} was added, and whether it allows NULL is not certain")
+            raise refused(self.now, f"column {name} was added, and it is uncertain whether it allows NULL")
         if not new.nullable or clause.default is not None:
             self.filled[name] = self._constant(new, clause.default)
         self.columns[name] = new
@@ -171,11 +171,11 @@ class _Steps:
         if new.nullable:
             if old.name in self.filled or old.name in self.never_null:
                 raise refused(
-                    self.now, f"column {new.name} allowed no NULL, then one again: old rows have a value in it"
+                    self.now, f"column {new.name} was NOT NULL and then nullable again: old rows have a value in it"
                 )
             return
         if words_of(old).data_type not in _NO_CLOCKS or self.now.keyless:
-            raise refused(self.now, f"column {new.name}: NULL became forbidden, and what stood there was replaced")
+            raise refused(self.now, f"column {new.name}: it became NOT NULL, and existing NULLs were replaced")
         self.never_null.add(new.name)
 
     def convert(self, _clause: Clause, after: Mapping[str, Column]) -> None:

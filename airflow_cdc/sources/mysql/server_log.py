@@ -25,10 +25,6 @@ _OWNER: Final = re.compile(r"#\d+")
 START_OF_FILE: Final = 4
 _LOG_FILTERS: Final = ("Binlog_Do_DB", "Binlog_Ignore_DB")
 _HEADER_EVENTS: Final = frozenset({"format_desc", "previous_gtids"})
-NO_IDENTITY: Final = (
-    "the server has no server_uuid (MariaDB has none), so what is read cannot be proven to come from one server:"
-    " it is diagnosed, not recovered"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +133,7 @@ def gtid_point(session: Session) -> Status:
     gtids = status.gtids
     if gtids is None or not (before.issubset(gtids) and gtids.issubset(after)):
         raise WrongServerError(
-            "the executed GTID set went back while the watermark was taken: two servers answer here",
+            "the executed GTID set shrank while the watermark was taken: two servers answer here",
             where=session.where,
             todo="Connect to the server itself and not through a proxy that spreads reads.",
         )
@@ -151,7 +147,7 @@ def rotated_point(session: Session) -> Status:
     after = read_status(session).position
     if not after.comparable(before) or after.file_number <= before.file_number:
         raise WrongServerError(
-            f"the binlog was rotated but stands at {after}, before it was at {before}: two servers answer here",
+            f"the binlog was rotated but is now at {after}, and was at {before}: two servers answer here",
             where=session.where,
             todo="Connect to the server itself and not through a proxy that spreads reads.",
         )
@@ -184,14 +180,6 @@ def require_log(settings: dict[str, str], where: str) -> None:
         )
 
 
-def require_identity(session: Session) -> None:
-    """Raise unless what is read here can be proven to be this server's (INV 9)."""
-    if not session.version.can(Capability.SERVER_UUID):
-        raise SourceSettingError(
-            NO_IDENTITY, where=session.where, todo="Recover it with the connector's own snapshot, and compare the rows."
-        )
-
-
 def require_same(identity: ServerIdentity, server_uuid: str, where: str) -> None:
     if identity.server_uuid != server_uuid:
         raise WrongServerError(
@@ -202,7 +190,8 @@ def require_same(identity: ServerIdentity, server_uuid: str, where: str) -> None
 
 
 def prepared_xa(session: Session) -> frozenset[XaTransaction]:
-    rows = session.rows("XA RECOVER CONVERT XID", doing="list prepared XA transactions")
+    how = "CONVERT XID" if session.version.can(Capability.CONVERT_XID) else "FORMAT = 'SQL'"
+    rows = session.rows(f"XA RECOVER {how}", doing="list prepared XA transactions")
     return frozenset(
         XaTransaction(int(r["formatID"]), int(r["gtrid_length"]), int(r["bqual_length"]), str(r["data"])) for r in rows
     )

@@ -117,7 +117,7 @@ class Session:
         """The first row of a statement. Raises SourceError, also when there is none."""
         for row in self.rows(sql, args, doing=doing):
             return row
-        raise SourceError(f"could not {doing}: the server answered nothing", where=self.where)
+        raise SourceError(f"could not {doing}: the server returned an empty answer", where=self.where)
 
     def run(self, sql: str, args: Sequence[Any] = (), *, doing: str) -> None:
         """Run a statement without a result."""
@@ -180,12 +180,14 @@ def _pin(connection: Connection[Any], where: str) -> None:
 
 
 def _tls_options(endpoint: MySqlEndpoint) -> dict[str, Any]:
-    given: Mapping[str, Any] = {k: v for k, v in (endpoint.ssl or {}).items() if v not in (None, "")}
-    if unknown := sorted(set(given) - _SSL_KEYS):
+    options: Mapping[str, Any] = {k: v for k, v in (endpoint.ssl or {}).items() if v not in (None, "")}
+    if unknown := sorted(set(options) - _SSL_KEYS):
         raise ConfigError(
             f"unknown ssl setting {unknown[0]!r}", where=endpoint.where, todo=f"Known: {', '.join(sorted(_SSL_KEYS))}."
         )
-    mode = str(given.get("mode") or ("verify_identity" if "ca" in given else "required" if given else "preferred"))
+    mode = str(
+        options.get("mode") or ("verify_identity" if "ca" in options else "required" if options else "preferred")
+    )
     mode = mode.lower().replace("-", "_")
     if mode == "disabled":
         return {"ssl_disabled": True}
@@ -194,18 +196,18 @@ def _tls_options(endpoint: MySqlEndpoint) -> dict[str, Any]:
     if mode not in _SSL_MODES:
         modes = ", ".join(["disabled", "preferred", *_SSL_MODES])
         raise ConfigError(f"unknown ssl mode {mode!r}", where=endpoint.where, todo=f"Use one of {modes}.")
-    return {"ssl": _tls_context(given, *_SSL_MODES[mode], where=endpoint.where)}
+    return {"ssl": _tls_context(options, *_SSL_MODES[mode], where=endpoint.where)}
 
 
-def _tls_context(given: Mapping[str, Any], verify: bool, identity: bool, *, where: str) -> tls.SSLContext:
+def _tls_context(options: Mapping[str, Any], verify: bool, identity: bool, *, where: str) -> tls.SSLContext:
     try:
-        context = tls.create_default_context(cafile=given.get("ca"))
+        context = tls.create_default_context(cafile=options.get("ca"))
         # MySQL's own generated certificates lack extensions that the strict check demands
         context.verify_flags &= ~tls.VERIFY_X509_STRICT
         context.check_hostname = identity
         context.verify_mode = tls.CERT_REQUIRED if verify else tls.CERT_NONE
-        if "cert" in given:
-            context.load_cert_chain(given["cert"], given.get("key"), given.get("key_password") or "")
+        if "cert" in options:
+            context.load_cert_chain(options["cert"], options.get("key"), options.get("key_password") or "")
     except (OSError, ValueError) as error:
         reason = type(error).__name__ if isinstance(error, tls.SSLError) else str(error)
         raise SourceTlsError(

@@ -15,7 +15,7 @@ class MySqlSettings(SourceSpec):
         "Airflow connection (`cdc_mysql` or `mysql`) of the server that the connector reads.", form=CONNECTION
     )
     replicas: tuple[str, ...] = key(
-        "Connections of replicas where the connector may read for a while what the source has purged (GTID only).",
+        "Connections of replicas from which the connector may temporarily read what the source has purged (GTID only).",
         form=CONNECTION,
         default=(),
     )

@@ -35,6 +35,6 @@ def server(kind: str, title: str, *notes: str) -> Setup:
 SETUP = server(
     "mysql",
     "MySQL",
-    "Optional: replicas where the connector may read for a while what the source has purged (GTID only).",
+    "Optional: replicas from which the connector may temporarily read what the source has purged (GTID only).",
     "replicas: [shop_replica]        # ids of Airflow connections",
 )

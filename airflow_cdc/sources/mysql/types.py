@@ -101,8 +101,8 @@ class MySqlWords:
     def to_native(self) -> NativeColumn:
         """The words as a column keeps them; what MySQL does not say is left out."""
         words = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "column_type"}
-        said = {name: word for name, word in words.items() if word not in (None, (), "")}
-        return NativeColumn(WORDS, self.column_type, tuple(sorted(said.items())))
+        attributes = {name: word for name, word in words.items() if word not in (None, (), "")}
+        return NativeColumn(WORDS, self.column_type, tuple(sorted(attributes.items())))
 
 
 @lru_cache(maxsize=10_000)
@@ -203,8 +203,9 @@ def _read_time(_words: MySqlWords, c: str) -> str:
 
 
 def time_micros(c: str) -> str:
-    """MySQL: a TIME as signed microseconds (TIME_TO_SEC alone loses the sign of -00:00:00.5)."""
-    return f"(IF({c} < CAST('00:00:00' AS TIME), -1, 1) * (ABS(TIME_TO_SEC({c})) * 1000000 + MICROSECOND({c})))"
+    """MySQL: a TIME as signed microseconds (TIME_TO_SEC alone loses the sign of -00:00:00.5, and holds MariaDB's fraction)."""
+    seconds = f"ABS(TIME_TO_SEC({c})) DIV 1"
+    return f"(IF({c} < CAST('00:00:00' AS TIME), -1, 1) * ({seconds} * 1000000 + MICROSECOND({c})))"
 
 
 def _read_text(words: MySqlWords, c: str) -> str:

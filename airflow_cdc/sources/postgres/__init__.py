@@ -14,6 +14,6 @@ KIND = SourceKind(
     setup=Lazy(".setup:SETUP", __name__),
     hook=Lazy("airflow_cdc.hooks.postgres:CdcPostgresHook"),
     form=Lazy(".connection:FORM", __name__),
-    # spark_apps/adapters/postgres.py reads its rows; it is named here once a whole recovery was seen to end
-    why_unread="no recovery of a PostgreSQL source was seen to its end yet: it is diagnosed and watched",
+    jars=Lazy(".jars:JARS", __name__),
+    reader=Lazy("airflow_cdc.spark_apps.adapters.postgres:PostgresReader"),
 )

@@ -58,12 +58,12 @@ class KafkaTransport:
                 before = _describe(client, wanted, self.where)
                 ends = _ends(client, before)
                 if _ids(_describe(client, wanted, self.where)) == _ids(before):
-                    kept = _compactions(client, ends, self.where)
-                    return {n: TopicState(n, ident, ends[n], kept.get(n)) for n, (ident, _) in before.items()}
+                    compactions = _compactions(client, ends, self.where)
+                    return {n: TopicState(n, ident, ends[n], compactions.get(n)) for n, (ident, _) in before.items()}
         raise TransportError(
-            "topics are being deleted and created while they are read",
+            "topics are being deleted and created right now",
             where=self.where,
-            todo="Try again when it is over.",
+            todo="Try again later.",
         )
 
     def end_offsets(self, names: Iterable[str]) -> dict[str, dict[int, int]]:
@@ -83,10 +83,10 @@ class KafkaTransport:
             return {}
         with admin(self.endpoint) as client, explaining(self.where, "read the age of the events that wait"):
             answers = client.list_partition_offsets(wanted)
-        found: dict[str, dict[int, int | None]] = {}
+        offsets: dict[str, dict[int, int | None]] = {}
         for part, at in answers.items():
-            found.setdefault(part.topic, {})[part.partition] = None if at.offset < 0 else at.offset
-        return found
+            offsets.setdefault(part.topic, {})[part.partition] = None if at.offset < 0 else at.offset
+        return offsets
 
     def topic_configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
         """Topic → its settings, of topics that exist. Raises TransportError."""
@@ -97,8 +97,8 @@ class KafkaTransport:
             return {}
         resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in wanted]
         with admin(self.endpoint) as client, explaining(self.where, "read the topics' settings"):
-            found = client.describe_configs(resources, config_filter="all")
-        topics: Mapping[str, Mapping[str, Any]] = next(iter(found.values()), {})
+            described = client.describe_configs(resources, config_filter="all")
+        topics: Mapping[str, Mapping[str, Any]] = next(iter(described.values()), {})
         return {name: {key: str(entry["value"]) for key, entry in values.items()} for name, values in topics.items()}
 
     def topic_names(self) -> list[str]:
@@ -161,7 +161,7 @@ def _foreign(offset: int, where: str) -> TransportError:
 
 def _describe(client: Any, names: list[str], where: str) -> dict[str, tuple[str, list[int]]]:
     """Topic → (id, partitions) of those that exist."""
-    found: dict[str, tuple[str, list[int]]] = {}
+    topics_by_name: dict[str, tuple[str, list[int]]] = {}
     for topic in client.describe_topics(names):
         if topic["error_code"] == _MISSING:
             continue
@@ -172,8 +172,8 @@ def _describe(client: Any, names: list[str], where: str) -> dict[str, tuple[str,
                 todo="Check that the user may DESCRIBE the topic.",
             )
         parts = sorted(int(part["partition_index"]) for part in topic["partitions"])
-        found[topic["name"]] = (_topic_id(topic.get("topic_id")), parts)
-    return found
+        topics_by_name[topic["name"]] = (_topic_id(topic.get("topic_id")), parts)
+    return topics_by_name
 
 
 def _ids(described: Mapping[str, tuple[str, list[int]]]) -> dict[str, tuple[str, int]]:
@@ -203,15 +203,15 @@ def _compactions(client: Any, ends: Mapping[str, dict[int, tuple[int, int]]], wh
     """Of the topics that are compacted: since when, and from which offset on, their tombstones are all there."""
     from kafka import TopicPartition
 
-    now, kept = int(time.time() * 1000), {}
+    now, times = int(time.time() * 1000), {}
     for name, (policy, retention_ms) in _policies(client, ends, where).items():
         if "compact" not in policy:
             continue
         since = max(0, now - retention_ms)
-        found = client.list_partition_offsets({TopicPartition(name, p): since for p in ends[name]})
-        first = {part.partition: at.offset for part, at in found.items()}
-        kept[name] = Compaction(now, since, {p: ends[name][p][1] if at < 0 else at for p, at in first.items()})
-    return kept
+        offsets = client.list_partition_offsets({TopicPartition(name, p): since for p in ends[name]})
+        first = {part.partition: at.offset for part, at in offsets.items()}
+        times[name] = Compaction(now, since, {p: ends[name][p][1] if at < 0 else at for p, at in first.items()})
+    return times
 
 
 def _policies(client: Any, names: Iterable[str], where: str) -> dict[str, tuple[str, int]]:
@@ -222,13 +222,13 @@ def _policies(client: Any, names: Iterable[str], where: str) -> dict[str, tuple[
     resources = [ConfigResource(ConfigResourceType.TOPIC, name, configs=dict(wanted)) for name in names]
     described = client.describe_configs(resources, config_filter="all").get("topic", {}) if resources else {}
     # a refusal comes as a topic without settings, and not as an error
-    if bare := sorted(name for name, told in described.items() if not wanted.keys() <= told.keys()):
+    if bare := sorted(name for name, settings in described.items() if not wanted.keys() <= settings.keys()):
         raise TransportError(
             f"the settings of topic {bare[0]} cannot be read",
             where=where,
-            todo="Grant DESCRIBE_CONFIGS on it: whether it is compacted decides what a stamp is worth.",
+            todo="Grant DESCRIBE_CONFIGS on it: apply must know whether it is compacted.",
         )
     return {
-        name: (str(told["cleanup.policy"]["value"]), int(told["delete.retention.ms"]["value"]))
-        for name, told in described.items()
+        name: (str(settings["cleanup.policy"]["value"]), int(settings["delete.retention.ms"]["value"]))
+        for name, settings in described.items()
     }

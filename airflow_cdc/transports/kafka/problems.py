@@ -27,8 +27,8 @@ def transport_replaced(case: AnyCase) -> Evidence | None:
     transport = transport_of(case.seen)
     if transport is None:
         return None
-    found = dict(text for stamp in _stamps(case) for text in _replaced(stamp, transport))
-    return evidence(case, "sink stamps and topics", found) if found else None
+    texts = dict(text for stamp in _stamps(case) for text in _replaced(stamp, transport))
+    return evidence(case, "sink stamps and topics", texts) if texts else None
 
 
 def transport_gap(case: AnyCase) -> Evidence | None:
@@ -36,14 +36,14 @@ def transport_gap(case: AnyCase) -> Evidence | None:
     transport = transport_of(case.seen)
     if transport is None:
         return None
-    found = {
+    texts = {
         f"{topic}/{number}": f"applied up to {at}, the first event there is {state.partitions[number][0]}"
         for stamp in _stamps(case)
         for topic, number, at, state in _stamped(stamp, transport)
         if number in state.partitions and at < state.partitions[number][0]
     }
-    found |= dict(_forgotten_deletes(case, transport))
-    return evidence(case, "sink stamps and topics", found) if found else None
+    texts |= dict(_forgotten_deletes(case, transport))
+    return evidence(case, "sink stamps and topics", texts) if texts else None
 
 
 _DELETES_KEPT_MS = 86_400_000  # the default of delete.retention.ms
@@ -54,7 +54,7 @@ def _compacted_keyless(case: AnyCase, transport: TransportFacts) -> Iterator[tup
     for table, topic in transport.of_table.items():
         policy = transport.configs.get(topic, {}).get("cleanup.policy", "")
         if "compact" in policy and table in definitions and definitions[table].keyless:
-            yield topic, f"cleanup.policy={policy}, but {table} has no key: its events are refused"
+            yield topic, f"cleanup.policy={policy}, but {table} has no key: its events are rejected"
 
 
 def _forgotten_deletes(case: AnyCase, transport: TransportFacts) -> Iterator[tuple[str, str]]:
@@ -65,11 +65,14 @@ def _forgotten_deletes(case: AnyCase, transport: TransportFacts) -> Iterator[tup
             continue
         for topic, number, at, state in _stamped(facts.stamp, transport):
             settings = transport.configs.get(topic, {})
-            kept = int(settings.get("delete.retention.ms", _DELETES_KEPT_MS)) / 1000
+            retention_s = int(settings.get("delete.retention.ms", _DELETES_KEPT_MS)) / 1000
             behind = number in state.partitions and at < state.partitions[number][1]
-            if "compact" in settings.get("cleanup.policy", "") and behind and now - facts.stamped_at > kept:
+            if "compact" in settings.get("cleanup.policy", "") and behind and now - facts.stamped_at > retention_s:
                 age = f"{now - facts.stamped_at:.0f} s ago"
-                yield f"{topic}/{number} is compacted", f"applied up to {at} {age}, deletes are kept for {kept:.0f} s"
+                yield (
+                    f"{topic}/{number} is compacted",
+                    f"applied up to {at} {age}, deletes are kept for {retention_s:.0f} s",
+                )
 
 
 def _stamps(case: AnyCase) -> tuple[Stamp, ...]:
@@ -90,7 +93,7 @@ def _replaced(stamp: Stamp, transport: TransportFacts) -> Iterator[tuple[str, st
         state = transport.topics.get(topic)
         if state is None:
             if topic in transport.of_table.values() and any(offsets.next.values()):
-                yield topic, "it was applied from, and does not exist any more"
+                yield topic, "it was applied from, and no longer exists"
         elif offsets.is_of(state.id) is False:  # brokers before 2.8 give no id: apply looks closer
             yield topic, f"its id is {state.id}, it was applied from {offsets.topic_id}"
         elif len(state.partitions) != len(offsets.next):
@@ -103,7 +106,7 @@ def _replaced(stamp: Stamp, transport: TransportFacts) -> Iterator[tuple[str, st
 
 
 PROBLEMS = (
-    Problem("TRANSPORT_MISCONFIGURED", 51, "A topic refuses the events of a table.", compacted_keyless),
+    Problem("TRANSPORT_MISCONFIGURED", 51, "A topic rejects the events of a table.", compacted_keyless),
     Problem(
         "TRANSPORT_REPLACED",
         60,

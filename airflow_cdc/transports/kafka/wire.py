@@ -49,12 +49,12 @@ class KafkaEndpoint:
         servers = ",".join(part.strip() for part in self.bootstrap.split(",") if part.strip())
         if not servers:
             raise ConfigError("the Kafka connection has no bootstrap servers", todo="Write one like kafka:9092.")
-        given = {key: value for key, value in (self.security or {}).items() if value not in (None, "")}
-        if given.get("sasl.username"):
-            given.setdefault("sasl.mechanism", "PLAIN")
+        settings = {key: value for key, value in (self.security or {}).items() if value not in (None, "")}
+        if settings.get("sasl.username"):
+            settings.setdefault("sasl.mechanism", "PLAIN")
         object.__setattr__(self, "bootstrap", servers)
-        object.__setattr__(self, "security", given)
-        _check(given, self.where)
+        object.__setattr__(self, "security", settings)
+        _check(settings, self.where)
 
     @property
     def where(self) -> str:
@@ -211,7 +211,9 @@ def _partitions(endpoint: KafkaEndpoint, topic: str, where: str) -> list[int]:
     with admin(endpoint) as client:
         described = client.describe_topics([topic])[0]
     if described["error_code"] or not described["partitions"]:
-        raise TransportError("there is no such topic, or it may not be read", where=where, todo="Check its name.")
+        raise TransportError(
+            "the topic does not exist, or the user may not read it", where=where, todo="Check its name."
+        )
     return sorted(int(part["partition_index"]) for part in described["partitions"])
 
 
@@ -229,12 +231,12 @@ def _options(endpoint: KafkaEndpoint) -> dict[str, Any]:
     # at DEBUG it writes its whole configuration, password included
     logging.getLogger("kafka.admin.client").setLevel(logging.INFO)
     ms = int(endpoint.timeout * 1000)
-    named = {_SETTINGS[key]: value for key, value in endpoint.security.items()}
-    if "ssl_check_hostname" in named:
-        named["ssl_check_hostname"] = str(named["ssl_check_hostname"]).lower() not in ("false", "0", "no")
+    options = {_SETTINGS[key]: value for key, value in endpoint.security.items()}
+    if "ssl_check_hostname" in options:
+        options["ssl_check_hostname"] = str(options["ssl_check_hostname"]).lower() not in ("false", "0", "no")
     return {
         "client_id": "airflow-provider-cdc",
-        **named,
+        **options,
         "bootstrap_servers": endpoint.bootstrap.split(","),
         "request_timeout_ms": ms,
         "bootstrap_timeout_ms": ms,
@@ -244,7 +246,7 @@ def _options(endpoint: KafkaEndpoint) -> dict[str, Any]:
 # Words in kafka-python's reasons → what to do; the first that fits.
 _TODOS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
     (("Authentication", "Sasl"), "Check login, password, mechanism and security.protocol of the Kafka connection."),
-    (("Authorization",), "Grant the user the right to it."),
+    (("Authorization",), "Grant the user access to it."),
     (
         ("SSL", "CERTIFICATE", "No such file", "PEM"),
         "Check security.protocol and the ssl files of the Kafka connection.",

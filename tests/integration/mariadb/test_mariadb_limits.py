@@ -14,7 +14,6 @@ import pytest
 from airflow_cdc.core.hold import HoldStatus
 from airflow_cdc.sources.mariadb.client import MariaDbSource
 from airflow_cdc.sources.mariadb.gtid import MariaDbGtid
-from airflow_cdc.sources.mysql.errors import SourceSettingError
 from stack.mysql import MySqlServer
 from tests.diagnosing import explain
 from tests.integration.mariadb.support import endpoint, here, position_in, purge, purge_to, rotate
@@ -25,15 +24,6 @@ FILES = 1000
 
 
 # ---- what is not done on MariaDB ----------------------------------------------------------------
-
-
-def test_no_watermark_is_taken_and_nothing_is_rotated(source: MariaDbSource, server: MySqlServer) -> None:
-    before = server.execute("SHOW BINARY LOGS")
-    for call in (source.watermark, source.position):
-        with pytest.raises(SourceSettingError, match="no server_uuid") as caught:
-            call()
-        assert "connector's own snapshot" in caught.value.todo
-    assert server.execute("SHOW BINARY LOGS") == before
 
 
 def test_there_is_no_hold(source: MariaDbSource) -> None:

@@ -97,7 +97,7 @@ def test_a_connection_that_exists_is_left_as_it_is(cdc: Callable[..., Answer], r
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (("bank", "shop"), "there is a pipeline 'shop' already"),
+        (("bank", "shop"), "pipeline 'shop' already exists"),
         (("db2:3307", "db2:x"), "'db2:x' is not host:port"),
         (("bank.accounts, bank.moves", "accounts"), "Write each table as schema.table"),
         (("--connector", "--note"), ""),
@@ -119,7 +119,7 @@ def test_what_is_wrong_changes_nothing(
 def test_without_a_terminal_the_missing_flags_are_named(cdc: Callable[..., Answer], registry: Path) -> None:
     answer = cdc("init", "--pipeline", "bank")
     assert answer.status == 2
-    assert answer.err == "error: not enough is known about pipeline bank. Add --mysql, --tables, --connector.\n"
+    assert answer.err == "error: the options do not fully describe pipeline bank. Add --mysql, --tables, --connector.\n"
 
 
 def test_at_a_terminal_it_asks_and_enter_takes_the_default(
@@ -186,13 +186,13 @@ def test_other_kinds_ask_their_own_questions(
     [
         (
             ("--source-kind", "oracle"),
-            "'oracle' is no kind of source that can be asked about (--source-kind). Write one of mysql,",
+            "'oracle' is not a kind of source that `init` knows (--source-kind). Write one of mysql,",
         ),
         (
             ("--source-kind", "mariadb", "--mariadb", "m", "--database", "x"),
-            "--database: no part of this pipeline asks for",
+            "--database: no part of this pipeline has",
         ),
-        (("--postgres", "p", "--mysql", "m"), "no part of this pipeline asks for"),
+        (("--postgres", "p", "--mysql", "m"), "no part of this pipeline has"),
         (("--sink-kind", "none", "--catalog", "lake"), "--catalog: no part"),
     ],
 )

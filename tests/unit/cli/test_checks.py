@@ -95,9 +95,13 @@ def all_in(folder: Path) -> str:
 def test_a_dag_that_does_not_run_is_named_with_the_command(dags: None, registry: Path, connections: Any) -> None:
     results = checks.pipeline_airflow_checks(load_registry(registry)["shop"])
     by_name = {check.name: (check.state, check.found, check.todo) for check in results}
-    assert by_name["cdc_apply__shop"] == ("warn", "paused: its runs wait", "Run: airflow dags unpause cdc_apply__shop")
+    assert by_name["cdc_apply__shop"] == (
+        "warn",
+        "paused, so its runs wait",
+        "Run: airflow dags unpause cdc_apply__shop",
+    )
     unknown = by_name["cdc_nightly_consistency__shop"]
-    assert unknown[:2] == ("warn", "Airflow does not know this DAG")
+    assert unknown[:2] == ("warn", "Airflow has not loaded this DAG")
     assert "airflow dags reserialize" in unknown[2]
 
 

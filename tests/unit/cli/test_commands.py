@@ -71,7 +71,7 @@ def test_a_malformed_registry_is_one_line(cdc: Callable[..., Answer], registry: 
 def test_an_error_nobody_foresaw_is_one_line_too(cdc: Callable[..., Answer], spec: Any) -> None:
     spec(commands, "load_registry", ZeroDivisionError("a\nb"))
     answer = cdc("pipelines")
-    assert (answer.status, answer.err) == (1, "error: ZeroDivisionError: a b (--verbose shows where)\n")
+    assert (answer.status, answer.err) == (1, "error: ZeroDivisionError: a b (--verbose shows the traceback)\n")
 
 
 @pytest.mark.parametrize(

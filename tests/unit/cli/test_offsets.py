@@ -80,7 +80,7 @@ def test_an_offset_is_moved_by_nobody_that_airflow_does_not_know(
     move = spec(offsets, "move", MOVED)
     answer = cdc("offset", *words, "--yes")
     assert (answer.status, move.call_count) == (2, 0)
-    assert "no Airflow user gives it" in answer.err
+    assert "token of an Airflow user" in answer.err
 
 
 def test_an_offset_that_was_rejected_is_one_line(cdc: Callable[..., Answer], shop: Any, spec: Any) -> None:

@@ -12,7 +12,7 @@ from airflow_cdc.config.registry import get_pipeline, load_registry
 from airflow_cdc.core.errors import ConfigError, UsageError
 from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.pipeline import BackfillSpec, HoldPolicy, Policy
-from airflow_cdc.kinds import kinds_of, read_pipeline, reads_of
+from airflow_cdc.kinds import kinds_of, no_recovery, read_pipeline
 from tests.unit import toy_kinds
 from tests.unit.builders import PIPELINE
 
@@ -135,16 +135,16 @@ def test_a_credential_in_the_wrong_place_is_not_shown(registry: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "there is no mapping `pipelines`"),
-        ("- a\n", "there is no mapping `pipelines`"),
-        ("pipelines: [shop]\n", "there is no mapping `pipelines`"),
+        ("", "it has no mapping `pipelines`"),
+        ("- a\n", "it has no mapping `pipelines`"),
+        ("pipelines: [shop]\n", "it has no mapping `pipelines`"),
         ("pipelines: {}\n", "`pipelines` is empty"),
         (MINIMAL + "defaults: {}\n", "unknown key 'defaults'"),
         ("pipelines:\n  shop: {a\n", "is not YAML"),
-        (MINIMAL + MINIMAL.split("\n", 1)[1], "the key 'shop' stands twice"),
-        (MINIMAL.replace("  shop:\n", "  sh-op:\n"), "name is not usable"),
-        (MINIMAL.replace("  shop:\n", "  1:\n"), "name is not usable"),
-        (MINIMAL.replace("  shop:\n", "  '':\n"), "name is not usable"),
+        (MINIMAL + MINIMAL.split("\n", 1)[1], "the key 'shop' appears twice"),
+        (MINIMAL.replace("  shop:\n", "  sh-op:\n"), "name is invalid"),
+        (MINIMAL.replace("  shop:\n", "  1:\n"), "name is invalid"),
+        (MINIMAL.replace("  shop:\n", "  '':\n"), "name is invalid"),
         ("pipelines:\n  shop:\n", "must be a mapping of keys"),
         ("pipelines: &a\n  shop: *b\n", "is not YAML"),
         ("a: \x01\n", "is not YAML"),
@@ -245,9 +245,9 @@ def test_how_tables_are_cut(registry: Path, text: str, specs: list[BackfillSpec]
     ("text", "said"),
     [
         ("{table: shop.order, by: x}", r"backfill names shop\.order.*Did you mean 'shop\.orders'"),
-        ("{table: shop.orders, by: id, step: 5, origin: soon}", "it is not a day.*2026-01-31"),
+        ("{table: shop.orders, by: id, step: 5, origin: soon}", "it is not a date.*2026-01-31"),
         ("{table: shop.orders, by: id, step: 5}", "belong together"),
-        ("{table: shop.orders, by: id, steps: 5}", "backfill.steps is not a key here.*Did you mean 'step'"),
+        ("{table: shop.orders, by: id, steps: 5}", "backfill.steps is not a known key here.*Did you mean 'step'"),
     ],
 )
 def test_a_table_that_cannot_be_cut_so(registry: Path, text: str, said: str) -> None:
@@ -295,8 +295,8 @@ def test_replicas_are_named_by_their_connections(tmp_path: Path) -> None:
         ("{kind: kafka, ", "{kind: toy, ", "Debezium does not write to Toy queue.*key transport.kind.*'kafka'"),
         ("{kind: mysql, ", "{kind: toy, ", "source.slot is missing"),
         ("{kind: mysql, ", "{kind: toy, slit: s, ", r"source.slot is missing \(and 1 more\)"),
-        ("{kind: mysql, ", "{kind: mysql, slot: s, ", "source.slot is not a key here"),
-        ("{kind: mysql, ", "{kind: mariadb, replicas: [r], ", "source.replicas is not a key here"),
+        ("{kind: mysql, ", "{kind: mysql, slot: s, ", "source.slot is not a known key here"),
+        ("{kind: mysql, ", "{kind: mariadb, replicas: [r], ", "source.replicas is not a known key here"),
         ("{kind: mysql, ", "{kind: [mysql], ", r"source.kind is not one of the allowed words"),
         ("{kind: mysql, ", "{", "source.kind is missing.*Add `kind:` to source"),
         ("{kind: mysql, ", "{kind: toi, ", "Write 'mysql', 'mariadb', 'postgres' or 'toy'"),
@@ -324,4 +324,4 @@ def test_a_mariadb_source_is_a_kind_of_its_own(registry: Path) -> None:
     registry.write_text(MINIMAL.replace("kind: mysql", "kind: mariadb"))
     shop = load_registry(registry)["shop"]
     assert (shop.source.kind, shop.source.replicas) == ("mariadb", ())
-    assert reads_of(shop).decoder is None
+    assert no_recovery(shop) == ""

@@ -183,7 +183,7 @@ def test_assembled_report_of_a_finished_run() -> None:
 )
 def test_a_loss_that_nobody_could_tell_is_unknown_and_not_nothing(decision: dict[str, Any]) -> None:
     report = assembled(decision, {})
-    assert report.data_loss == "unknown: nothing could be concluded"
+    assert report.data_loss == "unknown: no conclusion was possible"
     assert assembled(DECISION, DOCUMENT).data_loss == "nothing"
 
 

@@ -49,6 +49,12 @@ def test_inv_32_a_rollback_that_may_have_been(before: XaState | None, now: XaSta
     assert bool(said) is bool(doubt)
 
 
+def test_inv_32_a_table_without_an_event_since_is_not_marked_but_by_what_was_open_then() -> None:
+    assert rollback_doubt(USED, replace(USED, prepares=9, rollbacks=2), events=False) == ""
+    assert rollback_doubt(USED, replace(UNUSED, started_at=5000.0), events=False) == ""
+    assert "0x01" in rollback_doubt(replace(USED, open=("0x01",)), USED, events=False)
+
+
 @pytest.mark.parametrize(
     ("answer", "settled"),
     [

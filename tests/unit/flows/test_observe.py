@@ -307,7 +307,7 @@ def test_the_log_is_held_until_it_ends_or_is_let_go(
     said: list[str] = []
     assert hold.hold_by_hand(run, 60.0, said.append) == state
     assert holding.released
-    assert said[0] == "the log is held for at most 60 s; Ctrl-C lets go"
+    assert said[0] == "the log is held for at most 60 s; Ctrl-C releases it"
 
 
 def test_a_server_that_purges_in_spite_of_the_lock_is_not_held(run: Run, clients: Any) -> None:
@@ -315,7 +315,7 @@ def test_a_server_that_purges_in_spite_of_the_lock_is_not_held(run: Run, clients
     holding.first = replace(HELD, blocks_purge=False)
     clients.source.hold.return_value = holding
     seen = hold.hold_by_hand(run, 60.0, lambda _line: None)
-    assert (seen.status, seen.reason) == (HoldStatus.RELEASED, "this server purges its log in spite of the lock")
+    assert (seen.status, seen.reason) == (HoldStatus.RELEASED, "this server purges its log despite the lock")
     assert holding.released
 
 

@@ -53,7 +53,7 @@ def test_what_is_read_back_as_written_stays(run: Run) -> None:
 
 def test_another_value_is_a_difference_at_once_and_the_old_one_is_put_back(run: Run) -> None:
     connector = answers(run, {**LATER, "pos": 601})
-    with pytest.raises(OffsetRejectedError, match=r"'pos': 601.*; the old one was put back") as refused:
+    with pytest.raises(OffsetRejectedError, match=r"'pos': 601.*; the old offset was restored") as refused:
         stored_offset.write(run, PARTITION, GTID_OFFSET, LATER)
     assert refused.value.reasons == ("read back differs",)
     assert written(run) == [LATER, GTID_OFFSET]
@@ -71,7 +71,7 @@ def test_an_offset_that_never_shows_is_taken_back(run: Run, monkeypatch: pytest.
     monkeypatch.setattr(stored_offset, "SHOWN_SECONDS", 0.2)
     connector: Any = run.clients.connector
     connector.committed_offset.return_value = None
-    with pytest.raises(OffsetRejectedError, match="found None; the old one was put back"):
+    with pytest.raises(OffsetRejectedError, match="found None; the old offset was restored"):
         stored_offset.write(run, PARTITION, None, LATER)
     assert written(run) == [LATER, None]
 
@@ -103,7 +103,7 @@ def test_the_transaction_is_the_same_over_any_store() -> None:
     stored_offset.replace_offset(node, MySqlCodec(), GTID_OFFSET, LATER, where="here")
     assert (node.value, node.writes) == (LATER, [LATER])
     other = Node(GTID_OFFSET, changed_to={**LATER, "pos": 601})
-    with pytest.raises(OffsetRejectedError, match="the old one was put back"):
+    with pytest.raises(OffsetRejectedError, match="the old offset was restored"):
         stored_offset.replace_offset(other, MySqlCodec(), GTID_OFFSET, LATER, where="here")
     assert other.writes == [LATER, GTID_OFFSET]
     with pytest.raises(OffsetRejectedError, match="not valid: pos is missing"):

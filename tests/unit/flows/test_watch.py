@@ -13,9 +13,9 @@ from unittest.mock import create_autospec
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
 
+from airflow_cdc.alerting.text import Situation, text_of
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.control.control import Control
-from airflow_cdc.core.alert_text import Situation, text_of
 from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.diagnosis.observation import (
     ControlFacts,
@@ -462,5 +462,5 @@ def test_a_repeated_alert_is_a_message_and_no_asset_event(
     watching.told(context, {"state": "problem", "reason": "x"})
     assert context["outlet_events"].events == []
     assert "shop: still GTID_PURGED since" in posted[0]
-    assert "was triggered for it once" in posted[0]
+    assert "was already triggered for this outage" in posted[0]
     assert "This is notification 2." in posted[0]

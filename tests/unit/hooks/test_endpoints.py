@@ -69,7 +69,7 @@ def test_missing_connections_are_one_error_that_says_what_to_create(
         resolve_endpoints(pipeline)
     monkeypatch.delenv("AIRFLOW_CONN_LAKE")
     with pytest.raises(
-        ConfigError, match=r"2 connections are not usable: .*'shop_mysql'.*'lake'.*--conn-type iceberg_catalog"
+        ConfigError, match=r"2 connections cannot be used: .*'shop_mysql'.*'lake'.*--conn-type iceberg_catalog"
     ):
         resolve_endpoints(pipeline)
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from pagerduty import EventsApiV2Client
 
+from airflow_cdc.alerting.severity import Severity
 from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.core.severity import Severity
 from airflow_cdc.notifications.channels import CHANNELS, Message, PolicyNotifier, notifier_for
 from tests.unit.http_server import Answer, Scripted, serving
 
@@ -145,8 +145,8 @@ def test_one_who_cannot_be_told_holds_nothing_up_and_no_address_is_logged(
     PolicyNotifier(conn_ids=("nobody", "deaf", "ops"), message=FIRING).notify(NO_CONTEXT)
     assert [event["action"] for _, event in events] == ["trigger"]
     told = capsys.readouterr().out  # where Airflow's own logging writes
-    assert "nobody was not told" in told
-    assert "deaf was not told" in told
+    assert "nobody was not notified" in told
+    assert "deaf was not notified" in told
     assert "s3cret" not in told
 
 

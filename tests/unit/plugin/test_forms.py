@@ -21,8 +21,8 @@ from airflow.models.dagrun import DagRun
 from airflow.utils.session import create_session
 from sqlalchemy import select
 
+from airflow_cdc.alerting.outage import OutageLog, Sighting, advance
 from airflow_cdc.core.diagnosis.strategy import choices
-from airflow_cdc.core.outage import OutageLog, Sighting, advance
 from airflow_cdc.core.pipeline import AlertPolicy
 from airflow_cdc.kinds import rules_for
 from airflow_cdc.plugin import PREFIX, forms, view
@@ -129,7 +129,7 @@ def test_only_what_can_be_carried_out_is_offered_in_plain_words(web: Any, store:
     client = web("OP")
     text = client.get(RECOVER).text
     assert re.findall(r'name="strategy" value="(\w+)"', text) == ["auto", "full_snapshot", "diff_repair"]
-    assert "All declared tables are read again" in text
+    assert "All declared tables are re-read" in text
     assert re.search(r"Not possible now: <code>replica_detour</code>: \w", text)
     refused = client.post(RECOVER, data={"token": token(client, RECOVER), "strategy": "restart"})
     assert refused.status_code == 400
@@ -264,7 +264,7 @@ def test_a_run_at_work_says_when_it_ends() -> None:
     row = view.Row("p", "X", "", Colour.RED, None, "", stale=False, since="", runs=[last], running=work, now=NOW)
     assert row.expected == "ends in about 8 min"
     late = replace(row, running=replace(work, began=NOW - timedelta(seconds=720)))
-    assert late.expected == "takes 2 min longer than the last one"
+    assert late.expected == "has taken 2 min longer than the last one"
     assert replace(row, runs=[]).expected == ""
 
 

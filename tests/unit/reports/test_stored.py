@@ -165,7 +165,7 @@ def test_stores_on_a_disk_and_in_an_object_store(store: ReportStore) -> None:
 
 def test_what_is_not_understood_is_one_error_that_names_the_file(store: ReportStore) -> None:
     store.write('{"pipeline": "shop"}', "shop", "observation.json")
-    with pytest.raises(CdcError, match=r"can't be understood: KeyError \(.*shop/observation\.json\)"):
+    with pytest.raises(CdcError, match=r"has an unknown form: KeyError \(.*shop/observation\.json\)"):
         store.observation("shop")
     store.write("[{]", "shop", "runs.json")
     store.keep_run("shop", summary(1))  # an index that is torn is begun anew

@@ -183,9 +183,9 @@ def moved(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> str:
     old, new = MySqlOffset.from_value(before), MySqlOffset.from_value(after)
     if old.gtids is not None and new.gtids is not None:
         skipped, repeated = new.gtids - old.gtids, old.gtids - new.gtids
-        told = [f"skips {skipped} ({skipped.count} transactions)" if skipped else ""]
-        told += [f"repeats {repeated} ({repeated.count} transactions)" if repeated else ""]
-        return "; ".join(text for text in told if text) or "the same transactions"
+        texts = [f"skips {skipped} ({skipped.count} transactions)" if skipped else ""]
+        texts += [f"repeats {repeated} ({repeated.count} transactions)" if repeated else ""]
+        return "; ".join(text for text in texts if text) or "the same transactions"
     return moved_in_files(old.position, new.position)
 
 

@@ -11,6 +11,11 @@ if TYPE_CHECKING:
 class EventValues(Protocol):
     """How one kind of source's values stand in an event, under the connector's configuration."""
 
+    @property
+    def way_out(self) -> str:
+        """What a person can do about a column whose values `why_not` doubts in more rows than can be read again."""
+        ...
+
     def check_table(self, table: Table) -> None:
         """Raise SchemaError for a table whose rows these events do not carry exactly."""
         ...

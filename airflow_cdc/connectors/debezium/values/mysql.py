@@ -54,8 +54,8 @@ class DecodeModes:
     @classmethod
     def from_config(cls, config: Mapping[str, str]) -> DecodeModes:
         """The modes of a connector's configuration; SchemaError names a setting that is not known here."""
-        found = {name: str(config[setting]) for name, (setting, _) in _MODES.items() if setting in config}
-        return cls(**found)
+        modes = {name: str(config[setting]) for name, (setting, _) in _MODES.items() if setting in config}
+        return cls(**modes)
 
 
 _MODES: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -294,6 +294,11 @@ class MySqlValues:
     def from_config(cls, config: Mapping[str, str]) -> MySqlValues:
         """Those of a connector's configuration; SchemaError names a setting that is not known here."""
         return cls(DecodeModes.from_config(config))
+
+    @property
+    def way_out(self) -> str:
+        """See carriage.EventValues."""
+        return "Convert the column to utf8mb4 and recover the table, or exclude the column on the connector."
 
     def check_table(self, table: Table) -> None:
         """See carriage.EventValues."""

@@ -125,7 +125,7 @@ def check_charset(column: Column, table: str) -> None:
     raise SchemaError(
         f"Debezium does not read the character set {charset.name} as the server does: {measured}",
         where=f"column {column.name} of {table}",
-        todo="Convert the column to utf8mb4, or exclude it on the connector, or take the table out of the pipeline.",
+        todo="Convert the column to utf8mb4, or exclude it on the connector, or remove the table from the pipeline.",
     )
 
 

@@ -67,6 +67,14 @@ class PostgresValues:
         placeholder = config.get("unavailable.value.placeholder", PLACEHOLDER)
         return cls(**modes, placeholder=placeholder, numbered=config.get(_METADATA, "").strip().lower() == "true")
 
+    @property
+    def way_out(self) -> str:
+        """See carriage.EventValues."""
+        return (
+            "Let each change carry the long values of its row (ALTER TABLE … REPLICA IDENTITY FULL) and recover the table,"
+            " or exclude the column on the connector."
+        )
+
     def check_table(self, table: Table) -> None:
         """See carriage.EventValues. A table without a key needs its changes numbered: without, repeats cannot be told."""
         for column in table.mirrored:

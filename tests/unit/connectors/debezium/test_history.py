@@ -14,6 +14,8 @@ from airflow_cdc.connectors.debezium.history import compare_history, fold_histor
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.core.position import Position
 from airflow_cdc.core.table import Column, Table
+from airflow_cdc.sources.mariadb.gtid import MariaDbPosition as Domains
+from airflow_cdc.sources.mariadb.position import MariaDbPosition
 from tests.unit.tables import col
 
 
@@ -89,6 +91,16 @@ def test_what_debezium_reads_of_its_history_when_it_starts_at_an_offset(
     """After a RESET the definitions noted before are later ones to it, and it passes them over."""
     record = {"position": position, "tableChanges": []}
     assert read_at([record], start_of(offset)) == ([record] if read else [])
+
+
+@pytest.mark.parametrize(
+    ("gtids", "read"),
+    [("0-103-7", True), ("0-103-6", True), ("0-9-7", True), ("0-103-8", False), ("3-1-1", False), ("", True)],
+)
+def test_of_a_mariadb_source_its_own_gtids_say_what_is_read(gtids: str, read: bool) -> None:
+    start = MariaDbPosition("maria-bin.000005", 842, Domains.parse("0-103-7"))
+    record = {"position": {"file": "maria-bin.000009", "pos": 4, "gtids": gtids}, "tableChanges": []}
+    assert read_at([record], start) == ([record] if read else [])
 
 
 def test_equal_tables_have_no_difference() -> None:

@@ -116,8 +116,8 @@ def test_a_nullable_column_without_a_default_may_be_added() -> None:
 @pytest.mark.parametrize(
     ("column", "defaults", "message"),
     [
-        (text(20), None, "default is not known"),
-        (text(20), {}, "default is not known"),
+        (text(20), None, "default is unknown"),
+        (text(20), {}, "default is unknown"),
         (text(20), {"c": ""}, "with a default"),
         (text(20, nullable=False), {"c": None}, "NOT NULL"),
         (col("int", generated=True, expression="id"), {"c": None}, "generated column c"),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_cdc.core.compare.changelog import NO_BEFORE, UNREADABLE, Event, Tail
-from airflow_cdc.core.compare.verdict import Image, KeyLog
+from airflow_cdc.core.compare.verdict import UNKNOWN, Change, KeyLog, State
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.sources.mysql.events import covered
 from airflow_cdc.sources.mysql.gtid import GtidSet
@@ -36,9 +36,14 @@ def watermark(gtids: str | None, pos: int = 0, server_id: int = 1) -> Watermark:
     )
 
 
-def befores(tail: Tail) -> dict[str, Image | None]:
-    """What each key's first change found."""
-    return {key: log.before for key, log in tail.key_logs().items()}
+def befores(tail: Tail, ends: int = 5) -> dict[str, State]:
+    """What each key's first change found, where no change is before the ends."""
+    return {key: log.at_ends for key, log in tail.key_logs({0: ends}).items()}
+
+
+def logged(*records: Event) -> dict[str, KeyLog]:
+    """What is said of each key, but for its changes one by one."""
+    return {key: log._replace(changes=()) for key, log in Tail.of(records, {0: 5}).key_logs({0: 5}).items()}
 
 
 def test_the_first_change_of_a_key_says_what_was_there() -> None:
@@ -48,14 +53,14 @@ def test_the_first_change_of_a_key_says_what_was_there() -> None:
 
 def test_inv_28_every_image_that_a_key_passes_through_is_kept() -> None:
     records = [event(5, 5, before=("a",), after=("b",)), event(6, 6, "d", before=("b",), after=None)]
-    assert Tail.of(records, {0: 5}).key_logs() == {"k": KeyLog(("a",), frozenset({("a",), ("b",), None}))}
+    assert logged(*records) == {"k": KeyLog(("a",), frozenset({("a",), ("b",), None}))}
     created = event(7, 7, "c", before=None, after=("c",), key="x")
-    assert Tail.of([created], {0: 5}).key_logs() == {"x": KeyLog(None, frozenset({None, ("c",)}))}
+    assert logged(created) == {"x": KeyLog(None, frozenset({None, ("c",)}))}
 
 
 def test_inv_28_records_that_may_hide_an_image_show_none() -> None:
     records = [event(5, 5, before=("a",), after=("b",)), event(6, 6, bad=True)]
-    assert Tail.of(records, {0: 5}).key_logs() == {"k": KeyLog(("a",), None)}
+    assert logged(*records) == {"k": KeyLog(("a",), None)}
 
 
 def test_records_before_the_ends_only_tell_repeats() -> None:
@@ -63,7 +68,7 @@ def test_records_before_the_ends_only_tell_repeats() -> None:
     repeats = [event(5, 3, before=("v1",)), event(6, 4, before=("v2",))]
     assert Tail.of([*records, *repeats], {0: 5}).events == ()
     later = event(7, 5, before=("v3",))
-    assert Tail.of([*records, *repeats, later], {0: 5}).key_logs()["k"].before == ("v3",)
+    assert befores(Tail.of([*records, *repeats, later], {0: 5})) == {"k": ("v3",)}
 
 
 def test_another_partition_or_server_has_an_order_of_its_own() -> None:
@@ -79,6 +84,51 @@ def test_rows_of_one_transaction_are_told_apart() -> None:
     assert Tail.of([half, rest], {0: 5}).events == (rest,)
 
 
+def changes(*records: Event, ends: int) -> tuple[Change, ...]:
+    """The changes of the key k; a view was opened after offset 0."""
+    return Tail.of(records, {0: 0}).key_logs({0: ends})["k"].changes
+
+
+def test_what_a_row_was_before_its_change_may_be_unknown_which_is_not_its_absence() -> None:
+    inserted, updated = event(5, 5, "c", before=None), event(5, 5, before=None)
+    deleted = event(5, 5, "d", before=None, after=None)
+    assert befores(Tail.of([inserted], {0: 5})) == {"k": None}
+    assert befores(Tail.of([updated], {0: 5})) == {"k": UNKNOWN}
+    assert befores(Tail.of([deleted], {0: 5})) == {"k": UNKNOWN}
+    assert befores(Tail.of([event(5, 5, bad=True)], {0: 5})) == {"k": UNKNOWN}
+
+
+def test_the_row_at_the_ends_is_that_which_the_last_change_before_them_leads_to() -> None:
+    first, second = event(3, 3, before=None, after=("a",)), event(5, 5, before=None, after=("b",))
+    assert Tail.of([first, second], {0: 0}).key_logs({0: 5})["k"].at_ends == ("a",)
+    gone = event(4, 4, "d", before=None, after=None)
+    assert Tail.of([first, gone, second], {0: 0}).key_logs({0: 5})["k"].at_ends is None
+    unread = event(4, 4, bad=True)
+    assert Tail.of([first, unread, second], {0: 0}).key_logs({0: 5})["k"].at_ends is UNKNOWN
+
+
+def test_a_change_that_came_again_counts_where_it_came_first() -> None:
+    first, repeat = event(3, 3, after=("a",)), event(6, 3, after=("a",))
+    assert [change.in_sink for change in changes(first, repeat, ends=5)] == [True]
+
+
+def test_a_change_whose_rows_are_unknown_is_a_doubt_of_its_key_alone_where_views_are_exact() -> None:
+    records = [event(5, 5, before=None), event(6, 6, bad=True)]
+    assert Tail.of(records, {0: 5}).caveats(placed=True) == ()
+    assert Tail.of([event(5, 5, bad=True, key=None)], {0: 5}).caveats(placed=True) == (UNREADABLE,)
+    assert Tail.of([event(5, 5, bad=True, origin=None)], {0: 5}).caveats(placed=True) == (UNREADABLE,)
+    assert Tail.of([event(5, 5, key=None, before=None)], {0: 5}).caveats(placed=True) == (NO_BEFORE,)
+    assert any("truncated" in said for said in Tail.of([event(5, 5, "t")], {0: 5}).caveats(placed=True))
+
+
+def test_transactions_that_were_numbered_before_others_and_committed_after_them_are_no_repeats() -> None:
+    """PostgreSQL: a change is ordered by the end of the transaction committed before it, not by its own number."""
+    passed = event(4, 9, transaction=None, origin="postgres", place=(812, 5000, 1), log=("wal", 4000))
+    later = event(5, 7, transaction=None, origin="postgres", place=(790, 3000, 1), log=("wal", 6000))
+    assert Tail.of([passed, later], {0: 5}).events == (later,)
+    assert Tail.of([passed, replace(passed, offset=5), later], {0: 5}).events == (later,)
+
+
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=6), st.data())
 def test_a_restart_never_changes_the_evidence(lengths: list[int], data: st.DataObject) -> None:
     """However often the connector goes back, the first change after the ends is that of the plain log."""
@@ -91,7 +141,7 @@ def test_a_restart_never_changes_the_evidence(lengths: list[int], data: st.DataO
     ends = cut
     tail = Tail.of([replace(e, offset=at) for at, e in enumerate(sent)], {0: ends})
     new = [e for e in sent[cut:] if e.place > log[cut - 1].place]
-    assert befores(tail) == ({"k": new[0].before} if new else {})
+    assert befores(tail, ends) == ({"k": new[0].before} if new else {})
 
 
 @pytest.mark.parametrize(
@@ -162,5 +212,5 @@ def test_the_rest_of_a_transaction_may_come_after_the_ends() -> None:
 def test_without_gtids_the_place_in_the_log_tells() -> None:
     before = event(4, 9, transaction=None, origin="1/mysql-bin", place=(3, 900, 0))
     repeat = event(5, 8, transaction=None, origin="1/mysql-bin", place=(3, 800, 0))
-    new = event(6, 10, transaction=None, origin="1/mysql-bin", place=(4, 4, 0))
+    new = event(6, 10, transaction=None, origin="1/mysql-bin", place=(4, 4, 0), log=("1/mysql-bin", 4))
     assert Tail.of([before, repeat, new], {0: 5}).events == (new,)

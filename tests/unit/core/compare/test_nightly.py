@@ -126,6 +126,12 @@ def test_every_leaf_has_one_share(low: int, more: int, leaf: int) -> None:
 )
 def test_a_topic_that_lost_or_changed_something_says_nothing(topic: TopicState, covers: bool) -> None:
     assert KNOWN.covers(topic) is covers
+    assert covers or not KNOWN.has_no_event_since(topic)
+
+
+@pytest.mark.parametrize(("end", "quiet"), [(5, True), (6, False)])
+def test_a_topic_that_ends_where_it_did_has_no_event_since(end: int, quiet: bool) -> None:
+    assert KNOWN.has_no_event_since(TopicState("n", "t", {0: (0, end)})) is quiet
 
 
 def test_leaves_are_cut_when_a_table_was_compared_whole() -> None:

@@ -9,15 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_cdc.core.apply.coverage import Covered
 from airflow_cdc.core.compare.leaves import HashLeaves, IntegerLeaves, Leaf, leaf_of, merge_leaves, row_leaf
 from airflow_cdc.core.compare.verdict import (
     SAMPLE_KEYS,
+    UNKNOWN,
+    Change,
     Image,
     ImageCount,
     KeyEvidence,
     KeyLog,
     KeyVerdict,
     RowCounts,
+    State,
     Tally,
     classify_count,
     classify_key,
@@ -104,7 +108,133 @@ def test_inv_28_the_sources_own_row_is_a_witness(evidence: KeyEvidence, verdict:
     assert classify_key(evidence) is verdict
 
 
+@pytest.mark.parametrize(
+    ("sink", "reads", "images"),
+    [
+        # whatever the source shows and whatever the sink holds, nothing says what it should hold
+        (A, (A,), {B}),
+        (A, (B,), {B}),
+        (B, (B, B), {B}),
+        (None, (B,), {B}),
+        (A, (None,), {None}),
+        (A, (C, C), {B}),
+    ],
+)
+def test_nothing_follows_from_a_row_that_no_change_says(
+    sink: Image | None, reads: tuple[Image | None, ...], images: set[Image | None]
+) -> None:
+    assert classify_key(KeyEvidence(sink, reads, KeyLog(UNKNOWN, frozenset(images)))) is KeyVerdict.UNSETTLED
+
+
+# Changes of one key, numbered by the transaction that made them; a view shows those up to a number.
+def view(upto: int) -> Covered:
+    return Covered(numbers={"wal": ((1, upto),)}) if upto else Covered()
+
+
+def change(number: int, after: State, *, before: State = UNKNOWN, in_sink: bool = False) -> Change:
+    return Change(before, after, "wal", (number, 0, 0), in_sink)
+
+
+def placed(
+    sink: Image | None, *reads: tuple[Image | None, int], changes: tuple[Change, ...] = (), said: State = UNKNOWN
+) -> KeyEvidence:
+    """Evidence of reads (row, the last change its view shows); `said`: the row before the first change."""
+    if changes:
+        changes = (changes[0]._replace(before=said), *changes[1:])
+    log = KeyLog(UNKNOWN, frozenset(), changes) if changes else None
+    return KeyEvidence(sink, tuple(row for row, _ in reads), log, tuple(view(upto) for _, upto in reads))
+
+
+HELD = change(1, B, in_sink=True)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "verdict"),
+    [
+        # no change between view and sink: the source's own row is what the sink must hold, by one read
+        (placed(A, (A, 0)), KeyVerdict.EQUAL),
+        (placed(A, (B, 0)), KeyVerdict.DIFFERENT),
+        (placed(A, (None, 0)), KeyVerdict.GHOST),
+        (placed(None, (A, 0)), KeyVerdict.MISSING),
+        # a change after both of them changes nothing
+        (placed(A, (A, 0), changes=(change(1, B),)), KeyVerdict.EQUAL),
+        (placed(B, (A, 0), changes=(change(1, B),)), KeyVerdict.DIFFERENT),
+        # the view is older: the sink must hold what the change leads to, but nobody but the decoder says so yet
+        (placed(B, (A, 0), changes=(HELD,)), KeyVerdict.UNSETTLED),
+        (placed(A, (A, 0), changes=(HELD,)), KeyVerdict.DIFFERENT),  # it was not applied
+        (placed(None, (A, 0), changes=(HELD,)), KeyVerdict.MISSING),
+        (placed(A, (A, 0), changes=(change(1, None, in_sink=True),)), KeyVerdict.GHOST),
+        # … until a later read shows it
+        (placed(B, (A, 0), (B, 1), changes=(HELD,)), KeyVerdict.EQUAL),
+        (placed(B, (A, 0), (C, 1), changes=(HELD,)), KeyVerdict.DIFFERENT),
+        (placed(None, (A, 0), (None, 1), changes=(change(1, None, in_sink=True),)), KeyVerdict.EQUAL),
+        # … or a change after it that the next read shows
+        (placed(B, (A, 0), (C, 2), changes=(HELD, change(2, C))), KeyVerdict.EQUAL),
+        (placed(B, (A, 0), (B, 2), changes=(HELD, change(2, C))), KeyVerdict.DIFFERENT),
+        # … or the row that the first change found, which the view shows, as far as the log holds it
+        (placed(B, (A, 0), changes=(HELD,), said=A), KeyVerdict.EQUAL),
+        (placed(B, (A, 0), changes=(HELD,), said=C), KeyVerdict.DIFFERENT),
+        # an insert finds no row: so much is known
+        (placed(B, (None, 0), changes=(HELD,), said=None), KeyVerdict.EQUAL),
+        (placed(B, (A, 0), changes=(HELD,), said=None), KeyVerdict.DIFFERENT),
+        # the view is newer than the sink: what the sink should hold is not known, or only by what the change found
+        (placed(A, (B, 1), changes=(change(1, B),)), KeyVerdict.UNSETTLED),
+        (placed(B, (B, 1), changes=(change(1, B),)), KeyVerdict.UNSETTLED),
+        (placed(A, (None, 1), changes=(change(1, None),)), KeyVerdict.UNSETTLED),
+        (placed(A, (B, 1), changes=(change(1, B),), said=A), KeyVerdict.EQUAL),
+        (placed(C, (B, 1), changes=(change(1, B),), said=A), KeyVerdict.DIFFERENT),
+        (placed(None, (B, 1), changes=(change(1, B),), said=None), KeyVerdict.EQUAL),
+        (placed(A, (B, 1), changes=(change(1, B),), said=None), KeyVerdict.GHOST),
+        # … and the source's row is not what the change says: it is decoded wrongly
+        (placed(A, (C, 1), changes=(change(1, B),)), KeyVerdict.DIFFERENT),
+        # a change that cannot be read leaves the row unknown, until a read shows just what the sink holds
+        (placed(B, (A, 0), changes=(change(1, UNKNOWN, in_sink=True),)), KeyVerdict.UNSETTLED),
+        (placed(B, (A, 0), (B, 1), changes=(change(1, UNKNOWN, in_sink=True),)), KeyVerdict.EQUAL),
+        (placed(B, (A, 0), (C, 1), changes=(change(1, UNKNOWN, in_sink=True),)), KeyVerdict.DIFFERENT),
+        (placed(B, (A, 0), (C, 2), changes=(change(1, UNKNOWN, in_sink=True), change(2, C))), KeyVerdict.UNSETTLED),
+        # changes in no order prove nothing
+        (placed(B, (B, 2), changes=(change(3, A), change(1, B))), KeyVerdict.UNSETTLED),
+        (placed(B, (B, 1), changes=(change(1, A), change(2, B, in_sink=True))), KeyVerdict.UNSETTLED),
+    ],
+)
+def test_inv_24_where_views_say_what_they_show_a_key_is_judged_by_its_place(
+    evidence: KeyEvidence, verdict: KeyVerdict
+) -> None:
+    assert classify_key(evidence) is verdict
+
+
 values = st.one_of(st.none(), st.sampled_from([("x",), ("y",), ("z",)]))
+
+
+@given(
+    sink=values,
+    history=st.lists(values, min_size=1, max_size=7),
+    held=st.integers(0, 6),
+    reads=st.lists(st.integers(0, 6), min_size=1, max_size=4),
+    lost=st.sets(st.integers(0, 6)),
+)
+def test_inv_24_a_judgement_by_place_is_never_wrong(
+    sink: Image | None, history: list[Image | None], held: int, reads: list[int], lost: set[int]
+) -> None:
+    """`history` is the row after 0, 1, … changes. What the sink was to hold, and each view shows, may be any number of
+    them; of any state what the changes say may be lost. Decided or not, the verdict is never another one.
+    """
+    last = len(history) - 1
+    held, reads = min(held, last), sorted(min(read, last) for read in reads)
+    said: list[State] = [UNKNOWN if at in lost else row for at, row in enumerate(history)]
+    changes = tuple(
+        change(number, said[number], before=said[number - 1], in_sink=number <= held) for number in range(1, last + 1)
+    )
+    evidence = KeyEvidence(
+        sink,
+        tuple(history[read] for read in reads),
+        KeyLog(UNKNOWN, None, changes),
+        tuple(view(read) for read in reads),
+    )
+    right = compare_images(history[held], sink)
+    assert classify_key(evidence) in {right, KeyVerdict.UNSETTLED}
+    if held in reads or not lost:
+        assert classify_key(evidence) is right
 
 
 @given(sink=values, history=st.lists(values, min_size=1, max_size=6), seen=st.integers(0, 5))

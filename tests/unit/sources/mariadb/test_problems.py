@@ -16,8 +16,7 @@ from airflow_cdc.core.diagnosis.observation import (
     Observation,
     SourceFacts,
 )
-from airflow_cdc.core.errors import ConfigError, OffsetRejectedError
-from airflow_cdc.core.table import Table
+from airflow_cdc.core.errors import OffsetRejectedError
 from airflow_cdc.sources.mariadb.facts import DomainFacts, MariaDbFacts
 from airflow_cdc.sources.mariadb.gtid import MariaDbPosition, MariaDbState
 from airflow_cdc.sources.mysql.cascades import keys_in
@@ -134,11 +133,10 @@ def test_a_reset_server_has_lost_its_own_transactions() -> None:
     assert code(OFFSET, facts) == "POSITION_AHEAD"
 
 
-def test_no_recovery_reads_a_server_that_cannot_be_named() -> None:
+def test_a_purged_place_is_recovered_by_reading_the_tables() -> None:
     lost = observed({**OFFSET, "gtids": "0-1-49,3-1-5"})
     plan = make_plan(diagnose(lost), PIPELINE.policy, lost)
-    assert plan.refused
-    assert "the server has no server_uuid" in plan.reason
+    assert (plan.refused, plan.strategy) == (False, "full_snapshot")
 
 
 def test_evidence_names_the_server_by_what_it_has() -> None:
@@ -190,12 +188,11 @@ def test_a_move_is_told_in_domains() -> None:
 # ---- the connector, foreign keys, grants ---------------------------------------------------------
 
 
-def test_its_connector_is_read_and_its_events_are_not_decoded() -> None:
+def test_its_connector_is_read_as_mysqls() -> None:
     kind = "io.debezium.connector.mariadb.MariaDbConnector"
     made = ConnectorSettings.from_config({"connector.class": kind, "topic.prefix": "shop"})
     assert made.topic_of("shop.orders") == "shop.shop.orders"
-    with pytest.raises(ConfigError, match="its events are not decoded"):
-        made.check_table(Table("shop", "orders", (), ()))
+    assert not made.observed_only
 
 
 def test_foreign_keys_are_read_from_a_definition() -> None:
@@ -218,8 +215,9 @@ def test_what_mariadb_asks_for() -> None:
         "GRANT BINLOG MONITOR ON *.* TO `cdc`@`%` IDENTIFIED BY PASSWORD '*AB'",
         "GRANT SELECT ON `shop`.* TO `cdc`@`%`",
     ]
-    grants = replace(parse_grants("cdc@%", lines), needs=MARIADB_NEEDS)
-    assert [need.privilege for need in grants.missing(["shop.orders"], gtid=False)] == ["REPLICATION SLAVE"]
+    grants = replace(parse_grants("cdc@%", lines), needs=MARIADB_NEEDS, for_keyless=())
+    missing = grants.missing(["shop.orders"], gtid=False, keyless=["shop.orders"])
+    assert [(need.privilege, need.required) for need in missing] == [("REPLICATION SLAVE", False), ("PROCESS", False)]
     assert "PASSWORD" not in repr(grants)
 
 
@@ -230,3 +228,9 @@ def test_a_log_that_is_limited_by_its_size_has_no_forecast(size: int) -> None:
     session.rows.side_effect = lambda sql, *_args, **_more: [{"Value": str(size)}] if "total_size" in sql else []
     found = retention(session, MySqlEndpoint("h", 3306, "u", "p"), "", ())
     assert (found is None) is bool(size)
+
+
+def test_inv_31_a_log_that_is_compressed_loses_changes() -> None:
+    """Debezium 3.5.0 passes over what is logged compressed, and its offset moves on."""
+    assert MARIADB.log_faults == {}
+    assert replace(MARIADB, compressed=True).log_faults == {"log_bin_compress": "ON, must be OFF"}

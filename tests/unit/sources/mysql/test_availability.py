@@ -50,7 +50,7 @@ CASES = [
     (GROWN, at("mysql-bin.000010", 1201), NOT_YET, "1200 bytes so far"),
     (GTID_OFF, at("mysql-bin.000011", 4), NOT_YET, "source is at mysql-bin.000010:1000"),
     (GTID_OFF, at("mysql-bin.000007", 4), LOST, "oldest file is mysql-bin.000008"),
-    (GTID_OFF, at("mysql-bin.000009", 5000), LOST, "cut or replaced"),
+    (GTID_OFF, at("mysql-bin.000009", 5000), LOST, "truncated or replaced"),
     (GTID_OFF, at("binlog.000009", 4), LOST, "another server"),
     (replace(GTID_OFF, log_bin=False), at("mysql-bin.000008", 4), LOST, "log is off"),
     (SOURCE, with_set(f"{UUID}:1-80"), THERE, "still in the log"),

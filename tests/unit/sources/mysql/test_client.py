@@ -13,7 +13,8 @@ import pytest
 from airflow_cdc.core.errors import ConfigError, MissingPrivilegeError, SourceError
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.sources.mysql.capabilities import Capability, ServerVersion
-from airflow_cdc.sources.mysql.client import MySqlEndpoint, engine_name
+from airflow_cdc.sources.mysql.client import MySqlEndpoint
+from airflow_cdc.sources.mysql.engine import engine_name
 from airflow_cdc.sources.mysql.errors import (
     SourceAccessError,
     SourceSettingError,

@@ -62,11 +62,11 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"log_updates": False}, "log_replica_updates is OFF, it must be ON"),
     ({"binlog_format": "MIXED"}, "binlog_format is MIXED, it must be ROW"),
     ({"row_image": "MINIMAL"}, "binlog_row_image is MINIMAL, it must be FULL"),
-    ({"filters": ("replicate_ignore_table shop.orders",)}, "keeps their GTIDs: replicate_ignore_table shop.orders"),
+    ({"filters": ("replicate_ignore_table shop.orders",)}, "logs their GTIDs: replicate_ignore_table shop.orders"),
     ({"sources": ()}, "it replicates from no server"),
     ({"gtid_purged": GtidSet.parse(f"{UUID}:1-85")}, f"it purged {UUID}:81-85"),
     ({"gtid_executed": GtidSet.parse(f"{UUID}:1-82")}, f"it never had {UUID}:83-90"),
-    ({"gtid_executed": GtidSet.parse(f"{UUID}:1-70:81-100")}, f"it lacks {UUID}:71-80"),
+    ({"gtid_executed": GtidSet.parse(f"{UUID}:1-70:81-100")}, f"and lacks {UUID}:71-80"),
 ]
 
 
@@ -83,7 +83,7 @@ def test_an_unreachable_replica_is_unknown_and_never_eligible() -> None:
     assert diagnose(obs).code == "GTID_PURGED"
     assert plan(obs).strategy == "full_snapshot"
     assert "first: could not be read: no route; second: log_replica_updates" in detour_blocker(case_of(obs))
-    assert "second: could not be read: it was not looked at" in detour_blocker(case_of(lost(first=Unknown("x"))))
+    assert "second: could not be read: it was not examined" in detour_blocker(case_of(lost(first=Unknown("x"))))
 
 
 def test_a_table_without_a_key_is_not_read_from_two_servers() -> None:

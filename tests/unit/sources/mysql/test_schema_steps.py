@@ -52,7 +52,7 @@ def one(table: str, text: str) -> Ddl:
     ("table", "reason"),
     [
         ("django", "status was added with a default"),  # DROP DEFAULT follows: the net effect is a nullable ADD
-        ("nn", "c allowed no NULL, then one again"),
+        ("nn", "c was NOT NULL and then nullable again"),
         ("decs", r"column d \(decimal\(10,2\) → decimal\): the change of type"),
         ("swap", "CHANGE a tmp"),
         ("nick", "CHANGE nick nick_old"),
@@ -127,7 +127,7 @@ def test_inv_30_a_report_that_shows_more_than_the_text_is_not_believed() -> None
     with pytest.raises(RereadNeededError, match="left the columns id, a, status"):
         judge(before("django"), [sly], after("django"))
     wider = replace(one("decs", "DECIMAL(12,2)"), statement="ALTER TABLE decs COMMENT 'x'")
-    with pytest.raises(RereadNeededError, match="did more than was understood"):
+    with pytest.raises(RereadNeededError, match="changed more than was recognised"):
         judge(before("decs"), [wider], after("decs"))
 
 

@@ -196,9 +196,9 @@ def test_what_is_said_names_the_problem(code: str, text: str) -> None:
     assert code in {row.code for row in all_texts()}
 
 
-def test_a_recovery_is_refused_with_its_reason() -> None:
+def test_a_pipeline_whose_slot_is_gone_is_read_again() -> None:
     seen = observed(facts(None), STOPPED)
     plan = make_plan(diagnose(seen), PG_PIPELINE.policy, seen)
-    assert plan.refused
-    assert "it is diagnosed and watched" in plan.reason
+    assert not plan.refused
+    assert plan.strategy == "full_snapshot"
     assert PostgresSource(ENDPOINT).where == "postgres 10.0.0.7:5432/shop as cdc"

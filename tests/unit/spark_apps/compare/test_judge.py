@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from airflow_cdc.core.apply.coverage import Covered
+from airflow_cdc.core.compare.changelog import Event, Tail
 from airflow_cdc.core.compare.leaves import IntegerLeaves, Leaf, add_leaves, leaf_of, row_leaf
 from airflow_cdc.core.compare.repair import RepairPlan, refusal
-from airflow_cdc.core.compare.verdict import KeyVerdict, Tally
+from airflow_cdc.core.compare.verdict import Image, KeyVerdict, Tally
 from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.position import Watermark
-from airflow_cdc.spark_apps.compare import judge
-from airflow_cdc.spark_apps.compare.scan import Scanned, Subject
+from airflow_cdc.spark_apps.compare import flight, judge
+from airflow_cdc.spark_apps.compare.scan import Reached, Scanned, Subject
 from tests.unit.tables import column, table
 
 ORDERS = table(column("id", "bigint", nullable=False), column("qty", "int"), key=("id",))
@@ -106,3 +109,103 @@ def test_inv_24_a_table_of_which_more_keys_differ_than_are_held_is_not_repaired(
     plan = RepairPlan.of(ORDERS, tally, 100)
     assert "8 of its rows differ, too many" in refusal(Policy(approval="never"), plan, {})
     assert refusal(Policy(approval="never"), RepairPlan.of(ORDERS, Tally(), 100), {}) == ""
+
+
+# --- views that say what they show -----------------------------------------------------------------------------------
+
+
+def text(number: int) -> str:
+    return f"{number:08x}" * 4
+
+
+@dataclass(frozen=True, slots=True)
+class View(Source):
+    """A read view that shows the changes up to number `upto`."""
+
+    upto: int = 0
+
+    @property
+    def position(self) -> int:
+        return self.upto
+
+    def images(self, keys: Iterable[str], _part: object = None) -> dict[str, list[tuple[str, ...]]]:
+        return images(self.held, keys)
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned(Sink):
+    spark: None = None
+
+    def images(self, _table: object, keys: Iterable[str], _part: object = None) -> dict[str, list[tuple[str, ...]]]:
+        return images(self.held, keys)
+
+
+def images(held: Mapping[int, str], keys: Iterable[str]) -> dict[str, list[tuple[str, ...]]]:
+    return {key: [(held[int(key)],)] for key in keys if int(key) in held}
+
+
+class Log:
+    def covered(self, position: int) -> Covered:
+        return Covered(numbers={"wal": ((1, position),)})
+
+
+def changed(offset: int, key: int, after: int | None) -> Event:
+    """Change number `offset`, which a log sends that does not say what the row was before."""
+    op = "u" if after is not None else "d"
+    image = None if after is None else (text(after),)
+    return Event(0, offset, op, "wal", (offset, offset, 0), ("wal", offset), None, str(key), None, image)
+
+
+def with_log(source: View, sink: Pinned, ends: int) -> Scanned:
+    """Compared at these ends, the view's log beginning at offset 0."""
+    before = Reached(cast("Watermark", None), {})
+    topic = cast("Any", SimpleNamespace(log=Log(), name="orders"))
+    subject = Subject(ORDERS, cast("Any", sink), topic, {0: ends}, cast("Watermark", None), before=before)
+    return Scanned(subject, cast("Any", source), SCHEME, source.digest(), sink.digest(), frozenset())
+
+
+def test_inv_24_a_view_older_than_the_sink_is_compared_with_it_by_what_changed_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Keys 1 to 3 changed between view and sink (1 was not applied), 4 after both; 5 differs at rest, 6 is missing."""
+    log = [changed(1, 1, 10), changed(2, 2, 20), changed(3, 3, None), changed(7, 4, 40)]
+    monkeypatch.setattr(flight, "read_tail", lambda *_: Tail.of(log, {0: 0}))
+    old = View({key: text(key) for key in range(1, 10)})
+    kept = {key: text(key) for key in (4, 7, 8, 9)}
+    sink = Pinned({**kept, 1: text(1), 2: text(20), 5: text(55)})
+    judgement = judge.judge_keys(with_log(old, sink, ends=4), Reached(cast("Watermark", None), {}))
+    outcome = judgement.outcome
+    assert (outcome.in_flight, outcome.tally.samples) == (3, {"different": ["1", "5"], "missing": ["6"]})
+    assert set(judgement.suspects) == {"2", "3"}  # nobody but the decoder has said yet what these rows are
+    assert outcome.caveats == ()
+
+    now = View({1: text(10), 2: text(20), 4: text(40)}, upto=7)
+    judgement.read_again(cast("Any", now))
+    judgement.decide(Reached(cast("Watermark", None), {}))
+    assert not judgement.pending
+    tally = outcome.tally
+    assert (tally.equal, tally.different, tally.missing, tally.ghosts, tally.unsettled) == (2, 2, 1, 0, 0)
+    # 3 is gone; 1 and 6 were there
+    assert (outcome.source_rows, outcome.sink_rows) == (8, 7)
+
+
+def test_inv_24_after_a_truncate_the_place_of_a_change_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = [replace(changed(1, 1, None), op="t", key=None), changed(2, 2, 20)]
+    monkeypatch.setattr(flight, "read_tail", lambda *_: Tail.of(log, {0: 0}))
+    old = View({key: text(key) for key in range(1, 10)})
+    judgement = judge.judge_keys(with_log(old, Pinned({2: text(20)}), ends=4), Reached(cast("Watermark", None), {}))
+    assert judgement.placed is False
+    assert judgement.outcome.tally.wrong == 0
+    assert any("truncated" in said for said in judgement.outcome.caveats)
+
+
+@pytest.mark.parametrize(
+    ("shown", "ends", "expected"),
+    [(0, 0, 0), (0, 2, -1), (1, 2, 0), (1, 0, 1), (3, 3, 0), (3, 0, 1), (0, 3, -1), (3, 2, 0)],
+)
+def test_inv_19_copies_are_counted_by_what_view_and_sink_each_hold(shown: int, ends: int, expected: int) -> None:
+    """A row that came with change 1."""
+    came: Image = (text(1),)
+    events = [(came, 1, changed(1, 1, 1))]
+    (count,) = judge._copies([came], [came], events, Log().covered(shown), {0: ends})
+    assert count.since == expected

@@ -67,8 +67,8 @@ def test_a_mode_that_cannot_be_decoded_is_named(setting: str, value: str) -> Non
 def test_a_table_without_a_key_needs_numbered_events() -> None:
     bare = Table("public", "t", of("int4").columns)
     with pytest.raises(SchemaError, match="not numbered"):
-        ConnectorSettings.from_config(CONFIG).values.check_table(bare)
-    ConnectorSettings.from_config({**CONFIG, "provide.transaction.metadata": "true"}).values.check_table(bare)
+        ConnectorSettings.from_config(CONFIG).check_table(bare)
+    ConnectorSettings.from_config({**CONFIG, "provide.transaction.metadata": "true"}).check_table(bare)
 
 
 @pytest.mark.parametrize("kind", ["text", "bytea", "jsonb", "numeric"])

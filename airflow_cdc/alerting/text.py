@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from airflow_cdc.alerting.outage import HEALTHY, UNKNOWN, Status, seconds_between
 from airflow_cdc.core.duration import span
-from airflow_cdc.core.outage import HEALTHY, UNKNOWN, Status, seconds_between
 
 _SHOWN = 300
 
@@ -111,12 +111,14 @@ def _follows(now: Situation) -> str:
     if now.recover:
         return f"cdc_recovery is triggered as {now.recovery} ({now.strategy})."
     if now.recovery:
-        return f"nothing by itself: the recovery {now.recovery} was triggered for it once; see how it ended."
+        return (
+            f"nothing automatic: the recovery {now.recovery} was already triggered for this outage; check its result."
+        )
     if now.code == UNKNOWN:
-        return "the pipeline is read again at every look; a person has to find out why it cannot be read."
+        return "every look tries again; a person has to find out why the pipeline cannot be read."
     if now.refused:
-        return f"nothing by itself: a person has to decide ({now.reason.rstrip('.')})."
-    return f"nothing by itself: a person has to decide. Plan: {now.strategy}."
+        return f"nothing automatic: a person has to decide ({now.reason.rstrip('.')})."
+    return f"nothing automatic: a person has to decide. Plan: {now.strategy}."
 
 
 def _clock(moment: str) -> str:

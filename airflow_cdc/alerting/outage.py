@@ -15,9 +15,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from airflow_cdc.alerting.severity import Severity, severity_of
 from airflow_cdc.core.errors import MALFORMED
 from airflow_cdc.core.pipeline import AlertPolicy
-from airflow_cdc.core.severity import Severity, severity_of
 
 # problem code → the ranks of its rows, in the order of judgement
 Ranks = Mapping[str, tuple[int, ...]]

@@ -8,7 +8,7 @@ from itertools import chain
 
 import pytest
 
-from airflow_cdc.core.outage import (
+from airflow_cdc.alerting.outage import (
     Alert,
     Outage,
     OutageLog,

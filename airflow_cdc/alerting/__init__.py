@@ -1,0 +1,1 @@
+"""When people are alerted, how urgently, and in which words. Values and decisions only: `notifications` sends them."""

@@ -1,0 +1,34 @@
+"""Where a change stands in MariaDB's log, in the neutral form: a domain's numbers order it, whichever server wrote it.
+
+A change without a GTID is ordered by the files of the server that wrote it, as MySQL's are.
+"""
+
+from __future__ import annotations
+
+from airflow_cdc.core.apply.coverage import Covered, Place
+from airflow_cdc.core.errors import PositionError
+from airflow_cdc.core.position import Watermark
+from airflow_cdc.sources.mariadb.gtid import MariaDbGtid
+from airflow_cdc.sources.mariadb.position import mariadb_position
+from airflow_cdc.sources.mysql import events
+
+
+def covered(watermark: Watermark | None) -> Covered:
+    """The changes at or before W: all up to its number in each domain. Raises PositionError for a W without GTIDs."""
+    if watermark is None:
+        return Covered()
+    position = mariadb_position(watermark.position)
+    if not position.domains:
+        raise PositionError(f"a watermark without GTIDs: {position}")
+    return Covered(numbers={str(gtid.domain): [(1, gtid.number)] for gtid in position.domains.gtids})
+
+
+def place_of(gtid: object, server_id: object, file: object, pos: object) -> tuple[str, Place] | None:
+    """(origin, place) of a statement, from what a connector says of it; None where that names no place."""
+    if not gtid:
+        return events.place_of(None, server_id, file, pos)
+    try:
+        named = MariaDbGtid.parse(str(gtid))
+    except PositionError:
+        return None
+    return str(named.domain), (named.number, 0, 0)

@@ -1,0 +1,59 @@
+"""Which MariaDB server answers (INV 9). It has no server_uuid: a run of the server is named by what cannot all be another's.
+
+The name holds server_id, host, port, server_uid (which is made of the machine's network address and the port) and the
+second in which the server was started. Other data under the same address means that a server was stopped and started, so
+the name changes: a watermark is of one run of one server. Elsewhere the same address, port and second cannot be had.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from airflow_cdc.core.errors import SourceError
+from airflow_cdc.core.position import Watermark
+from airflow_cdc.sources.mysql.errors import ServerRestartedError, WrongServerError
+from airflow_cdc.sources.mysql.server_log import ServerIdentity, read_identity
+from airflow_cdc.sources.mysql.session import Session
+
+# the uptime counts from the start to this statement's own time, both in whole seconds: their difference never wavers
+STARTED: Final = (
+    "UNIX_TIMESTAMP() - (SELECT CAST(VARIABLE_VALUE AS SIGNED) FROM information_schema.GLOBAL_STATUS"
+    " WHERE VARIABLE_NAME = 'UPTIME')"
+)
+NAME: Final = f"LOWER(CONCAT_WS('/', @@server_id, @@hostname, @@port, @@server_uid, {STARTED}))"
+
+
+def read_named_identity(session: Session) -> ServerIdentity:
+    """Who answers, under the name of this run of the server. Raises SourceError, also for a server without server_uid."""
+    row = session.row(f"SELECT {NAME} AS name", doing="read which server this is (server_uid, since MariaDB 10.11)")
+    return replace(read_identity(session), server_uuid=str(row["name"]))
+
+
+def require_same_run(now: ServerIdentity, watermark: Watermark, where: str) -> None:
+    """Raise WrongServerError or ServerRestartedError unless W was taken on this server since its last start."""
+    if now.server_uuid == watermark.server:
+        return
+    here, _, _ = now.server_uuid.rpartition("/")
+    there, _, _ = watermark.server.rpartition("/")
+    if here == there:
+        raise ServerRestartedError(
+            f"the server was restarted {now.uptime_s} s ago, after the watermark of {watermark.taken_at}",
+            where=where,
+            todo="Clear the task fence_and_watermark and all after it: a new watermark is taken, and all is read again.",
+        )
+    raise WrongServerError(
+        f"the connection reaches server {now.server_uuid}, not {watermark.server}",
+        where=where,
+        todo="Point the connection at the server itself, or start a new recovery on this one.",
+    )
+
+
+def same_run_sql(watermark: Watermark) -> str:
+    """A condition that holds only on W's own run of W's own server."""
+    if not set(watermark.server) <= _IN_NAMES:
+        raise SourceError(f"{watermark.server[:80]!r} is not the name of a MariaDB server")
+    return f"{NAME} = '{watermark.server}'"
+
+
+_IN_NAMES: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_.:/+=")

@@ -1,0 +1,95 @@
+"""A MariaDB server for Spark: MySQL's reader, with read views that know their own position, so that nothing is locked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from airflow_cdc.core.compare.leaves import KeyHash
+from airflow_cdc.core.errors import SourceError
+from airflow_cdc.sources.mariadb.events import covered
+from airflow_cdc.sources.mariadb.log import OPEN_VIEW, as_watermark, open_view, position_at
+from airflow_cdc.sources.mariadb.position import MariaDbPosition, read_position
+from airflow_cdc.sources.mysql.schema_steps import judge_ddl
+from airflow_cdc.spark_apps.adapters.mariadb_exact import Place, placed_rows
+from airflow_cdc.spark_apps.adapters.mysql import source_defaults
+from airflow_cdc.spark_apps.adapters.mysql_jdbc import jdbc_options
+from airflow_cdc.spark_apps.adapters.mysql_rows import MySqlRows, estimate
+from airflow_cdc.spark_apps.adapters.mysql_view import VIEW_SECONDS, MySqlView
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from airflow_cdc.core.apply.coverage import Covered
+    from airflow_cdc.core.apply.ddl import Ddl
+    from airflow_cdc.core.apply.schema_change import SchemaChange
+    from airflow_cdc.core.position import JsonObject, Watermark
+    from airflow_cdc.core.table import Table
+    from airflow_cdc.sources.mariadb.client import MariaDbSource
+    from airflow_cdc.spark_apps.ports import Defaults
+
+
+class MariaDbLog:
+    """What positions and DDL of MariaDB mean, as ports.SourceLog."""
+
+    def read_position(self, value: JsonObject) -> MariaDbPosition:
+        """See ports.SourceLog."""
+        return read_position(value)
+
+    def covered(self, watermark: Watermark | None) -> Covered:
+        """See ports.SourceLog."""
+        return covered(watermark)
+
+    def judge_ddl(self, stored: Table | None, statements: Sequence[Ddl], now: Table) -> SchemaChange | None:
+        """See ports.SourceLog."""
+        return judge_ddl(stored, statements, now)
+
+
+class MariaDbReader(MySqlRows, MariaDbLog):
+    """A MariaDB server for Spark, as ports.RowReader."""
+
+    key_hash = KeyHash.CRC32
+    exact_views = True
+
+    def __init__(self, source: MariaDbSource) -> None:
+        super().__init__(source)
+
+    def rows_at_exactly(
+        self, spark: SparkSession, table: Table, use: Callable[[DataFrame], None], *, at: Watermark
+    ) -> Watermark:
+        """See ports.RowReader. Spark's own connection opens the view, and its rows say where that stands."""
+        init = f"{self._source.init_statement(at)}; {OPEN_VIEW}"
+        frame, place = placed_rows(spark, jdbc_options(self._source, init, several_statements=True), table)
+        use(frame)
+        return self._watermark(table, place(), at)
+
+    def view(self, table: Table, *, at: Watermark) -> AbstractContextManager[MySqlView]:
+        """See ports.RowReader."""
+        return self._view(table, at)
+
+    def estimated_rows(self, tables: Sequence[Table]) -> dict[str, int]:
+        """See ports.RowReader. The server keeps no estimates that could be old."""
+        with self._source.session() as session:
+            return {table.full_name: estimate(session, table) for table in tables}
+
+    def defaults(self, tables: Sequence[Table]) -> Mapping[str, Defaults]:
+        """See ports.RowReader."""
+        return source_defaults(self._source, tables)
+
+    @contextmanager
+    def _view(self, table: Table, at: Watermark) -> Iterator[MySqlView]:
+        with self._source.session(read_timeout=VIEW_SECONDS) as session:
+            session.run(self._source.init_statement(at), doing="check that this is the watermark's server")
+            yield MySqlView(session, table, self._watermark(table, open_view(session), at))
+
+    def _watermark(self, table: Table, place: Place, at: Watermark) -> Watermark:
+        """The position of a view, on the server of `at`: the view's own connection proved that it is the same one."""
+        with self._source.session() as session:
+            position: Any = position_at(session, *place)
+            here = as_watermark(position, self._source.identity())
+        if here.server != at.server:
+            raise SourceError(f"the server was restarted while {table.full_name} was read", where=self._source.where)
+        return here

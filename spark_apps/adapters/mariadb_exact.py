@@ -1,0 +1,52 @@
+"""All rows of a MariaDB table in one read view, and that view's own place in the log, over one JDBC connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from airflow_cdc.core.errors import SourceError
+from airflow_cdc.sources.mariadb.log import VIEW_PLACE
+from airflow_cdc.sources.mysql.quoting import quote_table
+from airflow_cdc.sources.mysql.types import read_sql
+from airflow_cdc.spark_apps.adapters.jdbc import query_frame, typed_rows, value_names
+from airflow_cdc.spark_apps.adapters.mysql_values import from_read
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from airflow_cdc.core.table import Table
+
+Place: TypeAlias = tuple[str, int]  # (file, position)
+
+_PLACE = "struct(cdc_view_file, CAST(cdc_view_pos AS bigint) AS pos)"
+
+
+def placed_rows(spark: SparkSession, options: Mapping[str, str], table: Table) -> tuple[DataFrame, Callable[[], Place]]:
+    """The rows in sink types, in one partition, and a function that gives the view's place once they were read.
+
+    The place stands beside every row, and alone where the table is empty. A try that Spark made again has another view:
+    the place is then of more than one, and none is given. `options` must open the view.
+    """
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as fn
+
+    names = value_names(table)
+    values = ", ".join(f"{read_sql(c)} AS {name}" for c, name in zip(table.mirrored, names, strict=True))
+    rows = f"(SELECT 1 AS cdc_row, {values} FROM {quote_table(table)}) AS cdc_held"
+    place = f"(SELECT {VIEW_PLACE}) AS cdc_place"
+    query = (
+        f"(SELECT snapshot_file AS cdc_view_file, snapshot_pos AS cdc_view_pos, cdc_held.*"
+        f" FROM {place} LEFT JOIN {rows} ON TRUE) AS cdc_rows"
+    )
+    seen = Observation()
+    ends = (fn.expr(f"{which}({_PLACE})").alias(which) for which in ("min", "max"))
+    raw = query_frame(spark, options, query).observe(seen, *ends).where("cdc_row IS NOT NULL")
+
+    def view_place() -> Place:
+        found = seen.get
+        if found["min"] is None or found["min"] != found["max"]:
+            raise SourceError(f"{table.full_name} was read in more than one view", todo="Try again.")
+        return str(found["min"][0]), int(found["min"][1])
+
+    return typed_rows(raw, table, names, from_read), view_place

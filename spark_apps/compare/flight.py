@@ -1,0 +1,196 @@
+"""The events of a table with a key since the compared ends, in parts that a driver can hold (INV 24).
+
+As long as there are few of them they are read into memory at once. Beyond EVENTS_AT_ONCE Spark decodes them once, spills
+them to disk cut by a hash of the key, and the driver sees one part after the other. All events of a key are in one part.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Protocol
+
+from pyspark import StorageLevel
+from pyspark.sql import Window
+from pyspark.sql import functions as fn
+
+from airflow_cdc.core.compare.changelog import Tail
+from airflow_cdc.core.compare.leaves import LeafScheme, leaf_of
+from airflow_cdc.core.compare.part import Part
+from airflow_cdc.core.compare.verdict import Rows
+from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.table import Table
+from airflow_cdc.spark_apps.compare.scan import Reached, Subject
+from airflow_cdc.spark_apps.compare.tail import (
+    FACTS,
+    KEY,
+    Topic,
+    event_rows,
+    own_events,
+    read_earlier,
+    read_tail,
+    records_between,
+)
+from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
+from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+# Events that a driver holds at a time, about 2 kB each.
+EVENTS_AT_ONCE = 100_000
+# Events of one key that are looked at; of a row that changes more often while its table is compared nothing is proven.
+EVENTS_OF_KEY = 100_000
+_PART, _NUMBER = own_name("part"), own_name("number")
+
+# (key texts, part of the table) → the sink's rows under them
+SinkRows = Callable[[Collection[str], Part], Rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """Some keys' events: `tail` has all of each key's, but for the keys `hot`. `sink` reads the sink's rows of these keys."""
+
+    tail: Tail
+    sink: SinkRows
+    hot: tuple[str, ...] = ()
+
+    def caveats(self, *, placed: bool) -> tuple[str, ...]:
+        """Why these events are no sound evidence; see Tail.caveats."""
+        if not self.hot:
+            return self.tail.caveats(placed=placed)
+        often = f"a row changed more than {EVENTS_OF_KEY} times while the table was compared: {', '.join(self.hot[:3])}"
+        return (*self.tail.caveats(placed=placed), often)
+
+
+class Flights(Protocol):
+    """All events of a table since the compared ends."""
+
+    def each(self, only: Collection[str] | None = None) -> Iterator[Flight]:
+        """Flight by flight; where there are several, `only` the events of these keys, and what names no key."""
+        ...
+
+
+@dataclass(slots=True)
+class TakenOut:
+    """Which keys were taken out of the leaves, by 8 bytes each.
+
+    Two keys with one hash do no harm: the one at rest is passed over with its leaf left unexplained, which is a doubt.
+    """
+
+    table: Table
+    scheme: LeafScheme
+    count: int = 0
+    _hashes: dict[int, array[int]] = field(default_factory=lambda: defaultdict(lambda: array("q")))
+
+    def add(self, keys: Collection[str]) -> None:
+        """Note that these keys were taken out."""
+        for key in keys:
+            self._hashes[leaf_of(self.table, self.scheme, key)].append(hash(key))
+        self.count += len(keys)
+
+    def within(self, leaves: Iterable[int]) -> Callable[[str], bool]:
+        """Whether a key of these leaves was taken out."""
+        hashes = frozenset(chain.from_iterable(self._hashes.get(leaf, ()) for leaf in leaves))
+        return lambda key: hash(key) in hashes
+
+    def left(self, keys: Collection[str]) -> list[str]:
+        """Those of the keys that were not."""
+        flies = self.within({leaf_of(self.table, self.scheme, key) for key in keys})
+        return [key for key in keys if not flies(key)]
+
+
+def around(subject: Subject) -> tuple[Mapping[int, int], Watermark]:
+    """From where on a subject's events are looked at (partition → offset), and a position that lies before that."""
+    if subject.before is None or subject.topic is None:
+        return subject.ends, subject.position
+    return subject.before.ends.get(subject.topic.name, {}), subject.before.position
+
+
+@contextmanager
+def flights(subject: Subject, now: Reached) -> Iterator[Flights]:
+    """The events around the compared ends, up to `now`: one flight if they are few."""
+    stop = {} if subject.topic is None else now.ends.get(subject.topic.name, {})
+    with ExitStack() as stack:
+        if subject.topic is None or records_between(around(subject)[0], stop) <= EVENTS_AT_ONCE:
+            yield _Held(subject, stop)
+        else:
+            yield _Spilled(subject, subject.topic, stop, stack)
+
+
+class _Held:
+    """Few events, in memory."""
+
+    def __init__(self, subject: Subject, stop: Mapping[int, int]) -> None:
+        start, position = around(subject)
+        topic, spark = subject.topic, subject.sink.spark
+        tail = Tail() if topic is None else read_tail(spark, topic, start, stop, position)
+        self.flight = Flight(tail, partial(subject.sink.images, subject.table))
+
+    def each(self, only: Collection[str] | None = None) -> Iterator[Flight]:  # noqa: ARG002 - as Flights asks
+        """See Flights."""
+        yield self.flight
+
+
+class _Spilled:
+    """Events on disk, cut into parts by a hash of the key; `stack` forgets them at its end."""
+
+    def __init__(self, subject: Subject, topic: Topic, stop: Mapping[int, int], stack: ExitStack) -> None:
+        self.subject, self.topic, self.stack = subject, topic, stack
+        self.session = sibling(subject.sink.spark, SMALL_BATCH)
+        self.start, position = around(subject)
+        self.parts = -(-records_between(self.start, stop) // EVENTS_AT_ONCE)
+        self.passed = topic.log.covered(position)
+        self.earlier = read_earlier(self.session, topic, self.start, stop, position)
+        self.events = self._kept(self._cut(stop))
+        self.rows: dict[Part, DataFrame] = {}
+
+    def each(self, only: Collection[str] | None = None) -> Iterator[Flight]:
+        """See Flights. What names no key is in every flight: it may be about any."""
+        for number in range(self.parts):
+            rows = self.events.where(f"{quote_ident(_PART)} = {number} OR {quote_ident(_PART)} IS NULL").collect()
+            often = (row for row in rows if row[_NUMBER] > EVENTS_OF_KEY and row[FACTS]["other_table"] is None)
+            hot = {row[KEY] for row in often if row[KEY] is not None}
+            wanted = rows if only is None else [row for row in rows if row[KEY] is None or row[KEY] in only]
+            found = chain(self.earlier, own_events(self.topic.table, wanted))
+            tail = Tail.of(found, self.start, self.passed)
+            yield Flight(tail, partial(self.sink_rows, number), tuple(sorted(hot)))
+
+    def sink_rows(self, number: int, keys: Collection[str], part: Part) -> Rows:
+        """The sink's rows under these keys of one flight."""
+        if part not in self.rows:
+            self.rows[part] = self._kept(self._joined(part))
+        found = defaultdict(list)
+        for _, key, *image in self.rows[part].where(f"{quote_ident(_PART)} = {number}").collect():
+            if key in keys:
+                found[key].append(tuple(image))
+        return dict(found)
+
+    def _cut(self, stop: Mapping[int, int]) -> DataFrame:
+        """The events with their part; of each key, and of what names none, no more than EVENTS_OF_KEY and one."""
+        ranges = {p: (self.start.get(p, 0), end) for p, end in stop.items()}
+        rows, key, facts = event_rows(self.session, self.topic, ranges), fn.col(quote_ident(KEY)), quote_ident(FACTS)
+        part = fn.when(key.isNotNull(), fn.pmod(fn.xxhash64(key), fn.lit(self.parts)))
+        order = Window.partitionBy(quote_ident(_PART), key).orderBy(f"{facts}.partition", f"{facts}.offset")
+        numbered = rows.withColumn(_PART, part).repartition(quote_ident(_PART))
+        numbered = numbered.withColumn(_NUMBER, fn.row_number().over(order))
+        return numbered.where(f"{quote_ident(_NUMBER)} <= {EVENTS_OF_KEY + 1}")
+
+    def _joined(self, part: Part) -> DataFrame:
+        """The number of a flight, then the sink's row, of all rows under the events' keys: one scan of the sink."""
+        asked = self.events.where(f"{quote_ident(KEY)} IS NOT NULL").select(quote_ident(KEY), quote_ident(_PART))
+        sink = self.subject.sink.in_session(self.session).images_frame(self.subject.table, part)
+        joined = sink.join(asked.distinct(), fn.col("key_text") == fn.col(quote_ident(KEY)))
+        rows = joined.select(quote_ident(_PART), *(quote_ident(name) for name in sink.columns))
+        return rows.repartition(quote_ident(_PART)).sortWithinPartitions(quote_ident(_PART))
+
+    def _kept(self, frame: DataFrame) -> DataFrame:
+        """On disk, not in memory, until the stack ends."""
+        kept = frame.persist(StorageLevel.DISK_ONLY)
+        self.stack.callback(kept.unpersist)
+        return kept

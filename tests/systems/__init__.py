@@ -1,0 +1,1 @@
+"""Each supported system's own failure, recovered under writes and compared row by row: `make systems`."""

@@ -1,0 +1,101 @@
+"""`python -m tests.systems [NAME …]`: each system's own failure, recovered under writes → build/systems.json.
+
+A row is good if cdc_recovery's own check says MATCH, and the independent check, once what was written meanwhile is applied,
+finds no row missing, too much or different. Ends with 1 if one is not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+from airflow_cdc.sinks.iceberg.client import Lake
+from tests.integration.conftest import spark_conf
+from tests.systems import debezium_postgres
+from tests.systems.case import Case, Result
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FOLDER, RESULTS = Path("build/systems"), Path("build/systems.json")
+CASES: tuple[Case, ...] = (debezium_postgres.CASE,)
+COLUMNS = ("system", "version", "failure", "problem", "seconds", "missing", "ghosts", "different", "verdict")
+TEXT = 160
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the chosen rows one after the other, and write what they came to."""
+    parser = argparse.ArgumentParser(prog="make systems", description=__doc__)
+    parser.add_argument("names", nargs="*", help="parts of the systems' names; all of them by default")
+    names = [name.lower() for name in parser.parse_args(argv).names]
+    chosen = [case for case in CASES if not names or any(name in case.system.lower() for name in names)]
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    FOLDER.mkdir(parents=True)
+    console, results = Console(width=180, highlight=False), list[Result]()
+    with lake_and_spark(FOLDER.absolute()) as (lake, spark):
+        for case in chosen:
+            results.append(run(case, FOLDER.absolute() / str(len(results)), spark, lake))
+            console.print(f"{results[-1].system}: {results[-1].text}")
+            RESULTS.write_text(json.dumps([asdict(result) for result in results], indent=2) + "\n")
+    console.print(table_of(results))
+    return 0 if results and all(result.good for result in results) else 1
+
+
+def run(case: Case, folder: Path, spark: SparkSession, lake: Lake) -> Result:
+    """One row."""
+    folder.mkdir()
+    with case.opened(folder, spark, lake) as system:
+        system.fill()
+        text = system.fail()
+        began = time.monotonic()
+        with system.writing():
+            recovered = system.recover()
+        seconds = round(time.monotonic() - began, 1)
+        system.catch_up()
+        found = system.differences()
+        return Result(
+            case.system, system.version, case.failure, text, recovered.problem, seconds, *found, recovered.verdict
+        )
+
+
+@contextmanager
+def lake_and_spark(folder: Path) -> Iterator[tuple[Lake, SparkSession]]:
+    """An embedded Iceberg catalog in the folder, and a session that knows it as `lake`."""
+    from pyspark.sql import SparkSession
+
+    (folder / "warehouse").mkdir()
+    properties = {"type": "sql", "uri": f"sqlite:///{folder / 'catalog.db'}", "warehouse": f"file://{folder}/warehouse"}
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2]").appName("cdc-systems")
+    for key, value in spark_conf(folder / "spark", properties).items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    try:
+        yield Lake("lake", properties), session
+    finally:
+        session.stop()
+
+
+def table_of(results: Sequence[Result]) -> Table:
+    """The results as a person reads them."""
+    table = Table(*COLUMNS)
+    for result in results:
+        table.add_row(*(str(getattr(result, name)) for name in COLUMNS), style="" if result.good else "red")
+    return table
+
+
+if __name__ == "__main__":
+    sys.exit(main())
