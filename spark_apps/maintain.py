@@ -40,7 +40,7 @@ def maintain(run: Run, spark: SparkSession, now: datetime | None = None) -> Fact
     """
     keeper, moment = table_keeper(run), now or datetime.now(UTC)
     recovery = run.clients.control.facts().recovery
-    busy = frozenset(recovery["tables"] if recovery else ())
+    busy = frozenset(recovery.tables if recovery is not None else ())
     outcomes = {
         name: _tidied(run, spark, keeper, name, moment) for name in run.pipeline.source.tables if name not in busy
     }

@@ -125,7 +125,7 @@ def open_job(run: Run, spark: SparkSession, options: Mapping[str, Any] | None = 
     drop_orphans(run)
     if facts.recovery is not None:
         raise SinkError(
-            f"the recovery of run {facts.recovery.get('run_id')} is open: it compares and publishes by itself",
+            f"the recovery of run {facts.recovery.run_id} is open: it compares and publishes by itself",
             where=run.where,
             todo="Finish it, or give it up first: airflow cdc abandon.",
         )

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from airflow_cdc.core.apply.coverage import Covered
+from airflow_cdc.core.compare.canonical import outside_hash
 from airflow_cdc.core.compare.changelog import Event, Tail
 from airflow_cdc.core.compare.leaves import Leaf, compare, compare_multisets, compare_rows, leaf_of
 from airflow_cdc.core.compare.part import WHOLE
 from airflow_cdc.core.compare.verdict import (
     KEYS_HELD,
     STRANGE,
+    UNKNOWN,
     Image,
     ImageCount,
     KeyEvidence,
@@ -206,7 +208,9 @@ def _judge_flight(
     """Judge the keys of a flight that changed between sink and view; returns the digests without their rows."""
     part, outcome, logs = scanned.subject.part, judgement.outcome, judgement.logs(flight)
     views = judgement.views(scanned.view)
-    flying = {key: log for key, log in logs.items() if not views or log.lies_between(views[0])}
+    # columns outside the hash are read for all rows later than the view: a change since may have hidden what they are in it
+    all_fly = not views or bool(outside_hash(scanned.subject.table))
+    flying = {key: log for key, log in logs.items() if all_fly or log.lies_between(views[0])}
     taken.add(flying)
     ours, theirs = scanned.view.images(flying), flight.sink(flying, WHOLE)
     inside = (ours, theirs) if part.whole else (scanned.view.images(flying, part), flight.sink(flying, part))
@@ -214,7 +218,7 @@ def _judge_flight(
         outcome.source_rows -= sum(map(len, ours.values()))
     for key, log in flying.items():
         if not part.whole and not any(key in side for side in inside):
-            outcome.source_rows += log.at_ends is not None
+            outcome.source_rows += len(ours.get(key, ())) if log.at_ends is UNKNOWN else log.at_ends is not None
         elif not _several(outcome, key, ours, theirs, log):
             judgement.suspects[key] = KeyEvidence(_one(theirs.get(key)), (_one(ours.get(key)),), log, views)
             judgement.count(key)

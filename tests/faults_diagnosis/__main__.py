@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from stack.versions import mysql_series
-from tests.faults_diagnosis import cases_connector, cases_sink, cases_source
+from tests.faults_diagnosis import cases_connector, cases_postgres, cases_sink, cases_source, postgres
 from tests.faults_diagnosis.case import Case
 from tests.faults_diagnosis.subject import Subject
 from tests.faults_diagnosis.verdict import MATCH, NOT_APPLIED, REFUSED, after_recovery
@@ -29,14 +29,22 @@ RESULT = Path("build/faults-diagnosis.json")
 def main(words: Sequence[str]) -> int:
     """Run the cases named (default: all) and write build/faults-diagnosis.json."""
     parser = argparse.ArgumentParser(prog="faults-diagnosis", description=__doc__)
-    parser.add_argument("cases", nargs="*", metavar="case", help=f"one of {', '.join(case.name for case in ALL)}")
-    wanted = parser.parse_args(words).cases
-    there = existing()
+    parser.add_argument("cases", nargs="*", metavar="case", help="some of them; all by default")
+    parser.add_argument(
+        "--source", choices=("mysql", "postgres"), default="mysql", help="whose faults (STACK_MYSQL: which)"
+    )
+    arguments = parser.parse_args(words)
+    wanted, of_postgres = arguments.cases, arguments.source == "postgres"
+    there = list(cases_postgres.CASES) if of_postgres else existing()
     if unknown := sorted(set(wanted) - {case.name for case in there}):
         parser.error(f"there is no case {unknown[0]}")
     chosen = [case for case in there if not wanted or case.name in wanted]
-    with tempfile.TemporaryDirectory(prefix="cdc-faults-") as folder, started(Path(folder)) as world:
-        results = run(world, chosen)
+    with tempfile.TemporaryDirectory(prefix="cdc-faults-") as made:
+        folder = Path(made)
+        servers = {*(case.server for case in chosen), *(server for case in chosen for server in case.beside)}
+        opened = postgres.started(folder, servers) if of_postgres else started(folder)
+        with opened as world:
+            results = run(world, chosen)
     Console(width=200).print(as_table(results))
     return 0 if all(row["right"] for row in results) else 1
 
@@ -66,7 +74,7 @@ def run(world: World, cases: Sequence[Case]) -> list[dict[str, Any]]:
 
 def one(world: World, helpers: tuple[Helper, Helper], case: Case, name: str) -> dict[str, Any]:
     """Make one fault, have it diagnosed, see what the connector itself says, have the plan carried out, and clean up."""
-    subject, (diagnoser, recoverer) = Subject(world, name, case.server, case.keyless, case.config), helpers
+    subject, (diagnoser, recoverer) = case.pipeline(world, name, case.server, case.keyless, case.config), helpers
     row: dict[str, Any] = {
         "case": case.name,
         "fault": case.fault,
@@ -83,8 +91,8 @@ def one(world: World, helpers: tuple[Helper, Helper], case: Case, name: str) -> 
         heads = subject.heads()
         row.update(told(diagnoser.ask(name)))
         row["touched"] = subject.heads() != heads  # a diagnosis reads
-        row["connector_says"] = subject.says()
-        row.update(after_recovery(subject, recoverer, str(row["plan"])))
+        row["connector_says"] = subject.says() if case.asked else "not asked: it would run, and skip rows"
+        row.update(after_recovery(subject, recoverer, str(row["plan"]), case.put_right))
     except Exception as error:  # one fault that could not be made must not hide the others
         row["error"] = f"{type(error).__name__}: {error}"
     finally:

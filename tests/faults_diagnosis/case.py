@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tests.faults_diagnosis.subject import Subject
+from tests.faults_diagnosis.world import World
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +14,9 @@ class Case:
     """`make` makes the fault on a healthy pipeline; `undo` leaves the servers fit for the next one.
 
     `expected` may depend on the server. `set_up` False: the pipeline is not made healthy first, `make` does all.
-    `config` and `keyless` go to the subject. `not_on_mariadb` says why the fault does not exist there; "" if it does.
+    `config` and `keyless` go to the subject, which `pipeline` makes. `beside` names further servers. `not_on_mariadb`
+    says why the fault does not exist there; "" if it does. `asked` False: the connector is not started again to hear what
+    it says, as it would run on over the fault. `put_right`: what a person does when the recovery stops and asks for it.
     """
 
     name: str
@@ -26,6 +29,10 @@ class Case:
     keyless: bool = False
     config: dict[str, str] = field(default_factory=dict)
     not_on_mariadb: str = ""
+    beside: tuple[str, ...] = ()
+    asked: bool = True
+    put_right: Callable[[Subject], None] | None = None
+    pipeline: Callable[[World, str, str, bool, dict[str, str]], Subject] = Subject
 
     def code(self, subject: Subject) -> str:
         return self.expected if isinstance(self.expected, str) else self.expected(subject)

@@ -18,6 +18,7 @@ from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from stack.errors import StackError
 from stack.mysql import MySqlServer
 from stack.process import wait_until
+from stack.shop.check import check
 from tests.faults_diagnosis.dialect import Dialect, dialect_of
 from tests.faults_diagnosis.world import World
 
@@ -261,6 +262,13 @@ class Subject:
         held = [{"id": row[0], "v": row[1]} for row in self.sql(f"SELECT id, v FROM {self.name}.{table}")]
         rows = pa.Table.from_pylist(held, schema=target.schema().as_arrow())
         target.append(rows, snapshot_properties=stamp.to_summary() if stamp else {})
+
+    def mismatch(self) -> str:
+        """What the independent check finds wrong, or ""."""
+        server = self.mysql
+        admin = {"host": server.host, "port": server.port, "user": server.user, "password": server.password}
+        found = check(admin, self.world.lake_properties, self.name, self.name, list(TABLES))
+        return "; ".join(f"{c.table}: {c.missing} missing, {c.ghosts} ghosts" for c in found if not c.equal)
 
     def heads(self) -> dict[str, Any]:
         """The newest snapshot of each sink table."""

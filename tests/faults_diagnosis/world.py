@@ -92,7 +92,7 @@ class World:
             "connect": connections.to_connect(self.connect.url),
             "kafka": connections.to_kafka(self.bootstrap),
             CATALOG: connections.to_lake(self.lake_properties),
-            **{f"mysql_{name}": connections.to_mysql(server) for name, server in self.servers.mysql.items()},
+            **self.source_connections(),
         }
         return {
             **os.environ,
@@ -104,14 +104,13 @@ class World:
             "PYSPARK_DRIVER_PYTHON": sys.executable,
         }
 
-    def endpoints(self, server: str) -> Endpoints:
-        """The same addresses, as a driver is given them."""
-        return Endpoints(
-            self.source_endpoint(server),
-            ConnectEndpoint(self.connect.url),
-            KafkaEndpoint(self.bootstrap),
-            IcebergEndpoint(CATALOG, self.lake_properties),
-        )
+    def source_connections(self) -> dict[str, connections.Connection]:
+        """The connections of the sources."""
+        return {f"mysql_{name}": connections.to_mysql(server) for name, server in self.servers.mysql.items()}
+
+    def endpoints_of(self, name: str, server: str) -> Endpoints:
+        """The same addresses, as a driver of the pipeline `name` is given them."""
+        return endpoints(self, self.source_endpoint(server))
 
     def source_endpoint(self, server: str) -> MySqlEndpoint:
         """The address of a server, as the product is given it."""
@@ -123,7 +122,7 @@ class World:
         pipeline = read_pipeline({"name": name, **self.pipelines[name]})
         return {
             "pipeline": pipeline.to_json(),
-            "endpoints": self.endpoints(server).to_json(pipeline),
+            "endpoints": self.endpoints_of(name, server).to_json(pipeline),
             "run_id": run_id,
             "report_dir": str(self.folder / "reports"),
             "options": {"approved": True},
@@ -147,6 +146,16 @@ class World:
                 assert process.stdin is not None
                 process.stdin.close()
                 process.wait(30)
+
+
+def endpoints(world: World, source: Any) -> Endpoints:
+    """The world's addresses with that source."""
+    return Endpoints(
+        source,
+        ConnectEndpoint(world.connect.url),
+        KafkaEndpoint(world.bootstrap),
+        IcebergEndpoint(CATALOG, world.lake_properties),
+    )
 
 
 @dataclass(slots=True)

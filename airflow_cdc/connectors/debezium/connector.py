@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Self
@@ -10,6 +11,7 @@ from typing import Self
 from airflow_cdc.connectors.debezium.address import is_away, pointed_at, pointed_back
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.history import compare_history, fold_history, newest_snapshot_ms
+from airflow_cdc.connectors.debezium.sent import last_sent
 from airflow_cdc.connectors.debezium.stores.connect import ConnectOffsetStore
 from airflow_cdc.connectors.kafka_connect import offsets_topic
 from airflow_cdc.connectors.kafka_connect.client import KafkaConnect, entry_of, server_of
@@ -17,7 +19,7 @@ from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
 from airflow_cdc.core.diagnosis.observation import Capture, ConnectorFacts, ConnectorState, HistoryFacts, TaskState
 from airflow_cdc.core.endpoint import CallLimits, Login
 from airflow_cdc.core.errors import CdcError
-from airflow_cdc.core.offset import OffsetCodec, OffsetEntry, OffsetStore
+from airflow_cdc.core.offset import Inside, OffsetCodec, OffsetEntry, OffsetStore
 from airflow_cdc.core.ports import Transport
 from airflow_cdc.core.position import JsonObject
 from airflow_cdc.core.secrets import mask_config
@@ -34,7 +36,11 @@ class OwnTopics:
     """What a Debezium connector keeps in topics: offsets, and its table definitions. Nothing here asks Connect."""
 
     def with_elsewhere(self, name: str, facts: ConnectorFacts, topics: Transport) -> ConnectorFacts:
-        """The facts with the offsets that another topic keeps for a connector that has named a topic of its own."""
+        """The facts with the offsets that another topic keeps for a connector that has named a topic of its own.
+
+        And with the transactions of its last events, where it rests inside one: its offset does not name that one yet.
+        """
+        facts = _with_sent(facts, topics)
         own = facts.config.get(_OWN_OFFSETS)
         if not own or facts.key is None or facts.state == "RUNNING":
             return facts  # both topics are written one after the other: only at rest must they agree
@@ -72,7 +78,7 @@ class DebeziumConnector(KafkaConnect):
         self._codec = codec
 
     def limited(self, limits: CallLimits) -> Self:
-        """The same system, each call bounded."""
+        """A copy with these limits on each call."""
         return type(self)(self.endpoint.limited(limits), self._codec)
 
     @property
@@ -143,6 +149,16 @@ class DebeziumConnector(KafkaConnect):
             capture=capture,
             capture_fault=fault,
         )
+
+
+def _with_sent(facts: ConnectorFacts, topics: Transport) -> ConnectorFacts:
+    rests = facts.state in ("STOPPED", "PAUSED") or (facts.tasks and all(t.state == "FAILED" for t in facts.tasks))
+    inside = facts.offset is not None and facts.offset.inside is Inside.TRANSACTION
+    if facts.capture is None or not rests or not inside:
+        return facts
+    with suppress(CdcError):  # a topic that is not read says nothing, and what was read of Connect stands
+        return replace(facts, sent=last_sent(facts.capture, topics))
+    return facts
 
 
 def read_capture(config: Mapping[str, str]) -> tuple[ConnectorSettings | None, CdcError | None]:

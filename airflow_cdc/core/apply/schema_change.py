@@ -20,7 +20,7 @@ DEFINITION = "cdc.definition"
 
 @dataclass(frozen=True, slots=True)
 class SchemaChange:
-    """What a mirror has to do to follow its source from one definition to the next. Nothing: nothing changed.
+    """How a mirror follows its source from one definition to the next. Empty if nothing changed.
 
     Attributes:
         added: new columns; old rows hold NULL in them, unless they are `filled`.

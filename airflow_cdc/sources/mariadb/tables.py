@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, Final
 
 from airflow_cdc.sources.mysql.errors import SourceSettingError
 from airflow_cdc.sources.mysql.session import Session
@@ -16,27 +17,43 @@ _NOT_FOLLOWED: Final[Mapping[str, str]] = {
     " its first change",
     "SEQUENCE": "is a sequence and no table: Debezium (3.5.0) fails at its first value",
 }
+_KINDS: Final = (
+    "SELECT TABLE_SCHEMA AS s, TABLE_NAME AS t, TABLE_TYPE AS kind, ENGINE AS engine FROM information_schema.TABLES"
+    " WHERE TABLE_SCHEMA = %s AND TABLE_NAME IN ({names})"
+)
+_COMPRESSED: Final = (
+    "SELECT TABLE_SCHEMA AS s, TABLE_NAME AS t, COLUMN_NAME AS c FROM information_schema.COLUMNS"
+    " WHERE TABLE_SCHEMA = %s AND TABLE_NAME IN ({names}) AND COLUMN_TYPE LIKE '%%COMPRESSED%%'"
+)
 
 
 def require_followed(session: Session, tables: Sequence[str]) -> None:
     """Raise SourceSettingError for the first of the tables that Debezium cannot follow, or that has no read views."""
-    if not tables:
-        return
-    names = ", ".join(["(%s, %s)"] * len(tables))
-    parts = [part for table in tables for part in table.split(".", 1)]
-    rows = session.rows(
-        "SELECT TABLE_SCHEMA AS s, TABLE_NAME AS t, TABLE_TYPE AS kind, ENGINE AS engine FROM information_schema.TABLES"
-        f" WHERE (TABLE_SCHEMA, TABLE_NAME) IN ({names})",
-        parts,
-        doing="read which kinds of tables these are",
-    )
-    for row in rows:
-        if why := _why(str(row["kind"]).upper(), str(row["engine"])):
-            raise SourceSettingError(
-                f"{row['s']}.{row['t']} {why}",
-                where=session.where,
-                todo="Take it out of the pipeline, and out of the connector by its table.include.list.",
+    for table, why in _unfit(session, tables):
+        raise SourceSettingError(
+            f"{table} {why}",
+            where=session.where,
+            todo="Take it out of the pipeline, and out of the connector by its table.include.list.",
+        )
+
+
+def _unfit(session: Session, tables: Sequence[str]) -> Iterator[tuple[str, str]]:
+    # a list of names is searched; an OR of pairs would be tried on each table of the server
+    for schema, own in groupby(sorted(tables), key=lambda table: table.partition(".")[0]):
+        names = [table.partition(".")[2] for table in own]
+        for row in _rows(session, _KINDS, schema, names):
+            if why := _why(str(row["kind"]).upper(), str(row["engine"])):
+                yield f"{row['s']}.{row['t']}", why
+        for row in _rows(session, _COMPRESSED, schema, names):
+            yield (
+                f"{row['s']}.{row['t']}",
+                f"has the compressed column {row['c']}: Debezium (3.5.0) fails at its first value",
             )
+
+
+def _rows(session: Session, sql: str, schema: str, names: Sequence[str]) -> list[dict[str, Any]]:
+    statement = sql.format(names=", ".join(["%s"] * len(names)))
+    return session.rows(statement, (schema, *names), doing="read which kinds of tables these are")
 
 
 def _why(kind: str, engine: str) -> str:

@@ -104,7 +104,7 @@ class BinlogSource(Generic[F]):
         return self.endpoint.where
 
     def limited(self, limits: CallLimits) -> Self:
-        """The same system, each call bounded."""
+        """A copy with these limits on each call."""
         return type(self)(self.endpoint.limited(limits))
 
     def connect(self, *, read_timeout: float | None = None, quick: bool = False) -> Connection[Any]:
@@ -237,6 +237,9 @@ class BinlogSource(Generic[F]):
     def reserve_log(self, timeout: float) -> None:
         """Nothing to do: this server keeps its log for a time, whoever reads it."""
 
+    def check_logged(self, tables: Sequence[str]) -> None:
+        """Nothing to do: this server's log holds the changes of all tables."""
+
     def watermark(self, *, xa_timeout: float = 60.0) -> Watermark:
         """See core.ports.Source."""
         raise NotImplementedError
@@ -254,10 +257,7 @@ class BinlogSource(Generic[F]):
         raise NotImplementedError
 
     def start_of_file_after(self, position: Position | None, now: Watermark) -> Watermark:
-        """The start of the first file after the position's, with the transactions that stand before it; else as `now`.
-
-        Raises SourceError where no file follows, or what stands before it cannot be read.
-        """
+        """The start of the first file after the position's, with the transactions before it; else as `now`. SourceError."""
         raise NotImplementedError
 
     def init_statement(self, watermark: Watermark) -> str:

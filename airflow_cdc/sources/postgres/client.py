@@ -147,6 +147,22 @@ class PostgresSource:
                     f"slot {own.slot!r} cannot be read: {misfit}", where=self.where, todo="Check source.slot."
                 )
 
+    def check_logged(self, tables: Sequence[str]) -> None:
+        """See core.ports.SourcePort: the publication exists and holds the tables.
+
+        What is written while it does not is never sent, so a recovery goes no further than to here without it.
+        """
+        facts = self.facts_for(tables, None)
+        if not facts.publication_name or (facts.publication is not None and not facts.unpublished()):
+            return
+        name, absent = facts.publication_name, ", ".join(facts.unpublished() or tables)
+        made = "ALTER PUBLICATION {} ADD TABLE {}" if facts.publication else "CREATE PUBLICATION {} FOR TABLE {}"
+        raise SourceError(
+            f"publication {name!r} does not send the changes of {absent}",
+            where=self.where,
+            todo=f"Run {made.format(name, absent)}, then clear the task fence_and_watermark and all after it.",
+        )
+
     def watermark(self, *, xa_timeout: float = 0.0) -> Watermark:  # noqa: ARG002 - prepared transactions are not in the log yet
         """W: the end of the log, and then what is visible; `wait_visible` waits for what is in the one and not in the other."""
         with self.session() as session:

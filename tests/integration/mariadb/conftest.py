@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -38,3 +40,15 @@ def own(servers: stack.Stack) -> Iterator[MySqlServer]:
     made.execute("CREATE DATABASE shop", "CREATE TABLE shop.t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(99))")
     yield made
     end(servers.mysql[name].child)
+
+
+@pytest.fixture(scope="package")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[stack.Stack]:
+    """A stack of its own, or the one that runs: only where all servers are MariaDB's does the worker have its connector."""
+    if there := os.environ.get("CDC_TEST_STACK"):
+        yield stack.Stack.load(Path(there))
+        return
+    settings = MySqlSettings(name="mariadb", server_id=103, series="mariadb", max_binlog_size=4194304)
+    folder = tmp_path_factory.mktemp("connected") / "stack"
+    with stack.start(folder, ("kafka", "connect", "mysql"), mysql_settings=[settings]) as started:
+        yield started

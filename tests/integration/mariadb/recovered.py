@@ -90,28 +90,8 @@ class Followed:
 
     def follow(self, settings: Mapping[str, str]) -> None:
         """Start the connector on the empty tables, and stamp their mirrors at the beginning of their topics."""
-        server, name = self.server, self.database
-        config = {
-            "connector.class": MARIADB_CLASS,
-            "database.hostname": server.host,
-            "database.port": str(server.port),
-            "database.user": server.debezium.user,
-            "database.password": server.debezium.password,
-            "database.server.id": str(80000 + int(uuid.uuid4().hex[:4], 16)),
-            "database.include.list": name,
-            "database.ssl.mode": "disable",
-            "topic.prefix": name,
-            "snapshot.mode": "no_data",
-            "schema.history.internal.kafka.bootstrap.servers": self.kafka,
-            "schema.history.internal.kafka.topic": f"history-{name}",
-            "schema.history.internal.store.only.captured.databases.ddl": "true",
-            "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-            "value.converter.replace.null.with.default": "false",
-            "heartbeat.interval.ms": "500",
-            "connect.keep.alive.interval.ms": "500",
-            "enable.time.adjuster": "false",
-            **settings,
-        }
+        name = self.database
+        config = connector_config(self.server, name, self.kafka, settings)
         self.connector.create(name, config)
         poll_until(
             lambda: self.connector.facts(name).offset is not None or None,
@@ -183,6 +163,32 @@ class Followed:
 def _plain(row: Sequence[Any]) -> tuple[Any, ...]:
     """One form of what the two libraries make of a row: moments without their zone, which is UTC in both."""
     return tuple(value.replace(tzinfo=None) if hasattr(value, "tzinfo") else value for value in row)
+
+
+def connector_config(server: MySqlServer, name: str, kafka: str, settings: Mapping[str, str]) -> dict[str, str]:
+    """A connector on the database `name`, whose topics begin with it; "" leaves one of its settings out."""
+    config = {
+        "connector.class": MARIADB_CLASS,
+        "database.hostname": server.host,
+        "database.port": str(server.port),
+        "database.user": server.debezium.user,
+        "database.password": server.debezium.password,
+        "database.server.id": str(80000 + int(uuid.uuid4().hex[:4], 16)),
+        "database.include.list": name,
+        "database.ssl.mode": "disable",
+        "topic.prefix": name,
+        "snapshot.mode": "no_data",
+        "schema.history.internal.kafka.bootstrap.servers": kafka,
+        "schema.history.internal.kafka.topic": f"history-{name}",
+        "schema.history.internal.store.only.captured.databases.ddl": "true",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.replace.null.with.default": "false",
+        "heartbeat.interval.ms": "500",
+        "connect.keep.alive.interval.ms": "500",
+        "enable.time.adjuster": "false",
+        **settings,
+    }
+    return {name: value for name, value in config.items() if value}
 
 
 @contextmanager

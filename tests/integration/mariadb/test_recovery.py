@@ -10,7 +10,6 @@ import pytest
 
 import stack
 from airflow_cdc.sinks.iceberg.client import Lake
-from stack.mysql import MySqlSettings
 from tests.integration.mariadb.recovered import Followed, writing
 
 if TYPE_CHECKING:
@@ -30,15 +29,6 @@ ROW = (
     " REPEAT('long', 10), X'00ff', {0} / 3e0"
 )
 PURGED = "Could not find GTID state requested by slave in any binlog files"
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[stack.Stack]:
-    """A stack of its own: only where all servers are MariaDB's does the worker have its connector."""
-    settings = MySqlSettings(name="mariadb", server_id=103, series="mariadb", max_binlog_size=4194304)
-    folder = tmp_path_factory.mktemp("recovery") / "stack"
-    with stack.start(folder, ("kafka", "connect", "mysql"), mysql_settings=[settings]) as started:
-        yield started
 
 
 @pytest.fixture

@@ -171,6 +171,7 @@ def test_inv_31_a_compressed_log_is_named_as_one_that_loses_changes(own: MySqlSe
         ("CREATE TABLE {} (id INT PRIMARY KEY, v INT) WITH SYSTEM VERSIONING", "is system-versioned"),
         ("CREATE SEQUENCE {}", "is a sequence"),
         ("CREATE TABLE {} (id INT PRIMARY KEY) ENGINE = MyISAM", "is kept by MyISAM"),
+        ("CREATE TABLE {} (id INT PRIMARY KEY, v TEXT COMPRESSED)", "has the compressed column v"),
     ],
 )
 def test_inv_31_what_its_connector_cannot_follow_is_refused_by_name(

@@ -125,6 +125,21 @@ def test_publications_and_tables(server: PostgresServer, ready: PostgresSource, 
     assert code(ready, stored_at(ready), state="RUNNING") == wanted
 
 
+def test_a_recovery_goes_no_further_than_a_publication_that_lacks_its_tables(
+    server: PostgresServer, ready: PostgresSource
+) -> None:
+    """What is written from then on would not be sent: a table that is equal now would not stay so."""
+    slot, database = ready.endpoint.slot, ready.endpoint.database
+    ready.check_logged(TABLES)
+    server.execute(f"ALTER PUBLICATION {slot} DROP TABLE public.orders", dbname=database)
+    ready.check_logged(["public.customers"])
+    with pytest.raises(SourceError, match=f"ALTER PUBLICATION {slot} ADD TABLE public.orders, then clear"):
+        ready.check_logged(TABLES)
+    server.execute(f"DROP PUBLICATION {slot}", dbname=database)
+    with pytest.raises(SourceError, match=f"CREATE PUBLICATION {slot} FOR TABLE public.customers, public.orders"):
+        ready.check_logged(TABLES)
+
+
 def test_the_doctor(server: PostgresServer, ready: PostgresSource) -> None:
     def states() -> dict[str, str]:
         return {check.name: check.state for check in ready.checks("shop", TABLES, hold=False)}

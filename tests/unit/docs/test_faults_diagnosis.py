@@ -5,21 +5,30 @@ from __future__ import annotations
 import pytest
 
 from airflow_cdc.kinds import problems_for
+from airflow_cdc.sources.postgres.problems import PROBLEMS
+from tests.faults_diagnosis import cases_postgres
 from tests.faults_diagnosis.__main__ import ALL, existing
+from tests.faults_diagnosis.case import Case
 from tests.faults_diagnosis.cases_source import UNLOGGED_CASCADE
 from tests.unit.core.diagnosis.test_problems_of_kinds import combinations
 
 
 def test_every_problem_is_made_on_a_real_server() -> None:
-    """PostgreSQL has no column in this matrix yet: tests/integration/postgres makes most of its problems, not all."""
     made = {case.expected for case in ALL if isinstance(case.expected, str)} | {UNLOGGED_CASCADE}
     pipelines = [pipeline for pipeline in combinations() if pipeline.source.kind != "postgres"]
     assert len(pipelines) >= 2
     assert made == {problem.code for pipeline in pipelines for problem in problems_for(pipeline)}
 
 
-def test_names_are_distinct() -> None:
-    names = [case.name for case in ALL]
+def test_every_problem_of_postgres_is_made_on_a_real_server() -> None:
+    """Those that belong to no source are made on MySQL; some of them here too."""
+    made = {case.expected for case in cases_postgres.CASES}
+    assert {problem.code for problem in PROBLEMS} <= made
+
+
+@pytest.mark.parametrize("cases", [ALL, cases_postgres.CASES])
+def test_names_are_distinct(cases: tuple[Case, ...]) -> None:
+    names = [case.name for case in cases]
     assert len(names) == len(set(names))
 
 

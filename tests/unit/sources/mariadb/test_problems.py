@@ -234,3 +234,23 @@ def test_inv_31_a_log_that_is_compressed_loses_changes() -> None:
     """Debezium 3.5.0 passes over what is logged compressed, and its offset moves on."""
     assert MARIADB.log_faults == {}
     assert replace(MARIADB, compressed=True).log_faults == {"log_bin_compress": "ON, must be OFF"}
+
+
+@pytest.mark.parametrize(
+    ("gtids", "sent", "told"),
+    [
+        ("0-1-99,3-1-7", ("0-1-100",), True),
+        ("0-1-99,3-1-7", ("0-1-99",), False),  # its events were not sent
+        ("0-1-99,3-1-7", (), False),
+        ("0-1-98,3-1-7", ("0-1-100",), False),  # there is a gap before it
+        ("0-1-99,3-1-6", ("0-1-100",), False),  # another domain has more
+    ],
+)
+def test_an_offset_that_lacks_only_the_transaction_of_the_last_event_is_told_from_a_gap(
+    gtids: str, sent: tuple[str, ...], told: bool
+) -> None:
+    begins = MariaDbPosition.parse("0-1-100,3-1-7")
+    purged = replace(MARIADB, domains=replace(DOMAINS, purged=begins))
+    found = diagnose(observed({**OFFSET, "gtids": gtids, "event": 2, "row": 1}, purged, sent=sent))
+    assert found.code == "GTID_PURGED"
+    assert ("last event's transaction" in found.evidence) is told

@@ -189,6 +189,19 @@ def test_inv_24_a_view_older_than_the_sink_is_compared_with_it_by_what_changed_m
     assert (outcome.source_rows, outcome.sink_rows) == (8, 7)
 
 
+def test_inv_24_columns_outside_the_hash_that_changed_after_the_view_are_looked_at_in_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They are read for all rows beside the view, later: there a change may have made a wrong row look right."""
+    monkeypatch.setattr(flight, "read_tail", lambda *_: Tail.of([changed(7, 4, 40)], {0: 0}))
+    monkeypatch.setattr(judge, "outside_hash", lambda _table: ("doc",))
+    monkeypatch.setattr(View, "images", lambda _self, keys, _part=None: {key: [(text(4), "{}")] for key in keys})
+    monkeypatch.setattr(Pinned, "images", lambda _self, _table, keys, _part=None: {k: [(text(4), "[]")] for k in keys})
+    rows = {4: text(4)}
+    judgement = judge.judge_keys(with_log(View(rows), Pinned(rows), ends=4), Reached(cast("Watermark", None), {}))
+    assert judgement.outcome.tally.samples == {"different": ["4"]}
+
+
 def test_inv_24_after_a_truncate_the_place_of_a_change_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     log = [replace(changed(1, 1, None), op="t", key=None), changed(2, 2, 20)]
     monkeypatch.setattr(flight, "read_tail", lambda *_: Tail.of(log, {0: 0}))

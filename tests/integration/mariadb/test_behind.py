@@ -1,0 +1,100 @@
+"""A stored GTID that is one transaction behind on a quiet server, told from a real gap, with the real connector."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+import stack
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.offsets.mariadb import MariaDbCodec
+from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
+from airflow_cdc.core.diagnosis.diagnose import Diagnosis
+from airflow_cdc.core.diagnosis.observation import ConnectorFacts
+from airflow_cdc.core.offset import Inside
+from airflow_cdc.core.poll import poll_until
+from airflow_cdc.sources.mariadb.client import MariaDbSource
+from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
+from stack.mysql import MySqlServer
+from tests.diagnosing import diagnose
+from tests.integration.mariadb.recovered import connector_config
+from tests.integration.mariadb.support import endpoint, here, purge
+from tests.integration.mariadb.test_mariadb_source import observe
+
+pytestmark = [
+    pytest.mark.slow,  # its server comes from Debian's packages, which not every machine can fetch
+    # kafka-python reads its own message schemas with a deprecated call
+    pytest.mark.filterwarnings("ignore:(read_text|open_text) is deprecated:DeprecationWarning"),
+]
+
+SECONDS = 90.0
+SENT = "last event's transaction"
+
+
+class Quiet:
+    """A connector without heartbeats on one table."""
+
+    def __init__(self, running: stack.Stack, name: str) -> None:
+        assert running.connect is not None
+        assert running.kafka is not None
+        self.server: MySqlServer = running.mysql["mariadb"]
+        self.name, self.table, self.kafka = name, f"{name}.t", running.kafka.bootstrap
+        self.source = MariaDbSource(endpoint(self.server))
+        self.connector = DebeziumConnector(ConnectEndpoint(running.connect.url), MariaDbCodec())
+        self.worker = running.connect
+
+    def begin(self) -> None:
+        off = {"heartbeat.interval.ms": "", "connect.keep.alive.interval.ms": ""}
+        self.server.execute(f"CREATE TABLE {self.table} (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(9))")
+        self.connector.create(self.name, connector_config(self.server, self.name, self.kafka, off))
+        poll_until(lambda: self.facts().offset and self.streams(), timeout=SECONDS, what="the connector to stream")
+
+    def streams(self) -> bool | None:
+        return [task.state for task in self.facts().tasks] == ["RUNNING"] or None
+
+    def write(self) -> None:
+        self.server.execute(f"INSERT INTO {self.table} (v) VALUES ('a'), ('b')")
+
+    def facts(self) -> ConnectorFacts:
+        topics = KafkaTransport(KafkaEndpoint(self.kafka))
+        return self.connector.own_topics.with_elsewhere(self.name, self.connector.facts(self.name), topics)
+
+    def inside(self) -> bool | None:
+        offset = self.facts().offset
+        return (offset is not None and offset.inside is Inside.TRANSACTION) or None
+
+    def diagnosed(self) -> Diagnosis:
+        facts = self.facts()
+        assert facts.offset is not None
+        seen = observe(self.source, dict(facts.offset.raw), (self.table,))
+        return diagnose(replace(seen, connector=facts))
+
+
+@pytest.fixture
+def quiet(running: stack.Stack, databases: Callable[..., str]) -> Iterator[Quiet]:
+    made = Quiet(running, databases(running.mysql["mariadb"], "b"))
+    yield made
+    made.worker.call("DELETE", f"/connectors/{made.name}")
+
+
+def test_a_log_that_was_purged_behind_the_last_event_is_told_from_a_gap(quiet: Quiet) -> None:
+    quiet.begin()
+    quiet.write()
+    poll_until(quiet.inside, timeout=SECONDS, what="an offset inside the last transaction")
+    newest = here(quiet.server)["gtids"]
+    quiet.connector.stop(quiet.name)
+    offset = quiet.facts().offset
+    assert offset is not None
+    assert offset.raw["gtids"] != newest, "the offset is one behind"
+    purge(quiet.server)
+    found = quiet.diagnosed()
+    assert found.code == "GTID_PURGED"
+    assert "at most a part of it was not sent" in found.evidence[SENT]
+
+    quiet.write()
+    purge(quiet.server)
+    gap = quiet.diagnosed()
+    assert gap.code == "GTID_PURGED"
+    assert SENT not in gap.evidence

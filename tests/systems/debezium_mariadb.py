@@ -1,0 +1,218 @@
+"""Debezium MariaDB: the log was purged, and every supported type goes through snapshot and log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import stack
+from airflow_cdc.core.pipeline import sink_name
+from stack import versions
+from stack.mysql import MySqlSettings
+from tests.integration.mariadb.recovered import Followed, writing
+from tests.systems.case import Case, Differences, Recovered, Row, differences
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from airflow_cdc.sinks.iceberg.client import Lake
+
+NAME = "systems_mariadb"
+GONE = "Could not find GTID state requested by slave in any binlog files"
+
+
+class Kind(NamedTuple):
+    """A column: how it is declared, its value in row {n} (SQL; "": computed), and that value as the server and the sink have it."""
+
+    declared: str
+    value: str
+    server: str
+    sink: Callable[[Any], str]
+
+
+def same(value: Any) -> str:
+    return str(value)
+
+
+def plain(value: Any) -> str:
+    return format(value, "f")
+
+
+def exact(value: float) -> str:
+    return repr(float(value))
+
+
+def stamp(value: Any) -> str:
+    return str(value.strftime("%Y-%m-%dT%H:%M:%S.%f")).rjust(26, "0")
+
+
+def digits(value: Any) -> str:
+    return bytes(value).hex().upper()
+
+
+def lasting(value: int) -> str:
+    """Signed microseconds as the server prints a TIME(6)."""
+    seconds, micros = divmod(abs(value), 1_000_000)
+    sign = "-" if value < 0 else ""
+    return f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{micros:06}"
+
+
+def shape(value: Any) -> str:
+    return f"{value['srid']}:{digits(value['wkb'])}"
+
+
+TEXT, HEX, STAMP = "CAST({c} AS CHAR)", "HEX({c})", "DATE_FORMAT({c}, '%Y-%m-%dT%H:%i:%s.%f')"
+NUMBER = "CAST({c} + 0 AS CHAR)"
+KINDS: dict[str, Kind] = {
+    "tiny": Kind("tinyint", "{n} % 256 - 128", TEXT, same),
+    "ok": Kind("tinyint(1)", "{n} % 2", TEXT, same),
+    "small": Kind("smallint unsigned", "{n} % 65536", TEXT, same),
+    "medium": Kind("mediumint", "-8388608 + {n}", TEXT, same),
+    "whole": Kind("int unsigned", "4294967295 - {n}", TEXT, same),
+    "huge": Kind("bigint unsigned", "18446744073709551615 - {n}", TEXT, plain),
+    "total": Kind("decimal(12,2)", "{n} + 0.25", TEXT, plain),
+    "wide": Kind("decimal(38,10)", "1234567890123456789012345678.0123456789 - {n}", TEXT, plain),
+    "widest": Kind("decimal(65,30)", "12345678901234567890123456789012345.123456789 - {n}", TEXT, same),
+    "ratio": Kind("float", "{n} + 0.1", "CAST({c} AS DOUBLE)", exact),
+    "share": Kind("double", "{n} / 3e0", "{c}", exact),
+    "flags": Kind("bit(12)", "{n} % 4096", NUMBER, same),
+    "day": Kind("date", "DATE'1000-01-01' + INTERVAL {n} DAY", TEXT, lambda v: str(v.isoformat())),
+    "at": Kind("datetime(6)", "TIMESTAMP'1969-12-31 23:59:59.999999' + INTERVAL {n} SECOND", STAMP, stamp),
+    "seen": Kind("timestamp(6) NULL", "TIMESTAMP'2026-03-29 00:30:00.000001' + INTERVAL {n} HOUR", STAMP, stamp),
+    "clock": Kind("time(6)", "ADDTIME('-500:00:00.000001', SEC_TO_TIME({n} * 601))", TEXT, lasting),
+    "since": Kind("year", "1901 + {n} % 250", NUMBER, same),
+    "word": Kind("varchar(40)", "CONCAT('wörd |', {n}, '\\t\\\\ ')", TEXT, same),
+    "latin": Kind("varchar(40) CHARACTER SET latin1", "CONCAT('é€', {n})", "CONVERT({c} USING utf8mb4)", same),
+    "padded": Kind("char(12)", "CONCAT('c', {n}, '  ')", TEXT, same),
+    "story": Kind("mediumtext", "REPEAT(CONCAT('😀', {n}), 50)", TEXT, same),
+    "doc": Kind("json", "CONCAT('{{\"b\":  1.0, \"a\": [', {n}, ']}}')", "{c}", same),
+    "mood": Kind("enum('sad ''one''','happy')", "{n} % 2 + 1", TEXT, same),
+    "tags": Kind("set('a','b|','ü')", "{n} % 8", TEXT, same),
+    "fixed": Kind("binary(6)", "CONCAT(X'00ff', CHAR({n} % 7))", HEX, digits),
+    "raw": Kind("varbinary(40)", "UNHEX(CONCAT(MD5({n}), '00ff00'))", HEX, digits),
+    "blob_": Kind("blob", "UNHEX(REPEAT(MD5({n}), 20))", HEX, digits),
+    "place": Kind("point", "POINT({n}, -{n} / 7)", "CONCAT(ST_SRID({c}), ':', HEX(ST_AsWKB({c})))", shape),
+    "twice": Kind("bigint AS (`tiny` * 2) STORED", "", TEXT, same),
+    "hidden": Kind("int INVISIBLE", "{n}", TEXT, same),
+    '`Qté "``x`': Kind("text", "IF({n} % 5 = 0, NULL, '')", TEXT, same),
+}  # fmt: skip
+STORED = {name: kind for name, kind in KINDS.items() if kind.value}
+NAMES = ", ".join(["id", *STORED])
+VALUES = ", ".join(kind.value for kind in STORED.values())
+
+
+def rows(first: int, last: int) -> str:
+    """SQL that adds rows of these numbers."""
+    return (
+        f"INSERT INTO kinds ({NAMES}) SELECT seq, {VALUES.format(n='CAST(seq AS SIGNED)')} FROM seq_{first}_to_{last}"
+    )
+
+
+@dataclass(slots=True)
+class DebeziumMariaDb:
+    """Two tables: `kinds` with a key and a column of each type; `events` has no key."""
+
+    followed: Followed
+    version: str
+
+    def fill(self) -> None:
+        """See System."""
+        self.followed.follow({})
+        self.followed.execute(
+            rows(1, 2000),
+            "INSERT INTO events SELECT seq % 50, CONCAT('e', seq % 7) FROM seq_1_to_2000",
+        )
+        self.followed.apply("before")
+
+    def fail(self) -> str:
+        """See System."""
+        made = self.followed
+        made.connector.stop(made.database)
+        made.execute(
+            "DELETE FROM kinds WHERE id BETWEEN 100 AND 399",
+            "UPDATE kinds SET total = -1, day = NULL WHERE id BETWEEN 400 AND 450",
+            rows(3001, 3100),
+            "DELETE FROM events WHERE n < 10",
+            "INSERT INTO events VALUES (7, 'gap'), (7, 'gap')",
+        )
+        made.purge()
+        made.connector.resume(made.database)
+        said = [line for line in made.failure().splitlines() if GONE in line]
+        if not said:
+            raise AssertionError("another failure than the purged log's")
+        return said[0].strip()
+
+    def writing(self) -> AbstractContextManager[Any]:
+        """See System."""
+        return writing(
+            self.followed,
+            f"INSERT INTO kinds ({NAMES}) SELECT 5000 + {{n}}, {VALUES.replace('{n}', '(5000 + {n})')}",
+            "UPDATE kinds SET word = 'w{n}', total = total + 1 WHERE id = 500 + {n} % 50",
+            "DELETE FROM kinds WHERE id = 5000 + {n} - 20",
+            "INSERT INTO events VALUES ({n}, 'live'), ({n}, 'live')",
+            "DELETE FROM events WHERE n = {n} - 30 AND t = 'live'",
+        )
+
+    def recover(self) -> Recovered:
+        """See System."""
+        done = self.followed.recover("recovery")
+        return Recovered(done["decision"]["diagnosis"]["code"], done["verify"]["verdict"])
+
+    def catch_up(self) -> None:
+        """See System."""
+        self.followed.execute("UPDATE kinds SET ok = 1 - ok WHERE id < 50")
+        self.followed.apply("after")
+
+    def differences(self) -> Differences:
+        """See System."""
+        kinds = {"id": Kind("bigint", "", TEXT, same), **KINDS}
+        events = {"n": Kind("int", "", TEXT, same), "t": Kind("text", "", TEXT, same)}
+        return self._compared("kinds", kinds, 1) + self._compared("events", events, 0)
+
+    def _compared(self, table: str, kinds: dict[str, Kind], key: int) -> Differences:
+        columns = ", ".join(kind.server.replace("{c}", name) for name, kind in kinds.items())
+        found = self.followed.execute(f"SELECT {columns} FROM {table}")
+        source = [tuple(None if value is None else _text(value) for value in row) for row in found]
+        mirrored = self.followed.lake.read_arrow(self.followed.database, sink_name(table)).to_pylist()
+        return differences(source, [_row(kinds, row) for row in mirrored], key)
+
+
+def _text(value: Any) -> str:
+    """What PyMySQL made of a value of the server's."""
+    if isinstance(value, float):
+        return exact(value)
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _row(kinds: dict[str, Kind], found: dict[str, Any]) -> Row:
+    values = [(kind, found[_bare(name)]) for name, kind in kinds.items()]
+    return tuple(None if value is None else kind.sink(value) for kind, value in values)
+
+
+def _bare(name: str) -> str:
+    return name[1:-1].replace("``", "`") if name.startswith("`") else name
+
+
+@contextmanager
+def opened(folder: Path, spark: SparkSession, lake: Lake) -> Iterator[DebeziumMariaDb]:
+    """A server, a broker and a worker of its own, and a database with both tables."""
+    settings = MySqlSettings(name="mariadb", server_id=103, series="mariadb", max_binlog_size=4194304)
+    with stack.start(folder / "stack", ("kafka", "connect", "mysql"), mysql_settings=[settings]) as running:
+        server, broker, worker = running.mysql["mariadb"], running.kafka, running.connect
+        if broker is None or worker is None:
+            raise AssertionError("the stack has no Kafka or no Connect")
+        columns = ", ".join(f"{name} {kind.declared}" for name, kind in KINDS.items())
+        server.execute(
+            f"CREATE DATABASE {NAME} CHARACTER SET utf8mb4",
+            f"USE {NAME}",
+            f"CREATE TABLE kinds (id bigint PRIMARY KEY, {columns})",
+            "CREATE TABLE events (n int, t text)",
+        )
+        followed = Followed(server, spark, lake, broker.bootstrap, worker.url, folder, NAME, ("kinds", "events"))
+        yield DebeziumMariaDb(followed, f"MariaDB {server.version}, Debezium {versions.DEBEZIUM_MARIADB}")
+
+
+CASE = Case("Debezium MariaDB", "the log was purged past the stored GTID", opened)
