@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("airflow_cdc.recover")
 
-RESTARTABLE = "Clear the task recover: chunks whose commit stands are not read again."
+RESTARTABLE = "Clear the task recover: committed chunks are not read again."
 
 
 def main(settings: Mapping[str, Any]) -> Facts:
@@ -126,10 +126,10 @@ def prepare(
     stage = lake.stage(namespace, name, label, from_stage=earlier[0] if earlier else None)
     ledger = earlier[1] if earlier else fresh
     if not ledger.complete and writer.define(stage, table, columns):
-        log.info("%s: the stage has the source's columns now", table.full_name)
+        log.info("%s: the stage now has the source's columns", table.full_name)
     writer.note_definition(stage, table)
     if ledger.rows or ledger.complete:
-        log.info("%s: %s rows of an earlier try under the same watermark stand", table.full_name, ledger.rows)
+        log.info("%s: %s rows of an earlier try under the same watermark are kept", table.full_name, ledger.rows)
     sizes = {key: int(settings[key]) for key in ("chunk_rows", "group_chunks") if key in settings}
     return Reading(table, stage, ledger, task.stamp, task.watermark, **sizes)
 

@@ -51,7 +51,10 @@ class Decision:
                 problem, str(plan["strategy"]), tables, str(value.get("pipeline_hash", "")), deletes, needs_approval
             )
         except MALFORMED as error:
-            raise UnknownStateError(f"the decision of this run cannot be read: {error!r}") from error
+            raise UnknownStateError(
+                f"the decision of this run cannot be read: {error!r}",
+                todo="Clear the task diagnose and all after it: it decides anew.",
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,5 +91,9 @@ class MariaDbReader(MySqlRows, MariaDbLog):
             position: Any = position_at(session, *place)
             here = as_watermark(position, self._source.identity())
         if here.server != at.server:
-            raise SourceError(f"the server was restarted while {table.full_name} was read", where=self._source.where)
+            raise SourceError(
+                f"the server was restarted while {table.full_name} was read",
+                where=self._source.where,
+                todo="Clear the task: it reads again.",
+            )
         return here

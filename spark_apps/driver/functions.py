@@ -135,7 +135,7 @@ def _finite(number: int) -> float:
     try:
         return float(number)
     except OverflowError as error:
-        raise ValueError("no double is as large") from error
+        raise ValueError("too large for a double") from error
 
 
 def _no_constant(text: str) -> float:

@@ -81,8 +81,8 @@ def wait_running(worker: ConnectWorker, name: str, timeout: float = 120.0) -> No
     """Wait until connector and task are RUNNING."""
 
     def running() -> bool | None:
-        found, tasks = state(worker, name)
-        return True if found == "RUNNING" and [t["state"] for t in tasks] == ["RUNNING"] else None
+        connector_state, tasks = state(worker, name)
+        return True if connector_state == "RUNNING" and [t["state"] for t in tasks] == ["RUNNING"] else None
 
     wait_until(running, timeout=timeout, what=f"connector {name} to run", child=worker.child)
 
@@ -129,9 +129,9 @@ def heal_itself(worker: ConnectWorker, settings: Mapping[str, str], timeout: flo
     worker.call("PUT", "/connectors/peer/resume")
 
     def complete() -> bool | None:
-        found, tasks = state(worker, "peer")
+        connector_state, tasks = state(worker, "peer")
         offset = stored(worker, "peer")
-        runs = found == "RUNNING" and [t["state"] for t in tasks] == ["RUNNING"]
+        runs = connector_state == "RUNNING" and [t["state"] for t in tasks] == ["RUNNING"]
         return True if runs and offset and offset != lost and not offset.get("snapshot") else None
 
     wait_until(complete, timeout=timeout, what="the peer's re-snapshot to end", child=worker.child)

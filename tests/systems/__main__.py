@@ -64,9 +64,9 @@ def run(case: Case, folder: Path, spark: SparkSession, lake: Lake) -> Result:
             recovered = system.recover()
         seconds = round(time.monotonic() - began, 1)
         system.catch_up()
-        found = system.differences()
+        differences = system.differences()
         return Result(
-            case.system, system.version, case.failure, text, recovered.problem, seconds, *found, recovered.verdict
+            case.system, system.version, case.failure, text, recovered.problem, seconds, *differences, recovered.verdict
         )
 
 

@@ -53,7 +53,9 @@ def load_definition(properties: Mapping[str, str]) -> Table | None:
     try:
         return None if text is None else Table.from_json(json.loads(text))
     except MALFORMED as error:
-        raise SchemaError(f"the property {DEFINITION} cannot be read: {error}") from error
+        raise SchemaError(
+            f"the property {DEFINITION} cannot be read: {error}", todo="Recover the table: that writes it anew."
+        ) from error
 
 
 def check_added(table: Table, column: Column, defaults: Mapping[str, str | None] | None) -> None:
