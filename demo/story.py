@@ -27,6 +27,7 @@ RUN_SECONDS = 1800.0
 DRAIN_SECONDS = 300.0
 LOOK_SECONDS = 2.0
 SNAPSHOT_SECONDS = 900.0
+PEER = {**connectors.FAST_SNAPSHOT, "snapshot.mode": "initial"}
 
 
 def tell(world: World, airflow: AirflowClient, show: Show) -> bool:
@@ -38,6 +39,7 @@ def tell(world: World, airflow: AirflowClient, show: Show) -> bool:
         gap = break_it(world, show)
         report, tasks = recover(world, airflow, show)
         show.title("the peer: Debezium's own snapshot.mode=when_needed on the same fault")
+        show.line("Connect runs with the options that Kafka ships; the peer has the settings for a fast snapshot")
         healed = connectors.heal_itself(_worker(world), _settings(world)["peer"])
         show.line("the peer's re-snapshot is complete", healed)
     drained, left = drain(world, airflow, show)
@@ -78,7 +80,7 @@ def _settings(world: World) -> dict[str, dict[str, str]]:
     return {
         # the shop's first copy is made by the recovery itself, so its connector need not snapshot
         "shop": connectors.config("shop", world.mysql, world.bootstrap, **{"snapshot.mode": "no_data"}),
-        "peer": connectors.config("peer", world.mysql, world.bootstrap, **{"snapshot.mode": "initial"}),
+        "peer": connectors.config("peer", world.mysql, world.bootstrap, **PEER),
     }
 
 

@@ -21,6 +21,17 @@ PLAIN = {
     "value.converter.schemas.enable": "false",
     "value.converter.replace.null.with.default": "false",
 }
+# What Debezium's documentation says for a large snapshot: larger fetches, batches and queues, tables side by side, and
+# a producer that waits for more. The connection's keep-alive as it is by default.
+FAST_SNAPSHOT = {
+    "snapshot.fetch.size": "10000",
+    "snapshot.max.threads": "2",
+    "max.batch.size": "16384",
+    "max.queue.size": "65536",
+    "producer.override.linger.ms": "20",
+    "producer.override.batch.size": "262144",
+    "connect.keep.alive.interval.ms": "60000",
+}
 NAMES = {"shop": 5401, "peer": 5402}  # connector → the server id it registers with
 
 
