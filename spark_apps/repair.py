@@ -201,7 +201,7 @@ def not_matching(run: Run, done: Sequence[RepairOutcome]) -> VerificationError:
 
 
 def try_repair(job: Job, table: Table, part: Part = WHOLE, *, dry: bool = False) -> RepairOutcome:
-    """The same as `repair_table`; what stops it makes the table INCONCLUSIVE, and no other table."""
+    """`repair_table`, but an error makes this table INCONCLUSIVE and does not stop the others."""
     try:
         return repair_table(job, table, part, dry=dry)
     except CdcError as error:
