@@ -40,14 +40,14 @@ def maintain(run: Run, spark: SparkSession, now: datetime | None = None) -> Fact
     """
     keeper, moment = table_keeper(run), now or datetime.now(UTC)
     recovery = run.clients.control.facts().recovery
-    busy = frozenset(recovery["tables"] if recovery else ())
+    busy = frozenset(recovery.tables if recovery is not None else ())
     outcomes = {
         name: _tidied(run, spark, keeper, name, moment) for name in run.pipeline.source.tables if name not in busy
     }
     failed = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, CdcError)}
     if failed:
         first = next(iter(failed.values()))
-        raise SinkError(f"not tidied: {', '.join(failed)}; the first: {first}", where=run.where, todo=AGAIN)
+        raise SinkError(f"maintenance failed for {', '.join(failed)}; the first: {first}", where=run.where, todo=AGAIN)
     done = {name: outcome.to_json() for name, outcome in outcomes.items() if isinstance(outcome, Tidied)}
     return {"tables": done, "left_out": sorted(busy)}
 

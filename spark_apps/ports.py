@@ -320,7 +320,7 @@ class StageWriter(Protocol):
         ...
 
     def row_count(self, stage: Stage, version: int) -> int | None:
-        """How many rows a version has; None where that cannot be told cheaply."""
+        """How many rows a version has; None if that is not cheap to find out."""
         ...
 
 

@@ -109,7 +109,7 @@ def _ask(question: Question) -> str:
 
 
 def add_to_registry(path: Path, new: NewPipeline, template: str) -> str:
-    """Write the pipeline to the registry, with its comments; the file is as it was if the result would not be valid."""
+    """Add the pipeline to the registry, keeping the file's comments; an invalid result leaves the file unchanged."""
     before = path.read_text() if path.exists() else None
     if before is not None and new.name in load_registry(path):
         raise UsageError(f"pipeline {new.name!r} already exists", where=str(path), todo="Edit it there.")

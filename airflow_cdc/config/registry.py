@@ -81,7 +81,11 @@ def _read(path: Path, where: str) -> object:
             "the registry does not exist", where=where, todo="Create it, or set `[cdc] registry` to its path."
         ) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the registry cannot be read: {type(error).__name__}", where=where) from None
+        raise ConfigError(
+            f"the registry cannot be read: {type(error).__name__}",
+            where=where,
+            todo="Save it as UTF-8 text that Airflow's user may read.",
+        ) from None
     except yaml.MarkedYAMLError as error:
         raise _not_yaml(error, where) from None
     except yaml.YAMLError:

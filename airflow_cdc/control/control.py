@@ -34,7 +34,7 @@ from airflow_cdc.control.document import (
 from airflow_cdc.control.lease import refuse_held, refuse_lost
 from airflow_cdc.core.abandon import Abandonment, abandoned_tables
 from airflow_cdc.core.apply.stamp import Stamp
-from airflow_cdc.core.diagnosis.observation import ControlFacts, RefusedTable
+from airflow_cdc.core.diagnosis.observation import ControlFacts, OpenFacts, RefusedTable
 from airflow_cdc.core.diagnosis.strategy import POSITION_ONLY
 from airflow_cdc.core.epochs import EVERY, Epochs
 from airflow_cdc.core.errors import (
@@ -100,7 +100,7 @@ class Control:
         last = state["ledger"].get(RECOVERED) or {}
         return ControlFacts(
             epoch=state["epoch"],
-            recovery=state["recovery"],
+            recovery=OpenFacts.from_json(state["recovery"]) if state["recovery"] else None,
             lease=_lease(state),
             closed_at=last.get("closed_at", ""),
             read_seconds=last.get("read_seconds"),

@@ -28,10 +28,10 @@ class Abandonment:
 
 
 def abandoned_tables(recovery: OpenRecovery, chosen: Sequence[str]) -> tuple[str, ...]:
-    """The tables of the open recovery to give up: those asked for, or all that are not published yet.
+    """The tables of the open recovery to give up: the chosen ones, or all that are not published yet.
 
     Raises UsageError for a table that is not in the recovery or is published, and for a detour whose connector still
-    has to be put back.
+    has to be restored.
     """
     tables, published = recovery.tables, set(recovery.published)
     if recovery.strategy in POSITION_ONLY:

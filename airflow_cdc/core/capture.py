@@ -35,12 +35,12 @@ class CaptureSettings(Protocol):
 
     @property
     def reports_ddl(self) -> bool:
-        """Whether the connector tells of DDL and keeps table definitions; False where the source's log holds no DDL."""
+        """Whether the connector reports DDL and keeps table definitions; False if the source's log holds no DDL."""
         ...
 
     @property
     def ddl_topic(self) -> str | None:
-        """The topic that tells of every DDL; None where none does."""
+        """The topic with every DDL; None if there is none."""
         ...
 
     @property
@@ -50,7 +50,7 @@ class CaptureSettings(Protocol):
 
     @property
     def years_adjusted(self) -> bool:
-        """Dates in the years 1 to 99 arrive in 1970 to 2069, and cannot be told from real ones."""
+        """Dates in the years 1 to 99 arrive as 1970 to 2069 and cannot be distinguished from real ones."""
         ...
 
     @property
@@ -112,14 +112,14 @@ class NullFault(Protocol):
 
 
 class Topics(Protocol):
-    """What is asked of the transport that a connector keeps its table definitions in."""
+    """What a connector's reader of table definitions needs from the transport."""
 
     def topic_states(self, names: list[str]) -> Mapping[str, TopicState]: ...
     def history_records(self, topic: str) -> Sequence[Mapping[str, object]]: ...
 
 
 class TableDefinitions(Protocol):
-    """The table definitions that a connector decodes with, as they stand at one reading."""
+    """The table definitions that a connector decodes with, read at one moment."""
 
     @property
     def newest_ms(self) -> int:

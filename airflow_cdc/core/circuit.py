@@ -1,4 +1,4 @@
-"""Circuit breakers: who asks an endpoint that does not answer, and what the others are told meanwhile.
+"""Circuit breakers: which call tries an endpoint that does not answer, and what the other calls get in the meantime.
 
 Many pipelines share a Connect cluster, a broker or a server. If that is dead, each of them would wait for it in a thread
 of its own. Here at most `AT_ONCE` calls wait for an endpoint. Once one of them failed after a while, and nobody else had

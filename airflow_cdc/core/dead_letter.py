@@ -57,9 +57,9 @@ def _shown(data: bytes | None) -> str | None:
 
 
 def is_before(place: Place, since: Fence) -> bool:
-    """Whether a record lies before `since`, a fence or a stamp's offsets.
+    """Whether a record is before `since`, a fence or a stamp's offsets.
 
-    A topic that is absent did not exist then, so nothing lies before it; a record of another topic of the same name
+    A topic that is absent did not exist then, so no record is before it; a record of another topic of the same name
     is of a time before.
     """
     topic, topic_id, partition, offset = place

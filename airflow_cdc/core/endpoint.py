@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 @dataclass(frozen=True, slots=True)
 class CallLimits:
-    """How long one call may take, in seconds, where it is soon made again by itself.
+    """How long one call may take, in seconds, if it is repeated automatically soon.
 
     Measured against a worker that is gone, a look took 66 s: 60 s are Connect's own retries, for calls that nobody repeats.
     Brokers get longer, because a call of theirs may read a whole topic of table definitions.
@@ -22,7 +22,7 @@ class CallLimits:
 
     @classmethod
     def waited_for(cls, seconds: float) -> CallLimits:
-        """For a command that a person waits for: each system has so long to answer, and as long as it needs to read."""
+        """For a command that a person waits for: a short time to answer, and no limit for reading."""
         return cls(answer=seconds, retry=seconds, read=math.inf, topic=seconds)
 
 
@@ -37,7 +37,7 @@ class Endpoint(Protocol):
         ...
 
     def limited(self, limits: CallLimits) -> Self:
-        """The same system, each call bounded."""
+        """A copy with these limits on each call."""
         ...
 
 
@@ -60,7 +60,7 @@ class TimedServer:
     quick_read: float
 
     def limited(self, limits: CallLimits) -> Self:
-        """The same server, each call bounded."""
+        """A copy with these limits on each call."""
         connect, quick = min(self.connect_timeout, limits.answer), min(self.quick_read, limits.read)
         return replace(self, connect_timeout=connect, quick_read=quick)
 

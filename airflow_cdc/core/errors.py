@@ -1,7 +1,7 @@
 """One tree of errors. Each says what happened, where, and what to do next.
 
 Errors travel between processes (Spark drivers, triggers, task logs), so they are picklable, and
-their text is shown to people as it stands, so it must never hold a secret.
+their text is shown to people unchanged, so it must never hold a secret.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class RereadNeededError(SchemaError):
 
 
 class UnreportedChangeError(SchemaError):
-    """The source's definition is not the one that the reported DDL leads to: the connector may not have come so far."""
+    """The reported DDL does not lead to the source's definition: the connector may not have read that far."""
 
 
 class VerificationError(CdcError):

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class HoldStatus(StrEnum):
-    """Where a hold stands. Only HELD protects anything."""
+    """The state of a hold. Only HELD protects anything."""
 
     NEW = "NEW"
     HELD = "HELD"
@@ -20,7 +20,7 @@ class HoldStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HoldLimits:
-    """When a hold must end by itself. Seconds and bytes; `max_bytes` None: no limit.
+    """When a hold must end. Seconds and bytes; `max_bytes` None: no limit.
 
     `lock_wait`: how long to wait for running DDL. `orphan_after`: the server frees a hold whose owner
     is silent that long. `every`: seconds between two looks at the server.

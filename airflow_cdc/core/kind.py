@@ -51,8 +51,8 @@ class SourceKind:
     """A kind of source database.
 
     Attributes:
-        name: as `source.kind` says it.
-        title: as a person says it.
+        name: the value of `source.kind`.
+        title: its name in texts for people.
         settings: the frozen dataclass of the keys that may stand below `source`, each declared with its default.
         endpoint: the class of its address and credentials (core/endpoint.py).
         client: the class that reads such a server; called with its endpoint.
@@ -150,7 +150,7 @@ class SinkKind:
     Attributes:
         hook: None where there is nothing to connect to.
         jars: what Spark needs for every such sink; `jars_of`: what it needs besides for the one at an endpoint.
-        keeper: what tidies its tables up (spark_apps.ports.TableKeeper), called with the client.
+        keeper: what maintains its tables (spark_apps.ports.TableKeeper), called with the client.
         control: the control store in such a sink (core/ports.ControlStore); called with its client. None: it can keep none.
     """
 

@@ -24,7 +24,7 @@ class Lease:
         return datetime.fromisoformat(self.expires_at) <= now
 
     def to_json(self) -> dict[str, str]:
-        """As it stands in the control document."""
+        """The form that the control document stores."""
         value = {"owner": self.owner, "expires_at": self.expires_at}
         return {**value, "dag_id": self.dag_id} if self.dag_id else value
 

@@ -1,4 +1,4 @@
-"""What the control document keeps of one run beside the open recovery: its steps, its decision, what it compared."""
+"""What the control document stores of one run besides the open recovery: its steps, its decision, what it compared."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class StepEntry:
         return StepReport(self.name, self.seconds, self.state, self.started)
 
     def to_json(self) -> dict[str, str | float]:
-        """As it stands in the ledger, under its name."""
+        """The form that the ledger stores, under the step's name."""
         value: dict[str, str | float] = {"started": self.started, "seconds": self.seconds, "state": self.state}
         return {**value, "error": self.error, "type": self.error_type} if self.error else value
 
@@ -61,7 +61,7 @@ class CheckedTable:
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """All that is kept of one run.
+    """Everything that is stored of one run.
 
     Attributes:
         epoch: of the recovery that the run opened; None if it opened none.

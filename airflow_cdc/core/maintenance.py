@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, fields
 
 @dataclass(frozen=True, slots=True)
 class Tidied:
-    """Data files that were rewritten, into how many, and how many were left because another writer was faster.
+    """How many data files were rewritten, into how many, and how many were skipped because another writer was faster.
 
-    `deletes_rewritten`: files that only say which rows are gone. `expired`: versions of the table that nobody can read any
-    more; `deleted_files`: files that went with them.
+    `deletes_rewritten`: files that only list deleted rows. `expired`: versions of the table that were dropped;
+    `deleted_files`: files that were deleted with them.
     """
 
     rewritten: int = 0

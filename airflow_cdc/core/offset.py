@@ -1,4 +1,4 @@
-"""What a connector has stored as its offset: exactly as it stands, and what it means."""
+"""What a connector has stored as its offset: the raw value, and its meaning."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class StoredOffset:
     """A stored offset, read once by the codec of its connector and source.
 
     Attributes:
-        raw: the value, kept as it was: a backup is this.
+        raw: the unchanged value; a backup holds this.
         key: under which it is stored, such as {"server": "shop"}.
         position: where the connector would read on; None if `raw` cannot be read.
         fault: why it cannot; "" if it can.
@@ -64,9 +64,9 @@ class StoredOffset:
     foreign: str = ""
 
     def has_read(self, watermark: Watermark) -> bool | None:
-        """True when the connector has read all of W, False when not yet, None when it cannot be told.
+        """True if the connector has read everything up to W, False if not yet, None if unknown.
 
-        An offset inside the connector's own snapshot is past nothing. One inside a transaction is past W only if it names
+        An offset inside the connector's own snapshot is past no position. One inside a transaction is past W only if it names
         something beyond W: a connector that lost its connection within a transaction may read it again from its begin, and
         its offset meanwhile names that transaction as done (seen on Debezium 3.6.1, with 15,285 of its 60,000 events in the
         topic): if W ends with it, W is not read yet.
@@ -81,9 +81,9 @@ class StoredOffset:
         return covered
 
     def held_by(self, watermark: Watermark) -> bool | None:
-        """Whether W holds all that the connector has read at this offset; None when it cannot be told.
+        """Whether W covers everything that the connector has read at this offset; None if unknown.
 
-        Then nothing that it sent so far is missing from rows read at W, and it may go on from where it is (INV 39).
+        If so, rows read at W include everything it has sent, and it may continue from where it is (INV 39).
         """
         if self.position is None or self.inside is Inside.SNAPSHOT:
             return None
@@ -104,7 +104,7 @@ class OffsetCodec(Protocol):
     def at(self, position: Position, written: int | None) -> RawOffset:
         """The value that makes the connector start at a position; `written`: its time in unix seconds, if known.
 
-        All else starts anew: the whole value is replaced. Raises PositionError for a position of another kind of source.
+        Everything else is reset: the whole value is replaced. Raises PositionError for a position of another kind of source.
         """
         ...
 
@@ -117,7 +117,7 @@ class OffsetStore(Protocol):
     """Where one connector keeps its offset. Raises the errors of the system that keeps it."""
 
     def read(self) -> RawOffset | None:
-        """The raw value as it stands; None while there is none."""
+        """The raw value; None while there is none."""
         ...
 
     def write(self, raw: RawOffset | None) -> None:

@@ -84,7 +84,7 @@ UNUSED = "Not used without a sink."
 
 @settings
 class NoSink(SinkSpec):
-    """`kind: none`: nobody's tables. The pipeline is diagnosed, watched, held, and its offset moved; no row is."""
+    """`kind: none`: no tables. Such a pipeline can be diagnosed, watched and held, and its offset moved; no rows are copied."""
 
     namespace: str = key(UNUSED, default="")
     writer: Literal["nobody"] = key(UNUSED, default="nobody", kw_only=True)
@@ -173,9 +173,9 @@ class HoldPolicy:
 
 @settings
 class AlertPolicy:
-    """When those whom `notify` names are told of an outage. Seconds; named as Prometheus and Alertmanager name them.
+    """When the connections in `notify` are alerted of an outage. In seconds; the names are those of Prometheus and Alertmanager.
 
-    `repeat_interval` 0: told once only. An outage that comes back within `keep_firing_for` is the same one.
+    `repeat_interval` 0: alert once only. A problem that returns within `keep_firing_for` is the same outage.
     """
 
     repeat_interval: int = key("Alert again when an outage has lasted this long.", form=DURATION, default=14400)
@@ -204,7 +204,7 @@ class MaintenancePolicy:
 class Policy:
     """What a pipeline's owners allow. All durations are in seconds.
 
-    Removing more than `max_deletes` is asked for whatever `repair` says, unless `approval` is never. A table of more
+    Removing more than `max_deletes` always needs approval, unless `approval` is never. A table of more
     than `reread_limit` rows is left to a person whatever `schema_change` says.
     """
 

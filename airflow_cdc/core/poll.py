@@ -86,5 +86,5 @@ def poll_while_moving(
 
 
 def jittered(seconds: float) -> None:
-    """Sleep for up to `seconds`: the losers of one race must not meet again at the same instant."""
+    """Sleep for a random time of up to `seconds`, so that the losers of a race do not retry at the same instant."""
     time.sleep(seconds * random.uniform(0.1, 1.0))  # noqa: S311

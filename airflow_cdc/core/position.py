@@ -1,4 +1,4 @@
-"""Places in a source's log, as neutral values: a position, the watermark W of a recovery, and whether a position is there.
+"""Positions in a source's log, as neutral values: a position, the watermark W of a recovery, and whether a position is available.
 
 What a position is made of is its source's matter (sources/*/position.py). Everything else only compares, prints and
 stores it. In JSON a position carries its kind, so a document can be read without its source at hand.
@@ -30,7 +30,7 @@ class Position(Protocol):
         ...
 
     def covers(self, other: Position) -> bool | None:
-        """Whether who read up to this has read all up to `other`; None: it cannot be told, as of another server's."""
+        """Whether a reader at this position has read everything up to `other`; None: unknown, for instance on another server."""
         ...
 
     def __str__(self) -> str: ...

@@ -23,7 +23,7 @@ class Decision:
     """What a run decided to do: the diagnosis' problem, the plan's strategy, and for which tables of which definition.
 
     Attributes:
-        deletes: table → how many rows would at least go from the sink; None: not known.
+        deletes: table → the least number of rows that would be removed from the sink; None: unknown.
         needs_approval: a person was asked, and knew `deletes`.
     """
 
@@ -51,12 +51,15 @@ class Decision:
                 problem, str(plan["strategy"]), tables, str(value.get("pipeline_hash", "")), deletes, needs_approval
             )
         except MALFORMED as error:
-            raise UnknownStateError(f"the decision of this run cannot be read: {error!r}") from error
+            raise UnknownStateError(
+                f"the decision of this run cannot be read: {error!r}",
+                todo="Clear the task diagnose and all after it: it decides anew.",
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)
 class HoldAnswer:
-    """What the hold that runs beside the chain said last: HELD, REFUSED, UNSUPPORTED, OFF …, why, and since when."""
+    """The last state of the parallel hold task: HELD, REFUSED, UNSUPPORTED, OFF …, why, and since when."""
 
     state: str
     detail: str
@@ -126,7 +129,7 @@ class HistoryDoubts:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaVisit:
-    """Reading at a replica: its connection, and sets of transactions as their source prints them.
+    """A detour to a replica: its connection, and sets of transactions as their source prints them.
 
     Attributes:
         own: the replica's own transactions. read: what was read there; None: not known yet. left_out: read, and not in
@@ -188,7 +191,7 @@ class OpenRecovery:
     # --- transitions ---------------------------------------------------------------------------------------------------
 
     def taken_over_by(self, run_id: str) -> OpenRecovery:
-        """The same epoch, W, fence and backups under another run's name; the old run has lost the lease."""
+        """A copy owned by another run: epoch, W, fence and backups stay; the old run has lost the lease."""
         return replace(self, run_id=run_id, taken_over_from=self.run_id)
 
     def superseded(self, decision: Decision, epoch: int) -> OpenRecovery:
@@ -237,7 +240,7 @@ class OpenRecovery:
         return replace(self, stages={**self.stages, **stages})
 
     def backed_up(self, backup: OffsetEntry) -> OpenRecovery:
-        """The first backup stands for ever."""
+        """The first backup is never replaced."""
         return self if self.backup is not None else replace(self, backup=backup)
 
     def wrote(self, value: RawOffset, at: str, differences: Mapping[str, tuple[str, ...]]) -> OpenRecovery:
@@ -245,7 +248,7 @@ class OpenRecovery:
         return replace(self, written=value, written_at=at, history=replace(self.history, differences=dict(differences)))
 
     def rebuilding_since(self, since: int) -> OpenRecovery:
-        """The definitions are rebuilt; what is newer than `since` (epoch milliseconds) is. The first answer stands."""
+        """The definitions are being rebuilt; those newer than `since` (epoch milliseconds) are new. The first call decides."""
         return self if self.history.since is not None else replace(self, history=replace(self.history, since=since))
 
     def resumes(self, text: str) -> OpenRecovery:
@@ -257,7 +260,7 @@ class OpenRecovery:
         return replace(self, resumed_at=at, resuming="", history=replace(self.history, differences={}, since=None))
 
     def settings_saved(self, before: Mapping[str, str | None]) -> OpenRecovery:
-        """Settings are about to be changed; the first value of each stands."""
+        """Settings are about to be changed; the first saved value of each is kept."""
         return replace(self, settings_before={**before, **self.settings_before})
 
     def settings_restored(self, names: Iterable[str]) -> OpenRecovery:
@@ -280,7 +283,7 @@ class OpenRecovery:
         return replace(self, replica=replace(self.replica, conn_id=conn_id))
 
     def set_out(self, own: str, history_before: int) -> OpenRecovery:
-        """The connector leaves for the replica. The first size counts: a second round adds to the same doubt."""
+        """The connector goes to the replica. The size is kept from the first round: a second round adds to the same doubt."""
         first = history_before if self.replica.history_before is None else self.replica.history_before
         return replace(self, replica=replace(self.replica, read=None, own=own, history_before=first))
 
@@ -303,11 +306,11 @@ class OpenRecovery:
         return replace(self, history=replace(self.history, since=None))
 
     def sets_out_again(self) -> OpenRecovery:
-        """The source purged more meanwhile: another round."""
+        """The source has purged more in the meantime: another round."""
         return replace(self, written_at="")
 
     def doubts_history(self, doubted: bool) -> OpenRecovery:
-        """Whether definitions were noted beside transactions of the replica's own."""
+        """Whether definitions were recorded together with errant transactions of the replica."""
         return replace(self, history=replace(self.history, doubted=doubted))
 
     # --- JSON ----------------------------------------------------------------------------------------------------------

@@ -10,12 +10,12 @@ from airflow_cdc.core.limit import Limit
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What publishing a verified table would take away at least.
+    """The rows that publishing a verified table would remove.
 
     Attributes:
-        rows: of main now; None: not known.
+        rows: of main now; None: unknown.
         proven: rows of the source, as the verification counted them; None: it did not.
-        agreed: how many rows a person agreed to remove.
+        agreed: how many rows a person approved to remove.
     """
 
     table: str
@@ -25,7 +25,7 @@ class Removal:
 
     @property
     def removed(self) -> int | None:
-        """The rows that main has more than the source; None if either is not known."""
+        """How many more rows main has than the source; None if either number is unknown."""
         return None if self.rows is None or self.proven is None else max(0, self.rows - self.proven)
 
     def beyond(self, limit: Limit) -> str:
@@ -33,7 +33,7 @@ class Removal:
         if allows_all(limit):
             return ""
         if self.removed is None:
-            return f"nobody knows how many rows of {self.table} would be removed"
+            return f"it is unknown how many rows of {self.table} would be removed"
         if not limit.exceeded_by(max(0, self.removed - self.agreed), self.rows or 0):
             return ""
         agreed = f"; {self.agreed} were approved" if self.agreed else ""

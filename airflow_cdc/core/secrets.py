@@ -48,7 +48,7 @@ def is_secret(name: str) -> bool:
 
 
 def mask_config(config: Mapping[str, str]) -> dict[str, str]:
-    """A connector config fit to be shown: the same names, secret values replaced by ***."""
+    """A connector config that may be shown: secret values are replaced by ***."""
     return {_SALT.sub(rf"\g<1>{MASK}", name): _mask_value(name, value) for name, value in config.items()}
 
 

@@ -1,6 +1,6 @@
 """Settings: frozen dataclasses whose fields say what may be written under each key, read from YAML or JSON.
 
-A key is declared once: its type, its default, how it is written and what it is for stand at the dataclass's field.
+A key is declared once: the dataclass's field holds its type, default, form and description.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Form:
     """How a value is written.
 
     Attributes:
-        title: how the configuration reference calls it.
-        read: makes the value of what stands in the file. Raises ConfigError.
+        title: its name in the configuration reference.
+        read: turns the file's text into the value. Raises ConfigError.
         write: the inverse, for JSON.
         names_connection: whether the text is the id of an Airflow connection.
     """
@@ -214,13 +214,13 @@ class Reader:
             return self._fault(path, error.what, error.todo)
 
     def _fault(self, path: tuple[str, ...], what: str, todo: str = "") -> object:
-        """Note what is wrong with a key; MISSING, which then stands for its value."""
+        """Record what is wrong with a key; returns MISSING, to be used as its value."""
         self.faults.append(Fault(path, what, todo or (f"Correct `{path[-1]}`." if path else "")))
         return MISSING
 
 
 def connections(of: object) -> dict[str, str]:
-    """The ids of Airflow connections that settings name, by key: "conn_id", "replicas.0"; their own stands first."""
+    """The ids of Airflow connections that settings name, by key: "conn_id", "replicas.0"; their own comes first."""
     return dict(pair for one in declared(type(of)) for pair in _connections(one, getattr(of, one.name)))
 
 
@@ -243,7 +243,7 @@ def _connections(one: Declared, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def settings_to_json(value: object) -> dict[str, Any]:
-    """Settings as plain JSON: what a Reader reads, with the fields that are no keys beside it."""
+    """Settings as plain JSON that a Reader can read, plus the fields that are not keys."""
     forms = {one.name: one.key.form for one in declared(type(value))}
     return {one.name: plain_value(getattr(value, one.name), forms.get(one.name)) for one in fields(cast("Any", value))}
 

@@ -18,8 +18,8 @@ class Question:
 
     Attributes:
         key: its name; with dashes, the name of the flag.
-        text: what a person is asked, and the flag's help.
-        default: what Enter stands for. needed: whether "" is refused.
+        text: the question, and the flag's help.
+        default: the value if a person presses Enter. needed: whether "" is refused.
         as_pipeline: the default is the pipeline's own name, and nobody is asked.
         example: for the command's help, where there is no default.
     """
@@ -56,7 +56,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class NewConnection:
-    """An Airflow connection to create, unless there is one of that id. `password`: what is asked for it."""
+    """An Airflow connection to create, unless that id exists. `password`: the question for its password."""
 
     conn_id: str
     conn_type: str
@@ -74,7 +74,7 @@ def _none(_name: str, _answers: Answers) -> Sequence[NewConnection]:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """How a kind takes part in a new pipeline. The functions are called with the pipeline's name and the answers.
+    """What a kind contributes to a new pipeline. The functions are called with the pipeline's name and the answers.
 
     Attributes:
         keys: what stands below the part, without its `kind`. connections: those that it names. notes: lines of comment that follow the keys.

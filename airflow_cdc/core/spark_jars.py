@@ -1,4 +1,4 @@
-"""What Spark needs beside its own jars, and whether the jars and packages that it will be given hold it."""
+"""The jars that Spark needs besides its own, and whether the configured jars and packages include them."""
 
 from __future__ import annotations
 

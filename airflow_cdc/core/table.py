@@ -111,7 +111,7 @@ class Table:
 
     @property
     def keyless(self) -> bool:
-        """Whether rows can only be told apart by all of their values (a multiset)."""
+        """Whether rows can be distinguished only by all of their values (a multiset)."""
         return not self.key
 
     @property

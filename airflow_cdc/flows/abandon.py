@@ -78,7 +78,7 @@ def _close(run: Run, run_id: str) -> None:
 
 
 def connector_text(run: Run, recovery: OpenRecovery | None) -> str:
-    """The state in which the recovery left the connector: running or not, its offset, and settings not put back."""
+    """The state in which the recovery left the connector: running or not, its offset, and settings that are not restored."""
     name = run.pipeline.connector.name
     try:
         state = run.clients.connector.state(name).state

@@ -28,7 +28,7 @@ def pending(run: Run) -> Facts:
         if not _all_caught_up(_stamp(run, table), control.required.of(table), states.get(topic), states.get(ddl or ""))
         or _made_anew(run, table, table_ids.get(table))
     ]
-    recovery = (control.recovery or {}).get("run_id") if not tables else None
+    recovery = control.recovery.run_id if control.recovery is not None and not tables else None
     return {"recovery": recovery, "tables": behind, "dead_letters": run.clients.sink.waiting_letters(run.pipeline.name)}
 
 
@@ -37,10 +37,10 @@ def applicable(control: ControlFacts, tables: Sequence[str]) -> list[str]:
 
     None at all while that moves the connector's offset: it is read past only under a new epoch of all tables (INV 39).
     """
-    recovery = control.recovery or {}
-    if recovery and not recovery.get("offset_kept"):
+    recovery = control.recovery
+    if recovery is not None and not recovery.offset_kept:
         return []
-    refused = {*control.abandoned, *(recovery.get("tables") or ())}
+    refused = {*control.abandoned, *(recovery.tables if recovery is not None else ())}
     return [table for table in tables if table not in refused]
 
 
@@ -50,7 +50,7 @@ def _all_caught_up(stamp: Stamp | None, epoch: int, rows: TopicState | None, ddl
 
 
 def caught_up(stamp: Stamp | None, epoch: int, state: TopicState | None) -> bool:
-    """True if the stamp is of this epoch and of this very topic, and stands at the end of every partition."""
+    """True if the stamp has this epoch, belongs to exactly this topic, and is at the end of every partition."""
     if stamp is None or state is None or stamp.epoch != epoch:
         return False
     return stamp.offsets.get(state.name) == TopicOffsets.end_of(state)

@@ -41,9 +41,9 @@ def settings(run: Run) -> CaptureSettings:
 
 
 def followed(run: Run, tables: Sequence[str] = ()) -> Mapping[str, Table]:
-    """The same definitions, once the connector is known to carry these tables' rows as they are (INV 21, 31).
+    """The tables' definitions, after checking that the connector sends these tables' rows unchanged (INV 21, 31).
 
-    Called before a row is read past the connector: what it masks must never be written. Raises SchemaError or
+    Call it before rows are read directly from the source: values that the connector masks must never be written. Raises SchemaError or
     ConfigError naming the setting.
     """
     definitions, capture = captured(run, tables), settings(run)

@@ -1,4 +1,4 @@
-"""Step 10: close the recovery, let go of the lease, and say what happened: report.json and a page."""
+"""Step 10: close the recovery, release the lease, and write report.json and a page."""
 
 from __future__ import annotations
 
@@ -134,9 +134,9 @@ def _compared(recovery: OpenRecovery, entry: LedgerEntry) -> OpenRecovery:
 
 
 def keep_document(run: Run, recovery: OpenRecovery) -> None:
-    """Keep the closed recovery for its report, beside that: with thousands of tables it is too large for the ledger.
+    """Store the closed recovery beside its report: with thousands of tables it is too large for the ledger.
 
-    Only where the folder can't be written it stays in the ledger: a recovery that is done must be able to close.
+    If the folder cannot be written, it stays in the ledger: a finished recovery must be able to close.
     """
     try:
         text = json.dumps(recovery.to_json(), ensure_ascii=False)
@@ -153,7 +153,7 @@ def kept_document(run: Run) -> Facts:
 
 
 def drop_stages(run: Run, tables: Sequence[str]) -> None:
-    """Forget what recoveries of these tables staged: none of it will be published any more."""
+    """Drop the stages of these tables' recoveries: none of them will be published."""
     lake, namespace = run.clients.sink, run.pipeline.sink.namespace
     if not tables:
         return

@@ -92,7 +92,7 @@ def _resumed(run: Run, recovery: OpenRecovery, watermark: Watermark) -> Facts:
 
 @contextmanager
 def _purge_named(run: Run, watermark: Watermark) -> Iterator[None]:
-    """A connector that fails for want of W's log fails again and again: what helps is a new W, and the error says so.
+    """If the connector fails because W's log was purged, restarts do not help: the error asks for a new W.
 
     Nothing is started from a W that is gone; a purge in between shows as the connector's own failure.
     """
@@ -171,7 +171,7 @@ def heartbeat(run: Run) -> str | None:
 
 
 def _stop_at_w(run: Run, recovery: OpenRecovery) -> None:
-    """Stop the connector and put its offset to W once more, so that it begins there whatever it had sent.
+    """Stop the connector and set its offset to W again, so that it starts there whatever it has sent.
 
     A restart alone goes on wherever it was. Seen on 3.6.1: stopped between the delete and the create that a changed key
     becomes, it counts the row as done and never sends the create.
@@ -213,7 +213,7 @@ def restore_settings(run: Run) -> dict[str, str | None]:
 
 
 def _streaming(run: Run, watermark: Watermark) -> RawOffset:
-    """Wait for that as long as the connector moves; what it says meanwhile stands in the recovery, for `verify`."""
+    """Wait as long as the connector makes progress; its answers are stored in the recovery, for `verify`."""
 
     def note(text: str) -> None:
         change(run, lambda now: now.resumes(text))
@@ -222,7 +222,7 @@ def _streaming(run: Run, watermark: Watermark) -> RawOffset:
 
 
 def history(run: Run) -> TableDefinitions:
-    """The table definitions of the connector's schema history as they stand; none where its topic is gone."""
+    """The current table definitions of the connector's schema history; none if its topic is gone."""
     return config_rules_of(run.pipeline).definitions(settings(run), run.clients.transport)
 
 
@@ -235,7 +235,7 @@ def _doubted_since(run: Run) -> int:
 
 
 def history_rebuilt(run: Run, since: int, tables: Sequence[str], task: str = "resume_connector") -> None:
-    """Wait until the schema history was written anew after `since`, and says of every table what the source says."""
+    """Wait until the schema history has been rewritten after `since` and agrees with the source for every table."""
     definitions = captured(run, tables)
 
     def probe() -> bool | None:

@@ -72,7 +72,7 @@ def _spark_submit() -> Check:
 
 
 def guarded(part: Callable[[Run], Iterator[Check]], run: Run) -> list[Check]:
-    """A part that can't be read is said as such; the rest goes on."""
+    """Report a part that cannot be read as unknown, and continue with the rest."""
     name = part.__name__.removeprefix("check").strip("_")
     try:
         return list(part(run))
@@ -90,7 +90,7 @@ def check_source(run: Run) -> Iterator[Check]:
 
 
 def check_replicas(run: Run) -> Iterator[Check]:
-    """Whether the named replicas could stand in for the source on the night when it has purged too much."""
+    """Whether the declared replicas could stand in for the source after a purge."""
     for conn_id, replica in named_replicas(run).items():
         try:
             faults = replica.standing_faults(conn_id)
@@ -158,7 +158,7 @@ def _rows_in_events(run: Run) -> Iterator[Check]:
 
 
 def _years(run: Run) -> Iterator[Check]:
-    """Years below 100 arrive as 1970 to 2069 unless the connector is told not to, and then nothing tells them apart."""
+    """By default the connector sends years below 100 as 1970 to 2069, and nothing distinguishes them afterwards."""
     dated = [name for table in captured(run).values() for name in config_rules_of(run.pipeline).dated_columns(table)]
     if not dated:
         return

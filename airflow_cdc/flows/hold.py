@@ -1,4 +1,4 @@
-"""Step 4, beside the chain: keep W from being purged and DDL out, as long as the recovery needs it (INV 10)."""
+"""Step 4, in parallel with the other tasks: prevent the purge of W, and DDL, as long as the recovery needs it (INV 10)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ TICK_SECONDS = 1.0  # between two looks: the poll of a condition, see Hold.tick
 def hold(run: Run, should_stop: Callable[[], bool]) -> Facts:
     """Hold the source's backup lock until the connector streams past W, the policy's limit, or `should_stop`.
 
-    Never fails a recovery: a refused, unsupported or lost hold is said in the recovery and the chain goes on by
-    checking W again instead.
+    Never fails a recovery: a refused, unsupported or lost hold is recorded in the recovery, and later steps
+    check W again instead.
     """
     policy = run.pipeline.policy.hold
     if policy.mode == "off":
@@ -38,8 +38,8 @@ def hold(run: Run, should_stop: Callable[[], bool]) -> Facts:
 def hold_by_hand(run: Run, seconds: float, say: Callable[[str], None]) -> HoldState:
     """Keep the source's log from being purged until `seconds` have passed, the hold ends itself, or Ctrl-C.
 
-    Returns the hold's last state: HELD if it was let go by hand, else why it ended. Where the server purges in spite
-    of the lock nothing is held. `say` is told that it began.
+    Returns the hold's last state: HELD if it was released by hand, else why it ended. If the server purges despite
+    the lock, nothing is held. `say` is called when the hold has begun.
     """
     lock = run.clients.source.hold(f"{run.pipeline.name}:by hand", HoldLimits(max_seconds=seconds))
     state = lock.acquire()

@@ -1,7 +1,7 @@
-"""The pipeline's lease: kept by the process that works under it, and taken over only from a run that has ended.
+"""The pipeline's lease: renewed by the process that works under it, and taken over only from a run that has ended.
 
 A lease that is not renewed runs out, but that alone proves no death: a run may be waiting for a slot in Airflow, or its
-machine may have been frozen. So whoever would take it over asks Airflow about the run as well (INV 37).
+machine may have been frozen. So before taking it over, a run asks Airflow about the holder as well (INV 37).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Renewable(Protocol):
 def kept(control: Renewable, owner: str, seconds: float) -> Iterator[None]:
     """Renew `owner`'s lease now and for as long as the block runs, by a thread of its own.
 
-    Raises LeaseHeldError at the beginning, or at the end of a block that went well, if somebody else has it.
+    Raises LeaseHeldError at the beginning, or at the end of a successful block, if another run has the lease.
     """
     renewal = _Renewal(control, owner, seconds)
     renewal.once()

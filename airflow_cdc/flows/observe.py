@@ -47,9 +47,9 @@ _TOPIC_SETTINGS = ("cleanup.policy", "retention.ms", "retention.bytes", "delete.
 def observe(run: Run, watch: float = WATCH_SECONDS, within: float | None = None) -> Observation:
     """Read connector, transport, sink and control side by side, then schemas, then the source.
 
-    What can't be read is Unknown, and so is what was not read `within` so many seconds in all. The source comes last:
+    What cannot be read is Unknown, and so is what was not read within `within` seconds. The source comes last:
     an offset read later than the server's position could seem to be ahead of the server. Only a connector that seems to
-    stand still is watched, for `watch` seconds more.
+    be stuck is watched, for `watch` more seconds.
     """
     connector, rules = _Once(run, _connector), rules_for(run.pipeline)
     with _Parts(run, within) as parts:
@@ -78,7 +78,7 @@ def observe(run: Run, watch: float = WATCH_SECONDS, within: float | None = None)
 
 
 class _Once(Generic[T]):
-    """Read by the first part that needs it; the others wait for the same answer, or the same error."""
+    """A value read by the first caller that needs it; the others wait for its result, or its error."""
 
     def __init__(self, run: Run, reader: Callable[[Run], T]) -> None:
         self._run, self._reader, self._lock = run, reader, threading.Lock()
@@ -181,7 +181,7 @@ def _sink(run: Run) -> SinkFacts:
 
 
 def _with_lag(run: Run, sink: SinkFacts | Unknown, transport: TransportFacts | Unknown) -> SinkFacts | Unknown:
-    """The sink with what waits for it for too long; the broker is asked only where something waits at all."""
+    """The sink's facts with the events that have waited too long; the broker is asked only if any event waits."""
     if isinstance(sink, Unknown) or isinstance(transport, Unknown):
         return sink
     waiting = {name: waits for name, facts in sink.tables.items() if (waits := waiting_of(name, facts, transport))}

@@ -62,7 +62,7 @@ def replace_offset(
 
 
 def _read_back(store: OffsetStore, where: str) -> RawOffset | None:
-    """What stands there after a write: a store may show it a moment late."""
+    """The stored offset after a write: a store may show it a moment late."""
     try:
         stored = poll_until(
             store.read, timeout=SHOWN_SECONDS, interval=0.1, what=f"the written offset to show ({where})"

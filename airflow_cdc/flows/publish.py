@@ -118,7 +118,7 @@ def _publish_one(run: Run, recovery: OpenRecovery, table: str) -> int:
 
 
 def _resolve_letters(run: Run, recovery: OpenRecovery, published: Mapping[str, int]) -> None:
-    """Events before the fence are never applied again: the rows of their keys were read anew with their table."""
+    """Events before the fence are never applied again: their rows were re-read with their table."""
     run.clients.sink.resolve_letters_before(run.pipeline.name, dict.fromkeys(published, recovery.fence or {}))
 
 

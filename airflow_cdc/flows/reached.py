@@ -28,7 +28,7 @@ TELL_SECONDS = 30.0
 def wait_past(
     run: Run, position: Watermark, standstill: float | None = None, note: Callable[[str], None] | None = None
 ) -> StoredOffset:
-    """Wait until the connector's committed offset covers `position` (INV 6): an event proves nothing, this does.
+    """Wait until the connector's committed offset covers `position` (INV 6); an event alone would not prove it.
 
     However long that takes while the offset moves; DeadlineError once it has not for `standstill` seconds (default: the
     policy's; Connect commits one a minute). The log says when it is expected to be there, and so is `note` told.
@@ -90,7 +90,7 @@ class _Progress:
     last_line: float = field(default_factory=time.monotonic)
 
     def seen(self, offset: StoredOffset | None) -> str:
-        """The state by which it moves or stands still: the offset without its time, which heartbeats move as well."""
+        """The state that shows progress: the offset without its time, which heartbeats change as well."""
         now = time.monotonic()
         reading = None if offset is None or offset.written is None else Reading(now, offset.written)
         self.first = self.first or reading
@@ -107,7 +107,7 @@ class _Progress:
 
 
 def _at_rest(run: Run, offset: StoredOffset, position: Watermark) -> bool:
-    """Whether a quiet server stands exactly at `position` and the connector has read its log to the end."""
+    """Whether a quiet server is exactly at `position` and the connector has read its log to the end."""
     return offset.position is not None and run.clients.source.at_rest(offset.position, position)
 
 

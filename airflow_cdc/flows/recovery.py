@@ -27,7 +27,7 @@ def current(run: Run) -> OpenRecovery:
 
 
 def change(run: Run, transition: Callable[[OpenRecovery], OpenRecovery]) -> OpenRecovery:
-    """Change the open recovery as it stands by then, and return it; `transition` may be called several times."""
+    """Apply `transition` to the current open recovery and return the result; it may be called several times."""
     return run.clients.control.change_recovery(run.run_id, transition, read_position)
 
 

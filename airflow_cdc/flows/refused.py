@@ -13,9 +13,9 @@ FORGOTTEN = timedelta(hours=1)
 
 
 def note_refused(run: Run, table: str, why: str, *, tried: bool) -> None:
-    """Note that a table waits to be read again, for as long as its stamp is the one that it has now.
+    """Record that a table waits to be re-read; the record is valid until the table's stamp changes.
 
-    `tried`: a re-read was begun and failed. Otherwise what was noted before stands.
+    `tried`: a re-read was started and failed. Otherwise an earlier record is kept.
     """
     if _noted(run, table) is not None and not tried:
         return

@@ -35,10 +35,10 @@ SNAPSHOT_BY_NAME = "Or trigger cdc_recovery with the strategy full_snapshot, whi
 
 @step("detour_connector", leased=True)
 def detour(run: Run) -> Facts:
-    """Let the connector read at a replica until it has what the replica has now and all that the source has purged.
+    """Let the connector read from a replica until it has everything that the replica has now and that the source has purged.
 
-    Only the address changes, and the login where the replica's connection has another one than the source's. Safe to
-    run again: it goes on from the connector's own offset. Raises SourceError when no named replica can stand in.
+    Only the address changes, and the login if the two connections differ in it. Safe to
+    run again: it continues from the connector's own offset. Raises SourceError when no named replica can stand in.
     """
     if _is_back(run):
         return {"kept": True}
@@ -56,7 +56,7 @@ def detour(run: Run) -> Facts:
 
 @step("return_connector")
 def return_to_source(run: Run) -> Facts:
-    """Let the connector go on at the source, from all that it has read of what the source has; then close the recovery.
+    """Let the connector continue at the source, after all transactions of the source that it has read; then close the recovery.
 
     Offset first, then the address, then the start: until the first is proven, the connector stays stopped. Raises
     OffsetRejectedError when the source lacks what was read from it before, SourceError when it purged more meanwhile.
@@ -89,7 +89,7 @@ def abandon(run: Run) -> None:
 
 
 def _is_back(run: Run) -> bool:
-    """Whether the way back was begun, and still leads on: a source that purged more meanwhile means another round."""
+    """Whether the return has begun and can continue: if the source has purged more in the meantime, another round is needed."""
     if not current(run).written_at:
         return False
     if replication(run).purged().issubset(_read_set(run)):
@@ -118,7 +118,7 @@ def _start_at_replica(run: Run) -> None:
 
 
 def _replica(run: Run) -> tuple[str, Replication]:
-    """The replica of this detour: the one that it began at, else the first that can stand in for the source."""
+    """The replica of this detour: the one that it started with, else the first that can stand in for the source."""
     conn_id = current(run).replica.conn_id
     if not conn_id:
         conn_id = _choose(run)
@@ -240,7 +240,7 @@ def _write_set(run: Run, key: RawOffset, position: Position) -> RawOffset:
 
 
 def _start(run: Run) -> None:
-    """Start the connector at the source; with a schema history that is in doubt only after it was written anew."""
+    """Start the connector at the source. If its schema history is in doubt, rebuild the history first."""
     name, since = run.pipeline.connector.name, current(run).history.since
     if since is not None:
         _doubt_history(run)
@@ -305,10 +305,10 @@ def _history_size(run: Run) -> int:
 
 
 def _doubt_history(run: Run) -> None:
-    """Let the next start write the schema history anew, from the source as it is. The connector is stopped.
+    """Let the next start rebuild the schema history from the source's current definitions. The connector is stopped.
 
     Definitions that the connector noted while transactions of the replica's own were in its offset carry those GTIDs.
-    At the source they are not at or before any offset, so a restart would pass them over and decode with older ones.
+    At the source no offset covers these GTIDs, so a restart would skip the definitions and decode with older ones.
     """
     if stale := connector.history(run).differences(captured(run), server=settings(run).prefix):
         raise SchemaError(

@@ -20,10 +20,10 @@ from airflow_cdc.flows.watermark import check_held, still_there
 
 @step("reset_offset", leased=True)
 def reset_offset(run: Run) -> Facts:
-    """Write W as the connector's offset, proven by reading it back; or leave it, where only tables are wrong (INV 39).
+    """Write W as the connector's offset and verify it by reading it back; or leave the offset, if only tables are wrong (INV 39).
 
-    Safe to run again: the first backup stands, and a connector that already reads from this W (or past it) is
-    left alone. Raises SourceError when W is gone, SchemaError when a table changed since W (INV 11).
+    Safe to run again: the first backup is kept, and a connector that already reads from this W (or past it) is
+    not touched. Raises SourceError when W is gone, SchemaError when a table changed since W (INV 11).
     """
     recovery = current(run)
     watermark = watermark_of(recovery, run)
@@ -56,9 +56,9 @@ def _lists(differences: Mapping[str, tuple[str, ...]]) -> dict[str, list[str]]:
 
 
 def _kept(run: Run, recovery: OpenRecovery, watermark: Watermark) -> Facts:
-    """Leave the offset alone, for the tables that are not recovered (INV 39): proven to be held by W and by the source.
+    """Leave the offset as it is, for the tables that are not recovered (INV 39), after checking that W and the source cover it.
 
-    Changes of the recovered tables between the offset and W come once more, and are dropped as being in the snapshot.
+    Changes of the recovered tables between the offset and W are sent again, and dropped because the snapshot has them.
     """
     if recovery.written_at:
         return _facts(recovery, recovery.written)
@@ -111,7 +111,7 @@ def _unchanged(run: Run, recovery: OpenRecovery) -> Mapping[str, Table]:
 
 
 def backup(run: Run, recovery: OpenRecovery) -> OffsetEntry:
-    """The offset's key and its value before the recovery; the first backup stands for ever."""
+    """The offset's key and its value before the recovery; the first backup is never replaced."""
     if recovery.backup is not None:
         return recovery.backup
     mine = entry_of(run.clients.connector.entries(run.pipeline.connector.name), settings(run).prefix)

@@ -29,7 +29,7 @@ LEASE_SECONDS = 900.0  # renewed for as long as a step runs; a dead run frees th
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What whoever triggered a run asked for.
+    """The options with which a run was triggered.
 
     Attributes:
         tables: full names; () for all of the pipeline's.

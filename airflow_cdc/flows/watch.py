@@ -1,8 +1,8 @@
-"""Watching a pipeline: one look at a time, and what people are to be told after it.
+"""Watching a pipeline: one look at a time, and the alerts that follow from it.
 
-Which outages are open is kept in the control table, so that a watch that ends and begins again, as watches do, tells of
-each once and triggers one recovery for it. While the control table can't be read or written, the watch carries its own
-copy along (see OutageLog.version).
+Open outages are stored in the control table, so that a watch, which ends every hour and starts again, reports each
+once and triggers one recovery for it. While the control table cannot be read or written, the watch uses its own
+copy (see OutageLog.version).
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Look:
 
     @property
     def firing(self) -> bool:
-        """Whether something is wrong now that is to be told or recovered, rather than something over."""
+        """Whether there is a current problem to report or recover, rather than a resolved one."""
         return self.recover or any(alert.status is Status.FIRING for alert in self.progress.alerts)
 
 
@@ -87,7 +87,7 @@ def look(run: Run, carried: OutageLog | None = None, at: str = "") -> Look:
     """Observe and diagnose once, and keep it for the page. Raises nothing for what can't be read: that is UNKNOWN.
 
     `carried` is the log that the caller holds from earlier looks; the newer of it and the control table's counts. `at`
-    (ISO) is when this is; now if empty. A change that nobody has to be told of is stored at once.
+    (ISO) is when this is; now if empty. Changes that need no alert are stored at once.
     """
     observation = observe(run, within=LOOK_SECONDS)
     rules = rules_for(run.pipeline)
@@ -106,7 +106,7 @@ def look(run: Run, carried: OutageLog | None = None, at: str = "") -> Look:
 
 
 def silenced(run: Run, code: str, at: str = "") -> bool:
-    """Whether a person asked not to be told of this problem now. What cannot be read silences nothing."""
+    """Whether a person has silenced this problem. If that cannot be read, it is not silenced."""
     try:
         return ReportStore(run.report_dir).silence(run.pipeline.name, code, at or now_iso()) is not None
     except CdcError as error:
@@ -130,8 +130,8 @@ def sighting_of(observation: Observation, diagnosis: Diagnosis, at: str, *, sile
 
 def _at_work(control: ControlFacts, at: str) -> bool:
     """Whether the run that opened the recovery still holds the lease: it renews it for as long as it lives."""
-    lease, recovery = control.lease, control.recovery or {}
-    if lease is None or lease.owner != recovery.get("run_id"):
+    lease, recovery = control.lease, control.recovery
+    if lease is None or recovery is None or lease.owner != recovery.run_id:
         return False
     return not lease.expired(datetime.fromisoformat(at))
 
@@ -143,10 +143,10 @@ def _may_recover(run: Run, diagnosis: Diagnosis, plan: Plan, outage: Outage | No
 
 
 def tell(run: Run, carried: OutageLog | None = None, at: str = "") -> Facts:
-    """Look again, store what is told now, and say what is to be done about it.
+    """Look again, store the alerts that are due, and return what to do about them.
 
     Returns `{"pipeline", "outage", "alerts", "diagnosis", "plan", "recover", "recovery_run_id", "outages"}`; `alerts` are the
-    messages due now, `recover` whether the recovery `recovery_run_id` is to be triggered. Stored before anybody is told:
+    messages due now, `recover` whether the recovery `recovery_run_id` is to be triggered. Alerts are stored before they are sent:
     a task that dies in between is silent until the alert is repeated, and never triggers a second recovery.
     """
     moment = at or now_iso()
@@ -175,7 +175,7 @@ def tell(run: Run, carried: OutageLog | None = None, at: str = "") -> Facts:
 def _with_recovery(
     run: Run, outages: OutageLog, alerts: tuple[Alert, ...], outage: Outage, at: str
 ) -> tuple[OutageLog, tuple[Alert, ...]]:
-    """The log and the alerts, now that the outage has a recovery: whoever was told already is told of that, too."""
+    """The log and the alerts, now that the outage has a recovery; if it was already reported, the recovery is reported, too."""
     resolved = tuple(alert for alert in alerts if alert.status is Status.RESOLVED)
     changed = outage if len(resolved) < len(alerts) else notified(outage, at)
     return outages.with_outage(changed), (*resolved, Alert(Status.FIRING, run.pipeline.name, changed, at))
@@ -194,7 +194,7 @@ def load_log(run: Run, carried: OutageLog, readable: bool) -> OutageLog:
 
 
 def save_log(run: Run, outages: OutageLog) -> None:
-    """Store the log. Where that fails the watch goes on with its own copy, which Airflow keeps in XCom."""
+    """Store the log. If that fails, the watch continues with its own copy, which Airflow keeps in XCom."""
     try:
         run.clients.control.ledger_set(LEDGER, LOG_KEY, outages.to_json())
     except CdcError as error:

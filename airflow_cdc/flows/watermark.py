@@ -27,7 +27,7 @@ def fence_and_watermark(run: Run) -> Facts:
     """Record the topics' ends while the connector is stopped, then take W and wait until it is visible.
 
     A W that the recovery already has is kept while the server still has it and no definition changed: chunks
-    read under it stay good. Otherwise fence and W are taken anew, and with them the recovery's next try (INV 3). Where the
+    read under it stay good. Otherwise a new fence and W are taken, which begins the recovery's next try (INV 3). Where the
     connector's offset is left alone, W must hold all that it has read (INV 39); where it moves, tables that were published
     under an older W are read again, under a new epoch.
     """
@@ -95,7 +95,7 @@ def _fence(run: Run, tables: Sequence[str]) -> Fence:
 
 
 def _hold_answered(run: Run) -> None:
-    """Wait until the hold that runs beside us says held, unsupported or refused (policy off: at once)."""
+    """Wait until the parallel hold task answers held, unsupported or refused (policy off: return at once)."""
     if run.pipeline.policy.hold.mode == "off":
         return
     poll_until(
@@ -109,8 +109,8 @@ def _hold_answered(run: Run) -> None:
 def _take(run: Run, recovery: OpenRecovery) -> Watermark:
     """W, visible to every later read, with no prepared XA transaction open behind it (INV 7, 8).
 
-    For `resume_next_file` the start of the file after the stored position's, which is before what is visible now: what
-    stands in between is read, and comes again from the log.
+    For `resume_next_file`: the start of the file after the stored position's. That is before what is visible now, so rows
+    in between are read and sent again from the log.
     """
     source = run.clients.source
     source.check_logged(recovery.tables)

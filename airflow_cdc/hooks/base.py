@@ -60,7 +60,7 @@ class CdcHook(BaseHook, Generic[E]):
         return self.checked(conn)
 
     async def aconnection(self) -> Connection:
-        """The same from a trigger's event loop, which the blocking call could deadlock."""
+        """`connection` for a trigger's event loop, which a blocking call could deadlock."""
         try:
             conn = await self.aget_connection(self.conn_id)
         except AirflowNotFoundException:

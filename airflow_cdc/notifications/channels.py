@@ -1,4 +1,4 @@
-"""Who is told and how: the type of an Airflow connection picks the notifier, which is the provider's own class."""
+"""Notifiers: the type of an Airflow connection selects a class of that system's own provider."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Options = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What people are told.
+    """A message to people.
 
     Attributes:
         text: one paragraph, plain.
         title: a line for a subject or an incident's name.
-        key: what receivers group by: the same key opens one incident, and `resolved` closes it; "" for a mere message.
+        key: receivers group messages by it: one key opens one incident, and `resolved` closes it; "" for a message without an incident.
         link: where to read what to do; "" if nowhere.
     """
 
@@ -153,10 +153,10 @@ WEBHOOK = Channel("airflow_cdc.notifications.webhook:WebhookNotifier", "airflow-
 
 
 class PolicyNotifier(BaseNotifier):
-    """Tells all that a pipeline's `policy.notify` names. One who cannot be reached is logged and holds nothing up.
+    """Notifies every connection in a pipeline's `policy.notify`. One that cannot be reached is logged and delays nothing.
 
     :param conn_ids: connections; their type picks the notifier (`CHANNELS`), any other type is a webhook.
-    :param message: what they are told.
+    :param message: the message.
     """
 
     def __init__(self, *, conn_ids: Sequence[str], message: Message) -> None:

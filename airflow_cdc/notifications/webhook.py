@@ -32,7 +32,7 @@ class WebhookNotifier(BaseNotifier):
         self.text = text
 
     def notify(self, context: Context) -> None:  # noqa: ARG002 - Airflow calls it so
-        """Send it; a webhook that is busy or not there is asked three times. Raises CdcError if it does not take it."""
+        """Send the message, with three tries if the webhook is busy or unreachable. Raises CdcError if it is not accepted."""
         conn = BaseHook.get_connection(self.conn_id)
         retrying = Retrying(
             retry=retry_if_exception(may_pass),
@@ -56,7 +56,7 @@ class WebhookNotifier(BaseNotifier):
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether the same message may be taken a moment later, and was certainly not taken now."""
+    """Whether the message was certainly rejected now and may be accepted a moment later."""
     if isinstance(error, httpx.HTTPStatusError):
         status = error.response.status_code
         return status == _BUSY or status >= 500

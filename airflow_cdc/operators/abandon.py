@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class AbandonRecoveryOperator(CdcOperator):
-    """Give up the open recovery of `pipeline`, or those of its tables that the run's form names.
+    """Give up the open recovery of `pipeline`, or only the tables that the run's form lists.
 
-    The form's `tables` and `reason` say what and why; who triggered the run stands in the audit. The connector is left
+    The form's `tables` and `reason` say what and why; the audit records who triggered the run. The connector is left
     as it is, and the result says how that is.
     """
 

@@ -45,7 +45,7 @@ class PlanChangedError(UsageError):
 
 
 class ApproveRecoveryOperator(PolicyApprovalOperator):
-    """Waits for Approve or Reject if the plan says that a person is to be asked; otherwise passes at once.
+    """Waits for Approve or Reject if the plan needs approval; otherwise succeeds at once.
 
     With the answer another strategy can be chosen. After Approve the pipeline is observed and planned again: if problem,
     strategy or loss changed, everything after this task is skipped but AskAgainOperator, which has a new run ask about the
@@ -155,7 +155,7 @@ class ApproveRecoveryOperator(PolicyApprovalOperator):
 
 
 def next_run_id(run_id: str, decision: Mapping[str, Any]) -> str:
-    """The run that asks after `run_id`: the same for the same plan, however often it is triggered."""
+    """The id of the run that asks again after `run_id`; one plan always gives one id, however often it is triggered."""
     earlier = _AGAIN_ID.match(run_id)
     first, count = (earlier["first"], int(earlier["count"]) + 1) if earlier else (run_id, 1)
     digest = zlib.crc32(json.dumps(gist(decision)).encode())
@@ -171,7 +171,7 @@ def _form(context: Context, run: Run, strategy: str) -> dict[str, Any]:
 
 
 def headline(decision: Mapping[str, Any]) -> str:
-    """One line for those who are told: what is wrong, what would be done, what it loses."""
+    """One line for a notification: what is wrong, what the plan does, what it loses."""
     diagnosis, plan = decision["diagnosis"], decision["plan"]
     return (
         f"{decision['pipeline']}: {diagnosis['code']}: {diagnosis['description']} A person is asked to approve "
@@ -221,7 +221,7 @@ def _deleted(deletes: Mapping[str, int | None]) -> str:
 
 
 def _duration(plan: Mapping[str, Any]) -> str:
-    """How long the source is read, by the last time it was, and whether its log is kept for so long."""
+    """How long reading the source took last time, and whether its log is kept that long."""
     if plan.get("seconds") is None:
         known = (
             "nothing is read from the source"

@@ -1,4 +1,4 @@
-"""The task that has a new run ask about a plan that changed. Apart from the question: it loads Airflow's models."""
+"""Triggers a new run when the plan changed after approval. A module of its own, because importing Airflow's models is slow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from airflow_cdc.operators.base import AGAIN, APPROVE_TASK
 
 
 class AskAgainOperator(TriggerDagRunOperator):  # type: ignore[misc]
-    """Trigger the run that asks about a plan that changed while a person was asked; only ApproveRecoveryOperator leads here.
+    """Trigger a run that asks about the new plan, if the plan changed while a person was asked. Only ApproveRecoveryOperator leads here.
 
     Put it behind the tasks that carry the plan out, with `trigger_rule="all_skipped"`: where a plan is carried out Airflow
     then skips it without starting it. Cleared, it triggers no second run that would ask the same.

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class ResetOffsetOperator(CdcOperator):
-    """Back up → validate → write → read back → compare; the old offset is put back on any difference."""
+    """Back up → validate → write → read back → compare; any difference restores the old offset."""
 
     def step(self, run: Run) -> Facts:
         from airflow_cdc.flows.reset_offset import reset_offset

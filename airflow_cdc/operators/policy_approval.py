@@ -1,4 +1,4 @@
-"""Ask a person as the pipeline's policy has it. Apart from what is asked: the strategies load the whole diagnosis."""
+"""Ask a person as the pipeline's policy requires. A module of its own, because the strategies import the whole diagnosis."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def answered_by(answer: Mapping[str, Any]) -> str:
 
 
 class PolicyApprovalOperator(ApprovalOperator):  # type: ignore[misc]
-    """Approve or Reject as the pipeline's policy has it: how long there is to answer, and who is told of the question.
+    """Approve or Reject, with the policy's time to answer and its connections to notify.
 
-    All that `policy.notify` names are told as soon as the question can be answered. No answer within
+    Every connection in `policy.notify` is notified as soon as the question can be answered. No answer within
     `policy.approval_timeout` is Reject, and Reject skips everything after this task. No lease is held meanwhile.
 
     :param pipeline: the pipeline's name in the registry (templated).
@@ -42,7 +42,7 @@ class PolicyApprovalOperator(ApprovalOperator):  # type: ignore[misc]
         self.registry = registry
 
     def ask(self, context: Context, body: str, news: str) -> Any:
-        """Put the question `body` (Markdown) and wait; `news` is the line for those who are told of it."""
+        """Put the question `body` (Markdown) and wait; `news` is the line for the notification."""
         from airflow_cdc.notifications.channels import Message, PolicyNotifier
 
         policy = find_pipeline(self.pipeline, self.registry).policy

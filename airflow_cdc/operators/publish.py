@@ -20,7 +20,7 @@ class PublishOperator(CdcOperator):
         return publish(run)
 
     def get_openlineage_facets_on_complete(self, _task_instance: Any) -> Any:
-        """What OpenLineage is told: from now on readers see these tables' rows."""
+        """For OpenLineage: from now on readers see these tables' rows."""
         from airflow_cdc.hooks.endpoints import resolve_endpoints
 
         pipeline = find_pipeline(self.pipeline, self.registry)

@@ -107,7 +107,7 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
         return self.facts
 
     def _payload(self, pipeline: Pipeline, context: Context) -> dict[str, Any]:
-        """What the driver is told. Holds credentials: only ever written by `private_settings`."""
+        """The driver's settings. They hold credentials: only ever written by `private_settings`."""
         from airflow_cdc.hooks.endpoints import resolve_endpoints
 
         return {
@@ -125,11 +125,11 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
         return str(context["run_id"])
 
     def driver_options(self, context: Context, pipeline: Pipeline) -> dict[str, Any]:
-        """What the run was asked for, as the driver's run has it in `options`."""
+        """The run's options, as the driver's `Run.options` has them."""
         return asked_for(context, pipeline)
 
     def get_openlineage_facets_on_complete(self, _task_instance: Any) -> Any:
-        """What OpenLineage is told: the tables that were read and written."""
+        """For OpenLineage: the tables that were read and written."""
         from airflow_cdc.hooks.endpoints import resolve_endpoints
 
         pipeline = find_pipeline(self.pipeline, self.registry)
@@ -210,8 +210,8 @@ class ApplyChangesOperator(CdcSparkOperator):
         return super().execute(context)
 
     def run_id(self, context: Context) -> str:
-        """Told apart from the nightly run that is due in the same minute: Airflow names both `scheduled__<minute>`, and
-        the lease of one would be taken for the other's.
+        """Differs from the id of a nightly run in the same minute: Airflow names both `scheduled__<minute>`, and
+        one would then seem to hold the other's lease.
         """
         return f"apply__{context['run_id']}"
 

@@ -30,9 +30,9 @@ def alias_of(pipeline: str) -> AssetAlias:
 
 
 class WatchPipelineOperator(CdcOperator, SkipMixin):
-    """Defer until there is something to tell of the pipeline, tell it, and let the next task recover if the policy says so.
+    """Defer until there is something to report, report it, and let the next task recover if the policy says so.
 
-    An outage is one problem code in one epoch. Those whom `policy.notify` names are told when it begins, again after each
+    An outage is one problem code in one epoch. The connections in `policy.notify` are alerted when it begins, after each
     `policy.alert.repeat_interval`, and when it is over; beginning and end are also asset events
     (`cdc_problem__<pipeline>`, with the alert, the diagnosis and the plan). Everything after this task is skipped unless
     a recovery may start by itself, which it may once per outage.
@@ -112,7 +112,7 @@ class WatchPipelineOperator(CdcOperator, SkipMixin):
 
 
 def message_of(alert: dict[str, Any], facts: Facts) -> Message:
-    """An alert for those who are told of it: one incident per deduplication key, closed when it is resolved."""
+    """The message of an alert: one incident per deduplication key, closed when the alert is resolved."""
     from airflow_cdc.notifications.channels import Message
 
     resolved = alert["status"] == Status.RESOLVED

@@ -1,6 +1,6 @@
-"""What diagnoses and runs leave behind for pages and commands: plain JSON without secrets, with its time.
+"""What diagnoses and runs store for pages and commands: plain JSON without secrets, with its time.
 
-A reader of it never has to ask a source, so it must say by itself how old it is.
+Its readers never contact a source, so it must say how old it is.
 """
 
 from __future__ import annotations
@@ -157,9 +157,9 @@ def thinned(samples: tuple[Sample, ...], most: int = KEPT_SAMPLES) -> tuple[Samp
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """A person asked not to be told: of the problem `code` (acknowledged), or of any ("": muted), from `at` to `until` (ISO).
+    """Notifications are off: for the problem `code` (acknowledged) or for all ("": muted), from `at` to `until` (ISO).
 
-    `ended_at` and `ended_by`: who took it back before its end. Entries are kept, so the list is the audit.
+    `ended_at` and `ended_by`: when and by whom it was ended early. Entries are kept, so the list is the audit.
     """
 
     by: str
@@ -171,7 +171,7 @@ class Silence:
     ended_by: str = ""
 
     def covers(self, code: str, moment: str) -> bool:
-        """Whether people are not to be told of `code` at that time (ISO)."""
+        """Whether notifications of `code` are off at that time (ISO)."""
         if self.ended_at or self.code not in ("", code):
             return False
         return datetime.fromisoformat(self.at) <= datetime.fromisoformat(moment) < datetime.fromisoformat(self.until)

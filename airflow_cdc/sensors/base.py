@@ -1,4 +1,4 @@
-"""What both availability sensors share: poke on the worker, or defer to the trigger that asks the same question."""
+"""The base of both availability sensors: poke on the worker, or defer to a trigger with the same probe."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _silent_pool = ThreadPoolExecutor(max_workers=SILENT_THREADS, thread_name_prefix
 class State(StrEnum):
     """What a probe found. WAITING and UNKNOWN are asked again, the others are final.
 
-    PROBLEM and RECOVERED are of a watched pipeline: something is wrong now, and nothing is wrong any more.
+    PROBLEM and RECOVERED are for a watched pipeline: something is wrong now, or no longer.
     """
 
     AVAILABLE = "available"

@@ -16,7 +16,7 @@ from airflow_cdc.triggers.base import Answer, ProbeTrigger, State
 
 
 class PipelineTrigger(ProbeTrigger):
-    """Fires when an outage of `pipeline` is to be told, to be told again, or over.
+    """Fires when an outage of `pipeline` is to be reported, reported again, or over.
 
     `registry` is the path of pipelines.yaml and `report_dir` where the page reads what was seen, resolved by the task.
     `outages` (JSON) is what the watch knows of open outages; it comes back in the event, for when the control table cannot be

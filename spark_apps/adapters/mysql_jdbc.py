@@ -58,7 +58,11 @@ def _query(settings: Mapping[str, str], source: BinlogSource[Any]) -> str:
     """The URL's settings as they are: this driver decodes none (an escaped path of a certificate is not found)."""
     for name, value in settings.items():
         if set(value) & set("&?#"):
-            raise ConfigError(f"{name} has a character that cannot stand in a JDBC URL", where=source.where)
+            raise ConfigError(
+                f"{name} has a character that cannot stand in a JDBC URL",
+                where=source.where,
+                todo=f"Set another {name} in the connection: without &, ? and #.",
+            )
     return "&".join(f"{name}={value}" for name, value in settings.items())
 
 

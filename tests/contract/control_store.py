@@ -15,6 +15,7 @@ import pytest
 from airflow_cdc.control.control import Control
 from airflow_cdc.control.document import KEEP_RUNS, NEWEST_FORMAT
 from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.core.diagnosis.observation import OpenFacts
 from airflow_cdc.core.errors import LeaseHeldError, RecoveryOpenError, StaleHeadError, UnknownStateError, UsageError
 from airflow_cdc.core.lease import Lease
 from airflow_cdc.core.ports import ControlStore, StoredDocument
@@ -336,7 +337,8 @@ class ControlStoreSuite:
         control.patch_recovery("r1", watermark={"file": "f"}, fence={"t": 1})
         facts = Control(store, "shop").facts()
         assert facts.epoch == 1
-        assert facts.recovery == {
+        assert facts.recovery == OpenFacts("r1", "2026-01-01T00:00:00.000+00:00", tables=("shop.orders",))
+        assert Control(store, "shop").state()["recovery"] == {
             "run_id": "r1",
             "epoch": 1,
             "opened_at": "2026-01-01T00:00:00.000+00:00",

@@ -11,6 +11,7 @@ import pytest
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.diagnosis.observation import (
     ControlFacts,
+    OpenFacts,
 )
 from airflow_cdc.core.epochs import EVERY, Epochs
 from airflow_cdc.flows import decide
@@ -101,8 +102,8 @@ def test_epochs_are_asked_of_tables() -> None:
 
 
 def test_what_may_be_applied_beside_a_recovery() -> None:
-    moving = ControlFacts(2, {"run_id": "r", "tables": [ORDERS]})
-    keeping = ControlFacts(2, {"run_id": "r", "tables": [ORDERS], "offset_kept": True})
+    moving = ControlFacts(2, OpenFacts("r", tables=(ORDERS,)))
+    keeping = ControlFacts(2, OpenFacts("r", tables=(ORDERS,), offset_kept=True))
     assert applicable(ControlFacts(2), BOTH) == BOTH
     assert applicable(moving, BOTH) == []
     assert applicable(keeping, BOTH) == [CUSTOMERS]

@@ -70,7 +70,7 @@ def test_what_a_person_agreed_to_is_published_and_not_much_more(lake: Lake, tmp_
     publish(recovered(lake, tmp_path, sink=100, source=39, agreed=agreed))
     assert rows(lake, "orders") == 39  # one more than was agreed to: the limit has room for it
     assert Removal("t", 100, 38, agreed=60).beyond(Limit.parse("1%")) == (
-        "62 of 100 rows of t would be removed, more than max_deletes 1%; 60 were agreed to"
+        "62 of 100 rows of t would be removed, more than max_deletes 1%; 60 were approved"
     )
 
 
@@ -80,8 +80,8 @@ def test_inv_36_nobody_was_asked_so_nobody_agreed() -> None:
 
 def test_inv_36_rows_that_nobody_can_count_are_not_few() -> None:
     one = Limit.parse("1%")
-    assert Removal("t", None, 40).beyond(one) == "how many rows of t would be removed is not known"
-    assert Removal("t", 40, None).beyond(one) == "how many rows of t would be removed is not known"
+    assert Removal("t", None, 40).beyond(one) == "it is unknown how many rows of t would be removed"
+    assert Removal("t", 40, None).beyond(one) == "it is unknown how many rows of t would be removed"
     assert Removal("t", None, None).beyond(Limit.parse("100%")) == ""
     assert Removal("t", 0, 40).beyond(one) == ""
 

@@ -302,10 +302,10 @@ def test_a_snapshot_in_place_of_a_detour_puts_the_connector_back_first(pair: Pai
     run.clients.control.release(run.run_id)
     other = pair.run("run-2")
     open_recovery(other, Decision.from_json(decide(other, "full_snapshot")))
-    found = other.clients.control.facts()
-    assert found.recovery is not None
-    assert (found.epoch, found.recovery["strategy"], found.recovery["epoch"]) == (epoch + 1, "full_snapshot", epoch + 1)
-    assert found.recovery["history_doubted"]
+    recovery = other.clients.control.state()["recovery"]
+    assert other.clients.control.facts().epoch == epoch + 1
+    assert (recovery["strategy"], recovery["epoch"]) == ("full_snapshot", epoch + 1)
+    assert recovery["history_doubted"]
     assert other.clients.connector.raw_config(pair.name) == {"name": pair.name, **pair.config}
     assert MySqlOffset.from_value(pair.offset()) == MySqlOffset.from_value(before)
     open_recovery(other, Decision.from_json(decide(other, "full_snapshot")))

@@ -72,7 +72,7 @@ def test_inv_24_a_row_that_changes_too_often_is_a_doubt(
     scene: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its other changes are not looked at, so nothing is proven of it; all other rows are judged."""
-    monkeypatch.setattr(flight, "EVENTS_AT_ONCE", 2)
+    monkeypatch.setattr(flight, "EVENTS_AT_ONCE", 6)
     monkeypatch.setattr(flight, "EVENTS_OF_KEY", 3)
     made = scene("orders", ORDERS, FILL)
 

@@ -19,7 +19,7 @@ import uvicorn
 import yaml
 from selenium.webdriver.chrome.webdriver import WebDriver
 
-from airflow_cdc.core.diagnosis.observation import ControlFacts, Observation, TaskState, Unknown
+from airflow_cdc.core.diagnosis.observation import ControlFacts, Observation, OpenFacts, TaskState, Unknown
 from airflow_cdc.core.diagnosis.strategy import choices
 from airflow_cdc.core.report import RecoveryReport, StepReport, Verdict
 from airflow_cdc.kinds import rules_for
@@ -44,7 +44,7 @@ NOW = datetime.now(UTC)
 RUN = "manual__2026-11-23T02:14:07+00:00"
 PURGED = with_source(gtid_purged=HEALTHY.source.gtid_executed)  # type: ignore[union-attr]
 FAILED = with_connector(tasks=(TaskState(0, "FAILED", TRANSIENT),))
-OPENED = replace(HEALTHY, control=ControlFacts(3, recovery={"run_id": RUN, "opened_at": NOW.isoformat()}))
+OPENED = replace(HEALTHY, control=ControlFacts(3, recovery=OpenFacts(RUN, NOW.isoformat())))
 UNREACHABLE = replace(HEALTHY, source=Unknown("cannot connect: timed out (db7.crm:3306)"))
 # name → what was observed, who owns it, its tags
 PIPELINES: Mapping[str, tuple[Observation, str, tuple[str, ...]]] = {

@@ -64,12 +64,12 @@ def run(case: Case, folder: Path, spark: SparkSession, lake: Lake) -> Result:
             recovered = system.recover()
         seconds = round(time.monotonic() - began, 1)
         system.catch_up()
-        found = system.differences()
+        differences = system.differences()
         system.spoil()
-        if (spoilt := system.differences()) != found + SPOILT:
+        if (spoilt := system.differences()) != differences + SPOILT:
             raise AssertionError(f"the comparison is blind: {spoilt} after rows were changed in the source alone")
         return Result(
-            case.system, system.version, case.failure, text, recovered.problem, seconds, *found, recovered.verdict
+            case.system, system.version, case.failure, text, recovered.problem, seconds, *differences, recovered.verdict
         )
 
 

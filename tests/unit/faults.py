@@ -11,6 +11,7 @@ from airflow_cdc.core.diagnosis.observation import (
     ControlFacts,
     HistoryFacts,
     Observation,
+    OpenFacts,
     RefusedTable,
     SchemaFacts,
     SinkFacts,
@@ -46,7 +47,7 @@ NULLABLE = Table("shop", "orders", (col("note", 1, "text", "text", nullable=True
 NO_STAMPS = SinkFacts({name: SinkTableFacts(exists=True) for name in PIPELINE.source.tables})
 PURGED = replace(SOURCE, gtid_purged=GtidSet.parse(f"{UUID}:1-90"))
 AHEAD = {**GTID_OFFSET, "gtids": f"{UUID}:1-80,{OTHER}:1-5"}
-RECOVERY = {"run_id": "manual__1", "strategy": "full_snapshot", "tables": ["shop.orders"], "watermark": {"pos": 1}}
+RECOVERY = OpenFacts("manual__1", strategy="full_snapshot", tables=("shop.orders",))
 
 
 def epochs(**stamps: int) -> SinkFacts:

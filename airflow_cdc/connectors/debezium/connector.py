@@ -78,7 +78,7 @@ class DebeziumConnector(KafkaConnect):
         self._codec = codec
 
     def limited(self, limits: CallLimits) -> Self:
-        """The same system, each call bounded."""
+        """A copy with these limits on each call."""
         return type(self)(self.endpoint.limited(limits), self._codec)
 
     @property

@@ -34,7 +34,7 @@ class KafkaConnect:
         return self.endpoint.where
 
     def limited(self, limits: CallLimits) -> Self:
-        """The same system, each call bounded."""
+        """A copy with these limits on each call."""
         return type(self)(self.endpoint.limited(limits))
 
     def close(self) -> None:

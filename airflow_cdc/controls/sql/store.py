@@ -59,7 +59,7 @@ class SqlControlStore:
         return f"control row {TABLE}.{pipeline} in {self.where}"
 
     def load(self, pipeline: str) -> StoredDocument | None:
-        """The document as it stands; None before the first write. Raises UnknownStateError if it cannot be read."""
+        """The current document; None before the first write. Raises UnknownStateError if it cannot be read."""
         wanted = select(_documents.c.document, _documents.c.version).where(_documents.c.id == _id(pipeline))
 
         def read(connection: Connection) -> StoredDocument | None:

@@ -1,4 +1,4 @@
-"""Where a change stands in its source's log, and which changes are at or before a watermark. Pure values.
+"""The place of a change in its source's log, and which changes are at or before a watermark. Pure values.
 
 Only the source knows what its positions mean: it says once, as `Covered`, which changes a watermark covers. Everything
 that asks it of an event compares these values and knows no log format.
@@ -15,7 +15,7 @@ Place = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """Which changes are at or before a watermark for certain, so that rows read at it show them. By default none.
+    """Which changes are at or before a watermark for certain, so that rows read at it include them. By default none.
 
     Attributes:
         numbers: origin → spans (first, last) of `n`; all changes with such a number are covered, whatever clocks say.

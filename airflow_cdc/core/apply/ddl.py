@@ -12,7 +12,7 @@ from airflow_cdc.core.table import Column, Table
 
 
 class ReportedTable(Protocol):
-    """A table's definition as a connector has it, which is less than what the source itself says."""
+    """A table's definition as a connector reports it, which has less detail than the source's own."""
 
     def columns(self) -> Mapping[str, Column]:
         """The columns by name, as far as they are known. Raises one of MALFORMED for what is no definition."""

@@ -20,7 +20,7 @@ DEFINITION = "cdc.definition"
 
 @dataclass(frozen=True, slots=True)
 class SchemaChange:
-    """What a mirror has to do to follow its source from one definition to the next. Nothing: nothing changed.
+    """How a mirror follows its source from one definition to the next. Empty if nothing changed.
 
     Attributes:
         added: new columns; old rows hold NULL in them, unless they are `filled`.
@@ -53,7 +53,9 @@ def load_definition(properties: Mapping[str, str]) -> Table | None:
     try:
         return None if text is None else Table.from_json(json.loads(text))
     except MALFORMED as error:
-        raise SchemaError(f"the property {DEFINITION} cannot be read: {error}") from error
+        raise SchemaError(
+            f"the property {DEFINITION} cannot be read: {error}", todo="Recover the table: that writes it anew."
+        ) from error
 
 
 def check_added(table: Table, column: Column, defaults: Mapping[str, str | None] | None) -> None:

@@ -1,4 +1,4 @@
-"""What a sink commit says of itself, as properties of its snapshot summary.
+"""Metadata of a sink commit, as properties of its snapshot summary.
 
 The stamp (`cdc.epoch`, `cdc.watermark`, `cdc.offsets`) is where the next apply starts; the chunk
 ledger (`cdc.ledger`) is what a snapshot read has finished. Both live in the commit they describe, so
@@ -89,7 +89,7 @@ class Stamp:
             raise _unreadable("stamp", None, error) from None
 
     def at(self, snapshot_id: int) -> Stamp:
-        """The same stamp, carried by `snapshot_id`."""
+        """A copy of the stamp for the commit `snapshot_id`."""
         return replace(self, snapshot_id=snapshot_id)
 
     def next_offset(self, topic: str, partition: int) -> int | None:
@@ -100,7 +100,7 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class ChunkLedger:
-    """What a chunked read of one table had finished when a commit of its stage was made.
+    """The chunks of one table that had been read when a commit of its stage was made.
 
     Attributes:
         w: hash of the watermark the chunks were read under; chunks of another W count for nothing.

@@ -54,7 +54,7 @@ class Highest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LastChange:
-    """The last change of a partition that was applied: where it stands in the source's log, and when it was committed.
+    """The last applied change of a partition: its place in the source's log, and when it was committed.
 
     `log` and `log_n` name the file that the place's `pos` counts in; `ts_ms` is in milliseconds since 1970.
     """
@@ -71,9 +71,9 @@ class LastChange:
         return replace(self, ts_ms=0) == replace(other, ts_ms=0)
 
     def is_older_than(self, other: LastChange) -> bool:
-        """Older in every respect, position and time, in one server's files.
+        """An earlier position and an earlier time, in one server's files.
 
-        A rebuilt server starts its files anew, and its changes are no repeats.
+        A rebuilt server restarts its file numbers, and its changes are new, not repeats.
         """
         if self.log != other.log:
             return False
@@ -92,7 +92,7 @@ class LastChange:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What a stamped commit remembers of the changes it holds, beyond the offsets.
+    """What a stamped commit records about its changes, besides the offsets.
 
     Attributes:
         base: partition → the first offset that belongs to this epoch; before it everything was in the snapshot.
@@ -119,7 +119,7 @@ class Applied:
         return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
     def judged(self, statements: Sequence[Ddl]) -> Applied:
-        """The same after these statements passed."""
+        """A copy that also remembers these statements."""
         places = dict.fromkeys([*self.ddl, *(one.at for one in statements)])
         return replace(self, ddl=list(places)[-KEEP_DDL:])
 
@@ -415,7 +415,7 @@ def check_same_topic(start: Start, earlier: Mapping[int, Sequence[tuple[LastChan
 
 
 def check_same_ddl(start: Start, earlier: Sequence[Ddl]) -> None:
-    """Raise TransportError unless the last DDL that was judged stands before the stamp, in a topic without an id."""
+    """For a topic without an id: raise TransportError unless the last judged DDL is among the records before the stamp."""
     whole = {begin for begin, _ in start.ddl.before.values()} == {0}
     if whole and start.applied.ddl and start.applied.ddl[-1] not in {one.at for one in earlier}:
         how = "its brokers have no topic ids, and it lacks the DDL that was judged last"

@@ -80,7 +80,11 @@ def hashed(table: Table) -> tuple[Column, ...]:
     """The columns of the row hash, in order. Raises SchemaError for a type that cannot be compared, or if there are none."""
     columns = tuple(c for c in table.compared if not isinstance(c.value_type, Json))
     if not columns:
-        raise SchemaError("no column can be compared by hash", where=table.full_name)
+        raise SchemaError(
+            "no column can be compared by hash: the table has none but JSON",
+            where=table.full_name,
+            todo="Give it a primary key, or take it out of the pipeline.",
+        )
     return columns
 
 

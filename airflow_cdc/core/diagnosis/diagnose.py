@@ -77,9 +77,9 @@ def lost_where(observation: Observation, rules: Rules, strategy: str) -> bool:
 
 
 def seems_stuck(observation: Observation, rules: Rules) -> bool:
-    """Whether a connector that claims to run should have moved: a change stands right ahead of it, for long.
+    """Whether a connector that claims to run should have advanced: a change has been next in the log for long.
 
-    Without heartbeats an offset may rest although all is well, so that is not judged.
+    Without heartbeats an offset may stay the same although all is well, so nothing is concluded then.
     """
     source, connector = observation.source, observation.connector
     if not isinstance(source, SourceFacts) or not isinstance(connector, ConnectorFacts):

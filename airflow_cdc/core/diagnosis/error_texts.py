@@ -35,7 +35,7 @@ class KnownText:
     refined: Callable[[re.Match[str]], tuple[str, str]] | None = None
 
     def named_in(self, text: str) -> Explanation | None:
-        """What the text names by this row, with the line in which it stands, without secrets; None if it does not fit."""
+        """This row's explanation of the text, with the matching line, without secrets; None if the row does not match."""
         match = re.search(self.pattern, text, re.IGNORECASE | re.DOTALL)
         if match is None:
             return None

@@ -1,4 +1,4 @@
-"""Writing down what was read: shared by the rows of the diagnosis, whoever owns them."""
+"""Evidence texts, shared by the rows of the diagnosis of all systems."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _SLACK = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """When the server removes log files by itself.
+    """When the server removes log files automatically.
 
     A file goes at the first rotation (or restart) after it has not been written to for `expire_s` seconds; 0: never.
     `written_until` is when the stored position's file was closed, in epoch seconds; None while it is the newest file,
@@ -54,7 +54,7 @@ class Margin:
 
 @dataclass(frozen=True, slots=True)
 class PurgeForecast:
-    """Seconds until the position may be gone at the earliest (None: it is never removed by itself), and why."""
+    """The earliest time in seconds until the position may be purged (None: it is never purged automatically), and why."""
 
     earliest_s: float | None
     in_newest_file: bool
@@ -72,11 +72,11 @@ class LogFile:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """When the stored position goes, in seconds from now.
+    """When the stored position will be purged, in seconds from now.
 
     Attributes:
-        earliest_s: not before this; it is also what is warned by. None: never by itself.
-        latest_s: by this time, if files go on to be rotated as they were; None: cannot be told, or never.
+        earliest_s: not before this; warnings use this value. None: never automatically.
+        latest_s: by this time, if files are rotated as often as before; None: unknown, or never.
         write_bytes_s: bytes of log per second over the files seen; None with fewer than two times.
         rotation_s: mean seconds between rotations; None if no two are known.
         basis: the rule that was applied, in words.
@@ -94,7 +94,7 @@ class Forecast:
 
 
 def purge_forecast(retention: Retention, *, in_newest_file: bool) -> PurgeForecast | None:
-    """The earliest time at which the file of a position can go. None if the time it was closed is not known."""
+    """The earliest time at which the file of a position can be purged. None if the time at which it was closed is unknown."""
     if retention.expire_s <= 0:
         return PurgeForecast(None, in_newest_file, "the server never removes log files automatically")
     if in_newest_file:
@@ -109,7 +109,7 @@ def purge_forecast(retention: Retention, *, in_newest_file: bool) -> PurgeForeca
 
 
 def forecast(retention: Retention, files: Sequence[LogFile], *, in_newest_file: bool, max_size: int = 0) -> Forecast:
-    """When the file of the stored position goes: an interval, from the server's rule and how its files were rotated.
+    """When the file of the stored position will be purged: an interval, from the server's rule and the rotation of its files.
 
     `files` are the newest ones, oldest first; `max_size` is max_binlog_size in bytes (0: not known).
     """

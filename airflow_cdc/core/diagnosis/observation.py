@@ -34,7 +34,7 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFacts(ABC):
-    """What a source server says of itself; each kind of source has its own facts beside these, and answers for them.
+    """Facts that every source server has; each kind of source adds its own.
 
     Attributes:
         address: host:port of the connection it was read through.
@@ -69,7 +69,7 @@ class SourceFacts(ABC):
     @property
     @abstractmethod
     def oldest(self) -> str | None:
-        """Where the log begins, as a person reads it; None if that is not known."""
+        """Where the log begins, as text for people; None if unknown."""
 
     @property
     @abstractmethod
@@ -79,7 +79,7 @@ class SourceFacts(ABC):
     @property
     @abstractmethod
     def more_to_read(self) -> bool:
-        """Whether a change is known to stand right at the position that the server was asked about."""
+        """Whether a change is known to be next at the position that the server was asked about."""
 
     @abstractmethod
     def available(self, position: Any) -> Available:
@@ -98,11 +98,11 @@ class SourceFacts(ABC):
 
     @abstractmethod
     def margin(self, position: Any) -> Margin | None:
-        """How much of the log may be purged before the position is lost; None where that cannot be told."""
+        """How much of the log may be purged before the position is lost; None if unknown."""
 
     @abstractmethod
     def purge_forecast(self, position: Any) -> PurgeForecast | None:
-        """How long the position stays available at least; None where that cannot be told."""
+        """How long the position stays available at least; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +291,7 @@ class RefusedTable:
     stamp: object = None
 
     def to_json(self) -> dict[str, object]:
-        """As it stands in the ledger."""
+        """The form that the ledger stores."""
         return {"why": self.why, "at": self.at, "tries": self.tries, "stamp": self.stamp}
 
     @classmethod
@@ -299,6 +299,29 @@ class RefusedTable:
         """The inverse of to_json(); what is absent is empty."""
         texts = str(value.get("why") or ""), str(value.get("at") or "")
         return cls(*texts, int(value.get("tries") or 0), value.get("stamp"))
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFacts:
+    """What a diagnosis knows of the open recovery. It never refuses: a recovery that cannot be read whole is open, too.
+
+    Attributes:
+        opened_at: ISO time. problem, strategy: codes; each "" if the document does not say.
+        tables: full names. offset_kept: the recovery leaves the connector's offset as it is.
+    """
+
+    run_id: str
+    opened_at: str = ""
+    problem: str = ""
+    strategy: str = ""
+    tables: tuple[str, ...] = ()
+    offset_kept: bool = False
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> OpenFacts:
+        """From the open recovery in the control document."""
+        texts = {key: str(value.get(key) or "") for key in ("run_id", "opened_at", "problem", "strategy")}
+        return cls(**texts, tables=tuple(value.get("tables") or ()), offset_kept=bool(value.get("offset_kept")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +340,7 @@ class ControlFacts:
     """
 
     epoch: int
-    recovery: Mapping[str, Any] | None = None
+    recovery: OpenFacts | None = None
     lease: Lease | None = None
     closed_at: str = ""
     read_seconds: float | None = None

@@ -1,4 +1,4 @@
-"""What a row of the diagnosis is, what it is given, and how the rows of all parts of a pipeline make one table.
+"""The rows of the diagnosis, their input, and how the rows of all parts of a pipeline form one table.
 
 The order of judgement is one sequence over all systems, whoever owns a row, because causes are named before what follows
 from them: 10 an open recovery; 15 settings with which nothing can be followed; 20 what decides was not read; 25 no log;
@@ -44,7 +44,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Case(Generic[F, P]):
-    """What a row is given: everything read and parsed, once. F and P are the facts and the position of the pipeline's source.
+    """The input of a row: everything, read and parsed once. F and P are the facts and the position of the pipeline's source.
 
     Attributes:
         source: None where it could not be read.
@@ -121,7 +121,7 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a diagnosis and a plan go by: of one system, or of all parts of a pipeline together.
+    """The rules of a diagnosis and a plan: those of one system, or of all parts of a pipeline together.
 
     Attributes:
         problems: rows; together they are in the order of judgement.

@@ -21,11 +21,14 @@ _REQUIRED = ("source", "connector", "transport", "control")
 
 def recovery_open(case: AnyCase) -> Evidence | None:
     control = case.seen.control
-    if not isinstance(control, ControlFacts) or not control.recovery:
+    if not isinstance(control, ControlFacts) or control.recovery is None:
         return None
-    shown = ("run_id", "opened_at", "problem", "strategy", "tables")
-    parts = {key: str(control.recovery[key]) for key in shown if key in control.recovery}
-    return evidence(case, "control table", {"epoch": control.epoch, **parts})
+    now = control.recovery
+    parts = {"run_id": now.run_id, "opened_at": now.opened_at, "problem": now.problem, "strategy": now.strategy}
+    shown = {**parts, "tables": ", ".join(now.tables)}
+    return evidence(
+        case, "control table", {"epoch": control.epoch, **{key: text for key, text in shown.items() if text}}
+    )
 
 
 def unread(case: AnyCase) -> Evidence | None:
@@ -36,7 +39,7 @@ def unread(case: AnyCase) -> Evidence | None:
 
 
 def rest_unread(case: AnyCase) -> Evidence | None:
-    """Sink or schemas unread: what the server's facts prove still stands, but the pipeline is not known to be whole."""
+    """Sink or schemas could not be read: what the server's facts prove still holds, but the pipeline may be incomplete."""
     parts = {part: f"could not be read: {why}" for part, why in case.seen.unknowns.items() if part not in _REQUIRED}
     return evidence(case, "observation", parts) if parts else None
 

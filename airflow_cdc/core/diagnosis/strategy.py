@@ -56,7 +56,7 @@ class Plan:
     """What will be done, and why (`reason`). A refused plan does nothing: its strategy is "none".
 
     Attributes:
-        seconds: how long the source will be read, by the last time it was; None if nothing is read, or nothing is known.
+        seconds: how long reading the source took last time; None if nothing is read, or unknown.
         fits_retention: whether the source keeps its log for longer than that (or, if it is not known, than the policy's
             max_duration); None where nothing is read or the retention could not be read.
     """
@@ -200,7 +200,7 @@ def _why_none(diagnosis: Diagnosis, asked: str | None, on_request: tuple[str, ..
 
 
 def _blocked(strategy: Strategy, rules: Rules, case: AnyCase) -> tuple[str, ...]:
-    """Why the strategy cannot be carried out: by what is asked of every system, then by what each of the pipeline's asks."""
+    """Why the strategy cannot be carried out: first the blockers of every system, then those of the pipeline's systems."""
     if not strategy.sinkless and not case.seen.pipeline.has_sink:
         return ("it needs a sink, and this pipeline has none",)
     if strategy.special and strategy.code not in rules.offers:
@@ -231,7 +231,7 @@ def open_strategy(obs: Observation) -> str:
     """The strategy of the open recovery; "" if none is open."""
     control = obs.control
     recovery = control.recovery if isinstance(control, ControlFacts) else None
-    return str(recovery.get("strategy") or "unknown") if recovery else ""
+    return (recovery.strategy or "unknown") if recovery else ""
 
 
 def _recovery_is_open(case: AnyCase) -> str:
@@ -251,7 +251,7 @@ def _source_logs_rows(case: AnyCase) -> str:
 def keyless_blocker(case: AnyCase) -> str:
     """Tables whose rows would be counted twice if another server's log repeats a change.
 
-    Without a key a repeat is told by its exact place in the log, and that is another one on another server (INV 19).
+    Without a key a repeat is recognised by its exact place in the log, which differs on another server (INV 19).
     """
     definitions = case.seen.schema.definitions if isinstance(case.seen.schema, SchemaFacts) else {}
     keyless = ", ".join(sorted(name for name, table in definitions.items() if table.keyless))

@@ -17,5 +17,5 @@ class Client(Protocol):
         ...
 
     def limited(self, limits: CallLimits) -> Self:
-        """The same system, each call bounded."""
+        """A copy with these limits on each call."""
         ...

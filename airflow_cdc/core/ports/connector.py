@@ -37,7 +37,7 @@ class Connector(Client, Protocol):
 
     @property
     def own_topics(self) -> OwnTopics:
-        """What it keeps in topics. The transport is asked for that, so a broker that hangs says nothing of the engine."""
+        """What the connector keeps in topics. It is read through the transport, so that a hanging broker does not look like a connector fault."""
         ...
 
     def facts(self, name: str) -> ConnectorFacts:
@@ -51,7 +51,7 @@ class Connector(Client, Protocol):
         ...
 
     def stop(self, name: str, *, timeout: float = 60.0) -> None:
-        """Stop, and return when nothing of it produces any more; raise DeadlineError after `timeout` seconds."""
+        """Stop, and return when no task produces any more; raise DeadlineError after `timeout` seconds."""
         ...
 
     def resume(self, name: str) -> None:
@@ -69,7 +69,7 @@ class Connector(Client, Protocol):
     # ---- where it has read to
 
     def entries(self, name: str) -> Sequence[OffsetEntry]:
-        """All stored offsets, as they stand."""
+        """All stored offsets."""
         ...
 
     def committed_offset(self, name: str, server: str) -> RawOffset | None:
@@ -111,5 +111,5 @@ class OwnTopics(Protocol):
         ...
 
     def history(self, capture: Capture, topics: Transport, definitions: Mapping[str, Table]) -> HistoryFacts | None:
-        """Its table definitions, and what of them differs from `definitions`; None if they are kept elsewhere."""
+        """Its table definitions, and their differences from `definitions`; None if they are kept elsewhere."""
         ...

@@ -14,7 +14,7 @@ class StoredDocument:
     """A pipeline's control document as a store holds it.
 
     Attributes:
-        text: JSON, as control/document.py writes it; "" where something was stored and no document is in it any more.
+        text: JSON, as control/document.py writes it; "" if the store has been written to but holds no document.
         version: what the store calls this state of it; only that store can compare it.
     """
 
@@ -35,7 +35,7 @@ class ControlStore(Protocol):
         ...
 
     def load(self, pipeline: str) -> StoredDocument | None:
-        """The document as it stands; None before the first write. Raises UnknownStateError if it cannot be read."""
+        """The current document; None before the first write. Raises UnknownStateError if it cannot be read."""
         ...
 
     def swap(self, pipeline: str, expected: str | None, text: str) -> None:

@@ -38,7 +38,7 @@ class Sink(Client, Protocol):
         ...
 
     def row_count(self, namespace: str, table: str, version: int) -> int | None:
-        """How many rows a version has; None where that cannot be told cheaply."""
+        """How many rows a version has; None if that is not cheap to find out."""
         ...
 
     def stamp(self, namespace: str, table: str) -> Stamp | None:
@@ -46,7 +46,7 @@ class Sink(Client, Protocol):
         ...
 
     def stamp_or_mirror(self, namespace: str, table: str, mirror: Stamp | None) -> Stamp | None:
-        """The newest stamp; where expiry took every stamped version, its mirror, unless the table was put back before it."""
+        """The newest stamp; if every stamped version has expired, its copy `mirror`, unless the table was rolled back to before it."""
         ...
 
     def foreign_commit(self, namespace: str, table: str) -> int | None:
@@ -164,5 +164,5 @@ class StagedCommit(Protocol):
 
     @property
     def ledger(self) -> ChunkLedger | None:
-        """Which chunks of the source stand in it; None where it says nothing of that."""
+        """Which chunks of the source it holds; None if it does not say."""
         ...

@@ -42,11 +42,11 @@ class Source(Client, Protocol):
         ...
 
     def facts_for(self, tables: Sequence[str], position: Position | None) -> SourceFacts:
-        """The same, and what concerns these tables and a connector's stored position."""
+        """`facts`, with those about these tables and a connector's stored position."""
         ...
 
     def server(self) -> str:
-        """The server's own name for itself, as it stands in watermarks; "" where a server has none."""
+        """The server's own name for itself, as watermarks hold it; "" if a server has none."""
         ...
 
     def checks(self, subject: str, tables: Sequence[str], *, hold: bool, unreadable: str) -> Iterator[Check]:
@@ -90,7 +90,7 @@ class Source(Client, Protocol):
         ...
 
     def still_available(self, watermark: Watermark) -> Available:
-        """The same of W. Raises when the connection reaches another server."""
+        """Whether W is still available. Raises if the connection reaches another server."""
         ...
 
     def forecast(self, position: Position) -> tuple[Forecast, Retention]:
@@ -98,7 +98,7 @@ class Source(Client, Protocol):
         ...
 
     def at_rest(self, position: Position, watermark: Watermark) -> bool:
-        """Whether the server stands exactly at W now, and a reader at `position` has read its log to the end."""
+        """Whether the server is exactly at W now, and a reader at `position` has read its log to the end."""
         ...
 
     def start_of_file_after(self, position: Position | None, now: Watermark) -> Watermark:
@@ -126,7 +126,7 @@ class Source(Client, Protocol):
     def definitions_and_defaults(
         self, tables: Sequence[str]
     ) -> tuple[Mapping[str, Table], Mapping[str, Mapping[str, str | None]]]:
-        """The same, and of each table column → default. Soon answered, or failed."""
+        """The definitions, and for each table: column → default. Fails soon instead of waiting long."""
         ...
 
     def table_ids(self, tables: Iterable[str]) -> Mapping[str, str]:
@@ -162,7 +162,7 @@ class Replication(Protocol):
         ...
 
     def standing_faults(self, conn_id: str) -> tuple[str, ...]:
-        """Why this server could not stand in for its source, whatever is missing there; () if it could."""
+        """Why this server could never stand in for its source; () if it could."""
         ...
 
     def faults(self, conn_id: str, source: SourceFacts, stored: Transactions) -> tuple[str, ...]:
@@ -198,17 +198,17 @@ class Replication(Protocol):
         ...
 
     def after(self, read: Transactions) -> Position:
-        """The same, as far on in the log as it is known that nothing is passed over."""
+        """A later position, as far on in the log as is certain not to skip anything."""
         ...
 
 
 class Hold(Protocol):
-    """Keeps a source's log from being purged, and DDL out, while it is held (INV 10). It never raises: its state says."""
+    """Prevents a source's log purge and DDL while it is held (INV 10). It never raises; errors show in its state."""
 
     def acquire(self) -> HoldState: ...
 
     def tick(self) -> HoldState:
-        """Look at the server; to be called every second or so while it is held."""
+        """Check the server; call it about every second while the hold is held."""
         ...
 
     def release(self, reason: str = "no longer needed") -> HoldState: ...

@@ -215,7 +215,7 @@ class Lake:
         return foreign_commit(self.table(namespace, table).metadata)
 
     def row_count(self, namespace: str, table: str, version: int) -> int | None:
-        """How many rows a snapshot has; None where that cannot be told cheaply."""
+        """How many rows a snapshot has; None if that is not cheap to find out."""
         return row_count(self.table(namespace, table).metadata, version)
 
     def definition_text(self, namespace: str, table: str) -> str:
@@ -229,7 +229,7 @@ class Lake:
         return stamp or (mirror if mirror is not None and may_hold(metadata, mirror) else None)
 
     def facts(self, namespace: str, table: str) -> SinkTableFacts:
-        """Whether the table exists, its head, newest stamp and row count (None where it cannot be told cheaply)."""
+        """Whether the table exists, its head, newest stamp and row count (None if that is not cheap to find out)."""
         try:
             metadata = self.table(namespace, table).metadata
         except MissingTableError:

@@ -40,7 +40,7 @@ class IcebergControlStore:
         return f"control table {CONTROL_NAMESPACE}.{pipeline}"
 
     def load(self, pipeline: str) -> StoredDocument | None:
-        """The document as it stands; None before the first write. Raises UnknownStateError if it cannot be read."""
+        """The current document; None before the first write. Raises UnknownStateError if it cannot be read."""
         try:
             return _document(self._table(pipeline).metadata)
         except MissingTableError:

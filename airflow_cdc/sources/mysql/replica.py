@@ -82,7 +82,7 @@ class MySqlReplication:
         return read_replica(self._source, conn_id)
 
     def standing_faults(self, conn_id: str) -> tuple[str, ...]:
-        """Why this server could not stand in for its source, whatever is missing there; () if it could."""
+        """Why this server could never stand in for its source; () if it could."""
         return standing_faults(self.facts(conn_id))
 
     def faults(self, conn_id: str, source: SourceFacts, stored: Transactions) -> tuple[str, ...]:

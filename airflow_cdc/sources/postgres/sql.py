@@ -34,7 +34,11 @@ def key_select(column: Column) -> str:
 def key_literal(column: Column, value: KeyValue) -> str:
     """A literal of a key's value, for a comparison with its column."""
     if isinstance(column.value_type, Array | Json):
-        raise SchemaError(f"{column.native.type} cannot be a key", where=f"column {column.name}")
+        raise SchemaError(
+            f"{column.native.type} cannot be a key",
+            where=f"column {column.name}",
+            todo="Give the table a primary key of other columns, or take it out of the pipeline.",
+        )
     if isinstance(column.type, Bits):
         return text_literal(format(int(value), f"0{column.type.size}b"))
     if isinstance(value, bytes):

@@ -224,7 +224,10 @@ def element_sql(column: Column, c: str) -> str:
 def value_of(name: str, schema: str, type_kind: str, kind: LogicalType, c: str) -> str:
     row = row_of(name, schema, type_kind)
     if row is None:
-        raise SchemaError(f"type {schema}.{name} is not supported")
+        raise SchemaError(
+            f"type {schema}.{name} is not supported",
+            todo="Exclude the column on the connector (column.exclude.list), or take the table out of the pipeline.",
+        )
     return row.value(c, kind)
 
 

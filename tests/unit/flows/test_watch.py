@@ -136,7 +136,7 @@ def test_a_recovery_is_triggered_once_however_it_ends(run: Run, monkeypatch: pyt
     shows(monkeypatch, ADDED)
     triggered = [watch.tell(run, at=at(0))]
     if ended != "rejected":
-        lease = Lease(str(RECOVERY["run_id"]), at(20))
+        lease = Lease(RECOVERY.run_id, at(20))
         for minute in range(1, 40):
             shows(monkeypatch, replace(ADDED, control=ControlFacts(4, RECOVERY, lease)))
             triggered.append(watch.tell(run, at=at(minute)))

@@ -17,6 +17,7 @@ from airflow_cdc.core.diagnosis.forecast import Retention
 from airflow_cdc.core.diagnosis.observation import (
     ControlFacts,
     Observation,
+    OpenFacts,
     TaskState,
     Unknown,
 )
@@ -36,7 +37,7 @@ from tests.unit.faults import TRANSIENT
 NOW = datetime.now(UTC)
 OTHER = REGISTRY.replace("pipelines:", "").replace("shop", "bank")
 PURGED = with_source(gtid_purged=HEALTHY.source.gtid_executed)  # type: ignore[union-attr]
-OPENED = ControlFacts(3, recovery={"run_id": "manual__7", "opened_at": "2026-11-23T10:00:00+00:00"})
+OPENED = ControlFacts(3, recovery=OpenFacts("manual__7", "2026-11-23T10:00:00+00:00"))
 PAGES = ["/", "/pipelines/shop", "/pipelines/shop/runs/manual__1", "/pipelines/shop/runs/manual__1/files/report.json"]
 
 
@@ -288,7 +289,7 @@ def test_the_page_says_what_to_do(web: Any, filled: ReportStore) -> None:
 
 
 def test_an_open_recovery_can_be_given_up_by_a_button(web: Any, store: ReportStore) -> None:
-    keep(store, at(replace(HEALTHY, control=ControlFacts(4, {"run_id": "manual__1", "tables": ["shop.orders"]})), 1))
+    keep(store, at(replace(HEALTHY, control=ControlFacts(4, OpenFacts("manual__1", tables=("shop.orders",)))), 1))
     assert 'href="/dags/cdc_abandon"' in web("VIEWER").get(f"{PREFIX}/pipelines/shop").text
     keep(store, at(PURGED, 0))
     assert "cdc_abandon" not in web("VIEWER").get(f"{PREFIX}/pipelines/shop").text

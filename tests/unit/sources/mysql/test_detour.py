@@ -107,7 +107,7 @@ def test_own_transactions_of_a_replica_are_no_fault_purged_or_not() -> None:
     assert faults(odd, PURGED, STORED) == ()
 
 
-OPEN = {**RECOVERY, "strategy": "replica_detour"}
+OPEN = replace(RECOVERY, strategy="replica_detour")
 
 
 def test_an_open_detour_is_gone_on_with_and_nothing_is_asked_again() -> None:

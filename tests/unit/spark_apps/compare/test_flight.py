@@ -1,0 +1,40 @@
+"""What a driver holds of keys in flight: 8 bytes for each that was taken out, and no more suspects than are settled one by one."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from airflow_cdc.core.compare.leaves import HashLeaves, IntegerLeaves
+from airflow_cdc.core.compare.verdict import KeyEvidence
+from airflow_cdc.spark_apps.compare.flight import TakenOut
+from airflow_cdc.spark_apps.compare.judge import KeyJudgement
+from airflow_cdc.spark_apps.compare.scan import Outcome
+from tests.unit.tables import column, table
+
+ORDERS = table(column("id", "bigint", nullable=False), column("qty", "int"), key=("id",))
+
+
+def test_inv_24_keys_that_were_taken_out_are_known_by_their_leaves() -> None:
+    for scheme in (IntegerLeaves("id", 10), HashLeaves(3)):
+        taken = TakenOut(ORDERS, scheme)
+        taken.add([str(key) for key in range(0, 100, 2)])
+        taken.add(["1000000000"])
+        assert taken.count == 51
+        assert taken.left([str(key) for key in range(20)]) == [str(key) for key in range(1, 20, 2)]
+        assert taken.left(["1000000000", "1000000001"]) == ["1000000001"]
+    taken = TakenOut(ORDERS, IntegerLeaves("id", 10))
+    taken.add(["7", "17"])
+    flies = taken.within([0])
+    assert flies("7")
+    assert not flies("17")  # of another leaf: no row of these leaves has it
+
+
+def test_inv_24_keys_beyond_those_that_are_settled_one_by_one_stay_unsettled() -> None:
+    judgement = KeyJudgement(Outcome(cast("Any", None)))
+    judgement.suspects = {str(key): KeyEvidence(("a",), (("b",),)) for key in range(5)}
+    judgement.give_up(after=2)
+    assert list(judgement.suspects) == ["0", "1"]
+    assert (judgement.outcome.tally.unsettled, judgement.outcome.source_rows) == (3, 3)
+    judgement.give_up()
+    assert not judgement.pending
+    assert judgement.outcome.tally.unsettled == 5
