@@ -172,6 +172,12 @@ class DebeziumMariaDb:
         events = {"n": Kind("int", "", TEXT, same), "t": Kind("text", "", TEXT, same)}
         return self._compared("kinds", kinds, 1) + self._compared("events", events, 0)
 
+    def spoil(self) -> None:
+        """See System."""
+        self.followed.execute(
+            rows(9001, 9001), "DELETE FROM kinds WHERE id = 1", "UPDATE kinds SET story = 'another' WHERE id = 2"
+        )
+
     def _compared(self, table: str, kinds: dict[str, Kind], key: int) -> Differences:
         columns = ", ".join(kind.server.replace("{c}", name) for name, kind in kinds.items())
         found = self.followed.execute(f"SELECT {columns} FROM {table}")
