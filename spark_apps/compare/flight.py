@@ -42,7 +42,7 @@ from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# Events that a driver holds at a time, about 2 kB each.
+# Events that a driver holds at a time, about 4 kB each.
 EVENTS_AT_ONCE = 100_000
 # Events of one key that are looked at; of a row that changes more often while its table is compared nothing is proven.
 EVENTS_OF_KEY = 100_000
