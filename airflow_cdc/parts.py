@@ -36,7 +36,7 @@ class Endpoints:
     control: Endpoint | None = None
 
     def limited(self, limits: CallLimits) -> Endpoints:
-        """The same systems, each call bounded."""
+        """A copy with these limits on each call."""
         return Endpoints(
             self.source.limited(limits),
             self.connector.limited(limits),
@@ -83,7 +83,7 @@ class Parts:
     replicas: Mapping[str, Source] = field(default_factory=dict)
 
     def limited(self, limits: CallLimits, circuits: Circuits) -> Parts:
-        """The same parts, each call bounded by `limits` and asked through the circuit of its endpoint."""
+        """A copy whose calls are limited by `limits` and go through their endpoint's circuit breaker."""
 
         def guarded(client: Any) -> Any:
             return guard(client.limited(limits), client.where, circuits)

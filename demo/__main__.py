@@ -14,7 +14,7 @@ from rich.console import Console
 from demo.show import Show
 from demo.story import fill_and_connect, tell
 from demo.world import World, airflow_settings
-from stack import cluster
+from stack import cluster, connect
 from stack.airflow import AirflowServer
 from stack.cluster import Stack
 from stack.errors import StackError, UnavailableError
@@ -37,7 +37,10 @@ def main() -> int:
         _clean()
         # the story asks nobody and watches nothing, so only who keeps the servers needs the triggerer
         settings = partial(airflow_settings, deferring=arguments.keep)
-        with cluster.start(FOLDER, keep=arguments.keep, airflow_settings=settings, meanwhile=begin) as stack:
+        # the peer is to have what it has elsewhere, so Connect runs with the options that Kafka ships
+        with cluster.start(
+            FOLDER, keep=arguments.keep, airflow_settings=settings, meanwhile=begin, connect_java=connect.AS_SHIPPED
+        ) as stack:
             world, airflow = World(stack.folder, stack), _there(stack.airflow)
             show.line("Airflow is up", stack.seconds["ready"])
             good = tell(world, airflow.client(), show)

@@ -22,12 +22,12 @@ def interfere(server: MySqlServer) -> dict[str, str]:
     try:
         with connection.cursor() as cursor:
             cursor.execute("SET SESSION lock_wait_timeout = 2")
-            found = {"ALTER TABLE": _try(cursor, f"ALTER TABLE {SCHEMA}.events COMMENT = 'meddled'")}
+            outcomes = {"ALTER TABLE": _try(cursor, f"ALTER TABLE {SCHEMA}.events COMMENT = 'meddled'")}
             # before that capability, a purge would go through
             if ServerVersion.parse(server.version).can(Capability.INSTANCE_LOCK_BLOCKS_PURGE):
                 cursor.execute("FLUSH BINARY LOGS")
-                found["PURGE BINARY LOGS"] = _try(cursor, f"PURGE BINARY LOGS TO '{binlog_files(cursor)[-1]}'")
-            return found
+                outcomes["PURGE BINARY LOGS"] = _try(cursor, f"PURGE BINARY LOGS TO '{binlog_files(cursor)[-1]}'")
+            return outcomes
     finally:
         connection.close()
 

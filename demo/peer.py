@@ -55,8 +55,8 @@ def _fold(live: set[tuple[str, ...]], key: tuple[str, ...], value: bytes | None)
 
 
 def _key(raw: bytes, names: tuple[str, ...]) -> tuple[str, ...]:
-    found = json.loads(raw)
-    payload = found.get("payload", found)
+    key = json.loads(raw)
+    payload = key.get("payload", key)
     return tuple(str(payload[name]) for name in names)
 
 

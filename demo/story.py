@@ -27,6 +27,7 @@ RUN_SECONDS = 1800.0
 DRAIN_SECONDS = 300.0
 LOOK_SECONDS = 2.0
 SNAPSHOT_SECONDS = 900.0
+PEER = {**connectors.FAST_SNAPSHOT, "snapshot.mode": "initial"}
 
 
 def tell(world: World, airflow: AirflowClient, show: Show) -> bool:
@@ -38,6 +39,7 @@ def tell(world: World, airflow: AirflowClient, show: Show) -> bool:
         gap = break_it(world, show)
         report, tasks = recover(world, airflow, show)
         show.title("the peer: Debezium's own snapshot.mode=when_needed on the same fault")
+        show.line("Connect runs with the options that Kafka ships; the peer has the settings for a fast snapshot")
         healed = connectors.heal_itself(_worker(world), _settings(world)["peer"])
         show.line("the peer's re-snapshot is complete", healed)
     drained, left = drain(world, airflow, show)
@@ -50,7 +52,7 @@ def tell(world: World, airflow: AirflowClient, show: Show) -> bool:
         },
         "writer": writer_report(tasks, counts),
         "gap": asdict(gap),
-        "independent_check": [asdict(found) | {"equal": found.equal} for found in drained],
+        "independent_check": [asdict(check) | {"equal": check.equal} for check in drained],
     }
     path = world.folder / "report.json"
     path.write_text(json.dumps(report, indent=2, ensure_ascii=False, default=str) + "\n")
@@ -78,7 +80,7 @@ def _settings(world: World) -> dict[str, dict[str, str]]:
     return {
         # the shop's first copy is made by the recovery itself, so its connector need not snapshot
         "shop": connectors.config("shop", world.mysql, world.bootstrap, **{"snapshot.mode": "no_data"}),
-        "peer": connectors.config("peer", world.mysql, world.bootstrap, **{"snapshot.mode": "initial"}),
+        "peer": connectors.config("peer", world.mysql, world.bootstrap, **PEER),
     }
 
 
@@ -123,8 +125,8 @@ def recover(world: World, airflow: AirflowClient, show: Show) -> tuple[dict[str,
     run_id, tasks = run(airflow, show, "cdc_recovery", "the recovery", interfere_once)
     for what, outcome in tried.items():
         show.line(f"{what}, tried meanwhile by someone else: {outcome}")
-    found = [json.loads(path.read_text()) for path in (world.folder / "reports" / PIPELINE).glob("*/report.json")]
-    mine = [report for report in found if report["run_id"] == run_id]
+    reports = [json.loads(path.read_text()) for path in (world.folder / "reports" / PIPELINE).glob("*/report.json")]
+    mine = [report for report in reports if report["run_id"] == run_id]
     if not mine:
         raise StackError(f"the run {run_id} left no report below {world.folder / 'reports'}")
     return mine[0] | {"tried_while_held": tried}, tasks
@@ -229,11 +231,11 @@ def conclude(show: Show, report: Mapping[str, Any], checks: list[TableCheck], pa
             ("snapshot.mode=when_needed", report["peer"]["seconds"], report["peer"]["ghosts"]),
         ],
     )
-    for found in checks:
-        for example in found.examples:
-            show.problem(f"{found.table}: {example}")
+    for result in checks:
+        for example in result.examples:
+            show.problem(f"{result.table}: {example}")
     show.line(f"written to {path}")
-    proven = report["verdict"] == "MATCH" and all(found.equal for found in checks)
+    proven = report["verdict"] == "MATCH" and all(result.equal for result in checks)
     return proven and report["peer"]["ghosts"] > 0 and interference.held(report["tried_while_held"])
 
 

@@ -52,7 +52,7 @@ log = logging.getLogger("airflow_cdc.apply_changes")
 LABEL = "apply_"
 # How long a definition may be ahead of the DDL that the connector has reported.
 REPORT_SECONDS = 60.0
-RUN_AGAIN = "Nothing of it was published; run the job again."
+RUN_AGAIN = "Nothing was published; run the job again."
 Ends = Mapping[str, Mapping[int, int]]
 
 
@@ -203,7 +203,7 @@ def _apply_and_publish(job: _Job, target: ApplyTarget[Stage], start: Start) -> R
     after = start_of(job.ctx, target.table, target.stage.identifier, job.ends, start.stamp) if tried else start
     right = replay(job.ctx, target, after, tried, job.reader)
     if result["behind"]:
-        log.info("%s: the connector is repeating changes; published once it is past them", name)
+        log.info("%s: the connector is repeating changes; the batch is published once apply is past them", name)
         return {**result, "published": False}
     published, why = _publish(job, target)
     if published:
@@ -252,7 +252,7 @@ def _drop_orphans(job: _Job, tables: Sequence[Table]) -> None:
             if stage.label.startswith(LABEL) and (stage.namespace, stage.table) in ours:
                 job.run.clients.sink.drop_stage(stage)
     except CdcError as error:  # another pipeline may drop one of its own meanwhile; it is tidied up next time
-        log.info("stages of dead applies were not all dropped: %s", error)
+        log.info("not all stages of killed applies could be dropped: %s", error)
 
 
 def _published(outcome: Result | CdcError) -> bool:
@@ -270,10 +270,10 @@ def check_truncates(truncates_seen: bool, table: Table, table_id: str | None) ->
     """Refuse a table whose TRUNCATE nothing would show: its connector leaves them out, and its engine has no number of it."""
     if not truncates_seen and table_id is None:
         raise ConfigError(
-            "a TRUNCATE of the table would be seen nowhere: the connector leaves truncates out, and InnoDB's number of"
+            "a TRUNCATE of the table would go unnoticed: the connector does not send truncates, and InnoDB's number of"
             " the table cannot be read",
             where=f"table {table.full_name}",
-            todo="Set skipped.operations=none on the connector; or grant PROCESS, if the table is one of InnoDB's.",
+            todo="Set skipped.operations=none on the connector; or grant PROCESS, if it is an InnoDB table.",
         )
 
 
@@ -284,11 +284,11 @@ def needs_reread(outcome: Result | CdcError) -> bool:
 
 def _read_again(run: Run, spark: SparkSession, name: str, why: Result | CdcError) -> Result | CdcError:
     """The table read again by itself, if the policy allows it. What stops it is kept for the diagnosis."""
-    log.warning("%s is read again: %s", name, why)
+    log.warning("%s is re-read: %s", name, why)
     try:
         done = reread(run, spark, name, failed_tries(run, name))
     except CdcError as error:
-        log.warning("%s was not read again: %s", name, error)
+        log.warning("%s was not re-read: %s", name, error)
         note_refused(run, name, f"{why} {error}", tried=not isinstance(error, RereadNeededError))
         return error if isinstance(why, dict) else _both(why, error)
     return {"table": name, "reread": True, "records": 0, "rows": done.rows, "published": True}
@@ -315,5 +315,7 @@ def _summed(run: Run, errors: Mapping[str, CdcError]) -> CdcError:
         return first
     names = ", ".join(f"{table} ({type(error).__name__})" for table, error in errors.items())
     return SinkError(
-        f"{len(errors)} tables stopped: {names}; the first: {first}", where=run.where, todo="See the log for each."
+        f"{len(errors)} tables stopped: {names}; the first: {first}",
+        where=run.where,
+        todo="The log has the error of each.",
     )

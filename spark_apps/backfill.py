@@ -62,7 +62,7 @@ def backfill(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None =
     interval = Interval.of(run)
     if not run.pipeline.backfill:
         raise ConfigError(
-            "the registry does not say how tables are cut",
+            "pipelines.yaml does not say how its tables are divided into days",
             where=run.where,
             todo="Add `backfill: {table: …, by: …}` to the pipeline.",
         )
@@ -82,8 +82,8 @@ def backfill(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None =
 def _with_key(table: Table) -> Table:
     if table.keyless:
         raise ConfigError(
-            f"{table.full_name} has no key, so a part of it cannot be replaced",
+            f"{table.full_name} has no key, so parts of it cannot be replaced",
             where="backfill",
-            todo="Take it out of `backfill`; airflow cdc repair replaces it as a whole.",
+            todo="Remove it from `backfill`; airflow cdc repair replaces the whole table.",
         )
     return table

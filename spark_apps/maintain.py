@@ -47,7 +47,7 @@ def maintain(run: Run, spark: SparkSession, now: datetime | None = None) -> Fact
     failed = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, CdcError)}
     if failed:
         first = next(iter(failed.values()))
-        raise SinkError(f"not tidied: {', '.join(failed)}; the first: {first}", where=run.where, todo=AGAIN)
+        raise SinkError(f"maintenance failed for {', '.join(failed)}; the first: {first}", where=run.where, todo=AGAIN)
     done = {name: outcome.to_json() for name, outcome in outcomes.items() if isinstance(outcome, Tidied)}
     return {"tables": done, "left_out": sorted(busy)}
 

@@ -120,7 +120,7 @@ def _compare_all(
     except (ConfigError, UsageError):
         raise
     except CdcError as error:
-        log.warning("nothing can be compared: %s", error)
+        log.warning("no table can be compared: %s", error)
         return {name: inconclusive(name, error) for name in names}
     return {name: _checked(night, definitions[name]) for name in names}
 
@@ -218,7 +218,7 @@ def _seen(night: NightRun, table: Table, stage: Stage, state: TopicState | None)
     if doubt := rollback_doubt(known.xa if known else None, night.xa, events=not quiet):
         return Seen(odd=doubt, rows=rows)
     if (stranger := sink.foreign_commit(*place)) is not None:
-        return Seen(odd=f"commit {stranger} on its main is not of this pipeline", rows=rows)
+        return Seen(odd=f"another writer than this pipeline made commit {stranger} on its main", rows=rows)
     if table.keyless or known is None or state is None or not known.covers(state):
         return Seen(rows=rows)
     ranges = {p: (known.ends[str(p)], end) for p, (_, end) in state.partitions.items()}

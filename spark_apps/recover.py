@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("airflow_cdc.recover")
 
-RESTARTABLE = "Clear the task recover: chunks whose commit stands are not read again."
+RESTARTABLE = "Clear the task recover: committed chunks are not read again."
 
 
 def main(settings: Mapping[str, Any]) -> Facts:
@@ -126,10 +126,10 @@ def prepare(
     stage = lake.stage(namespace, name, label, from_stage=earlier[0] if earlier else None)
     ledger = earlier[1] if earlier else fresh
     if not ledger.complete and writer.define(stage, table, columns):
-        log.info("%s: the stage has the source's columns now", table.full_name)
+        log.info("%s: the stage now has the source's columns", table.full_name)
     writer.note_definition(stage, table)
     if ledger.rows or ledger.complete:
-        log.info("%s: %s rows of an earlier try under the same watermark stand", table.full_name, ledger.rows)
+        log.info("%s: %s rows of an earlier try under the same watermark are kept", table.full_name, ledger.rows)
     sizes = {key: int(settings[key]) for key in ("chunk_rows", "group_chunks") if key in settings}
     return Reading(table, stage, ledger, task.stamp, task.watermark, **sizes)
 
@@ -161,6 +161,21 @@ def _try_of(stage: Stage, epoch: int) -> int:
     return int(match[1]) if match else -1
 
 
+# Of a table with fewer rows the plan costs more than the reading.
+FEW_ROWS = 10_000
+
+
+def reading_order(rows: Mapping[str, int]) -> list[str]:
+    """Tables (name → rows, estimated) in the order in which they are begun: the largest, the small ones, then the rest.
+
+    Worked case: three large tables and one of 300 rows and 37 columns, two at a time. At the end the small one kept one
+    thread busy for 2.5 s with its plan while the other had nothing to do; beside the largest it costs nothing.
+    """
+    largest, *others = sorted(rows, key=lambda name: (-rows[name], name)) or [""]
+    small = [name for name in others if rows[name] < FEW_ROWS]
+    return [name for name in (largest, *small, *(name for name in others if name not in small)) if name]
+
+
 def _read_all(
     tools: Tools, readings: list[Reading[Stage]], progress: Progress, *, differences: bool = False
 ) -> dict[str, int]:
@@ -168,7 +183,9 @@ def _read_all(
 
     `differences`: of a table only the rows that differ, where that is less work.
     """
-    ordered = sorted(readings, key=lambda r: progress.estimate(r.table.full_name), reverse=True)
+    rows = {r.table.full_name: progress.estimate(r.table.full_name) for r in readings}
+    by_name = {r.table.full_name: r for r in readings}
+    ordered = [by_name[name] for name in reading_order(rows)]
     heads = {r.table.full_name: read_table(tools, r, progress) for r in ordered if r.table.keyless}
     keyed = [reading for reading in ordered if not reading.table.keyless]
     with ThreadPoolExecutor(max(1, min(len(keyed), os.cpu_count() or 1))) as pool:

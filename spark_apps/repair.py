@@ -110,7 +110,7 @@ class RepairOutcome:
         """One line for the report."""
         plan, verb = self.plan, "would be" if dry or self.snapshot_id is None else "were"
         first = ", ".join(plan.shown)
-        how = "all rows replaced, because it has no key; " if plan.replaces else ""
+        how = "all rows replaced, because the table has no key; " if plan.replaces else ""
         return f"{how}{plan.writes} rows {verb} read again, {plan.deletes} {verb} deleted: {first}"
 
     def to_json(self) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def drop_orphans(run: Run) -> None:
             if mine and time.time() - lake.touched_at(stage) > ORPHAN_SECONDS:
                 lake.drop_stage(stage)
     except CdcError as error:  # another run may drop one of its own meanwhile; the rest is tidied up next time
-        log.info("stages of killed repairs were not all dropped: %s", error)
+        log.info("not all stages of killed repairs could be dropped: %s", error)
 
 
 @step("repair")
@@ -195,13 +195,13 @@ def not_matching(run: Run, done: Sequence[RepairOutcome]) -> VerificationError:
     return VerificationError(
         text,
         where=run.where,
-        todo="Its main is as it was. Put right what is named, then run the repair again.",
+        todo="Its main was not changed. Fix the cause named above, then run the repair again.",
         verdict=str(overall(one.report.verdict for one in bad)),
     )
 
 
 def try_repair(job: Job, table: Table, part: Part = WHOLE, *, dry: bool = False) -> RepairOutcome:
-    """The same as `repair_table`; what stops it makes the table INCONCLUSIVE, and no other table."""
+    """`repair_table`, but an error makes this table INCONCLUSIVE and does not stop the others."""
     try:
         return repair_table(job, table, part, dry=dry)
     except CdcError as error:
@@ -257,7 +257,7 @@ def _again(job: Job, table: Table, part: Part, plan: RepairPlan) -> RepairOutcom
                 if (done := _attempt(job, stage, table, part, plan)) is not None:
                     return replace(done, tries=number)
     raise StaleHeadError(
-        f"main moved under each of {TRIES} tries, though this run held the pipeline's lease",
+        f"main moved during each of {TRIES} tries, although this run held the pipeline's lease",
         where=f"table {table.full_name}",
         todo="Find who else writes to the table, then run the repair again.",
     )
@@ -282,14 +282,14 @@ def _base_stands(job: Job, stage: Stage) -> bool:
 def compared(job: Job, stage: Stage, table: Table, part: Part) -> Outcome:
     """The stage, caught up and compared. Dead letters are no doubt here: their rows are compared like all others."""
     task = job.task(stage, table, part)
-    with explained(SinkError, "compare the table", where=job.run.where, todo="Run it again; main is as it was."):
+    with explained(SinkError, "compare the table", where=job.run.where, todo="Main was not changed; run it again."):
         (outcome,) = compare_passes(job.run, job.spark, task, job.options, lambda _run, _outcome: ())
     return outcome
 
 
 def _attempt(job: Job, stage: Stage, table: Table, part: Part, plan: RepairPlan) -> RepairOutcome | None:
     """Read the plan's rows into the stage, compare again, publish. None if main moved meanwhile."""
-    with explained(SinkError, "write the rows", where=job.run.where, todo="Run it again; main is as it was."):
+    with explained(SinkError, "write the rows", where=job.run.where, todo="Main was not changed; run it again."):
         read_again(job, stage, table, plan)
     outcome = compared(job, stage, table, part)
     report = report_of(outcome)
@@ -300,7 +300,7 @@ def _attempt(job: Job, stage: Stage, table: Table, part: Part, plan: RepairPlan)
     try:
         publish_stage(job, stage, table, snapshot_id)
     except StaleHeadError as error:
-        log.warning("%s is done again: %s", table.full_name, error)
+        log.warning("%s is repeated: %s", table.full_name, error)
         return None
     note_published(job, table, part)
     log.info("%s: %d rows read again, %d deleted", table.full_name, plan.writes, plan.deletes)
@@ -344,7 +344,9 @@ def replace_rows(job: Job, stage: Stage, table: Table) -> None:
     stamp = clients.sink.stamp(*stage.identifier) or clients.control.mirrored_stamp(table.full_name)
     if stamp is None:
         raise UnknownStateError(
-            "nothing says how far the table has come", where=f"table {table.full_name}", todo="Recover the table."
+            "there is no record of how far the table was applied",
+            where=f"table {table.full_name}",
+            todo="Recover the table.",
         )
     watermark = clients.source.watermark()
     clients.source.wait_visible(watermark, VISIBLE_SECONDS)

@@ -103,16 +103,16 @@ def compose_env(_: argparse.Namespace) -> int:
 
 def environment(stack: cluster.Stack) -> dict[str, str]:
     """Addresses of a running stack by variable name."""
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for name, server in stack.databases.items():
         prefix = "STACK_" + name.upper().replace("-", "_")
-        found |= {f"{prefix}_HOST": server.host, f"{prefix}_PORT": str(server.port)}
-        found |= {f"{prefix}_USER": server.user, f"{prefix}_PASSWORD": server.password}
+        variables |= {f"{prefix}_HOST": server.host, f"{prefix}_PORT": str(server.port)}
+        variables |= {f"{prefix}_USER": server.user, f"{prefix}_PASSWORD": server.password}
     if stack.kafka:
-        found["STACK_KAFKA"] = stack.kafka.bootstrap
+        variables["STACK_KAFKA"] = stack.kafka.bootstrap
     if stack.connect:
-        found["STACK_CONNECT"] = stack.connect.url
-    return found
+        variables["STACK_CONNECT"] = stack.connect.url
+    return variables
 
 
 def describe(stack: cluster.Stack) -> str:

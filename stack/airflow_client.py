@@ -64,8 +64,8 @@ class AirflowClient:
             except RestError as error:
                 if error.status != 404:
                     raise
-            for found in self.import_errors():
-                raise StackError(f"{found['filename']} does not import:\n{found['stack_trace']}")
+            for import_error in self.import_errors():
+                raise StackError(f"{import_error['filename']} does not import:\n{import_error['stack_trace']}")
             return None
 
         return wait_until(probe, timeout=timeout, what=f"DAG {dag_id}")
@@ -87,13 +87,13 @@ class AirflowClient:
 
     def runs(self, dag_id: str) -> list[dict[str, Any]]:
         """The runs of a DAG, newest first."""
-        found = self.call("GET", f"/dags/{quote(dag_id)}/dagRuns", order_by="-run_after", limit=100)
-        return list(found["dag_runs"])
+        runs = self.call("GET", f"/dags/{quote(dag_id)}/dagRuns", order_by="-run_after", limit=100)
+        return list(runs["dag_runs"])
 
     def tasks(self, dag_id: str, run_id: str) -> dict[str, dict[str, Any]]:
         """Task instances of a run by task id (mapped ones as `task[3]`)."""
-        found = self.call("GET", f"{_run_path(dag_id, run_id)}/taskInstances", limit=1000)["task_instances"]
-        return {_task_name(one): one for one in found}
+        tasks = self.call("GET", f"{_run_path(dag_id, run_id)}/taskInstances", limit=1000)["task_instances"]
+        return {_task_name(one): one for one in tasks}
 
     def states(self, dag_id: str, run_id: str) -> dict[str, str]:
         """State of every task of a run; "none" while it is not scheduled."""
@@ -143,8 +143,8 @@ class AirflowClient:
             "only_failed": only_failed,
             "reset_dag_runs": True,
         }
-        found = self.call("POST", f"/dags/{quote(dag_id)}/clearTaskInstances", body)
-        return [_task_name(one) for one in found["task_instances"]]
+        answer = self.call("POST", f"/dags/{quote(dag_id)}/clearTaskInstances", body)
+        return [_task_name(one) for one in answer["task_instances"]]
 
     def log(self, dag_id: str, run_id: str, task_id: str, try_number: int = 1) -> str:
         """The log of one try of a task, as lines of text."""

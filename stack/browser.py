@@ -19,10 +19,10 @@ INSTALL = "`apt-get install chromium chromium-driver` (Debian), or `make browser
 
 def program(name: str) -> str:
     """The path of a program. Raises UnavailableError with what to install."""
-    found = shutil.which(name)
-    if found is None:
+    path = shutil.which(name)
+    if path is None:
         raise UnavailableError(f"no {name} found: {INSTALL}")
-    return found
+    return path
 
 
 @contextmanager

@@ -273,6 +273,7 @@ def start(
     postgres_settings: Sequence[PostgresSettings] | None = None,
     airflow_settings: Callable[[Stack], AirflowSettings] | None = None,
     meanwhile: Callable[[Stack], None] = lambda _stack: None,
+    connect_java: tuple[str, ...] = connect.QUICK,
 ) -> Stack:
     """Start servers under a folder and wait until all answer. On any failure everything started is ended again.
 
@@ -280,6 +281,7 @@ def start(
     `mysql_settings` and `postgres_settings` name one or more servers.
     `airflow_settings` starts Airflow too; it is called with the stack when every address and password is known.
     `meanwhile` is called when all others answer: Airflow takes the longest.
+    `connect_java`: options of Connect's JVM.
     """
     _check(folder, services)
     stack, begun = Stack(folder.absolute(), keep), time.monotonic()
@@ -289,7 +291,7 @@ def start(
             tuple(mysql_settings or (MySqlSettings(),)) if "mysql" in services else (),
             tuple(postgres_settings or (PostgresSettings(),)) if "postgres" in services else (),
         )
-        _start_all(stack, services, wanted)
+        _start_all(stack, services, wanted, connect_java)
         coming = beside.submit(stack.add_airflow, airflow_settings(stack)) if airflow_settings else None
         _wait_all(stack)
         meanwhile(stack)
@@ -352,7 +354,9 @@ class Databases:
         return of_mysql | {f"postgres{one.series}" for one in self.postgres}
 
 
-def _start_all(stack: Stack, services: Sequence[str], wanted: Databases) -> None:
+def _start_all(
+    stack: Stack, services: Sequence[str], wanted: Databases, connect_java: tuple[str, ...] = connect.QUICK
+) -> None:
     """Everything at once, without waiting: Connect needs only the broker, the databases nothing."""
     begun = time.monotonic()
     stack.save()
@@ -370,7 +374,7 @@ def _start_all(stack: Stack, services: Sequence[str], wanted: Databases) -> None
     if stack.kafka and "connect" in services:
         bootstrap = stack.kafka.bootstrap
         stack.connect = connect.start_connect(
-            stack.folder, stack.logs, bootstrap, keep=stack.keep, plugins=wanted.plugins
+            stack.folder, stack.logs, bootstrap, keep=stack.keep, plugins=wanted.plugins, java=connect_java
         )
         stack.save()
 

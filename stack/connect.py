@@ -10,11 +10,24 @@ from typing import Any
 
 from stack import fetch, rest
 from stack.errors import StackError
-from stack.kafka import java_command, properties, write_log_config
+from stack.kafka import java_command, properties, quick, write_log_config
 from stack.ports import HOST, free_port
 from stack.process import Child, end, spawn, wait_until
 
+# The worker of a test: small, and quick to start.
 HEAP = "700m"
+QUICK = quick(HEAP)
+# As Kafka's own start script runs it: KAFKA_HEAP_OPTS of connect-distributed.sh, KAFKA_JVM_PERFORMANCE_OPTS of
+# kafka-run-class.sh. For whoever compares how long a connector takes.
+AS_SHIPPED = (
+    "-server",
+    "-Xms256M",
+    "-Xmx2G",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+)
 START_TIMEOUT_S = 300.0
 _KEYSTORE = "listeners.https.ssl.keystore.location"
 _EXTENSIONS = "rest.extension.classes"
@@ -60,6 +73,7 @@ class ConnectWorker:
     bootstrap: str
     folder: str
     child: Child
+    java: tuple[str, ...] = QUICK
 
     def call(self, method: str, path: str, body: Any = None, *, timeout: float = 90.0) -> Any:
         """One REST call; the decoded answer or None. Any status of 400 and above is a StackError."""
@@ -70,7 +84,7 @@ class ConnectWorker:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> ConnectWorker:
-        return cls(**{**value, "child": Child.from_json(value["child"])})
+        return cls(**{**value, "child": Child.from_json(value["child"]), "java": tuple(value["java"])})
 
 
 def start_connect(
@@ -82,10 +96,12 @@ def start_connect(
     more: Mapping[str, str] | None = None,
     jaas: Path | None = None,
     plugins: Sequence[str] = ("debezium",),
+    java: tuple[str, ...] = QUICK,
 ) -> ConnectWorker:
     """Start a worker under `base/connect`; returns without waiting: see `wait_ready`. `plugins`: keys of PLUGINS.
 
     `more` are settings of its own, such as those of an https listener; `jaas` says who may log in, and asks for logins.
+    `java`: options of its JVM, QUICK or AS_SHIPPED.
     """
     folder = base / "connect"
     folder.mkdir(parents=True, exist_ok=True)
@@ -96,7 +112,7 @@ def start_connect(
     config.touch(mode=0o600)
     config.write_text(properties({**_properties(bootstrap, plugins), **own}))
     write_log_config(folder)
-    worker = ConnectWorker(f"{scheme}://{HOST}:{port}", bootstrap, str(folder), Child("connect", -1, -1, ""))
+    worker = ConnectWorker(f"{scheme}://{HOST}:{port}", bootstrap, str(folder), Child("connect", -1, -1, ""), java)
     return _launch(worker, logs / "connect.log", keep=keep, jaas=jaas)
 
 
@@ -150,7 +166,7 @@ def _launch(worker: ConnectWorker, log: Path, *, keep: bool, jaas: Path | None =
         class_path = os.pathsep.join((class_path, fetch.classpath("connect-auth")))
         env["JAVA_TOOL_OPTIONS"] = f"-Djava.security.auth.login.config={jaas}"
     argv = java_command(
-        HEAP,
+        worker.java,
         folder / "log4j.properties",
         class_path,
         "org.apache.kafka.connect.cli.ConnectDistributed",

@@ -168,10 +168,10 @@ def _mirror(release: Release) -> str:
     """The Debian mirror in this machine's apt configuration."""
     listing = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]
     done = subprocess.run(listing, capture_output=True, text=True, timeout=60, check=False)
-    found = [line for line in done.stdout.split() if line.rstrip("/").endswith("/debian")]
-    if not found:
+    mirrors = [line for line in done.stdout.split() if line.rstrip("/").endswith("/debian")]
+    if not mirrors:
         raise UnavailableError(f"{release} comes from Debian packages, and this machine's apt has no Debian mirror")
-    return found[0]
+    return mirrors[0]
 
 
 def _apt_options(release: Release, work: Path) -> list[str]:

@@ -76,10 +76,10 @@ def read_lock(path: Path = LOCK_FILE) -> tuple[Jar, ...]:
 
 def jars_of(name: str) -> tuple[Jar, ...]:
     """The locked jars of one set."""
-    found = tuple(jar for jar in read_lock() if jar.set == name)
-    if not found:
+    jars = tuple(jar for jar in read_lock() if jar.set == name)
+    if not jars:
         raise StackError(f"no set {name!r} in {LOCK_FILE.name}; sets: {', '.join(SETS)}")
-    return found
+    return jars
 
 
 def fetch(name: str) -> Path:
@@ -122,10 +122,10 @@ def classpath(name: str) -> str:
 def java() -> str:
     """The java command: `$JAVA_HOME/bin/java`, else the one on PATH."""
     home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
-    if not found:
+    path = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
+    if not path:
         raise UnavailableError(f"no java found; install Java {JAVA_MINIMUM}+ or set JAVA_HOME")
-    return found
+    return path
 
 
 def java_banner() -> str:

@@ -36,7 +36,7 @@ def prctl(option: int, value: int) -> None:
 
 def parents() -> dict[int, int]:
     """Pid → parent pid of every process now."""
-    found: dict[int, int] = {}
+    by_pid: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -44,8 +44,8 @@ def parents() -> dict[int, int]:
                 fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
             except OSError:
                 continue
-            found[int(entry.name)] = int(fields[1])
-    return found
+            by_pid[int(entry.name)] = int(fields[1])
+    return by_pid
 
 
 def descendants(root: int) -> tuple[int, ...]:

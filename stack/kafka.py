@@ -6,7 +6,7 @@ import base64
 import socket
 import subprocess
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -131,19 +131,26 @@ def write_log_config(folder: Path) -> Path:
     return path
 
 
-def java_command(heap: str, log_config: Path, class_path: str, main: str, *args: str) -> list[str]:
-    """A JVM of small size for one server.
+def quick(heap: str) -> tuple[str, ...]:
+    """Options of a JVM of small size for one server.
 
     The quick compiler alone: over the two minutes that most runs last, the optimising one costs more than it gains
     (Kafka 36 → 19 s of CPU, Connect with two connectors 86 → 51 s).
     """
-    return [
-        fetch.java(),
+    return (
         "-XX:TieredStopAtLevel=1",
         "-XX:ReservedCodeCacheSize=128m",  # the quick compiler's default of 48 MB is filled soon
         f"-Xmx{heap}",
         "-Xms64m",
         "-XX:+UseSerialGC",
+    )
+
+
+def java_command(options: Sequence[str], log_config: Path, class_path: str, main: str, *args: str) -> list[str]:
+    """The command line of one server."""
+    return [
+        fetch.java(),
+        *options,
         "-Djava.awt.headless=true",
         f"-Dlog4j.configuration=file:{log_config}",
         "-cp",
@@ -171,7 +178,7 @@ def _properties(folder: Path, port: int, controller: int, protocol: str) -> dict
 def _format(config: Path, cluster_id: str, log_config: Path) -> None:
     # joined by "=": one id in 64 begins with a dash
     argv = java_command(
-        HEAP, log_config, fetch.classpath("kafka"), "kafka.tools.StorageTool", "format",
+        quick(HEAP), log_config, fetch.classpath("kafka"), "kafka.tools.StorageTool", "format",
         f"--cluster-id={cluster_id}", "-c", str(config), "--ignore-formatted",
     )  # fmt: skip
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
@@ -180,5 +187,5 @@ def _format(config: Path, cluster_id: str, log_config: Path) -> None:
 
 
 def _launch(config: Path, log_config: Path, log: Path, *, keep: bool) -> Child:
-    argv = java_command(HEAP, log_config, fetch.classpath("kafka"), "kafka.Kafka", str(config))
+    argv = java_command(quick(HEAP), log_config, fetch.classpath("kafka"), "kafka.Kafka", str(config))
     return spawn("kafka", argv, log=log, keep=keep)

@@ -125,9 +125,9 @@ def wait_until(
     """Poll until the probe gives something; a dead server or the deadline is an error with the log's tail."""
     deadline = time.monotonic() + timeout
     while True:
-        found = probe()
-        if found is not None:
-            return found
+        value = probe()
+        if value is not None:
+            return value
         if child is not None and not child.alive:
             raise StackError(f"{child.name} ended while waiting for {what}; end of {child.log}:\n{_tail(child)}")
         if time.monotonic() > deadline:

@@ -242,9 +242,9 @@ def _known_before(report: RecoveryReport, tables: Collection[str]) -> tuple[str,
 
 
 def _of_tables(report: RecoveryReport, tables: Collection[str], known: Collection[str]) -> RecoveryReport:
-    """The same about these tables only, with their own verdict. Raises UnknownStateError for one that was not compared.
+    """The report reduced to these tables, with their verdict. Raises UnknownStateError for one that was not compared.
 
-    `known`: those that are known to differ without it.
+    `known`: tables that an earlier run found to differ.
     """
     if absent := sorted(set(tables) - {one.table for one in report.tables} - set(known)):
         raise UnknownStateError(

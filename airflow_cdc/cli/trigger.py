@@ -104,7 +104,7 @@ def wait(
 
 
 def follow(run_id: str, timeout: float, *, teller: Teller) -> tuple[str, Ended]:
-    """The same for a recovery, and for the run that asks again where its plan changed → the last run, and its end."""
+    """Wait for a recovery, and for the run that asks again if its plan changed; returns the last run and its end."""
     deadline = time.monotonic() + timeout
     while True:
         ended = wait(run_id, deadline - time.monotonic(), teller=teller)

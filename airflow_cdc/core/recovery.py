@@ -191,7 +191,7 @@ class OpenRecovery:
     # --- transitions ---------------------------------------------------------------------------------------------------
 
     def taken_over_by(self, run_id: str) -> OpenRecovery:
-        """The same epoch, W, fence and backups under another run's name; the old run has lost the lease."""
+        """A copy owned by another run: epoch, W, fence and backups stay; the old run has lost the lease."""
         return replace(self, run_id=run_id, taken_over_from=self.run_id)
 
     def superseded(self, decision: Decision, epoch: int) -> OpenRecovery:

@@ -62,7 +62,7 @@ def move(run: Run, value: Value, *, who: str, shown: Value | None) -> Facts:
     is written. Returns `{"before", "after", "moves", "at"}`. Raises as `check` and flows.stored_offset.write do.
     """
     control, name = run.clients.control, run.pipeline.connector.name
-    if control.state()["recovery"]:
+    if control.facts().recovery is not None:
         raise UsageError(
             "a recovery is open and controls the offset", where=run.where, todo="Finish the recovery first."
         )

@@ -62,7 +62,7 @@ def _leased(run: Run) -> bool | None:
     try:
         run.clients.control.acquire(run.run_id, LEASE_SECONDS, dag_id=run.dag_id, ended=ended_by(run.lives))
     except LeaseHeldError as held:
-        if run.clients.control.state()["recovery"] is not None:
+        if run.clients.control.facts().recovery is not None:
             raise  # another recovery, and that one lives
         raise NotYet(str(held)) from held
     return True

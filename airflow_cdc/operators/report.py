@@ -48,7 +48,7 @@ class ReportOperator(CdcOperator):
         facts = report(run)
         if stored := ReportStore(run.report_dir).report(run.pipeline.name, run.run_id):
             metrics.of_report(stored)
-        if run.clients.control.state()["recovery"]:
+        if run.clients.control.facts().recovery is not None:
             self.log.error(
                 "the recovery of %s is still open: connector %s stays as it is (stopped, unless resume_connector ran) and "
                 "apply waits; fix what the failed task reports and clear it, or trigger cdc_recovery again",

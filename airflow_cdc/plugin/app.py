@@ -146,33 +146,24 @@ def _row(pipeline: str) -> view.Row:
     return view.row(_store(), pipeline, datetime.now(UTC), _registered()[pipeline], live)
 
 
+def _with_form(request: Request, template: str, one: view.Row, **more: Any) -> Response:
+    """A page about one pipeline that has a form: with the pipeline's declaration, and the token that the form sends back."""
+    declared, token = _registered()[one.name], form_token(request, one.name)
+    return _html(request, template, row=one, declared=declared, token=token, **more)
+
+
 def timeline(request: Request, pipeline: PipelineDep) -> Response:
     """One pipeline: its positions, its evidence, and what happened to it."""
     one = _row(pipeline)
-    return _html(
-        request,
-        "pipeline.html.j2",
-        row=one,
-        token=form_token(request, pipeline),
-        silences=_store().silences(pipeline),
-        events=view.timeline(one),
-        declared=_registered()[pipeline],
-        runbook=runbook_html(one.code),
-    )
+    more = {"silences": _store().silences(pipeline), "events": view.timeline(one), "runbook": runbook_html(one.code)}
+    return _with_form(request, "pipeline.html.j2", one, **more)
 
 
 def recover_form(request: Request, pipeline: PipelineDep) -> Response:
     """The form of a recovery, with the pipeline filled in and the strategies that can be carried out."""
     one, declared = _row(pipeline), _registered()[pipeline]
-    return _html(
-        request,
-        "recover.html.j2",
-        row=one,
-        declared=declared,
-        token=form_token(request, pipeline),
-        choices=choices_for(one.seen, has_sink=declared.has_sink),
-        refused=refused_choices(one.seen),
-    )
+    choices = choices_for(one.seen, has_sink=declared.has_sink)
+    return _with_form(request, "recover.html.j2", one, choices=choices, refused=refused_choices(one.seen))
 
 
 def recover(request: Request, pipeline: PipelineDep, fields: FieldsDep, user: GetUserDep) -> Response:
@@ -185,14 +176,7 @@ def recover(request: Request, pipeline: PipelineDep, fields: FieldsDep, user: Ge
 def repair_form(request: Request, pipeline: PipelineDep) -> Response:
     """The form of a repair, with the pipeline filled in and the tables that are known to differ chosen."""
     one = _row(pipeline)
-    return _html(
-        request,
-        "repair.html.j2",
-        row=one,
-        declared=_registered()[pipeline],
-        token=form_token(request, pipeline),
-        differs=known_to_differ(one.runs),
-    )
+    return _with_form(request, "repair.html.j2", one, differs=known_to_differ(one.runs))
 
 
 def repair(request: Request, pipeline: PipelineDep, fields: FieldsDep, user: GetUserDep) -> Response:
@@ -202,8 +186,7 @@ def repair(request: Request, pipeline: PipelineDep, fields: FieldsDep, user: Get
 
 def silence_form(request: Request, pipeline: PipelineDep) -> Response:
     """The form by which a problem is acknowledged, or a pipeline muted."""
-    values: dict[str, Any] = {"row": _row(pipeline), "token": form_token(request, pipeline), "lengths": DURATIONS}
-    return _html(request, "silence.html.j2", **values)
+    return _with_form(request, "silence.html.j2", _row(pipeline), lengths=DURATIONS)
 
 
 def acknowledge(request: Request, pipeline: PipelineDep, fields: FieldsDep, user: GetUserDep) -> Response:

@@ -6,7 +6,7 @@ of the sink. A record that cannot be read is not dropped: it comes out with the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -36,11 +36,12 @@ WITH_BEFORE = (UPDATE, DELETE)
 
 _CORRUPT = "map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', 'cdc_corrupt')"
 _MAP = "map<string,string>"
+_NONE = f"CAST(NULL AS {_MAP})"
 # Of every `source` block, whatever the database.
 _COMMON = "ts_ms: bigint, snapshot: string"
 _BEGINS = ("first", "first_in_data_collection")
-# The block in the parsed event.
-SOURCE = "body.source"
+# The block in the opened event.
+SOURCE = "source"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +70,13 @@ class SourceBlock:
     whole_before: bool = True
     beside: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def envelope(self) -> str:
-        """The schema of an event, with or without the schema around it."""
+    def envelope(self, images: Sequence[str]) -> str:
+        """The schema of an event, with or without the schema around it, as far as it is asked for."""
         block = f"struct<{self.fields}, {_COMMON}>"
-        fields = {"op": "string", "before": "string", "after": "string", "source": block, **self.beside}
+        fields = {"op": "string", **dict.fromkeys(images, _MAP), "source": block, **self.beside}
         inside = ", ".join(f"{name}: {kind}" for name, kind in fields.items())
         outside = ", ".join(f"{name} {kind}" for name, kind in fields.items())
         return f"payload struct<{inside}>, {outside}, cdc_corrupt string"
-
-    @property
-    def plain(self) -> str:
-        """An event without the schema around it, as a struct of the same fields as `payload`."""
-        return _struct({name: f"e.{name}" for name in ("op", "before", "after", "source", *self.beside)})
 
 
 def decode(
@@ -92,18 +87,22 @@ def decode(
     Only the images in `sides` are decoded, and only in them a wrong value makes a record bad. Raises SchemaError if the
     connector's modes cannot carry a column exactly.
     """
-    # text instead of Column objects: a wide table has thousands, and each costs a call into the JVM
     # only a key of columns with these names can be taken for one with its schema around it
     wrapped = settings.keys_wrapped if {"schema", "payload"} <= {*table.key} else None
-    own = raw.where(f"topic = {literal(settings.topic_of(table.full_name))}")
-    opened = _opened(own, wrapped, block, before=block.whole_before or table.keyless)
-    marked = opened.selectExpr("*", f"{_other_table(table, settings, block)} AS other_table")
+    before = table.keyless or ("before" in sides and block.whole_before)
+    images = SIDES if before else ("after",)
+    opened = _opened(raw.where(f"topic = {literal(settings.topic_of(table.full_name))}"), wrapped, block, images)
     parts = [("key", table.key_columns)] if table.key else []
     parts += [(side, table.mirrored) for side in sides]
+    # text instead of Column objects: a wide table has thousands, and each costs a call into the JVM
     texts = (text for part, columns in parts for text in _texts(part[0], f"{part}_map", columns))
-    values = (f"{_values(p[0], f'{p}_map', columns, settings.values)} AS {p}" for p, columns in parts)
-    decoded = marked.selectExpr("*", *texts).selectExpr("*", *values)
-    return decoded.selectExpr(_meta(table, settings.values, block, sides), *(part for part, _ in parts))
+    flat = opened.selectExpr(*_AS_READ, *_named(_source_fields(table, settings, block)), *texts)
+    values = (f"{_values(p[0], f'has_{p}', columns, settings.values)} AS {p}" for p, columns in parts)
+    return flat.selectExpr("*", *values).selectExpr(_meta(table, settings.values, sides), *(part for part, _ in parts))
+
+
+# Of an opened record, what goes on as it is.
+_AS_READ = ("topic", "partition", "offset", "no_value", "key_garbled", "value_garbled", "corrupt", "op")
 
 
 # The key's columns as a map, by whether its schema stands around it: {"schema": {"type": "struct", …}, "payload": …}.
@@ -115,44 +114,61 @@ _KEY_MAP = {
 }
 
 
-def _opened(raw: DataFrame, keys_wrapped: bool | None, block: SourceBlock, *, before: bool) -> DataFrame:
+def _opened(raw: DataFrame, keys_wrapped: bool | None, block: SourceBlock, images: Sequence[str]) -> DataFrame:
     """Parse once: the envelope with its images as maps of raw JSON text, with or without the schema around it."""
+    # try_validate_utf8 and not is_valid_utf8, whose method Spark 4.1 looks up by reflection for each row: 25 % of a decoding
     texts = raw.selectExpr(
         "topic",
         "partition",
         "offset",
-        "value IS NULL AS no_value",
-        *(
-            f"IF(is_valid_utf8(CAST({side} AS string)), CAST({side} AS string), NULL) AS {side}_text"
-            for side in ("key", "value")
-        ),
-        *(
-            f"{side} IS NOT NULL AND NOT is_valid_utf8(CAST({side} AS string)) AS {side}_garbled"
-            for side in ("key", "value")
-        ),
+        *(f"{side} IS NULL AS no_{side}" for side in ("key", "value")),
+        *(f"try_validate_utf8(CAST({side} AS string)) AS {side}_text" for side in ("key", "value")),
     )
     parsed = texts.selectExpr(
         "*",
-        f"from_json(value_text, '{block.envelope}', {_CORRUPT}) AS e",
+        f"from_json(value_text, '{block.envelope(images)}', {_CORRUPT}) AS e",
         f"from_json(key_text, '{_MAP}') AS k",
     )
-    bodies = parsed.selectExpr(
+    fields = (f"{_either(name) if name in images else _NONE} AS {name}_map" for name in SIDES)
+    return parsed.selectExpr(
         "topic",
         "partition",
         "offset",
         "no_value",
-        "key_garbled",
-        "value_garbled",
-        "e.cdc_corrupt IS NOT NULL AS corrupt",
-        f"coalesce(e.payload, {block.plain}) AS body",
+        *(f"NOT no_{side} AND {side}_text IS NULL AS {side}_garbled" for side in ("key", "value")),
+        "e IS NULL OR e.cdc_corrupt IS NOT NULL AS corrupt",
+        f"IF(no_value, '{TOMBSTONE}', {_either('op')}) AS op",
+        *fields,
+        *(f"{_either(name)} AS {name}" for name in ("source", *block.beside)),
         f"{_KEY_MAP[keys_wrapped]} AS key_map",
     )
-    return bodies.selectExpr(
-        "*",
-        f"IF(no_value, '{TOMBSTONE}', body.op) AS op",
-        f"from_json({'body.before' if before else 'CAST(NULL AS string)'}, '{_MAP}') AS before_map",
-        f"from_json(body.after, '{_MAP}') AS after_map",
-    )
+
+
+def _either(name: str) -> str:
+    """A field of an event with or without the schema around it."""
+    return f"IF(e.payload IS NULL, e.{name}, e.payload.{name})"
+
+
+def _named(fields: Mapping[str, str]) -> Iterator[str]:
+    return (f"{text} AS {name}" for name, text in fields.items())
+
+
+def _source_fields(table: Table, settings: ConnectorSettings, block: SourceBlock) -> dict[str, str]:
+    """What the event says of itself, so that its maps need not be carried on."""
+    snapshot = f"{SOURCE}.snapshot"
+    maps = ("key", *SIDES)
+    return {
+        **_place(block),
+        "placed": f"coalesce({block.placed}, false)",
+        "ts_ms": f"{SOURCE}.ts_ms",
+        "snapshot": f"CASE WHEN {snapshot} IN {_BEGINS} THEN '{SNAPSHOT_BEGINS}'"
+        f" WHEN {snapshot} <> 'false' THEN '{SNAPSHOT_GOES_ON}' END",
+        # the field is absent in a streamed change, and has this default
+        "defaulted": f"coalesce({snapshot} = 'false', false)",
+        "other_table": _other_table(table, settings, block),
+        "unknown": _unknown(table),
+        **{f"has_{name}": f"{name}_map IS NOT NULL" for name in maps},
+    }
 
 
 def _other_table(table: Table, settings: ConnectorSettings, block: SourceBlock) -> str:
@@ -171,24 +187,20 @@ def _texts(prefix: str, image: str, columns: Sequence[Column]) -> list[str]:
     return [f"{image}[{literal(column.name)}] AS {prefix}{at}" for at, column in enumerate(columns)]
 
 
-def _values(prefix: str, image: str, columns: Sequence[Column], values: EventValues) -> str:
+def _values(prefix: str, present: str, columns: Sequence[Column], values: EventValues) -> str:
     pairs = (f"{literal(c.name)}, {values.from_event(c, f'{prefix}{at}')}" for at, c in enumerate(columns))
-    return f"IF({image} IS NULL, NULL, named_struct({', '.join(pairs)}))"
+    return f"IF({present}, named_struct({', '.join(pairs)}), NULL)"
 
 
-def _meta(table: Table, values: EventValues, block: SourceBlock, sides: Sequence[str]) -> str:
-    snapshot = f"{SOURCE}.snapshot"
+_PLACE = ("origin", "place", "log", "transaction")
+
+
+def _meta(table: Table, values: EventValues, sides: Sequence[str]) -> str:
     fields = {
-        **{name: name for name in ("topic", "partition", "offset", "op")},
-        **_place(block),
-        "ts_ms": f"{SOURCE}.ts_ms",
-        "snapshot": f"CASE WHEN {snapshot} IN {_BEGINS} THEN '{SNAPSHOT_BEGINS}'"
-        f" WHEN {snapshot} <> 'false' THEN '{SNAPSHOT_GOES_ON}' END",
-        # the field is absent in a streamed change, and has this default
-        "defaulted": f"coalesce({snapshot} = 'false', false)",
-        "other_table": "other_table",
-        "bad": f"IF(other_table IS NULL, {_bad(table, values, block, sides)}, NULL)",
-        "unknown": f"IF(other_table IS NULL, {_unknown(table)}, NULL)",
+        **{name: name for name in ("topic", "partition", "offset", "op", *_PLACE)},
+        **{name: name for name in ("ts_ms", "snapshot", "defaulted", "other_table")},
+        "bad": f"IF(other_table IS NULL, {_bad(table, values, sides)}, NULL)",
+        "unknown": "IF(other_table IS NULL, unknown, NULL)",
     }
     return f"{_struct(fields)} AS cdc"
 
@@ -206,29 +218,29 @@ def _struct(fields: Mapping[str, str]) -> str:
     return f"named_struct({pairs})"
 
 
-def _bad(table: Table, values: EventValues, block: SourceBlock, sides: Sequence[str]) -> str:
+def _bad(table: Table, values: EventValues, sides: Sequence[str]) -> str:
     """Why a record cannot be applied: the first reason that holds, or NULL."""
     has_after = f"op IN {WITH_AFTER}"
     reasons = [
         "WHEN key_garbled THEN 'the key is not valid UTF-8'",
         "WHEN value_garbled THEN 'the value is not valid UTF-8'",
-        "WHEN NOT no_value AND (corrupt OR body IS NULL) THEN 'the value is not JSON'",
+        "WHEN NOT no_value AND corrupt THEN 'the value is not JSON'",
         "WHEN op IS NULL THEN 'the value is not a change event: it has no op'",
         f"WHEN op NOT IN {OPS} THEN concat('unknown op ', op)",
-        f"WHEN op <> '{TOMBSTONE}' AND NOT coalesce({block.placed}, false) THEN 'the event has no source position'",
-        f"WHEN {has_after} AND after_map IS NULL THEN 'the event has no row after the change'",
+        f"WHEN op <> '{TOMBSTONE}' AND NOT placed THEN 'the event has no source position'",
+        f"WHEN {has_after} AND NOT has_after THEN 'the event has no row after the change'",
     ]
-    rows = [] if table.keyless else [(f"op <> '{TRUNCATE}'", "the key's", "k", "key", "key_map", table.key_columns)]
+    rows = [] if table.keyless else [(f"op <> '{TRUNCATE}'", "the key's", "k", "key", table.key_columns)]
     if "after" in sides:
-        rows.append((has_after, "the row's", "a", "after", "after_map", table.mirrored))
+        rows.append((has_after, "the row's", "a", "after", table.mirrored))
     if table.keyless:
         has_before = f"op IN {WITH_BEFORE}"
-        reasons.append(f"WHEN {has_before} AND before_map IS NULL THEN 'the event has no row before the change'")
+        reasons.append(f"WHEN {has_before} AND NOT has_before THEN 'the event has no row before the change'")
         if "before" in sides:
-            rows.append((has_before, "the old row's", "b", "before", "before_map", table.mirrored))
-    for when, whose, prefix, image, texts, columns in rows:
+            rows.append((has_before, "the old row's", "b", "before", table.mirrored))
+    for when, whose, prefix, image, columns in rows:
         if image == "key":
-            reasons.append(f"WHEN {when} AND {texts} IS NULL THEN 'the record has no key'")
+            reasons.append(f"WHEN {when} AND NOT has_key THEN 'the record has no key'")
         wrong = _wrong_columns(values, prefix, image, columns)
         reasons.append(
             f"WHEN {when} AND size({wrong}) > 0 THEN concat('{quoted(whose)} column ', array_join({wrong}, ', '), ' cannot be decoded')"

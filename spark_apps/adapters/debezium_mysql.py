@@ -20,12 +20,22 @@ if TYPE_CHECKING:
     from airflow_cdc.core.table import Table
     from airflow_cdc.spark_apps.ports import Defaults
 
+
 # As sources/mysql/events.py names origins. GTIDs as they are: servers write UUIDs and tags in lower case, and Spark's
 # lower() first loads all of Unicode.
-_SERIES = f"concat_ws('/', CAST({SOURCE}.server_id AS string), regexp_extract({SOURCE}.file, '^(.*)[.][0-9]+$', 1))"
-_FILE_NUMBER = f"try_cast(regexp_extract({SOURCE}.file, '[.]([0-9]+)$', 1) AS bigint)"
-_COMMITTER = f"regexp_extract({SOURCE}.gtid, '^(.*):[0-9]+$', 1)"
-_NUMBER = f"try_cast(regexp_extract({SOURCE}.gtid, ':([0-9]+)$', 1) AS bigint)"
+def _after_last(text: str, mark: str) -> str:
+    return f"substring_index({text}, '{mark}', -1)"
+
+
+def _before_last(text: str, mark: str) -> str:
+    return f"left({text}, length({text}) - length({_after_last(text, mark)}) - 1)"
+
+
+_FILE, _GTID = f"{SOURCE}.file", f"{SOURCE}.gtid"
+_SERIES = f"concat_ws('/', CAST({SOURCE}.server_id AS string), {_before_last(_FILE, '.')})"
+_FILE_NUMBER = f"try_cast({_after_last(_FILE, '.')} AS bigint)"
+_COMMITTER = _before_last(_GTID, ":")
+_NUMBER = f"try_cast({_after_last(_GTID, ':')} AS bigint)"
 BLOCK = SourceBlock(
     fields="db: string, `table`: string, gtid: string, server_id: bigint, file: string, pos: bigint, `row`: int",
     table=f"concat({SOURCE}.db, '.', {SOURCE}.`table`)",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 
 # More records than this in a batch are read by several tasks per partition.
-SPLIT_AT = 50_000
+SPLIT_AT = 10_000
 SPLITS = 4
 
 _JAAS = {

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_cdc.core.compare.leaves import KeyHash
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.sources.mariadb.events import covered
-from airflow_cdc.sources.mariadb.log import OPEN_VIEW, as_watermark, open_view, position_at
+from airflow_cdc.sources.mariadb.log import OPEN_VIEW, Place, as_watermark, open_view, position_at, settled_prepares
 from airflow_cdc.sources.mariadb.position import MariaDbPosition, read_position
 from airflow_cdc.sources.mysql.schema_steps import judge_ddl
-from airflow_cdc.spark_apps.adapters.mariadb_exact import Place, placed_rows
+from airflow_cdc.spark_apps.adapters.mariadb_exact import placed_rows
 from airflow_cdc.spark_apps.adapters.mysql import source_defaults
 from airflow_cdc.spark_apps.adapters.mysql_jdbc import jdbc_options
 from airflow_cdc.spark_apps.adapters.mysql_rows import MySqlRows, estimate
@@ -63,7 +63,15 @@ class MariaDbReader(MySqlRows, MariaDbLog):
         """See ports.RowReader. Spark's own connection opens the view, and its rows say where that stands."""
         init = f"{self._source.init_statement(at)}; {OPEN_VIEW}"
         frame, place = placed_rows(spark, jdbc_options(self._source, init, several_statements=True), table)
+        with self._source.session() as session:
+            prepares = settled_prepares(session)
         use(frame)
+        if place().prepares != prepares:
+            raise SourceError(
+                f"an XA transaction was prepared when the read view of {table.full_name} was opened",
+                where=self._source.where,
+                todo="Try again.",
+            )
         return self._watermark(table, place(), at)
 
     def view(self, table: Table, *, at: Watermark) -> AbstractContextManager[MySqlView]:
@@ -88,7 +96,7 @@ class MariaDbReader(MySqlRows, MariaDbLog):
     def _watermark(self, table: Table, place: Place, at: Watermark) -> Watermark:
         """The position of a view, on the server of `at`: the view's own connection proved that it is the same one."""
         with self._source.session() as session:
-            position: Any = position_at(session, *place)
+            position = position_at(session, place.file, place.pos)
             here = as_watermark(position, self._source.identity())
         if here.server != at.server:
             raise SourceError(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from airflow_cdc.core.errors import SourceError
-from airflow_cdc.sources.mariadb.log import VIEW_PLACE
+from airflow_cdc.sources.mariadb.log import VIEW_PLACE, Place
 from airflow_cdc.sources.mysql.quoting import quote_table
 from airflow_cdc.sources.mysql.types import read_sql
 from airflow_cdc.spark_apps.adapters.jdbc import query_frame, typed_rows, value_names
@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
     from airflow_cdc.core.table import Table
 
-Place: TypeAlias = tuple[str, int]  # (file, position)
-
-_PLACE = "struct(cdc_view_file, CAST(cdc_view_pos AS bigint) AS pos)"
+_PLACE = "struct(cdc_view_file, CAST(cdc_view_pos AS bigint) AS pos, CAST(cdc_prepares AS bigint) AS prepares)"
 
 
 def placed_rows(spark: SparkSession, options: Mapping[str, str], table: Table) -> tuple[DataFrame, Callable[[], Place]]:
@@ -36,7 +34,7 @@ def placed_rows(spark: SparkSession, options: Mapping[str, str], table: Table) -
     rows = f"(SELECT 1 AS cdc_row, {values} FROM {quote_table(table)}) AS cdc_held"
     place = f"(SELECT {VIEW_PLACE}) AS cdc_place"
     query = (
-        f"(SELECT snapshot_file AS cdc_view_file, snapshot_pos AS cdc_view_pos, cdc_held.*"
+        f"(SELECT snapshot_file AS cdc_view_file, snapshot_pos AS cdc_view_pos, prepares AS cdc_prepares, cdc_held.*"
         f" FROM {place} LEFT JOIN {rows} ON TRUE) AS cdc_rows"
     )
     seen = Observation()
@@ -47,6 +45,6 @@ def placed_rows(spark: SparkSession, options: Mapping[str, str], table: Table) -
         found = seen.get
         if found["min"] is None or found["min"] != found["max"]:
             raise SourceError(f"{table.full_name} was read in more than one view", todo="Try again.")
-        return str(found["min"][0]), int(found["min"][1])
+        return Place(str(found["min"][0]), int(found["min"][1]), int(found["min"][2]))
 
     return typed_rows(raw, table, names, from_read), view_place

@@ -157,7 +157,7 @@ class Seen:
         return fn.coalesce(doubtful, fn.lit(False))
 
     def raised(self, by: Mapping[str, Highest]) -> Seen:
-        """The same after a batch whose highest changes are `by`."""
+        """A copy raised by a batch whose highest changes are `by`."""
         names = sorted({*self.high, *by})
         pairs = {name: [seen[name] for seen in (self.high, by) if name in seen] for name in names}
         return Seen({name: max(both) for name, both in pairs.items()})

@@ -85,6 +85,13 @@ def _decimal(kind: Decimal, c: str) -> tuple[str, ...]:
     return (f"CAST({c} * {10**kind.scale} AS bigint)" if is_short(kind) else c,)
 
 
+def _double(_kind: Float, c: str) -> tuple[str, ...]:
+    # the 64 bits of the number, with one zero, and one NaN; java_method takes no NULL
+    number = f"coalesce(CAST({c} AS double), 0D) + 0D"
+    bits = f"CAST(java_method('java.lang.Double', 'doubleToLongBits', {number}) AS bigint)"
+    return (f"IF({c} IS NULL, NULL, lpad(hex({bits}), 16, '0'))",)
+
+
 def _text(kind: Text, c: str) -> tuple[str, ...]:
     return (f"sha2({c}, 256)",) if kind.long else (f"octet_length({c})", c)
 
@@ -103,7 +110,7 @@ _TABLE: dict[type[LogicalType], Callable[[Any, str], tuple[str, ...]]] = {
     Time: _one("{c}"),
     Boolean: _one("CAST({c} AS int)"),
     Decimal: _decimal,
-    Float: _one("lpad(hex(cdc_double_bits({c})), 16, '0')"),
+    Float: _double,
     Date: _one("unix_date({c})"),
     LocalDateTime: _one("unix_micros(CAST({c} AS timestamp))"),
     Instant: _one("unix_micros({c})"),

@@ -1,6 +1,5 @@
 """Session functions that Spark SQL lacks, vectorised over Arrow: `adapters/mysql_values.py`, `compare/encoding.py` and the decoders of events call them.
 
-cdc_double_bits(double): the 64 bits of a number, with one zero.
 cdc_json_canonical(string): sorted keys, no spaces, numbers in one form; NULL for what is no JSON.
 cdc_decimal_bytes(string, int): base64 of a big-endian two's complement number with so many decimals, as plain text.
 cdc_decimal_plain(string, int): a decimal in any notation as plain text with so many decimals.
@@ -136,7 +135,7 @@ def _finite(number: int) -> float:
     try:
         return float(number)
     except OverflowError as error:
-        raise ValueError("no double is as large") from error
+        raise ValueError("too large for a double") from error
 
 
 def _no_constant(text: str) -> float:
@@ -174,14 +173,6 @@ def _scaled(unscaled: int, scale: int) -> str:
     return f"{sign}{digits[:-scale]}.{digits[-scale:]}" if scale else sign + digits
 
 
-def double_bits(values: pa.Array) -> pa.Array:
-    """The IEEE 754 bits of each number as a signed integer; -0 counts as 0."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    return pc.add(values, 0.0).view(pa.int64())
-
-
 def _each(function: Callable[..., str | None], *columns: pa.Array) -> pa.Array:
     import pyarrow as pa
 
@@ -194,9 +185,6 @@ def _vectorised() -> dict[str, Any]:
     import pyarrow as pa
     from pyspark.sql.functions import arrow_udf
 
-    def _bits(values: Any) -> Any:
-        return double_bits(values)
-
     def _json(texts: Any) -> Any:
         return _each(_json_writer(), texts)
 
@@ -207,7 +195,6 @@ def _vectorised() -> dict[str, Any]:
         return _each(decimal_plain, texts, scales)
 
     functions = {
-        "cdc_double_bits": (_bits, "bigint", 1),
         "cdc_json_canonical": (_json, "string", 1),
         "cdc_decimal_bytes": (_bytes, "string", 2),
         "cdc_decimal_plain": (_decimal, "string", 2),

@@ -23,8 +23,8 @@ def leased(run: Run, wait: float = 0.0, *, beside: bool = False) -> Iterator[Non
     `beside`: a recovery that leaves the connector's offset alone is no blocker (INV 39), and keeps the lease; who works
     beside it leaves its tables alone.
     """
-    recovery = run.clients.control.state()["recovery"]
-    if beside and recovery is not None and recovery.get("offset_kept"):
+    recovery = run.clients.control.facts().recovery
+    if beside and recovery is not None and recovery.offset_kept:
         yield
         return
     _acquire(run, wait)
@@ -38,10 +38,10 @@ def leased(run: Run, wait: float = 0.0, *, beside: bool = False) -> Iterator[Non
 
 def _no_recovery(run: Run) -> None:
     """A recovery may have been opened since this run began, and its own run may be waiting for a slot now."""
-    recovery = run.clients.control.state()["recovery"]
+    recovery = run.clients.control.facts().recovery
     if recovery is not None:
         raise SinkError(
-            f"the recovery of run {recovery.get('run_id')} is open: it catches up, compares and publishes by itself",
+            f"the recovery of run {recovery.run_id} is open: it catches up, compares and publishes by itself",
             where=run.where,
             todo="Finish it, or give it up first: airflow cdc abandon.",
         )

@@ -54,15 +54,15 @@ def read_differences(tools: Tools, reading: Reading[Stage], progress: Progress) 
         scanned = scan(tools.reader, reading.watermark, Subject(table, sink, None, {}, reading.watermark, staged), view)
         leaves, unequal = len(scanned.source.keys() | scanned.sink.keys()), scanned.unequal
         if len(unequal) > FEW_LEAVES and leaves * MOST < len(unequal):
-            log.info("%s: %d of %d leaves differ: all of it is read", table.full_name, len(unequal), leaves)
+            log.info("%s: %d of %d leaves differ: the whole table is read", table.full_name, len(unequal), leaves)
             return None
         drilled = drill_keys(scanned, scanned.source, scanned.sink)
         keys = sorted(drilled.keys.keys() | scanned.others)
     if drilled.unexplained:
-        log.info("%s: all of it is read: %s", table.full_name, leaf_caveat(drilled.unexplained))
+        log.info("%s: the whole table is read: %s", table.full_name, leaf_caveat(drilled.unexplained))
         return None
     if drilled.beyond or len(keys) > staged * MOST:
-        log.info("%s: %d of %d rows differ: all of it is read", table.full_name, len(keys), staged)
+        log.info("%s: %d of %d rows differ: the whole table is read", table.full_name, len(keys), staged)
         return None
     done = replace(reading.ledger, rows=rows_in(scanned.source), complete=True).to_summary()
     wanted = Wanted(table, keys, reading.watermark)

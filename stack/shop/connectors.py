@@ -21,6 +21,17 @@ PLAIN = {
     "value.converter.schemas.enable": "false",
     "value.converter.replace.null.with.default": "false",
 }
+# What Debezium's documentation says for a large snapshot: larger fetches, batches and queues, tables side by side, and
+# a producer that waits for more. The connection's keep-alive as it is by default.
+FAST_SNAPSHOT = {
+    "snapshot.fetch.size": "10000",
+    "snapshot.max.threads": "2",
+    "max.batch.size": "16384",
+    "max.queue.size": "65536",
+    "producer.override.linger.ms": "20",
+    "producer.override.batch.size": "262144",
+    "connect.keep.alive.interval.ms": "60000",
+}
 NAMES = {"shop": 5401, "peer": 5402}  # connector → the server id it registers with
 
 
@@ -70,8 +81,8 @@ def wait_running(worker: ConnectWorker, name: str, timeout: float = 120.0) -> No
     """Wait until connector and task are RUNNING."""
 
     def running() -> bool | None:
-        found, tasks = state(worker, name)
-        return True if found == "RUNNING" and [t["state"] for t in tasks] == ["RUNNING"] else None
+        connector_state, tasks = state(worker, name)
+        return True if connector_state == "RUNNING" and [t["state"] for t in tasks] == ["RUNNING"] else None
 
     wait_until(running, timeout=timeout, what=f"connector {name} to run", child=worker.child)
 
@@ -118,9 +129,9 @@ def heal_itself(worker: ConnectWorker, settings: Mapping[str, str], timeout: flo
     worker.call("PUT", "/connectors/peer/resume")
 
     def complete() -> bool | None:
-        found, tasks = state(worker, "peer")
+        connector_state, tasks = state(worker, "peer")
         offset = stored(worker, "peer")
-        runs = found == "RUNNING" and [t["state"] for t in tasks] == ["RUNNING"]
+        runs = connector_state == "RUNNING" and [t["state"] for t in tasks] == ["RUNNING"]
         return True if runs and offset and offset != lost and not offset.get("snapshot") else None
 
     wait_until(complete, timeout=timeout, what="the peer's re-snapshot to end", child=worker.child)

@@ -324,11 +324,13 @@ class Story:
         """The independent comparison of one table that the product says is applied."""
         servers = self.pipe.servers
         generated = "generated" not in self.generator.without
-        found = self._compared(servers, table, generated=generated)
+        differences = self._compared(servers, table, generated=generated)
         self.result.compared += 1
         self.share(table).compared += 1
-        self.note({"compared": table, "rows": [found.source_rows, found.sink_rows], "equal": found.equal})
-        if found.equal:
+        self.note(
+            {"compared": table, "rows": [differences.source_rows, differences.sink_rows], "equal": differences.equal}
+        )
+        if differences.equal:
             self.since[table] = []
             self.unseen.pop(table, None)
             self.ddl.pop(table, None)
@@ -337,8 +339,8 @@ class Story:
             self.mend(table, self.unseen.pop(table))
             return
         self.failed.add(table)
-        what = f"{found.why or f'{found.missing} rows only in the source, {found.ghosts} only in the sink'}"
-        self.find("difference", step, table, f"{what}; {' | '.join(found.examples)}", found.columns)
+        what = f"{differences.why or f'{differences.missing} rows only in the source, {differences.ghosts} only in the sink'}"
+        self.find("difference", step, table, f"{what}; {' | '.join(differences.examples)}", differences.columns)
 
     def mend(self, table: str, why: str) -> None:
         """A table differs that only a comparison can see: the product's repair must see it, and what it calls MATCH must be."""

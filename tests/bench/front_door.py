@@ -39,10 +39,12 @@ def main() -> int:
         environment(home)
         declare(home)
         fill(home)
-        found = {**commands(), "parse_seconds": parses(), "page_seconds": pages(home)}
-    verdict = judge(found)
+        figures = {**commands(), "parse_seconds": parses(), "page_seconds": pages(home)}
+    verdict = judge(figures)
     OUT.parent.mkdir(parents=True, exist_ok=True)
-    OUT.write_text(json.dumps({"taken_at": datetime.now(UTC).isoformat(), **found, "limits": verdict}, indent=2) + "\n")
+    OUT.write_text(
+        json.dumps({"taken_at": datetime.now(UTC).isoformat(), **figures, "limits": verdict}, indent=2) + "\n"
+    )
     print(OUT.read_text())
     return 0 if all(one["kept"] for one in verdict.values()) else 1
 
@@ -127,7 +129,7 @@ def commands() -> dict[str, Any]:
             began = time.perf_counter()
             airflow(*words)
             seconds[name].append(time.perf_counter() - began)
-    return {"command_seconds": {name: round(statistics.median(found), 3) for name, found in seconds.items()}}
+    return {"command_seconds": {name: round(statistics.median(samples), 3) for name, samples in seconds.items()}}
 
 
 def parses() -> dict[str, float]:
@@ -179,17 +181,17 @@ def pages(home: Path) -> dict[str, float]:
     return {name: median(lambda path=path: get(path), 15) for name, path in paths.items()}  # type: ignore[misc]
 
 
-def judge(found: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def judge(figures: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Each limit with what was found."""
-    pools = found["command_seconds"]["pools list"]
-    slowest = max(found["command_seconds"].values())
+    pools = figures["command_seconds"]["pools list"]
+    slowest = max(figures["command_seconds"].values())
     values = {
         "commands, times `airflow pools list`": (round(slowest / pools, 2), COMMAND_TIMES),
         "parse of the slowest DAG file, 200 pipelines, seconds": (
-            max(seconds for name, seconds in found["parse_seconds"].items() if name.endswith(".py")),
+            max(seconds for name, seconds in figures["parse_seconds"].items() if name.endswith(".py")),
             PARSE_SECONDS,
         ),
-        "page, seconds": (max(found["page_seconds"].values()), PAGE_SECONDS),
+        "page, seconds": (max(figures["page_seconds"].values()), PAGE_SECONDS),
     }
     return {name: {"found": value, "limit": limit, "kept": value <= limit} for name, (value, limit) in values.items()}
 

@@ -88,9 +88,9 @@ def in_a_process(place: Path, events: int, at_once: int) -> dict[str, float]:
     """One size, measured where nothing was held before."""
     asked = ["--events", str(events), "--stack", str(place), "--at-once", str(at_once), "--child"]
     done = subprocess.run([sys.executable, "-m", __spec__.name, *asked], stdout=subprocess.PIPE, text=True, check=True)
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    print(found, file=sys.stderr)
-    return found
+    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    print(figures, file=sys.stderr)
+    return figures
 
 
 def summary(measured: list[dict[str, float]]) -> dict[str, object]:
@@ -202,18 +202,18 @@ def compared(scene: Scene, events: Events) -> Outcome:
 @contextmanager
 def watched() -> Iterator[dict[str, float]]:
     """Within the block the greatest memory of this process and those below it, in MB: all together, and Python alone."""
-    found, over = {"mb": 0.0, "python_mb": 0.0}, threading.Event()
+    peak, over = {"mb": 0.0, "python_mb": 0.0}, threading.Event()
 
     def look() -> None:
         while not over.wait(0.25):
             sizes = {pid: pss_mb(pid) for pid in tree(os.getpid())}
-            found["mb"] = round(max(found["mb"], sum(sizes.values())), 1)
-            found["python_mb"] = round(max(found["python_mb"], sizes[os.getpid()]), 1)
+            peak["mb"] = round(max(peak["mb"], sum(sizes.values())), 1)
+            peak["python_mb"] = round(max(peak["python_mb"], sizes[os.getpid()]), 1)
 
     thread = threading.Thread(target=look, daemon=True)
     thread.start()
     try:
-        yield found
+        yield peak
     finally:
         over.set()
         thread.join()
@@ -221,12 +221,12 @@ def watched() -> Iterator[dict[str, float]]:
 
 def tree(pid: int) -> list[int]:
     """The process and all below it."""
-    found = [pid]
-    for number in found:
+    pids = [pid]
+    for number in pids:
         for task in Path(f"/proc/{number}/task").glob("*/children"):
             with suppress(OSError):
-                found += map(int, task.read_text().split())
-    return found
+                pids += map(int, task.read_text().split())
+    return pids
 
 
 def pss_mb(pid: int) -> float:

@@ -14,9 +14,9 @@ from tests.contract.lakes import COLUMNS, lake_in
 @pytest.fixture
 def lake(tmp_path: Path) -> Iterator[Lake]:
     """An empty lake."""
-    found = lake_in(tmp_path)
-    yield found
-    found.close()
+    new_lake = lake_in(tmp_path)
+    yield new_lake
+    new_lake.close()
 
 
 @pytest.fixture

@@ -83,12 +83,12 @@ def append_staged(lake: Lake, stage: Stage, *ids: int, extra: str = "b", summary
 
 def compact(lake: Lake, namespace: str, table: str) -> int:
     """A commit like a compaction's: operation `replace`, the same rows."""
-    found = lake.table(namespace, table)
-    change = empty_commit(found, {})
+    iceberg_table = lake.table(namespace, table)
+    change = empty_commit(iceberg_table, {})
     updates = tuple(
         _replacing(update) if isinstance(update, AddSnapshotUpdate) else update for update in change.updates
     )
-    lake.catalog.commit_table(found, change.requirements, updates)
+    lake.catalog.commit_table(iceberg_table, change.requirements, updates)
     return lake.head(namespace, table) or 0
 
 

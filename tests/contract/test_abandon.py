@@ -49,10 +49,10 @@ def test_inv_01_an_abandoned_recovery_is_closed_and_does_not_look_healthy(run: R
     done = abandon(run, **BY)
     facts = run.clients.control.facts()
     assert (done["recovery"], done["left"], facts.recovery) == ("abandoned", [], None)
-    found = diagnose(seen(control=facts, sink=epochs(orders=0, customers=0)))
-    assert found.code == "EPOCH_BEHIND"
-    assert "abandoned at" in found.evidence["recovery of shop.orders"]
-    assert "by ada: the table was dropped" in found.evidence["recovery of shop.orders"]
+    diagnosis = diagnose(seen(control=facts, sink=epochs(orders=0, customers=0)))
+    assert diagnosis.code == "EPOCH_BEHIND"
+    assert "abandoned at" in diagnosis.evidence["recovery of shop.orders"]
+    assert "by ada: the table was dropped" in diagnosis.evidence["recovery of shop.orders"]
 
 
 def test_inv_02_the_stamp_of_an_abandoned_table_is_no_start_for_apply(run: Run) -> None:

@@ -97,11 +97,11 @@ def test_a_repair_that_cannot_reach_its_source_says_so_and_fails(run: Run) -> No
 def test_the_last_word_is_the_worst_of_all_tasks_of_the_run(run: Run) -> None:
     with pytest.raises(VerificationError, match="nothing was compared"):
         conclude(run)
-    found = {
+    reports = {
         "shop.orders": told("shop.orders", Verdict.MISMATCH, "different: 7"),
         "shop.items": told("shop.items", Verdict.MATCH),
     }
-    report_check(run, found, evidence={"shop.orders": "1 different"})
+    report_check(run, reports, evidence={"shop.orders": "1 different"})
     assert listed(run) == ("check", ("shop.orders",))
     with pytest.raises(VerificationError, match=r"MISMATCH: shop.orders is MISMATCH: different: 7.*airflow cdc repair"):
         conclude(run)

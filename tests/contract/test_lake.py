@@ -74,8 +74,8 @@ def test_columns_take_the_sink_types(lake: Lake) -> None:
         "o": "boolean",
     }
     lake.ensure_table("shop", "all", list(types.items()))
-    found = {field.name: str(field.field_type) for field in lake.table("shop", "all").schema().fields}
-    assert found == {
+    types_by_column = {field.name: str(field.field_type) for field in lake.table("shop", "all").schema().fields}
+    assert types_by_column == {
         "i": "int",
         "u": "decimal(20, 0)",
         "t": "timestamptz",
@@ -203,9 +203,9 @@ def test_inv_15_the_stamp_of_a_published_stage_is_found_by_its_parents(shop: Lak
 def test_inv_16_a_stamp_keeps_the_topic_id_and_every_partition(shop: Lake) -> None:
     stamp = Stamp(2, None, {"t": TopicOffsets("T9", {0: 1, 1: 0, 2: 7})})
     append(shop, "shop", "orders", 1, summary=stamp.to_summary())
-    found = shop.stamp("shop", "orders")
-    assert found is not None
-    assert found.offsets["t"] == TopicOffsets("T9", {0: 1, 1: 0, 2: 7})
+    read_back = shop.stamp("shop", "orders")
+    assert read_back is not None
+    assert read_back.offsets["t"] == TopicOffsets("T9", {0: 1, 1: 0, 2: 7})
 
 
 def test_the_stamp_of_an_older_snapshot(shop: Lake) -> None:
@@ -380,12 +380,12 @@ def test_a_lost_race_deletes_its_own_metadata_and_no_other_threads(lake: Lake, m
         raise CommitFailedException("lost")
 
     monkeypatch.setattr(SqlCatalog, "commit_table", commit_table)
-    found = lake.table("shop", "lost")
-    change = empty_commit(found, {})
+    iceberg_table = lake.table("shop", "lost")
+    change = empty_commit(iceberg_table, {})
     with pytest.raises(CommitFailedException):
-        lake.catalog.commit_table(found, change.requirements, change.updates)
+        lake.catalog.commit_table(iceberg_table, change.requirements, change.updates)
     assert ids(lake.read_arrow("shop", "won")) == [1]
-    staged = Path(urlparse(found.location()).path, "metadata").glob("*.metadata.json")
+    staged = Path(urlparse(iceberg_table.location()).path, "metadata").glob("*.metadata.json")
     assert len(list(staged)) == 2  # creation and first snapshot: what was staged for the lost race is gone
 
 

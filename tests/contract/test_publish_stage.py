@@ -45,9 +45,9 @@ def test_publishing_shows_rows_and_schema_at_once(shop: Lake) -> None:
     shop.table(*stage.identifier).overwrite(rows(5, 6).drop_columns(["b"]), snapshot_properties=STAMP.to_summary())
     result = shop.publish(stage, shop.stage_head(stage), old)
     assert (result.already, result.schema_changed, result.previous_head) == (False, True, old)
-    found = shop.read_arrow("shop", "orders")
-    assert ids(found) == [5, 6]
-    assert found["b"].to_pylist() == [None, None]
+    rows_read = shop.read_arrow("shop", "orders")
+    assert ids(rows_read) == [5, 6]
+    assert rows_read["b"].to_pylist() == [None, None]
     field = shop.table("shop", "orders").schema().find_field("b")
     assert (field.field_id, str(field.field_type)) == (4, "long")
     before = shop.read_arrow("shop", "orders", old)

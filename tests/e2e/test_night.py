@@ -50,10 +50,10 @@ def equal(column: str, value: int | str) -> BooleanExpression:
 
 def spoil(shop: Shop, name: str, which: BooleanExpression, /, **values: Any) -> int:
     """Overwrite values of some rows of main behind everybody's back; how many."""
-    found = table(shop, name)
-    rows = found.scan(row_filter=which).to_arrow()
+    iceberg_table = table(shop, name)
+    rows = iceberg_table.scan(row_filter=which).to_arrow()
     changed = [{**row, **values} for row in rows.to_pylist()]
-    found.overwrite(pa.Table.from_pylist(changed, schema=rows.schema), overwrite_filter=which)
+    iceberg_table.overwrite(pa.Table.from_pylist(changed, schema=rows.schema), overwrite_filter=which)
     return len(changed)
 
 
@@ -63,8 +63,8 @@ def heads(shop: Shop) -> dict[str, int | None]:
 
 
 def report(shop: Shop, pipeline: str, run_id: str) -> dict[str, Any]:
-    found = [json.loads(p.read_text()) for p in (shop.world.folder / "reports" / pipeline).rglob("report.json")]
-    return next(one for one in found if one["run_id"] == run_id)
+    reports = [json.loads(p.read_text()) for p in (shop.world.folder / "reports" / pipeline).rglob("report.json")]
+    return next(one for one in reports if one["run_id"] == run_id)
 
 
 def listed(shop: Shop) -> tuple[str, str, tuple[str, ...]]:

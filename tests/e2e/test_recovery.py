@@ -43,8 +43,8 @@ def control(shop: Shop) -> Control:
 
 
 def report(shop: Shop, run_id: str) -> dict[str, object]:
-    found = [json.loads(p.read_text()) for p in (shop.world.folder / "reports").rglob("report.json")]
-    return next(one for one in found if one["run_id"] == run_id)
+    reports = [json.loads(p.read_text()) for p in (shop.world.folder / "reports").rglob("report.json")]
+    return next(one for one in reports if one["run_id"] == run_id)
 
 
 def test_a_healthy_pipeline_is_left_alone(shop: Shop) -> None:
@@ -106,12 +106,12 @@ def test_the_sink_equals_the_source_once_the_writer_rests(shop: Shop) -> None:
         wait_until(covered, timeout=120, what="the connector to read all that was written")
         run_id = shop.trigger(f"cdc_apply__{PIPELINE}")
         assert shop.finish(run_id, f"cdc_apply__{PIPELINE}") == "success"
-        found = check(shop.world.admin, shop.world.lake, dataset.SCHEMA, NAMESPACE, list(dataset.TABLES))
+        checks = check(shop.world.admin, shop.world.lake, dataset.SCHEMA, NAMESPACE, list(dataset.TABLES))
     connection.close()
-    assert [(one.table, one.missing, one.ghosts, one.examples) for one in found] == [
+    assert [(one.table, one.missing, one.ghosts, one.examples) for one in checks] == [
         (table, 0, 0, []) for table in dataset.TABLES
     ]
-    assert {one.table: set(one.columns_not_compared) for one in found if one.columns_not_compared} == {
+    assert {one.table: set(one.columns_not_compared) for one in checks if one.columns_not_compared} == {
         "all_types": {"c_gen_stored", "c_gen_virtual"}
     }
 

@@ -321,9 +321,9 @@ def _strike_once(world: FaultWorld, cells: Sequence[Cell], run_id: str) -> list[
     states = recovery.reader.most
     if verdict == MATCH and states > OLD_AND_NEW:
         verdict = f"WRONG: main showed {states} states"
-    found = {"verdict": verdict, "main_states_seen": states, "said": recovery.said}
+    result = {"verdict": verdict, "main_states_seen": states, "said": recovery.said}
     return [
-        {"step": c.step, "moment": c.moment, "fault": c.fault, "seconds": recovery.seconds.get(c), **found}
+        {"step": c.step, "moment": c.moment, "fault": c.fault, "seconds": recovery.seconds.get(c), **result}
         for c in cells
     ]
 

@@ -180,9 +180,9 @@ class Reader:
             log = table.metadata.snapshot_log
             for entry in log[self._entries.get(name, max(0, len(log) - 1)) :]:
                 seen = self.states.setdefault(name, [])
-                found = content(table.scan(snapshot_id=entry.snapshot_id).to_arrow())
-                if not seen or seen[-1] != found:
-                    seen.append(found)
+                rows = content(table.scan(snapshot_id=entry.snapshot_id).to_arrow())
+                if not seen or seen[-1] != rows:
+                    seen.append(rows)
             self._entries[name] = len(log)
 
     @property

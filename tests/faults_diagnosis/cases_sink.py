@@ -33,8 +33,8 @@ def topic_recreated(subject: Subject) -> None:
     subject.write(20)
 
     def again() -> bool:
-        found = subject.transport.topic_states([topic])
-        return topic in found and found[topic].id != before
+        states = subject.transport.topic_states([topic])
+        return topic in states and states[topic].id != before
 
     subject.wait(again, "the topic was made again")
     subject.catch_up()

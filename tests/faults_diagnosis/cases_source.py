@@ -288,7 +288,7 @@ CASES = (
         "XA_ROLLED_BACK",
         "gtid",
         rolled_back,
-        not_on_mariadb="it has no server_uuid, and is diagnosed only",
+        not_on_mariadb="its recoveries are not made there",
     ),
     Case("short_retention", "stopped, two hours of log left", "AT_RISK", "gtid", short_retention, long_retention),
     Case("cascade", "ON DELETE CASCADE", cascades, "gtid", cascade),

@@ -186,8 +186,8 @@ class Subject:
 
     def offset(self) -> dict[str, Any]:
         """The stored offset; {} while there is none."""
-        found = self.call("GET", "/offsets")["offsets"]
-        mine = [entry["offset"] for entry in found if entry["partition"].get("server") == self.name]
+        offsets = self.call("GET", "/offsets")["offsets"]
+        mine = [entry["offset"] for entry in offsets if entry["partition"].get("server") == self.name]
         return dict(mine[0] or {}) if mine else {}
 
     def patch(self, offset: dict[str, Any] | None, server: str = "") -> None:
@@ -267,8 +267,8 @@ class Subject:
         """What the independent check finds wrong, or ""."""
         server = self.mysql
         admin = {"host": server.host, "port": server.port, "user": server.user, "password": server.password}
-        found = check(admin, self.world.lake_properties, self.name, self.name, list(TABLES))
-        return "; ".join(f"{c.table}: {c.missing} missing, {c.ghosts} ghosts" for c in found if not c.equal)
+        checks = check(admin, self.world.lake_properties, self.name, self.name, list(TABLES))
+        return "; ".join(f"{c.table}: {c.missing} missing, {c.ghosts} ghosts" for c in checks if not c.equal)
 
     def heads(self) -> dict[str, Any]:
         """The newest snapshot of each sink table."""

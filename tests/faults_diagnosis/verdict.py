@@ -25,7 +25,7 @@ def after_recovery(
     if plan == REFUSED:
         return {"verdict": None, "verdict_reason": "nothing is done"}
     if subject.version.mariadb:
-        return {"verdict": NOT_APPLIED, "verdict_reason": "a MariaDB source is diagnosed only"}
+        return {"verdict": NOT_APPLIED, "verdict_reason": "recoveries of MariaDB are not made here: see make systems"}
     own = recoverer.ask(request(subject, "recover", plan)) if plan != NOTHING else {}
     if put_right is not None:
         if "error" not in own:

@@ -66,8 +66,8 @@ class World:
 
     def dark_path(self, server: str) -> blackhole.Path:
         """A network path to a server that can be made to go dark; it ends with the world."""
-        found = self.mysql(server)
-        self.paths.append(blackhole.Path(found.host, found.port))
+        endpoint = self.mysql(server)
+        self.paths.append(blackhole.Path(endpoint.host, endpoint.port))
         return self.paths[-1]
 
     def register(self, name: str, server: str, tables: list[str], policy: dict[str, Any] | None = None) -> None:
@@ -114,8 +114,8 @@ class World:
 
     def source_endpoint(self, server: str) -> MySqlEndpoint:
         """The address of a server, as the product is given it."""
-        found = self.mysql(server)
-        return MySqlEndpoint(found.host, found.port, found.cdc.user, found.cdc.password)
+        endpoint = self.mysql(server)
+        return MySqlEndpoint(endpoint.host, endpoint.port, endpoint.cdc.user, endpoint.cdc.password)
 
     def settings(self, name: str, server: str, run_id: str) -> dict[str, Any]:
         """What a driver is given for a run of the pipeline `name`; it holds credentials."""

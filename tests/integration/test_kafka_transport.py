@@ -223,7 +223,7 @@ def test_a_history_that_is_none_is_an_error(transport: KafkaTransport, kafka: st
     send(kafka, topic, (None, b"<html>"))
     with pytest.raises(TransportError, match="offset 0 is not a schema history record"):
         fold_history(transport.history_records(topic))
-    with pytest.raises(TransportError, match="no such topic"):
+    with pytest.raises(TransportError, match="the topic does not exist"):
         transport.history_records("no-such-topic")
 
 

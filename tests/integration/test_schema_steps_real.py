@@ -38,7 +38,7 @@ REREAD: dict[str, tuple[str, list[str], str]] = {
     "seven": (
         PLAIN,
         ["ALTER TABLE seven ADD c INT NOT NULL DEFAULT 7", "ALTER TABLE seven MODIFY c INT NULL"],
-        "c allowed no NULL",
+        "c was NOT NULL and then nullable again",
     ),
     "digits": (
         "(id INT PRIMARY KEY, a VARCHAR(9), b DECIMAL(10,2) DEFAULT 1.25)",

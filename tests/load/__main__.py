@@ -67,9 +67,9 @@ def beat(made: FaultWorld) -> None:
 @contextmanager
 def sampled(made: FaultWorld) -> Iterator[list[Result]]:
     """Look how far things are behind, again and again beside the block."""
-    found: list[Result] = []
-    with again_and_again(lambda: found.append({"t": round(time.time(), 1), **behind(made)}), SAMPLE_SECONDS):
-        yield found
+    results: list[Result] = []
+    with again_and_again(lambda: results.append({"t": round(time.time(), 1), **behind(made)}), SAMPLE_SECONDS):
+        yield results
 
 
 def at_rate(made: FaultWorld, rate: int) -> Result:

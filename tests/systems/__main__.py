@@ -1,7 +1,7 @@
 """`python -m tests.systems [NAME …]`: each system's own failure, recovered under writes → build/systems.json.
 
 A row is good if cdc_recovery's own check says MATCH, and the independent check, once what was written meanwhile is applied,
-finds no row missing, too much or different. Ends with 1 if one is not.
+finds no row missing, too much or different; and finds these once rows are changed in the source alone. Ends with 1 if one is not.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rich.table import Table
 from airflow_cdc.sinks.iceberg.client import Lake
 from tests.integration.conftest import spark_conf
 from tests.systems import debezium_mariadb, debezium_postgres
-from tests.systems.case import Case, Result
+from tests.systems.case import SPOILT, Case, Result
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,9 +64,12 @@ def run(case: Case, folder: Path, spark: SparkSession, lake: Lake) -> Result:
             recovered = system.recover()
         seconds = round(time.monotonic() - began, 1)
         system.catch_up()
-        found = system.differences()
+        differences = system.differences()
+        system.spoil()
+        if (spoilt := system.differences()) != differences + SPOILT:
+            raise AssertionError(f"the comparison is blind: {spoilt} after rows were changed in the source alone")
         return Result(
-            case.system, system.version, case.failure, text, recovered.problem, seconds, *found, recovered.verdict
+            case.system, system.version, case.failure, text, recovered.problem, seconds, *differences, recovered.verdict
         )
 
 

@@ -46,6 +46,10 @@ def differences(source: Sequence[Row], sink: Sequence[Row], key: int) -> Differe
     return Differences(missing, ghosts, len(both))
 
 
+# what a comparison has to find after System.spoil, or it finds nothing at all
+SPOILT = Differences(1, 1, 1)
+
+
 class Recovered(NamedTuple):
     """What a recovery said: the problem it found, and the verdict of its own check."""
 
@@ -83,6 +87,10 @@ class System(Protocol):
 
     def differences(self) -> Differences:
         """All rows of all tables, source against sink."""
+        ...
+
+    def spoil(self) -> None:
+        """Make one row missing in the sink, one too much and one different, in the source alone: SPOILT."""
         ...
 
 

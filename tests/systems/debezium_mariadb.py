@@ -82,7 +82,7 @@ KINDS: dict[str, Kind] = {
     "day": Kind("date", "DATE'1000-01-01' + INTERVAL {n} DAY", TEXT, lambda v: str(v.isoformat())),
     "at": Kind("datetime(6)", "TIMESTAMP'1969-12-31 23:59:59.999999' + INTERVAL {n} SECOND", STAMP, stamp),
     "seen": Kind("timestamp(6) NULL", "TIMESTAMP'2026-03-29 00:30:00.000001' + INTERVAL {n} HOUR", STAMP, stamp),
-    "clock": Kind("time(6)", "ADDTIME('-500:00:00.000001', SEC_TO_TIME({n} * 601))", TEXT, lasting),
+    "clock": Kind("time(6)", "ADDTIME('-500:00:00.000001', SEC_TO_TIME({n} % 3000 * 601))", TEXT, lasting),
     "since": Kind("year", "1901 + {n} % 250", NUMBER, same),
     "word": Kind("varchar(40)", "CONCAT('wörd |', {n}, '\\t\\\\ ')", TEXT, same),
     "latin": Kind("varchar(40) CHARACTER SET latin1", "CONCAT('é€', {n})", "CONVERT({c} USING utf8mb4)", same),
@@ -171,6 +171,12 @@ class DebeziumMariaDb:
         kinds = {"id": Kind("bigint", "", TEXT, same), **KINDS}
         events = {"n": Kind("int", "", TEXT, same), "t": Kind("text", "", TEXT, same)}
         return self._compared("kinds", kinds, 1) + self._compared("events", events, 0)
+
+    def spoil(self) -> None:
+        """See System."""
+        self.followed.execute(
+            rows(9001, 9001), "DELETE FROM kinds WHERE id = 1", "UPDATE kinds SET story = 'another' WHERE id = 2"
+        )
 
     def _compared(self, table: str, kinds: dict[str, Kind], key: int) -> Differences:
         columns = ", ".join(kind.server.replace("{c}", name) for name, kind in kinds.items())

@@ -168,6 +168,14 @@ class DebeziumPostgres:
         events = {"n": Kind("int", "", TEXT, same), "t": Kind("text", "", TEXT, same)}
         return self._compared("kinds", kinds, 1) + self._compared("events", events, 0)
 
+    def spoil(self) -> None:
+        """See System."""
+        self.followed.execute(
+            rows(9001, 9001),
+            "DELETE FROM public.kinds WHERE id = 1",
+            "UPDATE public.kinds SET tags = ARRAY['a', 'b'] WHERE id = 2",
+        )
+
     def _compared(self, table: str, kinds: dict[str, Kind], key: int) -> Differences:
         columns = ", ".join(kind.server.replace("{c}", name) for name, kind in kinds.items())
         source = [tuple(found) for found in self.followed.execute(f"SELECT {columns} FROM public.{table}")]

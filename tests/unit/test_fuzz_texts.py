@@ -47,9 +47,9 @@ GTID_TEXTS = joined(UUID, UUID.upper(), "tag", ":", "-", ",", "\n", " ", "1", "0
 @many(1500)
 @given(GTID_TEXTS)
 def test_gtid_texts(text: str) -> None:
-    found = value_or_typed_error(lambda: GtidSet.parse(text), PositionError)
-    if found is not None:
-        assert GtidSet.parse(str(found)) == found
+    gtids = value_or_typed_error(lambda: GtidSet.parse(text), PositionError)
+    if gtids is not None:
+        assert GtidSet.parse(str(gtids)) == gtids
 
 
 OFFSET = {
@@ -70,11 +70,11 @@ OFFSET = {
 def test_offsets(value: Any) -> None:
     if not isinstance(value, dict):
         return
-    found = value_or_typed_error(lambda: MySqlOffset.from_value(value), OffsetRejectedError)
+    offset = value_or_typed_error(lambda: MySqlOffset.from_value(value), OffsetRejectedError)
     faults = validate(value)
-    assert (found is not None) or faults
-    if found is not None:
-        assert MySqlOffset.from_value(found.to_value()) == found
+    assert (offset is not None) or faults
+    if offset is not None:
+        assert MySqlOffset.from_value(offset.to_value()) == offset
 
 
 W = {
@@ -138,8 +138,8 @@ def test_texts_as_registries(registry: Path, text: str) -> None:
 
 def read_registry(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8", errors="surrogatepass")
-    found = value_or_typed_error(lambda: load_registry(path))
-    assert found is None or all(name == pipeline.name for name, pipeline in found.items())
+    pipelines = value_or_typed_error(lambda: load_registry(path))
+    assert pipelines is None or all(name == pipeline.name for name, pipeline in pipelines.items())
 
 
 # --- stamps, ledgers, definitions ------------------------------------------------------------------------------------
@@ -208,8 +208,8 @@ def test_schema_changes(record: Any) -> None:
     if not isinstance(record, dict):
         return
     with suppress(ValueError):  # its reader makes a TransportError of it that names the offset
-        found = read_ddl(record)
-        assert found is None or clauses_of(found)
+        ddl = read_ddl(record)
+        assert ddl is None or clauses_of(ddl)
 
 
 @many(500)

@@ -28,10 +28,10 @@ DASHBOARD = ROOT / "docs" / "grafana" / "cdc.json"
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any, dict[str, str]]]:
     """Everything that goes to Airflow's stats: name, value, tags."""
-    found: list[tuple[str, Any, dict[str, str]]] = []
+    metrics_sent: list[tuple[str, Any, dict[str, str]]] = []
     for kind in ("gauge", "timing"):
-        monkeypatch.setattr(stats, kind, lambda name, value, *, tags: found.append((name, value, tags)))
-    return found
+        monkeypatch.setattr(stats, kind, lambda name, value, *, tags: metrics_sent.append((name, value, tags)))
+    return metrics_sent
 
 
 def test_an_observation(sent: list[Any]) -> None:

@@ -94,7 +94,7 @@ class ConnectEndpoint:
         return f"Kafka Connect {self.url}"
 
     def limited(self, limits: CallLimits) -> Self:
-        """The same cluster, each call bounded."""
+        """A copy with these limits on each call."""
         timeout, retry_for = min(self.timeout, limits.answer), min(self.retry_for, limits.retry)
         return replace(self, timeout=timeout, retry_for=retry_for)
 

@@ -25,6 +25,7 @@ from airflow_cdc.sources.mysql.server_log import (
     ServerIdentity,
     list_binlog_files,
     read_settings,
+    read_xa,
     require_log,
     wait_for_xa,
 )
@@ -131,6 +132,7 @@ class MariaDbSource(BinlogSource[MariaDbFacts]):
         return MariaDbFacts(**common, domains=domains, compressed=is_compressed(session))
 
     def _facts_at(self, session: Session, facts: MariaDbFacts, place: BinlogPosition | None) -> MariaDbFacts:
+        facts = replace(facts, xa=read_xa(session, self._identity(session)))
         if facts.domains is None or place is None:
             return facts
         return replace(facts, domains=replace(facts.domains, begins=begins(session, place.file)))

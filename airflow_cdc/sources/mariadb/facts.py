@@ -8,6 +8,7 @@ from typing import Any
 
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.position import Available
+from airflow_cdc.core.xa import XaState
 from airflow_cdc.sources.mariadb.availability import availability
 from airflow_cdc.sources.mariadb.gtid import MariaDbPosition as Domains
 from airflow_cdc.sources.mariadb.gtid import MariaDbState
@@ -38,10 +39,12 @@ class MariaDbFacts(BinlogFacts):
     Attributes:
         domains: None without a log.
         compressed: log_bin_compress. Debezium (3.5.0) passes over changes that were logged so, without a word.
+        xa: its XA transactions; None where they were not asked for.
     """
 
     domains: DomainFacts | None = None
     compressed: bool = False
+    xa: XaState | None = None
 
     @property
     def log_faults(self) -> Mapping[str, str]:

@@ -11,11 +11,13 @@ from dataclasses import replace
 from typing import Final
 
 from airflow_cdc.core.errors import SourceError
+from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.sources.mysql.errors import ServerRestartedError, WrongServerError
 from airflow_cdc.sources.mysql.server_log import ServerIdentity, read_identity
 from airflow_cdc.sources.mysql.session import Session
 
+_AGE_S: Final = 1
 # the uptime counts from the start to this statement's own time, both in whole seconds: their difference never wavers
 STARTED: Final = (
     "UNIX_TIMESTAMP() - (SELECT CAST(VARIABLE_VALUE AS SIGNED) FROM information_schema.GLOBAL_STATUS"
@@ -25,9 +27,20 @@ NAME: Final = f"LOWER(CONCAT_WS('/', @@server_id, @@hostname, @@port, @@server_u
 
 
 def read_named_identity(session: Session) -> ServerIdentity:
-    """Who answers, under the name of this run of the server. Raises SourceError, also for a server without server_uid."""
+    """Who answers, under the name of this run of the server. Raises SourceError, also for a server without server_uid.
+
+    A server that was started within this second is waited for: its next run must not begin in the same one.
+    """
     row = session.row(f"SELECT {NAME} AS name", doing="read which server this is (server_uid, since MariaDB 10.11)")
-    return replace(read_identity(session), server_uuid=str(row["name"]))
+    answering = poll_until(
+        lambda: _aged(session), timeout=_AGE_S * 5, interval=0.1, what="the server to be a second old"
+    )
+    return replace(answering, server_uuid=str(row["name"]))
+
+
+def _aged(session: Session) -> ServerIdentity | None:
+    identity = read_identity(session)
+    return identity if identity.uptime_s >= _AGE_S else None
 
 
 def require_same_run(now: ServerIdentity, watermark: Watermark, where: str) -> None:

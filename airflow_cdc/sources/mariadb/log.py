@@ -7,38 +7,76 @@ after it, and the session's status says which place: nothing is locked, rotated 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.sources.mariadb.gtid import MariaDbPosition as Domains
 from airflow_cdc.sources.mariadb.position import MariaDbPosition
 from airflow_cdc.sources.mysql.errors import SourceSettingError
-from airflow_cdc.sources.mysql.server_log import ServerIdentity
+from airflow_cdc.sources.mysql.server_log import ServerIdentity, wait_for_xa
 from airflow_cdc.sources.mysql.session import Session
 
 OPEN_VIEW: Final = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
-_FILE: Final = "BINLOG_SNAPSHOT_FILE"
-_POS: Final = "BINLOG_SNAPSHOT_POSITION"
+XA_SECONDS: Final = 30.0
+_TRIES: Final = 5
+_PREPARES: Final = (
+    "(SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'COM_XA_PREPARE')"
+)
 
 
-def status_sql(name: str) -> str:
-    """A subquery: one value of the session's own status."""
+class Place(NamedTuple):
+    """Where a read view stands in the log, and how often XA PREPARE was run on the server when it was opened."""
+
+    file: str
+    pos: int
+    prepares: int
+
+
+def _own(name: str) -> str:
     return f"(SELECT VARIABLE_VALUE FROM information_schema.SESSION_STATUS WHERE VARIABLE_NAME = '{name}')"
 
 
-VIEW_PLACE: Final = f"{status_sql(_FILE)} AS snapshot_file, {status_sql(_POS)} AS snapshot_pos"
+VIEW_PLACE: Final = (
+    f"{_own('BINLOG_SNAPSHOT_FILE')} AS snapshot_file, {_own('BINLOG_SNAPSHOT_POSITION')} AS snapshot_pos,"
+    f" {_PREPARES} AS prepares"
+)
 
 
-def open_view(session: Session) -> tuple[str, int]:
-    """Open a read view; its (file, position) in the log. Raises SourceError."""
+def settled_prepares(session: Session, timeout: float = XA_SECONDS) -> int:
+    """How often XA PREPARE was run so far, once all that was prepared is ended. Raises SourceError after `timeout` seconds.
+
+    Rows of a prepared transaction are in the log at its PREPARE, and in a view only after its COMMIT: a view opened between
+    the two would say that it holds them. If no PREPARE was run since this number, none is between.
+    """
+    prepares = int(session.row(f"SELECT {_PREPARES} AS n", doing="count XA PREPARE")["n"])
+    wait_for_xa(session, timeout)
+    return prepares
+
+
+def open_view(session: Session, timeout: float = XA_SECONDS) -> Place:
+    """Open a read view that holds all transactions up to its place and none after it (INV 19). Raises SourceError."""
+    for _ in range(_TRIES):
+        prepares = settled_prepares(session, timeout)
+        place = _open(session)
+        if place.prepares == prepares:
+            return place
+        session.run("COMMIT", doing="close the read view")
+    raise SourceSettingError(
+        "XA transactions are prepared all the time, so no read view has an exact position",
+        where=session.where,
+        todo="Try again when fewer are.",
+    )
+
+
+def _open(session: Session) -> Place:
     session.run(OPEN_VIEW, doing="open a read view")
     row = session.row(f"SELECT {VIEW_PLACE}", doing="read the position of the read view")
     if not row["snapshot_file"]:
         raise SourceSettingError(
             "the binary log is off", where=session.where, todo="Start the server with --log-bin; CDC reads it."
         )
-    return str(row["snapshot_file"]), int(row["snapshot_pos"])
+    return Place(str(row["snapshot_file"]), int(row["snapshot_pos"]), int(row["prepares"]))
 
 
 def position_at(session: Session, file: str, pos: int) -> MariaDbPosition:
@@ -63,10 +101,10 @@ def position_at(session: Session, file: str, pos: int) -> MariaDbPosition:
 
 
 def visible(session: Session) -> MariaDbPosition:
-    """The position of what a read that starts now shows."""
-    place = open_view(session)
+    """The position of what a read that starts now shows, but for XA transactions that are prepared."""
+    place = _open(session)
     session.run("COMMIT", doing="close the read view")
-    return position_at(session, *place)
+    return position_at(session, place.file, place.pos)
 
 
 def as_watermark(position: MariaDbPosition, identity: ServerIdentity) -> Watermark:

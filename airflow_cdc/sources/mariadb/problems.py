@@ -27,6 +27,7 @@ from airflow_cdc.sources.mysql.binlog_problems import (
     streams_elsewhere_by_file,
     with_log,
 )
+from airflow_cdc.sources.mysql.xa_problems import XA_ROLLED_BACK
 
 MariaDbCase: TypeAlias = Case[MariaDbFacts, MariaDbPosition]
 
@@ -173,6 +174,7 @@ PROBLEMS = (
         FULL_SNAPSHOT,
         about_position=True,
     ),
+    XA_ROLLED_BACK,
 )
 
 RULES = Rules(PROBLEMS, beside=(WHILE_NOT_READING,), texts=TEXTS)

@@ -342,7 +342,7 @@ class BinlogSource(Generic[F]):
             return self._facts(session).available(position)
 
     def still_available(self, watermark: Watermark) -> Available:
-        """The same of W. Raises WrongServerError when the connection reaches another server."""
+        """Whether W is still available. Raises WrongServerError if the connection reaches another server."""
         with self.session() as session:
             require_same(self._identity(session), watermark.server, self.where)
             return self._facts(session).available(watermark.position)

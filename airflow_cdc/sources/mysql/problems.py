@@ -11,12 +11,10 @@ from airflow_cdc.core.diagnosis.evidence import (
     server_evidence,
     state_evidence,
 )
-from airflow_cdc.core.diagnosis.observation import ControlFacts
-from airflow_cdc.core.diagnosis.problem import FULL_SNAPSHOT, WARNING, Case, Evidence, Problem, Rules
+from airflow_cdc.core.diagnosis.problem import FULL_SNAPSHOT, Case, Evidence, Problem, Rules
 from airflow_cdc.core.diagnosis.strategy import DETOUR, DIFF_REPAIR, FULL, NEXT_FILE, TRANSLATE
 from airflow_cdc.core.diagnosis.text import shorten
 from airflow_cdc.core.position import Availability
-from airflow_cdc.core.xa import rollback_doubt
 from airflow_cdc.sources.mysql.binlog_problems import (
     FILE_PROBLEMS,
     WHILE_NOT_READING,
@@ -32,6 +30,7 @@ from airflow_cdc.sources.mysql.error_texts import TEXTS
 from airflow_cdc.sources.mysql.facts import MySqlFacts
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import MySqlPosition, file_after
+from airflow_cdc.sources.mysql.xa_problems import XA_ROLLED_BACK
 
 MySqlCase: TypeAlias = Case[MySqlFacts, MySqlPosition]
 
@@ -145,16 +144,6 @@ def failed_over(case: MySqlCase) -> Evidence | None:
     return {**server_evidence(case, shown), **offset_evidence(case), **state_evidence(case)}
 
 
-def xa_rolled_back(case: MySqlCase) -> Evidence | None:
-    """Rows of a rolled back XA transaction may stand in the sink: they were sent at its PREPARE (INV 32)."""
-    source, control = case.source, case.seen.control
-    if source is None or not isinstance(control, ControlFacts):
-        return None
-    doubts = {name: rollback_doubt(before, source.xa) for name, before in control.checked_xa.items()}
-    shown = {f"since the last check of {name}": why for name, why in doubts.items() if why}
-    return server_evidence(case, shown) if shown else None
-
-
 # ---- what blocks a strategy --------------------------------------------------------------------
 
 
@@ -232,14 +221,7 @@ PROBLEMS = (
         (TRANSLATE, FULL),
         on_request=("restart", "full_snapshot", "diff_repair"),
     ),
-    Problem(
-        "XA_ROLLED_BACK",
-        95,
-        "XA transactions were rolled back after their rows may have been sent: such rows may be in the sink.",
-        xa_rolled_back,
-        WARNING,
-        on_request=("full_snapshot", "diff_repair"),
-    ),
+    XA_ROLLED_BACK,
 )
 
 RULES = Rules(

@@ -31,8 +31,8 @@ _HEADER_EVENTS: Final = frozenset({"format_desc", "previous_gtids"})
 class ServerIdentity:
     """Which server answers, since when (`uptime_s`), and its own clock (`now`, UTC).
 
-    `server_uuid` is "" on MariaDB. Its @@server_uid is no substitute: it is made of the machine's network address and the
-    port, so another server's data under the same address has the same one, and the same data elsewhere another.
+    `server_uuid` is "" on a server without one. MariaDB's @@server_uid is made of the machine's network address and the port,
+    so another server's data under the same address has the same one; sources/mariadb names a run of the server instead.
     """
 
     server_uuid: str

@@ -62,7 +62,7 @@ class KafkaEndpoint:
         return f"Kafka {self.bootstrap}"
 
     def limited(self, limits: CallLimits) -> Self:
-        """The same cluster, each call bounded."""
+        """A copy with these limits on each call."""
         return replace(self, timeout=min(self.timeout, limits.topic))
 
 

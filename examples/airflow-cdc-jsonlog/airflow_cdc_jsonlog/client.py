@@ -45,7 +45,7 @@ class JsonLogSource:
         return self.endpoint.where
 
     def limited(self, limits: CallLimits) -> Self:
-        """The same folder, each call bounded."""
+        """A copy with these limits on each call."""
         return type(self)(self.endpoint.limited(limits))
 
     def availability(self, position: Position) -> Available:

@@ -15,7 +15,7 @@ import stack
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.hold import HoldStatus
 from airflow_cdc.sources.mariadb.client import MariaDbSource
-from airflow_cdc.sources.mariadb.log import open_view, position_at
+from airflow_cdc.sources.mariadb.log import open_view, position_at, settled_prepares
 from airflow_cdc.sources.mariadb.position import mariadb_position
 from airflow_cdc.sources.mysql.client import MySqlEndpoint
 from airflow_cdc.sources.mysql.errors import ServerRestartedError, SourceSettingError, WrongServerError
@@ -62,7 +62,7 @@ def test_inv_19_a_view_holds_all_up_to_its_position_and_nothing_later(own: MySql
             place = open_view(session)
             rows = session.row("SELECT COUNT(*) AS n FROM shop.t", doing="count")["n"]
             session.run("COMMIT", doing="end the view")
-            domains = position_at(session, *place).domains
+            domains = position_at(session, place.file, place.pos).domains
             assert domains is not None
             base = domains.number(0) - rows if base is None else base
             assert domains.number(0) - rows == base
@@ -108,6 +108,25 @@ def test_inv_08_a_prepared_xa_transaction_refuses_the_watermark(
         finally:
             cursor.execute("XA ROLLBACK 'w'")
     source.watermark(xa_timeout=0.3)
+
+
+def test_inv_19_no_view_is_opened_between_a_prepare_and_its_commit(
+    source: MariaDbSource, server: MySqlServer, table: str
+) -> None:
+    """The row is in the log at its PREPARE: a view there would say that it holds it."""
+    with closing(server.connect()) as other, other.cursor() as cursor, source.session() as session:
+        for statement in ("XA START 'v'", f"INSERT INTO {table} (v) VALUES ('x')", "XA END 'v'", "XA PREPARE 'v'"):
+            cursor.execute(statement)
+        try:
+            with pytest.raises(SourceSettingError, match="prepared XA transactions stay open"):
+                open_view(session, 0.3)
+        finally:
+            cursor.execute("XA COMMIT 'v'")
+        settled = settled_prepares(session)
+        place = open_view(session, 0.3)
+        assert place.prepares == settled
+        rows = session.rows(f"SELECT v FROM {table}", doing="read")
+    assert rows == [{"v": "x"}]
 
 
 def test_inv_09_a_read_that_reaches_another_run_or_server_fails(servers: stack.Stack, own: MySqlServer) -> None:

@@ -60,11 +60,11 @@ def test_a_pipeline_is_added_beside_another(cdc: Callable[..., Answer], registry
     assert (made.source.tables, made.source.conn_id) == (("bank.accounts", "bank.moves"), "bank_mysql")
     assert (made.connector.name, made.sink.where) == ("bank-c", "lake2.bank")
     assert "# the server that the connector reads" in registry.read_text()
-    found = stored()
-    assert set(found) == {"bank_mysql", "bank_connect", "bank_kafka", "lake2", "spark_default"}
-    assert (found["bank_mysql"].host, found["bank_mysql"].port) == ("db2", 3307)
-    assert found["bank_mysql"].password == "s3cret-new"
-    assert json.loads(found["bank_kafka"].extra or "") == {"bootstrap.servers": "broker:9092"}
+    connections = stored()
+    assert set(connections) == {"bank_mysql", "bank_connect", "bank_kafka", "lake2", "spark_default"}
+    assert (connections["bank_mysql"].host, connections["bank_mysql"].port) == ("db2", 3307)
+    assert connections["bank_mysql"].password == "s3cret-new"
+    assert json.loads(connections["bank_kafka"].extra or "") == {"bootstrap.servers": "broker:9092"}
     assert "s3cret-new" not in answer.out + answer.err
     assert answer.data["checks"][0]["state"] == "ok"
 

@@ -107,8 +107,8 @@ def test_status_of_the_doctor(states: tuple[str, ...], status: int, cdc: Callabl
     spec(commands, "doctor_pipeline", [Check("shop", f"c{n}", state, "found") for n, state in enumerate(states)])
     answer = cdc("doctor", "-o", "json")
     assert answer.status == status
-    found = {check["name"]: check["state"] for check in answer.data}
-    assert found == {"java": "ok", "spark": "ok", **{f"c{n}": state for n, state in enumerate(states)}}
+    by_name = {check["name"]: check["state"] for check in answer.data}
+    assert by_name == {"java": "ok", "spark": "ok", **{f"c{n}": state for n, state in enumerate(states)}}
 
 
 def test_the_doctor_names_missing_connections(

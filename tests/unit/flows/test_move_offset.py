@@ -14,7 +14,9 @@ from airflow_cdc.connectors.debezium.stores.connect import ConnectOffsetStore
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.diagnosis.observation import (
     ConnectorState,
+    ControlFacts,
     Observation,
+    OpenFacts,
     Unknown,
 )
 from airflow_cdc.core.errors import OffsetRejectedError, UnknownStateError, UsageError
@@ -54,7 +56,7 @@ class World:
             "topic.prefix": "shop",
         }
         c.source.facts_for.return_value = SOURCE
-        c.control.state.return_value = {"recovery": None}
+        c.control.facts.return_value = ControlFacts(3)
         c.control.acquire.side_effect = lambda *_a, **_k: self.leases.append("acquired")
         c.control.release.side_effect = lambda *_a: self.leases.append("released")
         c.control.ledger_get.side_effect = lambda _r: dict(self.ledger)
@@ -134,7 +136,7 @@ def test_an_offset_that_somebody_else_changed_is_left_alone(world: World) -> Non
 
 
 def test_nothing_is_moved_while_a_recovery_is_open(world: World) -> None:
-    world.clients.control.state.return_value = {"recovery": {"run_id": "r"}}
+    world.clients.control.facts.return_value = ControlFacts(3, OpenFacts("r"))
     with pytest.raises(UsageError, match="a recovery is open"):
         move.move(world.run, LATER, who=WHO, shown=None)
     assert world.state == "RUNNING"

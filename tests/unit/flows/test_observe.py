@@ -120,8 +120,8 @@ def test_a_cut_in_the_middle_of_any_read_is_unknown(run: Run, clients: Any, part
     reads[part].side_effect = cut
     seen = observe.observe(run)
     assert isinstance(getattr(seen, part), Unknown)
-    found = diagnose(seen)
-    assert (found.code, found.strategies) == ("UNKNOWN", ())
+    diagnosis = diagnose(seen)
+    assert (diagnosis.code, diagnosis.strategies) == ("UNKNOWN", ())
 
 
 def test_the_source_is_read_after_the_connector(run: Run, clients: Any) -> None:

@@ -76,10 +76,10 @@ def test_a_diagnosis_parses_the_offset_once_and_reads_the_configuration_once(
     monkeypatch.setattr(ConnectorSettings, "from_config", followed)
     monkeypatch.setattr(GtidSet, "parse", gtids)
     seen = observe(run)
-    found = diagnose(seen)
-    plan = make_plan(found, PIPELINE.policy, seen)
-    StoredObservation.of(seen, found)
-    assert (found.code, plan.refused, seen.unknowns) == ("SCHEMA_HISTORY_MISSING", False, {})
+    diagnosis = diagnose(seen)
+    plan = make_plan(diagnosis, PIPELINE.policy, seen)
+    StoredObservation.of(seen, diagnosis)
+    assert (diagnosis.code, plan.refused, seen.unknowns) == ("SCHEMA_HISTORY_MISSING", False, {})
     calls = (connector.raw_config, connector.offsets, connector.status, parsed, followed)
     assert [call.call_count for call in calls] == [1, 1, 1, 1, 1]
     assert gtids.call_count == 2  # once for the check of its form, once for its value

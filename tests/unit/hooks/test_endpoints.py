@@ -28,8 +28,8 @@ PARTS = ("source", "connector", "transport", "sink")
 
 
 def test_endpoints_of_a_pipeline(connections: dict[str, str], registry: Path) -> None:
-    found = resolve_endpoints(load_registry(registry)["shop"])
-    source, connector, transport, sink = found.source, found.connector, found.transport, found.sink
+    endpoints = resolve_endpoints(load_registry(registry)["shop"])
+    source, connector, transport, sink = endpoints.source, endpoints.connector, endpoints.transport, endpoints.sink
     assert isinstance(source, MySqlEndpoint)
     assert (source.host, source.port, source.user) == ("db", 3306, "cdc")
     assert isinstance(connector, ConnectEndpoint)
@@ -39,7 +39,7 @@ def test_endpoints_of_a_pipeline(connections: dict[str, str], registry: Path) ->
     assert transport.security["sasl.password"] == SECRETS["kafka"]
     assert isinstance(sink, IcebergEndpoint)
     assert (sink.name, sink.properties["type"]) == ("lake", "sql")
-    assert not any(secret in repr(found) for secret in SECRETS.values())
+    assert not any(secret in repr(endpoints) for secret in SECRETS.values())
 
 
 def test_a_named_replica_has_an_endpoint_that_survives_the_settings_file(
@@ -50,12 +50,12 @@ def test_a_named_replica_has_an_endpoint_that_survives_the_settings_file(
     with pytest.raises(ConfigError, match="'shop_replica' is not defined"):
         resolve_endpoints(pipeline)
     monkeypatch.setenv("AIRFLOW_CONN_SHOP_REPLICA", connections["shop_mysql"].replace('"db"', '"other"'))
-    found = resolve_endpoints(pipeline)
-    assert found.replicas["shop_replica"].where == "mysql other:3306 as cdc"
-    written = json.loads(json.dumps(found.to_json(pipeline)))
+    endpoints = resolve_endpoints(pipeline)
+    assert endpoints.replicas["shop_replica"].where == "mysql other:3306 as cdc"
+    written = json.loads(json.dumps(endpoints.to_json(pipeline)))
     assert [written[part]["kind"] for part in PARTS] == ["mysql", "debezium", "kafka", "iceberg"]
-    assert Endpoints.from_json(written) == found
-    assert not any(secret in repr(found) for secret in SECRETS.values())
+    assert Endpoints.from_json(written) == endpoints
+    assert not any(secret in repr(endpoints) for secret in SECRETS.values())
 
 
 def test_missing_connections_are_one_error_that_says_what_to_create(

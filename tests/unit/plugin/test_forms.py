@@ -61,9 +61,9 @@ def triggered(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def token(client: Any, path: str) -> str:
-    found = re.search(r'name="token" value="(\w+)"', client.get(path).text)
-    assert found
-    return found[1]
+    match = re.search(r'name="token" value="(\w+)"', client.get(path).text)
+    assert match
+    return match[1]
 
 
 # ---- who may send them ---------------------------------------------------------------------------------------------
@@ -320,8 +320,8 @@ def test_the_form_makes_a_real_run_which_the_page_then_shows(web: Any, store: Re
     assert answer.status_code == 303, answer.text
     with create_session() as session:
         (run,) = session.scalars(select(DagRun)).all()
-        found = run.run_id, run.conf, run.triggering_user_name, str(run.state)
-    run_id, conf, user, state = found
+        triggered = run.run_id, run.conf, run.triggering_user_name, str(run.state)
+    run_id, conf, user, state = triggered
     assert unquote(answer.headers["location"]) == f"/dags/cdc_recovery/runs/{run_id}"
     assert conf == {"pipeline": "shop", "strategy": "full_snapshot", "tables": [], "note": "paged"}
     assert (user, state) == ("u", "queued")

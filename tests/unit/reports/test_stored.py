@@ -64,15 +64,15 @@ def test_positions_and_what_lies_between() -> None:
     [("mysql-bin.000008", 500), ("mysql-bin.000007", 0), ("mysql-bin.000011", None), ("other.000009", None)],
 )
 def test_retention_is_unknown_where_the_server_can_not_tell(file: str, margin: int | None) -> None:
-    found = kept(with_connector(offset=file_offset(file))).retention
-    assert (found.margin_bytes if found else None) == margin
+    retention = kept(with_connector(offset=file_offset(file))).retention
+    assert (retention.margin_bytes if retention else None) == margin
 
 
 def test_nothing_is_left_once_transactions_are_purged_that_were_not_read() -> None:
     executed = HEALTHY.source.gtid_executed  # type: ignore[union-attr]
-    found = kept(with_source(gtid_purged=executed)).retention
-    assert found is not None
-    assert (found.margin_bytes, found.left) == (0, 0.0)
+    retention = kept(with_source(gtid_purged=executed)).retention
+    assert retention is not None
+    assert (retention.margin_bytes, retention.left) == (0, 0.0)
 
 
 def test_what_can_not_be_read_is_unknown_and_not_a_number() -> None:
@@ -156,9 +156,9 @@ def test_stores_on_a_disk_and_in_an_object_store(store: ReportStore) -> None:
     store.keep_report(REPORT)
     store.keep_run("shop", RunSummary.of(REPORT, "manual__1", "2026-11-21T09:00:00+00:00"))
     assert store.observation("shop") == made
-    found = store.report("shop", "manual__1")
-    assert found is not None
-    assert found.to_json() == REPORT.to_json()
+    report = store.report("shop", "manual__1")
+    assert report is not None
+    assert report.to_json() == REPORT.to_json()
     assert [(run.run_id, run.verdict) for run in store.runs("shop")] == [("manual__1", "MATCH")]
     assert store.many(store.observation, ["shop", "other"]) == {"shop": made, "other": None}
 

@@ -26,10 +26,10 @@ def gone(pids: tuple[int, ...]) -> bool | None:
 
 def family_of(child: Child, count: int) -> tuple[int, ...]:
     """The guard and everything below it, once the server has its children."""
-    found = wait_until(
+    pids = wait_until(
         lambda: tree if len(tree := descendants(child.pid)) >= count else None, timeout=10, what="the family"
     )
-    return (child.pid, *found)
+    return (child.pid, *pids)
 
 
 @pytest.fixture

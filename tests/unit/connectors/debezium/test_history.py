@@ -132,8 +132,8 @@ def test_inv_12_each_difference_is_named(hist: dict[str, Any], said: str) -> Non
 def test_inv_12_two_swapped_columns_of_one_type_are_seen() -> None:
     a, b = (definition(n, o, "varchar", charset="utf8mb4", char_length=5) for n, o in (("a", 1), ("b", 2)))
     old = [column(n, p, "VARCHAR", length=5, charsetName="utf8mb4") for n, p in (("b", 1), ("a", 2))]
-    found = compare_history(Table("s", "t", (a, b)), {"primaryKeyColumnNames": [], "columns": old})
-    assert found == ("order of columns: a, b in the source, b, a in the history",)
+    differences = compare_history(Table("s", "t", (a, b)), {"primaryKeyColumnNames": [], "columns": old})
+    assert differences == ("order of columns: a, b in the source, b, a in the history",)
 
 
 def test_inv_12_drop_and_add_of_the_same_count_is_seen() -> None:
@@ -216,9 +216,9 @@ DIFFERENT = [
 
 @pytest.mark.parametrize(("new", "old", "what"), DIFFERENT)
 def test_what_decodes_differently_is_a_difference(new: Column, old: dict[str, Any], what: str) -> None:
-    found = one(new, old)
-    assert len(found) == 1
-    assert what in found[0]
+    differences = one(new, old)
+    assert len(differences) == 1
+    assert what in differences[0]
 
 
 def table(*names: str) -> dict[str, Any]:

@@ -90,8 +90,8 @@ def test_they_are_looked_for_only_at_rest_and_inside_a_transaction(
     state: str, task: str, offset: dict[str, Any], looked: bool
 ) -> None:
     topics = topics_of(CONTENTS)
-    found = OwnTopics().with_elsewhere("shop", facts(state, task, offset), topics)
-    assert (found.sent != ()) is looked
+    with_elsewhere = OwnTopics().with_elsewhere("shop", facts(state, task, offset), topics)
+    assert (with_elsewhere.sent != ()) is looked
     assert topics.topic_names.called is looked
 
 

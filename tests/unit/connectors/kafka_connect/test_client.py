@@ -322,16 +322,16 @@ def test_a_changed_config_is_read_back_and_the_old_one_put_back_where_it_differs
 def test_a_bare_500_for_a_config_is_explained_by_validation(server: Scripted, connect: DebeziumConnector) -> None:
     """As Connect 4.3.1 answers, with values that are null for settings it does not know."""
     faulty = {"value": {"name": "database.hostname", "errors": ["Unable to connect with hunter22"]}}
-    found = {"configs": [faulty, {"value": None}, {"value": {"name": "tasks.max", "errors": []}}]}
+    answer = {"configs": [faulty, {"value": None}, {"value": {"name": "tasks.max", "errors": []}}]}
 
     def respond(_: str, path: str, __: Any) -> Answer:
-        return Answer(200, found) if path.endswith("/validate") else error(500, "Cannot invoke … is null")
+        return Answer(200, answer) if path.endswith("/validate") else error(500, "Cannot invoke … is null")
 
     server.respond = respond
     with pytest.raises(ConnectorError, match=r"invalid: database\.hostname: Unable to connect with \*\*\*") as caught:
         connect.put_config("shop", CONFIG)
     assert caught.value.status == 400
-    found["configs"] = []
+    answer["configs"] = []
     with pytest.raises(ConnectorError, match="HTTP 500: Cannot invoke"):
         connect.put_config("shop", CONFIG)
 

@@ -26,9 +26,9 @@ def record(ddl: str = "ALTER TABLE t DROP a", **changes: Any) -> dict[str, Any]:
 
 
 def test_a_record_names_its_tables_with_or_without_the_schema_around_it() -> None:
-    found = read_ddl({"schema": {}, "payload": record(source={"table": "_t_del,t"}, tableChanges=None)})
-    assert found is not None
-    assert found.tables == {"shop._t_del", "shop.t"}
+    statement_read = read_ddl({"schema": {}, "payload": record(source={"table": "_t_del,t"}, tableChanges=None)})
+    assert statement_read is not None
+    assert statement_read.tables == {"shop._t_del", "shop.t"}
     plain = read_ddl(record(tableChanges=[{"id": '"shop"."t9"', "previousId": '"shop"."t"'}]))
     assert plain is not None
     assert plain.tables == {"shop.t", "shop.t9"}
@@ -36,9 +36,9 @@ def test_a_record_names_its_tables_with_or_without_the_schema_around_it() -> Non
 
 def test_inv_13_a_default_that_the_converter_leaves_out_is_no_snapshot() -> None:
     """With replace.null.with.default=false the field `snapshot`, whose default is "false", arrives as null."""
-    found = read_ddl(record(source={"snapshot": None, "table": "t"}))
-    assert found is not None
-    assert found.tables == {"shop.t"}
+    ddl = read_ddl(record(source={"snapshot": None, "table": "t"}))
+    assert ddl is not None
+    assert ddl.tables == {"shop.t"}
 
 
 def test_a_repeat_has_the_same_place_and_another_statement_has_not() -> None:

@@ -19,11 +19,11 @@ NOISE = "[2026-11-21 09:00:00,000] INFO [shop|task-0] WorkerSourceTask{id=shop-0
 @pytest.mark.parametrize("incident", INCIDENTS, ids=[one["system"] for one in INCIDENTS])
 def test_every_incident_is_named_between_lines_of_noise(incident: dict[str, Any]) -> None:
     text = NOISE * 50 + "\n".join(incident["log"]) + "\n" + NOISE * 50
-    found = explain(text)
-    assert found.code == incident["code"]
-    assert found.line in text
-    assert found.line
-    assert NOISE.strip() not in found.line
+    explanation = explain(text)
+    assert explanation.code == incident["code"]
+    assert explanation.line in text
+    assert explanation.line
+    assert NOISE.strip() not in explanation.line
 
 
 @pytest.mark.parametrize(
@@ -76,9 +76,9 @@ def test_a_long_context_between_the_words_does_not_hide_them(gtids: str, code: s
 
 
 def test_a_line_is_shown_without_its_secrets() -> None:
-    found = explain("Access denied, jdbc:mysql://cdc:hunter2@db/?password=hunter2&useSSL=true")
-    assert found.code == "CONNECTOR_FAILED"
-    assert "hunter2" not in found.line
+    explanation = explain("Access denied, jdbc:mysql://cdc:hunter2@db/?password=hunter2&useSSL=true")
+    assert explanation.code == "CONNECTOR_FAILED"
+    assert "hunter2" not in explanation.line
 
 
 def test_every_row_names_a_problem_of_the_table() -> None:

@@ -75,9 +75,9 @@ from tests.unit.faults import (
 
 @pytest.mark.parametrize(("obs", "code", "evidence"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
 def test_row(obs: Observation, code: str, evidence: str) -> None:
-    found = diagnose(obs)
-    assert found.code == code
-    assert evidence in " ".join(found.evidence.values())
+    diagnosis = diagnose(obs)
+    assert diagnosis.code == code
+    assert evidence in " ".join(diagnosis.evidence.values())
 
 
 def test_every_row_of_the_table_has_a_case() -> None:
@@ -115,8 +115,8 @@ def test_every_row_leads_to_a_runbook_of_its_code() -> None:
 
 
 def test_diagnosis_survives_json() -> None:
-    found = diagnose(with_connector(**FAILED))
-    assert Diagnosis.from_json(found.to_json()) == found
+    diagnosis = diagnose(with_connector(**FAILED))
+    assert Diagnosis.from_json(diagnosis.to_json()) == diagnosis
 
 
 @pytest.mark.parametrize(("obs", "status"), [(HEALTHY, 0), (seen(source=Unknown("x")), 3), (seen(source=PURGED), 1)])
@@ -159,13 +159,13 @@ def without(obs: Observation, unread: tuple[str, ...]) -> Observation:
 def test_with_anything_unread_nothing_is_healthy_and_only_server_facts_say_lost(
     obs: Observation, unread: tuple[str, ...]
 ) -> None:
-    found = diagnose(without(obs, unread))
-    if found.code == "CONNECTOR_MISCONFIGURED":  # by the connector's own settings, and nothing follows from it
-        assert ("connector" not in unread, found.strategies) == (True, ())
+    diagnosis = diagnose(without(obs, unread))
+    if diagnosis.code == "CONNECTOR_MISCONFIGURED":  # by the connector's own settings, and nothing follows from it
+        assert ("connector" not in unread, diagnosis.strategies) == (True, ())
     elif set(unread) <= {"sink", "schema"}:
-        assert found.code in {"UNKNOWN", *BY_SERVER}
+        assert diagnosis.code in {"UNKNOWN", *BY_SERVER}
     else:
-        assert found.code == "UNKNOWN"
+        assert diagnosis.code == "UNKNOWN"
 
 
 def test_purged_is_said_whatever_state_the_connector_claims() -> None:
@@ -187,9 +187,9 @@ def test_gtid_purge_is_decided_as_the_server_would(stored: int, purged: int) -> 
 
 def test_a_purge_in_a_hole_of_the_stored_set_is_found() -> None:
     obs = with_connector(offset={**GTID_OFFSET, "gtids": f"{UUID}:1-20:31-80"})
-    found = diagnose(obs)
-    assert found.code == "GTID_PURGED"
-    assert f"{UUID}:21-30 (10 transactions)" in found.evidence["gtids missing"]
+    diagnosis = diagnose(obs)
+    assert diagnosis.code == "GTID_PURGED"
+    assert f"{UUID}:21-30 (10 transactions)" in diagnosis.evidence["gtids missing"]
 
 
 def test_with_gtids_the_file_does_not_matter() -> None:
@@ -210,10 +210,10 @@ def test_inv_26_with_gtids_the_file_of_this_very_server_must_fit() -> None:
 
 def test_a_server_that_took_over_is_told_by_its_uuid_and_a_failed_connector() -> None:
     failed = replace(with_connector(**FAILED), sink=stamped(KNOWN))
-    found = diagnose(failed)
-    assert found.code == "SOURCE_FAILED_OVER"
-    assert {"server_uuid now", "server_uuid before", "connector reads at"} <= set(found.evidence)
-    assert make_plan(found, Policy(), failed).strategy == "translate_gtid"
+    diagnosis = diagnose(failed)
+    assert diagnosis.code == "SOURCE_FAILED_OVER"
+    assert {"server_uuid now", "server_uuid before", "connector reads at"} <= set(diagnosis.evidence)
+    assert make_plan(diagnosis, Policy(), failed).strategy == "translate_gtid"
     led_to = replace(failed, control=ControlFacts(3, servers=(UUID,)))
     assert diagnose(led_to).code == "CONNECTOR_FAILED"
     assert diagnose(replace(HEALTHY, sink=stamped(KNOWN))).code == "HEALTHY"
@@ -287,9 +287,9 @@ ELSEWHERE = [AHEAD, file_offset("binlog.000009"), file_offset("mysql-bin.000009"
 
 @pytest.mark.parametrize("offset", ELSEWHERE)
 def test_a_streaming_connector_on_another_server_is_unknown_never_lost(offset: dict[str, Any]) -> None:
-    found = diagnose(with_connector(offset=offset))
-    assert found.code == "UNKNOWN"
-    assert found.strategies == ()
+    diagnosis = diagnose(with_connector(offset=offset))
+    assert diagnosis.code == "UNKNOWN"
+    assert diagnosis.strategies == ()
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def test_the_state_is_kept_where_the_pipeline_says(tmp_path: Path, kind: str, mo
     control = {"sql": SQL, "iceberg": "    control:   {kind: iceberg, catalog: other}\n", "none": ""}[kind]
     pipeline = declared(tmp_path, THREE + (SINK if kind != "sql" else "") + control)
     catalog = f'{{"type": "sql", "uri": "sqlite:///{tmp_path}/c.db", "warehouse": "file://{tmp_path}/w"}}'
-    found = {
+    stores = {
         "m": Connection(conn_id="m", conn_type="cdc_mysql", host="h", login="u"),
         "c": Connection(conn_id="c", conn_type="kafka_connect", host="h"),
         "k": Connection(conn_id="k", conn_type="cdc_kafka", host="h", extra='{"bootstrap.servers": "h:1"}'),
@@ -92,7 +92,7 @@ def test_the_state_is_kept_where_the_pipeline_says(tmp_path: Path, kind: str, mo
         "lake": Connection(conn_id="lake", conn_type="iceberg_catalog", extra=catalog),
         "other": Connection(conn_id="other", conn_type="iceberg_catalog", extra=catalog),
     }
-    monkeypatch.setattr(CdcHook, "get_connection", found.__getitem__)
+    monkeypatch.setattr(CdcHook, "get_connection", stores.__getitem__)
     endpoints = resolving.resolve_endpoints(pipeline)
     assert Endpoints.from_json(endpoints.to_json(pipeline)) == endpoints
     parts = open_parts(pipeline, endpoints.limited(CallLimits()))
@@ -122,7 +122,7 @@ def endpoint_of(**fields: Any) -> SqlEndpoint:
 
 
 def test_a_stock_connection_says_where_the_database_is() -> None:
-    found = endpoint_of(
+    endpoint = endpoint_of(
         conn_type="postgres",
         host="h",
         schema="cdc",
@@ -130,9 +130,9 @@ def test_a_stock_connection_says_where_the_database_is() -> None:
         password="s3cret-pw",
         extra='{"sslmode": "verify-full"}',
     )
-    assert (found.driver, found.port, found.where) == ("postgresql+psycopg", 5432, "database cdc at h:5432")
-    assert (found.options["sslmode"], found.options["connect_timeout"]) == ("verify-full", "10")
-    assert "s3cret-pw" not in repr(found)
+    assert (endpoint.driver, endpoint.port, endpoint.where) == ("postgresql+psycopg", 5432, "database cdc at h:5432")
+    assert (endpoint.options["sslmode"], endpoint.options["connect_timeout"]) == ("verify-full", "10")
+    assert "s3cret-pw" not in repr(endpoint)
     assert endpoint_of(conn_type="mysql", host="h", schema="cdc", login="u").driver == "mysql+pymysql"
     assert endpoint_of(conn_type="sqlite", host="/var/lib/cdc.db").database == "/var/lib/cdc.db"
     own = endpoint_of(conn_type="cdc_sql_control", host="h", schema="cdc", login="u", extra='{"dialect": "mysql"}')

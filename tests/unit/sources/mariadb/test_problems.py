@@ -13,12 +13,16 @@ from airflow_cdc.connectors.debezium.offsets.mariadb import MariaDbCodec
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset, validate
 from airflow_cdc.core.diagnosis.forecast import Margin, Retention
 from airflow_cdc.core.diagnosis.observation import (
+    ControlFacts,
     Observation,
     SourceFacts,
 )
 from airflow_cdc.core.errors import OffsetRejectedError
+from airflow_cdc.core.xa import XaState
+from airflow_cdc.kinds import rules_for
 from airflow_cdc.sources.mariadb.facts import DomainFacts, MariaDbFacts
 from airflow_cdc.sources.mariadb.gtid import MariaDbPosition, MariaDbState
+from airflow_cdc.sources.mariadb.problems import PROBLEMS
 from airflow_cdc.sources.mysql.cascades import keys_in
 from airflow_cdc.sources.mysql.facts import EventAtPosition, EventBoundary
 from airflow_cdc.sources.mysql.grants import MARIADB_NEEDS, parse_grants
@@ -254,3 +258,12 @@ def test_an_offset_that_lacks_only_the_transaction_of_the_last_event_is_told_fro
     found = diagnose(observed({**OFFSET, "gtids": gtids, "event": 2, "row": 1}, purged, sent=sent))
     assert found.code == "GTID_PURGED"
     assert ("last event's transaction" in found.evidence) is told
+
+
+@pytest.mark.parametrize(("rollbacks", "warned"), [(0, False), (1, True)])
+def test_inv_32_a_rollback_since_the_last_check_is_named(rollbacks: int, warned: bool) -> None:
+    began = XaState("1/db/3306/x=/7", 7.0, prepares=4, rollbacks=0)
+    facts = replace(MARIADB, xa=replace(began, rollbacks=rollbacks, prepares=5))
+    looked = replace(observed(OFFSET, facts), control=ControlFacts(3, checked_xa={"shop.orders": began}))
+    problem = next(one for one in PROBLEMS if one.code == "XA_ROLLED_BACK")
+    assert (problem.holds(rules_for(looked.pipeline).case(looked)) is not None) is warned

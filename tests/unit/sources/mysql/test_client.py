@@ -98,10 +98,10 @@ def test_the_set_of_capabilities() -> None:
     ],
 )
 def test_error_numbers_become_meanings(error: Exception, kind: type[SourceError], said: str) -> None:
-    found = explain(error, where="mysql db:3306 as u", doing="look")
-    assert type(found) is kind
-    assert said in str(found)
-    assert "mysql db:3306 as u" in str(found)
+    meaning = explain(error, where="mysql db:3306 as u", doing="look")
+    assert type(meaning) is kind
+    assert said in str(meaning)
+    assert "mysql db:3306 as u" in str(meaning)
 
 
 @pytest.mark.parametrize(
@@ -115,18 +115,18 @@ def test_error_numbers_become_meanings(error: Exception, kind: type[SourceError]
     ],
 )  # fmt: skip
 def test_a_missing_privilege_is_named(number: int, message: str, privilege: str, on: str) -> None:
-    found = explain(pymysql.OperationalError(number, message), where="w", doing="look")
-    assert isinstance(found, MissingPrivilegeError)
-    assert found.privilege == privilege
-    assert f"GRANT {privilege} ON {on}" in found.todo
-    again = pickle.loads(pickle.dumps(found))  # noqa: S301
-    assert (type(again), str(again), again.privilege) == (MissingPrivilegeError, str(found), privilege)
+    meaning = explain(pymysql.OperationalError(number, message), where="w", doing="look")
+    assert isinstance(meaning, MissingPrivilegeError)
+    assert meaning.privilege == privilege
+    assert f"GRANT {privilege} ON {on}" in meaning.todo
+    again = pickle.loads(pickle.dumps(meaning))  # noqa: S301
+    assert (type(again), str(again), again.privilege) == (MissingPrivilegeError, str(meaning), privilege)
 
 
 def test_a_privilege_the_server_does_not_name() -> None:
-    found = explain(pymysql.OperationalError(1370, "alter routine command denied"), where="w", doing="look")
-    assert isinstance(found, MissingPrivilegeError)
-    assert "alter routine command denied" in str(found)
+    meaning = explain(pymysql.OperationalError(1370, "alter routine command denied"), where="w", doing="look")
+    assert isinstance(meaning, MissingPrivilegeError)
+    assert "alter routine command denied" in str(meaning)
 
 
 LINES = [

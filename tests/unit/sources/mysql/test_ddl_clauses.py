@@ -105,8 +105,10 @@ def test_what_a_clause_says_of_a_column(clause: str, meaning: Clause) -> None:
 
 
 def test_several_columns_in_parentheses_are_clauses_each() -> None:
-    found = read_statement("ALTER TABLE t ADD (a INT, b VARCHAR(3) NOT NULL DEFAULT ',' , KEY (a)), DROP `b,c`").clauses
-    assert [(clause.kind, clause.column) for clause in found] == [
+    clauses = read_statement(
+        "ALTER TABLE t ADD (a INT, b VARCHAR(3) NOT NULL DEFAULT ',' , KEY (a)), DROP `b,c`"
+    ).clauses
+    assert [(clause.kind, clause.column) for clause in clauses] == [
         (Kind.ADD, "a"),
         (Kind.ADD, "b"),
         (Kind.NOTHING, ""),

@@ -78,8 +78,8 @@ def test_inv_30_several_statements_are_judged_one_after_the_other(table: str, re
     ],
 )
 def test_what_events_and_the_statement_itself_carry(table: str, text: str, change: SchemaChange) -> None:
-    found = one(table, text)
-    assert judge(before(table), [found], after(table, found.statement)) == change
+    outcome = one(table, text)
+    assert judge(before(table), [outcome], after(table, outcome.statement)) == change
 
 
 def test_steps_that_each_pass_pass_together() -> None:

@@ -2,26 +2,13 @@ from __future__ import annotations
 
 import base64
 import json
-import struct
 from decimal import Decimal
 
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_cdc.spark_apps.driver.functions import decimal_bytes, decimal_plain, double_bits, json_canonical
-
-
-@given(st.lists(st.none() | st.floats(allow_nan=False, allow_infinity=False)))
-def test_the_bits_of_a_number_tell_it_from_every_other(values: list[float | None]) -> None:
-    found = double_bits(pa.array(values, pa.float64())).to_pylist()
-    assert found == [None if v is None else struct.unpack(">q", struct.pack(">d", v + 0.0))[0] for v in values]
-
-
-def test_there_is_one_zero() -> None:
-    assert double_bits(pa.array([0.0, -0.0])).to_pylist() == [0, 0]
-
+from airflow_cdc.spark_apps.driver.functions import decimal_bytes, decimal_plain, json_canonical
 
 documents = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

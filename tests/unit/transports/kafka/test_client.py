@@ -58,11 +58,11 @@ def test_folding_keeps_the_last_record_and_tombstones() -> None:
         Record(1, 3, key, b'{"pos":2}'),
         Record(2, 1, other, None),
     ]
-    found = fold_offsets(records)
-    assert found[key.decode()].value == {"pos": 2}
-    assert (found[key.decode()].kafka_partition, found[key.decode()].kafka_offset) == (1, 3)
-    assert found[other.decode()].value is None
-    assert len(found) == 2
+    offsets = fold_offsets(records)
+    assert offsets[key.decode()].value == {"pos": 2}
+    assert (offsets[key.decode()].kafka_partition, offsets[key.decode()].kafka_offset) == (1, 3)
+    assert offsets[other.decode()].value is None
+    assert len(offsets) == 2
 
 
 @pytest.mark.parametrize("value", [b"not json", b"[1]"])

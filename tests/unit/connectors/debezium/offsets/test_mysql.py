@@ -78,9 +78,9 @@ def test_the_value_debezium_wrote_in_the_field_is_valid() -> None:
     ],
 )
 def test_validate_names_the_fault(value: dict[str, Any], fault: str) -> None:
-    found = validate(value)
-    assert len(found) == 1
-    assert fault in found[0]
+    faults = validate(value)
+    assert len(faults) == 1
+    assert fault in faults[0]
 
 
 def test_every_fault_is_told_at_once() -> None:
