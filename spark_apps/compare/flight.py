@@ -42,7 +42,7 @@ from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# Events that a driver holds at a time, about 2 kB each.
+# Events that a driver holds at a time, about 4 kB each.
 EVENTS_AT_ONCE = 100_000
 # Events of one key that are looked at; of a row that changes more often while its table is compared nothing is proven.
 EVENTS_OF_KEY = 100_000
@@ -151,15 +151,19 @@ class _Spilled:
         self.rows: dict[Part, DataFrame] = {}
 
     def each(self, only: Collection[str] | None = None) -> Iterator[Flight]:
-        """See Flights. What names no key is in every flight: it may be about any."""
+        """See Flights."""
         for number in range(self.parts):
-            rows = self.events.where(f"{quote_ident(_PART)} = {number} OR {quote_ident(_PART)} IS NULL").collect()
-            often = (row for row in rows if row[_NUMBER] > EVENTS_OF_KEY and row[FACTS]["other_table"] is None)
-            hot = {row[KEY] for row in often if row[KEY] is not None}
-            wanted = rows if only is None else [row for row in rows if row[KEY] is None or row[KEY] in only]
-            found = chain(self.earlier, own_events(self.topic.table, wanted))
-            tail = Tail.of(found, self.start, self.passed)
-            yield Flight(tail, partial(self.sink_rows, number), tuple(sorted(hot)))
+            yield self._flight(number, only)  # held by nobody here while the next one is read
+
+    def _flight(self, number: int, only: Collection[str] | None) -> Flight:
+        """One part. What names no key is in every flight: it may be about any."""
+        rows = self.events.where(f"{quote_ident(_PART)} = {number} OR {quote_ident(_PART)} IS NULL").collect()
+        often = (row for row in rows if row[_NUMBER] > EVENTS_OF_KEY and row[FACTS]["other_table"] is None)
+        hot = {row[KEY] for row in often if row[KEY] is not None}
+        wanted = rows if only is None else [row for row in rows if row[KEY] is None or row[KEY] in only]
+        found = chain(self.earlier, own_events(self.topic.table, wanted))
+        tail = Tail.of(found, self.start, self.passed)
+        return Flight(tail, partial(self.sink_rows, number), tuple(sorted(hot)))
 
     def sink_rows(self, number: int, keys: Collection[str], part: Part) -> Rows:
         """The sink's rows under these keys of one flight."""

@@ -186,6 +186,7 @@ def _judge_keys(scanned: Scanned, found: Flights) -> KeyJudgement:
     outcome = judgement.outcome
     for flight in found.each():
         digests = _judge_flight(scanned, judgement, flight, taken, digests)
+        del flight  # before the next one is read
     _count(outcome, scanned, taken.count)
     outcome.source_rows += rows_in(digests[0]) if subject.part.whole else scanned.totals[0]
     drilled = drill_keys(scanned, *digests, taken.within)
