@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,9 +18,10 @@ from airflow.api.common.delete_dag import delete_dag
 from airflow.api.common.trigger_dag import trigger_dag
 from airflow.dag_processing.bundles.manager import DagBundlesManager
 from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
+from airflow.exceptions import DagNotFound
 from airflow.models.dagrun import DagRun
 from airflow.utils.session import create_session
-from sqlalchemy import select
+from sqlalchemy import delete, select
 
 from airflow_cdc.alerting.outage import OutageLog, Sighting, advance
 from airflow_cdc.core.diagnosis.strategy import choices
@@ -146,7 +148,7 @@ def test_a_repair_comes_with_the_tables_that_differ(web: Any, store: ReportStore
     assert triggered.call_args.kwargs["conf"] == conf
 
 
-def test_a_dag_that_is_not_there_is_said(web: Any, store: ReportStore) -> None:
+def test_a_dag_that_is_not_there_is_said(web: Any, store: ReportStore, dag_is_unknown: None) -> None:
     client = web("OP")
     answer = client.post(RECOVER, data={"token": token(client, RECOVER), "strategy": "auto"})
     assert answer.status_code == 500
@@ -302,7 +304,16 @@ def test_the_page_follows_airflows_switch(web: Any, store: ReportStore) -> None:
 
 
 @pytest.fixture
-def dag_is_known(airflow_db: Path, registry: Path) -> Iterator[None]:
+def dag_is_unknown(airflow_db: Path) -> None:
+    """No cdc_recovery in Airflow's database, nor a run of it: tests that ran before in this process may have left both."""
+    with suppress(DagNotFound):
+        delete_dag("cdc_recovery")
+    with create_session() as session:
+        session.execute(delete(DagRun))
+
+
+@pytest.fixture
+def dag_is_known(dag_is_unknown: None, registry: Path) -> Iterator[None]:
     """cdc_recovery in Airflow's database, as the DAG processor leaves it."""
     DagBundlesManager().sync_bundles_to_db()  # type: ignore[no-untyped-call] # Airflow gives it no types
     bag = DagBag(
