@@ -31,3 +31,10 @@ def test_each_invariant_has_its_lines_with_tests_of_its_number(number: int) -> N
 def test_every_test_that_the_page_names_exists() -> None:
     named = set(re.findall(r"`(test_\w+)`", PAGE))
     assert named - existing() == set()
+
+
+def test_no_two_lines_rest_on_the_same_tests() -> None:
+    """Two texts of one line, as a merge leaves them."""
+    lines = [re.findall(r"`(test_\w+)`", line) for line in PAGE.splitlines() if line.startswith("|")]
+    sets = [frozenset(names) for names in lines if names]
+    assert [sorted(names) for names in set(sets) if sets.count(names) > 1] == []
