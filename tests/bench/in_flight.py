@@ -35,6 +35,7 @@ from airflow_cdc.spark_apps.compare.views import SinkView
 from airflow_cdc.spark_apps.driver.session import build_session
 from stack import jvm
 from tests.adversary.world import CATALOG, lake_properties
+from tests.bench.result import FOLDER, Ratio
 from tests.integration.rig import Rig
 from tests.integration.verify_support import NUMBERS, Scene, make_scene, settings_for
 
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
     from airflow_cdc.spark_apps.ports import Ranges
 
-RESULTS = Path("build/bench/in_flight.json")
+RESULTS = FOLDER / "in_flight.json"
 MOST = 1.2
 HEAP = "1g"
 ROWS = 20_000
@@ -68,10 +69,7 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     with running(folder, asked.stack) as place:
         measured = [in_a_process(place, size, asked.at_once) for size in sizes]
-    result = summary(measured)
-    RESULTS.write_text(json.dumps(result, indent=2) + "\n")
-    print(json.dumps(result, indent=2))
-    return int(not result["holds"])
+    return summary(measured).write(RESULTS)
 
 
 @contextmanager
@@ -93,21 +91,10 @@ def in_a_process(place: Path, events: int, at_once: int) -> dict[str, float]:
     return figures
 
 
-def summary(measured: list[dict[str, float]]) -> dict[str, object]:
-    """As every bench writes it, and what each size took."""
-    against, ours = measured[0]["mb"], measured[-1]["mb"]
-    ratio = round(ours / against, 3)
+def summary(measured: list[dict[str, float]]) -> Ratio:
+    """The largest size against the smallest, and what each size took."""
     name = f"driver MB with {measured[-1]['events']:,} events in flight against {measured[0]['events']:,}"
-    return {
-        "name": name,
-        "ours": ours,
-        "against": against,
-        "ratio": ratio,
-        "goal": MOST,
-        "direction": "at most",
-        "holds": ratio <= MOST,
-        "sizes": measured,
-    }
+    return Ratio(name, measured[-1]["mb"], measured[0]["mb"], MOST, {"sizes": measured})
 
 
 @dataclass(slots=True)
