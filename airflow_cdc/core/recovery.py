@@ -1,7 +1,7 @@
-"""The open recovery: what the steps of one recovery share. It outlives XCom and the ledger (INV 1, 3).
+"""The open recovery: the state that the steps of one recovery share. It outlives XCom and the ledger (INV 1, 3).
 
-Each change is a method that says what it sets and what it clears, so these methods are the state table of a recovery.
-Steps apply them by compare-and-set (flows/recovery.py), as the hold writes beside the chain.
+Each transition is a method that sets and clears fields, so these methods are the state table of a recovery. Steps apply
+them by compare-and-set (flows/recovery.py), because the hold task writes in parallel with the chain.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ MATCH = "MATCH"
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a run decided to do: the diagnosis' problem, the plan's strategy, and for which tables of which definition.
+    """What a run decided to do: the diagnosed problem, the plan's strategy, and the tables with their definitions.
 
     Attributes:
-        deletes: table → the least number of rows that would be removed from the sink; None: unknown.
-        needs_approval: a person was asked, and knew `deletes`.
+        deletes: table → the minimum number of rows that would be removed from the sink; None: unknown.
+        needs_approval: a person was asked and was shown `deletes`.
     """
 
     problem: str
@@ -36,12 +36,12 @@ class Decision:
 
     @property
     def agreed(self) -> dict[str, int]:
-        """Table → how many rows a person agreed to remove. To agree to an unknown number is to agree to none (INV 36)."""
+        """Table → how many rows a person agreed to remove. Agreeing to an unknown number counts as zero (INV 36)."""
         return {table: rows for table, rows in self.deletes.items() if rows is not None} if self.needs_approval else {}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Decision:
-        """Read what the step `diagnose` returned. Raises UnknownStateError for anything else."""
+        """Read the return value of the step `diagnose`. Raises UnknownStateError for anything else."""
         try:
             deletes = {table: None if n is None else int(n) for table, n in (value.get("deletes") or {}).items()}
             problem = str((value.get("diagnosis") or {}).get("code", ""))
@@ -59,7 +59,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class HoldAnswer:
-    """The last state of the parallel hold task: HELD, REFUSED, UNSUPPORTED, OFF …, why, and since when."""
+    """The last state of the parallel hold task (HELD, REFUSED, UNSUPPORTED, OFF …), the reason, and since when."""
 
     state: str
     detail: str
@@ -67,13 +67,13 @@ class HoldAnswer:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> HoldAnswer:
-        """The inverse of asdict(); what is absent is empty."""
+        """The inverse of asdict(); absent fields are empty."""
         return cls(*(str(value.get(name) or "") for name in ("state", "detail", "since")))
 
 
 @dataclass(frozen=True, slots=True)
 class StagedTable:
-    """A table whose last chunk is committed: its stage's label, how many rows it has, and at which snapshot."""
+    """A table whose last chunk is committed: its stage's label, row count and snapshot."""
 
     label: str
     rows: int
@@ -87,9 +87,9 @@ class StagedTable:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedTable:
-    """A compared table. Exactly `snapshot_id` may be published, and only of a MATCH (INV 4, 38).
+    """A compared table. Only exactly `snapshot_id` may be published, and only after a MATCH (INV 4, 38).
 
-    `source_rows` is None where the source was not counted; `stage` is "" where the staged table's own is meant.
+    `source_rows` is None where the source was not counted; `stage` "" means the staged table's own stage.
     `entry` is the whole result, for the report.
     """
 
@@ -117,9 +117,9 @@ class HistoryDoubts:
     """Why the connector's table definitions have to be rebuilt.
 
     Attributes:
-        differences: table → what the connector's definitions say differently from the source.
+        differences: table → where the connector's definitions differ from the source.
         since: epoch milliseconds of the newest snapshot in them before they are rebuilt; None: not looked at yet.
-        doubted: definitions were noted beside transactions of a replica's own.
+        doubted: definitions were recorded together with a replica's own (errant) transactions.
     """
 
     differences: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -129,12 +129,12 @@ class HistoryDoubts:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaVisit:
-    """A detour to a replica: its connection, and sets of transactions as their source prints them.
+    """A detour to a replica: its connection, and transaction sets as their source prints them.
 
     Attributes:
-        own: the replica's own transactions. read: what was read there; None: not known yet. left_out: read, and not in
-            the offset that was written at the source.
-        history_before: how many records the connector's definitions had when it set out.
+        own: the replica's own transactions. read: those read there; None: not known yet. left_out: those read there but
+            not in the offset that was written at the source.
+        history_before: how many records the connector's schema history had when the detour began.
     """
 
     conn_id: str = ""
@@ -185,7 +185,7 @@ class OpenRecovery:
 
     @property
     def unpublished(self) -> list[str]:
-        """The tables that are not on main yet: what is left to read, to compare and to publish."""
+        """The tables not on main yet: still to be read, compared and published."""
         return [table for table in self.tables if table not in self.published]
 
     # --- transitions ---------------------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ class OpenRecovery:
         return replace(self, run_id=run_id, taken_over_from=self.run_id)
 
     def superseded(self, decision: Decision, epoch: int) -> OpenRecovery:
-        """A recovery that reads, in place of one that only moved the position: nothing of that but its backup is kept."""
+        """A recovery that re-reads tables, replacing one that only moved the position; only the backup is kept."""
         return OpenRecovery(
             run_id=self.run_id,
             epoch=epoch,
@@ -211,17 +211,17 @@ class OpenRecovery:
         )
 
     def stopped(self) -> OpenRecovery:
-        """The connector was stopped: it streams no more."""
+        """The connector was stopped and no longer streams."""
         return replace(self, resumed_at="")
 
     def held(self, answer: HoldAnswer) -> OpenRecovery:
-        """What the hold says now."""
+        """The hold task's new state."""
         return replace(self, hold=answer)
 
     def with_watermark(
         self, watermark: Watermark, fence: Fence, definitions: Mapping[str, str], at: str
     ) -> OpenRecovery:
-        """Another W: what was read, compared and written under an older one counts for nothing (INV 3)."""
+        """A new W: anything read, compared or written under an older one is void (INV 3)."""
         return replace(
             self,
             attempt=self.attempt + 1,
@@ -236,15 +236,15 @@ class OpenRecovery:
         )
 
     def staged(self, stages: Mapping[str, StagedTable]) -> OpenRecovery:
-        """These tables are read whole."""
+        """These tables have been read completely."""
         return replace(self, stages={**self.stages, **stages})
 
     def backed_up(self, backup: OffsetEntry) -> OpenRecovery:
-        """The first backup is never replaced."""
+        """Keep the first backup; a later one never replaces it."""
         return self if self.backup is not None else replace(self, backup=backup)
 
     def wrote(self, value: RawOffset, at: str, differences: Mapping[str, tuple[str, ...]]) -> OpenRecovery:
-        """The offset was written, or is left as it is, and these definitions have to be rebuilt."""
+        """The offset was written (or left as it is), and these definitions have to be rebuilt."""
         return replace(self, written=value, written_at=at, history=replace(self.history, differences=dict(differences)))
 
     def rebuilding_since(self, since: int) -> OpenRecovery:
@@ -252,19 +252,19 @@ class OpenRecovery:
         return self if self.history.since is not None else replace(self, history=replace(self.history, since=since))
 
     def resumes(self, text: str) -> OpenRecovery:
-        """How far the connector has come, while it is waited for."""
+        """How far the connector has come while we wait for it."""
         return replace(self, resuming=text)
 
     def resumed(self, at: str) -> OpenRecovery:
-        """The connector streams past W; its definitions are in order."""
+        """The connector streams past W, and its definitions are correct."""
         return replace(self, resumed_at=at, resuming="", history=replace(self.history, differences={}, since=None))
 
     def settings_saved(self, before: Mapping[str, str | None]) -> OpenRecovery:
-        """Settings are about to be changed; the first saved value of each is kept."""
+        """Settings are about to be changed; the first saved value of each setting is kept."""
         return replace(self, settings_before={**before, **self.settings_before})
 
     def settings_restored(self, names: Iterable[str]) -> OpenRecovery:
-        """These settings are as they were before the recovery."""
+        """These settings have their values from before the recovery again."""
         gone = set(names)
         return replace(self, settings_before={k: v for k, v in self.settings_before.items() if k not in gone})
 
@@ -279,20 +279,20 @@ class OpenRecovery:
     # --- a visit to a replica (INV 27) -----------------------------------------------------------------------------------
 
     def reads_at(self, conn_id: str) -> OpenRecovery:
-        """The replica of this recovery: the one it began at."""
+        """Record the replica to read from; the first one is kept for the whole recovery."""
         return replace(self, replica=replace(self.replica, conn_id=conn_id))
 
     def set_out(self, own: str, history_before: int) -> OpenRecovery:
-        """The connector goes to the replica. The size is kept from the first round: a second round adds to the same doubt."""
+        """The connector goes to the replica. The first round's `history_before` stays: later ones add to the same doubt."""
         first = history_before if self.replica.history_before is None else self.replica.history_before
         return replace(self, replica=replace(self.replica, read=None, own=own, history_before=first))
 
     def read_there(self, read: str) -> OpenRecovery:
-        """What was read, before the offset is written: afterwards the connector's position is of another server."""
+        """Record what was read. To be done before the offset is written: afterwards the position is another server's."""
         return replace(self, replica=replace(self.replica, read=read))
 
     def returned(self, value: RawOffset, at: str, left_out: str, since: int | None) -> OpenRecovery:
-        """The offset at the source was written; `since`: the definitions are rebuilt, what is newer than that is."""
+        """The offset at the source was written; `since`: definitions newer than that are the rebuilt ones."""
         return replace(
             self,
             written=value,
@@ -306,7 +306,7 @@ class OpenRecovery:
         return replace(self, history=replace(self.history, since=None))
 
     def sets_out_again(self) -> OpenRecovery:
-        """The source has purged more in the meantime: another round."""
+        """The source has purged more in the meantime: go to the replica again."""
         return replace(self, written_at="")
 
     def doubts_history(self, doubted: bool) -> OpenRecovery:
@@ -316,7 +316,7 @@ class OpenRecovery:
     # --- JSON ----------------------------------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
-        """The object in the control document; fields that say nothing are left out."""
+        """The object in the control document; empty fields are left out."""
         fields: dict[str, Any] = {
             "run_id": self.run_id,
             "epoch": self.epoch,

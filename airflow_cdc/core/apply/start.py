@@ -32,12 +32,12 @@ KEEP_DDL = 50
 Bounds = dict[int, tuple[int, int]]
 
 
-# Of the record that APPLIED holds. The first format carried no number, and named places as MySQL does.
+# Format version of the APPLIED record. The first format had no version number and named places as MySQL does.
 FORMAT = 2
 
 
 class Highest(NamedTuple):
-    """The highest change applied of one origin: its place, and the log file that `pos` counts in."""
+    """The highest applied change of one origin: its place, and the log file in which `pos` is an offset."""
 
     n: int
     pos: int
@@ -56,7 +56,7 @@ class Highest(NamedTuple):
 class LastChange:
     """The last applied change of a partition: its place in the source's log, and when it was committed.
 
-    `log` and `log_n` name the file that the place's `pos` counts in; `ts_ms` is in milliseconds since 1970.
+    `log` and `log_n` name the file in which the place's `pos` is an offset; `ts_ms` is in milliseconds since 1970.
     """
 
     origin: str
@@ -95,13 +95,13 @@ class Applied:
     """What a stamped commit records about its changes, besides the offsets.
 
     Attributes:
-        base: partition → the first offset that belongs to this epoch; before it everything was in the snapshot.
+        base: partition → the first offset of this epoch; every earlier record was in the snapshot already.
         high: origin → the highest change applied (tables without a key).
-        last: partition → the last change in it, to see a repeated range (INV 18).
-        snapshots: how many snapshots of the connector's own were begun in the applied range.
-        ddl: the newest statements that were judged (Ddl.at), to know a repeat by.
-        table_id: the source engine's own number of the table; TRUNCATE gives another.
-        at_ms: when the ends of the batch were taken (epoch), of a compacted topic; 0: not known.
+        last: partition → the last change applied from it, used to recognise a repeated range (INV 18).
+        snapshots: how many snapshots the connector itself began in the applied range.
+        ddl: the newest statements that were judged (Ddl.at), used to recognise a repeat.
+        table_id: the source engine's internal table id; TRUNCATE assigns a new one.
+        at_ms: when the batch's end offsets were read (epoch milliseconds; compacted topics only); 0: not known.
     """
 
     base: Mapping[str, int] = field(default_factory=dict)
@@ -125,7 +125,10 @@ class Applied:
 
     @classmethod
     def from_summary(cls, summary: Mapping[str, str]) -> Applied | None:
-        """What the summary says, or None. Raises UnknownStateError if it cannot be read, or is of another format."""
+        """Read it from a commit's summary; None if absent.
+
+        Raises UnknownStateError if it cannot be read or has another format.
+        """
         if APPLIED not in summary:
             return None
         try:
@@ -154,7 +157,7 @@ class DdlLog:
     Attributes:
         topic: its name; topic_id: "" if it does not exist yet.
         ranges: partition → (first offset, end offset); {} if the topic does not exist.
-        before: partition → the offsets before that, where only they can tell that it is the topic that was stamped.
+        before: partition → the offsets before that, where only those records can show that this is the stamped topic.
     """
 
     topic: str
@@ -169,7 +172,7 @@ class DdlLog:
 
     @property
     def offsets(self) -> dict[str, TopicOffsets]:
-        """Its part of the stamp."""
+        """This topic's part of the stamp."""
         return {self.topic: TopicOffsets.after(self.topic_id, self.ranges)} if self.ranges else {}
 
 
@@ -182,10 +185,10 @@ class Start:
         ranges: partition → (first offset, end); partitions without a record included, {} if there is no topic.
         begins: partition → the first offset the topic still has.
         watermark: changes at or before it are in the table already.
-        fingerprint: of the definition the table's rows were written by; None if no commit says.
-        change: how the mirror follows the definition; None if the one that its rows were written by is not known.
-        made_anew: the engine has another table under this name than when the stamp was made.
-        unproven: no id says that the topic is the one that was stamped; `check_same_topic` can.
+        fingerprint: of the definition that the table's rows were written with; None if no commit records it.
+        change: how the mirror follows the definition; None if the definition its rows were written with is not known.
+        made_anew: the table was recreated under the same name since the stamp was made.
+        unproven: there is no topic id to show that this is the stamped topic; `check_same_topic` can show it.
     """
 
     table: Table
@@ -209,12 +212,12 @@ class Start:
 
     @property
     def current(self) -> bool:
-        """Neither a change of rows nor one of the schema waits."""
+        """No row change and no schema change is waiting."""
         return self.empty and self.ddl.empty and self.fingerprint in {None, self.table.fingerprint}
 
     @property
     def decoded_as(self) -> Table:
-        """The definition to decode by: events from before the last DDL may hold NULL where it forbids that now."""
+        """The definition to decode with: events from before the last DDL may hold NULL in columns that are NOT NULL now."""
         change = self.change or SchemaChange()
         loose = {*change.filled, *change.never_null}
         columns = tuple(replace(c, nullable=c.nullable or c.name in loose) for c in self.table.columns)
@@ -253,10 +256,10 @@ def plan_start(
 ) -> Start:
     """Decide what to read of `topic` for `table`, up to the offsets `upto` (partition → end).
 
-    `summary` is that of the commit that carries the stamp ({} if it is gone and the stamp is its mirror); `state`
-    is None when the topic does not exist; `ddl` is what `plan_ddl` gave; `read_position` reads the source's positions.
-    Raises UnknownStateError without a stamp, SinkError for a stamp of another epoch, TransportError for a topic that is
-    not the one that was stamped, or has lost records.
+    `summary` belongs to the commit that carries the stamp ({} if that commit is gone and the stamp is the mirrored
+    copy); `state` is None when the topic does not exist; `ddl` is the result of `plan_ddl`; `read_position` parses the
+    source's positions. Raises UnknownStateError without a stamp, SinkError for a stamp of another epoch, TransportError
+    for a topic that is not the stamped one or has lost records.
     """
     where = f"table {table.full_name}"
     if stamp is None:
@@ -295,16 +298,16 @@ def plan_start(
 def _nothing_to_read(
     table: Table, stamp: Stamp, summary: Mapping[str, str], topic: str, *, ddl: DdlLog, read_position: ReadPosition
 ) -> Start:
-    """The start of a table whose topic does not exist, and did not when it was stamped."""
+    """The start of a table whose topic does not exist and did not exist when the table was stamped."""
     at = _watermark(table, stamp, summary, read_position)
     applied = Applied.from_summary(summary) or Applied()
     return Start(table, topic, "", stamp, {}, {}, at, applied, ddl, _fingerprint(summary))
 
 
 def plan_ddl(stamp: Stamp | None, topic: str, state: TopicState | None, upto: Mapping[int, int]) -> DdlLog:
-    """What of the schema-change topic a table has not seen, up to the offsets `upto`.
+    """The part of the schema-change topic that a table has not seen, up to the offsets `upto`.
 
-    Raises TransportError when the topic is not the one that was stamped, or has lost records.
+    Raises TransportError when the topic is not the stamped one, or has lost records.
     """
     where = f"topic {topic}"
     known = None if stamp is None else stamp.offsets.get(topic)
@@ -327,12 +330,12 @@ def check_ddl(
     judge: JudgeDdl,
     truncates_seen: bool,
 ) -> Start:
-    """The start with the statements since the stamp and the engine's number of the table judged (INV 13, 30).
+    """Judge the statements since the stamp and the engine's table id; returns the start with the result (INV 13, 30).
 
-    `stored` is the definition that the table's rows were written by; `covered` is what the start's watermark covers, and
-    `judge` the source's judgement. A repeat, and a statement before the watermark,
-    mean nothing. Raises RereadNeededError if rows may have changed without an event; UnreportedChangeError if the
-    definition changed and no statement says so.
+    `stored` is the definition that the table's rows were written with; `covered` is what the start's watermark covers;
+    `judge` is the source's judgement of a statement. Repeats and statements before the watermark are ignored.
+    Raises RereadNeededError if rows may have changed without an event, UnreportedChangeError if the definition changed
+    and no statement explains it.
     """
     own = [one for one in statements if start.table.full_name in one.tables and one.at not in start.applied.ddl]
     own = [one for one in own if not one.covered(covered)]
@@ -349,7 +352,7 @@ def check_ddl(
 
 
 def check_made_anew(start: Start, truncates: int) -> None:
-    """Raise UnreportedChangeError if the engine's number of the table changed, and no TRUNCATE among the events says why."""
+    """Raise UnreportedChangeError if the engine's table id changed and no TRUNCATE among the events explains it."""
     if start.made_anew and not truncates:
         raise UnreportedChangeError(
             "the table was recreated at the source, but its events contain neither DDL nor a TRUNCATE",
@@ -380,7 +383,7 @@ def _check_epoch(stamped: int, epoch: int, where: str) -> None:
 
 
 def _starts(known: TopicOffsets | None, state: TopicState, where: str) -> dict[int, int]:
-    """The next offset of each partition; a topic that is absent from the stamp did not exist then: from 0."""
+    """The next offset of each partition; 0 for a topic that is not in the stamp, since it did not exist then."""
     if known is None:
         return dict.fromkeys(state.partitions, 0)
     if known.is_of(state.id) is False:
@@ -393,16 +396,17 @@ def _starts(known: TopicOffsets | None, state: TopicState, where: str) -> dict[i
 
 
 def unproven(known: TopicOffsets | None, state: TopicState) -> bool:
-    """Whether no id says that a topic is the one that was stamped: brokers before 2.8 give none, and "" equals nothing."""
+    """Whether no topic id shows that this is the stamped topic: brokers before 2.8 have no ids, and "" never matches."""
     return known is not None and known.is_of(state.id) is None
 
 
 def check_same_topic(start: Start, earlier: Mapping[int, Sequence[tuple[LastChange, bool]]]) -> None:
     """Raise TransportError unless the records before the stamp show that the topic is the one that was stamped.
 
-    `earlier`: partition → the newest of them, each with whether it is at or before the watermark. The last
-    record that was applied must be among them; where none was, all must be before the watermark, as no other was there
-    yet. Of a topic made anew that begins at the stamp itself nothing is left to compare: a new one begins at 0.
+    `earlier`: partition → the newest of those records, each with whether it is at or before the watermark. The last
+    applied record must be among them. If none was applied, all of them must be before the watermark, since nothing else
+    was in the topic yet. A topic that begins exactly at the stamp leaves nothing to compare, but a recreated topic
+    begins at 0.
     """
     for p, (at, _) in start.ranges.items():
         if at in {0, start.begins[p]}:
@@ -415,7 +419,7 @@ def check_same_topic(start: Start, earlier: Mapping[int, Sequence[tuple[LastChan
 
 
 def check_same_ddl(start: Start, earlier: Sequence[Ddl]) -> None:
-    """For a topic without an id: raise TransportError unless the last judged DDL is among the records before the stamp."""
+    """For a topic without id: raise TransportError unless the last judged DDL is among the records before the stamp."""
     whole = {begin for begin, _ in start.ddl.before.values()} == {0}
     if whole and start.applied.ddl and start.applied.ddl[-1] not in {one.at for one in earlier}:
         how = "its brokers have no topic ids, and it lacks the DDL that was judged last"
@@ -440,10 +444,10 @@ def _range(p: int, start: int, state: TopicState, upto: Mapping[int, int], where
 
 
 def _tombstones_seen(state: TopicState, ranges: Bounds, applied: Applied, where: str) -> Applied:
-    """Refuse records from before the time since which a compacted topic keeps its tombstones (INV 17).
+    """Refuse a compacted topic whose unread records may be older than its tombstone retention (INV 17).
 
-    They may have been deletes, and then nothing is left of them. What was appended after the last batch's ends were
-    taken is not older than that.
+    Deletes among them may have been compacted away without trace. Records appended after the last batch's end offsets
+    were read are no older than that moment.
     """
     compaction = state.compaction
     if compaction is None:

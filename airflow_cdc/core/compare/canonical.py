@@ -1,11 +1,11 @@
-"""The one text of a row, which every engine writes alike, and its SHA-256.
+"""The canonical text of a row, which every engine writes identically, and its SHA-256.
 
-The text is `piece|piece|…` over the compared columns; what the pieces of a value are, its type says:
+The text is `piece|piece|…` over the compared columns. The type of a value determines its pieces:
 
 | type | pieces |
 |---|---|
 | Integer, Bits, Time | the number (Time: microseconds with a sign) |
-| Decimal | up to 18 digits the number without its point (-1.23 of scale 2 is -123), else with all its decimals |
+| Decimal | up to 18 digits: the number without its point (-1.23 of scale 2 is -123); else: with all its decimals |
 | Float | the 8 bytes of the double as 16 hexadecimal digits in upper case; -0 is 0 |
 | Boolean | 1 or 0 |
 | Date, LocalDateTime, Instant | days, or microseconds, since 1970-01-01 |
@@ -14,20 +14,20 @@ The text is `piece|piece|…` over the compared columns; what the pieces of a va
 | Uuid | the text in lower case |
 | Geometry | the number of the reference system, and the SHA-256 of the WKB |
 | Array | how many elements, and the pieces of each |
-| any, NULL | `N` in the place of the first piece, and no other |
+| any, NULL | a single piece, `N` |
 
-Only a Text can hold the separator or be `N`, and its length says where it ends. So different rows never give the same
-text: ('a|1', 'b') is `3|a|1|1|b`, ('a', '1|b') is `1|a|3|1|b`; NULL is `N`, '' is `0|`. A long value stands there as its
-hash, so that no text outgrows what an engine can hold. JSON has no text that two engines would write alike: such columns
-are outside the hash, and are fetched and compared in the form of `json_canonical` instead.
+Only a Text can contain the separator or be `N`, and its length says where it ends. So different rows never give equal
+texts: ('a|1', 'b') is `3|a|1|1|b`, ('a', '1|b') is `1|a|3|1|b`; NULL is `N`, '' is `0|`. A long value is replaced by its
+hash, so that no text outgrows what an engine can hold. Two engines never write JSON as the same text: JSON columns are
+left out of the hash and are fetched and compared in the form of `json_canonical` instead.
 
-A key's text is made of the key's columns in the same way, but for long values, which stand there themselves, so that
-the row can be found by it.
+A key's text is built from the key's columns in the same way, except that long values are written out in full, so that
+the row can be found by its key text.
 
-The functions here are the reference. An engine writes the same in its own SQL (sources/*/encoding.py,
-spark_apps/compare/encoding.py), because rows are hashed where they are. Its price in MySQL over a plain concat_ws, which
-confuses such rows, is about a quarter of the time; a bitmap of the NULLs in front costs more, because a date would be
-examined twice.
+The functions here are the reference. Each engine does the same in its own SQL (sources/*/encoding.py,
+spark_apps/compare/encoding.py), because rows are hashed where they are stored. In MySQL this takes about a quarter more
+time than a plain concat_ws, which confuses such rows; a bitmap of the NULLs in front costs more, because a date would
+be examined twice.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
 NULL = b"N"
 SEPARATOR = b"|"
-LONG_DIGITS = 18  # a number of so many digits fits 64 bits
+LONG_DIGITS = 18  # a number of this many digits fits 64 bits
 _NUMBER = re.compile(rb"-?[0-9A-Fa-f.+-]*\Z")
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - LocalDateTime has no zone
 _MICROSECOND = dt.timedelta(microseconds=1)
@@ -122,14 +122,14 @@ def row_hash(table: Table, row: Mapping[str, object]) -> str:
 
 
 def key_text(table: Table, row: Mapping[str, object]) -> str:
-    """The key as text; of a table without a key the row's hash."""
+    """The key as text; in a table without a key, the row's hash."""
     if table.keyless:
         return row_hash(table, row)
     return row_text([(in_key(c.value_type), row[c.name]) for c in table.key_columns]).decode()
 
 
 def pieces(kind: LogicalType, value: object) -> tuple[bytes, ...]:
-    """The pieces of one value; of NULL one."""
+    """The pieces of one value; NULL has one."""
     write = _WRITE.get(type(kind))
     if write is None:
         raise SchemaError(f"{kind} has no text that all engines write alike")
@@ -139,7 +139,7 @@ def pieces(kind: LogicalType, value: object) -> tuple[bytes, ...]:
 
 
 def is_short(kind: Decimal) -> bool:
-    """Whether a decimal is written as a whole number, which costs an engine less than its text."""
+    """Whether a decimal is written as a whole number, which is cheaper for an engine than its decimal text."""
     return kind.precision <= LONG_DIGITS
 
 
@@ -195,7 +195,7 @@ _WRITE: dict[type[LogicalType], Callable[[Any, Any], Sequence[object]]] = {
 def parse_key_text(table: Table, text: str) -> Key:
     """The key's values: numbers, text and bytes as they are, dates and times as text in ISO's order.
 
-    SchemaError if the text is not one that `key_text` writes of this table.
+    Raises SchemaError if the text is not one that `key_text` could have written for this table.
     """
     reader = _Reader(text.encode())
     try:
@@ -215,7 +215,7 @@ class _Reader:
     at_end: bool = False
 
     def plain(self) -> bytes:
-        """A piece that is no text."""
+        """A piece of any type but Text."""
         if self.at_end:
             raise ValueError("no piece left")
         piece, separator, self.rest = self.rest.partition(SEPARATOR)

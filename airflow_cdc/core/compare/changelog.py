@@ -1,9 +1,9 @@
 """A table's changes after the compared ends, as evidence about what the source held there. Pure values.
 
-A connector that restarts sends changes again; such a repeat would show an older image as a key's first. A change is
-a repeat if its transaction is one of those that came before the ends. Transactions are looked up as members of a set:
-their numbers need not rise (Group Replication gives each member a block of a million, and gtid_next fills gaps). Where
-they have no name, the place in the server's own log files tells.
+A restarted connector sends changes again, and such a repeat would show an older image as a key's first. A change is a
+repeat if its transaction already appeared before the ends. Transactions are looked up as members of a set, because
+their numbers need not rise (Group Replication gives each member a block of a million, and gtid_next fills gaps). For
+transactions without an id, the place in the server's own log files decides.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ NO_BEFORE = "events carry no image of the row before the change (binlog_row_imag
 class Event:
     """One record of a table's topic.
 
-    `origin` names whose numbering `place` (n, pos, row) belongs to, `log` the file that its pos counts in; `key` is the
-    key's text (None without a key).
+    `origin` is the server whose numbering `place` (n, pos, row) uses, `log` the file in which its pos is an offset;
+    `key` is the key's text (None without a key).
     """
 
     partition: int
@@ -48,15 +48,15 @@ class Event:
 
     @property
     def in_log(self) -> Place:
-        """Where the log sent it: with the file or the commit that `pos` follows in, whatever its transaction's number."""
+        """Its place in log order: by the file or commit that `pos` belongs to, not by its transaction's number."""
         return self.log[1], *self.place[1:]
 
     def is_before(self, ends: Mapping[int, int]) -> bool:
-        """Whether its record stands before these ends (partition → offset)."""
+        """Whether its record is before these ends (partition → offset)."""
         return self.offset < ends.get(self.partition, 0)
 
     def is_covered(self, covered: Covered) -> bool:
-        """Whether the change is at or before that watermark, for certain."""
+        """Whether the change is certainly at or before this watermark."""
         return covered.holds(self.origin, self.place)
 
 
@@ -65,9 +65,9 @@ class _Passed:
     """What came before the ends in one partition.
 
     Attributes:
-        transactions: those of which every row came: a row of another transaction followed.
-        last: the newest row; more of its transaction may come after the ends.
-        reached: origin → the last place in its log, of changes whose transaction has no name.
+        transactions: the complete ones, each followed by a row of another transaction.
+        last: the newest row; more rows of its transaction may follow after the ends.
+        reached: origin → the last place in its log, for changes whose transaction has no id.
     """
 
     transactions: set[str] = field(default_factory=set)
@@ -99,7 +99,7 @@ class _Passed:
 class Tail:
     """The records from the ends on, without repeats, in topic order.
 
-    `complete`: the records before the ends reach back to the position, so that no repeat can be taken for a change.
+    `complete`: the records before the ends reach back to the position, so that no repeat can be mistaken for a change.
     """
 
     events: tuple[Event, ...] = ()
@@ -107,9 +107,9 @@ class Tail:
 
     @classmethod
     def of(cls, records: Iterable[Event], start: Mapping[int, int], passed: Covered | None = None) -> Tail:
-        """`records` may begin before `start` (partition → offset): those tell what is a repeat.
+        """`records` may begin before `start` (partition → offset): the earlier ones show what is a repeat.
 
-        `passed` is what a position before the ends covers: all of that stands before `start` in the topic.
+        `passed` is what a position before the ends covers: all of it is before `start` in the topic.
         """
         ordered = sorted(records, key=lambda event: (event.partition, event.offset))
         covered = _covered(ordered, passed)
@@ -120,7 +120,7 @@ class Tail:
             at = event.partition
             if event.offset < start.get(at, 0):
                 earlier.setdefault(at, _Passed()).add(event)
-                # without a transaction's name the last place alone says what came before it
+                # without a transaction id, only the last place shows what came before it
                 begins = passed is None or event.transaction is None
                 reaching[at] = reaching.get(at, begins) or event.transaction in covered
             elif event.op not in ROW_CHANGES or not (
@@ -139,15 +139,15 @@ class Tail:
         return {key: _key_log([_change(event, ends) for event in _once(some)], sound) for key, some in found.items()}
 
     def image_changes(self) -> list[tuple[Image, int, Event]]:
-        """Each row image that came (+1) or went (-1), once, in the source's order: for tables without a key."""
+        """Tables without a key: each row image added (+1) or removed (-1), without repeats, in the source's order."""
         changes = [event for event in self.events if event.op in ROW_CHANGES and not event.bad]
         return [change for event in sorted(_once(changes), key=lambda e: e.place) for change in _images(event)]
 
     def caveats(self, *, placed: bool = False) -> tuple[str, ...]:
-        """Why these records are no sound evidence; () if they are.
+        """Why these records are not sound evidence; () if they are.
 
-        `placed`: every view of the source says which changes it shows, so that one whose rows are not known is a doubt of
-        its own key alone.
+        `placed`: every view of the source says which changes it shows, so a change with unknown rows casts doubt on its
+        own key only.
         """
         found = [CAVEATS[event.op] for event in self.events if event.op in CAVEATS]
         found += [UNREADABLE for e in self.events if e.bad and not (placed and e.key is not None and e.origin)]
@@ -157,7 +157,7 @@ class Tail:
 
 
 def _covered(events: Iterable[Event], passed: Covered | None) -> frozenset[str]:
-    """The transactions that are covered, of those that the events have."""
+    """Those of the events' transactions that are covered."""
     if passed is None:
         return frozenset()
     first = {event.transaction: event for event in events if event.transaction is not None}
@@ -173,7 +173,7 @@ def _once(events: Iterable[Event]) -> list[Event]:
 
 
 def _change(event: Event, ends: Mapping[int, int]) -> Change:
-    """The change with the rows that it says; one that cannot be read, or has no row before it, leaves them unknown."""
+    """The change with its rows before and after; unknown if the event cannot be read or carries no before image."""
     before: State = UNKNOWN if event.before is None or event.bad else event.before
     after: State = UNKNOWN if event.bad or event.after is None else event.after
     if event.op == CREATE and not event.bad:

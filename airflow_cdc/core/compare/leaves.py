@@ -1,4 +1,4 @@
-"""Leaves of a table: one scan per side gives a count and two sums per leaf; only unequal leaves are looked into.
+"""Leaves of a table: one scan per side gives a count and two sums per leaf; only unequal leaves are examined further.
 
 A leaf's digest is (n, lane1, lane2): the rows in it, and the sum over its rows of the first 64 bits of the row's hash,
 as 32-bit digits: lane1 = sum div 2^32, lane2 = sum mod 2^32. Sums, not XOR: XOR of CRCs misses the same change on an
@@ -47,10 +47,10 @@ class IntegerLeaves:
 
 
 class KeyHash(StrEnum):
-    """What makes a number of 32 bits of a key's text, in the SQL of a source and of Spark alike."""
+    """The 32-bit hash of a key's text, which the source's SQL and Spark's compute alike."""
 
     CRC32 = "crc32"
-    SHA256 = "sha256"  # its first 32 bits: dearer, where a server has no CRC-32
+    SHA256 = "sha256"  # its first 32 bits; slower, for servers without CRC-32
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +82,10 @@ def choose_scheme(
 ) -> LeafScheme:
     """A scheme with about `rows / leaf_rows` leaves, never more, however the ids are spread.
 
-    `by`: what the source can hash keys with.
+    `by`: the hash that the source can apply to keys.
 
     `bounds`: the smallest and greatest id of a table with IntegerLeaves (None: hash leaves). Rows beyond them still
-    have a leaf, so nothing is missed.
+    belong to a leaf, so nothing is missed.
     """
     count = max(1, -(-rows // leaf_rows))
     if bounds is None or not leads_with_integer(table):
@@ -109,7 +109,7 @@ def scheme_from_json(data: Mapping[str, Any]) -> LeafScheme:
 
 
 def leaf_ranges(width: int, leaves: Iterable[int]) -> list[tuple[int, int]]:
-    """The ids (first, last) of these leaves; neighbours are one range."""
+    """The id ranges (first, last) of these leaves; adjacent leaves are merged into one range."""
     ranges: list[tuple[int, int]] = []
     for low, high in (leaf_bounds(width, leaf) for leaf in sorted({*leaves})):
         if ranges and ranges[-1][1] + 1 == low:
@@ -120,7 +120,7 @@ def leaf_ranges(width: int, leaves: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def leaf_bounds(width: int, leaf: int) -> tuple[int, int]:
-    """Ids of a leaf: DIV rounds towards zero, so leaf 0 holds the ids on both sides of it."""
+    """Ids of a leaf: DIV rounds towards zero, so leaf 0 holds the ids on both sides of zero."""
     low, high = leaf * width, leaf * width + width - 1
     if leaf < 0:
         low, high = leaf * width - width + 1, leaf * width
@@ -154,7 +154,7 @@ class LeafDiff:
 
 @dataclass(frozen=True, slots=True)
 class RowDiff:
-    """Key texts by what is wrong with them, sorted; a keyless row stands once per missing or surplus copy."""
+    """Key texts by what is wrong with them, sorted; a keyless row is listed once per missing or surplus copy."""
 
     missing: tuple[str, ...]
     ghosts: tuple[str, ...]
@@ -172,7 +172,7 @@ def read_leaves(rows: Iterable[Sequence[Any]]) -> dict[int, Leaf]:
 
 
 def merge_leaves(parts: Iterable[Mapping[int, Leaf]]) -> dict[int, Leaf]:
-    """Digests of parts of a table (read by several connections) → the table's."""
+    """Merge the digests of a table's parts (read by several connections) into the table's."""
     merged: dict[int, Leaf] = {}
     for part in parts:
         for leaf, digest in part.items():
@@ -181,7 +181,7 @@ def merge_leaves(parts: Iterable[Mapping[int, Leaf]]) -> dict[int, Leaf]:
 
 
 def add_leaves(a: Leaf, b: Leaf, times: int = 1) -> Leaf:
-    """`a` and `times` times `b` (negative: taken out), with the carry in its place."""
+    """`a + times * b` (a negative `times` takes rows out), with the carry between the lanes."""
     total = (a.lane1 + times * b.lane1) * LANE + a.lane2 + times * b.lane2
     return Leaf(a.n + times * b.n, *divmod(total, LANE))
 
@@ -199,7 +199,7 @@ def compare(src: Mapping[int, Leaf], sink: Mapping[int, Leaf]) -> LeafDiff:
 
 
 def compare_rows(src: Iterable[tuple[str, str]], sink: Iterable[tuple[str, str]]) -> RowDiff:
-    """Rows (key_text, h) of a keyed table. A key may stand twice on a side: each side's rows under it are counted."""
+    """Compare rows (key_text, h) of a keyed table. A side may have a key twice: rows are counted per key and side."""
     theirs, ours = _by_key(src), _by_key(sink)
     both_sides = theirs.keys() & ours.keys()
     return RowDiff(
@@ -219,7 +219,7 @@ def _by_key(rows: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 def compare_multisets(src: Iterable[str], sink: Iterable[str]) -> RowDiff:
-    """Row hashes of a keyless table: copies that the sink lacks, and copies too many."""
+    """Compare row hashes of a keyless table: copies that the sink lacks, and surplus copies."""
     theirs, ours = Counter(src), Counter(sink)
     missing, ghosts = theirs - ours, ours - theirs
     return RowDiff(tuple(sorted(missing.elements())), tuple(sorted(ghosts.elements())), ())

@@ -1,7 +1,7 @@
-"""Which rows of a table are compared tonight: what was touched since the last check, and a share of the rest.
+"""Which rows of a table are compared tonight: those touched since the last check, and a share of the rest.
 
-The leaves of a table are cut into SHARES runs, of which the longest unseen one is compared every night, and each one
-that was not seen for a week: so all of a table is compared every week, whatever nights were left out.
+The leaves of a table are divided into SHARES runs. Every night compares the run that has waited longest, and every run
+not compared for a week, so the whole table is compared every week even if nights were skipped.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ if TYPE_CHECKING:
     from airflow_cdc.core.topics import TopicState
 
 SHARES = 7
-# A night that begins a little earlier than that a week ago must not leave its share for the next one.
+# A night that starts a little earlier than the one a week ago must not put its share off to the next night.
 DUE = timedelta(days=6, hours=12)
-# A table that has so many times the rows of when its leaves were cut gets new ones.
+# A table that has grown by this factor since its leaves were cut gets new ones.
 GROWN = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What the checks of a table keep for the next night.
+    """What a check of a table keeps for the next night.
 
     Attributes:
-        scheme: how its leaves are cut; `low` and `high` are the first and the last leaf that there were then.
-        rows: rows of the table then.
+        scheme: how its leaves were cut; `low` and `high` are the first and the last leaf at that time.
+        rows: rows of the table at that time.
         shares: share → when it was compared last (ISO time).
-        topic_id, ends: events before these ends (partition → offset) are known to be looked at.
+        topic_id, ends: events before these ends (partition → offset) have been looked at.
         fingerprint: of the table's definition.
         verdict: of the last check.
         at, run_id: when that was.
-        xa: what the source said of its XA transactions before it was compared; None: not known.
+        xa: what the source reported about its XA transactions before the comparison; None: not known.
     """
 
     scheme: LeafScheme
@@ -89,11 +89,11 @@ class Checked:
         return self.covers(topic) and all(end == self.ends[str(p)] for p, (_, end) in topic.partitions.items())
 
     def share_of(self, leaf: int) -> int:
-        """The share that a leaf belongs to; leaves beyond the ends belong to the first and the last one."""
+        """The share that a leaf belongs to; leaves beyond the ends belong to the first or the last share."""
         return min(max((leaf - self.low) * SHARES // self.leaves, 0), SHARES - 1)
 
     def due(self, now: datetime) -> tuple[int, ...]:
-        """The shares whose turn it is."""
+        """The shares to compare tonight."""
         seen = {share: self.shares.get(str(share), "") for share in range(SHARES)}
         oldest = min(seen, key=lambda share: (seen[share], share))
         late = {share for share, when in seen.items() if not when or now - datetime.fromisoformat(when) >= DUE}
@@ -102,7 +102,7 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class NightPlan:
-    """What is compared: `part`, which holds `shares`; `why` in words."""
+    """What is compared: `part`, which covers `shares`; `why` gives the reason in words."""
 
     part: Part
     shares: tuple[int, ...]
@@ -119,8 +119,8 @@ class Seen:
     """What is known of a table before it is compared.
 
     Attributes:
-        touched: leaves with an event since the last check; None where the topic cannot say.
-        odd: why the whole table must be compared whatever the topic says; "" if nothing is odd.
+        touched: leaves with an event since the last check; None where the topic cannot show that.
+        odd: why the whole table must be compared whatever the topic shows; "" if there is no such reason.
         rows: about how many rows it has.
     """
 
@@ -164,7 +164,7 @@ def _why_whole(table: Table, known: Checked, seen: Seen) -> str:
 def first_check(
     table: Table, rows: int, bounds: tuple[int, int] | None, leaf_rows: int, by: KeyHash = KeyHash.CRC32
 ) -> tuple[LeafScheme, int, int]:
-    """The leaves that a table gets when it was compared whole: scheme, first and last leaf."""
+    """The leaves a table gets after it was compared whole: scheme, first and last leaf."""
     scheme = choose_scheme(table, rows, bounds, leaf_rows, by)
     if isinstance(scheme, IntegerLeaves):
         low, high = bounds or (0, 0)

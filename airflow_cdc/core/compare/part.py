@@ -1,4 +1,4 @@
-"""A part of a table that every engine cuts out alike: some of its leaves, or an interval of one of its columns.
+"""A part of a table that every engine selects identically: some of its leaves, or an interval of one of its columns.
 
 A part is a value; each engine writes it as a condition in its own SQL.
 """
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LeafRows:
-    """The rows of some leaves. `below`, `above`: and those before the one leaf, and after the other.
+    """The rows of some leaves. `below`, `above`: also the rows before that leaf, and after that one.
 
-    Only integer leaves have rows beyond their ends; open ends belong to whoever has the first and the last leaf, so
-    that all parts of a table together are the whole table.
+    Only integer leaves have rows beyond their ends. They belong to the parts with the first and the last leaf, so that
+    all parts of a table together are the whole table.
     """
 
     scheme: LeafScheme
@@ -44,7 +44,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class OneValue:
-    """The rows that hold one value in a column. A text is of ASCII without quotes and backslashes."""
+    """The rows with one value in a column. A text value is ASCII without quotes or backslashes."""
 
     column: str
     value: int | str
@@ -52,7 +52,7 @@ class OneValue:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Which rows are compared: `rows` None means every row. `name`: how people call it."""
+    """Which rows are compared: `rows` None means every row. `name` is its name for people."""
 
     rows: LeafRows | Interval | OneValue | None = None
     name: str = "all rows"
@@ -64,7 +64,7 @@ class Part:
 
     @property
     def scheme(self) -> LeafScheme | None:
-        """The leaves that it is made of, so that the digest has the same ones; None: chosen by size."""
+        """The scheme its leaves come from, so that the digest uses the same leaves; None: choose by size."""
         return self.rows.scheme if isinstance(self.rows, LeafRows) else None
 
 
@@ -74,17 +74,17 @@ WHOLE = Part()
 def leaves_part(
     scheme: LeafScheme, leaves: Iterable[int], *, below: int | None = None, above: int | None = None
 ) -> Part:
-    """The rows of some leaves, and those beyond the ends that LeafRows says."""
+    """The rows of some leaves, and those beyond the ends as LeafRows describes."""
     chosen = tuple(sorted({*leaves}))
     return Part(LeafRows(scheme, chosen, below, above), f"{len(chosen)} leaves")
 
 
 def interval_part(table: Table, spec: BackfillSpec, start: dt.datetime, end: dt.datetime) -> Part:
-    """The rows of `table` that belong to the interval [start, end), UTC, as the registry says (`backfill`).
+    """The rows of `table` that belong to the interval [start, end), UTC, by the registry's `backfill` setting.
 
-    By a time column: its value lies in the interval. With `format`: the column is the interval's day, written so.
+    By a time column: its value lies in the interval. With `format`: the column is the interval's day in that format.
     With `step`: the keys [n * step, (n + 1) * step), n being the days from `origin` to the interval's start.
-    Raises ConfigError for a column that cannot be cut so.
+    Raises ConfigError for a column that cannot be used this way.
     """
     column = table.column(spec.by)
     name = f"{start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M}"

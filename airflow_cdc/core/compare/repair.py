@@ -1,4 +1,4 @@
-"""What a repair of a table would do, decided from what a comparison found: values only."""
+"""What a repair of a table would do, decided from the result of a comparison. Pure values."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Deletions(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RepairPlan:
-    """The rows of one table that are read again, by the text of their key (of a table without a key: their hash).
+    """The rows of one table to read again, by key text (in a table without a key: by row hash).
 
     Attributes:
         missing: only in the source; different: in both; unsettled: not proven equal. All are read and written.
         ghosts: only in the sink: deleted. `deletes` counts their rows, which may be several under one key.
-        rows: rows of the sink.
-        replaces: the table has no key: it is read anew as a whole, and replaced at once.
-        left_out: how many keys more differ than can be held; such a table is not repaired but recovered.
+        rows: rows in the sink.
+        replaces: the table has no key, so it is read again as a whole and replaced in one commit.
+        left_out: how many more keys differ than can be held in memory; such a table is recovered, not repaired.
     """
 
     table: str
@@ -50,7 +50,7 @@ class RepairPlan:
 
     @classmethod
     def of(cls, table: Table, tally: Tally, rows: int) -> RepairPlan:
-        """The plan that follows from a comparison; `rows` are those of the sink."""
+        """The plan that follows from a comparison; `rows` is the sink's row count."""
 
         def having(verdict: KeyVerdict) -> tuple[str, ...]:
             return tuple(sorted(key for key, found in tally.keys.items() if found is verdict))
@@ -69,22 +69,22 @@ class RepairPlan:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """All keys that are read again."""
+        """All keys to read again."""
         return (*self.missing, *self.different, *self.unsettled, *self.ghosts)
 
     @property
     def deletions(self) -> Deletions:
-        """What it deletes of the sink's rows."""
+        """The rows it deletes from the sink."""
         return Deletions(self.deletes, self.rows)
 
     @property
     def writes(self) -> int:
-        """Rows that are written, as far as it is known before they are read."""
+        """How many rows it writes, as far as known before they are read."""
         return len(self.missing) + len(self.different)
 
     @property
     def shown(self) -> list[str]:
-        """The first keys, each with what is wrong with it, as people are shown them."""
+        """The first keys, each with what is wrong with it, for display."""
         return [f"{kind}: {key}" for kind, key in self._each()][:SHOWN_KEYS]
 
     def to_json(self) -> dict[str, Any]:
@@ -116,9 +116,9 @@ def key_values(table: Table, key: str) -> list[Any]:
 
 
 def needs_approval(policy: Policy, deletions: Sequence[Deletions]) -> bool:
-    """Whether a person is asked about repairs: always where the policy says approved; else for what deletes too much.
+    """Whether a person is asked about repairs: always with `approved`, else only if a repair deletes too much.
 
-    `approval: never` asks for nothing, and a repair that deletes too much is then refused when it runs.
+    `approval: never` never asks; a repair that deletes too much is then refused when it runs.
     """
     if not deletions or policy.approval == NEVER:
         return False
@@ -127,7 +127,7 @@ def needs_approval(policy: Policy, deletions: Sequence[Deletions]) -> bool:
 
 
 def refusal(policy: Policy, plan: RepairPlan, approved: Mapping[str, int]) -> str:
-    """Why the plan must not be carried out, or "". `approved`: table → deletes that a person has agreed to."""
+    """Why the plan must not be carried out, or "". `approved`: table → number of deletes a person has agreed to."""
     if plan.left_out:
         return f"{len(plan.keys) + plan.left_out} of its rows differ, too many to be repaired one by one: recover the table"
     if not policy.max_deletes.exceeded_by(plan.deletes, plan.rows) or plan.deletes <= approved.get(plan.table, 0):

@@ -1,4 +1,4 @@
-"""Both rows under a key that differs, as a person reads them."""
+"""The source's and the sink's row under a key that differs, in readable form."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-# Characters of a value that are kept; whether two values are alike is decided over all of them.
+# Characters of a value that are kept; whether two values are equal is decided on the whole value.
 SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
 class RowPair:
-    """The row of the source and that of the sink under `key`; None where a side has none.
+    """The source's and the sink's row under `key`; None where a side has no row.
 
-    `kind` is missing, ghosts or different, as the comparison said. Values are texts, at most SHOWN characters long, None for
-    NULL. `differ` names the columns whose whole values differ. The source was read at `read_at` (UTC), after the comparison,
-    so a row that was changed since is shown as it is then.
+    `kind` is the comparison's result: missing, ghosts or different. Values are texts of at most SHOWN characters, None
+    for NULL. `differ` names the columns whose whole values differ. The source was read at `read_at` (UTC), after the
+    comparison, so a row that changed in between is shown as it was at `read_at`.
     """
 
     kind: str
@@ -28,12 +28,12 @@ class RowPair:
 
     @property
     def sample(self) -> str:
-        """The key as a report's `samples` name it."""
+        """The key as written in a report's `samples`."""
         return f"{self.kind}: {self.key}"
 
     @property
     def finding(self) -> str:
-        """What is wrong with the row, in a few words. A key may be in the sink more often than once."""
+        """What is wrong with the row, in a few words. A key may occur more than once in the sink."""
         if self.kind == "different":
             return (
                 f"differs in {', '.join(self.differ)}" if self.differ else "differed, and is equal in the source by now"

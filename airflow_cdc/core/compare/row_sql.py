@@ -20,9 +20,9 @@ PartValue = int | str | dt.date | dt.datetime
 
 
 class RowSql(ABC):
-    """One SQL dialect's expressions for a row, and the conditions that are made of them.
+    """One SQL dialect's expressions for a row, and the conditions built from them.
 
-    Conditions name bare columns, so that an index is read by range and files are skipped.
+    Conditions use bare columns, so that an index range can be read and data files can be skipped.
     """
 
     @abstractmethod
@@ -46,7 +46,7 @@ class RowSql(ABC):
         """A value that `column` is compared with."""
 
     def operand(self, column: Column) -> str:
-        """How a column is written where it is compared with the ends of an interval."""
+        """How a column is written when compared with the ends of an interval."""
         return self.quote_ident(column.name)
 
     def columns(self, table: Table) -> str:

@@ -1,18 +1,18 @@
 """What a comparison of source and sink means, decided from values alone.
 
-The sink's snapshot S is fixed; it holds the topics up to their fixed ends E. The source is read later and goes on
+The sink's snapshot S is fixed; it holds the topics up to their fixed ends E. The source is read later and keeps
 changing, so a key that differs is judged by the log between the two: the first event of the key after E carries, as
 its before image, what the source held at E (worked case: S has v1, the source has v3, the first event after E is
 v1→v2: S was right). A key with no event after E did not change, so there a difference is real (INV 24), unless the
 change was logged, and thus applied, a moment before the engine showed it: hence a second read (INV 7).
 
-The events were decoded by the code that wrote the sink, so alone they cannot witness that it decodes rightly. The
-source's own row must therefore be one of the images that the key's events pass through (INV 28).
+The events were decoded by the same code that wrote the sink, so on their own they cannot prove that it decodes
+correctly. The source's own row must therefore be one of the images that the key's events pass through (INV 28).
 
-Not every log says what a row was before its change. What is not said is UNKNOWN, which is neither a row nor its absence,
-and nothing follows from it. Where each view of the source says which changes it shows, no such image is needed: a view
-that shows of a key exactly the changes that the sink holds has the row to compare, and the row of any other view must be
-the one that the last change it shows leads to.
+Not every log carries before images. A missing image is UNKNOWN, which is neither a row nor its absence, and nothing
+follows from it. Where each read view of the source says which changes it shows, no before image is needed: if a view
+shows exactly the changes of a key that the sink holds, its row is the one to compare; in any other view the row must be
+the result of the last change that the view shows.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from airflow_cdc.core.apply.coverage import Covered, Place
 from airflow_cdc.core.compare.leaves import Leaf, add_leaves, row_leaf
 from airflow_cdc.core.report import Verdict
 
-# A row as both engines write it: its hash, then the canonical text of each column the hash does not hold (JSON).
+# A row as both engines write it: its hash, then the canonical text of each column outside the hash (JSON).
 Image = tuple[str | None, ...]
 
 
 class Unknown(Enum):
-    """What stands under a key when nobody says it."""
+    """The state of a key when no record or read shows it."""
 
     ROW = "unknown"
 
 
 UNKNOWN: Final = Unknown.ROW
-# What stands under a key: a row, no row, or it is not known.
+# The state of a key: a row, no row, or unknown.
 State: TypeAlias = Image | Unknown | None
-# key text → every row image that stands under it; a table without a key has its row hash there
+# key text → every row image under that key; a table without a key uses the row hash as key text
 Rows = dict[str, list[Image]]
 
 SAMPLE_KEYS = 20
-# Keys of a table that a driver holds in memory: of a table that is wholly wrong the rest is only counted.
+# How many differing keys of a table the driver holds in memory; if more differ, the rest are only counted.
 KEYS_HELD = 1_000_000
 
 STRANGE = (
@@ -54,22 +54,22 @@ STRANGE = (
 
 
 class KeyVerdict(StrEnum):
-    """What became of one key."""
+    """The verdict on one key."""
 
     EQUAL = "equal"
     MISSING = "missing"  # only in the source
     GHOST = "ghost"  # only in the sink
     DIFFERENT = "different"
-    UNSETTLED = "unsettled"  # cannot be said yet; read again
+    UNSETTLED = "unsettled"  # cannot be decided yet; read again
 
 
 class Change(NamedTuple):
     """One change of a key.
 
     Attributes:
-        before, after: the rows that it leads from and to.
-        origin, place: where it stands in the source's log, as coverage.Covered asks it.
-        in_sink: whether it lies before the compared ends, so that the sink holds it.
+        before, after: the row before and after the change.
+        origin, place: where it is in the source's log, in the terms of coverage.Covered.
+        in_sink: whether it is before the compared ends, so that the sink holds it.
     """
 
     before: State
@@ -83,10 +83,10 @@ class KeyLog(NamedTuple):
     """A key's changes around the compared ends.
 
     Attributes:
-        at_ends: the row that stood there at the compared ends, by what the changes say of themselves.
-        images: every row that the changes pass through; None where the records do not show all of them, so that nothing
-            follows from a row that is not among them.
-        changes: in the order of the topic.
+        at_ends: the row at the compared ends, according to the changes themselves.
+        images: every row image that the changes pass through; None where the records do not show all of them, so that
+            nothing follows from a row that is not among them.
+        changes: in topic order.
     """
 
     at_ends: State
@@ -100,14 +100,14 @@ class KeyLog(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KeyEvidence:
-    """All that is known of one suspect key.
+    """Everything known about one suspect key.
 
     Attributes:
         sink: the row in the compared snapshot; None if absent.
         reads: the row in the source, one entry per read, oldest first; None if absent.
-        log: the key's changes to a point after the last read, if there are any: those after the compared ends, and where
-            the first read is older than these, those between the two.
-        shown: the changes that each read's view shows; () where the views do not say it.
+        log: the key's changes up to a point after the last read, if there are any: those after the compared ends, and,
+            if the first read is older than the ends, those between the two.
+        shown: the changes that each read's view shows; () where the views do not say.
     """
 
     sink: Image | None
@@ -117,7 +117,7 @@ class KeyEvidence:
 
     @property
     def strange(self) -> int:
-        """How many reads, counted from the last one back, gave a row that no change of the key leads to or from."""
+        """How many of the latest reads in a row gave a row image that none of the key's changes has before or after."""
         if self.log is None or self.log.images is None:
             return 0
         images = self.log.images
@@ -125,10 +125,10 @@ class KeyEvidence:
 
     @property
     def contradicted(self) -> bool:
-        """Whether the source's own rows prove that the changes are not what they say.
+        """Whether the source's own rows prove that the decoded changes are wrong.
 
-        A first read may be older than the compared ends (INV 7), so two must be strange; a view that says what it shows
-        needs no second one.
+        A first read may be older than the compared ends (INV 7), so two reads must be strange; where the view says which
+        changes it shows, one is enough.
         """
         if self.shown:
             return any(read.said not in (UNKNOWN, read.row) for read in _placed(self))
@@ -136,7 +136,7 @@ class KeyEvidence:
 
     @property
     def at_ends(self) -> State:
-        """The row that the source held at the compared ends, as far as it is known."""
+        """The row that the source held at the compared ends, as far as known."""
         if self.shown:
             own = [read.row for read in _placed(self) if read.as_sink]
             return own[-1] if own else _row_after(_changes(self), _held(self))
@@ -153,7 +153,7 @@ def compare_images(source: Image | None, sink: Image | None) -> KeyVerdict:
 
 
 def classify_key(evidence: KeyEvidence) -> KeyVerdict:
-    """Decide one key. UNSETTLED asks for another read (see the module's text for the rules)."""
+    """Decide one key. UNSETTLED asks for another read (the module's docstring has the rules)."""
     if evidence.shown:
         return _by_position(evidence)
     if evidence.log is not None:
@@ -169,7 +169,7 @@ def classify_key(evidence: KeyEvidence) -> KeyVerdict:
 
 
 def _by_log(evidence: KeyEvidence, log: KeyLog) -> KeyVerdict:
-    """Judge a key in flight by the row that its changes began with."""
+    """Judge a key in flight by the row before its first change."""
     if log.at_ends is UNKNOWN:
         return KeyVerdict.UNSETTLED
     verdict = compare_images(log.at_ends, evidence.sink)
@@ -179,7 +179,7 @@ def _by_log(evidence: KeyEvidence, log: KeyLog) -> KeyVerdict:
 
 
 class _Placed(NamedTuple):
-    """A read of a key, placed among its changes: what they say the row is, and whether they are those that the sink holds."""
+    """A read of a key, placed among its changes: the row they imply, and whether the sink holds exactly these changes."""
 
     row: Image | None
     said: State
@@ -189,9 +189,9 @@ class _Placed(NamedTuple):
 def _by_position(evidence: KeyEvidence) -> KeyVerdict:
     """Judge a key whose reads say which of its changes they show.
 
-    The sink's row is compared with the source's own, where a read shows exactly what the sink holds. Else it is compared
-    with what the changes lead to, which the code that wrote the sink decoded: that is no proof until a row of the source
-    was what its changes say (INV 28).
+    Where a read shows exactly the changes that the sink holds, the sink's row is compared with the source's own row.
+    Otherwise it is compared with the result of the changes. Those were decoded by the code that wrote the sink, so they
+    prove nothing until some row of the source was what its changes say (INV 28).
     """
     reads, row = _placed(evidence), evidence.at_ends
     if evidence.contradicted:
@@ -223,13 +223,13 @@ def _held(evidence: KeyEvidence) -> int | None:
 
 
 def _first(flags: Sequence[bool]) -> int | None:
-    """How many are set; None unless these are the first ones: what is in no order has no place."""
+    """How many flags are set; None unless exactly the first ones are, since otherwise the read has no place."""
     count = sum(flags)
     return count if all(flags[:count]) else None
 
 
 def _row_after(changes: Sequence[Change], count: int | None) -> State:
-    """The row after so many of the changes, as they say themselves."""
+    """The row after the first `count` changes, according to the changes themselves."""
     if count is None or not changes:
         return UNKNOWN
     return changes[count - 1].after if count else changes[0].before
@@ -237,12 +237,12 @@ def _row_after(changes: Sequence[Change], count: int | None) -> State:
 
 @dataclass(frozen=True, slots=True)
 class ImageCount:
-    """How often one row image stands in a table without a key.
+    """How often one row image occurs in a table without a key.
 
     Attributes:
         sink: rows in the compared snapshot.
         source: rows in the source's read view, whose position is known exactly.
-        since: rows that came (+) or went (-) after the compared ends and are in the view already.
+        since: rows added (+) or removed (-) after the compared ends and already in the view.
     """
 
     sink: int
@@ -267,8 +267,8 @@ def classify_count(count: ImageCount) -> tuple[KeyVerdict, int]:
 class Tally:
     """Counts of what differs, with the first keys of each kind. `equal` counts suspects that proved equal.
 
-    `keys` has the keys that are not proven equal, by their verdict: what a repair reads again. Beyond KEYS_HELD of them a
-    key is only counted, in `left_out`.
+    `keys` holds the keys not proven equal, by verdict: a repair reads these again. Beyond KEYS_HELD, keys are only
+    counted, in `left_out`.
     """
 
     missing: int = 0
@@ -295,7 +295,7 @@ class Tally:
             samples.append(key)
 
     def count(self, verdict: KeyVerdict, keys: int) -> None:
-        """Count keys that nobody holds."""
+        """Count keys without holding them."""
         name = _TALLY[verdict]
         setattr(self, name, getattr(self, name) + keys)
         self.left_out += keys
@@ -316,7 +316,7 @@ _TALLY = {
 
 
 def rows_held(verdict: KeyVerdict, evidence: KeyEvidence) -> int:
-    """How many rows (0 or 1) the source held under a key at the compared ends; of an unsettled key, as it was read last."""
+    """How many rows (0 or 1) the source held under a key at the compared ends; if unsettled, at its last read."""
     if verdict is KeyVerdict.EQUAL:
         return int(evidence.sink is not None)
     if verdict is KeyVerdict.UNSETTLED:
@@ -326,7 +326,7 @@ def rows_held(verdict: KeyVerdict, evidence: KeyEvidence) -> int:
 
 
 def leaf_caveat(leaves: Sequence[int]) -> str:
-    """Why leaves that differ while none of their rows does keep a table from being equal (INV 34)."""
+    """The caveat for leaves that differ although none of their rows do: the table is not proven equal (INV 34)."""
     first = ", ".join(str(leaf) for leaf in leaves[:SAMPLE_KEYS])
     return f"{len(leaves)} leaves differ, and no row in them explains it: leaf {first}"
 
@@ -339,7 +339,7 @@ class RowCounts(NamedTuple):
 
 
 def count_caveats(tally: Tally, rows: RowCounts) -> tuple[str, ...]:
-    """A caveat where the rows that differ do not explain why the counts do (INV 34)."""
+    """A caveat where the differing rows do not explain the difference in row counts (INV 34)."""
     gap = rows.source - rows.sink
     if tally.unsettled or gap == tally.missing - tally.ghosts:
         return ()
@@ -357,9 +357,9 @@ def table_verdict(tally: Tally, caveats: Sequence[str], rows: RowCounts) -> Verd
 
 
 def without(leaves: Mapping[int, Leaf], rows: Iterable[tuple[int, str]]) -> dict[int, Leaf]:
-    """Take rows (leaf, hash) out of leaf digests; a leaf left without anything disappears.
+    """Take rows (leaf, hash) out of leaf digests; a leaf that becomes empty disappears.
 
-    Keys in flight are taken out of both sides, so that what is left must be equal however busy the table is.
+    Keys in flight are taken out of both sides, so that the rest must be equal however busy the table is.
     """
     sums = dict(leaves)
     for leaf, row_hash in rows:
