@@ -1,8 +1,7 @@
-"""The application `nightly`: compare what was touched since the last check, and a share of the rest; change nothing.
+"""The application `nightly`: compare rows touched since the last check, and a share of the rest; change nothing.
 
-Each table is caught up and compared on a stage of its own that is thrown away. What cannot be observed is
-INCONCLUSIVE, with its reason, never a difference and never healthy. A run that is started again goes on with the
-tables it has not compared yet.
+Each table is caught up and compared in its own temporary stage. Whatever cannot be observed is INCONCLUSIVE, with its
+reason, never a difference and never healthy. A restarted run continues with the tables it has not compared yet.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("airflow_cdc.nightly")
 
-# a position is read, and then the server's clock
+# a position is read first, the server's clock after it
 CLOCK_SLACK = timedelta(seconds=1)
 TODO = "Nothing was changed; clear the task compare to compare again."
 
@@ -64,9 +63,9 @@ def main(settings: Mapping[str, Any]) -> Facts:
 
 @dataclass(frozen=True, slots=True)
 class NightRun:
-    """One night over one pipeline.
+    """One night's comparison of one pipeline.
 
-    `leaf_rows`: how large the leaves of a table are cut. `xa`: the source's XA transactions before anything is compared.
+    `leaf_rows`: rows per leaf. `xa`: the source's XA transactions before anything is compared.
     """
 
     job: Job
@@ -83,8 +82,8 @@ def nightly(
 ) -> Facts:
     """Compare every table as `core.nightly` plans it. Options: `leaf_rows`, and those of the application verify.
 
-    Returns `{"verdict", "tables", "plans", "needs_approval", "data_docs"}`; raises only what is wrong with the
-    configuration: what could not be observed is INCONCLUSIVE.
+    Returns `{"verdict", "tables", "plans", "needs_approval", "data_docs"}`. Raises only for configuration errors;
+    whatever could not be observed is INCONCLUSIVE.
     """
     options = dict(settings or {})
     wanted = list(run.tables)
@@ -111,7 +110,7 @@ def nightly(
 def _compare_all(
     run: Run, spark: SparkSession, names: Sequence[str], options: Mapping[str, Any], now: datetime
 ) -> dict[str, TableReport]:
-    import_module("great_expectations")  # seconds; not within the first table's comparison
+    import_module("great_expectations")  # takes seconds: imported before the first table is compared
     try:
         job = open_job(run, spark, options)
         definitions = captured(run, names) if names else {}
@@ -135,7 +134,7 @@ def _cascades(run: Run) -> frozenset[str]:
 
 
 def _checked(night: NightRun, table: Table) -> TableReport:
-    """One table: compared, and its result kept; what stops the comparison makes it INCONCLUSIVE."""
+    """Compare one table and keep the result; an error that stops the comparison makes it INCONCLUSIVE."""
     run = night.job.run
     try:
         with staged(night.job, table) as stage, explained(SinkError, "compare the table", where=run.where, todo=TODO):
@@ -154,30 +153,30 @@ def _checked(night: NightRun, table: Table) -> TableReport:
 
 
 def _base_stamp(job: Job, table: Table, stage: Stage) -> Stamp | None:
-    """How far main had come when the stage was cut from it, before the comparison catches up."""
+    """How far main had come when the stage was branched from it, before the comparison catches up."""
     mirror = job.run.clients.control.mirrored_stamp(table.full_name)
     return job.run.clients.sink.stamp_or_mirror(*stage.identifier, mirror)
 
 
 def verified_through(night: NightRun, base: Stamp | None, outcome: Outcome) -> str:
-    """The source's time up to which main itself is proven equal by this MATCH; "" where that cannot be told (INV 35).
+    """The source's time up to which this MATCH proves main itself equal; "" if unknown (INV 35).
 
-    What the comparison caught up is not on main yet: then it is the time of the first event that waits. While an XA
-    transaction was open, its rows may not be what they will be.
+    Events that the comparison caught up on are not on main yet; then it is the time of the first waiting event. While
+    an XA transaction was open, its rows may still have been about to change.
     """
     subject, name = outcome.subject, night.job.systems.events.routing.topic_of(outcome.subject.table.full_name)
     if base is None or (night.xa is not None and night.xa.open):
         return ""
     ends = {p: ((base.next_offset(name, p) or 0), end) for p, end in subject.ends.items()}
     waiting = {p: span for p, span in ends.items() if span[0] < span[1]}
-    # the position was taken a moment before its time was asked for
+    # the position was read a moment before the clock
     reached = subject.position.taken_at - CLOCK_SLACK
     first = _first_change(night, subject, {name: waiting}) if waiting else None
     return min(reached, first or reached).isoformat(timespec="milliseconds")
 
 
 def _first_change(night: NightRun, subject: Subject, waiting: Ranges) -> datetime | None:
-    """The source's time of the earliest of these events; None if none says one."""
+    """The source's time of the earliest of these events; None if none carries a time."""
     if subject.topic is None:
         return None
     raw = subject.topic.read(sibling(night.job.spark, SMALL_BATCH), waiting)
@@ -187,7 +186,7 @@ def _first_change(night: NightRun, subject: Subject, waiting: Ranges) -> datetim
 
 
 def _compare(night: NightRun, stage: Stage, table: Table, plan: NightPlan) -> tuple[NightPlan, Outcome]:
-    """Compare what was planned; all of the table where its row counts say that there is more."""
+    """Compare what was planned, or the whole table if its row counts show differences elsewhere."""
     log.info("%s: %s: %s", table.full_name, plan.part.name, plan.why)
     job = night.job
     (outcome,) = compare_passes(job.run, job.spark, job.task(stage, table, plan.part), job.options, _caveats)
@@ -202,13 +201,13 @@ def _caveats(run: Run, outcome: Outcome) -> tuple[str, ...]:
 
 
 def _topic_state(job: Job, table: Table) -> TopicState | None:
-    """The table's topic before anything is compared: what comes later is looked at the next night."""
+    """The table's topic before anything is compared: later events are examined the next night."""
     name = job.systems.events.routing.topic_of(table.full_name)
     return job.run.clients.transport.topic_states([name]).get(name)
 
 
 def _seen(night: NightRun, table: Table, stage: Stage, state: TopicState | None) -> Seen:
-    """What is known of the table before it is compared."""
+    """What is known about the table before it is compared."""
     job, known = night.job, night.known.get(table.full_name)
     sink, place = job.run.clients.sink, night.job.place(table)
     rows = sink.row_count(*place, stage.base_head) or 0
@@ -231,7 +230,7 @@ def _seen(night: NightRun, table: Table, stage: Stage, state: TopicState | None)
 def _keep(
     night: NightRun, plan: NightPlan, state: TopicState | None, outcome: Outcome, report: TableReport
 ) -> TableReport:
-    """Note the comparison for the next night and in this run's ledger; returns the report."""
+    """Record the comparison for the next night and in this run's ledger; returns the report."""
     job, table = night.job, outcome.subject.table
     known = night.known.get(table.full_name)
     if plan.whole or known is None:
@@ -259,12 +258,12 @@ def _bounds(job: Job, table: Table) -> tuple[int, int] | None:
 
 
 def docs_folder(run: Run) -> str:
-    """Where a run's Data Docs are: one site per table, and a page that leads to them."""
+    """The folder of a run's Data Docs: one site per table, and a page that links to them."""
     return f"{report_folder(run)}/{DATA_DOCS}"
 
 
 def _docs_index(run: Run, verdicts: Mapping[str, str]) -> str:
-    """A page that leads to each table's Data Docs; returns where it is."""
+    """Write a page that links to each table's Data Docs; returns its location."""
     links = "".join(f'<li><a href="{escape(name)}/index.html">{escape(name)}</a>' for name in sorted(verdicts))
     return store_text(run, f"{DATA_DOCS}/index.html", f"<!doctype html><title>Data Docs</title><ul>{links}</ul>\n")
 

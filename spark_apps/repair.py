@@ -1,9 +1,9 @@
-"""The application `repair` (strategy diff_repair): rows that differ from the source are read again, and no others.
+"""The application `repair` (strategy diff_repair): read the rows that differ from the source again, and no others.
 
-Main is never wrong for a moment: the rows go to a stage of its own, whose base is fixed before the source is read
-(INV 20). A row read now may be newer than the stage's offsets, so the stage catches up past the read before it is
-compared once more, and only that very snapshot is published, by compare-and-set. If main moved by data meanwhile, all
-is done again on the new head, the reading too. The offsets it ends with are those of the changes it applied.
+Main is never wrong in between: the rows go to a separate stage, whose base is fixed before the source is read (INV 20).
+A row read now may be newer than the stage's offsets, so the stage catches up past the read before it is compared once
+more, and only that exact snapshot is published, by compare-and-set. If a data change moved main meanwhile, everything
+is repeated on the new head, including the read. The final offsets are those of the changes that were applied.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ LABEL = "repair_"
 OPTIONS = ("passes", "reach_seconds")
 TRIES = 5
 LEASE_WAIT_SECONDS = 600.0
-# A stage that nobody has written to for so long belongs to a run that was killed.
+# A stage without a write for this long belongs to a run that was killed.
 ORPHAN_SECONDS = 86_400.0
 
 
 def main(settings: Mapping[str, Any]) -> Facts:
-    """Repair tables, or say what a repair would do (option `dry_run`). `settings` is what the operator wrote."""
+    """Repair tables, or report what a repair would do (option `dry_run`). `settings` was written by the operator."""
     with open_app(settings, "repair") as (run, spark):
         return repair(run, spark, settings)
 
@@ -91,14 +91,14 @@ class Job:
         return self.run.pipeline.sink.namespace, self.run.pipeline.sink_table(table.full_name)
 
     def task(self, stage: Stage, table: Table, part: Part) -> Task:
-        """The comparison of one stage with the server that is reached now."""
+        """The comparison of one stage with the server we are connected to now."""
         here, name = self.run.clients.source.position(), table.full_name
         return Task(self.epochs.of(name), here, {name: stage}, {name: table}, self.systems, {name: part})
 
 
 @dataclass(frozen=True, slots=True)
 class RepairOutcome:
-    """What became of one table: `plan` as found, `report` of the last comparison, `snapshot_id` if it was published."""
+    """The result for one table: the initial `plan`, the last comparison's `report`, `snapshot_id` if published."""
 
     table: Table
     plan: RepairPlan
@@ -120,7 +120,7 @@ class RepairOutcome:
 
 
 def open_job(run: Run, spark: SparkSession, options: Mapping[str, Any] | None = None) -> Job:
-    """A job over the pipeline as it stands. Raises SinkError while a recovery is open."""
+    """A job over the pipeline in its current state. Raises SinkError while a recovery is open."""
     facts = run.clients.control.facts()
     drop_orphans(run)
     if facts.recovery is not None:
@@ -129,20 +129,20 @@ def open_job(run: Run, spark: SparkSession, options: Mapping[str, Any] | None = 
             where=run.where,
             todo="Finish it, or give it up first: airflow cdc abandon.",
         )
-    # the settings hold credentials too: only what is meant for the comparison goes on
+    # the settings hold credentials too: only the comparison's options are passed on
     known = {key: value for key, value in (options or {}).items() if key in OPTIONS}
     return Job(run, spark, open_systems(run), facts.required, known, run.options.deletes)
 
 
 def drop_orphans(run: Run) -> None:
-    """Forget stages of repairs and checks that were killed long ago; none of them will ever be published."""
+    """Delete stages of repairs and checks that were killed long ago; none of them will ever be published."""
     lake, ours = run.clients.sink, {run.pipeline.sink_table(table) for table in run.pipeline.source.tables}
     try:
         for stage in lake.stages(run.pipeline.sink.namespace):
             mine = stage.label.startswith(LABEL) and stage.table in ours
             if mine and time.time() - lake.touched_at(stage) > ORPHAN_SECONDS:
                 lake.drop_stage(stage)
-    except CdcError as error:  # another run may drop one of its own meanwhile; the rest is tidied up next time
+    except CdcError as error:  # another run may drop one of its own meanwhile; the rest is deleted next time
         log.info("not all stages of killed repairs could be dropped: %s", error)
 
 
@@ -171,14 +171,14 @@ def repair(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
 
 
 def asked(run: Run, plans: Sequence[RepairPlan]) -> Facts:
-    """What a person is asked about, for XCom: `{"plans": {table: summary}, "needs_approval"}`."""
+    """The question for a person, for XCom: `{"plans": {table: summary}, "needs_approval"}`."""
     differing = [plan for plan in plans if plan.keys]
     asks = needs_approval(run.pipeline.policy, [plan.deletions for plan in differing])
     return {"plans": {plan.table: plan.to_json() for plan in differing}, "needs_approval": asks}
 
 
 def tell(run: Run, done: Sequence[RepairOutcome], kind: str) -> Facts:
-    """Write the report, and every key with what is done to it (repair.json); returns where they are. `kind`: of the run."""
+    """Write the report, and every key with its action (repair.json); returns their locations. `kind`: of the run."""
     keys = store_json(run, "repair.json", {one.table.full_name: one.plan.actions_to_json(one.table) for one in done})
     evidence = {one.table.full_name: one.said(dry=kind == CHECK) for one in done if one.plan.keys}
     run.clients.control.ledger_set(run.run_id, "repair", {one.table.full_name: one.to_json() for one in done})
@@ -187,7 +187,7 @@ def tell(run: Run, done: Sequence[RepairOutcome], kind: str) -> Facts:
 
 
 def not_matching(run: Run, done: Sequence[RepairOutcome]) -> VerificationError:
-    """The error that names the tables which are not equal after all."""
+    """The error that names the tables that are still not equal."""
     bad = [one for one in done if one.report.verdict is not Verdict.MATCH]
     text = "; ".join(
         f"{one.table.full_name} is {one.report.verdict}: {', '.join(one.report.samples[:3])}" for one in bad
@@ -210,7 +210,7 @@ def try_repair(job: Job, table: Table, part: Part = WHOLE, *, dry: bool = False)
 
 
 def inconclusive(table: str, error: CdcError) -> TableReport:
-    """The report of a table that could not be compared, or not be repaired."""
+    """The report of a table that could not be compared or repaired."""
     return TableReport(
         table=table,
         source_rows=0,
@@ -230,8 +230,8 @@ def inconclusive(table: str, error: CdcError) -> TableReport:
 def repair_table(job: Job, table: Table, part: Part = WHOLE, *, dry: bool = False) -> RepairOutcome:
     """Compare a table (or a part of it) with the source, and rewrite the rows that differ.
 
-    A repair that deletes too much is not begun, and one whose rows are not equal afterwards is not published; the
-    report says so. Raises StaleHeadError if main moved under each of TRIES tries.
+    A repair that deletes too much is not started, and one whose rows are not equal afterwards is not published; the
+    report says so. Raises StaleHeadError if main moved during each of TRIES tries.
     """
     with staged(job, table) as stage:
         outcome = compared(job, stage, table, part)
@@ -250,7 +250,7 @@ def repair_table(job: Job, table: Table, part: Part = WHOLE, *, dry: bool = Fals
 
 
 def _again(job: Job, table: Table, part: Part, plan: RepairPlan) -> RepairOutcome:
-    """Main moved since: stage its new head, and read the source anew (INV 20). All writers of ours wait meanwhile."""
+    """Main moved since: stage its new head and read the source again (INV 20). Our other writers wait meanwhile."""
     with leased(job.run, LEASE_WAIT_SECONDS):
         for number in range(2, TRIES + 1):
             with staged(job, table) as stage:
@@ -265,7 +265,7 @@ def _again(job: Job, table: Table, part: Part, plan: RepairPlan) -> RepairOutcom
 
 @contextmanager
 def staged(job: Job, table: Table) -> Iterator[Stage]:
-    """A stage of the table's head as it is now, forgotten at the end."""
+    """A stage of the table's current head; deleted at the end of the block."""
     lake = job.run.clients.sink
     stage = lake.stage(*job.place(table), f"{LABEL}{uuid.uuid4().hex[:12]}")
     try:
@@ -275,12 +275,12 @@ def staged(job: Job, table: Table) -> Iterator[Stage]:
 
 
 def _base_stands(job: Job, stage: Stage) -> bool:
-    """Whether main still is what the stage was made from, but for compactions."""
+    """Whether main is still what the stage was made from, apart from compactions."""
     return job.run.clients.sink.publishable(stage)
 
 
 def compared(job: Job, stage: Stage, table: Table, part: Part) -> Outcome:
-    """The stage, caught up and compared. Dead letters are no doubt here: their rows are compared like all others."""
+    """Catch the stage up and compare it. Dead letters raise no doubt here: their rows are compared like all others."""
     task = job.task(stage, table, part)
     with explained(SinkError, "compare the table", where=job.run.where, todo="Main was not changed; run it again."):
         (outcome,) = compare_passes(job.run, job.spark, task, job.options, lambda _run, _outcome: ())
@@ -308,10 +308,10 @@ def _attempt(job: Job, stage: Stage, table: Table, part: Part, plan: RepairPlan)
 
 
 def read_again(job: Job, stage: Stage, table: Table, plan: RepairPlan) -> None:
-    """Bring the plan's rows in the stage to what the source holds now; the stage keeps its offsets.
+    """Replace the plan's rows in the stage with the source's current rows; the stage keeps its offsets.
 
     Raises VerificationError while a prepared XA transaction is open: its changes are in the log, and perhaps in the
-    stage, but not in the source's rows, and no later event would put back what is read now.
+    stage, but not yet in the source's rows, and no later event would correct the rows read now.
     """
     if xa_open(job.run):
         raise VerificationError(
@@ -330,7 +330,7 @@ def read_again(job: Job, stage: Stage, table: Table, plan: RepairPlan) -> None:
 
 
 def _stamp(job: Job, stage: Stage, table: Table) -> dict[str, str]:
-    """The stage's newest stamp once more: reading rows applies no change, so no offset moves."""
+    """Repeat the stage's newest stamp: re-reading rows applies no event, so no offset moves."""
     states = job.run.clients.transport.topic_states(job.systems.events.routing.topics_about([table.full_name]))
     ctx = apply_context(job.run, job.spark, job.task(stage, table, WHOLE), states)
     mirrored = job.run.clients.control.mirrored_stamp(table.full_name)
@@ -339,7 +339,7 @@ def _stamp(job: Job, stage: Stage, table: Table) -> dict[str, str]:
 
 
 def replace_rows(job: Job, stage: Stage, table: Table) -> None:
-    """A table without a key is read anew at one exact position and replaced in one commit (INV 19, ADR 0005)."""
+    """Read a table without a key again at one exact position and replace it in one commit (INV 19, ADR 0005)."""
     clients = job.run.clients
     stamp = clients.sink.stamp(*stage.identifier) or clients.control.mirrored_stamp(table.full_name)
     if stamp is None:
@@ -366,7 +366,7 @@ def publish_stage(job: Job, stage: Stage, table: Table, snapshot_id: int) -> Non
 
 
 def note_published(job: Job, table: Table, part: Part) -> None:
-    """Mirror the new stamp; events that were never applied are put right once every row was found equal."""
+    """Mirror the new stamp; mark dead letters as resolved if every row of the table was found equal."""
     run, name = job.run, table.full_name
     mirror(run, [name])
     stamp = run.clients.sink.stamp(*job.place(table))
@@ -375,7 +375,7 @@ def note_published(job: Job, table: Table, part: Part) -> None:
 
 
 def report_of(outcome: Outcome, why: str = "") -> TableReport:
-    """The table's report; `why` something was not done stands among its samples."""
+    """The table's report; `why` something was not done is listed among its samples."""
     name = outcome.subject.table.full_name
     report = make_report(outcome, SuiteResult(name, success=True, checks=0))
     return replace(report, samples=(*([why] if why else []), *report.samples))

@@ -1,6 +1,6 @@
-"""The application `verify`: catch up on the stages, compare every row, run the expectations, say what may be published.
+"""The application `verify`: catch the stages up, compare every row, run the expectations, decide what may be published.
 
-Spark's exit status is all that Airflow sees of a driver, so every number goes into the control table and into
+Airflow sees only the exit status of a Spark driver, so every number goes into the control table and into
 `verify.json` beside the report.
 """
 
@@ -69,7 +69,7 @@ KEEP_COMING = (
     "{count} of them came after the others' rows had been read again: such rows change faster than they are read, so"
     " clear the task verify while they change less"
 )
-# A difference is only said if a second comparison, of a newer snapshot, finds one too.
+# A difference is reported only if a second comparison, of a newer snapshot, finds one too.
 PASSES = 2
 # Each table holds a connection with an open read view until it is judged.
 TABLES_AT_ONCE = 8
@@ -83,11 +83,11 @@ def main(settings: Mapping[str, Any]) -> Facts:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is compared: stages, by the definitions that the source has now.
+    """What is compared: stages, with the source's current definitions.
 
     Attributes:
-        watermark: every connection to the source proves to reach its server (INV 9).
-        parts: table → the part of it that is compared; the whole of a table that is absent.
+        watermark: every connection to the source proves that it reaches the watermark's server (INV 9).
+        parts: table → the part of it that is compared; a table that is absent is compared whole.
     """
 
     epoch: int
@@ -98,7 +98,7 @@ class Task:
     parts: Mapping[str, Part] = field(default_factory=dict)
 
     def of(self, tables: Collection[str]) -> Task:
-        """These tables alone."""
+        """The task for these tables only."""
         definitions = {name: table for name, table in self.definitions.items() if name in tables}
         return replace(self, definitions=definitions)
 
@@ -109,9 +109,9 @@ class Task:
 
 @step("verify", leased=True)
 def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = None) -> Facts:
-    """Catch up, compare, check expectations; keep the result for `publish` and the report.
+    """Catch up, compare, check expectations; store the result for `publish` and the report.
 
-    Raises VerificationError (MISMATCH or INCONCLUSIVE) where nothing may be published by the pipeline's policy.
+    Raises VerificationError (MISMATCH or INCONCLUSIVE) where the pipeline's policy allows nothing to be published.
     """
     if (done := _nothing_left(run)) is not None:
         return done
@@ -142,7 +142,7 @@ def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
 
 
 def _nothing_left(run: Run) -> Facts | None:
-    """What was proven of the tables where all of them are published already; None if one is left to compare."""
+    """The stored result if all tables are published already; None if a table is left to compare."""
     recovery = current(run)
     if recovery.unpublished:
         return None
@@ -151,9 +151,9 @@ def _nothing_left(run: Run) -> Facts | None:
 
 
 def wait_resumed(run: Run, standstill: float) -> None:
-    """Wait until the connector streams past W, for as long as the steps that bring it there go on.
+    """Wait until the connector streams past W, as long as the steps that bring it there make progress.
 
-    Raises NoRecoveryError if the recovery is gone meanwhile.
+    Raises NoRecoveryError if the recovery disappears meanwhile.
     """
 
     def probe() -> object:
@@ -166,10 +166,10 @@ def wait_resumed(run: Run, standstill: float) -> None:
 
 
 def load_task(run: Run) -> Task:
-    """A stage of this try's own for each table, from the one that `recover` filled (INV 38).
+    """Make a stage for this try from the one that `recover` filled, for each table (INV 38).
 
-    A driver that outlived its task goes on in the stage of its own try: what it appends beside this one's would be a
-    ghost. Raises VerificationError if a table was not read.
+    A driver that outlived its task keeps writing to the stage of its own try: in a shared stage, the rows it appends
+    would be ghosts. Raises VerificationError if a table was not read.
     """
     recovery = current(run)
     tables, stages = recovery.unpublished, recovery.stages
@@ -188,7 +188,7 @@ def load_task(run: Run) -> Task:
 
 
 def _own_stage(lake: Sink, namespace: str, table: str, filled: str, labels: Sequence[str]) -> Stage:
-    """The stage `<filled>_v<try>`, with a try that none of the table's stages, `labels`, has."""
+    """The stage `<filled>_v<try>`, with a try number that none of the table's stages (`labels`) has."""
     tries = (re.fullmatch(rf"{re.escape(filled)}_v(\d+)", label) for label in labels)
     number = 1 + max((int(match[1]) for match in tries if match), default=0)
     return lake.stage(namespace, table, f"{filled}_v{number}", from_stage=lake.open_stage(namespace, table, filled))
@@ -203,11 +203,11 @@ def compare_passes(
     *,
     put_right: Callable[[], bool] = lambda: False,
 ) -> list[Outcome]:
-    """Compare; where something differs, catch up and compare once more before it is said.
+    """Compare; where something differs, catch up and compare once more before reporting it.
 
-    `caveats` says what keeps a table from being MATCH whatever its rows say; `put_right` reads into the stages what
-    catching up could not apply, and says whether there was any. Options: `passes`, and `reach_seconds`: how long the
-    connector may stand still while it is waited for (default: the policy's `standstill`).
+    `caveats` returns the reasons why a table cannot be MATCH whatever its rows are; `put_right` reads rows into the
+    stages that catching up could not apply, and returns whether there were any. Options: `passes`, and `reach_seconds`:
+    how long the connector may stand still while we wait for it (default: the policy's `standstill`).
     """
     timeout = float(options.get("reach_seconds", run.pipeline.policy.standstill))
     outcomes: list[Outcome] = []
@@ -225,7 +225,7 @@ def compare_passes(
 def _compared(
     run: Run, spark: SparkSession, task: Task, timeout: float, put_right: Callable[[], bool]
 ) -> list[Outcome]:
-    """Catch up on the stages, and compare some tables at a time."""
+    """Catch the stages up, and compare some tables at a time."""
     reader = task.systems.reader
     reached, subjects = _caught_up(run, spark, task, timeout, put_right)
 
@@ -248,8 +248,8 @@ def _compared_in_old_views(
 ) -> list[Outcome]:
     """Compare with views that are opened before the stages catch up once more.
 
-    So whatever changes meanwhile is known from its view's row and the rows that changes lead to: no row that a change
-    found is asked for, which not every log holds.
+    Any row that changes meanwhile is then known from the view and from the changes' after images, so no before images
+    are needed, which not every log holds.
     """
     reader, tables = task.systems.reader, list(task.definitions.values())
 
@@ -257,7 +257,7 @@ def _compared_in_old_views(
         return reach(run, task, timeout)[0]
 
     before = reach_now()
-    # taken after the ends, so that a view that shows it shows all that stands before them
+    # taken after the ends, so that a view that shows it shows everything before the ends
     with open_views(reader, tables, task.watermark, run.clients.source.position()) as views:
         _, subjects = _caught_up(run, spark, task, timeout, put_right)
         old = [replace(subject, before=before) for subject in subjects]
@@ -268,9 +268,9 @@ def _compared_in_old_views(
 def _caught_up(
     run: Run, spark: SparkSession, task: Task, timeout: float, put_right: Callable[[], bool]
 ) -> tuple[Reached, list[Subject]]:
-    """Catch up, and once more past what was read again meanwhile, so that no row is newer than the compared ends.
+    """Catch up, and again past any rows re-read meanwhile, so that no row is newer than the compared ends.
 
-    After CATCH_UPS nothing is read again any more: what came last stays a caveat.
+    After CATCH_UPS rounds nothing is re-read any more: the last dead letters remain as a caveat.
     """
     for left in reversed(range(CATCH_UPS)):
         reached, states = reach(run, task, timeout)
@@ -281,7 +281,7 @@ def _caught_up(
 
 
 def reach(run: Run, task: Task, timeout: float) -> tuple[Reached, Mapping[str, TopicState]]:
-    """The source's position now, once the connector has committed an offset past it; and the topics' ends then."""
+    """The source's current position, once the connector has committed an offset past it, and the topics' ends then."""
     position = run.clients.source.position()
     wait_past(run, position, timeout)
     states = run.clients.transport.topic_states(task.systems.events.routing.topics_about(task.definitions))
@@ -298,9 +298,9 @@ def catch_up(
     *,
     timeout: float,
 ) -> list[Subject]:
-    """Apply everything up to `reached` to the stages; the snapshots that this ends with are what is compared.
+    """Apply everything up to `reached` to the stages; the resulting snapshots are compared.
 
-    A batch that ends inside a range which the connector repeats is not fit to be compared: it goes on (INV 18).
+    A batch that ends inside a range that the connector repeats must not be compared: we continue past it (INV 18).
     """
     targets = _targets(run, task)
     context = apply_context(run, spark, task, states)
@@ -328,7 +328,7 @@ def _targets(run: Run, task: Task) -> list[ApplyTarget[Stage]]:
 
 
 def apply_context(run: Run, spark: SparkSession, task: Task, states: Mapping[str, TopicState]) -> ApplyContext:
-    """What an apply to the task's stages needs, with the topics as they were in `states`."""
+    """The context of an apply to the task's stages, with the topics as in `states`."""
     systems = task.systems
     return ApplyContext(
         spark=spark,
@@ -369,7 +369,7 @@ def _subject(
 class LettersAgain:
     """Dead letters of a recovery's own catch-up. Those before `since` (a fence) were read again with their table.
 
-    `right` are the places of the others whose keys were read again into the stages of this try.
+    `right`: the places of the later letters whose keys were read again into the stages of this try.
     """
 
     run: Run
@@ -380,9 +380,9 @@ class LettersAgain:
     right: set[Place] = field(default_factory=set)
 
     def put_right(self) -> bool:
-        """Read the keys of the letters that came since the last time; whether there were any.
+        """Read the keys of the letters that arrived since the last call; returns whether there were any.
 
-        Not while a prepared XA transaction is open: no later event would put back what is read now.
+        Not while a prepared XA transaction is open: no later event would correct the rows read now.
         """
         fresh = [letter for letter in self._letters() if letter.place not in self.tried]
         if not fresh or xa_open(self.run):
@@ -399,7 +399,7 @@ class LettersAgain:
         return True
 
     def caveats(self, run: Run, outcome: Outcome) -> tuple[str, ...]:
-        """Events of the table that were never applied, and whose rows were not read since."""
+        """Events of the table that were never applied and whose rows were not read again since."""
         found = letter_caveats(run, outcome, self.since, self.right)
         name = outcome.subject.table.full_name
         came = [letter for letter in self._letters() if letter.table == name and letter.place not in self.tried]
@@ -412,7 +412,7 @@ class LettersAgain:
 
 
 def letter_caveats(run: Run, outcome: Outcome, since: Fence, right: Collection[Place] = ()) -> tuple[str, ...]:
-    """Events of the table that were never applied, as caveats; but for those that lie before `since`.
+    """Events of the table that were never applied, as caveats, except those before `since`.
 
     The rows of those at `right` were read again.
     """
@@ -423,8 +423,8 @@ def letter_caveats(run: Run, outcome: Outcome, since: Fence, right: Collection[P
 
 
 def _wait_for_xa(run: Run, outcome: Outcome) -> None:
-    """Leave differences open while prepared XA transactions are: they are in the log, and so in the sink, but not yet
-    in the source's rows.
+    """Leave differences open while a prepared XA transaction is open: its changes are in the log, and so in the sink,
+    but not yet in the source's rows.
     """
     tally = outcome.tally
     if tally.wrong and xa_open(run):
@@ -435,10 +435,10 @@ def _wait_for_xa(run: Run, outcome: Outcome) -> None:
 
 
 def xa_open(run: Run) -> bool:
-    """Whether a prepared XA transaction is open on the source, as far as this user may know."""
+    """Whether a prepared XA transaction is open on the source, as far as this user may see."""
     try:
         return bool(run.clients.source.xa_pending())
-    except CdcError:  # without the privilege it cannot be known; a difference is then what it looks like
+    except CdcError:  # unknown without the privilege; a difference is then taken at face value
         return False
 
 
@@ -449,7 +449,7 @@ def keep(
     labels: Mapping[str, str],
     seconds: float,
 ) -> Facts:
-    """Write the result to the control table and to verify.json; returns what the task hands on.
+    """Write the result to the control table and to verify.json; returns the task's result.
 
     `labels`: table → the stage that was compared, which is the one to publish.
     """
@@ -477,7 +477,7 @@ def keep(
 
 
 def _refuse(run: Run, reports: Sequence[TableReport]) -> None:
-    """Fail the task where the policy lets nothing be published."""
+    """Fail the task where the policy allows nothing to be published."""
     bad = {report.table: report for report in reports if report.verdict is not Verdict.MATCH}
     if not bad or (run.pipeline.policy.publish == "each" and len(bad) < len(reports)):
         return

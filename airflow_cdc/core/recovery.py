@@ -283,12 +283,12 @@ class OpenRecovery:
         return replace(self, replica=replace(self.replica, conn_id=conn_id))
 
     def set_out(self, own: str, history_before: int) -> OpenRecovery:
-        """The connector goes to the replica. The first round's `history_before` stays: later ones add to the same doubt."""
+        """The connector goes to the replica. The first `history_before` is kept: later rounds add to the same doubt."""
         first = history_before if self.replica.history_before is None else self.replica.history_before
         return replace(self, replica=replace(self.replica, read=None, own=own, history_before=first))
 
     def read_there(self, read: str) -> OpenRecovery:
-        """Record what was read. To be done before the offset is written: afterwards the position is another server's."""
+        """Record what was read, before the offset is written: afterwards the position is another server's."""
         return replace(self, replica=replace(self.replica, read=read))
 
     def returned(self, value: RawOffset, at: str, left_out: str, since: int | None) -> OpenRecovery:

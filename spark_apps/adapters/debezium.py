@@ -1,7 +1,7 @@
-"""Debezium's events, decoded: a DataFrame of raw records → one row per record of one table.
+"""Decode Debezium's events: a DataFrame of raw records → one row per record of one table.
 
-The record's JSON is parsed with every value as its raw text; connectors/debezium/values/ says how each text becomes a value
-of the sink. A record that cannot be read is not dropped: it comes out with the reason in `cdc.bad`.
+The record's JSON is parsed with every value as raw text; connectors/debezium/values/ defines how each text becomes a
+value of the sink. A record that cannot be read is not dropped: it is returned with the reason in `cdc.bad`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ WITH_BEFORE = (UPDATE, DELETE)
 _CORRUPT = "map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', 'cdc_corrupt')"
 _MAP = "map<string,string>"
 _NONE = f"CAST(NULL AS {_MAP})"
-# Of every `source` block, whatever the database.
+# Fields of every `source` block, whatever the database.
 _COMMON = "ts_ms: bigint, snapshot: string"
 _BEGINS = ("first", "first_in_data_collection")
 # The block in the opened event.
@@ -46,14 +46,14 @@ SOURCE = "source"
 
 @dataclass(frozen=True, slots=True)
 class SourceBlock:
-    """What one kind of database puts into the `source` of an event, as Spark SQL over SOURCE.
+    """What one kind of database writes into an event's `source`, as Spark SQL over SOURCE.
 
     Attributes:
-        fields: of the block, as "name: type, …", beyond those that all blocks have.
+        fields: fields of the block as "name: type, …", in addition to those that all blocks have.
         table: the event's table as "schema.table".
-        placed: whether it names a place in the database's log.
-        origin, n, pos, row, log, log_n, transaction: the fields of record.py; asked only where `placed`.
-        whole_before: whether the row before a change is whole; where not, an event of a table with a key has none.
+        placed: whether it contains a place in the database's log.
+        origin, n, pos, row, log, log_n, transaction: the fields of record.py; used only where `placed`.
+        whole_before: whether before images are complete; if not, events of a table with a key get no before image.
         beside: further fields of the event beside `source`, by name, with their types.
     """
 
@@ -71,7 +71,7 @@ class SourceBlock:
     beside: Mapping[str, str] = field(default_factory=dict)
 
     def envelope(self, images: Sequence[str]) -> str:
-        """The schema of an event, with or without the schema around it, as far as it is asked for."""
+        """The schema of the event fields we read, with or without a schema envelope around the event."""
         block = f"struct<{self.fields}, {_COMMON}>"
         fields = {"op": "string", **dict.fromkeys(images, _MAP), "source": block, **self.beside}
         inside = ", ".join(f"{name}: {kind}" for name, kind in fields.items())
@@ -84,10 +84,10 @@ def decode(
 ) -> DataFrame:
     """Records (RAW_SCHEMA, any topics) → the records of `table` in the form of record.py, in no particular order.
 
-    Only the images in `sides` are decoded, and only in them a wrong value makes a record bad. Raises SchemaError if the
-    connector's modes cannot carry a column exactly.
+    Only the images in `sides` are decoded, and only a wrong value in one of them makes a record bad. Raises SchemaError
+    if a column cannot be transferred exactly with the connector's settings.
     """
-    # only a key of columns with these names can be taken for one with its schema around it
+    # only a key with columns of these names can be mistaken for one in a schema envelope
     wrapped = settings.keys_wrapped if {"schema", "payload"} <= {*table.key} else None
     before = table.keyless or ("before" in sides and block.whole_before)
     images = SIDES if before else ("after",)
@@ -101,11 +101,11 @@ def decode(
     return flat.selectExpr("*", *values).selectExpr(_meta(table, settings.values, sides), *(part for part, _ in parts))
 
 
-# Of an opened record, what goes on as it is.
+# Fields of an opened record that are passed on unchanged.
 _AS_READ = ("topic", "partition", "offset", "no_value", "key_garbled", "value_garbled", "corrupt", "op")
 
 
-# The key's columns as a map, by whether its schema stands around it: {"schema": {"type": "struct", …}, "payload": …}.
+# The key's columns as a map, with and without a schema envelope: {"schema": {"type": "struct", …}, "payload": …}.
 _UNWRAPPED = f"from_json(k['payload'], '{_MAP}')"
 _KEY_MAP = {
     True: _UNWRAPPED,
@@ -154,7 +154,7 @@ def _named(fields: Mapping[str, str]) -> Iterator[str]:
 
 
 def _source_fields(table: Table, settings: ConnectorSettings, block: SourceBlock) -> dict[str, str]:
-    """What the event says of itself, so that its maps need not be carried on."""
+    """The event's own metadata, extracted so that its maps need not be carried along."""
     snapshot = f"{SOURCE}.snapshot"
     maps = ("key", *SIDES)
     return {
@@ -172,7 +172,7 @@ def _source_fields(table: Table, settings: ConnectorSettings, block: SourceBlock
 
 
 def _other_table(table: Table, settings: ConnectorSettings, block: SourceBlock) -> str:
-    """In a shared topic a change names its table; a tombstone has only the router's mark in its key."""
+    """The table of a record in a shared topic: a change names it; a tombstone has only the router's mark in its key."""
     named = block.table
     other = f"WHEN {named} <> {literal(table.full_name)} THEN {named}"
     mark = settings.key_mark(table.full_name)
@@ -206,7 +206,7 @@ def _meta(table: Table, values: EventValues, sides: Sequence[str]) -> str:
 
 
 def _place(block: SourceBlock) -> dict[str, str]:
-    """Where the change stands, NULL where the event names no place."""
+    """The change's place in the log; NULL where the event has none."""
     place = {"n": block.n, "pos": block.pos, "row": block.row}
     log = {"name": f"IF({block.placed}, {block.log}, NULL)", "n": block.log_n}
     origin = f"IF({block.placed}, {block.origin}, NULL)"
@@ -249,7 +249,7 @@ def _bad(table: Table, values: EventValues, sides: Sequence[str]) -> str:
 
 
 def _wrong_columns(values: EventValues, prefix: str, image: str, columns: Sequence[Column]) -> str:
-    """Names of columns whose text is no value of their type, or that must have a value and have none."""
+    """Names of columns whose text is not a value of their type, or whose required value is missing."""
     wrong = (
         _wrong(values, f"{prefix}{at}", f"{image}.{quote_ident(c.name)}", c, in_key=image == "key")
         for at, c in enumerate(columns)

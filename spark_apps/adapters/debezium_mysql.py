@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from airflow_cdc.spark_apps.ports import Defaults
 
 
-# As sources/mysql/events.py names origins. GTIDs as they are: servers write UUIDs and tags in lower case, and Spark's
-# lower() first loads all of Unicode.
+# Origins are named as in sources/mysql/events.py. GTIDs stay as they are: servers write UUIDs and tags in lower case,
+# and Spark's lower() first loads all of Unicode.
 def _after_last(text: str, mark: str) -> str:
     return f"substring_index({text}, '{mark}', -1)"
 

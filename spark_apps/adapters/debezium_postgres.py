@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from airflow_cdc.core.table import Table
     from airflow_cdc.spark_apps.ports import Defaults
 
-# A change is ordered by its transaction's number, which says whether a read view shows it. `log_n` is the end of the
-# transaction that was committed before: the log sends transactions in the order of their commits, and their places in it
-# are in no order. Rows that one entry of the log holds have one place: their number in the transaction tells them apart.
+# A change is ordered by its transaction id, which determines whether a read view shows it. `log_n` is the end of the
+# previously committed transaction: the log sends transactions in commit order, while their positions in it have no
+# order. Rows of one log entry share a position; their number within the transaction tells them apart.
 BLOCK = SourceBlock(
     fields="schema: string, `table`: string, txId: bigint, lsn: bigint, sequence: string",
     table=f"concat({SOURCE}.schema, '.', {SOURCE}.`table`)",
@@ -34,7 +34,7 @@ BLOCK = SourceBlock(
     log="'wal'",
     log_n=f"try_cast(get_json_object({SOURCE}.sequence, '$[0]') AS bigint)",
     transaction="CAST(NULL AS string)",
-    # by its replica identity a table with a key may send of the row before a change the key alone, and nulls
+    # depending on its replica identity, a table with a key may send only the key of the before image, the rest as nulls
     whole_before=False,
     beside={"transaction": "struct<total_order: bigint>"},
 )

@@ -65,7 +65,7 @@ class IcebergWriter:
         iceberg_schema.set_definition(self._lake, stage, table)
 
     def nothing(self, spark: SparkSession, stage: Stage, summary: Mapping[str, str]) -> None:
-        """See ports.StageWriter. Twenty milliseconds where it needs no Spark job, most of a second where it does."""
+        """See ports.StageWriter. Takes 20 ms without a Spark job, most of a second with one."""
         if not self._lake.commit_nothing(*stage.identifier, summary):
             iceberg_merge.append_nothing(spark, self._name(stage), summary)
 
@@ -103,7 +103,7 @@ class IcebergWriter:
         iceberg_fit.delete_by_position(self._lake, stage)
 
     def readable_version(self, spark: SparkSession, stage: Stage) -> int:
-        """See ports.StageWriter. A snapshot is read with the columns that the table had when it was made."""
+        """See ports.StageWriter. A snapshot is read with the columns that the table had when the snapshot was made."""
         metadata = self._lake.table(*stage.identifier).metadata
         head = metadata.snapshot_by_id(self.version(stage))
         if head is not None and head.schema_id != metadata.current_schema_id:

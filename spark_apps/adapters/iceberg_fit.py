@@ -1,4 +1,4 @@
-"""A stage made fit for its source's definition, if events alone can carry the mirror there."""
+"""Bring a stage's columns up to the source's definition, when that needs no re-read of rows."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 def fit_stage(lake: Lake, stage: Stage, start: Start, defaults: Mapping[str, str | None] | None) -> SchemaChange:
-    """Give the stage the columns of the start's table, if they differ. Returns what passed.
+    """Give the stage the columns of the start's table, if they differ. Returns the change that was made.
 
-    Raises RereadNeededError naming a change that the sink's own columns cannot follow.
+    Raises RereadNeededError with the change that the sink's columns cannot follow.
     """
     table, staged = start.table, delete_by_position(lake, stage)
     change = _visible(staged, table, defaults) if start.change is None else _followed(staged, table, start.change)
@@ -41,9 +41,9 @@ def fit_stage(lake: Lake, stage: Stage, start: Start, defaults: Mapping[str, str
 
 
 def delete_by_position(lake: Lake, stage: Stage) -> IcebergTable:
-    """Let deletes in the stage name rows instead of writing their files anew; the target's own settings stay.
+    """Use row-level delete files in the stage instead of rewriting data files; the target's own settings stay.
 
-    A batch touches a few rows in nearly every file: rewriting these would cost the whole table each time.
+    A batch touches a few rows in nearly every file, so copy-on-write would rewrite the whole table each time.
     """
 
     def build(staged: IcebergTable) -> Change | None:
@@ -56,7 +56,7 @@ def delete_by_position(lake: Lake, stage: Stage) -> IcebergTable:
 
 
 def _followed(staged: IcebergTable, table: Table, change: SchemaChange) -> SchemaChange:
-    """The judged change, with what the sink's columns show: a type that they cannot take is refused."""
+    """The judged change, checked against the sink's columns: a type that they cannot hold is refused."""
     wanted = {column.name for column in table.mirrored}
     strange = {field.name for field in staged.schema().fields} - wanted - set(change.dropped)
     if strange:
@@ -72,7 +72,7 @@ def _followed(staged: IcebergTable, table: Table, change: SchemaChange) -> Schem
 
 
 def _visible(staged: IcebergTable, table: Table, defaults: Mapping[str, str | None] | None) -> SchemaChange:
-    """The change as far as the sink's own columns show it: no commit says by which definition its rows were written."""
+    """The change inferred from the sink's columns: no commit records the definition its rows were written with."""
     fields, wanted = {field.name for field in staged.schema().fields}, {c.name: c for c in table.mirrored}
     for name in fields - wanted.keys():
         raise refused(table, f"column {name} was dropped or renamed")
@@ -83,7 +83,7 @@ def _visible(staged: IcebergTable, table: Table, defaults: Mapping[str, str | No
 
 
 def _wider(staged: IcebergTable, table: Table) -> Iterator[str]:
-    """Columns whose sink type has to hold more. Raises RereadNeededError for one that cannot."""
+    """Columns whose sink type has to be widened. Raises RereadNeededError for one that cannot be."""
     fields = {field.name: field for field in staged.schema().fields}
     for column in table.mirrored:
         if column.name not in fields:

@@ -1,9 +1,9 @@
-"""Iceberg tables kept tidy by Iceberg's own procedures: small files and deletes compacted, old snapshots expired.
+"""Maintain Iceberg tables with Iceberg's own procedures: compact small files and deletes, expire old snapshots.
 
-Nothing here changes a row, and no lease is needed (INV 20). A compaction is a commit `replace`, which publishing tells
-from a change; where another writer was first, Iceberg refuses it, and the next night tries again. Expiry goes by what the
-table's metadata still names: a stage's base is pinned by a tag, and the files of a stage are no snapshot's of the table.
-Orphan files are never looked for, because a stage's own files are some.
+Nothing here changes a row, and no lease is needed (INV 20). A compaction is a commit of type `replace`, which
+publishing distinguishes from a data change; if another writer was first, Iceberg refuses it and the next night tries
+again. Expiry respects references in the table's metadata: a stage's base is pinned by a tag, and a stage's files belong
+to no snapshot of the table. Orphan files are never removed, because a stage's own files look like orphans.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class IcebergKeeper:
-    """Tidies tables of a lake, as ports.TableKeeper."""
+    """Maintains tables of a lake, as ports.TableKeeper."""
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
@@ -53,7 +53,7 @@ class IcebergKeeper:
 
 
 def to_keep(metadata: TableMetadata) -> int:
-    """How many of main's newest snapshots stay whatever their age: as many as reach back to the newest stamp."""
+    """How many of main's newest snapshots are kept whatever their age: enough to reach back to the newest stamp."""
     chain = lineage(metadata, head_of(metadata))
     stamped = (
         at for at, one in enumerate(chain, 1) if Stamp.from_summary(summary_of(one), one.snapshot_id) is not None
@@ -62,12 +62,12 @@ def to_keep(metadata: TableMetadata) -> int:
 
 
 def _compact(call: _Call, small_files: int) -> Tidied:
-    """Write small files, and files of which much is deleted, anew; then the deletes that are left."""
+    """Rewrite small files and files with many deleted rows, then the remaining delete files."""
     options = {
         "min-input-files": str(small_files),
         "delete-file-threshold": str(small_files),
         "remove-dangling-deletes": "true",
-        # a group of files that another writer was faster with is left; the others count
+        # a group of files that another writer changed first is skipped; the others count
         "partial-progress.enabled": "true",
     }
     done = call("rewrite_data_files", options=_map(options))

@@ -57,7 +57,7 @@ def _spark_name(lake: Lake, pipeline: str) -> str:
 def record(lake: Lake, pipeline: str, bad: DataFrame) -> None:
     """Keep bad records: (topic, topic_id, partition, offset, key, value as bytes, table, reason).
 
-    A record that is here already counts one more attempt, so that a batch done again adds nothing.
+    For a record already stored one more attempt is counted, so that a repeated batch adds no rows.
     """
     lake.ensure_table(NAMESPACE, table_name(pipeline), COLUMNS, format_version=2)
     rows = bad.select(
@@ -86,12 +86,12 @@ def record(lake: Lake, pipeline: str, bad: DataFrame) -> None:
 
 
 def resolve(spark: SparkSession, lake: Lake, pipeline: str, some: Sequence[DeadLetter]) -> None:
-    """Mark letters as put right: their keys were read again, or their whole table was."""
+    """Mark letters as resolved: their keys, or their whole table, were read again."""
     _mark(spark, lake, pipeline, some, f"resolved_at = timestamp '{datetime.now(UTC).isoformat()}'")
 
 
 def count_attempt(spark: SparkSession, lake: Lake, pipeline: str, some: Sequence[DeadLetter]) -> None:
-    """Count a try that did not put the letters right; after MAX_ATTEMPTS only a person asks for another."""
+    """Count a failed attempt to resolve the letters; after MAX_ATTEMPTS only a person can ask for another."""
     _mark(spark, lake, pipeline, some, "attempts = t.attempts + 1")
 
 
@@ -107,7 +107,7 @@ def _mark(spark: SparkSession, lake: Lake, pipeline: str, some: Sequence[DeadLet
 
 
 def _write(spark: SparkSession, statement: str) -> None:
-    """Run a MERGE again if another process changed the table meanwhile; every such MERGE is idempotent."""
+    """Run a MERGE, repeating it if another process changed the table meanwhile; each of these MERGEs is idempotent."""
     with _TURN:
         for tries_left in reversed(range(_CONFLICT_TRIES)):
             try:

@@ -1,7 +1,7 @@
-"""A table's batch written to its stage: what is replaced is deleted, what stands is appended, the append is stamped.
+"""Write a table's batch to its stage: delete replaced rows, append the current ones, stamp the append.
 
-Two commits instead of one MERGE: nobody reads a stage before it is published, a batch counts only by its stamp, and
-without the outer join of a MERGE only the table's keys are read and nothing of it is moved (a quarter of the work).
+Two commits instead of one MERGE: nobody reads a stage before it is published, a batch counts only once it is stamped,
+and without a MERGE's outer join only the table's keys are read and no row is shuffled (a quarter of the work).
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def write_by_key(
 ) -> None:
     """Bring net changes (key, deleted, after) to `target`; the last commit carries `summary`.
 
-    Done again from any point it ends the same. `emptied`: the table was truncated before these changes. `small`: their
-    keys may be held in memory by every task.
+    Idempotent: repeating it from any point gives the same result. `emptied`: the table was truncated before these
+    changes. `small`: every task can hold their keys in memory.
     """
     keys = changes.select(*(fn.col(f"key.{quote_ident(name)}").alias(f"k{at}") for at, name in enumerate(table.key)))
     keys = fn.broadcast(keys) if small else keys
@@ -64,8 +64,8 @@ def write_images(
 ) -> None:
     """Bring net copies (image, n) of whole rows to `target`; the last commit carries `summary`.
 
-    A row image that loses copies is taken out wholly and what is left of it put back, because equal rows cannot
-    be told apart. Raises SinkError if the table holds fewer copies than are to go. Not to be done twice.
+    If a row image loses copies, all of them are deleted and the remaining number is appended again, because equal rows
+    cannot be told apart. Raises SinkError if the table holds fewer copies than are to be removed. Not idempotent.
     """
     images = images.localCheckpoint(eager=False)
     gains, losses = images.where("n > 0"), images.where("n < 0")
@@ -86,7 +86,7 @@ def _same_image(table: Table) -> str:
 
 
 def _left_of(target: str, table: Table, losses: DataFrame, *, emptied: bool) -> DataFrame:
-    """(image, n): how many copies are left of each image that loses some. Read before anything is deleted."""
+    """(image, n): how many copies remain of each image that loses some. Read before anything is deleted."""
     session = losses.sparkSession
     held = losses.selectExpr("image", "0L AS n").limit(0)
     if not emptied:
@@ -113,7 +113,7 @@ def _delete(target: str, rows: DataFrame, same: str, *, emptied: bool) -> None:
 
 
 def fill(session: SparkSession, target: str, table: Table, change: SchemaChange) -> None:
-    """Give all rows of `target` the values that DDL gave to old rows. The columns never were nullable: a NULL is an old row."""
+    """Fill in the values that DDL gave to old rows of `target`. The columns were never nullable: NULL means old."""
     if not change.filled:
         return
     values = (

@@ -1,8 +1,8 @@
-"""A stage's columns made to be what the source has now, in one commit of the stage's own metadata.
+"""Change a stage's columns to the source's current ones, in one commit of the stage's own metadata.
 
 Readers never see it: the schema reaches the target with the published snapshot. A column keeps its field id only while
-its name stands for compatible data; a name that was dropped and added again as another type gets a new id, as the
-old files' values under it mean something else.
+its name means compatible data; a column dropped and added again with another type gets a new id, because the values in
+old files mean something else.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _WIDENED = {(IntegerType, LongType), (FloatType, DoubleType)}
 def fit_columns(lake: Lake, stage: Stage, columns: Sequence[tuple[str, str]]) -> bool:
     """Give the stage exactly these (name, Spark SQL type) columns, in order. Returns whether anything changed.
 
-    Raises SinkError where the table is partitioned or sorted by a column that would go.
+    Raises SinkError if the table is partitioned or sorted by a column that would be dropped.
     """
     before = lake.table(*stage.identifier).metadata.current_schema_id
 
@@ -69,7 +69,7 @@ def fit_columns(lake: Lake, stage: Stage, columns: Sequence[tuple[str, str]]) ->
 
 
 def set_definition(lake: Lake, stage: Stage, table: Table) -> None:
-    """Keep on the stage by which definition of the source its rows are written; later DDL is judged by it."""
+    """Store on the stage the source definition that its rows are written with; later DDL is judged against it."""
     text = dump_definition(table)
 
     def build(staged: IcebergTable) -> Change | None:
@@ -82,7 +82,7 @@ def set_definition(lake: Lake, stage: Stage, table: Table) -> None:
 
 
 def fitted_fields(current: Schema, columns: Sequence[tuple[str, str]], ids: Iterator[int]) -> tuple[NestedField, ...]:
-    """The wanted columns as fields: ids of `current` where name and data still agree, new ones otherwise."""
+    """The wanted columns as fields: with the ids of `current` where name and data still match, else with new ones."""
     known = {field.name: field for field in current.fields}
     fields = []
     for name, text in columns:
@@ -93,7 +93,7 @@ def fitted_fields(current: Schema, columns: Sequence[tuple[str, str]], ids: Iter
 
 
 def keep(old: NestedField, wanted: IcebergType) -> NestedField | None:
-    """The field with the type it must have now, or None if its old values cannot be read as that type."""
+    """The field with its new type, or None if its old values cannot be read as that type."""
     if _same(old.field_type, wanted):
         kind = old.field_type
     elif _widens(old.field_type, wanted):

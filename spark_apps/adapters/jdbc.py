@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from airflow_cdc.core.table import Column, Table
 
 FETCH_ROWS = 10_000
-# (column, the name under which its text or value came) → Spark SQL of the sink's value
+# (column, the name of the frame's column with its text or value) → Spark SQL of the sink's value
 FromRead = Callable[["Column", str], str]
 
 
 def query_frame(
     spark: SparkSession, options: Mapping[str, str], query: str, predicates: Sequence[str] = ()
 ) -> DataFrame:
-    """A table expression as it comes over JDBC, one partition per predicate."""
+    """A table expression read over JDBC, one partition per predicate."""
     if not predicates:
         return spark.read.format("jdbc").options(**options).option("dbtable", query).load()
     rest = {key: value for key, value in options.items() if key != "url"}
@@ -31,7 +31,7 @@ def query_frame(
 
 
 def value_names(table: Table) -> list[str]:
-    """A name for the value of each mirrored column; no column of the table starts with what they start with."""
+    """A name for the value of each mirrored column, with a prefix that no column of the table has."""
     prefix = "v"
     while any(c.name.lower().startswith(prefix) for c in table.columns):
         prefix = f"{prefix}_"
@@ -45,7 +45,7 @@ def typed_rows(raw: DataFrame, table: Table, names: Sequence[str], from_read: Fr
 
 
 def values_outside_hash(raw: DataFrame, table: Table, from_read: FromRead) -> DataFrame:
-    """(key_text, x0, x1 …): the columns that no digest covers, in their sink types."""
+    """(key_text, x0, x1 …): the columns outside the digest, in their sink types."""
     names = enumerate(outside_hash(table))
     return raw.selectExpr("key_text", *(f"{from_read(table.column(name), f'x{n}')} AS x{n}" for n, name in names))
 
@@ -53,8 +53,8 @@ def values_outside_hash(raw: DataFrame, table: Table, from_read: FromRead) -> Da
 def groups_ahead(next_end: Callable[[Key | None], Key | None], after: Key | None, chunks: int) -> Iterator[list[Chunk]]:
     """Groups of up to `chunks` chunks from the key `after` to the end of the table.
 
-    `next_end` gives the key that ends the chunk after a key, None for the last one. It is asked in a thread, one group
-    ahead, while Spark reads the group before.
+    `next_end` returns the key that ends the chunk after a key, None for the last chunk. It is called in a thread, one
+    group ahead, while Spark reads the previous group.
     """
     with ThreadPoolExecutor(1) as pool:
         waiting: Future[list[Chunk]] | None = pool.submit(_group, next_end, after, chunks)

@@ -64,7 +64,7 @@ def read_topics(spark: SparkSession, endpoint: KafkaEndpoint, ranges: Ranges) ->
         "startingOffsets": _offsets(wanted, 0),
         "endingOffsets": _offsets(wanted, 1),
         "failOnDataLoss": "true",
-        # an exactly-once worker writes in transactions; those that were aborted never happened
+        # an exactly-once worker writes in transactions; aborted ones must not be read
         "kafka.isolation.level": "read_committed",
     }
     if count(wanted) > SPLIT_AT:
@@ -88,7 +88,7 @@ def kafka_options(endpoint: KafkaEndpoint) -> dict[str, str]:
 
 
 def _pem(security: dict[str, Any]) -> dict[str, str]:
-    """PEM files as the JVM client takes them: by content, so that executors need no files. Takes them out of `security`."""
+    """PEM files in the JVM client's form: by content, so that executors need no files. Removes them from `security`."""
     files = {key: security.pop(key, None) for key in ("ssl.cafile", "ssl.certfile", "ssl.keyfile")}
     checked = str(security.pop("ssl.check_hostname", "true")).lower() != "false"
     options = {} if checked else {"kafka.ssl.endpoint.identification.algorithm": ""}

@@ -1,4 +1,4 @@
-"""A MariaDB server for Spark: MySQL's reader, with read views that know their own position, so that nothing is locked."""
+"""A MariaDB server for Spark: MySQL's reader, with read views that report their own position, so nothing is locked."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class MariaDbReader(MySqlRows, MariaDbLog):
     def rows_at_exactly(
         self, spark: SparkSession, table: Table, use: Callable[[DataFrame], None], *, at: Watermark
     ) -> Watermark:
-        """See ports.RowReader. Spark's own connection opens the view, and its rows say where that stands."""
+        """See ports.RowReader. Spark's own connection opens the view, and its rows carry the view's position."""
         init = f"{self._source.init_statement(at)}; {OPEN_VIEW}"
         frame, place = placed_rows(spark, jdbc_options(self._source, init, several_statements=True), table)
         with self._source.session() as session:
@@ -79,7 +79,7 @@ class MariaDbReader(MySqlRows, MariaDbLog):
         return self._view(table, at)
 
     def estimated_rows(self, tables: Sequence[Table]) -> dict[str, int]:
-        """See ports.RowReader. The server keeps no estimates that could be old."""
+        """See ports.RowReader. The server caches no estimates, so they cannot be outdated."""
         with self._source.session() as session:
             return {table.full_name: estimate(session, table) for table in tables}
 

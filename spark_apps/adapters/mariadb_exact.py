@@ -21,10 +21,10 @@ _PLACE = "struct(cdc_view_file, CAST(cdc_view_pos AS bigint) AS pos, CAST(cdc_pr
 
 
 def placed_rows(spark: SparkSession, options: Mapping[str, str], table: Table) -> tuple[DataFrame, Callable[[], Place]]:
-    """The rows in sink types, in one partition, and a function that gives the view's place once they were read.
+    """The rows in sink types, in one partition, and a function that returns the view's place once they were read.
 
-    The place stands beside every row, and alone where the table is empty. A try that Spark made again has another view:
-    the place is then of more than one, and none is given. `options` must open the view.
+    The place is in every row, or in a row of its own if the table is empty. If Spark retries the task, the retry has
+    another view: there is then more than one place, and none is returned. `options` must open the view.
     """
     from pyspark.sql import Observation
     from pyspark.sql import functions as fn

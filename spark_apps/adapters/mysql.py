@@ -51,7 +51,7 @@ class MySqlReader(MySqlRows, MySqlLog):
 def source_defaults(source: BinlogSource[Any], tables: Sequence[Table]) -> dict[str, dict[str, str | None]]:
     """Table → column → its default at the source (None: it has none, or NULL): a literal in quotes, else an expression.
 
-    So the text 'NULL' or 'CURRENT_TIMESTAMP' is not taken for the word. MariaDB writes quotes itself.
+    So the text 'NULL' or 'CURRENT_TIMESTAMP' is not mistaken for the keyword. MariaDB adds the quotes itself.
     """
     query = (
         "SELECT COLUMN_NAME AS name, COLUMN_DEFAULT AS value, EXTRA AS extra, DATA_TYPE AS data_type"

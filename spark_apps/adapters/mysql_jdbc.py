@@ -1,4 +1,4 @@
-"""Reading MySQL from Spark: MariaDB Connector/J behind Spark's MySQL dialect, every connection proving its server."""
+"""Read MySQL from Spark with MariaDB Connector/J and Spark's MySQL dialect; every connection proves its server."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _SSL_MODES = {
 def jdbc_options(source: BinlogSource[Any], init_statement: str, *, several_statements: bool = False) -> dict[str, str]:
     """Options of Spark's JDBC reader, password included: never for a log.
 
-    Spark chooses its dialect (quoting, types) by the URL's prefix, so the MariaDB driver is asked to take MySQL's.
-    `several_statements` lets the init statement hold more than one; rows then come as text instead of binary.
+    Spark chooses its dialect (quoting, types) by the URL's prefix, so the MariaDB driver is told to accept MySQL's.
+    `several_statements` allows more than one init statement; rows are then sent as text instead of binary.
     """
     endpoint = source.endpoint
     settings = {
@@ -55,7 +55,7 @@ def jdbc_options(source: BinlogSource[Any], init_statement: str, *, several_stat
 
 
 def _query(settings: Mapping[str, str], source: BinlogSource[Any]) -> str:
-    """The URL's settings as they are: this driver decodes none (an escaped path of a certificate is not found)."""
+    """The URL's settings, unescaped: this driver decodes none (a certificate with an escaped path is not found)."""
     for name, value in settings.items():
         if set(value) & set("&?#"):
             raise ConfigError(

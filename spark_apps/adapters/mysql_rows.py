@@ -62,14 +62,14 @@ class MySqlRows:
     ) -> Watermark:
         """See ports.RowReader.
 
-        The table is locked against writes only until Spark's connection has opened its view: the named lock that its
-        init statement takes after that is what the holder of the table lock waits for.
+        The table is locked against writes only until Spark's connection has opened its view. Its init statement then
+        takes a named lock, and the holder of the table lock waits for that.
         """
         token = f"cdc_{uuid.uuid4().hex}"
         opened = f"START TRANSACTION WITH CONSISTENT SNAPSHOT; SELECT GET_LOCK('{token}', 0)"
         init = f"{self._source.init_statement(at)}; {opened}"
         frame = rows_frame(spark, jdbc_options(self._source, init, several_statements=True), table)
-        frame.schema  # noqa: B018 - asks the server for the columns now, and not while the table is locked
+        frame.schema  # noqa: B018 - asks the server for the columns now, not while the table is locked
         return exact_view(self._source, table, token, lambda: use(frame))
 
     def outside_hash(self, spark: SparkSession, table: Table, part: Part, *, at: Watermark) -> DataFrame:
@@ -109,8 +109,8 @@ def _chunk_end(session: Session, table: Table, low: Key | None, rows: int) -> Ke
 def exact_view(source: BinlogSource[Any], table: Table, token: str, read: Callable[[], None]) -> Watermark:
     """Run `read` in a thread; its connection opens its view, and takes the lock `token`, while `table` stands still.
 
-    Returns the position of that view once `read` is through. Raises SourceError if the table lock cannot be had, and
-    what `read` raises; it may still have read something then, which must not count.
+    Returns the position of that view once `read` has finished. Raises SourceError if the table lock cannot be taken,
+    and whatever `read` raises; it may have read rows by then, which must not count.
     """
     with ThreadPoolExecutor(1) as pool:
         with locked(source, table) as session:
@@ -128,7 +128,7 @@ def exact_view(source: BinlogSource[Any], table: Table, token: str, read: Callab
 
 def _view_open(session: Session, token: str, running: Future[None]) -> bool | None:
     if running.done():
-        running.result()  # raises what went wrong; a read that is through already was within the lock
+        running.result()  # raises what went wrong; a read that has already finished ran under the lock
         return True
     holder = session.row("SELECT IS_USED_LOCK(%s) AS id", (token,), doing="look for the read view")["id"]
     return None if holder is None else True

@@ -1,4 +1,4 @@
-"""Values of MySQL as they come over JDBC, made values of the sink: Spark SQL over what `read_sql` selected."""
+"""Convert MySQL's values from JDBC to values of the sink: Spark SQL over what `read_sql` selected."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _convert_datetime(column: Column, v: str) -> str:
 
 
 def _convert_timestamp(column: Column, v: str) -> str:
-    # 0 is no TIMESTAMP (they begin at 1970-01-01 00:00:01): only the zero date reads so
+    # 0 is not a valid TIMESTAMP (they begin at 1970-01-01 00:00:01): only the zero date is read as 0
     return f"timestamp_micros({f'nullif({v}, 0L)' if column.nullable else v})"
 
 

@@ -75,7 +75,7 @@ class MySqlView:
             where, asked = both(_where(table, some), encoding.ROWS.part_where(table, part)), set(some)
             sql = f"SELECT {columns} FROM {quote_table(table)} WHERE {where}"
             for key, h, *texts in self._tuples(sql, "read keys of"):
-                # a case-insensitive collation finds more than was asked for, and what another batch asks for too
+                # a case-insensitive collation finds rows that were not asked for, or that another batch asks for
                 if _text(key) in asked:
                     images[_text(key)].append((_text(h), *(_canonical(text) for text in texts)))
         return dict(images)
@@ -106,10 +106,10 @@ def _where(table: Table, keys: Sequence[str]) -> str:
 
 @contextmanager
 def open_view(source: BinlogSource[Any], table: Table, at: Watermark) -> Iterator[MySqlView]:
-    """One read view on a connection that proved its server (INV 9); ends with the block.
+    """One read view on a connection that proved its server (INV 9); closed at the end of the block.
 
-    Of a table without a key the view's exact position is known: the table is locked for the moment in which the view
-    opens. Copies of one row image cannot be told apart, so on a busy image nothing less would ever settle (INV 19).
+    For a table without a key the view's exact position is known, because the table is locked while the view is opened.
+    Copies of one row image cannot be told apart, so on a busy image nothing less would ever settle (INV 19).
     """
     with source.session(read_timeout=VIEW_SECONDS) as session:
         session.run(source.init_statement(at), doing="check that this is the watermark's server")
@@ -129,7 +129,7 @@ def _begin(session: Session) -> None:
 
 @contextmanager
 def locked(source: BinlogSource[Any], table: Table) -> Iterator[Session]:
-    """The table locked against writes; a commit under way is through, and visible, once the lock is granted."""
+    """Lock the table against writes; once the lock is granted, commits that were under way are done and visible."""
     with source.session() as session:
         session.run(f"SET @@SESSION.lock_wait_timeout = {LOCK_WAIT_SECONDS}", doing="bound the wait for the lock")
         try:

@@ -54,7 +54,7 @@ class PostgresLog:
         return covered(watermark)
 
     def judge_ddl(self, stored: Table | None, statements: Sequence[Ddl], now: Table) -> SchemaChange | None:  # noqa: ARG002
-        """See ports.SourceLog: nobody tells what was done, so a definition that is another one means to read again."""
+        """See ports.SourceLog: the log holds no DDL, so a changed definition always requires a re-read."""
         if stored is None or stored == now:
             return SchemaChange()
         raise refused(now, "its definition changed, and the log does not say how")

@@ -1,7 +1,7 @@
-"""One batch of changes applied to stages: read from the stamp to a fixed end, decode, merge, stamp. Once, exactly.
+"""Apply one batch of changes to stages exactly once: read from the stamp to a fixed end, decode, merge, stamp.
 
-Each table is on its own: its start is in its own newest stamp, its end in `upto`, and its one commit says how far it
-came. A job that dies before that commit leaves nothing behind; the next one starts at the same stamp.
+Each table is independent: its start is in its own newest stamp, its end in `upto`, and its single commit records how
+far it came. A job that dies before that commit leaves nothing behind; the next one starts at the same stamp.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("airflow_cdc.apply")
 
 RECORDS_PER_FILE = 100_000
-# Up to so many keys are sent to every task that scans the table; more are joined by shuffling both sides.
+# Up to this many keys are broadcast to every task that scans the table; more are joined by shuffling both sides.
 BROADCAST_RECORDS = 500_000
-# So many records before the stamp are compared with what was applied where brokers give topics no id.
+# Where brokers give topics no id: how many records before the stamp are compared with what was applied.
 LOOK_BACK = 2_000
 
 Result = dict[str, Any]
@@ -63,9 +63,9 @@ class ApplyContext:
     Attributes:
         epochs: of the control table; a stage whose stamp is not of its table's epoch is refused (INV 1, 2).
         topics: the topics as they were when `upto` was taken.
-        threads: how many tables are merged side by side.
-        max_dead_letters: more bad records than this in one table's batch mean that all of it is read wrongly; of more
-            rows than this with characters that the connector reads wrongly a person must know.
+        threads: how many tables are merged in parallel.
+        max_dead_letters: more bad records than this in one table's batch mean that the whole batch is decoded wrongly;
+            more rows than this with characters that the connector reads wrongly must be reported to a person.
     """
 
     spark: SparkSession
@@ -89,9 +89,9 @@ class ApplyTarget(Generic[S_co]):
     """One table and the stage its changes go to.
 
     Attributes:
-        stamp: the control table's mirror, used when no snapshot of the stage carries a stamp any more.
+        stamp: the control table's mirrored stamp, used when no snapshot of the stage carries a stamp any more.
         defaults: the source's default of each column; None: not known, so no column can be added.
-        table_id: the source engine's own number of the table, None if it does not say.
+        table_id: the source engine's internal table id; None if the engine has none.
     """
 
     table: Table
@@ -113,7 +113,7 @@ def apply_batch(
     All tables are tried; then the first error is raised, if there was one. `always_stamp`: a table without new
     records gets an empty stamped commit; otherwise it costs no Spark job. A result holds the counts of
     `counts.Counts`, `changed` (keys or distinct rows), `repeats`, `dead_letters`, `snapshot_id`, `offsets`,
-    `behind` (INV 18: not fit to be published yet), `added` and `widened` columns, `seconds`.
+    `behind` (INV 18: must not be published yet), `added` and `widened` columns, `seconds`.
     """
     outcomes = apply_each(ctx, targets, upto, always_stamp=always_stamp)
     for outcome in outcomes.values():
@@ -129,7 +129,7 @@ def apply_each(
     *,
     always_stamp: bool = False,
 ) -> dict[str, Result | CdcError]:
-    """Apply each table; a table that stops has its error as its result and does not stop the others."""
+    """Apply each table. A table that fails has its error as its result and does not stop the others."""
 
     def one(target: ApplyTarget[Stage]) -> Result | CdcError:
         try:
@@ -143,7 +143,7 @@ def apply_each(
 
 
 def find_start(ctx: ApplyContext, target: ApplyTarget[Stage], upto: Mapping[str, Mapping[int, int]]) -> Start:
-    """What there is to read for a target, from its stage's newest stamp. Raises as core.apply.start.plan_start."""
+    """Plan what to read for a target, from its stage's newest stamp. Raises what core.apply.start.plan_start raises."""
     return start_of(ctx, target.table, target.stage.identifier, upto, target.stamp)
 
 
@@ -154,7 +154,7 @@ def start_of(
     upto: Mapping[str, Mapping[int, int]],
     mirror: Stamp | None = None,
 ) -> Start:
-    """The same for any table of the sink, such as a target that has no stage yet."""
+    """Plan what to read for any table of the sink, such as a target that has no stage yet; see find_start."""
     routing = ctx.events.routing
     routing.check_table(table)
     topic = routing.topic_of(table.full_name)
@@ -219,9 +219,9 @@ def _columns(fit: SchemaChange) -> Result:
 
 
 def _decoded(ctx: ApplyContext, session: SparkSession, start: Start) -> DataFrame:
-    """The batch, parsed once: kept for the count, the dead letters and the writes.
+    """The batch, decoded once and kept for the count, the dead letters and the writes.
 
-    A local checkpoint and no cache: what is planned on top of it need not carry the decoding's large plan along.
+    A local checkpoint, not a cache, so that later plans do not carry the large plan of the decoding along.
     """
     raw = ctx.read(session, {start.topic: start.ranges})
     needed = SIDES if start.table.keyless else ("after",)
@@ -261,7 +261,7 @@ def _apply_events(ctx: ApplyContext, target: ApplyTarget[Stage], start: Start, d
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """A counted batch on its way into its stage; `applied` is what its commit will remember."""
+    """A counted batch on its way into its stage; `applied` is what its commit will record."""
 
     stage: Stage
     start: Start
@@ -272,7 +272,7 @@ class _Batch:
 
     @property
     def files(self) -> int:
-        """Into how many files the new rows go: one, unless the batch is large."""
+        """How many files the new rows are written to: one, unless the batch is large."""
         return 1 + self.counted.records // RECORDS_PER_FILE
 
 
@@ -300,7 +300,7 @@ def _apply_keys(ctx: ApplyContext, batch: _Batch, decoded: DataFrame) -> int:
 
 
 def _check_order(net: DataFrame, start: Start) -> None:
-    """Refuse a batch in which a key's events lie in several partitions: which of them is newer cannot be told."""
+    """Refuse a batch in which a key's events are in several partitions, since we cannot tell which is newer."""
     scattered = net.where("scattered").select(fn.to_json("key").alias("key")).limit(3).collect()
     if scattered:
         keys = ", ".join(row["key"] for row in scattered)
@@ -313,7 +313,7 @@ def _check_order(net: DataFrame, start: Start) -> None:
 
 
 def _apply_images(ctx: ApplyContext, batch: _Batch, decoded: DataFrame) -> int:
-    """A table without a key: repeats are taken out first, because each would count once more. Returns how many."""
+    """Apply to a table without a key, after removing repeats, which would count twice. Returns their number."""
     start, counted = batch.start, batch.counted
     events = changes.applicable(decoded, batch.covered)
     own = events.where(meta("op") == READ)
@@ -329,7 +329,7 @@ def _apply_images(ctx: ApplyContext, batch: _Batch, decoded: DataFrame) -> int:
 
 
 def _without_applied(ctx: ApplyContext, batch: _Batch, logged: DataFrame) -> DataFrame:
-    """Take out changes that an earlier batch of this epoch applied, by their exact identity in the topic itself."""
+    """Remove changes that an earlier batch of this epoch applied, looking their exact identity up in the topic."""
     start = batch.start
     applied = changes.Seen(start.applied.high)
     counts.check_origins(logged, applied, start)
@@ -363,7 +363,7 @@ def _without_applied(ctx: ApplyContext, batch: _Batch, logged: DataFrame) -> Dat
 
 
 def _newest_of_each_row(bad: DataFrame, table: Table) -> DataFrame:
-    """Of doubted records the newest of each key: a letter says that its row is to be read, which once is enough for."""
+    """The newest doubted record of each key: a dead letter asks for its row to be read, so one per key is enough."""
     same = Window.partitionBy("cdc.partition", fn.to_json("key")).orderBy(fn.desc("cdc.offset"))
     doubted = fn.expr(counts.is_doubted(table))
     newest = bad.where(doubted).withColumn("newest", fn.row_number().over(same)).where("newest = 1").drop("newest")
@@ -371,7 +371,7 @@ def _newest_of_each_row(bad: DataFrame, table: Table) -> DataFrame:
 
 
 def _keep_bad(ctx: ApplyContext, start: Start, decoded: DataFrame, counted: counts.Counts) -> None:
-    """Write the batch's bad records, as they came, before any offset past them is stamped."""
+    """Write the batch's bad records, unchanged, before any offset past them is stamped."""
     bad = decoded.where(meta("bad").isNotNull() & meta("other_table").isNull())
     if counted.doubted:
         bad = _newest_of_each_row(bad, start.table)
@@ -402,7 +402,7 @@ def _result(
     began: float = 0.0,
     **extra: Any,
 ) -> Result:
-    """What was done, checked: the stage's head must carry the stamp that this batch ends with."""
+    """The batch's result, after checking that the stage's head carries the stamp this batch ends with."""
     known = counted or counts.Counts()
     stamp = ctx.writer.stamp(target.stage)
     read = TopicOffsets.after(start.topic_id, start.ranges)

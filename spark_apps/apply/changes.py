@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
     from airflow_cdc.core.apply.coverage import Covered
 
-# How far two clocks of one server's facts may be apart before "before W, yet committed after it" is believed.
+# How far apart two clocks for facts about one server may be before we believe "before W, yet committed after it".
 CLOCK_SLACK_MS = 60_000
 
-# One record that is a repeat of another is the same in all of these.
+# A record and its repeat are equal in all of these.
 IDENTITY = ("origin", "place", "log", "transaction", "op")
 
 
 def is_covered(covered: Covered) -> Column:
-    """Whether the record's change is at or before the watermark, and so in the snapshot already.
+    """Whether the record's change is at or before the watermark, and therefore in the snapshot already.
 
-    Exactly as `Covered.holds`. A tombstone names no position and is never covered.
+    The Spark counterpart of `Covered.holds`. A tombstone has no position and is never covered.
     """
     return fn.coalesce(_in_numbers(covered) | _is_below(covered), fn.lit(False))
 
@@ -45,7 +45,7 @@ def _in_numbers(covered: Covered) -> Column:
 
 
 def _in_spans(spans: Sequence[tuple[int, int]]) -> Column:
-    """Whether the transaction's number is in one of the spans: an array, as a set can have very many."""
+    """Whether the transaction's number is in one of the spans: held in an array, because a set can have very many."""
     number = meta("place")["n"]
     pairs = ", ".join(f"named_struct('lo', {lo}L, 'hi', {hi}L)" for lo, hi in spans)
     return fn.exists(fn.expr(f"array({pairs})"), lambda span: (number >= span["lo"]) & (number <= span["hi"]))
@@ -60,15 +60,15 @@ def _is_below(covered: Covered) -> Column:
 
 
 def is_contradictory(covered: Covered) -> Column:
-    """Whether a record is before W by its position and after it by its time: someone moved the position."""
+    """Whether a record is before W by position but after W by time, which means that someone moved the position."""
     return fn.coalesce(_is_below(covered) & (meta("ts_ms") > fn.lit(covered.taken_ms + CLOCK_SLACK_MS)), fn.lit(False))
 
 
 def applicable(decoded: DataFrame, covered: Covered) -> DataFrame:
     """The records that may change the table: its own, readable, and after W.
 
-    A tombstone may come after each delete, for a table without a key too. There it has no key and says nothing that the
-    delete did not say.
+    A tombstone may follow each delete, even in a table without a key. There it has no key and adds nothing to the
+    delete.
     """
     own = meta("other_table").isNull() & meta("bad").isNull()
     says_nothing = (meta("op") == TOMBSTONE) & ~fn.lit("key" in decoded.columns)
@@ -76,10 +76,10 @@ def applicable(decoded: DataFrame, covered: Covered) -> DataFrame:
 
 
 def without_covered_tombstones(decoded: DataFrame, covered: Covered) -> DataFrame:
-    """The records of a keyed table but the tombstones whose delete is at or before W: they name no position themselves.
+    """A keyed table's records without tombstones whose delete is at or before W (tombstones have no position).
 
-    A connector that goes on from where it was, before W, sends the delete and the new creation of a key that came back
-    before W. Both are in the snapshot; the tombstone between them alone would delete the row that the snapshot holds.
+    A connector that resumes before W sends, for a key deleted and created again before W, both the delete and the
+    create. Both are in the snapshot; the tombstone between them would delete the row that the snapshot holds.
     """
     in_order = Window.partitionBy("key").orderBy(meta("partition"), meta("offset"))
     delete_before = fn.lag(is_covered(covered) & (meta("op") == DELETE)).over(in_order)
@@ -96,9 +96,9 @@ def after_truncate(events: DataFrame, truncated_at: int | None) -> DataFrame:
 def net_changes(events: DataFrame, partitions: int = 1) -> DataFrame:
     """Keyed table: the last event of each key in topic order → (key, deleted, after, cdc, scattered).
 
-    A key lands in one partition, so offsets order its events; a delete and its tombstone are one delete. A changed
-    key comes as a delete of the old and a create of the new key, each of which stands for itself. `scattered`: the
-    key's events lie in several of the topic's `partitions`, so that nothing orders them (INV 33).
+    A key goes to one partition, so offsets order its events; a delete and its tombstone are one delete. A changed
+    key arrives as a delete of the old key and a create of the new one, which are independent. `scattered`: the key's
+    events are in several of the topic's `partitions`, so their order is unknown (INV 33).
     """
     key = Window.partitionBy("key")
     last = key.orderBy(meta("partition").desc(), meta("offset").desc())
@@ -115,7 +115,7 @@ def net_changes(events: DataFrame, partitions: int = 1) -> DataFrame:
 
 
 def net_images(events: DataFrame) -> DataFrame:
-    """Keyless table: how many copies of each distinct row came (+) or went (-) → (image, n), n never 0."""
+    """Keyless table: how many copies of each distinct row were added (+) or removed (-) → (image, n), n never 0."""
     came = events.where(meta("op").isin(CREATE, UPDATE, READ)).select(
         fn.col("after").alias("image"), fn.lit(1).alias("n")
     )
@@ -124,12 +124,12 @@ def net_images(events: DataFrame) -> DataFrame:
 
 
 def identity() -> Column:
-    """The exact identity of a change in the source's log; a repeat after a connector restart has the same."""
+    """The exact identity of a change in the source's log; a repeat after a connector restart has the same identity."""
     return fn.struct(*(meta(name).alias(name) for name in IDENTITY))
 
 
 def without_repeats(events: DataFrame) -> DataFrame:
-    """Each change once: its first record, so that what came before and after a truncate stays there."""
+    """Each change once: its first record, so that changes stay on their side of a truncate."""
     first = Window.partitionBy(identity()).orderBy(meta("partition"), meta("offset"))
     return events.withColumn("cdc_copy", fn.row_number().over(first)).where("cdc_copy = 1").drop("cdc_copy")
 
@@ -138,14 +138,14 @@ def without_repeats(events: DataFrame) -> DataFrame:
 class Seen:
     """The highest change applied so far per origin.
 
-    A record above it is new without any doubt. Any other may be a repeat, or belong to a transaction of which an
-    earlier batch held a part (its other rows came through another partition, or from another server's log).
+    A record above it is certainly new. Any other may be a repeat, or belong to a transaction that an earlier batch
+    contained in part (its other rows came through another partition, or from another server's log).
     """
 
     high: Mapping[str, Highest]
 
     def is_doubtful(self) -> Column:
-        """Whether a record may have been applied before; to be decided by its exact identity."""
+        """Whether a record may have been applied before; its exact identity then decides."""
         doubtful = fn.lit(False)
         here = meta("place")
         for name, high in self.high.items():

@@ -1,4 +1,4 @@
-"""What a batch holds, counted in one job, and the reasons for which it must not be applied at all."""
+"""The contents of a batch, counted in one job, and the reasons not to apply it at all."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ class Counts:
 
     Attributes:
         records: all records read; the ops count those that may change the table.
-        before_watermark: changes that the snapshot holds already, dropped.
+        before_watermark: dropped changes that the snapshot already holds.
         other_tables: changes of other tables in a shared topic.
         bad: records that could not be decoded: the new dead letters, and those of `doubted`.
-        doubted: of these, with a readable key and a character that the connector reads otherwise than the server; their
-            rows are about `doubted_rows`.
-        reads: op r, snapshots of the connector's own; unrequested on a table that was read from a watermark (INV 5).
-        defaulted: changes written by a converter that puts a column's default in the place of NULL.
+        doubted: the bad records with a readable key and a character that the connector reads differently from the
+            server; they concern about `doubted_rows` rows.
+        reads: op r, from the connector's own snapshots; unrequested on a table that was read from a watermark (INV 5).
+        defaulted: changes written by a converter that replaces NULL with the column's default.
         truncated_at: offset of the last truncate, or None.
-        last: partition → the last change in it, as core.apply.start.Applied keeps it.
+        last: partition → the last change in it, in the form of core.apply.start.Applied.
     """
 
     records: int = 0
@@ -83,7 +83,7 @@ class Counts:
 
     @property
     def logged(self) -> int:
-        """Changes from the source's log that may change the table; a tombstone is none."""
+        """Changes from the source's log that may change the table; tombstones do not count."""
         return self.creates + self.updates + self.deletes + self.truncates
 
     def to_json(self) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class Counts:
 
 
 def is_doubted(table: Table) -> str:
-    """Condition of records that are known to say something else than the row that their key names; tables with a key."""
+    """SQL condition for records known to differ from the row under their key (tables with a key only)."""
     return "false" if table.keyless else f"startswith(cdc.bad, 'the row''s') AND contains(cdc.bad, '{MISREAD}')"
 
 
@@ -164,7 +164,7 @@ def _summed(rows: list[dict[str, Any]], names: tuple[str, ...]) -> Counts:
 
 
 def last_change() -> Column:
-    """Where a record's change stands, for `read_change`."""
+    """The place and time of a record's change, in the form that `read_change` reads."""
     return fn.expr(_LAST)
 
 
@@ -214,7 +214,7 @@ def check(counted: Counts, start: Start, routing: Routing, max_bad: int) -> None
 
 
 def check_nulls(counted: Counts, table: str, columns: Sequence[str]) -> None:
-    """Raise if events say a default where the row may hold NULL, in these columns: whatever the converter is set to by now."""
+    """Raise if events may hold a default instead of NULL in these columns, whatever the converter's setting is now."""
     if columns and counted.defaulted:
         raise ConnectorError(
             f"{counted.defaulted} events were written by a converter that replaces NULL with the default:"
@@ -244,7 +244,7 @@ def _check_reads(counted: Counts, start: Start, where: str) -> None:
 
 
 def highest(events: DataFrame) -> tuple[dict[str, Highest], int, int | None]:
-    """Per origin the highest change; how many changes; the offset of the last truncate."""
+    """The highest change per origin, the number of changes, and the offset of the last truncate."""
     here, log = meta("place"), meta("log")
     parts = (here["n"].alias("n"), here["pos"].alias("pos"), here["row"].alias("row"))
     rows = (
@@ -262,9 +262,9 @@ def highest(events: DataFrame) -> tuple[dict[str, Highest], int, int | None]:
 
 
 def check_origins(events: DataFrame, seen: Seen, start: Start) -> None:
-    """Where only places in log files order changes, another series of files means that repeats cannot be told (INV 19).
+    """Raise SourceError if repeats cannot be recognised because the log's series of files has changed (INV 19).
 
-    Raises SourceError.
+    This concerns sources whose changes are ordered only by their places in log files.
     """
     known = {name for name, high in seen.high.items() if high.log == name}
     if not known:
@@ -280,7 +280,7 @@ def check_origins(events: DataFrame, seen: Seen, start: Start) -> None:
 
 
 def check_servers(doubtful: DataFrame, known: DataFrame, start: Start) -> None:
-    """Raise for a transaction that arrived from two servers: their positions differ, so nobody can tell which rows were applied."""
+    """Raise for a transaction from two servers: its positions differ, so we cannot tell which rows were applied."""
     fresh = doubtful.select(meta("transaction").alias("g"), meta("log").alias("s")).distinct()
     clash = fresh.join(
         known, (fn.col("g") == fn.col("cdc_transaction")) & (fn.col("s") != fn.col("cdc_identity.log")), "left_semi"

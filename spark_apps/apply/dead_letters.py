@@ -1,7 +1,7 @@
-"""Records that could not be applied: put right by reading their key again.
+"""Records that could not be applied, repaired by reading their key from the source again.
 
 They are kept, with the reason, before the offsets are stamped past them, so a record is either applied or kept. The old
-event is never applied later (INV 20): what counts then is what the source holds.
+event is never applied later (INV 20): the source's current row replaces it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def as_records(spark: SparkSession, some: Sequence[DeadLetter], topic: str) -> DataFrame:
-    """Letters as tombstones of their keys (RAW_SCHEMA), the offset being the place in `some`.
+    """Dead letters as tombstones of their keys (RAW_SCHEMA); the offset is the index in `some`.
 
-    Decoding them gives the keys, and nothing of the old rows.
+    Decoding them gives the keys only, nothing of the old rows.
     """
     rows = [(topic, 0, at, None if one.key is None else bytearray(one.key), None) for at, one in enumerate(some)]
     return spark.createDataFrame(rows, RAW_SCHEMA)

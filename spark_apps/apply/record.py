@@ -1,18 +1,18 @@
-"""The neutral record: one decoded event of one table, whoever sent it.
+"""The neutral record: one decoded event of one table, independent of the connector.
 
-A decoder (ports.EventDecoder) makes a row of each raw record (RAW_SCHEMA):
+A decoder (ports.EventDecoder) turns each raw record (RAW_SCHEMA) into a row:
     cdc: struct of
         topic, partition, offset: where the record is.
         op: c, u, d, r (a row of the connector's own snapshot), t (truncate) or tombstone.
-        origin: whose numbering orders the change; NULL where the record names no place in the log.
+        origin: the server whose numbering orders the change; NULL where the record has no place in the log.
         place: struct(n, pos, row): the change's place within its origin.
-        log: struct(name, n): the series of log files, and the number of the one, in which `pos` counts; `name` is the
-            origin itself where nothing but the place in its files orders changes.
-        transaction: the source's name for the transaction, the same on all servers; NULL where it has none.
+        log: struct(name, n): the series of log files, and the number of the file, in which `pos` is an offset; `name`
+            is the origin itself where only the place in its files orders changes.
+        transaction: the source's id of the transaction, the same on all servers; NULL where it has none.
         ts_ms: when the change was committed.
-        snapshot: 'first' for the record that begins a snapshot of the connector's own, 'later' for its others, else NULL.
-        defaulted: whether it was written in a way that puts a column's default in the place of NULL.
-        other_table: "schema.table" of a change that belongs to another table; nothing else counts then.
+        snapshot: 'first' for the first record of one of the connector's own snapshots, 'later' for the rest, else NULL.
+        defaulted: whether it was written in a way that replaces NULL with a column's default.
+        other_table: "schema.table" of a change that belongs to another table; the other fields then mean nothing.
         bad: why the record cannot be applied, else NULL.
         unknown: names of columns that the definition does not have, else NULL.
     key: struct of the key's columns in sink types; a table without a key has no such column.

@@ -1,8 +1,8 @@
-"""Dead letters put right: their keys are read from the source again and merged; the old events are never applied.
+"""Repair dead letters: read their keys from the source again and merge the rows; the old events are never applied.
 
-The stage stands before the source is read (INV 20): had the table changed in between, the publish would be refused
-and the keys read anew. A row read now may be newer than the table's offsets; the events still to come run forward to
-it, as they do after a snapshot.
+The stage is created before the source is read (INV 20): if the table changes in between, the publish is refused and
+the keys are read again. A row read now may be newer than the table's offsets; later events catch up with it, as they do
+after a snapshot.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ log = logging.getLogger("airflow_cdc.replay")
 def replay(
     ctx: ApplyContext, target: ApplyTarget[Stage], start: Start, letters: Sequence[DeadLetter], source: RowReader
 ) -> tuple[DeadLetter, ...]:
-    """Merge what the source holds now under the letters' keys into the target's stage, stamped.
+    """Merge the source's current rows under the letters' keys into the target's stage, with a stamp.
 
-    `start` is where the stage stands; its offsets are stamped again. Returns the letters that are put right once
+    `start` is the stage's current position; its offsets are stamped again. Returns the letters that are repaired once
     the stage is published: those whose key could be read, none for a table without a key.
     """
     if target.table.keyless or not letters:
@@ -59,7 +59,7 @@ def replay(
 
 
 def rows_as_changes(table: Table, keys: DataFrame, rows: DataFrame) -> DataFrame:
-    """(key, deleted, after): each row found is an upsert, each key without a row of just that key a delete."""
+    """(key, deleted, after): each row found is an upsert, each key without a row of exactly that key is a delete."""
     columns = [quote_ident(column.name) for column in table.mirrored]
     key = fn.struct(*(quote_ident(name) for name in table.key)).alias("key")
     changes = rows.select(key, fn.lit(False).alias("deleted"), fn.struct(*columns).alias("after")).persist()

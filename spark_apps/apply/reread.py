@@ -1,7 +1,7 @@
-"""One table read again, whole, because DDL changed its rows in a way that no event carries (ADR 0010).
+"""Read one whole table again because DDL changed its rows in a way that no event carries (ADR 0010).
 
-Readers see the old state until the new one is proven: the rows go to a stage of their own, whose base is fixed before
-the source is read (INV 20); the stage catches up past the read, is compared row by row, and only that very snapshot is
+Readers see the old state until the new one is proven: the rows go to a separate stage, whose base is fixed before the
+source is read (INV 20). The stage catches up past the read and is compared row by row, and only that exact snapshot is
 published, under the lease, if neither main nor the epoch moved meanwhile. Other tables have been applied before.
 """
 
@@ -46,20 +46,20 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("airflow_cdc.reread")
 
-# A re-read that failed so often within an hour waits until that is over, or for a person.
+# After this many failed re-reads within an hour we wait until the hour is over, or for a person.
 TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Reread:
-    """A table that was read again: how many rows it has, and the snapshot that was published."""
+    """A table that was read again: its row count, and the published snapshot."""
 
     rows: int
     snapshot_id: int
 
 
 def refusal(policy: Policy, tries: int, rows: int) -> str:
-    """Why a table of about `rows` rows is not read again by itself; "" if it is."""
+    """Why a table of about `rows` rows is not read again automatically; "" if it is."""
     if policy.schema_change == "stop":
         return "the pipeline's policy says schema_change: stop"
     if tries >= TRIES:
@@ -70,10 +70,10 @@ def refusal(policy: Policy, tries: int, rows: int) -> str:
 
 
 def reread(run: Run, spark: SparkSession, name: str, tries: int) -> Reread:
-    """Read the table again, prove it, and publish it.
+    """Read the table again, prove it equal, and publish it.
 
     Raises RereadNeededError where the policy does not allow it, VerificationError where source and stage are not equal
-    at the end, StaleHeadError if main moved. Main is as it was then.
+    at the end, StaleHeadError if main moved. After an error main is unchanged.
     """
     table = captured(run, [name])[name]
     if why := refusal(run.pipeline.policy, tries, row_reader(run).estimated_rows([table])[name]):
@@ -108,10 +108,10 @@ AGAIN = "Main is as it was; the next apply tries again."
 
 
 def read_anew(job: Job, stage: Stage, name: str) -> Table:
-    """Replace the stage's rows by what the source holds now; returns the definition that it was read by.
+    """Replace the stage's rows with the source's current rows; returns the definition they were read with.
 
-    The topics' ends are taken first. Whatever stands before them is visible to the read, and what comes after them and
-    is in the watermark counts as applied; so nothing is skipped, and nothing old is applied over what was read.
+    The topics' ends are taken first. Every change before them is visible to the read, and changes after them that the
+    watermark covers count as applied; so nothing is skipped, and nothing old is applied over the rows just read.
     """
     clients = job.run.clients
     if xa_open(job.run):
@@ -135,7 +135,10 @@ def read_anew(job: Job, stage: Stage, name: str) -> Table:
 
 
 def _check_removed(job: Job, stage: Stage, table: Table, rows: int) -> None:
-    """Refuse to publish a table that would lose more rows than the policy lets go unasked; not to know is to lose (INV 36)."""
+    """Refuse to publish a table that would lose more rows than the policy allows without asking (INV 36).
+
+    An unknown number counts as too many.
+    """
     policy = job.run.pipeline.policy
     before = job.systems.writer.row_count(stage, stage.base_head)
     if policy.approval == "never" or (before is not None and not _too_many(policy, before - rows, before)):
@@ -153,7 +156,7 @@ def _too_many(policy: Policy, gone: int, before: int) -> bool:
 
 
 def _check_epoch(job: Job, name: str) -> None:
-    """Under the lease: no recovery was opened, and none of this table closed, since the stage was made."""
+    """Check, under the lease, that since the stage was made no recovery was opened, and none of this table closed."""
     facts = job.run.clients.control.facts()
     if facts.recovery is not None or facts.required.of(name) != job.epochs.of(name):
         raise SinkError(

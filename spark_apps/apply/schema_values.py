@@ -1,4 +1,4 @@
-"""What DDL did to the rows that were there: the value of a column that was added, and NULLs that are forbidden now."""
+"""What DDL did to existing rows: the value of an added column, and NULLs in columns that are now NOT NULL."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _constant(table: Table, name: str, text: str) -> Expression:
 
 
 def with_filled(net: DataFrame, table: Table, change: SchemaChange) -> DataFrame:
-    """Net changes (key, deleted, after) with these values where an event from before the DDL has none."""
+    """Net changes (key, deleted, after), with the change's values filled in where an event predates the DDL."""
     after = fn.col("after")
     for name, text in change.filled.items():
         column = quote_ident(name)
@@ -33,9 +33,9 @@ def with_filled(net: DataFrame, table: Table, change: SchemaChange) -> DataFrame
 def check_never_null(
     rows: DataFrame, table: Table, change: SchemaChange, net: DataFrame | None = None, *, emptied: bool = False
 ) -> None:
-    """Raise RereadNeededError if `rows` after the net changes would hold NULL where the definition forbids it now.
+    """Raise RereadNeededError if `rows` after the net changes would hold NULL where the definition now forbids it.
 
-    The server put a value in the place of such a NULL, and no event says which.
+    The server replaced such a NULL with a value, and no event says which.
     """
     for name in change.never_null:
         column = quote_ident(name)

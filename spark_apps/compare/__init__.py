@@ -1,1 +1,1 @@
-"""Every row of both sides, compared while both go on changing."""
+"""Comparing every row of both sides while both keep changing."""

@@ -1,4 +1,4 @@
-"""The first keys that a comparison found to differ, with both rows: what a person wants to see of a difference."""
+"""The first keys that a comparison found to differ, with both rows, for a person to look at."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Texts = dict[str, tuple[str | None, str | None]]
 def keep_rows(run: Run, reader: RowReader, spark: SparkSession, outcome: Outcome) -> None:
     """Store the rows of the sampled keys beside the report, where the policy allows it (`report_rows`).
 
-    A table without a key has none. What can't be read is logged: the verdict stands without it.
+    A table without a key has none. Rows that can't be read are logged; the verdict does not depend on them.
     """
     table, samples = outcome.subject.table, outcome.tally.samples
     kinds = {key: kind for kind in KINDS for key in samples.get(kind, ())}
@@ -68,7 +68,7 @@ def _shown(row: Texts | None) -> dict[str, str | None] | None:
 
 
 def _texts(rows: DataFrame, table: Table, keys: Mapping[str, Any]) -> dict[str, Texts]:
-    """Key → each column's text, of the rows under these keys. A source that ignores case finds rows of other keys, too."""
+    """Key → each column's text, of the rows under these keys. A case-insensitive source also finds other keys' rows."""
     names = [column.name for column in table.mirrored]
     binary = {name.lower() for name, kind in rows.dtypes if kind == "binary"}
     whole = [f"{'hex' if n.lower() in binary else 'string'}({quote_ident(n)})" for n in names]

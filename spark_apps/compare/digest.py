@@ -66,6 +66,6 @@ def rows_sql(table: Table, scheme: LeafScheme, leaves: Sequence[int], relation: 
 
 
 def keys_sql(table: Table, keys_relation: str, relation: str) -> str:
-    """(key_text, h) of the rows of `relation` whose key text stands in `keys_relation` (column key_text)."""
+    """(key_text, h) of the rows of `relation` whose key text is in `keys_relation` (column key_text)."""
     rows = f"SELECT {ROWS.columns(table)} FROM {relation}"
     return f"SELECT /*+ BROADCAST(k) */ r.key_text, r.h FROM ({rows}) r LEFT SEMI JOIN {keys_relation} k ON r.key_text = k.key_text"

@@ -1,6 +1,6 @@
-"""The canonical text of rows, in Spark SQL over the sink's columns (core/compare/canonical.py says what it is).
+"""The canonical text of rows, in Spark SQL over the sink's columns (core/compare/canonical.py defines it).
 
-A value's text depends on its logical type alone, whatever source it came from.
+A value's text depends only on its logical type, not on the source it came from.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def key_text(table: Table) -> str:
 
 
 def lanes(h: str) -> tuple[str, str]:
-    """The first and the second 32 bits of a row hash, as bigint: a sum of them needs no decimal, which is dear in Spark."""
+    """The first and second 32 bits of a row hash, as bigint: summing them needs no decimal, which is slow in Spark."""
     return f"CAST(conv(substr({h}, 1, 8), 16, 10) AS bigint)", f"CAST(conv(substr({h}, 9, 8), 16, 10) AS bigint)"
 
 
@@ -67,7 +67,7 @@ def _joined(values: Iterable[tuple[LogicalType, str]], depth: int) -> str:
 
 
 def _pieces(kind: LogicalType, c: str, depth: int) -> tuple[str, ...]:
-    """Expressions that are all NULL exactly if the value is; `depth` names what an array's elements are called."""
+    """Expressions that are all NULL if and only if the value is; `depth` numbers the variables of nested arrays."""
     if isinstance(kind, Array):
         each = f"e{depth}"
         return f"size({c})", f"array_join(transform({c}, {each} -> {_joined([(kind.of, each)], depth + 1)}), '|')"
@@ -81,12 +81,12 @@ def _one(form: str) -> Callable[[LogicalType, str], tuple[str, ...]]:
 
 
 def _decimal(kind: Decimal, c: str) -> tuple[str, ...]:
-    # as a whole number where it fits: Spark's decimal to text is the dearest piece of a row
+    # as a whole number where it fits: converting a decimal to text is the slowest part of a row in Spark
     return (f"CAST({c} * {10**kind.scale} AS bigint)" if is_short(kind) else c,)
 
 
 def _double(_kind: Float, c: str) -> tuple[str, ...]:
-    # the 64 bits of the number, with one zero, and one NaN; java_method takes no NULL
+    # the 64 bits of the number, with a single zero and a single NaN; java_method accepts no NULL
     number = f"coalesce(CAST({c} AS double), 0D) + 0D"
     bits = f"CAST(java_method('java.lang.Double', 'doubleToLongBits', {number}) AS bigint)"
     return (f"IF({c} IS NULL, NULL, lpad(hex({bits}), 16, '0'))",)

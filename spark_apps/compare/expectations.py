@@ -1,8 +1,8 @@
-"""Great Expectations on one pinned snapshot of a stage: what any reader may take for granted, as a suite with Data Docs.
+"""Great Expectations on one pinned snapshot of a stage: what every reader may rely on, as a suite with Data Docs.
 
-The verification has already compared every row; the suite states the same in the words of the people who read the
-table, and its page is theirs. A failed suite blocks publishing. Spark counts what a suite needs once
-(compare/stage_facts.py), and the suite is run over these facts, one row per table.
+The verification has already compared every row; the suite states the result in terms that readers of the table know,
+and its Data Docs page is for them. A failed suite blocks publishing. Spark counts the facts a suite needs once
+(compare/stage_facts.py), and the suite runs over these facts, one row per table.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class Expected:
     Attributes:
         name: "schema.table"; `snapshot_id`: the snapshot that is checked.
         columns: name → Spark SQL type, in order.
-        not_null: columns in which NULL is a fault (the key, and what the source declares NOT NULL).
-        rows: rows of the source; `tolerance`: rows in flight at the comparison, by which the count may differ.
+        not_null: columns in which NULL is an error (the key, and what the source declares NOT NULL).
+        rows: rows of the source; `tolerance`: rows in flight during the comparison, by which the count may differ.
         key: columns that are unique together; empty for a table without a key.
-        key_proven: whether equal digests prove already that they are unique, so that they are not counted again.
+        key_proven: whether equal digests already prove that the key is unique, so that it is not counted again.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Expected:
 
     @classmethod
     def of(cls, outcome: Outcome) -> Expected:
-        """What a compared snapshot must hold, by its source's definition and count."""
+        """What a compared snapshot must hold, from the source's definition and row count."""
         table = outcome.subject.table
         return cls(
             name=table.full_name,
@@ -72,7 +72,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class SuiteResult:
-    """What became of one table's suite; `failures` are sentences, `checks` the number of expectations."""
+    """The result of one table's suite; `failures` are sentences, `checks` is the number of expectations."""
 
     name: str
     success: bool
@@ -81,7 +81,7 @@ class SuiteResult:
 
 
 def expectations(expected: Expected) -> list[Expectation]:
-    """The suite of one table, over the row that `fact_row` makes."""
+    """The suite of one table, over the row that `fact_row` returns."""
     low, high = max(0, expected.rows - expected.tolerance), expected.rows + expected.tolerance
     return [
         _between(ROWS, low, high),
@@ -93,7 +93,7 @@ def expectations(expected: Expected) -> list[Expectation]:
 
 
 def fact_row(expected: Expected, facts: StageFacts) -> FactRow:
-    """The facts of one table as a frame of one row. The type of a column that is not there is "none"."""
+    """The facts of one table as a frame of one row. A missing column has the type "none"."""
     import pandas as pd
 
     row: dict[str, object] = {ROWS: facts.rows, COLUMNS: _listed(facts.types), REPEATED: facts.repeated}
@@ -134,7 +134,7 @@ def _type_name(text: str) -> str:
 
 
 def open_context(docs: Path) -> AbstractDataContext:
-    """A Great Expectations context in memory whose only site is `docs`. It calls no one outside (no analytics)."""
+    """A Great Expectations context in memory whose only site is `docs`. It makes no network calls (no analytics)."""
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
     import great_expectations as gx
     from great_expectations.data_context.types.base import ProgressBarsConfig
@@ -172,7 +172,7 @@ def _run_one(context: AbstractDataContext, expected: Expected, facts: StageFacts
 
 
 def _defined(context: AbstractDataContext, expected: Expected) -> ValidationDefinition:
-    """What is to be run for one table."""
+    """The validation to run for one table."""
     import great_expectations as gx
 
     suite = context.suites.add(gx.ExpectationSuite(name=expected.name, expectations=expectations(expected)))
@@ -182,7 +182,7 @@ def _defined(context: AbstractDataContext, expected: Expected) -> ValidationDefi
 
 
 def _sentence(result: Any, row: FactRow) -> str:
-    """One failed expectation in words: what was expected of which fact, and what it is."""
+    """One failed expectation in words: the fact, the expected value and the actual one."""
     kwargs = result.expectation_config.kwargs
     fact = kwargs["column"]
     raised = list(_exceptions(result.exception_info))
@@ -197,7 +197,7 @@ def _wanted(kwargs: Any) -> str:
 
 
 def _exceptions(info: Any) -> Iterator[str]:
-    """Messages of the errors an expectation met (one dict, or one per metric)."""
+    """Messages of the errors an expectation raised (one dict, or one per metric)."""
     for entry in [info, *info.values()] if isinstance(info, dict) else []:
         if isinstance(entry, dict) and entry.get("raised_exception"):
             yield str(entry.get("exception_message", "")).splitlines()[0][:300]

@@ -1,7 +1,7 @@
 """The events of a table with a key since the compared ends, in parts that a driver can hold (INV 24).
 
-As long as there are few of them they are read into memory at once. Beyond EVENTS_AT_ONCE Spark decodes them once, spills
-them to disk cut by a hash of the key, and the driver sees one part after the other. All events of a key are in one part.
+A few events are read into memory at once. Beyond EVENTS_AT_ONCE, Spark decodes them once and spills them to disk,
+partitioned by a hash of the key, and the driver reads one part after the other. All events of a key are in one part.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# Events that a driver holds at a time, about 4 kB each.
+# How many events a driver holds at a time, about 4 kB each.
 EVENTS_AT_ONCE = 100_000
-# Events of one key that are looked at; of a row that changes more often while its table is compared nothing is proven.
+# Events of one key that are examined; a row that changes more often while its table is compared stays unproven.
 EVENTS_OF_KEY = 100_000
 _PART, _NUMBER = own_name("part"), own_name("number")
 
@@ -54,14 +54,14 @@ SinkRows = Callable[[Collection[str], Part], Rows]
 
 @dataclass(frozen=True, slots=True)
 class Flight:
-    """Some keys' events: `tail` has all of each key's, but for the keys `hot`. `sink` reads the sink's rows of these keys."""
+    """Some keys' events: `tail` has all events of each key, except those in `hot`. `sink` reads their sink rows."""
 
     tail: Tail
     sink: SinkRows
     hot: tuple[str, ...] = ()
 
     def caveats(self, *, placed: bool) -> tuple[str, ...]:
-        """Why these events are no sound evidence; see Tail.caveats."""
+        """Why these events are not sound evidence; see Tail.caveats."""
         if not self.hot:
             return self.tail.caveats(placed=placed)
         often = f"a row changed more than {EVENTS_OF_KEY} times while the table was compared: {', '.join(self.hot[:3])}"
@@ -72,15 +72,15 @@ class Flights(Protocol):
     """All events of a table since the compared ends."""
 
     def each(self, only: Collection[str] | None = None) -> Iterator[Flight]:
-        """Flight by flight; where there are several, `only` the events of these keys, and what names no key."""
+        """Flight by flight; if there are several, `only` selects the events of these keys and those without a key."""
         ...
 
 
 @dataclass(slots=True)
 class TakenOut:
-    """Which keys were taken out of the leaves, by 8 bytes each.
+    """The keys taken out of the leaves, as 8-byte hashes.
 
-    Two keys with one hash do no harm: the one at rest is passed over with its leaf left unexplained, which is a doubt.
+    A hash collision is harmless: the key at rest is skipped, its leaf stays unexplained, and that counts as a doubt.
     """
 
     table: Table
@@ -100,13 +100,13 @@ class TakenOut:
         return lambda key: hash(key) in hashes
 
     def left(self, keys: Collection[str]) -> list[str]:
-        """Those of the keys that were not."""
+        """Those of the keys that were not taken out."""
         flies = self.within({leaf_of(self.table, self.scheme, key) for key in keys})
         return [key for key in keys if not flies(key)]
 
 
 def around(subject: Subject) -> tuple[Mapping[int, int], Watermark]:
-    """From where on a subject's events are looked at (partition → offset), and a position that lies before that."""
+    """Where the examined events of a subject begin (partition → offset), and a source position before that."""
     if subject.before is None or subject.topic is None:
         return subject.ends, subject.position
     return subject.before.ends.get(subject.topic.name, {}), subject.before.position
@@ -138,7 +138,7 @@ class _Held:
 
 
 class _Spilled:
-    """Events on disk, cut into parts by a hash of the key; `stack` forgets them at its end."""
+    """Events on disk, in parts by a hash of the key; deleted when `stack` closes."""
 
     def __init__(self, subject: Subject, topic: Topic, stop: Mapping[int, int], stack: ExitStack) -> None:
         self.subject, self.topic, self.stack = subject, topic, stack
@@ -153,10 +153,10 @@ class _Spilled:
     def each(self, only: Collection[str] | None = None) -> Iterator[Flight]:
         """See Flights."""
         for number in range(self.parts):
-            yield self._flight(number, only)  # held by nobody here while the next one is read
+            yield self._flight(number, only)  # no reference is held here while the next one is read
 
     def _flight(self, number: int, only: Collection[str] | None) -> Flight:
-        """One part. What names no key is in every flight: it may be about any."""
+        """One part. Events without a readable key are in every flight, because they may concern any key."""
         rows = self.events.where(f"{quote_ident(_PART)} = {number} OR {quote_ident(_PART)} IS NULL").collect()
         often = (row for row in rows if row[_NUMBER] > EVENTS_OF_KEY and row[FACTS]["other_table"] is None)
         hot = {row[KEY] for row in often if row[KEY] is not None}
@@ -176,7 +176,7 @@ class _Spilled:
         return dict(found)
 
     def _cut(self, stop: Mapping[int, int]) -> DataFrame:
-        """The events with their part; of each key, and of what names none, no more than EVENTS_OF_KEY and one."""
+        """The events with their part; at most EVENTS_OF_KEY + 1 of each key, and as many of those without a key."""
         ranges = {p: (self.start.get(p, 0), end) for p, end in stop.items()}
         rows, key, facts = event_rows(self.session, self.topic, ranges), fn.col(quote_ident(KEY)), quote_ident(FACTS)
         part = fn.when(key.isNotNull(), fn.pmod(fn.xxhash64(key), fn.lit(self.parts)))
@@ -186,7 +186,7 @@ class _Spilled:
         return numbered.where(f"{quote_ident(_NUMBER)} <= {EVENTS_OF_KEY + 1}")
 
     def _joined(self, part: Part) -> DataFrame:
-        """The number of a flight, then the sink's row, of all rows under the events' keys: one scan of the sink."""
+        """The flight's number and the sink's row, for all sink rows under the events' keys, in one scan of the sink."""
         asked = self.events.where(f"{quote_ident(KEY)} IS NOT NULL").select(quote_ident(KEY), quote_ident(_PART))
         sink = self.subject.sink.in_session(self.session).images_frame(self.subject.table, part)
         joined = sink.join(asked.distinct(), fn.col("key_text") == fn.col(quote_ident(KEY)))
@@ -194,7 +194,7 @@ class _Spilled:
         return rows.repartition(quote_ident(_PART)).sortWithinPartitions(quote_ident(_PART))
 
     def _kept(self, frame: DataFrame) -> DataFrame:
-        """On disk, not in memory, until the stack ends."""
+        """Persist on disk, not in memory, until the stack closes."""
         kept = frame.persist(StorageLevel.DISK_ONLY)
         self.stack.callback(kept.unpersist)
         return kept

@@ -45,11 +45,11 @@ from airflow_cdc.spark_apps.compare.scan import (
 from airflow_cdc.spark_apps.compare.tail import read_tail, records_between
 from airflow_cdc.spark_apps.ports import SourceView
 
-# Keys that are settled one by one; what differs beyond that is counted as it was first seen.
+# How many keys are settled one by one; differences beyond that are counted as first seen.
 MAX_SUSPECTS = 10_000
-# Row images of a table without a key that are settled one by one, give or take a group of leaves: all are held in memory.
+# How many row images of a table without a key are settled one by one (all in memory), give or take a group of leaves.
 MAX_IMAGES = 100_000
-# Changes of such a table while it is compared: its copies are counted one by one, over all changes at once.
+# The most changes of such a table during a comparison: copies are counted one by one, over all changes at once.
 MAX_CHANGES = 300_000
 NO_ROWS = Leaf(0, 0, 0)
 _KINDS = {KeyVerdict.MISSING: "missing", KeyVerdict.GHOST: "ghosts", KeyVerdict.DIFFERENT: "different"}
@@ -57,12 +57,12 @@ WRONG = tuple(_KINDS)
 
 
 def judge(scanned: Scanned, now: Reached) -> Judgement:
-    """Take out what is in flight, compare the leaves, find the suspects."""
+    """Take out keys in flight, compare the leaves, find the suspects."""
     return (judge_images if scanned.subject.table.keyless else judge_keys)(scanned, now)
 
 
 def tail_of(outcome: Outcome, now: Reached, *, placed: bool = False) -> Tail:
-    """The table's records around the compared ends, to `now`; what they leave doubtful is noted in the outcome.
+    """The table's records around the compared ends, up to `now`; the doubts they leave are noted in the outcome.
 
     `placed`: see Tail.caveats.
     """
@@ -76,7 +76,7 @@ def tail_of(outcome: Outcome, now: Reached, *, placed: bool = False) -> Tail:
 
 
 def _too_busy(outcome: Outcome, now: Reached) -> bool:
-    """Whether more changes of a table without a key came than a driver should hold; the outcome then says so."""
+    """Whether a table without a key changed more often than a driver should hold; the outcome then says so."""
     topic = outcome.subject.topic
     count = 0 if topic is None else records_between(around(outcome.subject)[0], now.ends.get(topic.name, {}))
     if count > MAX_CHANGES:
@@ -88,7 +88,7 @@ def _too_busy(outcome: Outcome, now: Reached) -> bool:
 
 
 def shown_by(subject: Subject, view: SourceView) -> Covered | None:
-    """The changes that the view shows; None where it cannot be said."""
+    """The changes that the view shows; None if unknown."""
     if subject.topic is None or view.position is None:
         return None
     return subject.topic.log.covered(view.position)
@@ -108,7 +108,7 @@ def _count(outcome: Outcome, scanned: Scanned, in_flight: int) -> None:
 
 @dataclass(slots=True)
 class KeyJudgement:
-    """A table with a key: `suspects` are keys that are not decided yet, and in no count of the outcome.
+    """A table with a key: `suspects` are keys not decided yet, which no count of the outcome includes.
 
     `placed`: each view says which changes it shows.
     """
@@ -128,13 +128,13 @@ class KeyJudgement:
             self.suspects[key] = replace(evidence, reads=reads, shown=_added(evidence, shown))
 
     def logs(self, flight: Flight) -> dict[str, KeyLog]:
-        """What a flight says of its keys; what it leaves doubtful is noted, and what is not in order has no place."""
+        """The logs of a flight's keys. Doubts are noted in the outcome; changes that are out of order have no place."""
         self.outcome.add_caveats(*flight.caveats(placed=self.placed))
         self.placed = self.placed and not flight.caveats(placed=True)
         return flight.tail.key_logs(self.outcome.subject.ends)
 
     def views(self, view: SourceView) -> tuple[Covered, ...]:
-        """What the view shows, if views say so; else ()."""
+        """The changes that the view shows, if views say so; else ()."""
         shown = shown_by(self.outcome.subject, view) if self.placed else None
         return () if shown is None else (shown,)
 
@@ -147,7 +147,7 @@ class KeyJudgement:
             self.count(key)
 
     def count(self, key: str) -> None:
-        """Count the key, if what is known of it is enough."""
+        """Count the key if the evidence is enough to decide it."""
         evidence = self.suspects[key]
         verdict = classify_key(evidence)
         if verdict is KeyVerdict.UNSETTLED:
@@ -169,13 +169,13 @@ class KeyJudgement:
 
 
 def _added(evidence: KeyEvidence, shown: Covered | None) -> tuple[Covered, ...]:
-    """What each read's view shows, with one read more; () where one of them does not say it."""
+    """The changes that each read's view shows, with one more read added; () where one of the views does not say."""
     known = shown is not None and len(evidence.shown) == len(evidence.reads)
     return (*evidence.shown, shown) if known and shown is not None else ()
 
 
 def judge_keys(scanned: Scanned, now: Reached) -> KeyJudgement:
-    """Keys with an event between sink and view are decided by it; the others' leaves are compared and drilled."""
+    """Decide keys with an event between sink and view by that event; compare the others' leaves and drill into them."""
     with flights(scanned.subject, now) as found:
         return _judge_keys(scanned, found)
 
@@ -196,7 +196,7 @@ def _judge_keys(scanned: Scanned, found: Flights) -> KeyJudgement:
         outcome.tally.count(verdict, count)
     if len(scanned.others) > KEYS_HELD:
         outcome.add_caveats(f"more than {KEYS_HELD} rows differ in columns of JSON")
-    # of keys that are only counted nobody knows any more whether they are among these
+    # keys that are only counted cannot be checked against these any more
     for key in () if drilled.beyond else taken.left(scanned.others):
         drilled.keys.setdefault(key, KeyVerdict.DIFFERENT)
     _suspect(scanned, judgement, drilled.keys, found)
@@ -209,13 +209,13 @@ def _judge_flight(
     """Judge the keys of a flight that changed between sink and view; returns the digests without their rows."""
     part, outcome, logs = scanned.subject.part, judgement.outcome, judgement.logs(flight)
     views = judgement.views(scanned.view)
-    # columns outside the hash are read for all rows later than the view: a change since may have hidden what they are in it
+    # columns outside the hash are read for all rows, after the view: a change since may hide their value in the view
     all_fly = not views or bool(outside_hash(scanned.subject.table))
     flying = {key: log for key, log in logs.items() if all_fly or log.lies_between(views[0])}
     taken.add(flying)
     ours, theirs = scanned.view.images(flying), flight.sink(flying, WHOLE)
     inside = (ours, theirs) if part.whole else (scanned.view.images(flying, part), flight.sink(flying, part))
-    if not part.whole:  # the rows of the whole table were counted with these
+    if not part.whole:  # the whole table's row counts included these
         outcome.source_rows -= sum(map(len, ours.values()))
     for key, log in flying.items():
         if not part.whole and not any(key in side for side in inside):
@@ -228,7 +228,7 @@ def _judge_flight(
 
 
 class Drilled(NamedTuple):
-    """Keys whose rows differ, and how; leaves that differ although the rest of their rows does not; how many keys more."""
+    """Keys whose rows differ, and how; leaves that differ though their other rows agree; how many more keys differ."""
 
     keys: dict[str, KeyVerdict]
     unexplained: tuple[int, ...]
@@ -241,7 +241,7 @@ def drill_keys(
     sink: Mapping[int, Leaf],
     taken: Callable[[Iterable[int]], Callable[[str], bool]] = lambda _leaves: lambda _key: False,
 ) -> Drilled:
-    """Go through the rows of the leaves that differ between `source` and `sink`: digests without the keys `taken` out."""
+    """Read the rows of the leaves that differ between `source` and `sink` (digests without the keys `taken` out)."""
     table, part, scheme = scanned.subject.table, scanned.subject.part, scanned.scheme
     keys: dict[str, KeyVerdict] = {}
     beyond: Counter[KeyVerdict] = Counter()
@@ -266,7 +266,7 @@ def _unexplained(
     keys: Collection[str],
     *sides: tuple[Mapping[int, Leaf], Iterable[tuple[str, str]]],
 ) -> tuple[int, ...]:
-    """Leaves of the group that still differ when the rows of these keys are taken out of both sides."""
+    """Leaves of the group that still differ after the rows of these keys are taken out of both sides."""
     table, scheme = scanned.subject.table, scanned.scheme
     left = []
     for leaves, rows in sides:
@@ -276,9 +276,9 @@ def _unexplained(
 
 
 def _suspect(scanned: Scanned, judgement: KeyJudgement, keys: Mapping[str, KeyVerdict], found: Flights) -> None:
-    """Make suspects of the keys that are settled one by one; the rest is counted as it was first read.
+    """Make the keys that are settled one by one suspects; the rest are counted as first read.
 
-    Where the scan's view says what it shows, such a key's row is decided already.
+    Where the scan's view says which changes it shows, such a key is decided already.
     """
     table, outcome, shown = scanned.subject.table, judgement.outcome, judgement.views(scanned.view)
     chosen = sorted(keys)[:MAX_SUSPECTS]
@@ -296,7 +296,7 @@ def _suspect(scanned: Scanned, judgement: KeyJudgement, keys: Mapping[str, KeyVe
 
 
 def _logs_of(judgement: KeyJudgement, found: Flights, keys: Collection[str]) -> dict[str, KeyLog]:
-    """What is logged of these keys."""
+    """The logs of these keys."""
     wanted, logs = frozenset(keys), dict[str, KeyLog]()
     for flight in found.each(only=wanted):
         logs.update((key, log) for key, log in judgement.logs(flight).items() if key in wanted)
@@ -308,10 +308,10 @@ def _one(images: list[Image] | None) -> Image | None:
 
 
 def _several(outcome: Outcome, key: str, source: Rows, sink: Rows, log: KeyLog | None = None) -> bool:
-    """Judge a key under which a side has more than one row; returns whether it is one.
+    """Judge a key if a side has more than one row under it; returns whether that is so.
 
-    Of the sink, every further copy is a ghost. In the source it means that rows with different keys there have the
-    same key in the sink; in flight, events do not tell which of them they are about.
+    In the sink, every further copy is a ghost. In the source it means that rows with different keys there get the same
+    key in the sink; in flight, events do not show which of these rows they concern.
     """
     ours, theirs = source.get(key, []), sink.get(key, [])
     if max(len(ours), len(theirs)) < 2:
@@ -334,9 +334,10 @@ def _several(outcome: Outcome, key: str, source: Rows, sink: Rows, log: KeyLog |
 
 @dataclass(slots=True)
 class ImageJudgement:
-    """A table without a key: `open` are row hashes whose copies do not agree, or may not.
+    """A table without a key: `open` are row hashes whose numbers of copies differ, or may differ.
 
-    `wrong` are those of them that were wrong in the last round: said only if they are so twice, in different views.
+    `wrong`: hashes that disagreed in the previous round. A hash is reported only after two rounds in different read
+    views.
     """
 
     outcome: Outcome
@@ -359,7 +360,7 @@ class ImageJudgement:
             self.count(tail_of(self.outcome, now))
 
     def count(self, tail: Tail) -> None:
-        """Settle the open hashes whose copies agree for certain, or disagree for the second time."""
+        """Settle the open hashes whose copies certainly agree, or disagree for the second time."""
         by_hash: dict[str, list[tuple[Image, int, Event]]] = defaultdict(list)
         for change in tail.image_changes():
             by_hash[str(change[0][0])].append(change)
@@ -390,7 +391,7 @@ class ImageJudgement:
 
 
 def judge_images(scanned: Scanned, now: Reached) -> ImageJudgement:
-    """Row images with an event after the ends are counted one by one; the others' leaves are compared and drilled."""
+    """Count row images with an event after the ends one by one; compare the others' leaves and drill into them."""
     subject, table = scanned.subject, scanned.subject.table
     outcome = Outcome(subject)
     if _too_busy(outcome, now):
@@ -431,7 +432,7 @@ def exact(view: SourceView) -> Watermark:
 def _drill_images(
     scanned: Scanned, source: Mapping[int, Leaf], sink: Mapping[int, Leaf], flying: Collection[str]
 ) -> Drilled:
-    """Row images whose copies do not agree; once there are MAX_IMAGES, the rows of further leaves are left unsettled."""
+    """Row images whose copies differ; after MAX_IMAGES of them, the rows of further leaves are left unsettled."""
     table, scheme = scanned.subject.table, scanned.scheme
     keys: dict[str, KeyVerdict] = {}
     unexplained: list[int] = []
@@ -455,9 +456,9 @@ def _copies(
     covered: Covered,
     ends: Mapping[int, int],
 ) -> list[ImageCount]:
-    """One count per image under a hash: several only where columns stand outside the hash.
+    """One count per image under a hash; there are several only where columns are outside the hash.
 
-    What the view (`covered`) shows and the sink (`ends`) does not hold came since, and the other way round.
+    A change that the view (`covered`) shows and the sink (`ends`) does not hold happened since, and vice versa.
     """
     ours, theirs = Counter(source), Counter(sink)
     counts = []

@@ -1,4 +1,4 @@
-"""What a comparison found, as a line of the log, as checks of Great Expectations, and as its part of report.json."""
+"""A comparison's result as a log line, as Great Expectations checks, and as its part of report.json."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check_expectations(folder: str, outcomes: Sequence[Outcome]) -> dict[str, Su
 
 
 def make_report(outcome: Outcome, suite: SuiteResult) -> TableReport:
-    """The table's part of report.json. A failed suite is a mismatch: a reader would meet it."""
+    """The table's part of report.json. A failed suite is a mismatch, because readers would see it."""
     verdict = outcome.verdict if suite.success else Verdict.MISMATCH
     failures = () if suite.success else suite.failures or ("an expectation of Great Expectations failed",)
     samples = [f"{kind}: {key}" for kind, keys in outcome.tally.samples.items() for key in keys]

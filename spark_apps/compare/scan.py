@@ -1,9 +1,10 @@
-"""Every row of a table compared, while both sides go on changing (INV 24, 25).
+"""Compare every row of a table while both sides keep changing (INV 24, 25).
 
 The sink is pinned to the snapshot S, which holds its topic up to the ends E. The source is digested in one read view
-V: later than E, or where a view says which changes it shows, opened before the sink caught up to E. The keys that the log changed between E and V are taken out of both digests and judged one by one by
-what the log says of them at E; the leaves of all the others must then be equal. So a busy table costs no
-more than a quiet one, and what is said is said of S exactly.
+V: later than E, or, where a view says which changes it shows, opened before the sink caught up to E. Keys that the log
+changed between E and V are taken out of both digests and judged one by one by their state at E according to the log;
+the leaves of all the others must then be equal. So a busy table costs no more than a quiet one, and the verdict is
+about exactly S.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from airflow_cdc.spark_apps.ports import RowReader, SourceView
 
 log = logging.getLogger("airflow_cdc.verify")
 
-# Rows of unequal leaves that are held in memory at a time.
+# How many rows of unequal leaves are held in memory at a time.
 ROWS_AT_ONCE = 200_000
 ROUNDS = 5
 VISIBLE_SECONDS = 60.0
@@ -47,11 +48,11 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One table to compare: its snapshot S holds everything before `ends`, and `position` lies before them.
+    """One table to compare: its snapshot S holds everything before `ends`, and `position` is before them.
 
-    `before`: topics' ends, all of whose changes the view shows, and a position that lies before them; None where the view
-    was opened after `ends`. `topic` None: no events are looked at. `rows` of S need only be about right: they size the leaves. `part`: only these rows are compared; a table without a
-    key is always compared whole.
+    `before`: topics' ends before which the view shows every change, and a position before them; None where the view was
+    opened after `ends`. `topic` None: no events are examined. `rows`: the approximate row count of S, which determines
+    the size of the leaves. `part`: only these rows are compared; a table without a key is always compared whole.
     """
 
     table: Table
@@ -68,7 +69,7 @@ class Subject:
 class Scanned:
     """Both digests of a table, and the keys whose columns outside the digest differ.
 
-    `totals`: all rows of source and sink, where only a part of them was digested.
+    `totals`: row counts of the whole source and sink tables, where only a part of them was digested.
     """
 
     subject: Subject
@@ -92,7 +93,7 @@ class Scanned:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a comparison found. `source_rows` and `sink_rows` both as of the compared ends, of the whole table."""
+    """The result of a comparison. `source_rows` and `sink_rows` count the whole table as of the compared ends."""
 
     subject: Subject
     tally: Tally = field(default_factory=Tally)
@@ -106,19 +107,19 @@ class Outcome:
 
     @property
     def rows(self) -> RowCounts:
-        """Rows of both sides; where only a part was compared, what differs outside it is not in the source's count."""
+        """Row counts of both sides; if only a part was compared, the source's count omits differences outside it."""
         if self.subject.part.whole:
             return RowCounts(self.source_rows, self.sink_rows)
         return RowCounts(self.sink_rows + self.tally.missing - self.tally.ghosts, self.sink_rows)
 
     @property
     def verdict(self) -> Verdict:
-        """What the comparison says of the table, or of the part that was compared."""
+        """The verdict on the table, or on the part that was compared."""
         return table_verdict(self.tally, self.caveats, self.rows)
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why the table cannot be called equal, beyond the keys that differ."""
+        """Why the table cannot be called equal, apart from the keys that differ."""
         return (*self.caveats, *(count_caveats(self.tally, self.rows)))
 
     def add_caveats(self, *reasons: str) -> None:
@@ -127,7 +128,7 @@ class Outcome:
 
     @property
     def equal_by_digests(self) -> bool:
-        """Whether the digests of all leaves were equal as they stood: no key was judged by the log or read again."""
+        """Whether the digests of all leaves were equal at once: no key was judged by the log or read again."""
         untouched = not (self.in_flight or self.leaves_rechecked)
         return untouched and self.subject.part.whole and self.verdict is Verdict.MATCH
 
@@ -139,7 +140,7 @@ class Outcome:
 
 
 class Judgement(Protocol):
-    """A table after its scan: what is certain is in `outcome`, what is not is looked at again."""
+    """A table after its scan: certain results are in `outcome`, the rest is examined again."""
 
     outcome: Outcome
 
@@ -149,11 +150,11 @@ class Judgement(Protocol):
         ...
 
     def read_again(self, view: SourceView) -> None:
-        """Read what is open in a newer view."""
+        """Read the open keys or images in a newer view."""
         ...
 
     def decide(self, now: Reached) -> None:
-        """Decide what the events up to `now` allow, which was reached after the last view was opened."""
+        """Decide what the events up to `now` allow; `now` was reached after the last view was opened."""
         ...
 
     def give_up(self) -> None:
@@ -175,10 +176,10 @@ def compare_tables(
 ) -> list[Outcome]:
     """Compare the subjects; returns one outcome per subject.
 
-    `reach` takes the source's position now and waits until the topics hold everything up to it. Every source
-    connection proves that it is the server of `watermark` (INV 9).
+    `reach` takes the source's current position and waits until the topics hold everything up to it. Every source
+    connection proves that it reaches the server of `watermark` (INV 9).
     """
-    # what the sink holds already must be visible to the views: a commit is logged, and read, before it is shown
+    # the views must show whatever the sink already holds: a commit can be read from the log before it is visible
     with open_views(reader, [subject.table for subject in subjects], watermark, start.position) as views:
         judgements, now = compare_views(reader, subjects, views, judge, reach, watermark=watermark)
     return decided(reader, judgements, reach, watermark=watermark, now=now)
@@ -188,7 +189,7 @@ def compare_tables(
 def open_views(
     reader: RowReader, tables: Sequence[Table], watermark: Watermark, at: Watermark
 ) -> Iterator[list[SourceView]]:
-    """A read view of each table that shows everything up to `at`; they end with the block."""
+    """A read view of each table that shows everything up to `at`; the views are closed at the end of the block."""
     reader.wait_visible(at, VISIBLE_SECONDS)
     with ExitStack() as stack:
         yield [stack.enter_context(reader.view(table, at=watermark)) for table in tables]
@@ -203,7 +204,7 @@ def compare_views(
     *,
     watermark: Watermark,
 ) -> tuple[list[Judgement], Reached]:
-    """Compare every row in the views; what is not certain after that needs further reads. Returns what was reached."""
+    """Compare every row in the views; uncertain keys then need further reads. Returns the position reached."""
     with ThreadPoolExecutor(max(1, min(len(subjects), os.cpu_count() or 1))) as pool:
         scans = list(pool.map(lambda pair: scan(reader, watermark, *pair), zip(subjects, views, strict=True)))
         now = reach()
@@ -218,7 +219,7 @@ def decided(
     watermark: Watermark,
     now: Reached,
 ) -> list[Outcome]:
-    """Read what is open again, in newer views, until it is decided or has been looked at often enough."""
+    """Read what is open again, in newer views, until it is decided or the number of rounds is used up."""
     for _ in range(ROUNDS):
         open_ones = [judgement for judgement in judgements if judgement.pending]
         if not open_ones:
@@ -247,7 +248,7 @@ def _another_round(
 
 
 def scan(reader: RowReader, watermark: Watermark, subject: Subject, view: SourceView) -> Scanned:
-    """Digest both sides at once, and compare the columns outside the digest for all rows (INV 25)."""
+    """Digest both sides in parallel, and compare the columns outside the digest for all rows (INV 25)."""
     table, part = subject.table, subject.part
     scheme = part.scheme or choose_scheme(table, subject.rows, view.bounds(), by=reader.key_hash)
     with ThreadPoolExecutor(1) as beside:
@@ -267,7 +268,7 @@ def scan(reader: RowReader, watermark: Watermark, subject: Subject, view: Source
 
 
 def other_columns(reader: RowReader, watermark: Watermark, subject: Subject) -> frozenset[str]:
-    """Key texts of rows whose columns outside the digest are not alike, all rows compared; not many more than KEYS_HELD."""
+    """Key texts of rows whose columns outside the digest differ. Compares all rows; returns few more than KEYS_HELD."""
     table, part = subject.table, subject.part
     rows = reader.outside_hash(subject.sink.spark, table, part, at=watermark)
     ours = rows.withColumn("copies", fn.lit(1))

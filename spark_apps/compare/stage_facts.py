@@ -1,7 +1,7 @@
-"""What a suite of expectations needs to know of a pinned stage, counted in one query for many tables.
+"""The facts about a pinned stage that a suite of expectations needs, counted in one query for many tables.
 
-A query of Spark's costs about half a CPU-second whatever it counts, and Great Expectations asks one per metric. So
-Spark is asked once for the rows and NULLs, and the repeated keys, of up to TABLES_AT_ONCE tables together.
+A Spark query costs about half a CPU-second whatever it counts, and Great Expectations runs one per metric. So we ask
+Spark once for the rows, NULLs and repeated keys of up to TABLES_AT_ONCE tables together.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TABLES_AT_ONCE = 16
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is counted of one table: NULLs in `not_null`, and rows whose `key` another row has, too (empty: not asked)."""
+    """What to count in one table: NULLs in `not_null`, and rows that share their `key` with another (empty: none)."""
 
     frame: DataFrame
     not_null: tuple[str, ...]
@@ -32,12 +32,12 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class StageFacts:
-    """What a table holds.
+    """Counts and column types of a table.
 
     Attributes:
-        rows: how many there are; `types`: column → the name of its Spark type, in order.
-        nulls: column → rows in which it is NULL; all of them where there is no such column.
-        repeated: rows whose key another row has, too; 0 where no key was asked for.
+        rows: the row count; `types`: column → the name of its Spark type, in order.
+        nulls: column → rows in which it is NULL; all rows if the column does not exist.
+        repeated: rows that share their key with another row; 0 where no key was asked for.
     """
 
     rows: int

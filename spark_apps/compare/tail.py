@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
     from pyspark.sql import DataFrame, Row, SparkSession
 
-# Records before the ends that are looked at to learn which transactions came there: more, if these do not reach back
-# to the source's position from before the ends.
+# How many records before the ends are read to learn which transactions they hold; more are read if these do not reach
+# back to the source's position from before the ends.
 LOOK_BACK = (200, 5_000, 100_000)
 # columns of event_rows
 FACTS, KEY = own_name("facts"), own_name("key")
@@ -34,7 +34,7 @@ FACTS, KEY = own_name("facts"), own_name("key")
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """Where one table's events are, from its first kept offset (`begins`) on."""
+    """Where one table's events are, from the first offset still in the topic (`begins`) on."""
 
     table: Table
     name: str
@@ -47,7 +47,7 @@ class Topic:
 def read_tail(
     spark: SparkSession, topic: Topic, start: Mapping[int, int], stop: Mapping[int, int], position: Watermark
 ) -> Tail:
-    """The table's records in [start, stop), which `position` lies before. Costs nothing where there are none."""
+    """The table's records in [start, stop); `position` is before them. Costs nothing if there are none."""
     if records_between(start, stop) == 0:
         return Tail()
     tail, passed = Tail(), topic.log.covered(position)
@@ -63,7 +63,7 @@ def read_tail(
 def read_earlier(
     spark: SparkSession, topic: Topic, start: Mapping[int, int], stop: Mapping[int, int], position: Watermark
 ) -> list[Event]:
-    """The records before `start` that tell which of those up to `stop` are repeats."""
+    """The records before `start` that show which of those up to `stop` are repeats."""
     found, passed = [], topic.log.covered(position)
     for records in LOOK_BACK:
         back = {p: max(topic.begins.get(p, 0), start.get(p, 0) - records) for p in stop}
@@ -74,13 +74,13 @@ def read_earlier(
 
 
 def records_between(start: Mapping[int, int], stop: Mapping[int, int]) -> int:
-    """How many offsets there are in [start, stop), of all partitions."""
+    """How many offsets there are in [start, stop), over all partitions."""
     return sum(max(0, end - start.get(partition, 0)) for partition, end in stop.items())
 
 
 def read_events(spark: SparkSession, topic: Topic, ranges: Bounds) -> Iterator[Event]:
     """The table's own records in these ranges, all held in memory."""
-    # No where() on what was decoded: Spark would push it below the decoding, and plan that for half a minute.
+    # No where() on decoded columns: Spark would push it below the decoding and spend half a minute planning that.
     return own_events(topic.table, event_rows(sibling(spark, SMALL_BATCH), topic, ranges).collect())
 
 
@@ -96,18 +96,18 @@ def own_events(table: Table, rows: Iterable[Row]) -> Iterator[Event]:
 
 
 def touched_leaves(raw: DataFrame, table: Table, events: EventDecoder, scheme: LeafScheme) -> frozenset[int]:
-    """The leaves of all keys that stand in raw records. A record whose key cannot be read names none."""
+    """The leaves of all keys in raw records. A record whose key cannot be read gives none."""
     leaves = events.decode(raw, table, ()).select("key.*").selectExpr(f"{ROWS.leaf(scheme, table)} AS leaf")
     return frozenset(int(row["leaf"]) for row in leaves.distinct().collect() if row["leaf"] is not None)
 
 
 def _is_own(cdc: Row) -> bool:
-    """Whether a record is a change of this table; one without an op is no change event, and kept as a caveat."""
+    """Whether a record is a change of this table. One without an op is not a change event, and is kept as a caveat."""
     return cdc["other_table"] is None and cdc["op"] != TOMBSTONE
 
 
 def images(table: Table, events: DataFrame) -> DataFrame:
-    """Decoded records with the key's text and the row images in the comparison's own form, under names of ours."""
+    """Decoded records with the key's text and the row images in the comparison's form, in columns of our own names."""
     facts = fn.col("cdc").alias(FACTS)
     sides = (fn.col(side).alias(own_name(side)) for side in SIDES)
     opened = events.select(facts, *sides, *(["key.*"] if table.key else []))

@@ -1,4 +1,4 @@
-"""The sink's side of a comparison, pinned to one snapshot. The source's is ports.SourceView."""
+"""The sink's side of a comparison, pinned to one snapshot. The source's side is ports.SourceView."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SinkView:
-    """A stage pinned to one version: whatever is committed later, this is what is read (INV 4)."""
+    """A stage pinned to one version: reads ignore whatever is committed later (INV 4)."""
 
     spark: SparkSession
     relation: str

@@ -1,1 +1,1 @@
-"""What every application starts with."""
+"""The start-up code that every application shares."""

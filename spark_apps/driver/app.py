@@ -1,4 +1,4 @@
-"""What every application of this package starts with: the run, the session, and a log that a person can follow."""
+"""The start of every application in this package: the run, the session, and a readable log."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ NEEDED = ("pipeline", "endpoints", "run_id", "report_dir")
 
 @contextmanager
 def open_app(settings: Mapping[str, Any], name: str) -> Iterator[tuple[Run, SparkSession]]:
-    """The run that the settings file describes, and a session with its lake that ends with the block.
+    """The run that the settings file describes, and a session with its lake that is closed at the end of the block.
 
-    Raises UsageError for a part missing.
+    Raises UsageError if a part is missing.
 
     `jars` (paths) and `spark` (settings) are for a driver that was not started by spark-submit.
     """
@@ -58,7 +58,7 @@ def read_run(settings: Mapping[str, Any]) -> Run:
 
 @contextmanager
 def explained(kind: type[CdcError], doing: str, *, where: str, todo: str) -> Iterator[None]:
-    """Turn a failed Spark job into one error of `kind` with the reason at its root; "could not <doing>"."""
+    """Turn a failed Spark job into one error of `kind`, "could not <doing>", with the root cause as its reason."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
@@ -76,6 +76,6 @@ def root_cause(text: str) -> str:
 
 
 def log_to_stderr() -> None:
-    """Progress lines go where spark-submit's go, so that they stand in the task's log."""
+    """Write progress lines where spark-submit writes its own, so that they appear in the task's log."""
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(name)s %(message)s", level=logging.WARNING)
     logging.getLogger("airflow_cdc").setLevel(logging.INFO)

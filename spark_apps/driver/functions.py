@@ -1,10 +1,10 @@
 """Session functions that Spark SQL lacks, vectorised over Arrow: `adapters/mysql_values.py`, `compare/encoding.py` and the decoders of events call them.
 
-cdc_json_canonical(string): sorted keys, no spaces, numbers in one form; NULL for what is no JSON.
-cdc_decimal_bytes(string, int): base64 of a big-endian two's complement number with so many decimals, as plain text.
-cdc_decimal_plain(string, int): a decimal in any notation as plain text with so many decimals.
+cdc_json_canonical(string): sorted keys, no spaces, numbers in one form; NULL if it is not JSON.
+cdc_decimal_bytes(string, int): base64 of a big-endian two's complement number → plain text with that many decimals.
+cdc_decimal_plain(string, int): a decimal in any notation → plain text with that many decimals.
 
-Each gives NULL for a value it cannot read, so that the caller finds a bad record instead of a failed job.
+Each returns NULL for a value it cannot read, so that the caller gets a bad record instead of a failed job.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _DECIMAL_DIGITS = 65  # MySQL's DECIMAL has no more
 
 
 def register_functions(spark: SparkSession) -> None:
-    """Make the functions known to this session. SchemaError if the session is not in UTC and ANSI mode.
+    """Register the functions in this session. Raises SchemaError if the session is not in UTC and ANSI mode.
 
-    Both settings change what their expressions mean without any error.
+    Both settings silently change the meaning of the expressions.
     """
     for key, wanted in (("spark.sql.session.timeZone", "UTC"), ("spark.sql.ansi.enabled", "true")):
         value = spark.conf.get(key)
@@ -46,22 +46,22 @@ def register_functions(spark: SparkSession) -> None:
 
 
 def json_canonical(text: str) -> str | None:
-    """One text for equal JSON documents, whoever printed them; None if it is no JSON.
+    """The same text for equal JSON documents, whoever printed them; None if it is not JSON.
 
-    Every number keeps all its digits: 1.0, 1.00 and 1 are 1, and 1e20 is what Debezium prints of it,
-    100000000000000000000.
+    Every number keeps all its digits: 1.0, 1.00 and 1 become 1, and 1e20 becomes 100000000000000000000, as Debezium
+    prints it.
     """
     return _json_writer()(text)
 
 
 class _Exact(NamedTuple):
-    """A number with more digits than a double has, as it is to be written."""
+    """A number with more digits than a double holds, as the text to write."""
 
     text: str
 
 
 def _json_writer() -> Callable[[str], str | None]:
-    """Decoder and encoder made once for many documents: making them costs as much as a small document."""
+    """Create decoder and encoder once for many documents: creating them costs as much as a small document."""
     exact: list[_Exact] = []
 
     def fraction(text: str) -> int | float | _Exact:
@@ -90,7 +90,7 @@ def _json_writer() -> Callable[[str], str | None]:
 
 
 def _written(value: Any) -> str:
-    """As the encoder writes it, exact numbers too, which the encoder does not know."""
+    """The value as the encoder writes it, extended by exact numbers, which the encoder does not support."""
     if isinstance(value, _Exact):
         return value.text
     if isinstance(value, dict):
@@ -101,10 +101,10 @@ def _written(value: Any) -> str:
 
 
 def json_number(text: str) -> int | float | _Exact:
-    """A number of JSON with a point or an exponent, by its value; ValueError if no double is as large.
+    """A JSON number with a point or an exponent, by its value. Raises ValueError if it is too large for a double.
 
     MySQL prints a DOUBLE in its shortest form. Debezium prints all digits of its binary value where Java would write
-    an exponent: 0.00001 comes as 0.0000100000000000000008180305391403130954586… Digits that are neither are a DECIMAL's.
+    an exponent: 0.00001 arrives as 0.0000100000000000000008180305391403130954586… Any other digits are a DECIMAL's.
     """
     double = float(text) + 0.0
     if not math.isfinite(double):
@@ -115,7 +115,7 @@ def json_number(text: str) -> int | float | _Exact:
         return double
     number = Decimal(text)
     if number == number.to_integral_value():
-        # MySQL writes an exponent for a DOUBLE only, of which 1e23 is not the value but the shortest text
+        # MySQL writes an exponent only for a DOUBLE, where 1e23 is the shortest text and not the exact value
         return _by_size(int(double) if "e" in text.lower() else int(number))
     if number in (Decimal(double), Decimal(repr(double))):
         return double
@@ -127,7 +127,7 @@ def _whole(text: str) -> int | float:
 
 
 def _by_size(number: int) -> int | float:
-    """A number that no DECIMAL can hold is a DOUBLE, which is written shortest: 1e+300."""
+    """A number too large for a DECIMAL must be a DOUBLE, which is written in its shortest form: 1e+300."""
     return number if abs(number) < 10**_DECIMAL_DIGITS else _finite(number)
 
 
@@ -152,7 +152,7 @@ def decimal_bytes(text: str, scale: int) -> str | None:
 
 
 def decimal_plain(text: str, scale: int) -> str | None:
-    """A decimal in any notation → plain text with `scale` decimals; None if it has more, or is no number."""
+    """A decimal in any notation → plain text with `scale` decimals; None if it has more, or is not a number."""
     try:
         sign, digits, exponent = Decimal(text.strip()).as_tuple()
     except InvalidOperation:
@@ -181,7 +181,7 @@ def _each(function: Callable[..., str | None], *columns: pa.Array) -> pa.Array:
 
 
 def _vectorised() -> dict[str, Any]:
-    # The annotations are what Spark reads the kind of function from; strings would not be resolved here.
+    # Spark infers the kind of function from the annotations; string annotations would not be resolved here.
     import pyarrow as pa
     from pyspark.sql.functions import arrow_udf
 

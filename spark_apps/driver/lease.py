@@ -15,13 +15,13 @@ LEASE_SECONDS = 120
 
 @contextmanager
 def leased(run: Run, wait: float = 0.0, *, beside: bool = False) -> Iterator[None]:
-    """Hold the pipeline's lease, renewed while we live: a killed writer must not keep the next one waiting for long.
+    """Hold the pipeline's lease and renew it while we live: a killed writer must not block the next one for long.
 
-    Waits up to `wait` seconds for its holder. Raises LeaseHeldError without a wait, DeadlineError after it; SinkError
-    while a recovery is open, which publishes by itself.
+    Waits up to `wait` seconds for the current holder. Raises LeaseHeldError if `wait` is 0, DeadlineError after the
+    wait, SinkError while a recovery is open, which publishes on its own.
 
-    `beside`: a recovery that leaves the connector's offset alone is no blocker (INV 39), and keeps the lease; who works
-    beside it leaves its tables alone.
+    `beside`: a recovery that leaves the connector's offset alone does not block us (INV 39) and keeps the lease; a
+    writer working beside it must not touch its tables.
     """
     recovery = run.clients.control.facts().recovery
     if beside and recovery is not None and recovery.offset_kept:
@@ -37,7 +37,7 @@ def leased(run: Run, wait: float = 0.0, *, beside: bool = False) -> Iterator[Non
 
 
 def _no_recovery(run: Run) -> None:
-    """A recovery may have been opened since this run began, and its own run may be waiting for a slot now."""
+    """Raise if a recovery was opened since this run began; the recovery's own run may be waiting for a slot now."""
     recovery = run.clients.control.facts().recovery
     if recovery is not None:
         raise SinkError(

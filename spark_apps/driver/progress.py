@@ -13,7 +13,7 @@ log = logging.getLogger("airflow_cdc.progress")
 class Progress:
     """Counts over all tables; safe to use from several threads.
 
-    `estimates` is table → rows as the server guesses them; a percentage stays below 100 until the table is done.
+    `estimates`: table → the server's estimate of its rows; a percentage stays below 100 until the table is done.
     """
 
     def __init__(self, estimates: Mapping[str, int], clock: Callable[[], float] = time.monotonic) -> None:
@@ -25,7 +25,7 @@ class Progress:
         self._lock = threading.Lock()
 
     def estimate(self, table: str) -> int:
-        """The server's guess of the table's rows."""
+        """The server's estimate of the table's rows."""
         return self._estimates.get(table, 0)
 
     def rows(self, table: str, total: int) -> None:
@@ -35,7 +35,7 @@ class Progress:
             log.info("%s: %s", table, self._line())
 
     def done(self, table: str, total: int) -> None:
-        """The table is read; it has `total` rows."""
+        """The table is read completely; it has `total` rows."""
         with self._lock:
             self._done.add(table)
             self._read[table] = total
@@ -50,7 +50,7 @@ class Progress:
         )
 
     def percent(self) -> int:
-        """How much is read, by the estimates."""
+        """Percentage read, according to the estimates."""
         if len(self._done) == len(self._read):
             return 100
         expected = sum(max(self._estimates.get(t, 0), r) if t not in self._done else r for t, r in self._read.items())

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from airflow_cdc.core.ports import Sink
 
-# What every driver needs to decode and encode exactly, wherever it runs. ANSI mode is Spark's default and is
-# stated, because a cluster's own defaults may say otherwise and values would then turn into NULL in silence.
+# Settings that every driver needs to decode and encode exactly, wherever it runs. ANSI mode is Spark's default but is
+# set explicitly, because a cluster's own defaults may differ and values would then silently turn into NULL.
 EXACT = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
@@ -24,7 +24,7 @@ EXACT = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 
-# For a driver that brings its own executors: batches are small, so scheduling costs more than the work.
+# For a driver with its own executors: batches are small, so scheduling costs more than the work.
 LOCAL = {
     "spark.master": "local[*]",
     "spark.ui.enabled": "false",
@@ -38,8 +38,7 @@ LOCAL = {
 }
 
 
-# A batch of changes is small and its plan is known: looking at each stage before the next is planned costs more than
-# it saves.
+# A batch of changes is small and its plan is known: re-planning after each Spark stage costs more than it saves.
 SMALL_BATCH = {"spark.sql.adaptive.enabled": "false"}
 
 
@@ -48,9 +47,9 @@ def build_session(
 ) -> SparkSession:
     """The session of this driver, with the sink's catalog in it and the session functions registered.
 
-    Under spark-submit master and jars are those it was given; otherwise the session is local and `jars` are
-    paths, so that Ivy is never asked. The catalog's credentials are set here, inside the driver, and never
-    stand in a command line. `extra` wins over everything.
+    Under spark-submit, its master and jars are used; otherwise the session is local and `jars` are paths, so that Ivy
+    is never used. The catalog's credentials are set here, inside the driver, and never appear on a command line.
+    `extra` overrides everything else.
     """
     from pyspark.sql import SparkSession
 
@@ -69,7 +68,7 @@ def build_session(
 
 
 def sibling(spark: SparkSession, settings: Mapping[str, str] | None = None) -> SparkSession:
-    """A session of its own in the same application, for one table's thread; `settings` are for it alone.
+    """A separate session in the same application, for one table's thread; `settings` apply to it only.
 
     The first session's own settings are copied, because a new session starts from the application's.
     """

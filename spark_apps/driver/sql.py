@@ -9,7 +9,7 @@ def quote_ident(name: str) -> str:
 
 
 def own_name(name: str) -> str:
-    """A name for a value of ours that stands beside a table's columns: it ends with a space, as no column's name can."""
+    """A name for our own column beside a table's columns: it ends with a space, which no source column's name can."""
     return f"{name} "
 
 

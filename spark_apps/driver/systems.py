@@ -1,4 +1,4 @@
-"""The systems of a run's pipeline as Spark sees them, found by their kinds."""
+"""The systems of a run's pipeline as Spark uses them, looked up by kind."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from airflow_cdc.spark_apps.ports import (
 
 @dataclass(frozen=True, slots=True)
 class Systems:
-    """What an application works with: rows of the source, the connector's events, the topics that these are in, stages."""
+    """What an application works with: the source's rows, the connector's events, the topics they are in, the stages."""
 
     reader: RowReader
     events: EventDecoder
@@ -36,9 +36,9 @@ class Systems:
 
 
 def open_systems(run: Run) -> Systems:
-    """Those of the run's pipeline.
+    """The systems of the run's pipeline.
 
-    Raises ConfigError where a kind has nothing to read it with, or the connector's settings cannot be followed.
+    Raises ConfigError where there is no adapter for a kind, or the connector's settings are not supported.
     """
     pipeline, clients = run.pipeline, run.clients
     decoder = _load(reads_of(pipeline).decoder, f"reads events of {pipeline.connector.kind} about such a source", run)
@@ -55,28 +55,28 @@ def open_systems(run: Run) -> Systems:
 
 
 def row_reader(run: Run) -> RowReader:
-    """What reads the rows of the run's source. Raises ConfigError where nothing does."""
+    """The reader of the source's rows. Raises ConfigError if there is none for this kind of source."""
     kind = run.pipeline.source.kind
     reader: RowReader = _load(SOURCES[kind].reader, f"reads rows of a {kind} source", run)(run.clients.source)
     return reader
 
 
 def stage_writer(run: Run) -> StageWriter:
-    """What writes the stages of the run's sink. Raises ConfigError where nothing does."""
+    """The writer of the sink's stages. Raises ConfigError if there is none for this kind of sink."""
     sink = SINKS[run.pipeline.sink.kind]
     writer: StageWriter = _load(sink.stages, f"writes stages in {sink.name}", run)(run.clients.sink)
     return writer
 
 
 def table_keeper(run: Run) -> TableKeeper:
-    """What tidies the tables of the run's sink up. Raises ConfigError where nothing does."""
+    """The maintainer of the sink's tables. Raises ConfigError if there is none for this kind of sink."""
     sink = SINKS[run.pipeline.sink.kind]
     keeper: TableKeeper = _load(sink.keeper, f"tidies up tables in {sink.name}", run)(run.clients.sink)
     return keeper
 
 
 def ddl_reader(run: Run, events: EventDecoder) -> ReadDdl:
-    """What reads the statements of a schema-change topic."""
+    """The reader of the statements in a schema-change topic."""
 
     def read(topic: str, bounds: Bounds) -> Sequence[Ddl]:
         transport = run.clients.transport

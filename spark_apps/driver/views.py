@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def view_of(frame: DataFrame) -> Iterator[str]:
-    """The name of a view over the frame, which is dropped at the end."""
+    """The name of a view over the frame; the view is dropped at the end of the block."""
     name = f"cdc_{uuid.uuid4().hex}"
     frame.createOrReplaceTempView(name)
     try:

@@ -1,7 +1,7 @@
-"""Strategy diff_repair: only the rows that differ are read, and rewritten in a stage that holds all the others.
+"""Strategy diff_repair: read only the rows that differ, and rewrite them in a stage that holds all the others.
 
-A recovery after a gap takes the place of a full read with it: the stage is main as it was, both sides are digested,
-unequal leaves go down to keys, and these keys are read from the source. What is read may be newer than W, as after a
+A recovery after a gap uses it instead of a full read: the stage starts as a copy of main, both sides are digested,
+unequal leaves are narrowed down to keys, and these keys are read from the source. Rows may be newer than W, as after a
 full read; the replay from W repairs that. A row that is equal now is equal however often it changed in the gap.
 """
 
@@ -34,15 +34,15 @@ log = logging.getLogger("airflow_cdc.differences")
 
 # Beyond this share of its leaves, or of its rows, a table is read whole: that costs less than looking up keys.
 MOST = 0.5
-FEW_LEAVES = 4  # so many are gone through in any case
+FEW_LEAVES = 4  # up to this many differing leaves are always examined
 _KEY = own_name("key_text")
 
 
 def read_differences(tools: Tools, reading: Reading[Stage], progress: Progress) -> int | None:
-    """Bring the reading's stage to the source by reading only the rows that differ, in one stamped commit.
+    """Bring the reading's stage up to the source by reading only the rows that differ, in one stamped commit.
 
-    Returns the stage's head; None, with the stage as it was, where all of the table has to be read: it has no key,
-    the stage holds no rows, or most of it differs.
+    Returns the stage's head. Returns None, leaving the stage unchanged, where the whole table has to be read: it has no
+    key, the stage holds no rows, or most of it differs.
     """
     table, writer = reading.table, tools.writer
     staged = staged_rows(writer, reading.stage, writer.version(reading.stage))
@@ -82,14 +82,14 @@ class Wanted:
 
 
 def rewrite_keys(tools: Tools, stage: Stage, wanted: Wanted, summary: Mapping[str, str]) -> None:
-    """Bring these rows of the stage to what the source holds now; the commit carries `summary`."""
+    """Replace these rows of the stage with the source's current rows; the commit carries `summary`."""
     session = sibling(tools.spark, SMALL_BATCH)
     tools.writer.changeable(stage)
     tools.writer.changes(stage, wanted.table, rows_now(tools, session, wanted, stage), summary)
 
 
 def rows_now(tools: Tools, session: SparkSession, wanted: Wanted, stage: Stage) -> DataFrame:
-    """(key, deleted, after) of the wanted rows: those that the source has are upserts, those that only `stage` has go."""
+    """(key, deleted, after) of the wanted rows: upserts for rows in the source, deletes for rows only in `stage`."""
     table, keys = wanted.table, wanted.keys
     asked_for = session.createDataFrame([(key,) for key in keys], f"{quote_ident(_KEY)} string")
     # a collation that ignores case finds rows of other keys too

@@ -1,4 +1,4 @@
-"""Step 5: one table read into its stage, chunk group by chunk group, so that a killed run goes on where it was.
+"""Step 5: read one table into its stage, chunk group by chunk group, so that a killed run continues where it stopped.
 
 A table with a key is read in ranges of the key by rank. Rows may be newer than W: the replay from W repairs that. A
 table without a key is a multiset, where a replay would count twice: it is read at one exact position instead.
@@ -38,7 +38,7 @@ class Reading(Generic[S_co]):
 
     Attributes:
         ledger: what the stage already holds of this read (INV 3).
-        stamp: what the last commit says: the fence as the start of apply, under the new epoch and W.
+        stamp: the last commit's stamp: the fence as the start of apply, under the new epoch and W.
         watermark: W; every connection proves that it reads W's server (INV 9).
     """
 
@@ -53,7 +53,7 @@ class Reading(Generic[S_co]):
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """The systems a snapshot works with; `cores` bounds the connections that read side by side."""
+    """The systems a snapshot works with; `cores` limits how many connections read in parallel."""
 
     spark: SparkSession
     reader: RowReader
@@ -61,7 +61,7 @@ class Tools:
 
 
 def read_table(tools: Tools, reading: Reading[Stage], progress: Progress) -> int:
-    """Read what is left of the table into its stage. Returns the snapshot id of the complete stage."""
+    """Read the rest of the table into its stage. Returns the snapshot id of the complete stage."""
     if not reading.ledger.complete and reading.table.keyless:
         read_keyless(tools, reading)
     elif not reading.ledger.complete:
@@ -77,7 +77,7 @@ def staged_rows(writer: StageWriter, stage: Stage, version: int) -> int:
 
 
 def read_keyed(tools: Tools, reading: Reading[Stage], progress: Progress) -> None:
-    """Chunk group by chunk group; a group is finished exactly if its commit stands."""
+    """Read chunk group by chunk group; a group is finished if and only if its commit exists."""
     ledger = reading.ledger
     for group in chunk_groups(tools.reader, reading):
         frame = tools.reader.rows(tools.spark, reading.table, group, at=reading.watermark)
@@ -88,7 +88,7 @@ def read_keyed(tools: Tools, reading: Reading[Stage], progress: Progress) -> Non
 
 
 def after_group(ledger: ChunkLedger, group: Sequence[Chunk], chunk_rows: int) -> ChunkLedger:
-    """The ledger once `group` is committed. `rows` is what the ranks say: full chunks, and an unknown last one."""
+    """The ledger once `group` is committed. `rows` follows from the ranks: full chunks, and an unknown last one."""
     last = group[-1].hi
     full = sum(chunk.hi is not None for chunk in group)
     done_to = ledger.done_to if last is None else tuple(key_to_json(last) or ())
@@ -96,7 +96,7 @@ def after_group(ledger: ChunkLedger, group: Sequence[Chunk], chunk_rows: int) ->
 
 
 def chunk_groups(reader: RowReader, reading: Reading[Stage]) -> Iterator[list[Chunk]]:
-    """The table's chunks after what the ledger has, a group at a time; the last chunk is open-ended (INV 25)."""
+    """The table's chunks after those in the ledger, a group at a time; the last chunk is open-ended (INV 25)."""
     done_to = key_from_json(reading.ledger.done_to)
     return reader.chunks(reading.table, done_to, reading.chunk_rows, at=reading.watermark, ahead=reading.group_chunks)
 
@@ -104,16 +104,16 @@ def chunk_groups(reader: RowReader, reading: Reading[Stage]) -> Iterator[list[Ch
 def write_group(
     writer: StageWriter, frame: DataFrame, reading: Reading[Stage], ledger: ChunkLedger, *, first: bool
 ) -> None:
-    """One commit to the stage: the first replaces what the base held, the last carries the stamp."""
+    """One commit to the stage: the first replaces the base's rows, the last carries the stamp."""
     stamp = reading.stamp.to_summary() if ledger.complete else {}
     writer.snapshot(reading.stage, frame, ledger.to_summary() | stamp, first=first)
 
 
 def read_keyless(tools: Tools, reading: Reading[Stage]) -> None:
-    """The whole table in one read view whose position is known exactly (INV 19).
+    """Read the whole table in one read view whose position is known exactly (INV 19).
 
-    The rows' commit says nothing of completeness; a second, empty one does, so that rows of a view that was opened too
-    late never count.
+    The commit with the rows does not mark the read as complete. A second, empty commit does, so that rows of a view
+    that was opened too late never count.
     """
 
     def write(frame: DataFrame) -> None:

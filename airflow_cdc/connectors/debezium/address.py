@@ -1,11 +1,11 @@
-"""The address that a connector reads at, changed for a while and put back."""
+"""Temporarily change the address that a connector reads from, and restore it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-# What a detour changes is kept beside it, under this prefix: the backup stands or falls with the change, and a password
-# stays where it was. A connector passes over settings that it does not know.
+# A detour stores the old values in the same configuration, under this prefix: backup and change are written together,
+# and a password is not copied elsewhere. A connector ignores settings that it does not know.
 WAS = "cdc.detour.was."
 _ADDRESS = ("database.hostname", "database.port")
 _LOGIN = ("database.user", "database.password")
@@ -17,7 +17,7 @@ def is_away(config: Mapping[str, str]) -> bool:
 
 
 def pointed_at(config: Mapping[str, str], address: tuple[str, int], login: tuple[str, str] | None) -> dict[str, str]:
-    """The configuration with another address, and with another login if one is given; what was there is kept in it."""
+    """The configuration with another address, and another login if one is given; it also keeps the old values."""
     values = dict(zip(_ADDRESS, (address[0], str(address[1])), strict=True))
     values |= dict(zip(_LOGIN, login, strict=True)) if login else {}
     home = pointed_back(config)

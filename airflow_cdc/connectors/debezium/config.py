@@ -1,8 +1,8 @@
-"""A Debezium MySQL connector's own configuration, read for what decoding and routing need.
+"""Read from a Debezium MySQL connector's configuration what decoding and routing need.
 
-Nothing is guessed: the topic of a table, the form of its key, and the decoding modes come from what the
-connector was told. What it does to rows that we cannot do exactly is refused by name (INV 21), because a
-snapshot read past the connector must hold the very values that the connector's events would have held.
+Nothing is guessed: the topic of a table, the form of its key, and the decoding modes come from the connector's
+settings. Any setting whose effect on rows we cannot reproduce exactly is refused by name (INV 21), because a snapshot
+read past the connector must hold exactly the values that the connector's events would have held.
 """
 
 from __future__ import annotations
@@ -112,15 +112,15 @@ class ConnectorSettings:
         values: how values are written in events.
         truncates_seen: op t events are produced for TRUNCATE.
         null_becomes_default: a NULL in a nullable column that has a default arrives as that default.
-        years_adjusted: dates in the years 1 to 99 arrive in 1970 to 2069, and cannot be told from real ones.
-        keep_alive_ms: after so long without an event Debezium takes its connection for lost, also while its queue is full.
-        keys_wrapped: whether keys come with their schema around them; None: the worker's converter decides, and each
-            key's shape tells.
-        heartbeat_ms: 0 when heartbeats are off: then the stored offset stands still on a quiet pipeline.
+        years_adjusted: dates in the years 1 to 99 arrive as 1970 to 2069, indistinguishable from real ones.
+        keep_alive_ms: after this long without an event Debezium considers its connection lost, even with a full queue.
+        keys_wrapped: whether keys are sent in a schema envelope; None: the worker's converter decides, and we recognise
+            it by each key's shape.
+        heartbeat_ms: 0 when heartbeats are off: the stored offset then does not move on a quiet pipeline.
         schema_topic: topic of the connector's schema changes; None when it emits none.
-        history_topic: topic of the connector's internal schema history; None if it is kept elsewhere.
+        history_topic: topic of the connector's internal schema history; None if it is stored elsewhere.
         healing: settings with which the connector hides a gap instead of failing (INV 5), as `name=value`.
-        kind: its class.
+        kind: the connector's class.
     """
 
     prefix: str
@@ -144,10 +144,10 @@ class ConnectorSettings:
 
     @classmethod
     def from_config(cls, config: Mapping[str, str]) -> ConnectorSettings:
-        """Read a connector's configuration as GET /connectors/<name>/config gives it.
+        """Read a connector's configuration as returned by GET /connectors/<name>/config.
 
         Raises ConfigError for a connector, converter, transform or setting that cannot be followed exactly,
-        SchemaError (from the values of its kind of source) for a value mode nobody knows.
+        SchemaError (from the values of its kind of source) for an unknown value mode.
         """
         cfg = {key: str(value) for key, value in config.items() if value is not None}
         _check_kind(cfg)
@@ -184,17 +184,17 @@ class ConnectorSettings:
 
     @property
     def reports_ddl(self) -> bool:
-        """Whether such a connector tells of DDL and keeps table definitions. PostgreSQL's log holds no DDL."""
+        """Whether such a connector reports DDL and keeps table definitions. PostgreSQL's log holds no DDL."""
         return self.kind not in _WITHOUT_DDL
 
     @property
     def ddl_topic(self) -> str | None:
-        """The topic that tells of every DDL: that of schema changes, else the schema history. Raises ConfigError.
+        """The topic that reports every DDL: the schema-change topic, else the schema history. Raises ConfigError.
 
         None where the source's log holds no DDL, so that only a changed definition shows it.
 
-        A router that takes in the topic of schema changes, as `shop(.*)` does, sends them elsewhere; no transform touches
-        the history.
+        A router that matches the schema-change topic, as `shop(.*)` does, sends its records elsewhere; no transform
+        touches the history.
         """
         if not self.reports_ddl:
             return None
@@ -227,7 +227,7 @@ class ConnectorSettings:
         return topic
 
     def key_mark(self, table: str) -> KeyMark | None:
-        """The field by which a router tells this table's keys from those of others in the same topic."""
+        """The key field by which a router distinguishes this table from others in the same topic."""
         topic, mark = self._physical(table), None
         for route in self.routes:
             if route.applies(topic):
@@ -235,12 +235,12 @@ class ConnectorSettings:
         return mark
 
     def topics_about(self, tables: Iterable[str]) -> list[str]:
-        """All topics that say what became of these tables: their own, and the one that tells of every DDL."""
+        """All topics with changes of these tables: their own, and the one that reports every DDL."""
         own = dict.fromkeys(map(self.topic_of, tables))
         return [*own, self.ddl_topic] if self.ddl_topic else [*own]
 
     def topics(self, tables: Iterable[str]) -> dict[str, tuple[str, ...]]:
-        """Topic → the tables whose changes it holds. Raises ConfigError if these cannot be told apart."""
+        """Topic → the tables whose changes it holds. Raises ConfigError if their events cannot be distinguished."""
         tables_by_topic: dict[str, tuple[str, ...]] = {}
         for table in tables:
             topic = self.topic_of(table)
@@ -260,11 +260,11 @@ class ConnectorSettings:
         return self.values.way_out
 
     def check_table(self, table: Table) -> None:
-        """Refuse a table whose rows the connector filters, masks, cuts or keys in its own way (INV 21).
+        """Refuse a table whose rows the connector filters, masks, truncates or gives other keys (INV 21).
 
         Call it before rows are read past the connector and before its events are decoded. Raises ConfigError
-        when the connector does not capture the table at all, or is one whose events are not decoded; SchemaError
-        naming column and setting otherwise.
+        when the connector does not capture the table at all, or when we do not decode its events; otherwise SchemaError
+        with the column and the setting.
         """
         if self.observed_only:
             refuse("connector.class", self.kind, "such a connector is diagnosed; its events are not decoded")
@@ -307,7 +307,7 @@ def _check_kind(cfg: Mapping[str, str]) -> None:
 
 
 def _check_converters(cfg: Mapping[str, str]) -> None:
-    """A converter that the connector does not name is the worker's; JSON is then recognised in the events."""
+    """If the connector names no converter, the worker's is used; JSON is then recognised from the events."""
     for side in ("key", "value"):
         converter = cfg.get(f"{side}.converter", "").strip()
         if converter and converter != _JSON_CONVERTER:
@@ -315,7 +315,7 @@ def _check_converters(cfg: Mapping[str, str]) -> None:
 
 
 def _keys_wrapped(cfg: Mapping[str, str]) -> bool | None:
-    """Connect reads a converter's settings from the connector only if the connector names the converter, too."""
+    """Connect reads a converter's settings from the connector's configuration only if that also names the converter."""
     if not cfg.get("key.converter", "").strip():
         return None
     return not is_false(cfg.get("key.converter.schemas.enable", "true"))

@@ -59,7 +59,7 @@ class DebeziumConfigRules:
         return null_fault(config, definitions, defaults)
 
     def looks(self, table: Table, capture: CaptureSettings) -> Iterator[Look]:
-        """Values that Debezium's events don't carry."""
+        """Queries for values that Debezium's events don't carry."""
         return looks(table, years_adjusted=capture.years_adjusted)
 
     def dated_columns(self, table: Table) -> Sequence[str]:
@@ -67,11 +67,11 @@ class DebeziumConfigRules:
         return dated_columns(table)
 
     def doubted_columns(self, table: Table) -> Sequence[str]:
-        """Columns of which some characters are not read from events."""
+        """Columns with characters that cannot be read correctly from events."""
         return doubted_columns(table)
 
     def definitions(self, capture: CaptureSettings, topics: Topics) -> HistoryDefinitions:
-        """The schema history as it stands. Raises ConnectorError where it is kept elsewhere than in Kafka."""
+        """The current schema history. Raises ConnectorError if it is not stored in Kafka."""
         topic = capture.history_topic
         if topic is None:
             raise ConnectorError(

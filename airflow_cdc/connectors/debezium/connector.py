@@ -25,31 +25,31 @@ from airflow_cdc.core.position import JsonObject
 from airflow_cdc.core.secrets import mask_config
 from airflow_cdc.core.table import Table
 
-# what of a topic's settings a diagnosis looks at
+# topic settings that a diagnosis examines
 TOPIC_SETTINGS = ("cleanup.policy", "retention.ms", "retention.bytes", "delete.retention.ms")
 _OWN_OFFSETS = "offsets.storage.topic"
-# where a connector connects that names no port
+# the default port of a connector that sets none
 _PORTS = {"io.debezium.connector.postgresql.PostgresConnector": "5432"}
 
 
 class OwnTopics:
-    """What a Debezium connector keeps in topics: offsets, and its table definitions. Nothing here asks Connect."""
+    """What a Debezium connector stores in topics: offsets, and its table definitions. Nothing here calls Connect."""
 
     def with_elsewhere(self, name: str, facts: ConnectorFacts, topics: Transport) -> ConnectorFacts:
-        """The facts with the offsets that another topic keeps for a connector that has named a topic of its own.
+        """Add to the facts the offsets in other offsets topics, for a connector that names an offsets topic of its own.
 
-        And with the transactions of its last events, where it rests inside one: its offset does not name that one yet.
+        Also add the transactions of its last events if it stopped inside one: its offset does not contain that one yet.
         """
         facts = _with_sent(facts, topics)
         own = facts.config.get(_OWN_OFFSETS)
         if not own or facts.key is None or facts.state == "RUNNING":
-            return facts  # both topics are written one after the other: only at rest must they agree
+            return facts  # the two topics are written one after the other, so they need to agree only at rest
         elsewhere = offsets_topic.offsets_elsewhere(topics, name, facts.key, own)
         stored = None if facts.offset is None else facts.offset.raw
         return replace(facts, elsewhere={topic: value for topic, value in elsewhere.items() if value != stored})
 
     def history(self, capture: Capture, topics: Transport, definitions: Mapping[str, Table]) -> HistoryFacts | None:
-        """The connector's schema history, and what of it differs from `definitions`; None if it is kept elsewhere."""
+        """The connector's schema history and its differences from `definitions`; None if it is stored elsewhere."""
         topic = capture.history_topic
         if topic is None:
             return None
@@ -71,7 +71,7 @@ class OwnTopics:
 
 
 class DebeziumConnector(KafkaConnect):
-    """Debezium's connectors of one Connect cluster. `codec` reads the offsets that they store of their kind of source."""
+    """The Debezium connectors of one Connect cluster. `codec` reads the offsets that they store for this source."""
 
     def __init__(self, endpoint: ConnectEndpoint, codec: OffsetCodec) -> None:
         super().__init__(endpoint)
@@ -88,11 +88,11 @@ class DebeziumConnector(KafkaConnect):
 
     @property
     def own_topics(self) -> OwnTopics:
-        """What it keeps in topics, which the transport is asked for: a broker that hangs says nothing of Connect."""
+        """What it stores in topics, read through the transport: a hanging broker says nothing about Connect."""
         return OwnTopics()
 
     def entries(self, name: str) -> tuple[OffsetEntry, ...]:
-        """All offsets that are stored for the connector, as they stand. Raises ConnectorError."""
+        """All offsets that are stored for the connector. Raises ConnectorError."""
         return tuple(OffsetEntry(entry["partition"], entry["offset"]) for entry in self.offsets(name))
 
     def offset_store(self, name: str, key: JsonObject) -> OffsetStore:
@@ -100,27 +100,27 @@ class DebeziumConnector(KafkaConnect):
         return ConnectOffsetStore(self, name, key)
 
     def state(self, name: str) -> ConnectorState:
-        """Its state and its tasks', now; traces without secrets. Raises ConnectorError."""
+        """The current state of the connector and its tasks; traces without secrets. Raises ConnectorError."""
         status = self.status(name)
         own = status["connector"]
         tasks = tuple(TaskState(t["id"], t["state"], t.get("trace", "")) for t in status["tasks"])
         return ConnectorState(own["state"], tasks, own.get("trace", ""))
 
     def is_away(self, name: str) -> bool:
-        """Whether `point_at` sent it elsewhere, and `point_back` did not yet."""
+        """Whether `point_at` sent it elsewhere and `point_back` has not yet returned it."""
         return is_away(self.raw_config(name))
 
     def point_at(self, name: str, there: Login, home: Login) -> None:
-        """Let it read at another server than the one whose login is `home`; what it read at is kept in its settings.
+        """Let it read from a server other than `home`; its settings keep the old address.
 
-        Connect asks the connector to try the new address before it takes the settings. Raises ConnectorError.
+        Connect makes the connector try the new address before it accepts the settings. Raises ConnectorError.
         """
         other = (there.user, there.password) != (home.user, home.password)
         login = (there.user, there.password) if other else None
         self._change(name, lambda config: pointed_at(config, (there.host, there.port), login))
 
     def point_back(self, name: str) -> None:
-        """Let it read again where it read before `point_at`. Safe to run again. Raises ConnectorError."""
+        """Let it read from the address before `point_at` again. Idempotent. Raises ConnectorError."""
         self._change(name, lambda config: pointed_back(config) if is_away(config) else config)
 
     def _change(self, name: str, by: Callable[[dict[str, str]], dict[str, str]]) -> None:
@@ -129,7 +129,7 @@ class DebeziumConnector(KafkaConnect):
             self.change_config(name, config, changed)
 
     def facts(self, name: str) -> ConnectorFacts:
-        """What diagnosis needs to know of the connector, read and parsed once. Raises ConnectorError."""
+        """What diagnosis needs to know about the connector, read and parsed once. Raises ConnectorError."""
         state = self.state(name)
         raw = self.raw_config(name)
         offsets = self.offsets(name)
@@ -156,7 +156,7 @@ def _with_sent(facts: ConnectorFacts, topics: Transport) -> ConnectorFacts:
     inside = facts.offset is not None and facts.offset.inside is Inside.TRANSACTION
     if facts.capture is None or not rests or not inside:
         return facts
-    with suppress(CdcError):  # a topic that is not read says nothing, and what was read of Connect stands
+    with suppress(CdcError):  # an unreadable topic proves nothing, and what Connect returned is still valid
         return replace(facts, sent=last_sent(facts.capture, topics))
     return facts
 
@@ -170,6 +170,6 @@ def read_capture(config: Mapping[str, str]) -> tuple[ConnectorSettings | None, C
 
 
 def address_in(config: Mapping[str, str]) -> str:
-    """host:port that the connector is set to."""
+    """host:port that the connector is configured with."""
     port = config.get("database.port") or _PORTS.get(config.get("connector.class", ""), "3306")
     return f"{config.get('database.hostname', '')}:{port}"

@@ -1,4 +1,4 @@
-"""What Debezium, Kafka Connect and the Java libraries below them say when a connector fails."""
+"""Error texts of Debezium, Kafka Connect and the Java libraries below them when a connector fails."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Debezium's schema history against the source's own table definitions (INV 12).
 
 Debezium decodes rows with the tables of its history. If these differ from the source, values are
-shifted or mislabelled without any error, so the comparison is deep, and what cannot be compared
+shifted or mislabelled without any error, so the comparison is deep, and anything that cannot be compared
 counts as different.
 """
 
@@ -27,7 +27,7 @@ _DROP_SCHEMA: Final = re.compile(
 )
 _ESCAPED: Final = {"n": "\n", "r": "\r", "t": "\t", "0": "\0", "Z": "\x1a", "b": "\b"}
 
-# A snapshot writes the names of SHOW CREATE TABLE; a streamed DDL keeps whatever its author wrote.
+# A snapshot writes type names as in SHOW CREATE TABLE; a streamed DDL keeps what its author wrote.
 _SYNONYMS: Final[dict[str, str]] = {
     "bool": "tinyint",
     "boolean": "tinyint",
@@ -63,7 +63,7 @@ _SYNONYMS: Final[dict[str, str]] = {
     "long varbinary": "mediumblob",
     "geomcollection": "geometrycollection",
 }
-# What the character set "binary" makes of a text type.
+# The type that a text type becomes with the character set "binary".
 _AS_BYTES: Final[dict[str, str]] = {
     "char": "binary",
     "varchar": "varbinary",
@@ -77,7 +77,7 @@ _BLOBS: Final = ("tinyblob", "blob", "mediumblob", "longblob")
 _WITH_CHARSET: Final = frozenset({"char", "varchar", *_TEXTS, "enum", "set"})
 _FLOAT_BITS: Final = 24
 _INTEGERS: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
-# What a server says of these, whatever a statement says.
+# What a server reports for these types, whatever the statement says.
 _FIXED_LENGTHS: Final = {
     kind: size
     for family in (_TEXTS, _BLOBS)
@@ -90,7 +90,7 @@ NOT_IN_HISTORY: Final = "the schema history has no such table"
 
 @dataclass(frozen=True, slots=True)
 class _Old:
-    """A column as the history has it, in the source's own words."""
+    """A column of the history, in the source's own terms."""
 
     name: str
     ordinal: int
@@ -103,7 +103,7 @@ class _Old:
     labels: tuple[str, ...]
 
 
-# Type → what of it decides how a value is decoded, from the definition and from the history.
+# Type → the properties that determine how a value is decoded, from the definition and from the history.
 _SIZES: Final[dict[str, tuple[Callable[[MySqlWords], Any], Callable[[_Old], Any]]]] = {
     "char": (lambda c: c.char_length, lambda o: o.length or 1),
     "varchar": (lambda c: c.char_length, lambda o: o.length),
@@ -122,8 +122,8 @@ def compare_history(defn: Table, hist: Mapping[str, Any] | None) -> tuple[str, .
     """How a table of the schema history differs from the source's definition; () when it does not.
 
     Compared: columns by name and order, type, length, unsigned, character set, labels of ENUM and SET
-    in order, key. Collation is not in the history and decodes nothing. A column that the history holds
-    NOT NULL while the source allows NULL is a difference too: its NULLs would arrive as defaults.
+    in order, key. Collation is not in the history and does not affect decoding. A column that is NOT NULL in the
+    history while the source allows NULL is a difference too: its NULLs would arrive as defaults.
     """
     if hist is None:
         return (NOT_IN_HISTORY,)
@@ -141,10 +141,10 @@ def compare_history(defn: Table, hist: Mapping[str, Any] | None) -> tuple[str, .
 
 
 def column_defs(hist: Mapping[str, Any]) -> dict[str, Column]:
-    """The columns of a table of the schema history, as far as it says what decoding depends on.
+    """The columns of a table of the schema history, with the properties that decoding depends on.
 
-    Sizes are given as a server gives them. A collation, an SRID and whether a column is generated are not in the
-    history. Raises one of MALFORMED for a table of another shape.
+    Sizes are as a server reports them. Collation, SRID and whether a column is generated are not in the history. Raises
+    one of MALFORMED for a table of another shape.
     """
     return {column.name: _column_def(column) for column in map(_old_column, hist["columns"])}
 
@@ -198,17 +198,17 @@ def _folded(tables: dict[str, dict[str, Any]], record: Mapping[str, Any], server
 
 
 def read_at(records: Iterable[Mapping[str, Any]], start: Position) -> list[Mapping[str, Any]]:
-    """The records that Debezium reads when it starts at this position: it passes over those that it takes for later ones.
+    """The records that Debezium reads when it starts at this position: it skips those that it considers later.
 
-    After a RESET the old records are such: a table of theirs is unknown at the first event, or known by an older
-    definition. A record whose place cannot be told is left out too: the history is then rebuilt, which is never wrong.
+    After a RESET it skips the old records: their tables are then unknown at the first event, or known with an older
+    definition. A record with an unknown place is left out too: the history is then rebuilt, which is never wrong.
     """
     there = start if isinstance(start, MariaDbPosition) else mysql_position(start)
     return [record for record in records if _at_or_before(record.get("position"), there)]
 
 
 def _at_or_before(position: Any, start: MySqlPosition | MariaDbPosition) -> bool:
-    """As Debezium's BinlogHistoryRecordComparator, but that files of two servers are not compared by their time."""
+    """Like Debezium's BinlogHistoryRecordComparator, except that files of two servers are not compared by time."""
     try:
         gtids = position.get("gtids")
         if (known := _read_before(start, gtids or "")) is not None:
@@ -219,7 +219,7 @@ def _at_or_before(position: Any, start: MySqlPosition | MariaDbPosition) -> bool
 
 
 def _read_before(start: MySqlPosition | MariaDbPosition, gtids: str) -> bool | None:
-    """Whether all of `gtids` was read at `start`; None where that says nothing of transactions."""
+    """Whether all of `gtids` had been read at `start`; None where `start` has no transactions."""
     if isinstance(start, MariaDbPosition):
         return None if start.domains is None else Domains.parse(gtids).issubset(start.domains)
     return None if start.gtids is None else GtidSet.parse(gtids).issubset(start.gtids)
@@ -242,7 +242,7 @@ def _apply(tables: dict[str, dict[str, Any]], change: Mapping[str, Any]) -> None
 
 
 def full_name(table_id: str) -> str:
-    """Of Debezium's table id `"shop"."orders"`: shop.orders."""
+    """The full name for Debezium's table id: `"shop"."orders"` → shop.orders."""
     parts = [part.replace('""', '"') for part in _QUOTED.findall(table_id)]
     return ".".join(parts) if parts else table_id
 
@@ -283,7 +283,7 @@ def _column(new: Column, old: _Old) -> list[str]:
 
 
 def _same_type(kind: str, old: _Old) -> bool:
-    if old.length is not None:  # TEXT(70000) is made a MEDIUMTEXT by the server
+    if old.length is not None:  # the server turns TEXT(70000) into MEDIUMTEXT
         for family in (_TEXTS, _BLOBS):
             if old.data_type in family:
                 return kind in family
@@ -327,13 +327,13 @@ def _charset(name: str | None) -> str:
 
 
 def _label(text: str) -> str:
-    """A label as the server has it: the history keeps the literal of the DDL, quotes and escapes included."""
+    """A label as the server stores it: the history keeps the literal of the DDL with quotes and escapes."""
     quote = text[:1]
     if quote not in ("'", '"') or text[-1:] != quote:
         return text
     escapes = re.compile(rf"{quote}{quote}|\\(.)", re.DOTALL)
     plain = escapes.sub(lambda m: quote if m[1] is None else _ESCAPED.get(m[1], m[1]), text[1:-1])
-    return plain.rstrip(" ")  # the server cuts them off
+    return plain.rstrip(" ")  # the server trims them
 
 
 def _number(value: Any) -> int | None:

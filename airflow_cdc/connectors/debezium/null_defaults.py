@@ -1,8 +1,8 @@
 """A nullable column with a default, and a converter that writes the default where the row holds NULL.
 
 Kafka Connect's JsonConverter does that unless `replace.null.with.default=false`. The setting counts only where the
-connector names the converter itself: if it leaves the converter to its worker, Connect ignores what the connector
-says of it (seen on 4.3.1), and what the worker says cannot be read over REST.
+connector names the converter itself: if it leaves the converter to its worker, Connect ignores the connector's
+converter settings (seen on 4.3.1), and the worker's settings cannot be read over REST.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def nulls_at_risk(table: Table, defaults: Defaults) -> tuple[str, ...]:
     """Columns of the table whose NULL such a converter replaces.
 
     A default that is an expression counts too: CURRENT_TIMESTAMP arrives as 1970-01-01 (seen on Debezium 3.6.1), others
-    as NULL, and the text alone does not say which.
+    as NULL, and the text alone does not show which.
     """
     return tuple(c.name for c in table.mirrored if c.nullable and defaults.get(c.name) is not None)
 
@@ -38,8 +38,8 @@ def nulls_at_risk(table: Table, defaults: Defaults) -> tuple[str, ...]:
 class NullFault:
     """`columns` (schema.table.column) whose NULL arrives as their default.
 
-    `settings` are what the connector must be given, and a recovery may set; {} if the connector leaves its converter to
-    the worker: then whoever names the converter must know what the worker's was told.
+    `settings`: what must be set on the connector, and a recovery may set. {} if the connector leaves its converter to
+    the worker: naming the converter then requires knowing the worker's converter settings.
     """
 
     columns: tuple[str, ...]
@@ -72,7 +72,7 @@ def null_fault(
 ) -> NullFault | None:
     """What the connector's converter does to these tables' NULLs; None if nothing.
 
-    A key holds no NULL, so its converter is no fault; it is set together with the value's, so that both read alike.
+    A key holds no NULL, so its converter does no harm; it is set together with the value's, so that both are the same.
     """
     if not replaces_nulls(config):
         return None

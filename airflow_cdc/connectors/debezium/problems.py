@@ -1,4 +1,4 @@
-"""The rows of the diagnosis that are Debezium's: its offset, its state, its schema history, and what its events carry."""
+"""Debezium's rows of the diagnosis: its offset, its state, its schema history, and what its events carry."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from airflow_cdc.core.offset import Inside
 _STILL = frozenset({"STOPPED", "PAUSED"})
 _SETTLED = frozenset({"RUNNING", "FAILED", "STOPPED", "PAUSED"})
 _ENDLESS = 2**62
-# the position is lost, so what lies between cannot be read: what the definitions show stands beside
+# the position is lost, so the gap cannot be read: differing definitions are added to the evidence
 _GAP_RANKS = frozenset({30, 31, 32, 33, 34, 35, 37})
 
 
@@ -35,7 +35,7 @@ _GAP_RANKS = frozenset({30, 31, 32, 33, 34, 35, 37})
 
 
 def offset_ambiguous(case: AnyCase) -> Evidence | None:
-    """Positions under a second key, or different ones in two topics: which one counts is for a person to say."""
+    """Positions under a second key, or different ones in two topics: a person must say which one counts."""
     connector = case.connector
     if connector is None or not (connector.other_keys or connector.elsewhere):
         return None
@@ -45,7 +45,7 @@ def offset_ambiguous(case: AnyCase) -> Evidence | None:
 
 
 def snapshot_interrupted(case: AnyCase) -> Evidence | None:
-    """The connector ended while it copied its tables: its offset is one of that copy, or its trace says so."""
+    """The connector stopped during its own snapshot, as its offset or its trace shows."""
     if case.connector is None or case.streams:
         return None
     inside = case.offset is not None and case.offset.inside is Inside.SNAPSHOT
@@ -55,7 +55,7 @@ def snapshot_interrupted(case: AnyCase) -> Evidence | None:
 
 
 def failed_transient(case: AnyCase) -> Evidence | None:
-    """Every failed task says that a connection was cut; a failure of another kind among them is not passing."""
+    """Every failed task reports a lost connection; if any failed in another way, the failure is not transient."""
     return failure_evidence(case) if all_failed_as(case.failures, "CONNECTOR_FAILED_TRANSIENT") else None
 
 
@@ -67,7 +67,7 @@ def connector_failed(case: AnyCase) -> Evidence | None:
 
 
 def connector_looping(case: AnyCase) -> Evidence | None:
-    """It claims to run, the source has more for it, and it neither moves nor produces."""
+    """The connector claims to run and the source has more for it, but it neither moves nor produces events."""
     connector = case.connector
     if connector is None or not connector.stands_still or not case.streams:
         return None
@@ -90,7 +90,7 @@ def unsettled(case: AnyCase) -> Evidence | None:
 
 
 def heals_itself(case: AnyCase) -> Evidence | None:
-    """Settings with which the connector passes over a gap by itself instead of failing (INV 5)."""
+    """Settings with which the connector silently skips a gap instead of failing (INV 5)."""
     healing = healing_settings(case.connector.config) if case.connector else ()
     shown = {f"setting {n}": setting for n, setting in enumerate(healing, 1)}
     return evidence(case, "connector config", shown) if healing else None
@@ -100,7 +100,7 @@ def heals_itself(case: AnyCase) -> Evidence | None:
 
 
 def schema_history_missing(case: AnyCase) -> Evidence | None:
-    """The connector has an offset, and the definitions that it decodes with are gone, all or in part."""
+    """The connector has an offset, but some or all of the definitions that it decodes with are gone."""
     history = _history(case)
     if history is None or (case.connector is not None and case.offset is None):
         return None
@@ -115,17 +115,17 @@ def schema_history_missing(case: AnyCase) -> Evidence | None:
 
 
 def ddl_in_gap(case: AnyCase) -> Evidence | None:
-    """A definition changed and the connector, which has read everything, does not know: it decodes with the old one.
+    """A definition changed, and the connector has read everything but still decodes with the old one.
 
-    A DDL that still stands in the log ahead of the connector is no fault: it will be read in its turn. One in a purged
-    gap is told beside the purge.
+    DDL in the log ahead of the connector is not a problem: it will be read in its turn. DDL in a purged gap is reported
+    as evidence of the purge.
     """
     differences = changed_definitions(case)
     return {**differences, **offset_evidence(case)} if differences and _has_read_everything(case) else None
 
 
 def self_healed(case: AnyCase) -> Evidence | None:
-    """The connector copied its tables by itself after the last recovery: what was deleted in the gap is still there."""
+    """The connector took its own snapshot after the last recovery: rows deleted in the gap are still in the sink."""
     history, control = _history(case), case.seen.control
     if history is None or not isinstance(control, ControlFacts) or not control.closed_at:
         return None
@@ -146,21 +146,21 @@ def history_misconfigured(case: AnyCase) -> Evidence | None:
 
 
 def changed_definitions(case: AnyCase) -> Evidence:
-    """The tables that the source defines otherwise than the connector's schema history; {} too where it has none."""
+    """Tables whose source definition differs from the connector's schema history; also {} where it has none."""
     history = _history(case)
     if history is None:
         return {}
     texts = {
         f"definition of {table}": "; ".join(differences)
         for table, differences in history.differences.items()
-        # a table that the history never had was added to the connector: it is not decoded with an old definition
+        # a table that was never in the history is new to the connector: it is not decoded with an old definition
         if differences != (NOT_IN_HISTORY,)
     }
     return evidence(case, f"source and topic {history.topic}", texts)
 
 
 def definitions_blocker(case: AnyCase) -> str:
-    """Why a connector that goes on behind a cut would decode events with a wrong definition; "" if it would not."""
+    """Why a connector that continues after a gap would decode events with a wrong definition; "" if it would not."""
     changed = changed_definitions(case)
     return f"definitions changed since the position: {', '.join(sorted(changed))}" if changed else ""
 
@@ -173,7 +173,7 @@ def _history(case: AnyCase) -> HistoryFacts | None:
 
 
 def _has_read_everything(case: AnyCase) -> bool:
-    """Whether the connector had read all of the log when its offset was read, which was before anything else was."""
+    """Whether the connector had read the whole log when its offset was read, before anything else was read."""
     both = case.both
     if both is None or case.offset is None or case.offset.inside is Inside.SNAPSHOT:
         return False
@@ -193,7 +193,7 @@ def _bad_history(history: HistoryFacts | None) -> Iterator[tuple[str, str]]:
 
 
 def _endless(value: str) -> bool:
-    """-1, or a number that means it: Debezium itself writes the largest there is."""
+    """Whether retention is unlimited: -1, or a very large number; Debezium itself writes the largest possible."""
     return value == "-1" or (value.isdigit() and int(value) >= _ENDLESS)
 
 

@@ -1,7 +1,7 @@
-"""Predicates about what the connector's events carry: settings by which they lack changes, or say other values than the rows.
+"""Predicates about the connector's events: settings that make them lack changes, or differ from the rows.
 
-What is refused when rows are read or applied is known from the settings and the tables' definitions, so it is said before
-a recovery begins.
+Whatever reading or applying rows would refuse is known from the settings and the tables' definitions, so it is reported
+before a recovery begins.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def nulls_replaced(case: AnyCase) -> Evidence | None:
 
 
 def table_errors(case: AnyCase) -> dict[str, CdcError]:
-    """Table → why its events cannot be followed; {} also where settings or definitions are not known."""
+    """Table → why its events cannot be followed; also {} where settings or definitions are unknown."""
     settings = _settings(case)
     if settings is None or settings.observed_only or not isinstance(case.seen.schema, SchemaFacts):
         return {}
@@ -73,7 +73,7 @@ def events_blocker(case: AnyCase) -> str:
 
 
 def converter_note(case: AnyCase) -> str:
-    """What a recovery will set on the connector for good; "" if nothing."""
+    """What a recovery will set on the connector permanently; "" if nothing."""
     fault = nulls_fault(case)
     if fault is None or not fault.settings or not case.seen.pipeline.policy.set_converter:
         return ""

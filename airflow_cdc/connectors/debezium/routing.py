@@ -1,6 +1,6 @@
 """Where a connector's routers send the events of a table, and what they add to its keys.
 
-A transform that is neither a router nor harmless is refused by name: what it does to events cannot be followed.
+A transform that is neither a router nor harmless is refused by name, because its effect on events is unknown.
 """
 
 from __future__ import annotations

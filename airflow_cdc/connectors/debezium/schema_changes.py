@@ -1,7 +1,7 @@
-"""DDL from a connector's schema-change topic: which tables a statement changes, where it stands, and what they are after it.
+"""DDL from a connector's schema-change topic: the tables a statement changes, its place, and the tables after it.
 
-Comparing definitions shows where a table ended up, not what happened on the way: a partition truncated, a table
-renamed into place, a column dropped and added again look as if nothing had happened. The statements say it (INV 13).
+Comparing definitions shows where a table ended up, not what happened on the way: a truncated partition, a table renamed
+into place, or a column dropped and added again look as if nothing had happened. The statements show it (INV 13).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from airflow_cdc.core.table import Column, Table
 from airflow_cdc.sources.mysql.ddl_clauses import Statement, read_statement
 from airflow_cdc.sources.mysql.events import place_of
 
-# (gtid, server_id, file, pos) of a statement → (origin, place), None where they name no place: each make's own
+# (gtid, server_id, file, pos) of a statement → (origin, place), None without a place: one function per database
 PlaceOf: TypeAlias = Callable[[object, object, object, object], tuple[str, Place] | None]
 
 
@@ -48,7 +48,7 @@ class _Record(Protocol):
 
 
 def read_statements(records: Iterable[_Record], where: str, places: PlaceOf = place_of) -> list[Ddl]:
-    """The DDL that the connector streamed in these records, in their order. Raises TransportError for one that is none."""
+    """The DDL that the connector streamed in these records, in order. Raises TransportError for a malformed record."""
     found = (_statement(record.value, record.offset, where, places) for record in records if record.value)
     return [ddl for ddl in found if ddl]
 
@@ -68,10 +68,10 @@ def _statement(value: bytes, offset: int, where: str, places: PlaceOf) -> Ddl | 
 
 
 def read_ddl(record: Mapping[str, Any], places: PlaceOf = place_of) -> Ddl | None:
-    """The statement of a record of the schema-change topic (or of the schema history); None if it is no streamed DDL.
+    """The statement of a record of the schema-change topic (or of the schema history); None if it is not streamed DDL.
 
-    What a snapshot of the connector writes describes tables and changes none. The tables are those that the record
-    names and those that the text names: of EXCHANGE PARTITION, a rename or an index the record says only half. Raises
+    Records of a connector's snapshot describe tables and change none. The tables are those named by the record and
+    those named by the text: for EXCHANGE PARTITION, a rename or an index, the record names only half of them. Raises
     ValueError for a record of another shape.
     """
     body = record.get("payload", record)

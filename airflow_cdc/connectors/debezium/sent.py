@@ -1,4 +1,4 @@
-"""Of which transactions the last events are that stand in a connector's topics."""
+"""The transactions of the last events in a connector's topics."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _LAST: Final = 2
 
 
 def last_sent(capture: Capture, topics: Transport) -> tuple[str, ...]:
-    """The GTIDs of the newest records of each partition, sorted; () where there are too many topics to look into.
+    """The GTIDs of the newest records of each partition, sorted; () where there are too many topics to read.
 
-    Routed topics are not looked into. Raises TransportError.
+    Routed topics are not read. Raises TransportError.
     """
     own = (capture.prefix, f"{capture.prefix}.")
     names = [name for name in topics.topic_names() if name == own[0] or name.startswith(own[1])]

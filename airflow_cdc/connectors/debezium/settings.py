@@ -1,4 +1,4 @@
-"""What pipelines.yaml says of a Debezium connector."""
+"""A Debezium connector's settings in pipelines.yaml."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from airflow_cdc.core.setup import Answers, Key, NewConnection, Question, Setup
 
 
 def keys(name: str, answers: Answers) -> Sequence[Key]:
-    """What stands below `connector`."""
+    """The keys below `connector`."""
     return (
         Key("conn_id", f"{name}_connect", "the REST interface of Kafka Connect"),
         Key("name", answers["connector"], "the connector's name there"),
@@ -16,7 +16,7 @@ def keys(name: str, answers: Answers) -> Sequence[Key]:
 
 
 def connections(name: str, answers: Answers) -> Sequence[NewConnection]:
-    """Kafka Connect's."""
+    """The connection to Kafka Connect."""
     return (NewConnection(f"{name}_connect", "kafka_connect", answers["connect"]),)
 
 

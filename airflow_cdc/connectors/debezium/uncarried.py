@@ -1,7 +1,7 @@
-"""Values that a table may hold and that the connector's events don't carry, with the SQL that finds a row of them.
+"""Values that a table may hold but the connector's events don't carry, with the SQL that finds a row with one.
 
 Column types, character sets and modes that are known to lose values are refused by values/mysql.py and values/mysql_charsets.py.
-What stands here depends on the rows: a column is fine until somebody stores such a value in it.
+The cases here depend on the rows: a column is fine until somebody stores such a value in it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LATIN1_BYTES = "81|8D|8F|90|9D"
 
 
 def looks(table: Table, *, years_adjusted: bool) -> Iterator[Look]:
-    """What to look for in the table's rows. `years_adjusted`: the connector's enable.time.adjuster."""
+    """The values to look for in the table's rows. `years_adjusted`: the connector's enable.time.adjuster."""
     if not _of_mysql(table):
         return
     for column in table.mirrored:
@@ -84,12 +84,12 @@ def dated_columns(table: Table) -> tuple[str, ...]:
 
 
 def doubted_columns(table: Table) -> tuple[str, ...]:
-    """Columns of which some characters are not read from events, as `schema.table.column (character set)`."""
+    """Columns with characters that cannot be read correctly from events, as `schema.table.column (character set)`."""
     if not _of_mysql(table):
         return ()
     return tuple(f"{table.full_name}.{c.name} ({words_of(c).charset})" for c in table.mirrored if doubt(c))
 
 
 def _of_mysql(table: Table) -> bool:
-    """Whether the columns are MySQL's, or MariaDB's, which are described alike: what stands here is about these."""
+    """Whether the columns are MySQL's or MariaDB's (described alike): this module concerns only these."""
     return all(column.native.source == WORDS for column in table.columns)

@@ -1,6 +1,6 @@
 """Connectors on Kafka Connect: stop, offsets, resume, over REST (KIP-875).
 
-What is handed out for display (config, status) holds no secrets; `raw_config` does, for writing it back.
+Values for display (config, status) hold no secrets; `raw_config` does, for writing it back.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class KafkaConnect:
         return status
 
     def config(self, name: str) -> dict[str, str]:
-        """The config fit to be shown: secret values are ***. Not for writing back."""
+        """The config for display: secret values are ***. Not for writing back."""
         return mask_config(self.raw_config(name))
 
     def raw_config(self, name: str) -> dict[str, str]:
@@ -121,7 +121,7 @@ class KafkaConnect:
         return tuple(mask_text(fault, secrets) for fault in faults)
 
     def delete(self, name: str) -> None:
-        """Delete a connector; its offsets stay in the topic. One that is gone already is no error."""
+        """Delete a connector; its offsets stay in the topic. No error if it is already gone."""
         try:
             self._http.call("DELETE", ("connectors", name))
         except ConnectorMissingError:
@@ -133,7 +133,7 @@ class KafkaConnect:
         self.wait_stopped(name, timeout=timeout)
 
     def wait_stopped(self, name: str, *, timeout: float = 60.0) -> None:
-        """Wait for STOPPED with zero tasks: only then nothing of it produces any more. Raises DeadlineError."""
+        """Wait for STOPPED with zero tasks: only then does it certainly produce nothing more. Raises DeadlineError."""
 
         def stopped() -> bool:
             status = self.status(name)
@@ -211,7 +211,7 @@ class KafkaConnect:
         return str((answer or {}).get("message", ""))
 
     def _explained(self, error: ConnectorError, config: Mapping[str, str]) -> ConnectorError:
-        """Connect 4.3 answers an invalid config with a bare 500: ask it what is wrong, and say that instead."""
+        """Connect 4.3 answers an invalid config with a bare 500: ask it what is wrong, and report that instead."""
         if error.status != 500:
             return error
         try:

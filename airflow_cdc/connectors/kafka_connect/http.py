@@ -172,7 +172,7 @@ class ConnectHttp:
                 headers={"Accept": "application/json"},
                 trust_env=e.trust_env,
             )
-            # a run is over without anybody saying so: its sockets are given back when it is let go
+            # nothing announces the end of a run: its sockets are closed when the object is garbage-collected
             self._closing = weakref.finalize(self, self._client.close)
         return self._client
 

@@ -13,7 +13,7 @@ from airflow_cdc.core.ports import TopicRecord, Transport
 
 @dataclass(frozen=True, slots=True)
 class RawOffset:
-    """A record of the offsets topic. `value` None: a tombstone. Where it stands: Kafka partition and offset."""
+    """A record of the offsets topic, with its Kafka partition and offset. `value` None: a tombstone."""
 
     connector: str
     partition: Mapping[str, Any]
@@ -39,7 +39,7 @@ def parse_key(key: str) -> tuple[str, dict[str, Any]] | None:
 
 
 def fold_offsets(records: Iterable[TopicRecord]) -> dict[str, RawOffset]:
-    """The newest record per key. Records of other kinds are passed over."""
+    """The newest record per key. Records of other kinds are skipped."""
     newest: dict[str, RawOffset] = {}
     for record in records:
         key = (record.key or b"").decode("utf-8", "replace")
@@ -66,7 +66,7 @@ class WritableTopics(Transport, Protocol):
 
 
 def offsets_elsewhere(topics: Transport, connector: str, partition: Mapping[str, Any], own: str) -> dict[str, Any]:
-    """Topic → the offset kept there for a connector's partition, of offsets topics other than its `own`."""
+    """Topic → the offset stored there for a connector's partition, for offsets topics other than its `own`."""
     key = offset_key(connector, partition)
     names = [name for name in topics.topic_names() if "offset" in name and not name.startswith("__")]
     by_topic = {name: read_raw_offsets(topics, name, connector).get(key) for name in names if name != own}
@@ -91,7 +91,7 @@ def write_raw_offset(
     *,
     create: bool = False,
 ) -> RawOffset:
-    """Write an offset record for a connector that is NOT running, and return it as it stands in the topic.
+    """Write an offset record for a connector that is NOT running, and return the record with its place in the topic.
 
     It goes to the partition of the existing record, because readers keep the last record per key and
     order exists only within a partition. Without an existing record it is refused, as a mistyped

@@ -217,7 +217,7 @@ class Start:
 
     @property
     def decoded_as(self) -> Table:
-        """The definition to decode with: events from before the last DDL may hold NULL in columns that are NOT NULL now."""
+        """The definition to decode with: events from before the last DDL may hold NULL in columns now NOT NULL."""
         change = self.change or SchemaChange()
         loose = {*change.filled, *change.never_null}
         columns = tuple(replace(c, nullable=c.nullable or c.name in loose) for c in self.table.columns)
@@ -396,7 +396,7 @@ def _starts(known: TopicOffsets | None, state: TopicState, where: str) -> dict[i
 
 
 def unproven(known: TopicOffsets | None, state: TopicState) -> bool:
-    """Whether no topic id shows that this is the stamped topic: brokers before 2.8 have no ids, and "" never matches."""
+    """Whether no topic id shows that this is the stamped topic: brokers before 2.8 have none, and "" never matches."""
     return known is not None and known.is_of(state.id) is None
 
 

@@ -17,7 +17,7 @@ The text is `piece|piece|…` over the compared columns. The type of a value det
 | any, NULL | a single piece, `N` |
 
 Only a Text can contain the separator or be `N`, and its length says where it ends. So different rows never give equal
-texts: ('a|1', 'b') is `3|a|1|1|b`, ('a', '1|b') is `1|a|3|1|b`; NULL is `N`, '' is `0|`. A long value is replaced by its
+texts: ('a|1', 'b') is `3|a|1|1|b`, ('a', '1|b') is `1|a|3|1|b`; NULL is `N`, '' is `0|`. A long value is written as its
 hash, so that no text outgrows what an engine can hold. Two engines never write JSON as the same text: JSON columns are
 left out of the hash and are fetched and compared in the form of `json_canonical` instead.
 

@@ -127,8 +127,8 @@ class KeyEvidence:
     def contradicted(self) -> bool:
         """Whether the source's own rows prove that the decoded changes are wrong.
 
-        A first read may be older than the compared ends (INV 7), so two reads must be strange; where the view says which
-        changes it shows, one is enough.
+        A first read may be older than the compared ends (INV 7), so two reads must be strange; where the view says
+        which changes it shows, one is enough.
         """
         if self.shown:
             return any(read.said not in (UNKNOWN, read.row) for read in _placed(self))
@@ -179,7 +179,7 @@ def _by_log(evidence: KeyEvidence, log: KeyLog) -> KeyVerdict:
 
 
 class _Placed(NamedTuple):
-    """A read of a key, placed among its changes: the row they imply, and whether the sink holds exactly these changes."""
+    """A read of a key, placed among its changes: the row they imply, and whether the sink holds exactly these."""
 
     row: Image | None
     said: State

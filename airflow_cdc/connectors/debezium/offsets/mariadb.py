@@ -29,7 +29,7 @@ class MariaDbCodec:
         return validate(raw)
 
     def at(self, position: Position, written: int | None) -> dict[str, Any]:
-        """The value that makes the connector start there; all else starts anew."""
+        """The value that makes the connector start there; everything else is reset."""
         there = mariadb_position(position)
         return MySqlOffset(there.file, there.pos, None, written, domains=there.domains).to_value()
 

@@ -91,7 +91,7 @@ class MySqlOffset:
 
     @property
     def by_gtid(self) -> bool:
-        """True when GTIDs say what was read: then file and position do not count."""
+        """True when GTIDs determine what was read; file and position are then ignored."""
         return bool(self.gtids) or bool(self.domains)
 
     @property
@@ -102,7 +102,7 @@ class MySqlOffset:
 
     @property
     def in_transaction(self) -> bool:
-        """True if only a part of the transaction that comes next was sent."""
+        """True if the next transaction was already sent in part."""
         return bool(self.event or self.row)
 
     @property
@@ -118,7 +118,7 @@ class MySqlOffset:
 
 
 def stored(raw: JsonObject, key: JsonObject, offset: MySqlOffset, position: Position, *, foreign: str) -> StoredOffset:
-    """What an offset says beside its position."""
+    """What an offset contains besides its position."""
     return StoredOffset(
         raw,
         key,
@@ -148,7 +148,7 @@ class MySqlCodec:
         return validate(raw)
 
     def at(self, position: Position, written: int | None) -> dict[str, Any]:
-        """The value that makes the connector start there; event, row, snapshot* and transaction* all start anew.
+        """The value that makes the connector start there; event, row, snapshot* and transaction* are all reset.
 
         On a GTID server the FULL executed set is written: with gtids missing Debezium ignores file and pos and replays
         from gtid_purged.
@@ -227,7 +227,7 @@ def _fault_of(value: Mapping[str, Any], key: str, check: Callable[[str], object]
 
 
 def _gtids(text: str) -> GtidSet | MariaDbPosition:
-    """MySQL's set or MariaDB's position, told apart by their form."""
+    """MySQL's set or MariaDB's position, distinguished by their form."""
     return MariaDbPosition.parse(text) if is_mariadb(text) else GtidSet.parse(text)
 
 

@@ -1,11 +1,11 @@
 """The offset value that Debezium's PostgreSQL connector stores in Kafka Connect.
 
-LSNs are numbers in decimal. What each key does was run on 15 and 18 (docs/measured-facts.md):
-- `lsn` is the last event; the connector drops what it sends again up to there.
+LSNs are decimal numbers. The effect of each key was tested on 15 and 18 (docs/measured-facts.md):
+- `lsn` is the last event; the connector drops whatever the server sends again up to there.
 - `lsn_proc` alone is checked against the slot's restart_lsn at the start; without it nothing is checked.
-- `lsn_commit` is the end of the last whole transaction, and what the slot's confirmed_flush_lsn follows.
-- `messageType` says which of several messages of one LSN was the last: carried over to another LSN it costs a row.
-Connect takes any value with 200; text where a number belongs kills the task with a ClassCastException.
+- `lsn_commit` is the end of the last complete transaction; the slot's confirmed_flush_lsn follows it.
+- `messageType` shows which of several messages with one LSN was the last; copied to another LSN it costs a row.
+Connect accepts any value with 200; text where a number belongs kills the task with a ClassCastException.
 """
 
 from __future__ import annotations
@@ -74,17 +74,17 @@ class PgOffset:
 
     @property
     def position(self) -> PgPosition:
-        """The last event that was read. Of which server it is, the value does not say."""
+        """The last event that was read. The value does not say which server it is from."""
         return PgPosition(self.lsn)
 
     @property
     def confirmed(self) -> Lsn:
-        """Up to where the connector lets the server drop: the slot stands at or before it, unless somebody moved it."""
+        """Up to here the connector lets the server drop the log: the slot is not past it, unless someone moved it."""
         return self.commit or self.proc or self.lsn
 
     @property
     def checked(self) -> bool:
-        """Whether the connector asks at its start that the server still has this place."""
+        """Whether the connector checks at its start that the server still has this place."""
         return self.proc is not None
 
     @property
@@ -97,8 +97,8 @@ class PgOffset:
 def value_at(lsn: Lsn) -> dict[str, Any]:
     """The value that makes the connector start exactly after `lsn`, with its own check of the slot left on.
 
-    Connect replaces the whole value, so what is not written is reset: messageType above all, snapshot and transaction
-    state. txId and ts_usec say nothing about where to start.
+    Connect replaces the whole value, so keys that are not written are reset: above all messageType, then snapshot and
+    transaction state. txId and ts_usec do not affect where it starts.
     """
     return dict.fromkeys(_LSNS, lsn.value)
 
@@ -106,8 +106,8 @@ def value_at(lsn: Lsn) -> dict[str, Any]:
 def validate(value: Mapping[str, Any]) -> tuple[str, ...]:
     """Every fault of a value that is about to be written, as text; () when it is well formed.
 
-    Stricter than reading: a value without lsn_proc turns the connector's own check off, and a messageType belongs to the
-    one event that it was stored with.
+    Stricter than reading: a value without lsn_proc turns the connector's own check off, and a messageType belongs only
+    to the event that it was stored with.
     """
     faults = [f"unknown key {key!r}{_nearest(key)}" for key in value if not _known(key)]
     if value.get("lsn") is not None and value.get("lsn_proc") is None and not value.get("snapshot"):

@@ -17,13 +17,13 @@ class ConnectOffsetStore:
     key: RawOffset
 
     def read(self) -> RawOffset | None:
-        """The value as Connect shows it.
+        """The value as Connect returns it.
 
-        Connect lists a partition that had none only once its own reader of the topic has met the record: seen on 4.3.1
-        after a DELETE, where a GET some milliseconds after the PATCH still answered none.
+        Connect lists a partition's first offset only once its own reader of the topic has reached the record: seen on
+        4.3.1 after a DELETE, where a GET some milliseconds after the PATCH still returned none.
         """
         return self.connect.committed_offset(self.connector, str(self.key["server"]))
 
     def write(self, raw: RawOffset | None) -> None:
-        """Replace the value of the stopped connector; None takes it away."""
+        """Replace the value of the stopped connector; None removes it."""
         self.connect.alter_offsets(self.connector, self.key, raw)

@@ -1,4 +1,4 @@
-"""What is asked of the values of one kind of source as they stand in Debezium's events."""
+"""The interface to one kind of source's values in Debezium's events."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class EventValues(Protocol):
-    """How one kind of source's values stand in an event, under the connector's configuration."""
+    """How one kind of source's values are represented in an event, under the connector's configuration."""
 
     @property
     def way_out(self) -> str:
@@ -28,9 +28,9 @@ class EventValues(Protocol):
         ...
 
     def reads_as_null(self, column: Column, text: str) -> str:
-        """Spark condition: a text that stands for NULL; "" where there is none."""
+        """Spark condition: the text means NULL; "" if no text does."""
         ...
 
     def why_not(self, column: Column) -> str:
-        """Why a value of the column may not be readable, for the reason of a dead letter; "" if only a fault is."""
+        """Why a value of the column may be unreadable, as a dead letter's reason; "" if only a malformed one can be."""
         ...

@@ -1,4 +1,4 @@
-"""How MySQL's values stand in a Debezium event, and the Spark SQL that makes values of them.
+"""How MySQL's values are represented in a Debezium event, and the Spark SQL that decodes them.
 
 Everything here is text for Spark SQL; nothing is executed. Spark runs in ANSI mode with its session in UTC; a value
 that cannot be decoded becomes NULL, so that the caller sees a bad record as "field present, value NULL".
@@ -26,7 +26,7 @@ _UNSIGNED = "decimal(20,0)"
 _FIRST_MICROS, _LAST_MICROS = -62135596800000000, 253402300799999999  # years 1 to 9999
 # Why a JSON value cannot be decoded.
 _JSON_DOUBT = "no JSON, or a negative TIME of MySQL's own, which Debezium garbles"
-# A text that is read as NULL on purpose, so that it is no sign of a wrong value: the instant 0 stands for a zero date in a
+# A text that is read as NULL on purpose and does not indicate a wrong value: the instant 0 means a zero date in a
 # nullable TIMESTAMP.
 _ZERO_DATE = "1970-01-01T00:00:00"
 _GARBLED_TIME = '"[0-9]{2,3}:0-[0-9]{1,2}:'
@@ -36,7 +36,7 @@ _ESCAPABLE = frozenset({"\\", ",", '"', *(chr(code) for _, code in _ESCAPES)})
 
 @dataclass(frozen=True, slots=True)
 class DecodeModes:
-    """How the connector writes values, as its configuration says (defaults are Debezium's)."""
+    """How the connector writes values, according to its configuration (defaults are Debezium's)."""
 
     decimal: str = "precise"
     time: str = "adaptive_time_microseconds"
@@ -207,7 +207,7 @@ def _event_year(column: Column, modes: DecodeModes, v: str) -> str:
 
 
 def _event_text(column: Column, modes: DecodeModes, v: str) -> str:
-    """NULL for text that may stand for other characters of the server's (mysql_charsets.py)."""
+    """NULL for text that may represent other characters on the server (mysql_charsets.py)."""
     del modes
     signs = signs_of(column)
     return f"IF({v} RLIKE r'[{signs}]', NULL, {v})" if signs else v
@@ -292,7 +292,7 @@ class MySqlValues:
 
     @classmethod
     def from_config(cls, config: Mapping[str, str]) -> MySqlValues:
-        """Those of a connector's configuration; SchemaError names a setting that is not known here."""
+        """Read from a connector's configuration; SchemaError names a setting that is not known here."""
         return cls(DecodeModes.from_config(config))
 
     @property

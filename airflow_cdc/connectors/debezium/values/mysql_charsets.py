@@ -1,10 +1,10 @@
-"""Character sets whose bytes Debezium reads as other characters than MySQL does.
+"""Character sets that Debezium decodes differently from MySQL.
 
 Every character of every character set was written to MySQL 8.0.15 and compared with what Debezium 3.6.1 emitted
-(Kafka Connect on Java 17): `tests/integration/test_every_character.py` does it again and compares with the table here.
+(Kafka Connect on Java 17): `tests/integration/test_every_character.py` repeats this and compares with the table here.
 
-Where a wrong character shows by itself, an event that holds one is not applied: it becomes a dead letter, and its row is
-read from the source. Where letters of everyday text come out as other letters, the column is refused.
+Where a wrong character can be recognised, an event that holds one is not applied: it becomes a dead letter, and its row
+is read from the source. Where letters of everyday text become other letters, the column is refused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Carriage(enum.StrEnum):
-    """How events carry a character set: every character; all but some that show; or not reliably."""
+    """How events carry a character set: every character; all but some that can be recognised; or not reliably."""
 
     EXACT = "exact"
     DOUBTED = "doubted"
@@ -35,9 +35,9 @@ class Charset:
 
     Attributes:
         characters: how many were compared.
-        wrong: how many arrive as other text than the server's own.
-        signs: the characters (code points and ranges, in hexadecimal) one of which stands in each wrong text, and that
-            right text never or hardly holds: U+FFFD is right only where the column holds that very character.
+        wrong: how many arrive as text that differs from the server's.
+        signs: characters (code points and ranges, in hexadecimal) of which every wrong text contains one, while correct
+            text never or hardly ever does: U+FFFD is correct only where the column holds that very character.
     """
 
     name: str
@@ -95,7 +95,7 @@ _CHARSETS = (
     Charset("keybcs2", Carriage.REFUSED, 255, 80),
     Charset("koi8u", Carriage.REFUSED, 255, 9),
     Charset("swe7", Carriage.REFUSED, 255, 139),
-    # wrong characters that right text holds, too: nothing tells them apart
+    # wrong characters that occur in correct text too, so they cannot be recognised
     Charset("big5", Carriage.REFUSED, 14_100, 270),
     Charset("eucjpms", Carriage.REFUSED, 17_862, 4_545),
 )
@@ -104,7 +104,7 @@ CHARSETS: dict[str, Charset] = {charset.name: charset for charset in _CHARSETS}
 
 
 def charset_of(column: Column) -> Charset | None:
-    """How events carry the column's character set; None for a column without one. A set nobody measured is refused."""
+    """How events carry the column's character set; None for a column without one. An unmeasured set is refused."""
     words = words_of(column)
     if words.data_type not in TEXTS or words.charset in {None, "", "binary"}:
         return None

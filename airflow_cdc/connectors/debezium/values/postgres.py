@@ -1,8 +1,8 @@
-"""How PostgreSQL's values stand in a Debezium event, and the Spark SQL that makes values of them.
+"""How PostgreSQL's values are represented in a Debezium event, and the Spark SQL that decodes them.
 
-Everything here is text for Spark SQL; nothing is executed. A type that stands in no row of the table is refused by name:
-Debezium leaves some out of its events without a word, and prints others otherwise than the server does. A long value that
-an UPDATE did not change is not in the log: a placeholder stands for it, which is never taken for a value.
+Everything here is text for Spark SQL; nothing is executed. A type without a row in the table is refused by name:
+Debezium silently omits some from its events, and prints others differently from the server. A long value that an UPDATE
+did not change is not in the log: the event has a placeholder for it, which is never mistaken for a value.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class PostgresValues:
     """See carriage.EventValues. The modes are those of the connector's configuration; the defaults are Debezium's.
 
     Attributes:
-        placeholder: what stands for a long value that did not change.
-        numbered: whether events are numbered within their transaction, which alone tells apart the rows that one entry of
-            the log holds, as COPY writes them.
+        placeholder: the text in place of a long value that did not change.
+        numbered: whether events are numbered within their transaction. Only these numbers distinguish the rows of one
+            log entry, as COPY writes them.
     """
 
     decimal: str = "precise"
@@ -57,7 +57,7 @@ class PostgresValues:
 
     @classmethod
     def from_config(cls, config: Mapping[str, str]) -> PostgresValues:
-        """Those of a connector's configuration; SchemaError names a mode that cannot be decoded."""
+        """Read from a connector's configuration; SchemaError names a mode that cannot be decoded."""
         modes = {
             name: config.get(setting, default).strip().lower() for name, (setting, _, default) in _SETTINGS.items()
         }
@@ -76,7 +76,7 @@ class PostgresValues:
         )
 
     def check_table(self, table: Table) -> None:
-        """See carriage.EventValues. A table without a key needs its changes numbered: without, repeats cannot be told."""
+        """See carriage.EventValues. A table without a key needs numbered changes: else repeats cannot be recognised."""
         for column in table.mirrored:
             self.from_event(column, "v")
         if table.keyless and not self.numbered:
@@ -111,9 +111,9 @@ class PostgresValues:
         return row(self, field)
 
     def _array(self, column: Column, of: LogicalType, text: str) -> str:
-        """All or nothing: an element that is no value of its type makes the array NULL.
+        """All or nothing: an element that is not a value of its type makes the array NULL.
 
-        So does an array of NULLs alone, as which one of several dimensions arrives.
+        So does an array of only NULLs, because multi-dimensional arrays arrive like that.
         """
         words = words_of(column.native)
         name = "enum" if words.get("element_kind") == "e" else str(words["element"])
@@ -123,14 +123,14 @@ class PostgresValues:
         elements = f"from_json({text}, 'array<string>')"
         wrong = f"exists({elements}, e -> e IS NOT NULL AND ({value}) IS NULL)"
         nothing = f"size({elements}) > 0 AND forall({elements}, e -> e IS NULL)"
-        codes = ", ".join(f"'{code}'" for code in self.placeholder.encode())  # so it stands in an array of numbers
+        codes = ", ".join(f"'{code}'" for code in self.placeholder.encode())  # its form in an array of numbers
         absent = f"{elements} <=> array({codes})"
         return f"IF({wrong} OR {nothing} OR {absent}, NULL, transform({elements}, e -> {value}))"
 
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """One value: the column it is of, its type's name, what it is elsewhere, and its raw JSON text."""
+    """One value: its column, the name of its type, its logical type, and its raw JSON text."""
 
     column: Column
     type: str
@@ -182,7 +182,7 @@ def _float8(_modes: PostgresValues, f: _Field) -> str:
 
 
 def _bits(_modes: PostgresValues, f: _Field) -> str:
-    """bit(1) is true or false; a longer one comes as bytes, the last bits first."""
+    """bit(1) is true or false; a longer one arrives as bytes, the last bits first."""
     if not isinstance(f.kind, Bits):
         raise _refused(f.column, "bits in such numbers arrive without their length")
     if f.kind.size == 1:
@@ -203,7 +203,7 @@ def _date(_modes: PostgresValues, f: _Field) -> str:
 
 
 def _millis(modes: PostgresValues, f: _Field, *, of_day: bool) -> bool:
-    """Whether a value comes in milliseconds: by the mode, and the digits that the column was declared with."""
+    """Whether a value is in milliseconds: depends on the mode, and on the column's declared precision."""
     digits = int(words_of(f.column.native).get("modifier", -1))
     adaptive = modes.time == "adaptive" or (modes.time == "adaptive_time_microseconds" and not of_day)
     return adaptive and 0 <= digits <= 3
@@ -235,13 +235,13 @@ def _interval(modes: PostgresValues, f: _Field) -> str:
 
 
 def _present(modes: PostgresValues, f: _Field) -> str:
-    """The text, NULL where the placeholder stands."""
+    """The text; NULL if it is the placeholder."""
     quoted = modes.placeholder.replace("\\", "\\\\").replace("'", "\\'")
     return f"nullif({f.v}, '{quoted}')"
 
 
 def _padded(modes: PostgresValues, f: _Field) -> str:
-    """Of char(n): the blanks that it is filled up with say nothing."""
+    """char(n) without its padding blanks, which carry no meaning."""
     return f"rtrim({_present(modes, f)})"
 
 
