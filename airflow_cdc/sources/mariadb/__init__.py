@@ -1,4 +1,4 @@
-"""MariaDB: what it answers otherwise than MySQL."""
+"""MariaDB: where it differs from MySQL."""
 
 from airflow_cdc.core.kind import Lazy, SourceKind
 from airflow_cdc.sources.mariadb.settings import MariaDbSettings

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def availability(facts: MariaDbFacts, position: MariaDbPosition) -> Available:
-    """By GTID if the position names any, and then file and position do not count; else by file and position.
+    """By GTID if the position names any, ignoring file and position; else by file and position.
 
     LOST: the oldest file begins behind the place in a domain. NOT_YET: the server never logged one of its transactions.
     """

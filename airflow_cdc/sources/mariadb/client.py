@@ -1,4 +1,4 @@
-"""The MariaDB source: what MySQL's answers, with MariaDB's own GTIDs, its own name and its own read views."""
+"""The MariaDB source: like MySQL's, with MariaDB's own GTIDs, server identity and read views."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class MariaDbSource(BinlogSource[MariaDbFacts]):
     innodb_tables: ClassVar[str] = "INNODB_SYS_TABLES"
 
     def watermark(self, *, xa_timeout: float = 60.0) -> Watermark:
-        """The exact position of a read view: every later read shows all that stands before it (INV 7). Nothing is locked.
+        """The exact position of a read view: every later read shows all changes before it (INV 7). Nothing is locked.
 
         Waits up to `xa_timeout` seconds for XA transactions prepared before W to end (INV 8): they are in the log before
         W, and no view shows them. Raises SourceError: log off, nothing logged yet, XA still open, a privilege missing.
@@ -50,7 +50,7 @@ class MariaDbSource(BinlogSource[MariaDbFacts]):
             return taken
 
     def position(self) -> Watermark:
-        """The exact position of a read view now: what an earlier read saw is at or before it."""
+        """The exact position of a read view now: everything an earlier read saw is at or before it."""
         with self.session() as session:
             require_log(read_settings(session), self.where)
             return as_watermark(visible(session), self._identity(session))
@@ -88,7 +88,7 @@ class MariaDbSource(BinlogSource[MariaDbFacts]):
             require_same_run(self._identity(session), watermark, self.where)
 
     def at_rest(self, position: Position, watermark: Watermark) -> bool:  # noqa: ARG002 - the offset alone tells
-        """False: nothing but an offset that covers W proves that W was read.
+        """False: only an offset that covers W proves that W was read.
 
         After a DDL that is the log's last transaction Debezium's offset stays before it until the next one (3.5.0).
         """
@@ -106,7 +106,7 @@ class MariaDbSource(BinlogSource[MariaDbFacts]):
 
     def init_statement(self, watermark: Watermark) -> str:
         """See BinlogSource. What W's own run of the server showed, it shows for good: its name is all that is checked."""
-        # a row too many is an error, and only where the name is another one
+        # returns a surplus row, which is an error, only if the server's name differs
         check = f"(SELECT 1 UNION ALL SELECT 2 FROM DUAL WHERE NOT ({same_run_sql(watermark)}))"
         return f"SET {', '.join([*session_pins(self.version()), f'@cdc_check := {check}'])}"
 

@@ -1,4 +1,4 @@
-"""What MariaDB says to a connector that it serves no more: of GTIDs in its own words, of the rest in MySQL's."""
+"""MariaDB's errors to a connector that it no longer serves: its own texts about GTIDs, MySQL's texts for the rest."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from airflow_cdc.sources.mysql import events
 
 
 def covered(watermark: Watermark | None) -> Covered:
-    """The changes at or before W: all up to its number in each domain. Raises PositionError for a W without GTIDs."""
+    """The changes at or before W: all up to W's number in each domain. Raises PositionError for a W without GTIDs."""
     if watermark is None:
         return Covered()
     position = mariadb_position(watermark.position)
@@ -24,7 +24,7 @@ def covered(watermark: Watermark | None) -> Covered:
 
 
 def place_of(gtid: object, server_id: object, file: object, pos: object) -> tuple[str, Place] | None:
-    """(origin, place) of a statement, from what a connector says of it; None where that names no place."""
+    """(origin, place) of a statement, as reported by a connector; None where the report has no place."""
     if not gtid:
         return events.place_of(None, server_id, file, pos)
     try:

@@ -1,4 +1,4 @@
-"""What a MariaDB server says of its GTIDs, by statements that change nothing and need no right of their own."""
+"""A MariaDB server's GTID facts, read by statements that change nothing and need no extra privilege."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from airflow_cdc.sources.mysql.session import Session
 
 @dataclass(frozen=True, slots=True)
 class DomainFacts:
-    """What a MariaDB server says of its GTIDs.
+    """A MariaDB server's GTID facts.
 
     Attributes:
         logged: gtid_binlog_state.
@@ -49,7 +49,7 @@ class MariaDbFacts(BinlogFacts):
     @property
     def log_faults(self) -> Mapping[str, str]:
         own = {"log_bin_compress": "ON, must be OFF"} if self.compressed else {}
-        # a class with slots is made anew, so super() alone would not find it
+        # slots=True creates a new class, so super() without arguments would fail
         return {**super(MariaDbFacts, self).log_faults, **own}
 
     def available(self, position: Any) -> Available:
@@ -59,7 +59,7 @@ class MariaDbFacts(BinlogFacts):
         return bool(position.domains)
 
     def unseen(self, position: MariaDbPosition) -> Domains:
-        """The places of the position that this server never logged, or lost."""
+        """The transactions of the position that this server never logged, or lost."""
         if self.domains is None or position.domains is None:
             return Domains()
         return self.domains.logged.lacks(position.domains)
@@ -70,7 +70,7 @@ class MariaDbFacts(BinlogFacts):
         return bool(self.domains.purged - position.domains)
 
     def is_own_log(self, position: MariaDbPosition, known: Collection[str]) -> bool:  # noqa: ARG002 - it names no server
-        """Written under its id, in a file that begins before the stored place.
+        """Whether it was written under this server's id, in a file that begins before the stored place.
 
         After a failover the file of that name is another one; that it holds the stored place too would prove nothing,
         because servers that take the same changes rotate at about the same time.
@@ -81,7 +81,7 @@ class MariaDbFacts(BinlogFacts):
         return begins is not None and begins.issubset(position.domains) and may_be_on(position, self.server_id)
 
     def read_all(self, position: MariaDbPosition) -> bool:
-        """Nothing was logged behind the stored place; without one, file and position tell."""
+        """Whether nothing was logged after the stored place; without GTIDs, file and position decide."""
         if position.domains:
             return self.domains is not None and self.domains.logged.position.issubset(position.domains)
         place = position.place
@@ -93,7 +93,7 @@ class MariaDbFacts(BinlogFacts):
         return (self.domains.logged.position - position.domains).count
 
 
-# the head of a file says what stands before it; only this much of it is read
+# the head of a file lists the transactions before it; only this much of it is read
 _HEAD = 4
 
 
@@ -104,7 +104,7 @@ def is_compressed(session: Session) -> bool:
 
 
 def domain_facts(session: Session, files: Sequence[BinlogFile]) -> DomainFacts:
-    """What was logged, and what of it no file holds any more. `files` not empty. Raises SourceError.
+    """What was logged, and which part of it no file holds any more. `files` is not empty. Raises SourceError.
 
     The oldest file may be purged between the list and the look at it: then nothing is known this time.
     """

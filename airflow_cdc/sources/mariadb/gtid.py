@@ -1,4 +1,4 @@
-"""MariaDB's GTIDs, domain-server-number: places in the log, and what a server has logged.
+"""MariaDB's GTIDs (domain-server-number): places in the log, and the transactions a server has logged.
 
 MariaDB has no sets of transactions. A *position* (gtid_binlog_pos, gtid_slave_pos, a connector's offset) names the last
 transaction of each domain, and stands for all up to it; the numbers of one domain rise, whichever server wrote them. A
@@ -48,14 +48,14 @@ class MariaDbGtid:
 
 @dataclass(frozen=True, slots=True)
 class MariaDbSpan:
-    """What lies behind `after` (a number; 0: from the beginning) up to and with `last`, in the domain of `last`."""
+    """Transactions `after`+1 … `last.number` of one domain."""
 
     after: int
     last: MariaDbGtid
 
     @property
     def count(self) -> int:
-        """How many transactions at most: numbers may be left out."""
+        """The maximum number of transactions: numbers may be skipped."""
         return self.last.number - self.after
 
     def __contains__(self, gtid: MariaDbGtid) -> bool:
@@ -67,7 +67,7 @@ class MariaDbSpan:
 
 @dataclass(frozen=True, slots=True)
 class MariaDbSpans:
-    """What one position has read and another has not: at most one span per domain, sorted."""
+    """The transactions that one position has read and another has not: at most one span per domain, sorted."""
 
     spans: tuple[MariaDbSpan, ...] = ()
 
@@ -78,7 +78,7 @@ class MariaDbSpans:
 
     @property
     def count(self) -> int:
-        """How many transactions at most."""
+        """The maximum number of transactions."""
         return sum(span.count for span in self.spans)
 
     def __bool__(self) -> bool:
@@ -93,7 +93,7 @@ class MariaDbSpans:
 
 @dataclass(frozen=True, slots=True)
 class MariaDbPosition:
-    """All up to one transaction in each domain; a domain that is not named (or has number 0) has had none.
+    """All transactions up to one in each domain; a domain that is not named (or has number 0) has had none.
 
     Sorted by domain. `a.issubset(b)`: b is at or behind a in every domain. `a | b` is the later and `a & b` the earlier
     place of each domain, `a - b` what a has read and b has not. Raises PositionError for two places of one domain.
@@ -110,7 +110,7 @@ class MariaDbPosition:
 
     @classmethod
     def parse(cls, text: str) -> MariaDbPosition:
-        """Read `0-1-100,1-2-50`; white space does not matter, "" is the beginning. Raises PositionError."""
+        """Read `0-1-100,1-2-50`; white space is ignored, "" is the beginning. Raises PositionError."""
         return cls(tuple(_parse(text)))
 
     def __str__(self) -> str:
@@ -134,7 +134,7 @@ class MariaDbPosition:
         return next((gtid.number for gtid in self.gtids if gtid.domain == domain), 0)
 
     def covers(self, gtid: MariaDbGtid) -> bool:
-        """True when a transaction's place is at or before this one; its server does not matter (as MASTER_GTID_WAIT)."""
+        """True when a transaction is at or before this position; its server is ignored (as in MASTER_GTID_WAIT)."""
         return gtid.number <= self.number(gtid.domain)
 
     def issubset(self, other: MariaDbPosition) -> bool:
@@ -163,7 +163,7 @@ class MariaDbPosition:
 
 @dataclass(frozen=True, slots=True)
 class MariaDbState:
-    """What a server has logged: the last transaction of each domain and server; within a domain the newest stands last."""
+    """What a server has logged: the last transaction of each domain and server; within a domain the newest is last."""
 
     gtids: tuple[MariaDbGtid, ...] = ()
 
@@ -175,7 +175,7 @@ class MariaDbState:
 
     @classmethod
     def parse(cls, text: str) -> MariaDbState:
-        """Read gtid_binlog_state. Of two that name one server the last counts, as for MariaDB. Raises PositionError."""
+        """Read gtid_binlog_state. Of two entries for one server the last counts, as in MariaDB. Raises PositionError."""
         return cls(tuple(_parse(text)))
 
     def __str__(self) -> str:
@@ -192,12 +192,12 @@ class MariaDbState:
         return any(gtid.number <= one.number for one in mine)
 
     def lacks(self, position: MariaDbPosition) -> MariaDbPosition:
-        """The places of `position` that this server never logged: it lost them, or another server wrote them."""
+        """The transactions of `position` that this server never logged: it lost them, or another server wrote them."""
         return MariaDbPosition(tuple(gtid for gtid in position.gtids if not self.has(gtid)))
 
 
 def is_mariadb(text: str) -> bool:
-    """Whether a text of GTIDs is of MariaDB's kind; "" is of neither."""
+    """Whether a text holds MariaDB's GTIDs; "" is neither MariaDB's nor MySQL's."""
     return _LIST.fullmatch(text) is not None
 
 

@@ -18,7 +18,7 @@ from airflow_cdc.sources.mysql.server_log import ServerIdentity, read_identity
 from airflow_cdc.sources.mysql.session import Session
 
 _AGE_S: Final = 1
-# the uptime counts from the start to this statement's own time, both in whole seconds: their difference never wavers
+# uptime counts from the start to this statement's own time, both in whole seconds, so the difference is constant
 STARTED: Final = (
     "UNIX_TIMESTAMP() - (SELECT CAST(VARIABLE_VALUE AS SIGNED) FROM information_schema.GLOBAL_STATUS"
     " WHERE VARIABLE_NAME = 'UPTIME')"

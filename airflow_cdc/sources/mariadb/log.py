@@ -1,4 +1,4 @@
-"""Positions in a MariaDB server's log, each exactly that of what a read shows.
+"""Positions in a MariaDB server's log that match exactly what a read shows.
 
 START TRANSACTION WITH CONSISTENT SNAPSHOT opens a view that holds all transactions up to one place in the log and none
 after it, and the session's status says which place: nothing is locked, rotated or waited for.
@@ -26,7 +26,7 @@ _PREPARES: Final = (
 
 
 class Place(NamedTuple):
-    """Where a read view stands in the log, and how often XA PREPARE was run on the server when it was opened."""
+    """A read view's position in the log, and how often XA PREPARE had been run on the server when it was opened."""
 
     file: str
     pos: int
@@ -44,7 +44,7 @@ VIEW_PLACE: Final = (
 
 
 def settled_prepares(session: Session, timeout: float = XA_SECONDS) -> int:
-    """How often XA PREPARE was run so far, once all that was prepared is ended. Raises SourceError after `timeout` seconds.
+    """How often XA PREPARE was run, once nothing is prepared any more. Raises SourceError after `timeout` seconds.
 
     Rows of a prepared transaction are in the log at its PREPARE, and in a view only after its COMMIT: a view opened between
     the two would say that it holds them. If no PREPARE was run since this number, none is between.
@@ -80,7 +80,7 @@ def _open(session: Session) -> Place:
 
 
 def position_at(session: Session, file: str, pos: int) -> MariaDbPosition:
-    """The transactions before a place in the log. Raises SourceError, also where the file is gone or names none."""
+    """The transactions before a place in the log. Raises SourceError, also if the file is gone or names none."""
     row = session.row(
         "SELECT BINLOG_GTID_POS(%s, %s) AS gtids", (file, pos), doing=f"read the GTIDs before {file}:{pos}"
     )
@@ -101,7 +101,7 @@ def position_at(session: Session, file: str, pos: int) -> MariaDbPosition:
 
 
 def visible(session: Session) -> MariaDbPosition:
-    """The position of what a read that starts now shows, but for XA transactions that are prepared."""
+    """The position that a read starting now shows, except for prepared XA transactions."""
     place = _open(session)
     session.run("COMMIT", doing="close the read view")
     return position_at(session, place.file, place.pos)

@@ -14,7 +14,7 @@ from airflow_cdc.sources.mysql.position import BinlogPosition
 
 @dataclass(frozen=True, slots=True)
 class MariaDbPosition:
-    """`domains` names the last transaction of each domain, and then it alone counts; None: only file and position are known."""
+    """`domains`: the last transaction of each domain; if known, only it counts. None: only file and position known."""
 
     file: str
     pos: int
@@ -35,7 +35,7 @@ class MariaDbPosition:
         return BinlogPosition(self.file, self.pos)
 
     def covers(self, other: Position) -> bool | None:
-        """By domains if both have them; else by file, in one series of one server's files."""
+        """Compare by domains if both have them; else by file, within one series of one server's files."""
         if not isinstance(other, MariaDbPosition):
             return None
         if self.domains or other.domains:

@@ -1,4 +1,4 @@
-"""The rows of the diagnosis that are MariaDB's: its GTIDs; by file and position they are those that it shares with MySQL.
+"""MariaDB's rows of the diagnosis, which concern its GTIDs; rows about file and position are shared with MySQL.
 
 A stored place is lost when the log's oldest file begins behind it in any domain; it is not this server's when the server
 never logged one of its transactions. MariaDB names no server but by an id that somebody gave it, so whose log file and
@@ -33,7 +33,7 @@ MariaDbCase: TypeAlias = Case[MariaDbFacts, MariaDbPosition]
 
 
 def purged(case: MariaDbCase) -> Evidence | None:
-    """Transactions that were not read are in no file any more."""
+    """Transactions that were not read are no longer in any file."""
     found = with_log(case.both)
     if found is None or not found[1].domains or found[0].domains is None:
         return None
@@ -64,7 +64,7 @@ def _only_the_rest_of_one(case: MariaDbCase, source: MariaDbFacts, stored: Domai
 
 
 def ahead(case: MariaDbCase) -> Evidence | None:
-    """The stored file is newer than any, and what is unseen was written by this very server id: it lost its own."""
+    """The stored file is newer than any, and the missing transactions have this server's id: it lost its own log."""
     found = with_log(case.both_of_one_server)
     if found is None or not newer_than_all(*found):
         return None

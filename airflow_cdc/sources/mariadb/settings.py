@@ -1,4 +1,4 @@
-"""What pipelines.yaml says of a MariaDB source."""
+"""A MariaDB source's settings in pipelines.yaml."""
 
 from __future__ import annotations
 

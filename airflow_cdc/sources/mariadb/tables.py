@@ -1,4 +1,4 @@
-"""Tables of a MariaDB server that no recovery can carry: refused by name before anything is read."""
+"""Tables of a MariaDB server that no recovery can handle: refused by name before anything is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a server can still send everything after a position: the one answer, for sensors, steps and diagnosis."""
+"""Whether a server can still send everything after a position: one answer, shared by sensors, steps and diagnosis."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class File(Protocol):
 
 
 class Log(Protocol):
-    """What is read of any server with a binary log to answer: BinlogFacts has it."""
+    """The facts needed about any server with a binary log; BinlogFacts has them."""
 
     @property
     def log_bin(self) -> bool: ...
@@ -31,7 +31,7 @@ class Log(Protocol):
 
 
 class GtidLog(Log, Protocol):
-    """What is read of a MySQL server: MySqlFacts has it."""
+    """The facts needed about a MySQL server; MySqlFacts has them."""
 
     @property
     def gtid_mode(self) -> str | None: ...
@@ -44,7 +44,7 @@ class GtidLog(Log, Protocol):
 
 
 def availability(log: GtidLog, position: MySqlPosition) -> Available:
-    """By GTID if the position has a set, and then file and position do not count; else by file and position."""
+    """By GTID if the position has a set, ignoring file and position; else by file and position."""
     if not log.log_bin:
         return Available(Availability.LOST, "the binary log is off on this server")
     if position.gtids is not None:
@@ -84,7 +84,7 @@ def file_available(log: Log, wanted: BinlogPosition) -> Available:
 
 
 def file_end(log: Log, file: str) -> int | None:
-    """How many bytes of `file` are there; None if it is not. The newest one may have grown after the files were listed."""
+    """The size of `file` in bytes; None if it is gone. The newest one may have grown after the files were listed."""
     listed = next((entry.size for entry in log.binlog_files if entry.name == file), None)
     return listed if listed is None or log.current.file != file else max(listed, log.current.pos)
 

@@ -1,4 +1,4 @@
-"""What MySQL's and MariaDB's rows have in common: the log by file and position, its settings, and how long it stays.
+"""Rows shared by MySQL and MariaDB: the log by file and position, its settings, and how long it is kept.
 
 A position is lost only by facts of the server. While a connector streams, some server knows its position; if that may be
 another server than the one that answers here (a proxy, a replica), nothing is concluded.
@@ -39,7 +39,7 @@ def with_log(pair: tuple[F, P] | None) -> tuple[F, P] | None:
 
 
 def known_servers(obs: Observation) -> frozenset[str]:
-    """server_uuids that the sink's tables were last read from, and those that the connector was led to since."""
+    """server_uuids that the sink's tables were last read from, and those that the connector was moved to since."""
     stamps = [facts.stamp for facts in (tables_of(obs) or {}).values() if facts.stamp]
     marks = [stamp.watermark for stamp in stamps if stamp.watermark]
     led_to = obs.control.servers if isinstance(obs.control, ControlFacts) else ()
@@ -47,7 +47,7 @@ def known_servers(obs: Observation) -> frozenset[str]:
 
 
 def file_evidence(case: AnyCase) -> Evidence:
-    """The stored place beside the files that the server lists."""
+    """The stored place, together with the files that the server lists."""
     pair = case.both
     if pair is None:
         return {}
@@ -73,13 +73,13 @@ def log_off(case: BinlogCase) -> Evidence | None:
 
 
 def rows_misconfigured(case: BinlogCase) -> Evidence | None:
-    """The log does not hold whole rows: what comes from it cannot be applied, and no recovery could end."""
+    """The log does not hold complete rows: its events cannot be applied, and no recovery could finish."""
     wrong = case.source.log_faults if case.source else {}
     return server_evidence(case, wrong) if wrong else None
 
 
 def retention_misconfigured(case: BinlogCase) -> Evidence | None:
-    """Rights a recovery needs and has not, or a retention that ends before a recovery (or its warning) does."""
+    """Missing privileges that a recovery needs, or a retention shorter than a recovery (or its warning time)."""
     source, control = case.source, case.seen.control
     if source is None:
         return None
@@ -176,7 +176,7 @@ def streams_elsewhere_by_file(case: BinlogCase) -> Evidence | None:
 
 
 def of_another_make(case: AnyCase, here: str, stored: str) -> Evidence | None:
-    """MySQL's sets and MariaDB's positions say nothing to each other."""
+    """MySQL's sets and MariaDB's positions cannot be compared."""
     if case.source is None or not case.source.log_bin or case.offset is None or not case.offset.foreign:
         return None
     text = f"the server's GTIDs are {here}, the offset's {stored}"
@@ -211,7 +211,7 @@ def duplicate_server_id(case: AnyCase) -> Evidence | None:
     return failed_as(case, "DUPLICATE_SERVER_ID")
 
 
-# a connector that does not read: how long that may last is told beside
+# for a connector that does not read, the evidence also says how long that may last
 WHILE_NOT_READING = Beside(frozenset({52, 53}), lambda case: at_risk(case) or {})
 
 FILE_PROBLEMS: tuple[Problem, ...] = (

@@ -11,7 +11,7 @@ _NUMBERS: Final = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 
 
 class Capability(Enum):
-    """A question about a server, with the answer's consequence as its value."""
+    """Something a server may be able to do; the value says what follows if it can."""
 
     SHOW_BINARY_LOG_STATUS = "SHOW BINARY LOG STATUS is the statement (SHOW MASTER STATUS is gone)"
     SHOW_REPLICA_STATUS = "SHOW REPLICA STATUS and SHOW REPLICAS are the statements (those with SLAVE go)"
@@ -41,7 +41,7 @@ _MYSQL: Final[_Since] = {
     Capability.SHOW_BINARY_LOG_STATUS: (8, 2, 0),
     Capability.SHOW_REPLICA_STATUS: (8, 0, 22),
     Capability.INSTANCE_LOCK: (8, 0, 0),
-    # 8.0.28 made PURGE and expiry respect the lock; earlier servers take it and purge all the same
+    # 8.0.28 made PURGE and expiry respect the lock; earlier servers grant it but purge all the same
     Capability.INSTANCE_LOCK_BLOCKS_PURGE: (8, 0, 28),
     Capability.TAGGED_GTIDS: (8, 3, 0),
     # 9.6 moved foreign keys from InnoDB to the SQL layer, whose cascades write row events
@@ -91,5 +91,5 @@ class ServerVersion:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """All that this server has."""
+        """All capabilities of this server."""
         return frozenset(c for c in Capability if self.can(c))

@@ -53,7 +53,7 @@ def _listed(session: Session, tables: Sequence[str]) -> Sequence[Mapping[str, An
 
 
 def _written(session: Session, tables: Sequence[str]) -> Iterator[Mapping[str, Any]]:
-    """From the definitions: which tables have keys is to be seen elsewhere, what these do only there."""
+    """Read the rules from the table definitions: other views show which tables have foreign keys, not what these do."""
     where, args = _these("TABLE_SCHEMA", tables)
     sql = f"SELECT DISTINCT TABLE_SCHEMA AS s, TABLE_NAME AS t FROM information_schema.KEY_COLUMN_USAGE WHERE REFERENCED_TABLE_NAME IS NOT NULL AND ({where})"
     for row in session.rows(sql, args, doing="read the foreign keys"):

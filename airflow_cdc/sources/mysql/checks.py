@@ -1,4 +1,4 @@
-"""What the doctor asks of a server with a binary log: which one it is, whether its log holds every change, and privileges."""
+"""The doctor's checks of a server with a binary log: its identity, whether its log holds every change, privileges."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from airflow_cdc.sources.mysql.grants import Grants
 
 
 class Server(Protocol):
-    """What is asked: a source of any make with a binary log."""
+    """The source to check: any server with a binary log."""
 
     def facts(self) -> BinlogFacts: ...
     def grants(self) -> Grants: ...
@@ -37,7 +37,7 @@ def checks(source: Server, subject: str, tables: Sequence[str], *, hold: bool, u
 
 
 def _server(subject: str, facts: BinlogFacts, unreadable: str) -> Iterator[Check]:
-    """Which server answers. One that has no identity of its own is diagnosed, and no recovery can read it."""
+    """Which server answers. One without an identity can be diagnosed, but no recovery can read it."""
     make = ServerVersion.parse(facts.version).name
     if not unreadable:
         name = f"server_uuid {facts.server_uuid}" if facts.server_uuid else f"server_id {facts.server_id}"
@@ -48,7 +48,7 @@ def _server(subject: str, facts: BinlogFacts, unreadable: str) -> Iterator[Check
 
 
 def _log(subject: str, facts: BinlogFacts) -> Iterator[Check]:
-    """Whether the log holds every change whole (INV 31)."""
+    """Whether the log holds every change completely (INV 31)."""
     faults = facts.log_faults
     right = {"log_bin": "ON", "binlog_format": facts.binlog_format, "binlog_row_image": facts.row_image}
     for name, value in right.items():

@@ -1,4 +1,4 @@
-"""Two definitions of one MySQL column: does every old row's value stay as it was, and do old and new events decode alike?"""
+"""Two definitions of one MySQL column: do values in old rows stay unchanged, and do old and new events decode alike?"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SIZED = _TEXTS | _BYTES | {"char", "binary"}
 
 
 def check_column(table: Table, old: Column, new: Column) -> bool:
-    """Whether a column was widened. Raises RereadNeededError if it was changed otherwise; NULL is not looked at."""
+    """Whether a column was widened. Raises RereadNeededError for any other change; nullability is ignored."""
     before, after = _comparable(words_of(old)), _comparable(words_of(new))
     reason = _generation(old, new) or next((why for broken in _BREAKS if (why := broken(before, after))), "")
     if reason:
@@ -32,7 +32,7 @@ def _comparable(words: MySqlWords) -> MySqlWords:
 
 
 def meaning(column: Column) -> tuple[object, ...]:
-    """What of a column decides how its values are read; two that agree in it hold the same rows."""
+    """The properties of a column that determine how its values are read; if they are equal, the rows are the same."""
     words = _comparable(words_of(column))
     return (*_plain(words), words.charset, column.nullable, column.generated, words.expression)
 

@@ -1,4 +1,4 @@
-"""What each clause of a DDL statement does to rows that stand in the table already (INV 30).
+"""What each clause of a DDL statement does to rows that are already in the table (INV 30).
 
 A clause is understood whole, to its last word, or not at all: "COMMENT 'x' ENGINE=BLACKHOLE" is not a comment.
 """
@@ -146,7 +146,7 @@ _CREATED_IF_MISSING: Final = re.compile(rf"CREATE TABLE IF NOT EXISTS (?P<table>
 
 
 def read_statement(text: str) -> Statement:
-    """What a statement does, clause by clause. What is not understood is UNKNOWN; nothing is guessed."""
+    """What a statement does, clause by clause. A clause that is not understood is UNKNOWN; nothing is guessed."""
     try:
         words = tokens(text)
     except ValueError:

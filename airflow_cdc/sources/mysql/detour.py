@@ -1,4 +1,4 @@
-"""Reading on at a replica: which one may stand in for its source, and where the connector goes on afterwards (INV 27).
+"""Continue reading at a replica: which one may replace its source, and where the connector continues later (INV 27).
 
 A replica logs what it replicates under the source's own GTIDs, so a connector can read there what the source has
 purged. Three things would make that wrong: a replica that logs a GTID without its rows, transactions of the replica's
@@ -89,7 +89,7 @@ def standing_faults(replica: MySqlReplicaFacts) -> tuple[str, ...]:
 
 
 def _log_faults(replica: MySqlReplicaFacts) -> tuple[str, ...]:
-    """A GTID may stand in its log without the rows of it."""
+    """Its log may contain a GTID without the transaction's rows."""
     alone = () if replica.sources else ("it replicates from no server, so it is unknown what it left out",)
     return (*alone, *(f"it filters rows but logs their GTIDs: {text}" for text in replica.filters))
 

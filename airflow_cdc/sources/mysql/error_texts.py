@@ -1,4 +1,4 @@
-"""What MySQL says to a connector that it serves no more, as connectors pass it on."""
+"""MySQL's errors to a connector that it no longer serves, as connectors report them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SEEN_ON_SERVER: Final = re.compile(r"[\w\-]+\.\d+")
 
 
 def _by_files(match: re.Match[str]) -> tuple[str, str]:
-    """A connector that lists the server's files says more than its error: was its own older, or newer than them all?"""
+    """If the connector lists the server's files, they show whether its own file was older or newer than all of them."""
     wanted = BinlogPosition(match[1], 0)
     listed = [BinlogPosition(name, 0) for name in _SEEN_ON_SERVER.findall(match[2])]
     comparable = [one for one in listed if one.comparable(wanted)]

@@ -18,7 +18,7 @@ class SourceUnreachableError(SourceError):
 
 
 class SourceAccessError(SourceError):
-    """The server refused the user or the password."""
+    """The server rejected the user or the password."""
 
     unread = True
 
@@ -30,7 +30,7 @@ class SourceTlsError(SourceError):
 
 
 class SourceSettingError(SourceError):
-    """A setting of the server makes what was asked for impossible."""
+    """A setting of the server makes the operation impossible."""
 
 
 class SourceLockTimeoutError(SourceError):
@@ -38,7 +38,7 @@ class SourceLockTimeoutError(SourceError):
 
 
 class SourceOutOfTimeError(SourceError):
-    """A statement was ended before it was done, by its own limit or by somebody."""
+    """A statement was stopped before it finished, by its own time limit or by somebody."""
 
     unread = True
 
@@ -103,7 +103,7 @@ _DENIED: Final = re.compile(r"^(\w[\w ]*?) command denied .* for table '([^']*)'
 
 
 def explain(error: Exception, *, where: str, doing: str) -> SourceError:
-    """The SourceError that says what `error` means; `doing` is the attempt ("read the binlog list")."""
+    """The SourceError that explains `error`; `doing` is the attempted action ("read the binlog list")."""
     number, message = _parts(error)
     if number in _PRIVILEGE_NUMBERS:
         return _missing_privilege(message, where, doing, number)

@@ -29,7 +29,7 @@ def covered(watermark: Watermark | None) -> Covered:
 
 
 def place_of(gtid: object, server_id: object, file: object, pos: object) -> tuple[str, Place] | None:
-    """(origin, place) of a statement, from what a connector says of it; None where that names no place."""
+    """(origin, place) of a statement, as reported by a connector; None where the report has no place."""
     if gtid:
         source, _, number = str(gtid).rpartition(":")
         return (source.lower(), (int(number), 0, 0)) if source and number.isdigit() else None

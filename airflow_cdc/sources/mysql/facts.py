@@ -1,4 +1,4 @@
-"""What a server with a binary log says of itself: MySQL's facts, and what MariaDB's have in common with them."""
+"""Facts read from a server with a binary log: MySQL's, and those that MariaDB shares with it."""
 
 from __future__ import annotations
 
