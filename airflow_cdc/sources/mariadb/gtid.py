@@ -175,7 +175,7 @@ class MariaDbState:
 
     @classmethod
     def parse(cls, text: str) -> MariaDbState:
-        """Read gtid_binlog_state. Of two entries for one server the last counts, as in MariaDB. Raises PositionError."""
+        """Read gtid_binlog_state. Of two entries for a server the last counts, as in MariaDB. Raises PositionError."""
         return cls(tuple(_parse(text)))
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Whether the pipeline's slot still gives a reader every change since a position, by the server's facts."""
+"""Whether the pipeline's slot still gives a reader every change since a position, according to the server's facts."""
 
 from __future__ import annotations
 

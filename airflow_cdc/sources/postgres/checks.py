@@ -1,4 +1,4 @@
-"""What the doctor asks of a PostgreSQL server: which one it is, what logical decoding needs, the tables, and rights."""
+"""The doctor's checks of a PostgreSQL server: its identity, what logical decoding needs, the tables, and privileges."""
 
 from __future__ import annotations
 

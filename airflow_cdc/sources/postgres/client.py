@@ -37,7 +37,7 @@ from airflow_cdc.sources.postgres.snapshot import (
 
 MARK: Final = "airflow_cdc"  # the prefix of our messages in the log
 _MARK: Final = "SELECT pg_catalog.pg_logical_emit_message(true, %s, '')"
-# the end of what is written down, which may be ahead of what is safe on disk
+# the end of the written log, which may be ahead of what has been flushed to disk
 _INSERT_END: Final = "SELECT pg_catalog.pg_current_wal_insert_lsn()::text AS lsn"
 # Of the transactions that were open at a snapshot those that still are, and may be in the middle of their commit. A session
 # names its transaction by 32 bits.
@@ -75,7 +75,7 @@ class PostgresSource:
 
     @property
     def replication(self) -> None:
-        """None: a slot and its place in the log are one server's, and no connector goes on from another's."""
+        """None: a slot and its place in the log belong to one server, so no connector can continue at another."""
         return
 
     def server(self) -> str:
@@ -140,7 +140,7 @@ class PostgresSource:
         with self.session() as session:
             slot = wait_unused(session, own.slot, timeout)
             if slot is None or slot.invalidated:
-                # the snapshot is not needed: W is taken after it, and the slot keeps all that comes after W
+                # the snapshot is not needed: W is taken after it, and the slot keeps everything after W
                 replace_slot(own, session, own.slot, timeout=timeout).close()
             elif misfit := slot.misfit(own.database):
                 raise SlotError(
@@ -164,7 +164,7 @@ class PostgresSource:
         )
 
     def watermark(self, *, xa_timeout: float = 0.0) -> Watermark:  # noqa: ARG002 - prepared transactions are not in the log yet
-        """W: the end of the log, and then what is visible; `wait_visible` waits for what is in the one and not in the other."""
+        """W: the end of the log, then what is visible; `wait_visible` waits for changes in the log but not yet visible."""
         with self.session() as session:
             return _taken(session)
 
@@ -191,24 +191,24 @@ class PostgresSource:
         return False
 
     def start_of_file_after(self, position: Position | None, now: Watermark) -> Watermark:  # noqa: ARG002
-        """Raises SourceError: no part of this log is passed over."""
+        """Raises SourceError: no part of this log can be skipped."""
         raise SourceError(
             "no file of such a server's log is passed over", where=self.where, todo="Choose full_snapshot."
         )
 
     def hold(self, label: str, limits: HoldLimits | None = None) -> SlotHolds:  # noqa: ARG002 - as core.ports asks
-        """Nothing more than the slot can hold the log."""
+        """The slot already holds the log; nothing more is possible."""
         return SlotHolds(label)
 
     def xa(self) -> None:
-        """Events of a prepared transaction come with its commit alone: nothing is to be known of any."""
+        """Events of a prepared transaction are sent only at its commit, so there is nothing to report."""
 
     def xa_pending(self) -> tuple[()]:
         """See `xa`."""
         return ()
 
     def init_statements(self, watermark: Watermark, snapshot: str = "") -> tuple[str, ...]:
-        """What a reading connection runs first: one read-only transaction that proves to be on W's server (INV 9).
+        """A reading connection's first statement: one read-only transaction that proves to be on W's server (INV 9).
 
         `snapshot`: the exported snapshot that it takes on.
         """

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from airflow_cdc.core.compare.row_sql import PartValue
     from airflow_cdc.core.table import Column, Table
 
-# crc32() came with PostgreSQL 18: all releases alike have this
+# crc32() is new in PostgreSQL 18; all releases have this
 KEY_HASH = KeyHash.SHA256
 
 

@@ -59,7 +59,7 @@ def _text(columns: Sequence[tuple[Column, LogicalType]]) -> str:
     for column, kind in columns:
         first, *rest = _column_pieces(column, kind)
         pieces += [f"COALESCE(({first})::text, {_NULL})" if column.nullable else first, *rest]
-    # concat_ws leaves a NULL out, with its separator: of a NULL only the first piece is there
+    # concat_ws omits a NULL and its separator: a NULL value has only its first piece
     return f"pg_catalog.concat_ws('|', {', '.join(pieces)})"
 
 

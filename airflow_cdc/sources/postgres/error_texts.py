@@ -1,4 +1,4 @@
-"""What PostgreSQL says to a connector that it serves no more, as connectors pass it on."""
+"""PostgreSQL's errors to a connector that it no longer serves, as connectors report them."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class SourceTlsError(SourceError):
 
 
 class SourceSettingError(SourceError):
-    """A setting of the server makes what was asked for impossible."""
+    """A setting of the server makes the operation impossible."""
 
 
 class SourceBusyError(SourceError):
@@ -43,13 +43,13 @@ class SourceLockTimeoutError(SourceError):
 
 
 class SourceOutOfTimeError(SourceError):
-    """A statement was ended before it was done, by its own limit or by somebody."""
+    """A statement was stopped before it finished, by its own time limit or by somebody."""
 
     unread = True
 
 
 class SourceObjectMissingError(SourceError):
-    """What a statement named does not exist: a table, a slot, a publication."""
+    """An object named in a statement does not exist: a table, a slot, a publication."""
 
 
 class WrongServerError(SourceError):
@@ -57,7 +57,7 @@ class WrongServerError(SourceError):
 
 
 class SlotError(SourceError):
-    """A replication slot is not as it has to be: active, invalidated, missing, or ahead of what was asked for."""
+    """A replication slot is unusable: active, invalidated, missing, or ahead of the requested position."""
 
 
 class SnapshotGoneError(SourceError):
@@ -256,7 +256,7 @@ _UNANSWERED: Final = (
 
 
 def explain(error: Exception, *, where: str, doing: str) -> SourceError:
-    """The SourceError that says what `error` means; `doing` is the attempt ("read the slots")."""
+    """The SourceError that explains `error`; `doing` is the attempted action ("read the slots")."""
     state, message = str(getattr(error, "sqlstate", None) or ""), _message(error)
     rows = _MEANINGS.get(state, ()) if state else _UNANSWERED
     meaning = next((row for row in rows if row.when is None or row.when.search(message)), None)

@@ -1,4 +1,4 @@
-"""What a PostgreSQL server says of itself, its log, its slots, its publications and the captured tables."""
+"""Facts read from a PostgreSQL server: about itself, its log, slots, publications and the captured tables."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ WHERE c.relkind IN ('r', 'p') AND (n.nspname, c.relname) IN (SELECT * FROM unnes
 
 
 class Identity(StrEnum):
-    """What an event carries of a row before its change (pg_class.relreplident)."""
+    """Which columns of the before image an event carries (pg_class.relreplident)."""
 
     DEFAULT = "d"  # the primary key; nothing where there is none
     NOTHING = "n"
@@ -124,7 +124,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """What decides how a captured table's changes come.
+    """The properties that determine how a captured table's changes are sent.
 
     Attributes:
         has_key: it has a primary key.
@@ -147,7 +147,7 @@ class TableFacts:
 
     @property
     def tells_rows_apart(self) -> bool:
-        """Whether an UPDATE or DELETE can be published at all: without it the server refuses the application's own."""
+        """Whether an UPDATE or DELETE can be published at all: if not, the server rejects the application's statement."""
         return self.identity in (Identity.FULL, Identity.INDEX) or (self.identity is Identity.DEFAULT and self.has_key)
 
 
@@ -201,7 +201,7 @@ class PgFacts(SourceFacts):
 
     @property
     def more_to_read(self) -> bool:
-        return False  # the log holds much that is no change of a captured table, and only a reader can tell
+        return False  # much of the log is not changes of captured tables, and only a reader can tell
 
     def available(self, position: Any) -> Available:
         return available(self, position)
@@ -278,7 +278,7 @@ def _publication(row: Mapping[str, Any], published: Sequence[Mapping[str, Any]])
 
 
 def read_tables(session: Session, tables: Iterable[str]) -> dict[str, TableFacts]:
-    """What decides how the changes of these tables ("schema.table") come; one that does not exist is absent."""
+    """What determines how the changes of these tables ("schema.table") are sent; missing tables are absent."""
     pairs = [split_name(name) for name in tables]
     args = ([schema for schema, _ in pairs], [name for _, name in pairs])
     rows = session.rows(_TABLES, args, doing="read the captured tables")

@@ -1,4 +1,4 @@
-"""What the steps ask of a hold, of a server that keeps its log for a named reader: the slot is the hold."""
+"""The hold interface for a server that keeps its log for a named reader: the slot itself is the hold."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REASON: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SlotHolds:
-    """A hold that holds nothing of its own: nothing is left behind, and nothing can be lost but the slot."""
+    """A hold without any lock of its own: it leaves nothing behind, and only the slot can be lost."""
 
     label: str
 

@@ -1,4 +1,4 @@
-"""The rows of the diagnosis that are PostgreSQL's: its slots, its log, its publications, and who answers.
+"""PostgreSQL's rows of the diagnosis: its slots, its log, its publications, and which server answers.
 
 Debezium shows little of this. With a position behind the slot's, or ahead of the server's log, it runs and rows are lost
 without a word; with a lost slot it shows RUNNING and no task for half an hour. So the rows rest on what the server says.
@@ -84,14 +84,14 @@ def slot_invalidated(case: PgCase) -> Evidence | None:
 
 
 def slot_misfit(case: PgCase) -> Evidence | None:
-    """The slot of that name is another one: of another database or plugin, or a physical one."""
+    """The slot with that name is a different one: for another database or plugin, or a physical slot."""
     source = case.source
     misfit = source.slot.misfit(source.log.database) if source is not None and source.slot is not None else ""
     return server_evidence(case, {f"slot {source.slot_name}": misfit}) if source is not None and misfit else None
 
 
 def lsn_behind_restart(case: PgCase) -> Evidence | None:
-    """What lies between the stored LSN and the slot's restart_lsn is removed."""
+    """The log between the stored LSN and the slot's restart_lsn was removed."""
     found = _at_rest(case)
     if found is None:
         return None
@@ -100,7 +100,7 @@ def lsn_behind_restart(case: PgCase) -> Evidence | None:
 
 
 def lsn_before_slot(case: PgCase) -> Evidence | None:
-    """The slot was moved past the stored LSN: the server would start there, and skip what lies between, silently."""
+    """The slot was moved past the stored LSN: the server would start there and silently skip the changes between."""
     found = _at_rest(case)
     if found is None:
         return None
@@ -120,7 +120,7 @@ def streams_elsewhere(case: PgCase) -> Evidence | None:
 
 
 def slot_active_elsewhere(case: PgCase) -> Evidence | None:
-    """Somebody reads the slot while the connector does not: what it confirms there, the connector never gets."""
+    """Another client reads the slot while the connector does not: the connector never gets what that client confirms."""
     source, connector = case.source, case.connector
     if source is None or source.slot is None or not source.slot.active or connector is None:
         return None
@@ -144,7 +144,7 @@ def no_wal_sender(case: PgCase) -> Evidence | None:
 
 
 def at_risk(case: PgCase) -> Evidence | None:
-    """The log that the slot needs may be given up soon."""
+    """The log that the slot needs may be removed soon."""
     source = case.source
     if source is None or source.forecast is None or source.slot is None or source.slot.invalidated:
         return None
@@ -157,7 +157,7 @@ def at_risk(case: PgCase) -> Evidence | None:
 
 
 def slot_grows(case: PgCase) -> Evidence | None:
-    """Nothing limits what the slot keeps: the danger is the server's disk, not the slot."""
+    """Nothing limits how much log the slot keeps: the server's disk is at risk, not the slot."""
     source, own = case.source, case.seen.pipeline.source
     if source is None or source.forecast is None or not isinstance(own, PostgresSettings):
         return None
@@ -171,7 +171,7 @@ def slot_grows(case: PgCase) -> Evidence | None:
 
 
 def publication_missing(case: PgCase) -> Evidence | None:
-    """What was written while it was missing, or while it did not hold a table, is not sent afterwards."""
+    """Changes written while the publication was missing, or did not include a table, are not sent afterwards."""
     source = case.source
     if source is None or case.offset is None or not source.publication_name:
         return None
@@ -192,14 +192,14 @@ def published_in_part(case: PgCase) -> Evidence | None:
 
 
 def replica_identity(case: PgCase) -> Evidence | None:
-    """Tables whose deletes and updates say nothing, or not enough, of the row that was changed."""
+    """Tables whose deletes and updates do not identify the changed row, or carry too little of it."""
     source = case.source
     wrong = {f"replica identity of {one.name}": why for one in _tables(source) if (why := identity_fault(one))}
     return server_evidence(case, wrong) if wrong else None
 
 
 def identity_fault(table: TableFacts) -> str:
-    """What is wrong with a table's replica identity; "" if every change says which row it is of."""
+    """What is wrong with a table's replica identity; "" if every change identifies its row."""
     if not table.tells_rows_apart:
         what = "NOTHING" if table.identity is Identity.NOTHING else "DEFAULT, and the table has no primary key"
         return f"{what}: the server refuses UPDATE and DELETE of a published table, the application's own too"
@@ -209,7 +209,7 @@ def identity_fault(table: TableFacts) -> str:
 
 
 def log_incomplete(case: PgCase) -> Evidence | None:
-    """Rows that no event tells of."""
+    """Rows that no event reports."""
     unlogged = {
         f"table {one.name}": "is UNLOGGED: its changes are in no log" for one in _tables(case.source) if one.unlogged
     }
@@ -264,7 +264,7 @@ def _at_rest(case: PgCase) -> tuple[PgPosition, Slot] | None:
 
 
 def _place(case: PgCase, slot: Slot | None) -> Evidence:
-    """The stored LSN beside the slot's and the end of the log."""
+    """The stored LSN, together with the slot's and the end of the log."""
     shown: dict[str, object] = {"end of the log": case.source.newest} if case.source else {}
     if slot is not None:
         told = {
