@@ -164,7 +164,7 @@ class PostgresSource:
         )
 
     def watermark(self, *, xa_timeout: float = 0.0) -> Watermark:  # noqa: ARG002 - prepared transactions are not in the log yet
-        """W: the end of the log, then what is visible; `wait_visible` waits for changes in the log but not yet visible."""
+        """W: the end of the log, then what is visible; `wait_visible` waits for what is logged but not yet visible."""
         with self.session() as session:
             return _taken(session)
 

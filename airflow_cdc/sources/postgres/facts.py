@@ -147,7 +147,7 @@ class TableFacts:
 
     @property
     def tells_rows_apart(self) -> bool:
-        """Whether an UPDATE or DELETE can be published at all: if not, the server rejects the application's statement."""
+        """Whether an UPDATE or DELETE can be published at all: if not, the server rejects the statement itself."""
         return self.identity in (Identity.FULL, Identity.INDEX) or (self.identity is Identity.DEFAULT and self.has_key)
 
 

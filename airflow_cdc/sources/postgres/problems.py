@@ -120,7 +120,7 @@ def streams_elsewhere(case: PgCase) -> Evidence | None:
 
 
 def slot_active_elsewhere(case: PgCase) -> Evidence | None:
-    """Another client reads the slot while the connector does not: the connector never gets what that client confirms."""
+    """Another client reads the slot while the connector does not: what it confirms, the connector never gets."""
     source, connector = case.source, case.connector
     if source is None or source.slot is None or not source.slot.active or connector is None:
         return None
