@@ -30,7 +30,8 @@ lint: setup ## ruff, mypy --strict, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-check: lint unit ## what to run while working: lint, types, and the fast tests in parallel (under two minutes)
+check: lint ## what to run while working: lint, types and the unit tests in parallel (under two minutes)
+	$(BIN)/pytest tests/unit -n auto -m "not slow"
 
 unit: setup ## fast tests, no servers, in parallel
 	$(BIN)/pytest tests/unit tests/contract -n auto
