@@ -271,10 +271,9 @@ def test_what_was_tested_is_what_the_stack_runs(page: Path) -> None:
 
 def test_the_readmes_table_is_that_of_the_demo() -> None:
     demo = (ROOT / "docs" / "evidence" / "demo-200k.md").read_text()
-    ours = re.search(r"cdc_recovery \(ends proven\) │ +([\d.]+) │ +(\d+)", demo)
-    peer = re.search(r"snapshot.mode=when_needed +│ +([\d.]+) │ +(\d+)", demo)
-    assert ours
-    assert peer
+    # the newest of the page's runs
+    *_, ours = re.finditer(r"cdc_recovery \(ends proven\) │ +([\d.]+) │ +(\d+)", demo)
+    *_, peer = re.finditer(r"snapshot.mode=when_needed +│ +([\d.]+) │ +(\d+)", demo)
     readme = (ROOT / "README.md").read_text()
     assert f"| {ours[1]} | **{ours[2]}** |" in readme
     assert f"| {peer[1]} | {int(peer[2]):,} |" in readme
