@@ -23,6 +23,7 @@ from stack.postgres import PostgresServer, PostgresSettings, hang_up
 from stack.process import end
 from tests.faults_diagnosis import world
 from tests.faults_diagnosis.subject import TABLES, Subject
+from tests.integration.postgres.support import connector_config
 
 # `own` is changed for good by its faults, and its log is not logical at first
 SERVERS = {
@@ -143,23 +144,11 @@ class PostgresSubject(Subject):
     # the connector
 
     def settings(self) -> dict[str, str]:
-        server, name = self.postgres, self.name
+        name = self.name
         return {
-            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-            "database.hostname": server.host,
-            "database.port": str(server.port),
-            "database.user": server.debezium.user,
-            "database.password": server.debezium.password,
-            "database.dbname": name,
-            "plugin.name": "pgoutput",
-            "topic.prefix": name,
-            "slot.name": name,
-            "publication.name": name,
-            "publication.autocreate.mode": "disabled",
-            "table.include.list": ",".join(f"{name}.{table}" for table in TABLES),
+            **connector_config(self.postgres, name, name, [f"{name}.{table}" for table in TABLES]),
             "provide.transaction.metadata": "true",
             "skipped.operations": "none",
-            "heartbeat.interval.ms": "500",
             "message.prefix.exclude.list": "t",  # those of FILL are larger than a record may be
             **world_plain(),
             **self.config,

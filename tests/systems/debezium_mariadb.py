@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import stack
-from airflow_cdc.core.pipeline import sink_name
 from stack import versions
 from stack.mysql import MySqlSettings
 from tests.integration.mariadb.recovered import Followed, writing
-from tests.systems.case import Case, Differences, Recovered, Row, differences
+from tests.systems.case import Case, Row
+from tests.systems.two_tables import Kind, TwoTables, plain, same, stamp
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,29 +24,8 @@ NAME = "systems_mariadb"
 GONE = "Could not find GTID state requested by slave in any binlog files"
 
 
-class Kind(NamedTuple):
-    """A column: how it is declared, its value in row {n} (SQL; "": computed), and that value as the server and the sink have it."""
-
-    declared: str
-    value: str
-    server: str
-    sink: Callable[[Any], str]
-
-
-def same(value: Any) -> str:
-    return str(value)
-
-
-def plain(value: Any) -> str:
-    return format(value, "f")
-
-
 def exact(value: float) -> str:
     return repr(float(value))
-
-
-def stamp(value: Any) -> str:
-    return str(value.strftime("%Y-%m-%dT%H:%M:%S.%f")).rjust(26, "0")
 
 
 def digits(value: Any) -> str:
@@ -112,11 +91,14 @@ def rows(first: int, last: int) -> str:
 
 
 @dataclass(slots=True)
-class DebeziumMariaDb:
-    """Two tables: `kinds` with a key and a column of each type; `events` has no key."""
+class DebeziumMariaDb(TwoTables):
+    """On a server of MariaDB's own make."""
 
     followed: Followed
-    version: str
+
+    KINDS = KINDS
+    TEXT = TEXT
+    QUOTE = "`"
 
     def fill(self) -> None:
         """See System."""
@@ -129,18 +111,18 @@ class DebeziumMariaDb:
 
     def fail(self) -> str:
         """See System."""
-        made = self.followed
-        made.connector.stop(made.database)
-        made.execute(
+        followed = self.followed
+        followed.connector.stop(followed.database)
+        followed.execute(
             "DELETE FROM kinds WHERE id BETWEEN 100 AND 399",
             "UPDATE kinds SET total = -1, day = NULL WHERE id BETWEEN 400 AND 450",
             rows(3001, 3100),
             "DELETE FROM events WHERE n < 10",
             "INSERT INTO events VALUES (7, 'gap'), (7, 'gap')",
         )
-        made.purge()
-        made.connector.resume(made.database)
-        said = [line for line in made.failure().splitlines() if GONE in line]
+        followed.purge()
+        followed.connector.resume(followed.database)
+        said = [line for line in followed.failure().splitlines() if GONE in line]
         if not said:
             raise AssertionError("another failure than the purged log's")
         return said[0].strip()
@@ -156,21 +138,15 @@ class DebeziumMariaDb:
             "DELETE FROM events WHERE n = {n} - 30 AND t = 'live'",
         )
 
-    def recover(self) -> Recovered:
-        """See System."""
-        done = self.followed.recover("recovery")
-        return Recovered(done["decision"]["diagnosis"]["code"], done["verify"]["verdict"])
-
     def catch_up(self) -> None:
         """See System."""
         self.followed.execute("UPDATE kinds SET ok = 1 - ok WHERE id < 50")
         self.followed.apply("after")
 
-    def differences(self) -> Differences:
-        """See System."""
-        kinds = {"id": Kind("bigint", "", TEXT, same), **KINDS}
-        events = {"n": Kind("int", "", TEXT, same), "t": Kind("text", "", TEXT, same)}
-        return self._compared("kinds", kinds, 1) + self._compared("events", events, 0)
+    def source_rows(self, table: str, columns: str) -> Sequence[Row]:
+        """See TwoTables."""
+        rows = self.followed.execute(f"SELECT {columns} FROM {table}")
+        return [tuple(None if value is None else _text(value) for value in row) for row in rows]
 
     def spoil(self) -> None:
         """See System."""
@@ -178,28 +154,12 @@ class DebeziumMariaDb:
             rows(9001, 9001), "DELETE FROM kinds WHERE id = 1", "UPDATE kinds SET story = 'another' WHERE id = 2"
         )
 
-    def _compared(self, table: str, kinds: dict[str, Kind], key: int) -> Differences:
-        columns = ", ".join(kind.server.replace("{c}", name) for name, kind in kinds.items())
-        found = self.followed.execute(f"SELECT {columns} FROM {table}")
-        source = [tuple(None if value is None else _text(value) for value in row) for row in found]
-        mirrored = self.followed.lake.read_arrow(self.followed.database, sink_name(table)).to_pylist()
-        return differences(source, [_row(kinds, row) for row in mirrored], key)
-
 
 def _text(value: Any) -> str:
     """What PyMySQL made of a value of the server's."""
     if isinstance(value, float):
         return exact(value)
     return value.decode() if isinstance(value, bytes) else str(value)
-
-
-def _row(kinds: dict[str, Kind], found: dict[str, Any]) -> Row:
-    values = [(kind, found[_bare(name)]) for name, kind in kinds.items()]
-    return tuple(None if value is None else kind.sink(value) for kind, value in values)
-
-
-def _bare(name: str) -> str:
-    return name[1:-1].replace("``", "`") if name.startswith("`") else name
 
 
 @contextmanager

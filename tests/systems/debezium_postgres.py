@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import stack
-from airflow_cdc.core.pipeline import sink_name
 from stack import versions
 from tests.integration.postgres.recovered import Followed, writing
-from tests.systems.case import Case, Differences, Recovered, Row, differences
+from tests.systems.case import Case, Row
+from tests.systems.two_tables import Kind, TwoTables, plain, same, stamp
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,29 +25,8 @@ NAME = "systems_postgres"
 GONE = "no longer available on the server"
 
 
-class Kind(NamedTuple):
-    """A column: how it is declared, its value in row {n} (SQL), and that value as text by the server and from the sink."""
-
-    declared: str
-    value: str
-    server: str
-    sink: Callable[[Any], str]
-
-
-def same(value: Any) -> str:
-    return str(value)
-
-
-def plain(value: Any) -> str:
-    return format(value, "f")
-
-
 def truth(value: Any) -> str:
     return "true" if value else "false"
-
-
-def stamp(value: Any) -> str:
-    return str(value.strftime("%Y-%m-%dT%H:%M:%S.%f")).rjust(26, "0")
 
 
 def listed(value: Any) -> str:
@@ -108,11 +87,14 @@ def rows(first: int, last: int) -> str:
 
 
 @dataclass(slots=True)
-class DebeziumPostgres:
-    """Two tables: `kinds` by its default replica identity, with a column of each type; `events` has no key."""
+class DebeziumPostgres(TwoTables):
+    """`kinds` has its default replica identity."""
 
     followed: Followed
-    version: str
+
+    KINDS = KINDS
+    TEXT = TEXT
+    QUOTE = '"'
 
     def fill(self) -> None:
         """See System."""
@@ -125,18 +107,18 @@ class DebeziumPostgres:
 
     def fail(self) -> str:
         """See System."""
-        made = self.followed
-        made.connector.stop(made.database)
-        made.execute(
-            f"SELECT pg_drop_replication_slot('{made.database}')",
+        followed = self.followed
+        followed.connector.stop(followed.database)
+        followed.execute(
+            f"SELECT pg_drop_replication_slot('{followed.database}')",
             "DELETE FROM public.kinds WHERE id BETWEEN 100 AND 399",
             "UPDATE public.kinds SET total = -1, day = NULL WHERE id BETWEEN 400 AND 450",
             rows(3001, 3100),
             "DELETE FROM public.events WHERE n < 10",
             "INSERT INTO public.events VALUES (7, 'gap'), (7, 'gap')",
         )
-        made.connector.resume(made.database)
-        text = made.failure().splitlines()[0]
+        followed.connector.resume(followed.database)
+        text = followed.failure().splitlines()[0]
         if GONE not in text:
             raise AssertionError(f"another failure than the slot's: {text}")
         return text
@@ -152,21 +134,14 @@ class DebeziumPostgres:
             "DELETE FROM public.events WHERE n = {n} - 30 AND t = 'live'",
         )
 
-    def recover(self) -> Recovered:
-        """See System."""
-        done = self.followed.recover("recovery")
-        return Recovered(done["decision"]["diagnosis"]["code"], done["verify"]["verdict"])
-
     def catch_up(self) -> None:
         """See System."""
         self.followed.execute("UPDATE public.kinds SET ok = NOT ok WHERE id < 50")
         self.followed.apply("after")
 
-    def differences(self) -> Differences:
-        """See System."""
-        kinds = {"id": Kind("bigint", "", TEXT, same), **KINDS}
-        events = {"n": Kind("int", "", TEXT, same), "t": Kind("text", "", TEXT, same)}
-        return self._compared("kinds", kinds, 1) + self._compared("events", events, 0)
+    def source_rows(self, table: str, columns: str) -> Sequence[Row]:
+        """See TwoTables."""
+        return self.followed.execute(f"SELECT {columns} FROM public.{table}")
 
     def spoil(self) -> None:
         """See System."""
@@ -175,21 +150,6 @@ class DebeziumPostgres:
             "DELETE FROM public.kinds WHERE id = 1",
             "UPDATE public.kinds SET tags = ARRAY['a', 'b'] WHERE id = 2",
         )
-
-    def _compared(self, table: str, kinds: dict[str, Kind], key: int) -> Differences:
-        columns = ", ".join(kind.server.replace("{c}", name) for name, kind in kinds.items())
-        source = [tuple(found) for found in self.followed.execute(f"SELECT {columns} FROM public.{table}")]
-        rows = self.followed.lake.read_arrow(self.followed.database, sink_name(table)).to_pylist()
-        return differences(source, [_row(kinds, found) for found in rows], key)
-
-
-def _row(kinds: dict[str, Kind], found: dict[str, Any]) -> Row:
-    values: Sequence[tuple[Kind, Any]] = [(kind, found[_bare(name)]) for name, kind in kinds.items()]
-    return tuple(None if value is None else kind.sink(value) for kind, value in values)
-
-
-def _bare(name: str) -> str:
-    return name[1:-1].replace('""', '"') if name.startswith('"') else name
 
 
 @contextmanager

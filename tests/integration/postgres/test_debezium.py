@@ -19,7 +19,7 @@ from airflow_cdc.sources.postgres.snapshot import create_slot, read_view, wait_u
 from stack.postgres import PostgresServer, PostgresSettings
 from stack.process import wait_until
 from tests.diagnosing import diagnose
-from tests.integration.postgres.support import endpoint
+from tests.integration.postgres.support import connector_config, endpoint
 from tests.unit.sources.postgres.pg_scene import TABLES, observed
 
 SERIES = ("15", "18")
@@ -104,22 +104,7 @@ def test_a_lost_slot_is_told_and_a_new_one_goes_on_exactly_after_its_snapshot(
 
 
 def config(server: PostgresServer, name: str) -> dict[str, str]:
-    return {
-        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-        "database.hostname": server.host,
-        "database.port": str(server.port),
-        "database.user": server.debezium.user,
-        "database.password": server.debezium.password,
-        "database.dbname": "postgres",
-        "plugin.name": "pgoutput",
-        "topic.prefix": name,
-        "slot.name": name,
-        "publication.name": name,
-        "publication.autocreate.mode": "disabled",
-        "table.include.list": f"{KEYED},{BARE}",
-        "heartbeat.interval.ms": "500",
-        "tombstones.on.delete": "false",
-    }
+    return connector_config(server, name, "postgres", (KEYED, BARE)) | {"tombstones.on.delete": "false"}
 
 
 def told(source: PostgresSource, connector: DebeziumConnector, name: str) -> str:
