@@ -161,19 +161,19 @@ class _Spilled:
         often = (row for row in rows if row[_NUMBER] > EVENTS_OF_KEY and row[FACTS]["other_table"] is None)
         hot = {row[KEY] for row in often if row[KEY] is not None}
         wanted = rows if only is None else [row for row in rows if row[KEY] is None or row[KEY] in only]
-        found = chain(self.earlier, own_events(self.topic.table, wanted))
-        tail = Tail.of(found, self.start, self.passed)
+        events = chain(self.earlier, own_events(self.topic.table, wanted))
+        tail = Tail.of(events, self.start, self.passed)
         return Flight(tail, partial(self.sink_rows, number), tuple(sorted(hot)))
 
     def sink_rows(self, number: int, keys: Collection[str], part: Part) -> Rows:
         """The sink's rows under these keys of one flight."""
         if part not in self.rows:
             self.rows[part] = self._kept(self._joined(part))
-        found = defaultdict(list)
+        by_key = defaultdict(list)
         for _, key, *image in self.rows[part].where(f"{quote_ident(_PART)} = {number}").collect():
             if key in keys:
-                found[key].append(tuple(image))
-        return dict(found)
+                by_key[key].append(tuple(image))
+        return dict(by_key)
 
     def _cut(self, stop: Mapping[int, int]) -> DataFrame:
         """The events with their part; at most EVENTS_OF_KEY + 1 of each key, and as many of those without a key."""

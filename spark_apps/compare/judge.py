@@ -139,8 +139,8 @@ class KeyJudgement:
         return () if shown is None else (shown,)
 
     def decide(self, now: Reached) -> None:
-        with flights(self.outcome.subject, now) as found:
-            logs = _logs_of(self, found, self.suspects)
+        with flights(self.outcome.subject, now) as events:
+            logs = _logs_of(self, events, self.suspects)
         for key, evidence in list(self.suspects.items()):
             shown = evidence.shown if self.placed else ()
             self.suspects[key] = replace(evidence, log=logs.get(key), shown=shown)
@@ -176,15 +176,15 @@ def _added(evidence: KeyEvidence, shown: Covered | None) -> tuple[Covered, ...]:
 
 def judge_keys(scanned: Scanned, now: Reached) -> KeyJudgement:
     """Decide keys with an event between sink and view by that event; compare the others' leaves and drill into them."""
-    with flights(scanned.subject, now) as found:
-        return _judge_keys(scanned, found)
+    with flights(scanned.subject, now) as events:
+        return _judge_keys(scanned, events)
 
 
-def _judge_keys(scanned: Scanned, found: Flights) -> KeyJudgement:
+def _judge_keys(scanned: Scanned, events: Flights) -> KeyJudgement:
     subject, digests, shown = scanned.subject, scanned.digests, shown_by(scanned.subject, scanned.view)
     judgement, taken = KeyJudgement(Outcome(subject), shown is not None), TakenOut(subject.table, scanned.scheme)
     outcome = judgement.outcome
-    for flight in found.each():
+    for flight in events.each():
         digests = _judge_flight(scanned, judgement, flight, taken, digests)
         del flight  # before the next one is read
     _count(outcome, scanned, taken.count)
@@ -199,7 +199,7 @@ def _judge_keys(scanned: Scanned, found: Flights) -> KeyJudgement:
     # keys that are only counted cannot be checked against these any more
     for key in () if drilled.beyond else taken.left(scanned.others):
         drilled.keys.setdefault(key, KeyVerdict.DIFFERENT)
-    _suspect(scanned, judgement, drilled.keys, found)
+    _suspect(scanned, judgement, drilled.keys, events)
     return judgement
 
 
@@ -252,10 +252,10 @@ def drill_keys(
         theirs = [row for row in scanned.subject.sink.hashes(table, scheme, group, part) if not flies(row[0])]
         diff = compare_rows(ours, theirs)
         for verdict in WRONG:
-            found: tuple[str, ...] = getattr(diff, _KINDS[verdict])
+            differing: tuple[str, ...] = getattr(diff, _KINDS[verdict])
             room = max(0, KEYS_HELD - len(keys))
-            keys.update(dict.fromkeys(found[:room], verdict))
-            beyond[verdict] += len(found[room:])
+            keys.update(dict.fromkeys(differing[:room], verdict))
+            beyond[verdict] += len(differing[room:])
         unexplained += _unexplained(scanned, group, frozenset(diff.keys), (source, ours), (sink, theirs))
     return Drilled(keys, tuple(unexplained), +beyond)
 
@@ -275,7 +275,7 @@ def _unexplained(
     return compare(*left).unequal
 
 
-def _suspect(scanned: Scanned, judgement: KeyJudgement, keys: Mapping[str, KeyVerdict], found: Flights) -> None:
+def _suspect(scanned: Scanned, judgement: KeyJudgement, keys: Mapping[str, KeyVerdict], events: Flights) -> None:
     """Make the keys that are settled one by one suspects; the rest are counted as first read.
 
     Where the scan's view says which changes it shows, such a key is decided already.
@@ -286,7 +286,7 @@ def _suspect(scanned: Scanned, judgement: KeyJudgement, keys: Mapping[str, KeyVe
         outcome.tally.add(keys[key], key)
     ours, theirs = scanned.view.images(chosen), scanned.subject.sink.images(table, chosen)
     outcome.source_rows -= sum(len(ours.get(key, ())) for key in chosen)
-    logs = _logs_of(judgement, found, chosen) if shown and chosen else {}
+    logs = _logs_of(judgement, events, chosen) if shown and chosen else {}
     for key in chosen:
         if not _several(outcome, key, ours, theirs):
             sink, read = _one(theirs.get(key)), _one(ours.get(key))
@@ -295,10 +295,10 @@ def _suspect(scanned: Scanned, judgement: KeyJudgement, keys: Mapping[str, KeyVe
                 judgement.count(key)
 
 
-def _logs_of(judgement: KeyJudgement, found: Flights, keys: Collection[str]) -> dict[str, KeyLog]:
+def _logs_of(judgement: KeyJudgement, events: Flights, keys: Collection[str]) -> dict[str, KeyLog]:
     """The logs of these keys."""
     wanted, logs = frozenset(keys), dict[str, KeyLog]()
-    for flight in found.each(only=wanted):
+    for flight in events.each(only=wanted):
         logs.update((key, log) for key, log in judgement.logs(flight).items() if key in wanted)
     return logs
 
@@ -368,11 +368,11 @@ class ImageJudgement:
         covered = Covered() if topic is None else topic.log.covered(self.at)
         for row_hash in sorted(self.open):
             rows = self.source.get(row_hash, []), self.sink.get(row_hash, [])
-            found = _copies(*rows, by_hash[row_hash], covered, self.outcome.subject.ends)
-            verdicts = [classify_count(count) for count in found]
-            self._note(row_hash, found, verdicts)
+            copies = _copies(*rows, by_hash[row_hash], covered, self.outcome.subject.ends)
+            verdicts = [classify_count(count) for count in copies]
+            self._note(row_hash, copies, verdicts)
 
-    def _note(self, row_hash: str, found: list[ImageCount], verdicts: list[tuple[KeyVerdict, int]]) -> None:
+    def _note(self, row_hash: str, copies: list[ImageCount], verdicts: list[tuple[KeyVerdict, int]]) -> None:
         kinds = {verdict for verdict, _ in verdicts}
         if KeyVerdict.UNSETTLED in kinds or (kinds & set(WRONG) and row_hash not in self.wrong):
             self.wrong = self.wrong | {row_hash} if kinds & set(WRONG) else self.wrong - {row_hash}
@@ -381,7 +381,7 @@ class ImageJudgement:
         for verdict, gap in verdicts:
             self.outcome.tally.add(verdict, row_hash, abs(gap) or 1)
         # the rest of the table was counted with its leaves
-        self.outcome.source_rows += sum(count.sink + gap for count, (_, gap) in zip(found, verdicts, strict=True))
+        self.outcome.source_rows += sum(count.sink + gap for count, (_, gap) in zip(copies, verdicts, strict=True))
 
     def give_up(self) -> None:
         for row_hash in sorted(self.open):

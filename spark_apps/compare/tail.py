@@ -50,27 +50,28 @@ def read_tail(
     """The table's records in [start, stop); `position` is before them. Costs nothing if there are none."""
     if records_between(start, stop) == 0:
         return Tail()
-    tail, passed = Tail(), topic.log.covered(position)
-    for records in LOOK_BACK:
-        back = {p: max(topic.begins.get(p, 0), start.get(p, 0) - records) for p in stop}
-        found = read_events(spark, topic, {p: (back[p], end) for p, end in stop.items()})
-        tail = Tail.of(found, start, passed)
-        if tail.complete or all(back[p] <= topic.begins.get(p, 0) for p in stop):
-            break
-    return tail
+    return _looked_back(spark, topic, start, stop, position)[1]
 
 
 def read_earlier(
     spark: SparkSession, topic: Topic, start: Mapping[int, int], stop: Mapping[int, int], position: Watermark
 ) -> list[Event]:
     """The records before `start` that show which of those up to `stop` are repeats."""
-    found, passed = [], topic.log.covered(position)
+    return _looked_back(spark, topic, start, {p: start.get(p, 0) for p in stop}, position)[0]
+
+
+def _looked_back(
+    spark: SparkSession, topic: Topic, start: Mapping[int, int], stop: Mapping[int, int], position: Watermark
+) -> tuple[list[Event], Tail]:
+    """The records up to `stop`, from ever further before `start` until they show what is a repeat, and their tail."""
+    events, tail, passed = list[Event](), Tail(), topic.log.covered(position)
     for records in LOOK_BACK:
         back = {p: max(topic.begins.get(p, 0), start.get(p, 0) - records) for p in stop}
-        found = list(read_events(spark, topic, {p: (back[p], start.get(p, 0)) for p in stop}))
-        if Tail.of(found, start, passed).complete or all(back[p] <= topic.begins.get(p, 0) for p in stop):
+        events = list(read_events(spark, topic, {p: (back[p], end) for p, end in stop.items()}))
+        tail = Tail.of(events, start, passed)
+        if tail.complete or all(back[p] <= topic.begins.get(p, 0) for p in stop):
             break
-    return found
+    return events, tail
 
 
 def records_between(start: Mapping[int, int], stop: Mapping[int, int]) -> int:
