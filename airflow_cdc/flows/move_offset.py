@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from airflow_cdc.core.diagnosis.diagnose import position_fault
-from airflow_cdc.core.diagnosis.observation import ConnectorFacts, Observation
 from airflow_cdc.core.errors import OffsetRejectedError, UnknownStateError, UsageError
+from airflow_cdc.core.observation import ConnectorFacts, Observation
 from airflow_cdc.core.offset import entry_of
+from airflow_cdc.decisions.diagnosis.diagnose import position_fault
 from airflow_cdc.flows.capture import settings
 from airflow_cdc.flows.lease import ended_by
 from airflow_cdc.flows.observe import observe

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from airflow_cdc.core.diagnosis.strategy import STRATEGIES
 from airflow_cdc.core.errors import CdcError
+from airflow_cdc.decisions.diagnosis.strategy import STRATEGIES
 from stack.errors import StackError
 from stack.process import wait_until
 from tests.faults.cell import Cell, Seen, When, Written
