@@ -222,7 +222,7 @@ class MySqlFacts(BinlogFacts):
         return self.server_uuid in known and may_be_on(position, self.server_id)
 
     def read_all(self, position: MySqlPosition) -> bool:
-        if self.gtid_mode == "ON":
+        if self.gtid_mode == "ON" and not position.by_file:
             return bool(position.gtids) and self.executed.issubset(position.gtids or GtidSet())
         place = position.place
         return place.comparable(self.current) and place >= self.current
