@@ -156,7 +156,7 @@ def test_a_continuous_pipelines_next_run_begins_when_the_last_one_ends(
     monkeypatch.setenv("AIRFLOW__CDC__APPLY_SCHEDULE", schedules)
     pipeline = replace(_factory.registered()["shop"], apply=ApplySpec("continuous"))
     dag = _apply.apply_dag(pipeline)
-    assert (dag.schedule, dag.max_active_runs) == (expected, 1)
+    assert (schedule(dag), dag.max_active_runs) == (expected, 1)
 
 
 def test_tidying_up_is_one_task_by_schedule(registry: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,7 @@ from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.flows import backlog as pending
 from airflow_cdc.operators import driver_settings as private
 from airflow_cdc.operators import repair, spark
+from airflow_cdc.operators.base import find_pipeline
 from tests.unit.conftest import SECRETS
 from tests.unit.operator_support import Submitted, context, shown
 
@@ -117,10 +118,9 @@ def test_no_driver_is_started_for_nothing(waiting: dict[str, Any], said: str, su
 @pytest.fixture
 def continuous(monkeypatch: pytest.MonkeyPatch) -> None:
     """The registry's pipeline applies continuously, in runs of 20 s; nobody sleeps."""
-    real = spark.find_pipeline
     clock = iter(range(0, 10_000, 5))
     monkeypatch.setattr(
-        spark, "find_pipeline", lambda *names: replace(real(*names), apply=ApplySpec("continuous", lasts=20))
+        spark, "find_pipeline", lambda *names: replace(find_pipeline(*names), apply=ApplySpec("continuous", lasts=20))
     )
     quick = partial(poll_until, clock=lambda: next(clock), sleep=lambda _: None)
     monkeypatch.setattr(spark, "poll_until", quick)
