@@ -56,6 +56,10 @@ class ConnectorSpec:
     conn_id: str = key("Airflow connection of the connector's interface.", form=CONNECTION)
     name: str = key("The connector's name there.")
 
+    def at(self, endpoint: E) -> E:
+        """The connection's endpoint with what this pipeline's own keys add to it."""
+        return endpoint
+
 
 @settings
 class TransportSpec:
