@@ -11,13 +11,15 @@ from pathlib import Path
 
 from rich.console import Console
 
+from demo.makes import MAKES
 from demo.show import Show
 from demo.story import fill_and_connect, tell
 from demo.world import World, airflow_settings
-from stack import cluster, connect
+from stack import cluster
 from stack.airflow import AirflowServer
 from stack.cluster import Stack
 from stack.errors import StackError, UnavailableError
+from stack.installation import MySqlSettings
 
 FOLDER = Path("build/demo")
 
@@ -29,7 +31,7 @@ def main() -> int:
 
     def begin(stack: Stack) -> None:
         world = World(stack.folder, stack)
-        up = f"MySQL {world.mysql.version}, Kafka and Connect with Debezium are up, Airflow is starting"
+        up = f"{world.make.title} {world.mysql.version}, Kafka and Connect with Debezium are up, Airflow is starting"
         show.line(up, time.monotonic() - began)
         fill_and_connect(world, show, arguments.rows)
 
@@ -37,9 +39,9 @@ def main() -> int:
         _clean()
         # the story asks nobody and watches nothing, so only who keeps the servers needs the triggerer
         settings = partial(airflow_settings, deferring=arguments.keep)
-        # the peer is to have what it has elsewhere, so Connect runs with the options that Kafka ships
+        servers = [MySqlSettings(series=MAKES[arguments.source].chosen_series)]
         with cluster.start(
-            FOLDER, keep=arguments.keep, airflow_settings=settings, meanwhile=begin, connect_java=connect.AS_SHIPPED
+            FOLDER, keep=arguments.keep, mysql_settings=servers, airflow_settings=settings, meanwhile=begin
         ) as stack:
             world, airflow = World(stack.folder, stack), _there(stack.airflow)
             show.line("Airflow is up", stack.seconds["ready"])
@@ -65,6 +67,7 @@ def _there(airflow: AirflowServer | None) -> AirflowServer:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
     parser.add_argument("--rows", type=int, default=200_000, help="rows in all tables together")
+    parser.add_argument("--source", choices=sorted(MAKES), default="mysql", help="what the shop is kept in")
     parser.add_argument("--keep", action="store_true", help="leave the servers running and print their addresses")
     return parser.parse_args()
 

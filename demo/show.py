@@ -58,7 +58,7 @@ class Show:
         server = world.mysql
         self.title("left running: python -m stack down --dir build/demo ends it")
         self.line(f"Airflow  {airflow.url}  user {airflow.user}, password in {airflow.home}/passwords.json")
-        self.line(f"MySQL    {server.host}:{server.port}, passwords in {world.folder}/stack.json")
+        self.line(f"{world.make.title:<8} {server.host}:{server.port}, passwords in {world.folder}/stack.json")
         self.line(f"Connect  {world.stack.connect.url}")
         self.line(f"Kafka    {world.bootstrap}")
 

@@ -27,7 +27,6 @@ RUN_SECONDS = 1800.0
 DRAIN_SECONDS = 300.0
 LOOK_SECONDS = 2.0
 SNAPSHOT_SECONDS = 900.0
-PEER = {**connectors.FAST_SNAPSHOT, "snapshot.mode": "initial"}
 
 
 def tell(world: World, airflow: AirflowClient, show: Show) -> bool:
@@ -38,14 +37,13 @@ def tell(world: World, airflow: AirflowClient, show: Show) -> bool:
         run(airflow, show, f"cdc_apply__{PIPELINE}", "live copy: changes since then are applied")
         gap = break_it(world, show)
         report, tasks = recover(world, airflow, show)
-        show.title("the peer: Debezium's own snapshot.mode=when_needed on the same fault")
-        show.line("Connect runs with the options that Kafka ships; the peer has the settings for a fast snapshot")
-        healed = connectors.heal_itself(_worker(world), _settings(world)["peer"])
+        show.title(f"the peer: Debezium's own re-snapshot ({world.make.method}) on the same fault")
+        healed = world.make.heal(_worker(world), _settings(world)["peer"])
         show.line("the peer's re-snapshot is complete", healed)
     drained, left = drain(world, airflow, show)
     report |= {
         "peer": {
-            "method": "snapshot.mode=when_needed",
+            "method": world.make.method,
             "seconds": healed,
             "ghosts": sum(left.values()),
             "ghosts_by_table": left,
@@ -56,7 +54,7 @@ def tell(world: World, airflow: AirflowClient, show: Show) -> bool:
     }
     path = world.folder / "report.json"
     path.write_text(json.dumps(report, indent=2, ensure_ascii=False, default=str) + "\n")
-    return conclude(show, report, drained, path)
+    return conclude(show, report, drained, path, holds=world.make.holds)
 
 
 def fill_and_connect(world: World, show: Show, rows: int) -> None:
@@ -76,11 +74,10 @@ def fill_and_connect(world: World, show: Show, rows: int) -> None:
 
 
 def _settings(world: World) -> dict[str, dict[str, str]]:
-    """The two connectors, by name."""
+    """The two connectors, by name. The shop's first copy is made by the recovery, so its connector need not snapshot."""
     return {
-        # the shop's first copy is made by the recovery itself, so its connector need not snapshot
-        "shop": connectors.config("shop", world.mysql, world.bootstrap, **{"snapshot.mode": "no_data"}),
-        "peer": connectors.config("peer", world.mysql, world.bootstrap, **PEER),
+        name: connectors.config(name, world.mysql, world.bootstrap, **{"snapshot.mode": mode}, **world.make.connector)
+        for name, mode in (("shop", "no_data"), ("peer", "initial"))
     }
 
 
@@ -114,12 +111,13 @@ def break_it(world: World, show: Show) -> Gap:
 def recover(world: World, airflow: AirflowClient, show: Show) -> tuple[dict[str, Any], Tasks]:
     """Scene 3: cdc_recovery, followed step by step; its report and its task instances.
 
-    What others try against the source while Spark reads it is the report's `tried_while_held`.
+    What others try against the source while Spark reads it is the report's `tried_while_held`: nothing where it would
+    go through.
     """
     tried: dict[str, str] = {}
 
     def interfere_once(tasks: Tasks) -> None:
-        if tasks.get("recover", {}).get("state") == "running" and not tried:
+        if tasks.get("recover", {}).get("state") == "running" and not tried and world.make.holds:
             tried.update(interference.interfere(world.mysql))
 
     run_id, tasks = run(airflow, show, "cdc_recovery", "the recovery", interfere_once)
@@ -171,14 +169,13 @@ def drain(world: World, airflow: AirflowClient, show: Show) -> tuple[list[TableC
     """
     connection = world.mysql.connect()
     with connection.cursor() as cursor:
-        cursor.execute("SELECT @@GLOBAL.gtid_executed")
+        cursor.execute(world.make.end)
         target = str(cursor.fetchall()[0][0])
 
     def covered() -> bool | None:
         with connection.cursor() as cursor:
             held = [connectors.stored(_worker(world), name).get("gtids", "") for name in ("shop", "peer")]
-            cursor.execute("SELECT GTID_SUBSET(%s, %s) AND GTID_SUBSET(%s, %s)", (target, held[0], target, held[1]))
-            return True if cursor.fetchall()[0][0] else None
+            return all(world.make.reached(cursor, target, gtids) for gtids in held) or None
 
     wait_until(covered, timeout=DRAIN_SECONDS, what="both connectors to read all that the writer wrote")
     connection.close()
@@ -205,7 +202,7 @@ def _span(task: Mapping[str, Any]) -> tuple[float, float]:
     return start, stop
 
 
-def conclude(show: Show, report: Mapping[str, Any], checks: list[TableCheck], path: Path) -> bool:
+def conclude(show: Show, report: Mapping[str, Any], checks: list[TableCheck], path: Path, *, holds: bool) -> bool:
     """Scene 5: the tables."""
     show.title("the result")
     names = ("source_rows", "sink_rows", "missing", "ghosts", "different", "verdict")
@@ -228,7 +225,7 @@ def conclude(show: Show, report: Mapping[str, Any], checks: list[TableCheck], pa
         ("way", "seconds", "ghost rows left"),
         [
             ("cdc_recovery (ends proven)", f"{seconds:.1f}", sum(table["ghosts"] for table in report["tables"])),
-            ("snapshot.mode=when_needed", report["peer"]["seconds"], report["peer"]["ghosts"]),
+            (report["peer"]["method"], report["peer"]["seconds"], report["peer"]["ghosts"]),
         ],
     )
     for result in checks:
@@ -236,7 +233,7 @@ def conclude(show: Show, report: Mapping[str, Any], checks: list[TableCheck], pa
             show.problem(f"{result.table}: {example}")
     show.line(f"written to {path}")
     proven = report["verdict"] == "MATCH" and all(result.equal for result in checks)
-    return proven and report["peer"]["ghosts"] > 0 and interference.held(report["tried_while_held"])
+    return proven and report["peer"]["ghosts"] > 0 and (not holds or interference.held(report["tried_while_held"]))
 
 
 def _worker(world: World) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from demo.makes import Make, make_of
 from stack import connections, jvm
 from stack.airflow import COMPONENTS, TRIGGERER, AirflowSettings
 from stack.cluster import Stack
@@ -44,6 +45,11 @@ class World:
     @property
     def mysql(self) -> MySqlServer:
         return self.stack.mysql["mysql"]
+
+    @property
+    def make(self) -> Make:
+        """What the server is told otherwise than others."""
+        return make_of(self.mysql.settings.series)
 
     @property
     def admin(self) -> dict[str, Any]:
@@ -88,7 +94,11 @@ class World:
         """pipelines.yaml of the demo."""
         path = self.folder / "pipelines.yaml"
         pipeline = {
-            "source": {"kind": "mysql", "conn_id": "shop_mysql", "tables": [f"{SCHEMA}.{table}" for table in TABLES]},
+            "source": {
+                "kind": self.make.kind,
+                "conn_id": "shop_mysql",
+                "tables": [f"{SCHEMA}.{table}" for table in TABLES],
+            },
             "connector": {"kind": "debezium", "conn_id": "shop_connect", "name": "shop"},
             "transport": {"kind": "kafka", "conn_id": "shop_kafka"},
             "sink": {"kind": "iceberg", "catalog": CATALOG, "namespace": NAMESPACE, "writer": "cdc_apply"},
