@@ -15,11 +15,10 @@ from demo.makes import MAKES
 from demo.show import Show
 from demo.story import fill_and_connect, tell
 from demo.world import World, airflow_settings
-from stack import cluster
+from stack import cluster, connect
 from stack.airflow import AirflowServer
 from stack.cluster import Stack
 from stack.errors import StackError, UnavailableError
-from stack.installation import MySqlSettings
 
 FOLDER = Path("build/demo")
 
@@ -31,7 +30,7 @@ def main() -> int:
 
     def begin(stack: Stack) -> None:
         world = World(stack.folder, stack)
-        up = f"{world.make.title} {world.mysql.version}, Kafka and Connect with Debezium are up, Airflow is starting"
+        up = f"{world.shop.title} {world.shop.server.version}, Kafka and Connect with Debezium are up, Airflow is starting"
         show.line(up, time.monotonic() - began)
         fill_and_connect(world, show, arguments.rows)
 
@@ -39,9 +38,16 @@ def main() -> int:
         _clean()
         # the story asks nobody and watches nothing, so only who keeps the servers needs the triggerer
         settings = partial(airflow_settings, deferring=arguments.keep)
-        servers = [MySqlSettings(series=MAKES[arguments.source].chosen_series)]
+        make = MAKES[arguments.source]
+        # the peer is to have what it has elsewhere, so Connect runs with the options that Kafka ships
         with cluster.start(
-            FOLDER, keep=arguments.keep, mysql_settings=servers, airflow_settings=settings, meanwhile=begin
+            FOLDER,
+            make.services,
+            keep=arguments.keep,
+            airflow_settings=settings,
+            meanwhile=begin,
+            connect_java=connect.AS_SHIPPED,
+            **make.servers(),
         ) as stack:
             world, airflow = World(stack.folder, stack), _there(stack.airflow)
             show.line("Airflow is up", stack.seconds["ready"])

@@ -16,6 +16,20 @@ from airflow_cdc.sources.postgres.settings import PostgresSettings
 from tests.integration.postgres.support import connector_config, endpoint
 from tests.integration.recovering import SECONDS, FollowedDatabase, meanwhile
 
+# the columns of the two tables that the fixture `followed` makes, and a row of the first
+ORDERS = ("id", "v", "total", "at", "day", "seen", "ok", "note", "raw", "tags", "share")
+EVENTS = ("n", "t")
+MODES = {
+    "decimal.handling.mode": "string",
+    "provide.transaction.metadata": "true",
+    "skipped.operations": "none",
+}
+ROW = (
+    "{0}, 'v' || {0}, {0} + 0.25, TIMESTAMP '2026-01-02 03:04:05.000006' + {0} * INTERVAL '1 s', DATE '2026-01-01' + {0},"
+    " TIMESTAMPTZ '2026-01-02 03:04:05.5+02', {0} % 2 = 0, CASE WHEN {0} <= 20 THEN repeat('long', 1000) ELSE 'short' END, '\\x00ff'::bytea,"
+    " ARRAY['a', NULL, 'b|' || {0}], {0}::float8 / 3"
+)
+
 
 @dataclass(slots=True)
 class Followed(FollowedDatabase):
