@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
     from airflow_cdc.core.capture import ConfigRules
-    from airflow_cdc.core.diagnosis.error_texts import KnownText
-    from airflow_cdc.core.diagnosis.problem import Problem, Rules
+    from airflow_cdc.core.error_texts import KnownText
+    from airflow_cdc.core.problem import Problem, Rules
     from airflow_cdc.core.spark_jars import Need
 
 K = TypeVar("K", bound=Named)
@@ -147,8 +147,8 @@ def jars_for(pipelines: Iterable[Pipeline]) -> tuple[Need, ...]:
 
 def rules_for(pipeline: Pipeline) -> Rules:
     """What a diagnosis and a plan of this pipeline go by: the rows that name no system, and those of its parts."""
-    from airflow_cdc.core.diagnosis.problem import assemble
-    from airflow_cdc.core.diagnosis.problems import RULES
+    from airflow_cdc.core.problem import assemble
+    from airflow_cdc.decisions.diagnosis.problems import RULES
 
     rules = assemble((RULES, *(kind.rules.load() for kind in kinds_of(pipeline) if kind.rules is not None)))
     return replace(rules, no_recovery=no_recovery(pipeline))

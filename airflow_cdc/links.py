@@ -35,7 +35,7 @@ def web_address(location: str, report_dir: str | None = None) -> str:
 
 def runbook_url(code: str) -> str:
     """The address at which a browser shows what to do about a problem: the runbook on this provider's page in Airflow."""
-    from airflow_cdc.core.diagnosis.problem import (
+    from airflow_cdc.core.problem import (
         runbook,  # heavy, and this module is loaded whenever a DAG file is parsed
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.circuit import Circuits, guard
+from airflow_cdc.alerting.circuit import Circuits, guard
 from airflow_cdc.core.endpoint import CallLimits, DataEndpoint, Endpoint
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import Pipeline

@@ -6,8 +6,8 @@ from typing import Any
 
 from airflow.sdk import DAG, Param, chain
 
-from airflow_cdc.core.diagnosis.strategy import AUTO, STRATEGIES
 from airflow_cdc.dags._factory import START, registered_names, tables_param
+from airflow_cdc.decisions.diagnosis.strategy import AUTO, STRATEGIES
 from airflow_cdc.names import ASK_AGAIN_TASK, RECOVERY_DAG_ID
 from airflow_cdc.operators.approval import ApproveRecoveryOperator
 from airflow_cdc.operators.ask_again import AskAgainOperator

@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.apply.schema_change import DEFINITION, dump_definition
-from airflow_cdc.core.apply.start import Start
 from airflow_cdc.core.dead_letter import MAX_ATTEMPTS, DeadLetter
 from airflow_cdc.core.errors import (
     CdcError,
@@ -30,6 +28,8 @@ from airflow_cdc.core.errors import (
 from airflow_cdc.core.ports import Stage
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicState
+from airflow_cdc.decisions.apply.schema_change import DEFINITION, dump_definition
+from airflow_cdc.decisions.apply.start import Start
 from airflow_cdc.flows.backlog import applicable
 from airflow_cdc.flows.capture import captured, missing_error, present
 from airflow_cdc.flows.reached import wait_past

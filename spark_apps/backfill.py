@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.compare.part import interval_part
 from airflow_cdc.core.errors import ConfigError, UsageError
 from airflow_cdc.core.report import Verdict, overall
+from airflow_cdc.decisions.compare.part import interval_part
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.reports.stored import BACKFILL

@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from airflow_cdc.core.apply.coverage import Covered
-    from airflow_cdc.core.apply.ddl import Ddl
-    from airflow_cdc.core.apply.schema_change import SchemaChange
-    from airflow_cdc.core.apply.stamp import Stamp
-    from airflow_cdc.core.apply.start import Start
-    from airflow_cdc.core.compare.chunk import Chunk, Key
-    from airflow_cdc.core.compare.leaves import KeyHash, Leaf, LeafScheme
-    from airflow_cdc.core.compare.part import Part
-    from airflow_cdc.core.compare.verdict import Rows
+    from airflow_cdc.core.coverage import Covered
     from airflow_cdc.core.dead_letter import DeadLetter
     from airflow_cdc.core.maintenance import Tidied
     from airflow_cdc.core.pipeline import MaintenancePolicy
     from airflow_cdc.core.position import JsonObject, Position, Watermark
+    from airflow_cdc.core.stamp import Stamp
     from airflow_cdc.core.table import Table
+    from airflow_cdc.decisions.apply.ddl import Ddl
+    from airflow_cdc.decisions.apply.schema_change import SchemaChange
+    from airflow_cdc.decisions.apply.start import Start
+    from airflow_cdc.decisions.compare.chunk import Chunk, Key
+    from airflow_cdc.decisions.compare.leaves import KeyHash, Leaf, LeafScheme
+    from airflow_cdc.decisions.compare.part import Part
+    from airflow_cdc.decisions.compare.verdict import Rows
 
 # topic → partition → (first offset, end offset); the end is not read.
 Ranges: TypeAlias = Mapping[str, Mapping[int, tuple[int, int]]]
@@ -52,7 +52,7 @@ class SourceLog(Protocol):
         ...
 
     def judge_ddl(self, stored: Table | None, statements: Sequence[Ddl], now: Table) -> SchemaChange | None:
-        """How a mirror follows statements; see core.apply.ddl.JudgeDdl."""
+        """How a mirror follows statements; see decisions.apply.ddl.JudgeDdl."""
         ...
 
 

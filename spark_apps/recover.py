@@ -11,13 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
-from airflow_cdc.core.diagnosis.strategy import COMPARING
 from airflow_cdc.core.errors import SchemaError, SourceError
 from airflow_cdc.core.ports import Sink, Stage
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.recovery import StagedTable
+from airflow_cdc.core.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.table import Table
+from airflow_cdc.decisions.diagnosis.strategy import COMPARING
 from airflow_cdc.flows.capture import followed
 from airflow_cdc.flows.recovery import change, current, watermark_of
 from airflow_cdc.flows.run import Facts, Run, step

@@ -16,10 +16,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.apply.schema_change import DEFINITION, dump_definition
-from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
-from airflow_cdc.core.compare.part import WHOLE, Part
-from airflow_cdc.core.compare.repair import RepairPlan, needs_approval, refusal
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import (
     CdcError,
@@ -32,7 +28,11 @@ from airflow_cdc.core.errors import (
 )
 from airflow_cdc.core.ports import Stage
 from airflow_cdc.core.report import ComparedAt, TableReport, Verdict, overall
+from airflow_cdc.core.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.table import Table
+from airflow_cdc.decisions.apply.schema_change import DEFINITION, dump_definition
+from airflow_cdc.decisions.compare.part import WHOLE, Part
+from airflow_cdc.decisions.compare.repair import RepairPlan, needs_approval, refusal
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.checks import report_check, store_json
 from airflow_cdc.flows.publish import mirror

@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 import fsspec
 
-from airflow_cdc.core.compare.part import WHOLE, Part
-from airflow_cdc.core.compare.verdict import Tally
 from airflow_cdc.core.dead_letter import DeadLetter, Place, is_before
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import CdcError, DeadlineError, SinkError, VerificationError
@@ -31,6 +29,8 @@ from airflow_cdc.core.recovery import VerifiedTable
 from airflow_cdc.core.report import TableReport, Verdict, overall
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import Fence, TopicState
+from airflow_cdc.decisions.compare.part import WHOLE, Part
+from airflow_cdc.decisions.compare.verdict import Tally
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.reached import wait_past

@@ -68,10 +68,11 @@ def spawn(
     grace: float = 20.0,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
+    owner: int | None = None,
 ) -> Child:
-    """Start a server under a guard. Unless `keep`, it ends with the calling process, however that ends."""
+    """Start a server under a guard. Unless `keep`, it ends with the process `owner` (the caller), however that ends."""
     log.parent.mkdir(parents=True, exist_ok=True)
-    guard = [sys.executable, "-I", "-S", str(_GUARD), str(0 if keep else os.getpid()), str(grace), "--", *argv]
+    guard = [sys.executable, "-I", "-S", str(_GUARD), str(0 if keep else owner or os.getpid()), str(grace), "--", *argv]
     with log.open("ab") as out:
         process = subprocess.Popen(
             guard,

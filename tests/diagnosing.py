@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
-from airflow_cdc.core.diagnosis import diagnose as diagnosing
-from airflow_cdc.core.diagnosis import strategy
-from airflow_cdc.core.diagnosis.diagnose import Diagnosis
-from airflow_cdc.core.diagnosis.error_texts import Explanation
-from airflow_cdc.core.diagnosis.error_texts import explain as explanation_of
-from airflow_cdc.core.diagnosis.observation import Observation
-from airflow_cdc.core.diagnosis.problem import AnyCase
-from airflow_cdc.core.diagnosis.strategy import Plan
+from airflow_cdc.core.error_texts import Explanation
+from airflow_cdc.core.error_texts import explain as explanation_of
+from airflow_cdc.core.observation import Observation
 from airflow_cdc.core.offset import StoredOffset
 from airflow_cdc.core.pipeline import Pipeline, Policy
 from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.problem import AnyCase
+from airflow_cdc.decisions.diagnosis import diagnose as diagnosing
+from airflow_cdc.decisions.diagnosis import strategy
+from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis
+from airflow_cdc.decisions.diagnosis.strategy import Plan
 from airflow_cdc.kinds import all_texts, reads_of, rules_for
 
 SERVER_KEY = {"server": "shop"}

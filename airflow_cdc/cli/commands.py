@@ -20,14 +20,14 @@ from airflow_cdc.cli.run import command, emit, pairs, pipeline_of, run_of, table
 from airflow_cdc.config import settings
 from airflow_cdc.config.registry import get_pipeline, load_registry
 from airflow_cdc.core.check import Check
-from airflow_cdc.core.diagnosis.diagnose import Diagnosis
-from airflow_cdc.core.diagnosis.diagnose import diagnose as diagnosis_of
-from airflow_cdc.core.diagnosis.observation import Observation
-from airflow_cdc.core.diagnosis.strategy import AUTO, FULL, STRATEGIES, Plan, check_strategy, make_plan
 from airflow_cdc.core.errors import CdcError, UnknownStateError, UsageError
+from airflow_cdc.core.observation import Observation
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.report import RecoveryReport, Verdict
 from airflow_cdc.core.spark_jars import Need
+from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis
+from airflow_cdc.decisions.diagnosis.diagnose import diagnose as diagnosis_of
+from airflow_cdc.decisions.diagnosis.strategy import AUTO, FULL, STRATEGIES, Plan, check_strategy, make_plan
 from airflow_cdc.flows.doctor import doctor_installation, doctor_pipeline
 from airflow_cdc.flows.observe import observe, store_observation
 from airflow_cdc.kinds import jars_for, rules_for

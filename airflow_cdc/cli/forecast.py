@@ -7,8 +7,8 @@ from argparse import Namespace
 
 from airflow_cdc.cli.reading import ANSWER_WITHIN_S, read_soon
 from airflow_cdc.cli.run import command, emit, pairs, run_of
-from airflow_cdc.core.diagnosis.error_texts import UNNAMED
-from airflow_cdc.core.diagnosis.error_texts import explain as explanation_of
+from airflow_cdc.core.error_texts import UNNAMED
+from airflow_cdc.core.error_texts import explain as explanation_of
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.flows.forecast import forecast_pipeline
 from airflow_cdc.flows.hold import hold_by_hand

@@ -32,10 +32,7 @@ from airflow_cdc.control.document import (
     written,
 )
 from airflow_cdc.control.lease import refuse_held, refuse_lost
-from airflow_cdc.core.abandon import Abandonment, abandoned_tables
-from airflow_cdc.core.apply.stamp import Stamp
-from airflow_cdc.core.diagnosis.observation import ControlFacts, OpenFacts, RefusedTable
-from airflow_cdc.core.diagnosis.strategy import POSITION_ONLY
+from airflow_cdc.control.ledger import LedgerEntry
 from airflow_cdc.core.epochs import EVERY, Epochs
 from airflow_cdc.core.errors import (
     MALFORMED,
@@ -47,11 +44,14 @@ from airflow_cdc.core.errors import (
     UsageError,
 )
 from airflow_cdc.core.lease import Lease
-from airflow_cdc.core.ledger import LedgerEntry
+from airflow_cdc.core.observation import ControlFacts, OpenFacts, RefusedTable
 from airflow_cdc.core.poll import jittered, poll_until
 from airflow_cdc.core.ports import ControlStore, StoredDocument
 from airflow_cdc.core.position import ReadPosition
 from airflow_cdc.core.recovery import Decision, OpenRecovery
+from airflow_cdc.core.stamp import Stamp
+from airflow_cdc.decisions.abandon import Abandonment, abandoned_tables
+from airflow_cdc.decisions.diagnosis.strategy import POSITION_ONLY
 from airflow_cdc.reports.stored import LASTING
 
 CLOSED = "closed"
@@ -368,7 +368,7 @@ class Control:
     def abandon(self, tables: Sequence[str], who: str, reason: str, read_position: ReadPosition) -> tuple[str, ...]:
         """Give up tables of the open recovery (none named: all that are not published), with a line in the audit.
 
-        Returns the tables. Raises UsageError if no recovery is open, or as core.abandon.abandoned_tables does.
+        Returns the tables. Raises UsageError if no recovery is open, or as decisions.abandon.abandoned_tables does.
         """
         chosen: list[str] = []
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from airflow_cdc.core.abandon import ABANDONED, Abandonment
 from airflow_cdc.core.errors import LeaseHeldError
 from airflow_cdc.core.xa import XaState
+from airflow_cdc.decisions.abandon import ABANDONED, Abandonment
 from airflow_cdc.reports.stored import LASTING
 
 # Tokens of the newest writes: how a writer whose answer was lost finds out that its write stands.

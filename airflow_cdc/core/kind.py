@@ -12,8 +12,8 @@ from airflow_cdc.core.pipeline import ConnectorSpec, ControlSpec, SinkSpec, Sour
 
 if TYPE_CHECKING:
     from airflow_cdc.core.capture import ConfigRules
-    from airflow_cdc.core.diagnosis.problem import Rules
     from airflow_cdc.core.position import ReadPosition
+    from airflow_cdc.core.problem import Rules
     from airflow_cdc.core.setup import Setup
     from airflow_cdc.core.spark_jars import Need
 

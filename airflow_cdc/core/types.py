@@ -1,7 +1,7 @@
 """What a value is, wherever it is kept: the types that a source's own types are mapped to, and a sink's come from.
 
 A source says which of these each of its columns is (sources/*/types.py). Everything that is neither the source nor its
-connector looks at these alone: how a value is compared (core/compare/canonical.py) and which type a sink gives it.
+connector looks at these alone: how a value is compared (decisions/compare/canonical.py) and which type a sink gives it.
 """
 
 from __future__ import annotations

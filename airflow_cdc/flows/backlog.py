@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from airflow_cdc.core.apply.stamp import Stamp
-from airflow_cdc.core.apply.start import Applied
-from airflow_cdc.core.diagnosis.observation import ControlFacts
+from airflow_cdc.core.observation import ControlFacts
+from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.topics import TopicOffsets, TopicState
+from airflow_cdc.decisions.apply.start import Applied
 from airflow_cdc.flows.capture import settings, topic_names
 from airflow_cdc.flows.run import Facts, Run
 

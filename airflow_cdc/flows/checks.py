@@ -9,10 +9,10 @@ from typing import Any
 
 import fsspec
 
-from airflow_cdc.core.diagnosis.strategy import DIFF_REPAIR
+from airflow_cdc.control.ledger import LedgerEntry
 from airflow_cdc.core.errors import VerificationError
-from airflow_cdc.core.ledger import LedgerEntry
 from airflow_cdc.core.report import RecoveryReport, TableReport, Verdict, overall
+from airflow_cdc.decisions.diagnosis.strategy import DIFF_REPAIR
 from airflow_cdc.flows.close import report_folder, store, told_of
 from airflow_cdc.flows.run import Facts, Run
 from airflow_cdc.reports.stored import BACKFILL, CHECK, REPAIR

@@ -7,11 +7,11 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from airflow_cdc.core.diagnosis.strategy import POSITION_ONLY
+from airflow_cdc.control.ledger import LedgerEntry
 from airflow_cdc.core.errors import CdcError, VerificationError
-from airflow_cdc.core.ledger import LedgerEntry
 from airflow_cdc.core.recovery import OpenRecovery, VerifiedTable
 from airflow_cdc.core.report import RecoveryReport, Verdict
+from airflow_cdc.decisions.diagnosis.strategy import POSITION_ONLY
 from airflow_cdc.flows import connector
 from airflow_cdc.flows.lease import kept
 from airflow_cdc.flows.recovery import current

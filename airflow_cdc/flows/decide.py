@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from airflow_cdc.core.diagnosis.diagnose import Diagnosis, diagnose
-from airflow_cdc.core.diagnosis.observation import Observation, SinkFacts, SinkTableFacts
-from airflow_cdc.core.diagnosis.problems import tables_behind, tables_stopped, tables_without_stamp
-from airflow_cdc.core.diagnosis.strategy import AUTO, POSITION_ONLY, STRATEGIES, make_plan, refused_plan
 from airflow_cdc.core.errors import ConfigError, SchemaError, SourceError
+from airflow_cdc.core.observation import Observation, SinkFacts, SinkTableFacts
+from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis, diagnose
+from airflow_cdc.decisions.diagnosis.problems import tables_behind, tables_stopped, tables_without_stamp
+from airflow_cdc.decisions.diagnosis.strategy import AUTO, POSITION_ONLY, STRATEGIES, make_plan, refused_plan
 from airflow_cdc.flows.capture import followed
 from airflow_cdc.flows.observe import observe, store_observation
 from airflow_cdc.flows.run import Facts, Run, step

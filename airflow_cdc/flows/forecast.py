@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from airflow_cdc.core.diagnosis.forecast import Forecast, snapshot_fits
 from airflow_cdc.core.errors import OffsetRejectedError, UnknownStateError
+from airflow_cdc.core.forecast import Forecast, snapshot_fits
 from airflow_cdc.core.offset import StoredOffset
 from airflow_cdc.core.position import Position
 from airflow_cdc.flows.capture import topic_names

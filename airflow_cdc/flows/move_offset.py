@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from airflow_cdc.core.diagnosis.diagnose import position_fault
-from airflow_cdc.core.diagnosis.observation import ConnectorFacts, Observation
 from airflow_cdc.core.errors import OffsetRejectedError, UnknownStateError, UsageError
+from airflow_cdc.core.observation import ConnectorFacts, Observation
 from airflow_cdc.core.offset import entry_of
+from airflow_cdc.decisions.diagnosis.diagnose import position_fault
 from airflow_cdc.flows.capture import settings
 from airflow_cdc.flows.lease import ended_by
 from airflow_cdc.flows.observe import observe
@@ -32,13 +32,19 @@ def stored(run: Run) -> Facts:
 
 
 def check(run: Run, value: Value) -> None:
-    """Raise unless the live source would let a connector read on from `value`.
-
-    OffsetRejectedError names the problem that the value would make, with what was read; UnknownStateError if the
-    source could not be asked.
-    """
+    """Raise unless `value` may be written and the live source would let a connector read on from it: see `check_place`."""
     if faults := run.clients.connector.codec.faults(value):
         raise OffsetRejectedError(f"the offset is not valid: {'; '.join(faults)}", where=run.where, reasons=faults)
+    check_place(run, value)
+
+
+def check_place(run: Run, value: Value) -> None:
+    """Raise unless the live source would let a connector read on from the place that `value` names.
+
+    What a connector has stored itself may lack what we would never leave out: PostgreSQL's has no lsn_proc between its
+    own snapshot and its first event. OffsetRejectedError names the problem that the value would make, with what was read;
+    UnknownStateError if the source could not be asked.
+    """
     fault = position_fault(_as_if(run, value), rules_for(run.pipeline))
     if fault is None:
         return

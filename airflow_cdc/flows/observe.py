@@ -11,9 +11,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Generic, Self, TypeVar
 
-from airflow_cdc.core.diagnosis.diagnose import Diagnosis, lost_where, seems_stuck
-from airflow_cdc.core.diagnosis.lag import late_events, waiting_of
-from airflow_cdc.core.diagnosis.observation import (
+from airflow_cdc.core.errors import CdcError, ConnectorError, DeadlineError
+from airflow_cdc.core.observation import (
     Capture,
     ConnectorFacts,
     Observation,
@@ -25,9 +24,10 @@ from airflow_cdc.core.diagnosis.observation import (
     TransportFacts,
     Unknown,
 )
-from airflow_cdc.core.diagnosis.strategy import DETOUR, choices
-from airflow_cdc.core.errors import CdcError, ConnectorError, DeadlineError
 from airflow_cdc.core.poll import poll_until
+from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis, lost_where, seems_stuck
+from airflow_cdc.decisions.diagnosis.lag import late_events, waiting_of
+from airflow_cdc.decisions.diagnosis.strategy import DETOUR, choices
 from airflow_cdc.flows.replication import named_replicas
 from airflow_cdc.flows.run import Run, now_iso
 from airflow_cdc.kinds import rules_for

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from airflow_cdc.core.diagnosis.strategy import POSITION_ONLY
 from airflow_cdc.core.epochs import SOUND_POSITION
 from airflow_cdc.core.errors import ConfigError, LeaseHeldError, RecoveryOpenError
 from airflow_cdc.core.poll import NotYet, poll_until
 from airflow_cdc.core.recovery import Decision
+from airflow_cdc.decisions.diagnosis.strategy import POSITION_ONLY
 from airflow_cdc.flows import replica
 from airflow_cdc.flows.capture import followed
 from airflow_cdc.flows.carried import refuse_uncarried

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from airflow_cdc.core.compare.repair import NEVER
 from airflow_cdc.core.errors import NotAgreedError, StaleHeadError, VerificationError
 from airflow_cdc.core.recovery import MATCH, OpenRecovery, VerifiedTable
-from airflow_cdc.core.removal import Removal, refusals
+from airflow_cdc.decisions.compare.repair import NEVER
+from airflow_cdc.decisions.removal import Removal, refusals
 from airflow_cdc.flows.recovery import change, current
 from airflow_cdc.flows.run import Facts, Run, step
 

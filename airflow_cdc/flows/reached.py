@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from airflow_cdc.core.diagnosis.catchup import Reading, progress_text
-from airflow_cdc.core.diagnosis.text import root_cause
 from airflow_cdc.core.errors import ConnectorError
 from airflow_cdc.core.offset import RawOffset, StoredOffset
 from airflow_cdc.core.poll import NotYet, poll_while_moving
 from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.text import root_cause
+from airflow_cdc.decisions.diagnosis.catchup import Reading, progress_text
 from airflow_cdc.flows.capture import settings
 from airflow_cdc.flows.offsets import committed, stored_value
 from airflow_cdc.flows.run import Run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from airflow_cdc.control.control import REFUSED
-from airflow_cdc.core.diagnosis.observation import RefusedTable
+from airflow_cdc.core.observation import RefusedTable
 from airflow_cdc.flows.run import Run, now_iso
 
 # After so long without a try, what stopped a re-read may have passed.

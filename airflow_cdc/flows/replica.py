@@ -6,7 +6,6 @@ the connector's own configuration, what was written in the control table (INV 27
 
 from __future__ import annotations
 
-from airflow_cdc.core.diagnosis.text import shorten
 from airflow_cdc.core.errors import (
     CdcError,
     ConfigError,
@@ -19,6 +18,7 @@ from airflow_cdc.core.poll import NotYet, poll_until
 from airflow_cdc.core.ports import Replication
 from airflow_cdc.core.position import Position
 from airflow_cdc.core.recovery import OpenRecovery
+from airflow_cdc.core.text import shorten
 from airflow_cdc.core.transactions import Transactions, come_back, own_transactions, start_there
 from airflow_cdc.flows import connector
 from airflow_cdc.flows.capture import captured, settings

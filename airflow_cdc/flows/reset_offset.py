@@ -11,7 +11,7 @@ from airflow_cdc.core.recovery import OpenRecovery
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows.capture import captured, present, settings
 from airflow_cdc.flows.connector import STOP_SECONDS, history
-from airflow_cdc.flows.move_offset import check
+from airflow_cdc.flows.move_offset import check_place
 from airflow_cdc.flows.offsets import committed, read, stored_value, write
 from airflow_cdc.flows.recovery import change, current, watermark_of
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
@@ -67,7 +67,7 @@ def _kept(run: Run, recovery: OpenRecovery, watermark: Watermark) -> Facts:
     backup(run, recovery)
     check_held(run, watermark)
     offset = stored_value(run) or {}  # as it stands: it is compared with what the connector commits next
-    check(run, offset)
+    check_place(run, offset)
     differences = _history(run, definitions, offset)
     if differences:
         _others_unchanged(run, set(definitions), offset)

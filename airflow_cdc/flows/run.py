@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Concatenate, ParamSpec, TypeAlias, cast
 
+from airflow_cdc.control.ledger import DONE, FAILED, STEP, StepEntry
 from airflow_cdc.core.errors import CdcError
-from airflow_cdc.core.ledger import DONE, FAILED, STEP, StepEntry
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.flows.lease import Lives, kept
 from airflow_cdc.parts import Endpoints, Parts, open_parts

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from airflow_cdc.alerting.circuit import Circuits
 from airflow_cdc.alerting.outage import (
     RECOVERY_OPEN,
     Alert,
@@ -23,12 +24,11 @@ from airflow_cdc.alerting.outage import (
     advance,
     notified,
 )
-from airflow_cdc.core.circuit import Circuits
-from airflow_cdc.core.diagnosis.diagnose import Diagnosis, diagnose
-from airflow_cdc.core.diagnosis.observation import ControlFacts, Observation
-from airflow_cdc.core.diagnosis.strategy import STRATEGIES, Plan, make_plan
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import CdcError
+from airflow_cdc.core.observation import ControlFacts, Observation
+from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis, diagnose
+from airflow_cdc.decisions.diagnosis.strategy import STRATEGIES, Plan, make_plan
 from airflow_cdc.flows.observe import observe, store_observation
 from airflow_cdc.flows.run import Facts, Run, now_iso
 from airflow_cdc.kinds import rules_for

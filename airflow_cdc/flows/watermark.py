@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from airflow_cdc.core.diagnosis.strategy import NEXT_FILE
 from airflow_cdc.core.errors import ConnectorError, OffsetRejectedError, SourceError
 from airflow_cdc.core.offset import StoredOffset
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.recovery import OpenRecovery
 from airflow_cdc.core.topics import Fence, TopicOffsets, fence_to_json
+from airflow_cdc.decisions.diagnosis.strategy import NEXT_FILE
 from airflow_cdc.flows.capture import captured, settings
 from airflow_cdc.flows.offsets import read, stored_value
 from airflow_cdc.flows.recovery import change, current

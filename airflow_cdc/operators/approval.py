@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from airflow.sdk import Context, Param
 from airflow.sdk.definitions.param import ParamsDict
 
-from airflow_cdc.core.diagnosis.strategy import STRATEGIES
 from airflow_cdc.core.duration import span
 from airflow_cdc.core.errors import UsageError
+from airflow_cdc.decisions.diagnosis.strategy import STRATEGIES
 from airflow_cdc.links import runbook_url
 from airflow_cdc.names import IN_ADVANCE, NOT_NEEDED
 from airflow_cdc.operators.base import (

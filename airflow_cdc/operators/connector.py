@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
-from airflow_cdc.core.diagnosis.strategy import DETOUR, POSITION_ONLY
+from airflow_cdc.decisions.diagnosis.strategy import DETOUR, POSITION_ONLY
 from airflow_cdc.operators.base import DIAGNOSE_TASK, CdcOperator, decision_of, standing_decision
 
 if TYPE_CHECKING:

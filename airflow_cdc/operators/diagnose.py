@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseXCom, Context, SkipMixin
 
 from airflow_cdc import metrics
-from airflow_cdc.core.diagnosis.strategy import AUTO
+from airflow_cdc.decisions.diagnosis.strategy import AUTO
 from airflow_cdc.links import runbook_url
 from airflow_cdc.operators.base import NONE, CdcOperator, end_and_skip, refusal
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from airflow_cdc.core.diagnosis.diagnose import Diagnosis
-from airflow_cdc.core.diagnosis.strategy import STRATEGIES
+from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis
+from airflow_cdc.decisions.diagnosis.strategy import STRATEGIES
 from airflow_cdc.names import ABANDON_DAG_ID, RECOVERY_DAG_ID
 from airflow_cdc.plugin.colour import NOT_OBSERVED, RECOVERED, SINK_DIFFERS
 from airflow_cdc.plugin.running import RunningRun

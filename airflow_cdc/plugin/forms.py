@@ -20,10 +20,10 @@ from airflow.sdk.exceptions import AirflowException
 from airflow.utils.types import DagRunTriggeredByType
 from fastapi import HTTPException, Request, status
 
-from airflow_cdc.core.diagnosis.strategy import AUTO, STRATEGIES
 from airflow_cdc.core.duration import parse_duration
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.decisions.diagnosis.strategy import AUTO, STRATEGIES
 from airflow_cdc.names import RECOVERY_DAG_ID, REPAIR_DAG_ID
 from airflow_cdc.reports.store import ReportStore
 from airflow_cdc.reports.stored import Silence, StoredObservation

@@ -10,8 +10,8 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from airflow_cdc.core.compare.row_diff import RowPair
 from airflow_cdc.core.report import RecoveryReport, StepReport
+from airflow_cdc.decisions.compare.row_diff import RowPair
 
 CELLS = 600
 

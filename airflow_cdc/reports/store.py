@@ -14,9 +14,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from airflow_cdc.core.compare.row_diff import RowPair, rows_file
 from airflow_cdc.core.errors import MALFORMED, CdcError
 from airflow_cdc.core.report import RecoveryReport
+from airflow_cdc.decisions.compare.row_diff import RowPair, rows_file
 from airflow_cdc.reports.stored import RunSummary, Silence, StoredObservation, with_run
 
 OBSERVATION = "observation.json"

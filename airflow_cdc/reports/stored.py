@@ -10,11 +10,11 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from airflow_cdc.core.diagnosis.diagnose import Diagnosis
-from airflow_cdc.core.diagnosis.forecast import Margin
-from airflow_cdc.core.diagnosis.observation import ConnectorFacts, Observation, SourceFacts
-from airflow_cdc.core.diagnosis.strategy import POSITION_ONLY
+from airflow_cdc.core.forecast import Margin
+from airflow_cdc.core.observation import ConnectorFacts, Observation, SourceFacts
 from airflow_cdc.core.report import RecoveryReport, Verdict
+from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis
+from airflow_cdc.decisions.diagnosis.strategy import POSITION_ONLY
 
 KEPT_CHANGES = 200
 KEPT_RUNS = 50

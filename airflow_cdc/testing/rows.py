@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
-from airflow_cdc.core.compare import canonical
-from airflow_cdc.core.compare.chunk import Chunk
-from airflow_cdc.core.compare.leaves import (
+from airflow_cdc.core.table import Column, Table
+from airflow_cdc.core.types import Bytes, Geometry, Instant, LocalDateTime
+from airflow_cdc.decisions.compare import canonical
+from airflow_cdc.decisions.compare.chunk import Chunk
+from airflow_cdc.decisions.compare.leaves import (
     HashLeaves,
     KeyHash,
     LeafScheme,
@@ -20,9 +22,7 @@ from airflow_cdc.core.compare.leaves import (
     merge_leaves,
     row_leaf,
 )
-from airflow_cdc.core.compare.part import WHOLE, leaves_part
-from airflow_cdc.core.table import Column, Table
-from airflow_cdc.core.types import Bytes, Geometry, Instant, LocalDateTime
+from airflow_cdc.decisions.compare.part import WHOLE, leaves_part
 from airflow_cdc.spark_apps.compare.encoding import key_text
 from airflow_cdc.spark_apps.driver.functions import register_functions
 from airflow_cdc.spark_apps.driver.sql import quote_ident
@@ -73,7 +73,7 @@ class RowBench(Protocol):
 
 
 def python_rows(rows: DataFrame, columns: Sequence[Column]) -> list[dict[str, Any]]:
-    """Rows in sink types as the values that core/compare/canonical.py takes, by column."""
+    """Rows in sink types as the values that decisions/compare/canonical.py takes, by column."""
     collected = rows.selectExpr(*(f"{_plain(column)} AS c{at}" for at, column in enumerate(columns))).collect()
     return [{column.name: _value(column, row[at]) for at, column in enumerate(columns)} for row in collected]
 

@@ -15,9 +15,9 @@ from airflow_cdc.spark_apps.apply.record import SIDES
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from airflow_cdc.core.apply.ddl import Ddl
     from airflow_cdc.core.ports import TopicRecord
     from airflow_cdc.core.table import Table
+    from airflow_cdc.decisions.apply.ddl import Ddl
 
 # domain-server-number; as sources/mariadb/events.py names origins
 _GTID = "'^([0-9]+)-[0-9]+-([0-9]+)$'"

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from airflow_cdc.connectors.debezium.config import ConnectorSettings
-    from airflow_cdc.core.apply.ddl import Ddl
     from airflow_cdc.core.ports import TopicRecord
     from airflow_cdc.core.table import Table
+    from airflow_cdc.decisions.apply.ddl import Ddl
     from airflow_cdc.spark_apps.ports import Defaults
 
 

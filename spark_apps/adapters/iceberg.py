@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.functions import lit
 
-from airflow_cdc.core.apply.schema_change import SchemaChange, stored_definition
+from airflow_cdc.decisions.apply.schema_change import SchemaChange, stored_definition
 from airflow_cdc.sinks.iceberg.snapshots import row_count
 from airflow_cdc.spark_apps.adapters import iceberg_fit, iceberg_merge, iceberg_schema
 from airflow_cdc.spark_apps.driver.sql import quote_ident
@@ -15,10 +15,10 @@ from airflow_cdc.spark_apps.driver.sql import quote_ident
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from airflow_cdc.core.apply.stamp import Stamp
-    from airflow_cdc.core.apply.start import Start
     from airflow_cdc.core.ports import Stage
+    from airflow_cdc.core.stamp import Stamp
     from airflow_cdc.core.table import Table
+    from airflow_cdc.decisions.apply.start import Start
     from airflow_cdc.sinks.iceberg.client import Lake
     from airflow_cdc.spark_apps.ports import Defaults
 

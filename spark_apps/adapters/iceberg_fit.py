@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
 
-from airflow_cdc.core.apply.schema_change import SchemaChange, check_added, refused
 from airflow_cdc.core.errors import SinkError
+from airflow_cdc.decisions.apply.schema_change import SchemaChange, check_added, refused
 from airflow_cdc.sinks.iceberg.catalog import Change, commit
 from airflow_cdc.sinks.iceberg.types import iceberg_type
 from airflow_cdc.spark_apps.adapters.iceberg_schema import fit_columns, keep, set_definition
@@ -21,9 +21,9 @@ _DELETE_MODE, _BY_POSITION = "write.delete.mode", "merge-on-read"
 if TYPE_CHECKING:
     from pyiceberg.table import Table as IcebergTable
 
-    from airflow_cdc.core.apply.start import Start
     from airflow_cdc.core.ports import Stage
     from airflow_cdc.core.table import Table
+    from airflow_cdc.decisions.apply.start import Start
     from airflow_cdc.sinks.iceberg.client import Lake
 
 

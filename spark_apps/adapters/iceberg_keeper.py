@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.maintenance import Tidied
+from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.sinks.iceberg.snapshots import head_of, lineage, summary_of
 from airflow_cdc.spark_apps.driver.sql import quote_ident
 

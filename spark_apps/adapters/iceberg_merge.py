@@ -19,8 +19,8 @@ from airflow_cdc.spark_apps.types import sink_type
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from airflow_cdc.core.apply.schema_change import SchemaChange
     from airflow_cdc.core.table import Table
+    from airflow_cdc.decisions.apply.schema_change import SchemaChange
 
 
 def append(target: str, rows: DataFrame, summary: Mapping[str, str]) -> None:

@@ -32,10 +32,10 @@ from pyiceberg.types import (
     StructType,
 )
 
-from airflow_cdc.core.apply.schema_change import DEFINITION, dump_definition
 from airflow_cdc.core.errors import SinkError
 from airflow_cdc.core.ports import Stage
 from airflow_cdc.core.table import Table
+from airflow_cdc.decisions.apply.schema_change import DEFINITION, dump_definition
 from airflow_cdc.sinks.iceberg.catalog import Change, commit
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.snapshots import make

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from airflow_cdc.core.compare.canonical import outside_hash
-from airflow_cdc.core.compare.chunk import Chunk, Key
+from airflow_cdc.decisions.compare.canonical import outside_hash
+from airflow_cdc.decisions.compare.chunk import Chunk, Key
 from airflow_cdc.spark_apps.driver.sql import quote_ident
 
 if TYPE_CHECKING:

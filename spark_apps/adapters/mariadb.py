@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from airflow_cdc.core.compare.leaves import KeyHash
 from airflow_cdc.core.errors import SourceError
+from airflow_cdc.decisions.compare.leaves import KeyHash
 from airflow_cdc.sources.mariadb.events import covered
 from airflow_cdc.sources.mariadb.log import OPEN_VIEW, Place, as_watermark, open_view, position_at, settled_prepares
 from airflow_cdc.sources.mariadb.position import MariaDbPosition, read_position
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from airflow_cdc.core.apply.coverage import Covered
-    from airflow_cdc.core.apply.ddl import Ddl
-    from airflow_cdc.core.apply.schema_change import SchemaChange
+    from airflow_cdc.core.coverage import Covered
     from airflow_cdc.core.position import JsonObject, Watermark
     from airflow_cdc.core.table import Table
+    from airflow_cdc.decisions.apply.ddl import Ddl
+    from airflow_cdc.decisions.apply.schema_change import SchemaChange
     from airflow_cdc.sources.mariadb.client import MariaDbSource
     from airflow_cdc.spark_apps.ports import Defaults
 

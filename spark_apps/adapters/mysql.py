@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.compare.leaves import KeyHash
 from airflow_cdc.core.table import Table
+from airflow_cdc.decisions.compare.leaves import KeyHash
 from airflow_cdc.sources.mysql.events import covered
 from airflow_cdc.sources.mysql.position import MySqlPosition, read_position
 from airflow_cdc.sources.mysql.schema_steps import judge_ddl
 from airflow_cdc.spark_apps.adapters.mysql_rows import MySqlRows
 
 if TYPE_CHECKING:
-    from airflow_cdc.core.apply.coverage import Covered
-    from airflow_cdc.core.apply.ddl import Ddl
-    from airflow_cdc.core.apply.schema_change import SchemaChange
+    from airflow_cdc.core.coverage import Covered
     from airflow_cdc.core.position import JsonObject, Watermark
+    from airflow_cdc.decisions.apply.ddl import Ddl
+    from airflow_cdc.decisions.apply.schema_change import SchemaChange
     from airflow_cdc.sources.mysql.client import BinlogSource
     from airflow_cdc.spark_apps.ports import Defaults
 

@@ -8,10 +8,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.compare.chunk import Chunk, Key, batches
-from airflow_cdc.core.compare.part import Part
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.table import Table
+from airflow_cdc.decisions.compare.chunk import Chunk, Key, batches
+from airflow_cdc.decisions.compare.part import Part
 from airflow_cdc.sources.mysql.encoding import outside_sql
 from airflow_cdc.sources.mysql.session import Session
 from airflow_cdc.sources.mysql.sql import boundary_sql, chunk_predicate, key_predicate

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pymysql
 from pymysql.cursors import Cursor
 
-from airflow_cdc.core.compare.canonical import outside_hash
-from airflow_cdc.core.compare.chunk import batches
-from airflow_cdc.core.compare.leaves import Leaf, LeafScheme, read_leaves
-from airflow_cdc.core.compare.part import WHOLE, Part
-from airflow_cdc.core.compare.row_sql import both
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.table import Table
+from airflow_cdc.decisions.compare.canonical import outside_hash
+from airflow_cdc.decisions.compare.chunk import batches
+from airflow_cdc.decisions.compare.leaves import Leaf, LeafScheme, read_leaves
+from airflow_cdc.decisions.compare.part import WHOLE, Part
+from airflow_cdc.decisions.compare.row_sql import both
 from airflow_cdc.sources.mysql import encoding
 from airflow_cdc.sources.mysql.errors import explain
 from airflow_cdc.sources.mysql.quoting import quote_table
@@ -26,8 +26,8 @@ from airflow_cdc.sources.mysql.types import read_sql
 from airflow_cdc.spark_apps.driver.functions import json_canonical
 
 if TYPE_CHECKING:
-    from airflow_cdc.core.compare.verdict import Rows
     from airflow_cdc.core.position import Watermark
+    from airflow_cdc.decisions.compare.verdict import Rows
     from airflow_cdc.sources.mysql.client import BinlogSource
     from airflow_cdc.sources.mysql.session import Session
 

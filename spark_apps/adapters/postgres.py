@@ -8,10 +8,10 @@ from contextlib import AbstractContextManager
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.apply.schema_change import SchemaChange, refused
-from airflow_cdc.core.compare.chunk import Chunk, Key, batches
-from airflow_cdc.core.compare.part import Part
 from airflow_cdc.core.table import Table
+from airflow_cdc.decisions.apply.schema_change import SchemaChange, refused
+from airflow_cdc.decisions.compare.chunk import Chunk, Key, batches
+from airflow_cdc.decisions.compare.part import Part
 from airflow_cdc.sources.postgres.digests import KEY_HASH, outside_sql
 from airflow_cdc.sources.postgres.position import PgPosition, read_position
 from airflow_cdc.sources.postgres.quoting import quote_table
@@ -31,9 +31,9 @@ from airflow_cdc.spark_apps.adapters.postgres_view import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from airflow_cdc.core.apply.coverage import Covered
-    from airflow_cdc.core.apply.ddl import Ddl
+    from airflow_cdc.core.coverage import Covered
     from airflow_cdc.core.position import JsonObject, Watermark
+    from airflow_cdc.decisions.apply.ddl import Ddl
     from airflow_cdc.sources.postgres.client import PostgresSource
     from airflow_cdc.sources.postgres.session import Session
     from airflow_cdc.spark_apps.ports import Defaults

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.compare.canonical import outside_hash
-from airflow_cdc.core.compare.chunk import batches
-from airflow_cdc.core.compare.leaves import Leaf, LeafScheme, leads_with_integer, read_leaves
-from airflow_cdc.core.compare.part import WHOLE, Part
-from airflow_cdc.core.compare.row_sql import both
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
+from airflow_cdc.decisions.compare.canonical import outside_hash
+from airflow_cdc.decisions.compare.chunk import batches
+from airflow_cdc.decisions.compare.leaves import Leaf, LeafScheme, leads_with_integer, read_leaves
+from airflow_cdc.decisions.compare.part import WHOLE, Part
+from airflow_cdc.decisions.compare.row_sql import both
 from airflow_cdc.sources.postgres.digests import PostgresRows, bounds_sql, digest_sql, rows_sql
 from airflow_cdc.sources.postgres.facts import read_server
 from airflow_cdc.sources.postgres.position import Lsn, PgPosition
@@ -27,7 +27,7 @@ from airflow_cdc.sources.postgres.types import value_sql
 from airflow_cdc.spark_apps.driver.functions import json_canonical
 
 if TYPE_CHECKING:
-    from airflow_cdc.core.compare.verdict import Rows
+    from airflow_cdc.decisions.compare.verdict import Rows
     from airflow_cdc.sources.postgres.client import PostgresSource
 
 KEYS_AT_ONCE = 1000

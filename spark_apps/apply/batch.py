@@ -17,10 +17,15 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from pyspark.sql import Window
 from pyspark.sql import functions as fn
 
-from airflow_cdc.core.apply.coverage import Covered
-from airflow_cdc.core.apply.schema_change import SchemaChange
-from airflow_cdc.core.apply.stamp import Stamp
-from airflow_cdc.core.apply.start import (
+from airflow_cdc.core.coverage import Covered
+from airflow_cdc.core.epochs import Epochs
+from airflow_cdc.core.errors import CdcError, SinkError, TransportError
+from airflow_cdc.core.ports import Stage
+from airflow_cdc.core.stamp import Stamp
+from airflow_cdc.core.table import Table
+from airflow_cdc.core.topics import TopicOffsets, TopicState
+from airflow_cdc.decisions.apply.schema_change import SchemaChange
+from airflow_cdc.decisions.apply.start import (
     Applied,
     LastChange,
     Start,
@@ -32,11 +37,6 @@ from airflow_cdc.core.apply.start import (
     plan_ddl,
     plan_start,
 )
-from airflow_cdc.core.epochs import Epochs
-from airflow_cdc.core.errors import CdcError, SinkError, TransportError
-from airflow_cdc.core.ports import Stage
-from airflow_cdc.core.table import Table
-from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.spark_apps.apply import changes, counts, schema_values
 from airflow_cdc.spark_apps.apply.record import READ, SIDES, meta
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
@@ -143,7 +143,7 @@ def apply_each(
 
 
 def find_start(ctx: ApplyContext, target: ApplyTarget[Stage], upto: Mapping[str, Mapping[int, int]]) -> Start:
-    """Plan what to read for a target, from its stage's newest stamp. Raises what core.apply.start.plan_start raises."""
+    """Plan what to read for a target, from its stage's newest stamp. Raises what decisions.apply.start.plan_start raises."""
     return start_of(ctx, target.table, target.stage.identifier, upto, target.stamp)
 
 
@@ -229,7 +229,7 @@ def _decoded(ctx: ApplyContext, session: SparkSession, start: Start) -> DataFram
 
 
 def _earlier(ctx: ApplyContext, session: SparkSession, start: Start) -> dict[int, list[tuple[LastChange, bool]]]:
-    """Partition → the newest records before the stamp, as `core.apply.start.check_same_topic` compares them."""
+    """Partition → the newest records before the stamp, as `decisions.apply.start.check_same_topic` compares them."""
     back = {p: (max(start.begins[p], at - LOOK_BACK), at) for p, (at, _) in start.ranges.items()}
     own = ctx.events.decode(ctx.read(session, {start.topic: back}), start.decoded_as, ())
     covered = changes.is_covered(ctx.log.covered(start.watermark)).alias("covered")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as fn
 
-from airflow_cdc.core.apply.start import Highest
+from airflow_cdc.decisions.apply.start import Highest
 from airflow_cdc.spark_apps.apply.record import CREATE, DELETE, READ, TOMBSTONE, TRUNCATE, UPDATE, meta
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from airflow_cdc.core.apply.coverage import Covered
+    from airflow_cdc.core.coverage import Covered
 
 # How far apart two clocks for facts about one server may be before we believe "before W, yet committed after it".
 CLOCK_SLACK_MS = 60_000

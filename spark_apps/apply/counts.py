@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as fn
 
-from airflow_cdc.core.apply.start import Highest, LastChange
 from airflow_cdc.core.dead_letter import MISREAD
 from airflow_cdc.core.errors import ConnectorError, SchemaError, SourceError, TransportError, UnreportedChangeError
+from airflow_cdc.decisions.apply.start import Highest, LastChange
 from airflow_cdc.spark_apps.apply.changes import Seen, is_contradictory, is_covered
 from airflow_cdc.spark_apps.apply.record import (
     CREATE,
@@ -26,9 +26,9 @@ from airflow_cdc.spark_apps.apply.record import (
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
 
-    from airflow_cdc.core.apply.coverage import Covered
-    from airflow_cdc.core.apply.start import Start
+    from airflow_cdc.core.coverage import Covered
     from airflow_cdc.core.table import Table
+    from airflow_cdc.decisions.apply.start import Start
     from airflow_cdc.spark_apps.ports import Routing
 
 _OPS = {
@@ -58,7 +58,7 @@ class Counts:
         reads: op r, from the connector's own snapshots; unrequested on a table that was read from a watermark (INV 5).
         defaulted: changes written by a converter that replaces NULL with the column's default.
         truncated_at: offset of the last truncate, or None.
-        last: partition → the last change in it, in the form of core.apply.start.Applied.
+        last: partition → the last change in it, in the form of decisions.apply.start.Applied.
     """
 
     records: int = 0

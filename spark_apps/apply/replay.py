@@ -23,9 +23,9 @@ from airflow_cdc.spark_apps.driver.sql import quote_ident
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from airflow_cdc.core.apply.start import Start
     from airflow_cdc.core.ports import Stage
     from airflow_cdc.core.table import Table
+    from airflow_cdc.decisions.apply.start import Start
     from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget
     from airflow_cdc.spark_apps.ports import RowReader
 

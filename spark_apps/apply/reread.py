@@ -11,12 +11,12 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
-from airflow_cdc.core.compare.part import WHOLE
 from airflow_cdc.core.errors import RereadNeededError, SinkError, UnknownStateError, VerificationError
 from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.report import Verdict
+from airflow_cdc.core.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.topics import TopicOffsets
+from airflow_cdc.decisions.compare.part import WHOLE
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.run import Run
 from airflow_cdc.spark_apps.compare.scan import VISIBLE_SECONDS

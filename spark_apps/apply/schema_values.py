@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as fn
 
-from airflow_cdc.core.apply.schema_change import SchemaChange, refused
+from airflow_cdc.decisions.apply.schema_change import SchemaChange, refused
 from airflow_cdc.spark_apps.driver.sql import quote_ident
 from airflow_cdc.spark_apps.types import sink_type
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as fn
 
-from airflow_cdc.core.compare.row_diff import SHOWN, RowPair, rows_file
 from airflow_cdc.core.errors import CdcError, SinkError
 from airflow_cdc.core.table import Table
+from airflow_cdc.decisions.compare.row_diff import SHOWN, RowPair, rows_file
 from airflow_cdc.flows.checks import store_json
 from airflow_cdc.flows.run import Run, now_iso
 from airflow_cdc.spark_apps.compare.encoding import key_text

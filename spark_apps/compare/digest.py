@@ -9,18 +9,18 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from airflow_cdc.core.compare.leaves import LANE, IntegerLeaves, KeyHash
-from airflow_cdc.core.compare.part import WHOLE
-from airflow_cdc.core.compare.row_sql import RowSql, both, where
 from airflow_cdc.core.types import Instant
+from airflow_cdc.decisions.compare.leaves import LANE, IntegerLeaves, KeyHash
+from airflow_cdc.decisions.compare.part import WHOLE
+from airflow_cdc.decisions.compare.row_sql import RowSql, both, where
 from airflow_cdc.spark_apps.compare.encoding import key_text, lanes, row_hash
 from airflow_cdc.spark_apps.driver.sql import literal, quote_ident
 
 if TYPE_CHECKING:
-    from airflow_cdc.core.compare.leaves import LeafScheme
-    from airflow_cdc.core.compare.part import Part
-    from airflow_cdc.core.compare.row_sql import PartValue
     from airflow_cdc.core.table import Column, Table
+    from airflow_cdc.decisions.compare.leaves import LeafScheme
+    from airflow_cdc.decisions.compare.part import Part
+    from airflow_cdc.decisions.compare.row_sql import PartValue
 
 
 class SparkRows(RowSql):

@@ -1,4 +1,4 @@
-"""The canonical text of rows, in Spark SQL over the sink's columns (core/compare/canonical.py defines it).
+"""The canonical text of rows, in Spark SQL over the sink's columns (decisions/compare/canonical.py defines it).
 
 A value's text depends only on its logical type, not on the source it came from.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.compare.canonical import hashed, in_key, is_short
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.types import (
     Array,
@@ -27,6 +26,7 @@ from airflow_cdc.core.types import (
     Time,
     Uuid,
 )
+from airflow_cdc.decisions.compare.canonical import hashed, in_key, is_short
 from airflow_cdc.spark_apps.driver.sql import quote_ident
 
 if TYPE_CHECKING:

@@ -19,12 +19,12 @@ from pyspark import StorageLevel
 from pyspark.sql import Window
 from pyspark.sql import functions as fn
 
-from airflow_cdc.core.compare.changelog import Tail
-from airflow_cdc.core.compare.leaves import LeafScheme, leaf_of
-from airflow_cdc.core.compare.part import Part
-from airflow_cdc.core.compare.verdict import Rows
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
+from airflow_cdc.decisions.compare.changelog import Tail
+from airflow_cdc.decisions.compare.leaves import LeafScheme, leaf_of
+from airflow_cdc.decisions.compare.part import Part
+from airflow_cdc.decisions.compare.verdict import Rows
 from airflow_cdc.spark_apps.compare.scan import Reached, Subject
 from airflow_cdc.spark_apps.compare.tail import (
     FACTS,

@@ -7,12 +7,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from airflow_cdc.core.apply.coverage import Covered
-from airflow_cdc.core.compare.canonical import outside_hash
-from airflow_cdc.core.compare.changelog import Event, Tail
-from airflow_cdc.core.compare.leaves import Leaf, compare, compare_multisets, compare_rows, leaf_of
-from airflow_cdc.core.compare.part import WHOLE
-from airflow_cdc.core.compare.verdict import (
+from airflow_cdc.core.coverage import Covered
+from airflow_cdc.core.errors import VerificationError
+from airflow_cdc.core.position import Watermark
+from airflow_cdc.decisions.compare.canonical import outside_hash
+from airflow_cdc.decisions.compare.changelog import Event, Tail
+from airflow_cdc.decisions.compare.leaves import Leaf, compare, compare_multisets, compare_rows, leaf_of
+from airflow_cdc.decisions.compare.part import WHOLE
+from airflow_cdc.decisions.compare.verdict import (
     KEYS_HELD,
     STRANGE,
     UNKNOWN,
@@ -28,8 +30,6 @@ from airflow_cdc.core.compare.verdict import (
     rows_held,
     without,
 )
-from airflow_cdc.core.errors import VerificationError
-from airflow_cdc.core.position import Watermark
 from airflow_cdc.spark_apps.compare.flight import Flight, Flights, TakenOut, around, flights
 from airflow_cdc.spark_apps.compare.scan import (
     Digests,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import fsspec
 
-from airflow_cdc.core.compare.canonical import not_compared
 from airflow_cdc.core.report import ComparedAt, NotCompared, TableReport, Verdict
+from airflow_cdc.decisions.compare.canonical import not_compared
 from airflow_cdc.spark_apps.compare.expectations import Expected, SuiteResult, run_suites
 from airflow_cdc.spark_apps.compare.scan import Outcome
 

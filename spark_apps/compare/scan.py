@@ -19,13 +19,21 @@ from typing import Protocol
 
 from pyspark.sql import functions as fn
 
-from airflow_cdc.core.compare.canonical import outside_hash
-from airflow_cdc.core.compare.leaves import Leaf, LeafScheme, choose_scheme, compare, leaf_of
-from airflow_cdc.core.compare.part import WHOLE, Part
-from airflow_cdc.core.compare.verdict import KEYS_HELD, RowCounts, Rows, Tally, count_caveats, table_verdict, without
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.table import Table
+from airflow_cdc.decisions.compare.canonical import outside_hash
+from airflow_cdc.decisions.compare.leaves import Leaf, LeafScheme, choose_scheme, compare, leaf_of
+from airflow_cdc.decisions.compare.part import WHOLE, Part
+from airflow_cdc.decisions.compare.verdict import (
+    KEYS_HELD,
+    RowCounts,
+    Rows,
+    Tally,
+    count_caveats,
+    table_verdict,
+    without,
+)
 from airflow_cdc.spark_apps.compare.tail import Topic
 from airflow_cdc.spark_apps.compare.views import SinkView
 from airflow_cdc.spark_apps.ports import RowReader, SourceView

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as fn
 
-from airflow_cdc.core.compare.canonical import outside_hash
-from airflow_cdc.core.compare.changelog import Event, Tail
-from airflow_cdc.core.compare.leaves import LeafScheme
-from airflow_cdc.core.compare.verdict import Image
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
+from airflow_cdc.decisions.compare.canonical import outside_hash
+from airflow_cdc.decisions.compare.changelog import Event, Tail
+from airflow_cdc.decisions.compare.leaves import LeafScheme
+from airflow_cdc.decisions.compare.verdict import Image
 from airflow_cdc.spark_apps.apply.record import SIDES, TOMBSTONE
 from airflow_cdc.spark_apps.compare.digest import ROWS
 from airflow_cdc.spark_apps.compare.encoding import key_text, row_hash

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from airflow_cdc.core.compare.canonical import outside_hash
-from airflow_cdc.core.compare.leaves import Leaf, LeafScheme, read_leaves
-from airflow_cdc.core.compare.part import WHOLE, Part
-from airflow_cdc.core.compare.verdict import Rows
 from airflow_cdc.core.table import Table
+from airflow_cdc.decisions.compare.canonical import outside_hash
+from airflow_cdc.decisions.compare.leaves import Leaf, LeafScheme, read_leaves
+from airflow_cdc.decisions.compare.part import WHOLE, Part
+from airflow_cdc.decisions.compare.verdict import Rows
 from airflow_cdc.spark_apps.compare import digest
 from airflow_cdc.spark_apps.compare.encoding import key_text, row_hash
 from airflow_cdc.spark_apps.driver.sql import quote_ident

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_cdc.core.apply.ddl import Ddl
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.kind import Lazy
+from airflow_cdc.decisions.apply.ddl import Ddl
 from airflow_cdc.flows.capture import settings as connector_settings
 from airflow_cdc.flows.run import Run
 from airflow_cdc.kinds import SINKS, SOURCES, TRANSPORTS, reads_of

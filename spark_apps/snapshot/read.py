@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
-from airflow_cdc.core.apply.start import SNAPSHOT_AT
-from airflow_cdc.core.compare.chunk import Chunk, key_from_json, key_to_json
 from airflow_cdc.core.ports import Stage
 from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.table import Table
+from airflow_cdc.decisions.apply.start import SNAPSHOT_AT
+from airflow_cdc.decisions.compare.chunk import Chunk, key_from_json, key_to_json
 from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.ports import RowReader, StageWriter
 

@@ -31,7 +31,7 @@ import pyarrow as pa
 import yaml
 
 import stack
-from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
 from airflow_cdc.sources.mysql.position import mysql_position

@@ -14,11 +14,11 @@ import pytest
 
 from airflow_cdc.control.control import Control
 from airflow_cdc.control.document import KEEP_RUNS, NEWEST_FORMAT
-from airflow_cdc.core.apply.stamp import Stamp
-from airflow_cdc.core.diagnosis.observation import OpenFacts
 from airflow_cdc.core.errors import LeaseHeldError, RecoveryOpenError, StaleHeadError, UnknownStateError, UsageError
 from airflow_cdc.core.lease import Lease
+from airflow_cdc.core.observation import OpenFacts
 from airflow_cdc.core.ports import ControlStore, StoredDocument
+from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.reports.stored import LASTING
 from stack.process import wait_until

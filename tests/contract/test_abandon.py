@@ -9,12 +9,12 @@ from unittest.mock import create_autospec
 import pytest
 
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
-from airflow_cdc.core.apply.stamp import Stamp
-from airflow_cdc.core.apply.start import DdlLog, plan_start
-from airflow_cdc.core.diagnosis.observation import ConnectorState
-from airflow_cdc.core.diagnosis.strategy import DETOUR
 from airflow_cdc.core.errors import ConnectorError, LeaseHeldError, SinkError, UsageError
+from airflow_cdc.core.observation import ConnectorState
+from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.table import Table
+from airflow_cdc.decisions.apply.start import DdlLog, plan_start
+from airflow_cdc.decisions.diagnosis.strategy import DETOUR
 from airflow_cdc.flows.abandon import abandon
 from airflow_cdc.flows.run import Run
 from airflow_cdc.sinks.iceberg.client import Lake

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from airflow_cdc.control.control import Control
-from airflow_cdc.core.diagnosis.strategy import DETOUR
 from airflow_cdc.core.errors import LeaseHeldError
 from airflow_cdc.core.report import Verdict
+from airflow_cdc.decisions.diagnosis.strategy import DETOUR
 from airflow_cdc.flows.close import close, report
 from airflow_cdc.flows.run import Run
 from airflow_cdc.reports.store import ReportStore

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from airflow_cdc.control.control import Control
-from airflow_cdc.core.diagnosis.observation import (
+from airflow_cdc.core.epochs import EVERY, Epochs
+from airflow_cdc.core.observation import (
     ControlFacts,
     OpenFacts,
 )
-from airflow_cdc.core.epochs import EVERY, Epochs
 from airflow_cdc.flows import decide
 from airflow_cdc.flows.backlog import applicable
 from airflow_cdc.flows.run import RunOptions

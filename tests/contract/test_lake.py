@@ -14,8 +14,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.types import LongType
 
-from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.errors import ConfigError, SchemaError, SinkError, UnknownStateError
+from airflow_cdc.core.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.sinks.iceberg import catalog as iceberg_catalog
 from airflow_cdc.sinks.iceberg.catalog import MissingTableError, spark_conf

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
 
-from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.dead_letter import is_before
+from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.topics import TopicOffsets, fence_to_json
 from airflow_cdc.flows.publish import publish
 from airflow_cdc.sinks.iceberg import dead_letters as letters

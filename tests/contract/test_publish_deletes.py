@@ -12,7 +12,7 @@ from airflow_cdc.core.errors import NotAgreedError
 from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.recovery import Decision
-from airflow_cdc.core.removal import Removal
+from airflow_cdc.decisions.removal import Removal
 from airflow_cdc.flows.publish import publish
 from airflow_cdc.flows.run import Run, RunOptions
 from airflow_cdc.sinks.iceberg.client import Lake

@@ -13,8 +13,8 @@ import pytest
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from pyiceberg.types import LongType
 
-from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.errors import SinkError, StaleHeadError, UnknownStateError
+from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.sinks.iceberg import catalog as iceberg_catalog
 from airflow_cdc.sinks.iceberg.client import Lake

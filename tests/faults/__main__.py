@@ -1,6 +1,6 @@
-"""The whole matrix on real servers: `python -m tests.faults [--only TEXT] [--from-round N] [--alone]`; writes build/faults.json.
+"""The matrix on real servers: `python -m tests.faults [--source postgres] [--only TEXT] [--from-round N] [--alone]`.
 
-Faults in different steps strike the same recovery, and share its verdict; if it is not MATCH, each gets one alone.
+Writes build/faults.json (MySQL: every fault) or build/faults-postgres.json (a short form). Faults in different steps strike the same recovery, and share its verdict; if it is not MATCH, each gets one alone.
 """
 
 from __future__ import annotations
@@ -9,38 +9,60 @@ import argparse
 import json
 import shutil
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from tests.faults.matrix import CELLS, Cell
+from tests.faults import matrix, matrix_postgres, mysql, postgres
+from tests.faults.cell import Cell
 from tests.faults.runner import MATCH, first_copy, rounds, strike
-from tests.faults.world import FaultWorld, world
+from tests.faults.world import FaultWorld
 
-FOLDER = Path("build/faults")
-RESULTS = Path("build/faults.json")
 CONSOLE = Console(width=140)
 Result = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """One source's cells, the world they strike, and where its servers and its results are kept."""
+
+    cells: tuple[Cell, ...]
+    world: Callable[[Path], AbstractContextManager[FaultWorld]]
+    folder: Path
+    results: Path
+
+
+MATRICES = {
+    "mysql": Matrix(matrix.CELLS, mysql.world, Path("build/faults"), Path("build/faults.json")),
+    "postgres": Matrix(
+        matrix_postgres.CELLS, postgres.world, Path("build/faults-postgres"), Path("build/faults-postgres.json")
+    ),
+}
 
 
 def main() -> int:
     """Run the cells; 0 if every one ended in MATCH."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--source", choices=MATRICES, default="mysql", help="whose matrix")
     parser.add_argument("--only", default="", help="only cells whose step, moment or fault contain this text")
     parser.add_argument("--from-round", type=int, default=1, help="leave out the rounds before this one")
     parser.add_argument("--alone", action="store_true", help="a recovery of its own for each cell")
     asked = parser.parse_args()
-    cells = [cell for cell in CELLS if asked.only in f"{cell.step}: {cell.moment}: {cell.fault}"]
+    chosen = MATRICES[asked.source]
+    cells = [cell for cell in chosen.cells if asked.only in f"{cell.step}: {cell.moment}: {cell.fault}"]
     todo = ([[cell] for cell in cells] if asked.alone else rounds(cells))[asked.from_round - 1 :]
-    shutil.rmtree(FOLDER, ignore_errors=True)
+    shutil.rmtree(chosen.folder, ignore_errors=True)
     results: list[Result] = []
-    with world(FOLDER.absolute()) as made:
+    with chosen.world(chosen.folder.absolute()) as made:
         first_copy(made)
         for number, together in enumerate(todo, asked.from_round):
             results += _round(made, together, f"round-{number}")
-            RESULTS.write_text(json.dumps(results, indent=2) + "\n")
+            chosen.results.write_text(json.dumps(results, indent=2) + "\n")
             CONSOLE.print(f"round {number}: {len(results)} of {sum(map(len, todo))} cells")
     CONSOLE.print(_table(results))
     return int(any(result["verdict"] != MATCH for result in results))

@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from airflow_cdc.core.diagnosis.strategy import STRATEGIES
 from airflow_cdc.core.errors import CdcError
-from demo.world import writer
+from airflow_cdc.decisions.diagnosis.strategy import STRATEGIES
 from stack.errors import StackError
 from stack.process import wait_until
-from tests.faults.matrix import DISK_FULL, FAULTS, TASK_KILLS, Cell, Seen, When, Written
+from tests.faults.cell import Cell, Seen, When, Written
+from tests.faults.strikes import DISK_FULL, TASK_KILLED
 from tests.faults.world import FaultWorld, Reader
 
 # the hold runs beside them
@@ -96,7 +96,7 @@ class Recovery:
     def go(self) -> str:
         """Run to the end; the verdict of the independent check, or what stood in the way."""
         with self.reader.at_work():
-            verdict = self.chain(writer(self.world.demo))
+            verdict = self.chain(self.world.writing())
         return verdict or self._judged()
 
     def chain(self, writing: AbstractContextManager[Any]) -> str:
@@ -208,7 +208,7 @@ class Recovery:
         def strike() -> None:
             if cell not in self.struck:
                 self.struck[cell] = time.monotonic()
-                FAULTS[cell.fault](self)
+                cell.strike(self)
                 self._go_on()
 
         def look() -> None:
@@ -250,9 +250,8 @@ class Recovery:
         """Rerun as a person would: when the servers are up again."""
         while self._mending:
             self._mending.pop().join()
-        wait_until(
-            lambda: True if self.world.mysql.whole and self.world.connect.whole else None, timeout=120, what="the cut"
-        )
+        proxies = (self.world.source, self.world.connect)
+        wait_until(lambda: all(proxy.whole for proxy in proxies) or None, timeout=120, what="the cut")
         self.world.stack.wait_healthy(180)
 
     def _judged(self) -> str:
@@ -260,7 +259,7 @@ class Recovery:
         missed = [cell for cell in self.cells if cell not in self.struck or not self._hurt(cell)]
         if missed or self.late:
             return f"{MISSED}: {', '.join(f'{cell.step}: {cell.moment}' for cell in missed) or 'the step had ended'}"
-        return self.world.mismatch() or next(iter(wrong), MATCH)
+        return self.world.mismatch() or self.world.left_behind() or next(iter(wrong), MATCH)
 
     def _hurt(self, cell: Cell) -> bool:
         """A full disk that no step complained of was none."""
@@ -330,9 +329,9 @@ def _strike_once(world: FaultWorld, cells: Sequence[Cell], run_id: str) -> list[
 
 def rounds(cells: Sequence[Cell]) -> list[list[Cell]]:
     """Cells that one recovery can take: at most one in each step, but for kills of the task, of which each is a run."""
-    kills = [cell for cell in cells if cell in TASK_KILLS]
+    kills = [cell for cell in cells if cell.fault == TASK_KILLED]
     made: list[list[Cell]] = []
-    for cell in (cell for cell in cells if cell not in TASK_KILLS):
+    for cell in (cell for cell in cells if cell.fault != TASK_KILLED):
         free = next((one for one in made if cell.step not in {other.step for other in one}), None)
         if free is None:
             made.append([cell])

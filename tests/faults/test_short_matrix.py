@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.faults.matrix import TASK_KILLS
+from tests.faults.mysql import world
 from tests.faults.runner import MATCH, first_copy, strike
-from tests.faults.world import world
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
 

@@ -1,14 +1,16 @@
-"""The world of the kill matrix: real servers, proxies before them, a small shop, and the product's view of it."""
+"""The world of the kill matrix: real servers, proxies before them, a small shop, and the product's view of it.
+
+What concerns one kind of source stands in the module of its name, which also makes it (`world`).
+"""
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -19,46 +21,71 @@ from airflow_cdc.kinds import read_pipeline
 from airflow_cdc.parts import Endpoints
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
-from airflow_cdc.sources.mysql.client import MySqlEndpoint
 from airflow_cdc.transports.kafka.client import KafkaEndpoint
 from demo.world import NAMESPACE, SPARK, World
 from stack import cluster, jvm
-from stack.process import wait_until
+from stack.connect import ConnectWorker
 from stack.shop import connectors, dataset
-from stack.shop.check import TableCheck, check
+from stack.shop.check import TableCheck
 from stack.shop.dataset import CATALOG
-from stack.shop.gap import binlog_files
 from tests.e2e.conftest import again_and_again
 from tests.faults.proxy import HOST, Proxy
 
+__all__ = ["NAMESPACE", "PIPELINE", "ROWS", "TABLES", "FaultWorld", "Reader", "proxy_of", "worker_of"]
 ROWS = 2_000
 TABLES = ("customers", "orders", "events")
+FULL_NAMES = tuple(f"{dataset.SCHEMA}.{table}" for table in TABLES)
 PIPELINE = "shop"
-_GAP = (
-    "DELETE FROM customers WHERE CRC32(code) % 40 = {n}",
-    "DELETE FROM orders WHERE id % 40 = {n}",
-    "DELETE FROM events WHERE kind = 'click' LIMIT 7",
-    "UPDATE orders SET amount = amount + 1 WHERE id % 30 = {n}",
-    "UPDATE customers SET name = CONCAT('gap ', {n}) WHERE CRC32(code) % 30 = {n}",
-    "INSERT INTO orders (customer, status, amount, placed_at) VALUES ('gap', 'new', {n}, NOW(3))",
-    "INSERT INTO events VALUES ('2026-01-01 00:00:00', 'view', 'gap'), ('2026-01-01 00:00:00', 'view', 'gap')",
-)
 
 
 @dataclass
 class FaultWorld:
-    """Everything a cell acts on. `mysql` and `connect` are the proxies that the product goes through."""
+    """Everything a cell acts on. `source` and `connect` are the proxies that the product goes through."""
 
     folder: Path
     stack: cluster.Stack
-    mysql: Proxy
+    source: Proxy
     connect: Proxy
     chunk_rows: int = ROWS // 4
     gaps: int = 0
     lake: Lake = field(init=False)
 
+    server: ClassVar[str]  # the name of the source's server in the stack
+
     def __post_init__(self) -> None:
         self.lake = Lake(CATALOG, self.demo.lake)
+
+    # --- what each kind of source says ------------------------------------------------------------------------------
+
+    def source_settings(self) -> dict[str, Any]:
+        """The part `source` of the pipeline, but for its tables and its connection."""
+        raise NotImplementedError
+
+    def source_endpoint(self) -> Any:
+        """The source's address behind the proxy. Without TLS: the proxy looks for moments in what is asked."""
+        raise NotImplementedError
+
+    def restart_server(self) -> None:
+        """Start the source's server again on its data."""
+        raise NotImplementedError
+
+    def writing(self) -> AbstractContextManager[Any]:
+        """A writer at work beside the block."""
+        raise NotImplementedError
+
+    def change_and_lose(self) -> None:
+        """Rows change, a column comes or goes, and the log that says how is lost; the connector is stopped."""
+        raise NotImplementedError
+
+    def compare(self) -> list[TableCheck]:
+        """The independent check of all tables; the writer must be off and everything applied."""
+        raise NotImplementedError
+
+    def left_behind(self) -> str:
+        """What a recovery left at the source that is not the connector's own; "" if nothing."""
+        raise NotImplementedError
+
+    # --- what is alike ----------------------------------------------------------------------------------------------
 
     @property
     def demo(self) -> World:
@@ -71,7 +98,7 @@ class FaultWorld:
         return read_pipeline(
             {
                 "name": PIPELINE,
-                "source": {"kind": "mysql", "conn_id": "m", "tables": [f"{dataset.SCHEMA}.{t}" for t in TABLES]},
+                "source": {**self.source_settings(), "conn_id": "m", "tables": list(FULL_NAMES)},
                 "connector": {"kind": "debezium", "conn_id": "c", "name": PIPELINE},
                 "transport": {"kind": "kafka", "conn_id": "k"},
                 "sink": {"kind": "iceberg", "catalog": CATALOG, "namespace": NAMESPACE, "writer": "cdc_apply"},
@@ -82,11 +109,9 @@ class FaultWorld:
 
     @property
     def endpoints(self) -> Endpoints:
-        """Addresses as the product knows them: MySQL and Connect behind the proxies."""
-        login = self.demo.mysql.cdc
+        """Addresses as the product knows them: the source and Connect behind the proxies."""
         return Endpoints(
-            # without TLS: the proxy looks for moments in what is asked
-            MySqlEndpoint(HOST, self.mysql.port, login.user, login.password, ssl={"mode": "disabled"}),
+            self.source_endpoint(),
             ConnectEndpoint(f"http://{HOST}:{self.connect.port}"),
             KafkaEndpoint(self.demo.bootstrap),
             IcebergEndpoint(CATALOG, self.demo.lake),
@@ -111,32 +136,12 @@ class FaultWorld:
         }
 
     def make_gap(self) -> None:
-        """The connector fails on a purged log; rows were deleted, changed and added meanwhile, and a column came or went."""
-        worker = self.demo.stack.connect
-        assert worker is not None
+        """The connector fails on a lost log; rows were deleted, changed and added meanwhile, and a column came or went."""
+        worker = worker_of(self.stack)
         connectors.stop(worker, PIPELINE)
-        self.change_and_purge()
-        connectors.failure(worker, PIPELINE)
-
-    def change_and_purge(self) -> None:
-        """Rows change, and the log that says how is purged."""
         self.gaps += 1
-        alter = "ADD COLUMN extra VARCHAR(8) NULL" if self.gaps % 2 else "DROP COLUMN extra"
-        with closing(self.demo.mysql.connect(database=dataset.SCHEMA)) as connection, connection.cursor() as cursor:
-            cursor.execute("SET SESSION sql_mode = ''")
-            for sql in (*_GAP, f"ALTER TABLE customers {alter}"):
-                cursor.execute(sql.format(n=self.gaps % 30).replace("%", "%"))
-            connection.commit()
-            purge(cursor)
-
-    def purge(self) -> None:
-        """Purge every file but a fresh one."""
-        with closing(self.demo.mysql.connect()) as connection, connection.cursor() as cursor:
-            purge(cursor)
-
-    def compare(self) -> list[TableCheck]:
-        """The independent check of all tables; the writer must be off and everything applied."""
-        return check(self.demo.admin, self.demo.lake, dataset.SCHEMA, NAMESPACE, list(TABLES))
+        self.change_and_lose()
+        connectors.failure(worker, PIPELINE)
 
     def mismatch(self) -> str:
         """What the independent check found first, "" if all tables are equal."""
@@ -144,10 +149,16 @@ class FaultWorld:
         return f"MISMATCH: {different[0].table}: {'; '.join(different[0].examples)[:300]}" if different else ""
 
 
-def purge(cursor: Any) -> None:
-    """Rotate, and purge every file but the newest."""
-    cursor.execute("FLUSH BINARY LOGS")
-    cursor.execute(f"PURGE BINARY LOGS TO '{binlog_files(cursor)[-1]}'")
+def worker_of(stack: cluster.Stack) -> ConnectWorker:
+    """The Connect worker of a stack that has one."""
+    assert stack.connect is not None
+    return stack.connect
+
+
+def proxy_of(worker: ConnectWorker) -> Proxy:
+    """A proxy before a Connect worker."""
+    host, _, port = worker.url.removeprefix("http://").partition(":")
+    return Proxy((host, int(port)))
 
 
 def submit_command() -> list[str]:
@@ -203,30 +214,3 @@ def content(rows: pa.Table) -> int:
     """A number that says what rows a table holds, in any order."""
     texts = sorted(repr(sorted(row.items())) for row in rows.to_pylist())
     return hash("\n".join(texts))
-
-
-@contextmanager
-def world(folder: Path, rows: int = ROWS) -> Iterator[FaultWorld]:
-    """Servers, proxies, a shop of `rows` rows and its connector; all ends with the block."""
-    os.environ.update({"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable})
-    with ExitStack() as ends:
-        stack = ends.enter_context(cluster.start(folder))
-        demo = World(folder, stack)
-        worker = stack.connect
-        assert worker is not None
-        with closing(demo.mysql.connect(autocommit=False)) as connection:
-            dataset.create(connection)
-            dataset.fill(connection, rows)
-        host, _, port = worker.url.removeprefix("http://").partition(":")
-        mysql = ends.enter_context(Proxy((demo.mysql.host, demo.mysql.port)))
-        connect = ends.enter_context(Proxy((host, int(port))))
-        connectors.create(worker, PIPELINE, _settings(demo))
-        wait_until(lambda: connectors.stored(worker, PIPELINE) or None, timeout=120, what="the first offset")
-        yield FaultWorld(folder, stack, mysql, connect, rows // 4)
-
-
-def _settings(demo: World) -> Mapping[str, str]:
-    """The demo's connector without a heartbeat, so that a recovery has a setting to put back at its end."""
-    tables = ",".join(f"{dataset.SCHEMA}.{table}" for table in TABLES)
-    made = connectors.config(PIPELINE, demo.mysql, demo.bootstrap, **{"table.include.list": tables})
-    return {**made, "snapshot.mode": "no_data", "heartbeat.interval.ms": "0"}

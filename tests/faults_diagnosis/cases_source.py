@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from airflow_cdc.core.compare.leaves import IntegerLeaves
-from airflow_cdc.core.compare.nightly import Checked
+from airflow_cdc.decisions.compare.leaves import IntegerLeaves
+from airflow_cdc.decisions.compare.nightly import Checked
 from airflow_cdc.flows.run import now_iso
 from airflow_cdc.sources.mysql.capabilities import Capability
 from airflow_cdc.sources.mysql.client import MySqlSource

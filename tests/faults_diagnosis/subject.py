@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from airflow_cdc.control.control import Control
-from airflow_cdc.core.apply.stamp import Stamp
-from airflow_cdc.core.diagnosis.text import root_cause
+from airflow_cdc.core.stamp import Stamp
+from airflow_cdc.core.text import root_cause
 from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.sinks.iceberg.control import IcebergControlStore
 from airflow_cdc.sources.mysql.capabilities import ServerVersion

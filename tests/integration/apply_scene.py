@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.poll import poll_until
+from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.flows.run import Run, RunOptions

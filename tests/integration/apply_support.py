@@ -10,8 +10,8 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
-from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.epochs import Epochs
+from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.table import Column, Table
 from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.sinks.iceberg.client import Lake

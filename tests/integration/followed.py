@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
-from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.pipeline import sink_name
 from airflow_cdc.core.poll import poll_until
+from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.flows.run import RunOptions
 from airflow_cdc.sources.mysql.encoding import row_hash as mysql_row_hash
 from airflow_cdc.sources.mysql.gtid import GtidSet

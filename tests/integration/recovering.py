@@ -17,10 +17,10 @@ from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.settings import DebeziumSettings
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
 from airflow_cdc.control.control import Control
-from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.pipeline import HoldPolicy, Pipeline, Policy, sink_name
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.recovery import Decision
+from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.flows import connector as connector_steps
 from airflow_cdc.flows import reset_offset, watermark
 from airflow_cdc.flows.close import close

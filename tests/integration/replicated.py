@@ -14,9 +14,9 @@ from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.connectors.debezium.settings import DebeziumSettings
 from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
 from airflow_cdc.control.control import Control
-from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.flows.checks import conclude
 from airflow_cdc.flows.run import Facts, Run, RunOptions
 from airflow_cdc.parts import Parts

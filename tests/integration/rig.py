@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from airflow_cdc.connectors.debezium.settings import DebeziumSettings
 from airflow_cdc.control.control import Control
-from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.pipeline import Pipeline, sink_name
 from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows.run import Run
 from airflow_cdc.parts import Parts

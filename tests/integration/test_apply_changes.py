@@ -11,9 +11,9 @@ from unittest.mock import create_autospec
 import pytest
 
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
-from airflow_cdc.core.apply.schema_change import DEFINITION
-from airflow_cdc.core.diagnosis.observation import ConnectorState
 from airflow_cdc.core.errors import LeaseHeldError, SchemaError, SinkError, SourceError, TransportError
+from airflow_cdc.core.observation import ConnectorState
+from airflow_cdc.decisions.apply.schema_change import DEFINITION
 from airflow_cdc.flows.abandon import abandon
 from airflow_cdc.sinks.iceberg import dead_letters
 from airflow_cdc.spark_apps import apply_changes as application

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
-from airflow_cdc.core.apply.start import Applied, LastChange
 from airflow_cdc.core.errors import SchemaError, SinkError, SourceError, TransportError, UnknownStateError
 from airflow_cdc.core.topics import TopicOffsets
+from airflow_cdc.decisions.apply.start import Applied, LastChange
 from airflow_cdc.sinks.iceberg import dead_letters
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.snapshots import snapshot_at, summary_of

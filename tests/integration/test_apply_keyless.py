@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_cdc.core.apply.start import SNAPSHOT_AT
 from airflow_cdc.core.errors import ConnectorError, SinkError, SourceError, TransportError
+from airflow_cdc.decisions.apply.start import SNAPSHOT_AT
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
 from airflow_cdc.spark_apps.apply.batch import apply_batch

@@ -14,7 +14,7 @@ import pytest
 
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
-from airflow_cdc.core.apply.stamp import Stamp
+from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.flows.move_offset import stored
 from airflow_cdc.flows.observe import observe

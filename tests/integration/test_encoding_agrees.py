@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 import pymysql
 import pytest
 
-from airflow_cdc.core.compare import canonical, leaves
-from airflow_cdc.core.compare.canonical import parse_key_text
-from airflow_cdc.core.compare.chunk import Chunk
 from airflow_cdc.core.table import Column, Table
 from airflow_cdc.core.types import Bytes, Geometry, Instant, Json, LocalDateTime
+from airflow_cdc.decisions.compare import canonical, leaves
+from airflow_cdc.decisions.compare.canonical import parse_key_text
+from airflow_cdc.decisions.compare.chunk import Chunk
 from airflow_cdc.sources.mysql import encoding as mysql_sql
 from airflow_cdc.sources.mysql.quoting import quote_ident, quote_table
 from airflow_cdc.sources.mysql.schema import read_table_defs

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_cdc.core.compare.canonical import in_key, row_text
 from airflow_cdc.core.types import (
     Array,
     Bits,
@@ -26,6 +25,7 @@ from airflow_cdc.core.types import (
     Time,
     Uuid,
 )
+from airflow_cdc.decisions.compare.canonical import in_key, row_text
 from airflow_cdc.spark_apps.compare.encoding import text
 from airflow_cdc.spark_apps.driver.functions import register_functions
 from airflow_cdc.spark_apps.driver.sql import literal
@@ -94,7 +94,7 @@ def test_a_value_is_written_as_the_reference_writes_it(session: SparkSession, ki
 
 
 def test_every_type_that_can_be_compared_is_here() -> None:
-    from airflow_cdc.core.compare import canonical
+    from airflow_cdc.decisions.compare import canonical
     from airflow_cdc.spark_apps.compare import encoding
 
     assert {type(kind) for kind in CASES} == set(canonical._WRITE) == {*encoding._TABLE, Array}

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import stack
-from airflow_cdc.core.diagnosis.diagnose import Diagnosis
 from airflow_cdc.core.recovery import Decision
+from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis
 from airflow_cdc.flows.decide import decide
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.open import open_recovery

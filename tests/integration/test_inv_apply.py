@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.apply import start as apply_start
-from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.errors import SinkError, SourceError, TransportError, UnknownStateError
 from airflow_cdc.core.poll import poll_until
+from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.topics import TopicOffsets, TopicState
+from airflow_cdc.decisions.apply import start as apply_start
 from airflow_cdc.sinks.iceberg import client as lake_module
 from airflow_cdc.spark_apps import apply_changes as application
 from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing

@@ -16,10 +16,10 @@ from kafka import KafkaAdminClient
 
 from airflow_cdc.connectors.debezium import config_rules
 from airflow_cdc.connectors.debezium.schema_changes import read_statements
-from airflow_cdc.core.apply.ddl import Ddl
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.pipeline import HoldPolicy
 from airflow_cdc.core.poll import poll_until
+from airflow_cdc.decisions.apply.ddl import Ddl
 from airflow_cdc.flows import backlog as pending
 from airflow_cdc.flows import connector, watermark
 from airflow_cdc.flows import reset_offset as offset

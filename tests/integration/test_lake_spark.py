@@ -12,9 +12,9 @@ from urllib.parse import urlparse
 
 import pytest
 
-from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.errors import StaleHeadError
 from airflow_cdc.core.poll import poll_until
+from airflow_cdc.core.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.stage import Stage

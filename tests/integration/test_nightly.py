@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.compare import verdict
-from airflow_cdc.core.compare.row_diff import rows_file
 from airflow_cdc.core.errors import VerificationError
 from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.report import RecoveryReport, TableReport
 from airflow_cdc.core.table import Table
+from airflow_cdc.decisions.compare import verdict
+from airflow_cdc.decisions.compare.row_diff import rows_file
 from airflow_cdc.flows.checks import conclude
 from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.run import Run, RunOptions

@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_cdc.core.compare.row_diff import RowPair, rows_file
 from airflow_cdc.core.errors import SinkError, VerificationError
 from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.table import Table
+from airflow_cdc.decisions.compare.row_diff import RowPair, rows_file
 from airflow_cdc.flows.close import report_folder
 from airflow_cdc.sinks.iceberg.dead_letters import COLUMNS as LETTERS
 from airflow_cdc.sinks.iceberg.dead_letters import table_name, unresolved

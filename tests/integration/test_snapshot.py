@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.apply.schema_change import load_definition
-from airflow_cdc.core.apply.stamp import ChunkLedger
-from airflow_cdc.core.apply.start import SNAPSHOT_AT
 from airflow_cdc.core.errors import SchemaError, SourceError
 from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.stamp import ChunkLedger
+from airflow_cdc.decisions.apply.schema_change import load_definition
+from airflow_cdc.decisions.apply.start import SNAPSHOT_AT
 from airflow_cdc.flows.run import Run
 from airflow_cdc.kinds import read_position
 from airflow_cdc.sources.mysql.gtid import GtidSet

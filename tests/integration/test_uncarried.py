@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_cdc.connectors.debezium.uncarried import looks
-from airflow_cdc.core.diagnosis.strategy import Plan
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.recovery import Decision
+from airflow_cdc.decisions.diagnosis.strategy import Plan
 from airflow_cdc.flows import decide as decide_flow
 from airflow_cdc.flows import doctor
 from airflow_cdc.flows import open as opening

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_cdc.core.compare import verdict
-from airflow_cdc.core.compare.leaves import HashLeaves, IntegerLeaves, Leaf, leaf_of
-from airflow_cdc.core.compare.part import WHOLE
-from airflow_cdc.core.compare.repair import RepairPlan, refusal
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.table import Table
+from airflow_cdc.decisions.compare import verdict
+from airflow_cdc.decisions.compare.leaves import HashLeaves, IntegerLeaves, Leaf, leaf_of
+from airflow_cdc.decisions.compare.part import WHOLE
+from airflow_cdc.decisions.compare.repair import RepairPlan, refusal
 from airflow_cdc.spark_apps.compare.views import SinkView
 from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.driver.sql import quote_ident
@@ -169,7 +169,7 @@ def test_inv_24_a_table_that_is_wholly_wrong_is_a_mismatch_of_which_some_keys_ar
     scene: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many rows differ, the driver holds so many keys and counts the rest; such a table is not repaired by key."""
-    for module in ("spark_apps.compare.judge", "spark_apps.compare.scan", "core.compare.verdict"):
+    for module in ("spark_apps.compare.judge", "spark_apps.compare.scan", "decisions.compare.verdict"):
         monkeypatch.setattr(f"airflow_cdc.{module}.KEYS_HELD", 100)
     monkeypatch.setattr("airflow_cdc.spark_apps.compare.judge.MAX_SUSPECTS", 50)
     made = scene("orders", ORDERS, FILL)

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.compare.verdict import STRANGE
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.report import Verdict
+from airflow_cdc.decisions.compare.verdict import STRANGE
 from tests.integration.rig import Rig
 from tests.integration.verify_support import NUMBERS, Scene, counts, make_scene
 

@@ -27,8 +27,9 @@ from stack.process import wait_until
 from stack.shop import connectors
 from stack.shop.dataset import SCHEMA
 from tests.e2e.conftest import again_and_again
+from tests.faults.mysql import MySqlWorld, world
 from tests.faults.runner import MATCH, Recovery, first_copy
-from tests.faults.world import PIPELINE, FaultWorld, world
+from tests.faults.world import PIPELINE
 
 FOLDER, RESULTS = Path("build/load"), Path("build/load.json")
 CONSOLE = Console(width=140)
@@ -38,7 +39,7 @@ SAMPLE_SECONDS = 5.0
 Result = dict[str, Any]
 
 
-def behind(made: FaultWorld) -> dict[str, int]:
+def behind(made: MySqlWorld) -> dict[str, int]:
     """How far things are behind, now: transactions that the connector has not read, events that main does not hold."""
     run = made.run("look")
     executed = mysql_position(run.clients.source.position().position).gtids or GtidSet()
@@ -55,7 +56,7 @@ def behind(made: FaultWorld) -> dict[str, int]:
     return {"transactions_unread": (executed - stored).count, "events_unapplied": events}
 
 
-def beat(made: FaultWorld) -> None:
+def beat(made: MySqlWorld) -> None:
     """Let the connector commit an offset past its last transaction, also when no other follows."""
     worker = made.stack.connect
     assert worker is not None
@@ -65,14 +66,14 @@ def beat(made: FaultWorld) -> None:
 
 
 @contextmanager
-def sampled(made: FaultWorld) -> Iterator[list[Result]]:
+def sampled(made: MySqlWorld) -> Iterator[list[Result]]:
     """Look how far things are behind, again and again beside the block."""
     results: list[Result] = []
     with again_and_again(lambda: results.append({"t": round(time.time(), 1), **behind(made)}), SAMPLE_SECONDS):
         yield results
 
 
-def at_rate(made: FaultWorld, rate: int) -> Result:
+def at_rate(made: MySqlWorld, rate: int) -> Result:
     """A recovery while the source takes `rate` changes a second."""
     made.make_gap()
     began = time.time()
@@ -97,21 +98,21 @@ def at_rate(made: FaultWorld, rate: int) -> Result:
     }
 
 
-def apply(made: FaultWorld, recovery: Recovery) -> Result:
+def apply(made: MySqlWorld, recovery: Recovery) -> Result:
     """One run of apply_changes: how far main was behind when it began and when it ended."""
     before, began = behind(made), time.time()
     recovery.alone("apply_changes")
     return {"before": before, "after": behind(made), "seconds": round(time.time() - began, 1)}
 
 
-def settled(made: FaultWorld, recovery: Recovery) -> str:
+def settled(made: MySqlWorld, recovery: Recovery) -> str:
     """Everything applied; the verdict of the independent comparison."""
     wait_until(lambda: True if not behind(made)["transactions_unread"] else None, timeout=900, what="the connector")
     recovery.alone("apply_changes")
     return made.mismatch() or MATCH
 
 
-def with_backlog(made: FaultWorld, events: int) -> Result:
+def with_backlog(made: MySqlWorld, events: int) -> Result:
     """A recovery while the topics hold `events` events that nobody applied."""
     began = time.time()
     fill_backlog(made, events)
@@ -132,7 +133,7 @@ def with_backlog(made: FaultWorld, events: int) -> Result:
     }
 
 
-def fill_backlog(made: FaultWorld, events: int) -> None:
+def fill_backlog(made: MySqlWorld, events: int) -> None:
     """Update all orders until the connector has sent so many events; nothing applies them."""
     with (
         closing(made.demo.mysql.connect(database=SCHEMA, autocommit=True)) as connection,

@@ -19,9 +19,9 @@ import uvicorn
 import yaml
 from selenium.webdriver.chrome.webdriver import WebDriver
 
-from airflow_cdc.core.diagnosis.observation import ControlFacts, Observation, OpenFacts, TaskState, Unknown
-from airflow_cdc.core.diagnosis.strategy import choices
+from airflow_cdc.core.observation import ControlFacts, Observation, OpenFacts, TaskState, Unknown
 from airflow_cdc.core.report import RecoveryReport, StepReport, Verdict
+from airflow_cdc.decisions.diagnosis.strategy import choices
 from airflow_cdc.kinds import rules_for
 from airflow_cdc.plugin import PREFIX, CdcPlugin, app
 from airflow_cdc.plugin.running import RunningRun

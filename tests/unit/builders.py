@@ -9,8 +9,8 @@ from typing import Any
 
 from airflow_cdc.connectors.debezium.connector import address_in, read_capture
 from airflow_cdc.connectors.debezium.settings import DebeziumSettings
-from airflow_cdc.core.apply.stamp import Stamp
-from airflow_cdc.core.diagnosis.observation import (
+from airflow_cdc.core.kind import AnyKind
+from airflow_cdc.core.observation import (
     ConnectorFacts,
     ControlFacts,
     Observation,
@@ -19,9 +19,9 @@ from airflow_cdc.core.diagnosis.observation import (
     TaskState,
     TransportFacts,
 )
-from airflow_cdc.core.kind import AnyKind
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.topics import TopicState
 from airflow_cdc.kinds import CONNECTORS, SINKS, SOURCES, TRANSPORTS, problems_for
 from airflow_cdc.sinks.iceberg.settings import IcebergSettings

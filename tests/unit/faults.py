@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from airflow_cdc.core.apply.stamp import Stamp
-from airflow_cdc.core.diagnosis.forecast import Retention
-from airflow_cdc.core.diagnosis.observation import (
+from airflow_cdc.core.forecast import Retention
+from airflow_cdc.core.observation import (
     ControlFacts,
     HistoryFacts,
     Observation,
@@ -20,6 +19,7 @@ from airflow_cdc.core.diagnosis.observation import (
     TransportFacts,
     Unknown,
 )
+from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.core.xa import XaState

@@ -12,10 +12,10 @@ from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowException
 
 from airflow_cdc import spark_main
-from airflow_cdc.core.diagnosis.observation import ControlFacts
 from airflow_cdc.core.errors import (
     SinkError,
 )
+from airflow_cdc.core.observation import ControlFacts
 from airflow_cdc.flows.run import Run
 from tests.unit.builders import PIPELINE
 

@@ -21,14 +21,14 @@ from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.history import compare_history, fold_history
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset, validate
 from airflow_cdc.connectors.debezium.schema_changes import read_ddl
-from airflow_cdc.core.apply.schema_change import load_definition
-from airflow_cdc.core.apply.stamp import EPOCH, LEDGER, OFFSETS, WATERMARK, ChunkLedger, Stamp
-from airflow_cdc.core.apply.start import APPLIED, Applied, Highest, LastChange
 from airflow_cdc.core.errors import OffsetRejectedError, PositionError
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.recovery import OpenRecovery, VerifiedTable
 from airflow_cdc.core.report import DecisionReport, RecoveryReport, StepReport
+from airflow_cdc.core.stamp import EPOCH, LEDGER, OFFSETS, WATERMARK, ChunkLedger, Stamp
 from airflow_cdc.core.table import Table
+from airflow_cdc.decisions.apply.schema_change import load_definition
+from airflow_cdc.decisions.apply.start import APPLIED, Applied, Highest, LastChange
 from airflow_cdc.kinds import read_position
 from airflow_cdc.reports.store import REPORT as REPORT_FILE
 from airflow_cdc.sources.mysql.ddl_clauses import read_statement

@@ -11,11 +11,11 @@ import pytest
 from airflow.sdk.observability import stats
 
 from airflow_cdc import metrics
-from airflow_cdc.core.diagnosis.forecast import Retention
-from airflow_cdc.core.diagnosis.observation import (
+from airflow_cdc.core.errors import SourceError
+from airflow_cdc.core.forecast import Retention
+from airflow_cdc.core.observation import (
     Unknown,
 )
-from airflow_cdc.core.errors import SourceError
 from airflow_cdc.reports.stored import StoredObservation
 from tests.diagnosing import diagnose
 from tests.paths import ROOT

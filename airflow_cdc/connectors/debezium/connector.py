@@ -16,9 +16,9 @@ from airflow_cdc.connectors.debezium.stores.connect import ConnectOffsetStore
 from airflow_cdc.connectors.kafka_connect import offsets_topic
 from airflow_cdc.connectors.kafka_connect.client import KafkaConnect, entry_of, server_of
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
-from airflow_cdc.core.diagnosis.observation import Capture, ConnectorFacts, ConnectorState, HistoryFacts, TaskState
 from airflow_cdc.core.endpoint import CallLimits, Login
 from airflow_cdc.core.errors import CdcError
+from airflow_cdc.core.observation import Capture, ConnectorFacts, ConnectorState, HistoryFacts, TaskState
 from airflow_cdc.core.offset import Inside, OffsetCodec, OffsetEntry, OffsetStore
 from airflow_cdc.core.ports import Transport
 from airflow_cdc.core.position import JsonObject

@@ -8,7 +8,11 @@ from airflow_cdc.connectors.debezium import problems_events as events
 from airflow_cdc.connectors.debezium.config import healing_settings
 from airflow_cdc.connectors.debezium.error_texts import TEXTS
 from airflow_cdc.connectors.debezium.history import NOT_IN_HISTORY
-from airflow_cdc.core.diagnosis.evidence import (
+from airflow_cdc.core.observation import ConnectorFacts, ControlFacts, HistoryFacts, SchemaFacts
+from airflow_cdc.core.offset import Inside
+from airflow_cdc.core.problem import FULL_SNAPSHOT, WARNING, AnyCase, Beside, Evidence, Problem, Rules
+from airflow_cdc.core.text import shorten
+from airflow_cdc.decisions.diagnosis.evidence import (
     OFFSETS,
     STATUS,
     all_failed_as,
@@ -18,11 +22,7 @@ from airflow_cdc.core.diagnosis.evidence import (
     state_evidence,
     states,
 )
-from airflow_cdc.core.diagnosis.observation import ConnectorFacts, ControlFacts, HistoryFacts, SchemaFacts
-from airflow_cdc.core.diagnosis.problem import FULL_SNAPSHOT, WARNING, AnyCase, Beside, Evidence, Problem, Rules
-from airflow_cdc.core.diagnosis.strategy import DIFF_REPAIR, FULL, NEXT_FILE
-from airflow_cdc.core.diagnosis.text import shorten
-from airflow_cdc.core.offset import Inside
+from airflow_cdc.decisions.diagnosis.strategy import DIFF_REPAIR, FULL, NEXT_FILE
 
 _STILL = frozenset({"STOPPED", "PAUSED"})
 _SETTLED = frozenset({"RUNNING", "FAILED", "STOPPED", "PAUSED"})

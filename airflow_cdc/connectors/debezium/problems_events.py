@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.null_defaults import NullFault, null_fault
-from airflow_cdc.core.diagnosis.evidence import evidence
-from airflow_cdc.core.diagnosis.observation import SchemaFacts
-from airflow_cdc.core.diagnosis.problem import AnyCase, Evidence
 from airflow_cdc.core.errors import CdcError
+from airflow_cdc.core.observation import SchemaFacts
+from airflow_cdc.core.problem import AnyCase, Evidence
+from airflow_cdc.decisions.diagnosis.evidence import evidence
 
 _CONFIG = "connector config"
 _SINK_IS_OURS = "cdc_apply"

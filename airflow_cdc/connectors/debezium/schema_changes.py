@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from airflow_cdc.connectors.debezium.history import column_defs, compare_history, full_name
-from airflow_cdc.core.apply.coverage import Place
-from airflow_cdc.core.apply.ddl import Ddl, ReportedTable
+from airflow_cdc.core.coverage import Place
 from airflow_cdc.core.errors import MALFORMED, TransportError
 from airflow_cdc.core.table import Column, Table
+from airflow_cdc.decisions.apply.ddl import Ddl, ReportedTable
 from airflow_cdc.sources.mysql.ddl_clauses import Statement, read_statement
 from airflow_cdc.sources.mysql.events import place_of
 
@@ -26,7 +26,7 @@ PlaceOf: TypeAlias = Callable[[object, object, object, object], tuple[str, Place
 
 @dataclass(frozen=True, slots=True)
 class HistoryTable:
-    """A table's definition in a record of the history, as Debezium writes it. Satisfies core.apply.ddl.ReportedTable."""
+    """A table's definition in a record of the history, as Debezium writes it. Satisfies decisions.apply.ddl.ReportedTable."""
 
     raw: Mapping[str, Any]
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
-from airflow_cdc.core.diagnosis.observation import Capture
+from airflow_cdc.core.observation import Capture
 from airflow_cdc.core.ports import Transport
 
 MOST_TOPICS: Final = 50

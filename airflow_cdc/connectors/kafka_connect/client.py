@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from typing import Any, Final, Self
 
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint, ConnectHttp, ConnectorMissingError
-from airflow_cdc.core.diagnosis.text import root_cause
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import ConnectorError, OffsetRejectedError
 from airflow_cdc.core.poll import NotYet, poll_until
 from airflow_cdc.core.secrets import mask_config, mask_text, secrets_of
+from airflow_cdc.core.text import root_cause
 
 __all__ = ["ConnectEndpoint", "KafkaConnect"]
 

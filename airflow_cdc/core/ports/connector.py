@@ -9,13 +9,13 @@ from airflow_cdc.core.ports.base import Client
 from airflow_cdc.core.ports.transport import Transport
 
 if TYPE_CHECKING:
-    from airflow_cdc.core.diagnosis.observation import (
+    from airflow_cdc.core.endpoint import Login
+    from airflow_cdc.core.observation import (
         Capture,
         ConnectorFacts,
         ConnectorState,
         HistoryFacts,
     )
-    from airflow_cdc.core.endpoint import Login
     from airflow_cdc.core.offset import OffsetCodec, OffsetEntry, OffsetStore, RawOffset
     from airflow_cdc.core.table import Table
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from airflow_cdc.core.ports.base import Client
 
 if TYPE_CHECKING:
-    from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
     from airflow_cdc.core.dead_letter import DeadLetter
-    from airflow_cdc.core.diagnosis.observation import (
+    from airflow_cdc.core.observation import (
         SinkTableFacts,
     )
+    from airflow_cdc.core.stamp import ChunkLedger, Stamp
     from airflow_cdc.core.topics import Fence
 
 

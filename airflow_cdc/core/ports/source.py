@@ -10,13 +10,13 @@ from airflow_cdc.core.transactions import Transactions
 
 if TYPE_CHECKING:
     from airflow_cdc.core.check import Check
-    from airflow_cdc.core.diagnosis.forecast import Forecast, Retention
-    from airflow_cdc.core.diagnosis.observation import (
+    from airflow_cdc.core.endpoint import Login
+    from airflow_cdc.core.forecast import Forecast, Retention
+    from airflow_cdc.core.hold import HoldLimits, HoldState
+    from airflow_cdc.core.observation import (
         ReplicaFacts,
         SourceFacts,
     )
-    from airflow_cdc.core.endpoint import Login
-    from airflow_cdc.core.hold import HoldLimits, HoldState
     from airflow_cdc.core.position import Available, Position, Watermark
     from airflow_cdc.core.table import Table
     from airflow_cdc.core.xa import XaState

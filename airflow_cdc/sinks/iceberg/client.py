@@ -18,11 +18,11 @@ from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.update import AssertTableUUID, RemoveSnapshotRefUpdate
 
-from airflow_cdc.core.apply.schema_change import DEFINITION
-from airflow_cdc.core.apply.stamp import Stamp
-from airflow_cdc.core.diagnosis.observation import SinkTableFacts
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import SinkError, StaleHeadError, UnknownStateError
+from airflow_cdc.core.observation import SinkTableFacts
+from airflow_cdc.core.stamp import Stamp
+from airflow_cdc.decisions.apply.schema_change import DEFINITION
 from airflow_cdc.sinks.iceberg import dead_letters
 from airflow_cdc.sinks.iceberg.catalog import (
     Change,

@@ -21,8 +21,8 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 
-from airflow_cdc.core.apply.stamp import EPOCH, Stamp
 from airflow_cdc.core.errors import SinkError
+from airflow_cdc.core.stamp import EPOCH, Stamp
 from airflow_cdc.sinks.iceberg.catalog import Change
 
 Model = TypeVar("Model")

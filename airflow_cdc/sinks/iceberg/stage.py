@@ -32,8 +32,8 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 
-from airflow_cdc.core.apply.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.errors import SinkError, StaleHeadError
+from airflow_cdc.core.stamp import ChunkLedger, Stamp
 from airflow_cdc.sinks.iceberg.catalog import Change
 from airflow_cdc.sinks.iceberg.snapshots import (
     head_of,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from airflow_cdc.core.diagnosis.error_texts import KnownText
+from airflow_cdc.core.error_texts import KnownText
 from airflow_cdc.sources.mysql.error_texts import SHARED
 
 TEXTS: Final[tuple[KnownText, ...]] = (

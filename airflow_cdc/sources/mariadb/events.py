@@ -5,7 +5,7 @@ A change without a GTID is ordered by the files of the server that wrote it, as 
 
 from __future__ import annotations
 
-from airflow_cdc.core.apply.coverage import Covered, Place
+from airflow_cdc.core.coverage import Covered, Place
 from airflow_cdc.core.errors import PositionError
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.sources.mariadb.gtid import MariaDbGtid

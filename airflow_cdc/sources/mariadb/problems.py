@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from airflow_cdc.core.diagnosis.evidence import OFFSETS, evidence, offset_evidence, server_evidence, state_evidence
-from airflow_cdc.core.diagnosis.problem import FULL_SNAPSHOT, Case, Evidence, Problem, Rules
-from airflow_cdc.core.diagnosis.strategy import DETOUR, FULL, TRANSLATE
-from airflow_cdc.core.diagnosis.text import shorten
 from airflow_cdc.core.position import Availability
+from airflow_cdc.core.problem import FULL_SNAPSHOT, Case, Evidence, Problem, Rules
+from airflow_cdc.core.text import shorten
+from airflow_cdc.decisions.diagnosis.evidence import OFFSETS, evidence, offset_evidence, server_evidence, state_evidence
+from airflow_cdc.decisions.diagnosis.strategy import DETOUR, FULL, TRANSLATE
 from airflow_cdc.sources.mariadb.error_texts import TEXTS
 from airflow_cdc.sources.mariadb.facts import MariaDbFacts
 from airflow_cdc.sources.mariadb.gtid import MariaDbPosition as Domains

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from typing import Protocol, TypeAlias, TypeVar
 
-from airflow_cdc.core.diagnosis.evidence import (
+from airflow_cdc.core.observation import ControlFacts, Observation
+from airflow_cdc.core.position import Availability, Position
+from airflow_cdc.core.problem import FULL_SNAPSHOT, WARNING, AnyCase, Beside, Case, Evidence, Problem
+from airflow_cdc.decisions.diagnosis.evidence import (
     OFFSETS,
     evidence,
     failed_as,
@@ -17,9 +20,6 @@ from airflow_cdc.core.diagnosis.evidence import (
     state_evidence,
     tables_of,
 )
-from airflow_cdc.core.diagnosis.observation import ControlFacts, Observation
-from airflow_cdc.core.diagnosis.problem import FULL_SNAPSHOT, WARNING, AnyCase, Beside, Case, Evidence, Problem
-from airflow_cdc.core.position import Availability, Position
 from airflow_cdc.sources.mysql.availability import file_available
 from airflow_cdc.sources.mysql.facts import BinlogFacts, EventBoundary, InBinlog
 

@@ -17,9 +17,9 @@ from typing import Any, ClassVar, Final, Generic, Self, TypedDict, TypeVar
 from pymysql.connections import Connection
 
 from airflow_cdc.core.check import Check
-from airflow_cdc.core.diagnosis.forecast import Forecast, Retention, forecast
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import DeadlineError, SourceError
+from airflow_cdc.core.forecast import Forecast, Retention, forecast
 from airflow_cdc.core.hold import HoldLimits
 from airflow_cdc.core.ports import Replication
 from airflow_cdc.core.position import Available, Position, Watermark

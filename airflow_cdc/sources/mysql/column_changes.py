@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from airflow_cdc.core.apply.schema_change import refused
 from airflow_cdc.core.table import Column, Table
+from airflow_cdc.decisions.apply.schema_change import refused
 from airflow_cdc.sources.mysql.types import INTEGERS, MySqlWords, with_words, words_of
 
 _TEXTS = frozenset({"varchar", "tinytext", "text", "mediumtext", "longtext"})

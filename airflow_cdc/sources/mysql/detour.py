@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from airflow_cdc.core.diagnosis.observation import ReplicaFacts, Unknown
-from airflow_cdc.core.diagnosis.problem import Case
-from airflow_cdc.core.diagnosis.strategy import DETOUR, TRANSLATE, open_strategy
-from airflow_cdc.core.diagnosis.text import shorten
+from airflow_cdc.core.observation import ReplicaFacts, Unknown
+from airflow_cdc.core.problem import Case
+from airflow_cdc.core.text import shorten
+from airflow_cdc.decisions.diagnosis.strategy import DETOUR, TRANSLATE, open_strategy
 from airflow_cdc.sources.mysql.facts import MySqlFacts, MySqlReplicaFacts
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import MySqlPosition

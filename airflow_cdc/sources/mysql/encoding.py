@@ -1,4 +1,4 @@
-"""The canonical text of rows, in MySQL's SQL (core/compare/canonical.py says what it is), and digests over it.
+"""The canonical text of rows, in MySQL's SQL (decisions/compare/canonical.py says what it is), and digests over it.
 
 MySQL sums 64 bits of the hashes at once, so that it computes each hash once.
 """
@@ -9,11 +9,11 @@ import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from airflow_cdc.core.compare.canonical import LONG_DIGITS, hashed, outside_hash
-from airflow_cdc.core.compare.leaves import LANE, IntegerLeaves
-from airflow_cdc.core.compare.part import WHOLE
-from airflow_cdc.core.compare.row_sql import RowSql, both, where
 from airflow_cdc.core.errors import SchemaError
+from airflow_cdc.decisions.compare.canonical import LONG_DIGITS, hashed, outside_hash
+from airflow_cdc.decisions.compare.leaves import LANE, IntegerLeaves
+from airflow_cdc.decisions.compare.part import WHOLE
+from airflow_cdc.decisions.compare.row_sql import RowSql, both, where
 from airflow_cdc.sources.mysql.quoting import quote_ident, quote_table, sql_literal
 from airflow_cdc.sources.mysql.sql import key_predicate
 from airflow_cdc.sources.mysql.types import (
@@ -27,10 +27,10 @@ from airflow_cdc.sources.mysql.types import (
 )
 
 if TYPE_CHECKING:
-    from airflow_cdc.core.compare.leaves import LeafScheme
-    from airflow_cdc.core.compare.part import Part
-    from airflow_cdc.core.compare.row_sql import PartValue
     from airflow_cdc.core.table import Column, Table
+    from airflow_cdc.decisions.compare.leaves import LeafScheme
+    from airflow_cdc.decisions.compare.part import Part
+    from airflow_cdc.decisions.compare.row_sql import PartValue
 
 _NULL = "'N'"
 # (column, its name quoted) → one or more expressions, which are all NULL exactly if the sink's value is (a zero date

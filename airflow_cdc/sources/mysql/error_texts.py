@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from airflow_cdc.core.diagnosis.error_texts import CUT, LOGIN_REFUSED, KnownText
+from airflow_cdc.core.error_texts import CUT, LOGIN_REFUSED, KnownText
 from airflow_cdc.sources.mysql.position import BinlogPosition
 
 _SEEN_ON_SERVER: Final = re.compile(r"[\w\-]+\.\d+")

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
-from airflow_cdc.core.diagnosis.forecast import Margin, PurgeForecast, purge_forecast
-from airflow_cdc.core.diagnosis.observation import ReplicaFacts, SourceFacts
 from airflow_cdc.core.errors import PositionError
+from airflow_cdc.core.forecast import Margin, PurgeForecast, purge_forecast
+from airflow_cdc.core.observation import ReplicaFacts, SourceFacts
 from airflow_cdc.core.position import Available, Position
 from airflow_cdc.core.xa import XaState
 from airflow_cdc.sources.mysql.availability import availability
@@ -222,7 +222,7 @@ class MySqlFacts(BinlogFacts):
         return self.server_uuid in known and may_be_on(position, self.server_id)
 
     def read_all(self, position: MySqlPosition) -> bool:
-        if self.gtid_mode == "ON":
+        if self.gtid_mode == "ON" and not position.by_file:
             return bool(position.gtids) and self.executed.issubset(position.gtids or GtidSet())
         place = position.place
         return place.comparable(self.current) and place >= self.current

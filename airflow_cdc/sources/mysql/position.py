@@ -70,19 +70,28 @@ def file_after(files: Iterable[str], file: str) -> str | None:
     return min(later).file if later else None
 
 
+def moved_in_files(old: BinlogPosition, new: BinlogPosition) -> str:
+    """What a move from one binlog position to another skips and repeats, in words."""
+    if not old.comparable(new):
+        return f"from {old} to {new}, which cannot be compared"
+    verb = "skips" if new > old else "repeats"
+    return "the same position" if new == old else f"{verb} what lies between {old} and {new}"
+
+
 @dataclass(frozen=True, slots=True)
 class MySqlPosition:
     """Where a reader of a MySQL server's log stands.
 
     `gtids` is the full set on a GTID server, and then it alone counts (INV 7); None elsewhere, and then file and position
     count. `server_id` is the server whose files these are; None where it is not known, as right after a snapshot.
-    Where only the set is known, `file` is "".
+    Where only the set is known, `file` is "". `by_file`: the reader asks for file and position on a GTID server, too.
     """
 
     file: str
     pos: int
     gtids: GtidSet | None = None
     server_id: int | None = field(default=None, compare=False)
+    by_file: bool = field(default=False, compare=False)
 
     kind: ClassVar[str] = "mysql"
 
@@ -99,10 +108,14 @@ class MySqlPosition:
         return BinlogPosition(self.file, self.pos)
 
     def covers(self, other: Position) -> bool | None:
-        """By GTID if both have a set; a set and none do not compare. Else by file, in one series of one server's files."""
+        """By GTID if both have a set; a set and none do not compare, unless the reader of one goes by file.
+
+        Else by file, in one series of one server's files.
+        """
         if not isinstance(other, MySqlPosition):
             return None
-        if self.gtids or other.gtids:
+        files = (self.by_file or other.by_file) and self.file and other.file
+        if (self.gtids or other.gtids) and not files:
             return None if self.gtids is None or other.gtids is None else other.gtids.issubset(self.gtids)
         if not self.may_be_on(other.server_id) or not self.place.comparable(other.place):
             return None
@@ -115,7 +128,8 @@ class MySqlPosition:
     def to_json(self) -> dict[str, Any]:
         """Plain JSON; `gtids` is text without newlines, or null."""
         gtids = None if self.gtids is None else str(self.gtids)
-        return {"kind": self.kind, "file": self.file, "pos": self.pos, "gtids": gtids, "server_id": self.server_id}
+        value = {"kind": self.kind, "file": self.file, "pos": self.pos, "gtids": gtids, "server_id": self.server_id}
+        return {**value, "by_file": True} if self.by_file else value
 
     @classmethod
     def from_json(cls, value: JsonObject) -> MySqlPosition:
@@ -124,7 +138,7 @@ class MySqlPosition:
         try:
             gtids = None if raw["gtids"] is None else GtidSet.parse(raw["gtids"])
             server_id = None if raw["server_id"] is None else int(raw["server_id"])
-            return cls(str(raw["file"]), int(raw["pos"]), gtids, server_id)
+            return cls(str(raw["file"]), int(raw["pos"]), gtids, server_id, raw.get("by_file") is True)
         except MALFORMED as error:
             raise PositionError(f"MySQL position cannot be read: {error!r}") from error
 

@@ -15,8 +15,8 @@ from typing import Any, Final
 import pymysql
 from pymysql.connections import Connection
 
-from airflow_cdc.core.diagnosis.forecast import LogFile, Retention
 from airflow_cdc.core.errors import MissingPrivilegeError, SourceError
+from airflow_cdc.core.forecast import LogFile, Retention
 from airflow_cdc.sources.mysql.capabilities import Capability
 from airflow_cdc.sources.mysql.facts import BinlogFile, EventAtPosition, EventBoundary
 from airflow_cdc.sources.mysql.position import BinlogPosition

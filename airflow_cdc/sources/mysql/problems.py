@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from airflow_cdc.core.diagnosis.evidence import (
+from airflow_cdc.core.position import Availability
+from airflow_cdc.core.problem import FULL_SNAPSHOT, Case, Evidence, Problem, Rules
+from airflow_cdc.core.text import shorten
+from airflow_cdc.decisions.diagnosis.evidence import (
     OFFSETS,
     evidence,
     offset_evidence,
     server_evidence,
     state_evidence,
 )
-from airflow_cdc.core.diagnosis.problem import FULL_SNAPSHOT, Case, Evidence, Problem, Rules
-from airflow_cdc.core.diagnosis.strategy import DETOUR, DIFF_REPAIR, FULL, NEXT_FILE, TRANSLATE
-from airflow_cdc.core.diagnosis.text import shorten
-from airflow_cdc.core.position import Availability
+from airflow_cdc.decisions.diagnosis.strategy import DETOUR, DIFF_REPAIR, FULL, NEXT_FILE, TRANSLATE
 from airflow_cdc.sources.mysql.binlog_problems import (
     FILE_PROBLEMS,
     WHILE_NOT_READING,
@@ -119,6 +119,8 @@ def gtid_missing_in_offset(case: MySqlCase) -> Evidence | None:
     pair = with_log(case.both)
     if pair is None or pair[1].gtids or pair[0].gtid_mode != "ON" or not pair[0].gtid_executed:
         return None
+    if pair[1].by_file:
+        return None  # such a connector never asks by set
     modes = {"gtid_mode": pair[0].gtid_mode, "gtids executed": pair[0].gtid_executed}
     return {**server_evidence(case, modes), **offset_evidence(case)}
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from airflow_cdc.core.errors import SchemaError
 
 if TYPE_CHECKING:
-    from airflow_cdc.core.compare.chunk import KeyValue
     from airflow_cdc.core.table import Table
+    from airflow_cdc.decisions.compare.chunk import KeyValue
 
 
 def quote_ident(name: str) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_cdc.core.diagnosis.observation import SourceFacts
 from airflow_cdc.core.endpoint import Login
 from airflow_cdc.core.errors import MissingPrivilegeError, PositionError, SourceError
+from airflow_cdc.core.observation import SourceFacts
 from airflow_cdc.core.position import Position, Watermark
 from airflow_cdc.core.transactions import Transactions
 from airflow_cdc.sources.mysql.capabilities import Capability

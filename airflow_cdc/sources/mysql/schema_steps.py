@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from airflow_cdc.core.apply.ddl import Ddl, ReportedTable
-from airflow_cdc.core.apply.schema_change import SchemaChange, refused
 from airflow_cdc.core.errors import MALFORMED, UnreportedChangeError
 from airflow_cdc.core.table import Column, Table
+from airflow_cdc.decisions.apply.ddl import Ddl, ReportedTable
+from airflow_cdc.decisions.apply.schema_change import SchemaChange, refused
 from airflow_cdc.sources.mysql.column_changes import check_column, generated_as, meaning
 from airflow_cdc.sources.mysql.ddl_clauses import Clause, Kind, read_statement
 from airflow_cdc.sources.mysql.types import INTEGERS, TEXTS, MySqlWords, words_of
@@ -23,7 +23,7 @@ _NO_CLOCKS = frozenset({*TEXTS, *INTEGERS, "decimal"})
 
 
 def judge_ddl(stored: Table | None, statements: Sequence[Ddl], now: Table) -> SchemaChange | None:
-    """See core.apply.ddl.JudgeDdl."""
+    """See decisions.apply.ddl.JudgeDdl."""
     if stored is None:
         check_harmless(statements, now)
         return None

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_cdc.core.compare.canonical import parse_key_text
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.types import Date, Instant, LocalDateTime, Time
+from airflow_cdc.decisions.compare.canonical import parse_key_text
 from airflow_cdc.sources.mysql.quoting import quote_ident, quote_table, sql_literal
 from airflow_cdc.sources.mysql.types import words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from airflow_cdc.core.compare.chunk import Key, KeyValue
     from airflow_cdc.core.table import Column, Table
+    from airflow_cdc.decisions.compare.chunk import Key, KeyValue
 
 _MICROSECONDS = "%Y-%m-%d %H:%i:%s.%f"
 _INDEXED = frozenset({"enum", "set", "bit", "year"})  # ordered by number, not by text

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from airflow_cdc.core.diagnosis.evidence import server_evidence
-from airflow_cdc.core.diagnosis.observation import ControlFacts
-from airflow_cdc.core.diagnosis.problem import WARNING, AnyCase, Evidence, Problem
+from airflow_cdc.core.observation import ControlFacts
+from airflow_cdc.core.problem import WARNING, AnyCase, Evidence, Problem
 from airflow_cdc.core.xa import rollback_doubt
+from airflow_cdc.decisions.diagnosis.evidence import server_evidence
 
 
 def xa_rolled_back(case: AnyCase) -> Evidence | None:

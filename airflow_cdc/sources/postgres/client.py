@@ -11,9 +11,9 @@ from datetime import datetime
 from typing import Any, Final, Self
 
 from airflow_cdc.core.check import Check
-from airflow_cdc.core.diagnosis.forecast import Forecast, Retention
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import SourceError
+from airflow_cdc.core.forecast import Forecast, Retention
 from airflow_cdc.core.hold import HoldLimits
 from airflow_cdc.core.poll import NotYet, poll_until
 from airflow_cdc.core.position import Available, Position, Watermark

@@ -1,4 +1,4 @@
-"""Digests of leaves, and the rows of some of them, in PostgreSQL's SQL (core/compare/leaves.py says what they are)."""
+"""Digests of leaves, and the rows of some of them, in PostgreSQL's SQL (decisions/compare/leaves.py says what they are)."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_cdc.core.compare.canonical import outside_hash
-from airflow_cdc.core.compare.leaves import LANE, IntegerLeaves, KeyHash
-from airflow_cdc.core.compare.part import WHOLE
-from airflow_cdc.core.compare.row_sql import RowSql, both, where
 from airflow_cdc.core.errors import SchemaError
+from airflow_cdc.decisions.compare.canonical import outside_hash
+from airflow_cdc.decisions.compare.leaves import LANE, IntegerLeaves, KeyHash
+from airflow_cdc.decisions.compare.part import WHOLE
+from airflow_cdc.decisions.compare.row_sql import RowSql, both, where
 from airflow_cdc.sources.postgres.encoding import key_text, row_digest, row_hash
 from airflow_cdc.sources.postgres.quoting import quote_ident, quote_table, text_literal
 from airflow_cdc.sources.postgres.sql import key_predicate
 from airflow_cdc.sources.postgres.types import value_sql
 
 if TYPE_CHECKING:
-    from airflow_cdc.core.compare.leaves import LeafScheme
-    from airflow_cdc.core.compare.part import Part
-    from airflow_cdc.core.compare.row_sql import PartValue
     from airflow_cdc.core.table import Column, Table
+    from airflow_cdc.decisions.compare.leaves import LeafScheme
+    from airflow_cdc.decisions.compare.part import Part
+    from airflow_cdc.decisions.compare.row_sql import PartValue
 
 # crc32() is new in PostgreSQL 18; all releases have this
 KEY_HASH = KeyHash.SHA256

@@ -1,11 +1,10 @@
-"""The canonical text of rows, in PostgreSQL's SQL (core/compare/canonical.py says what it is), and digests over it."""
+"""The canonical text of rows, in PostgreSQL's SQL (decisions/compare/canonical.py says what it is), and digests over it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.compare.canonical import hashed, in_key, is_short
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.types import (
     Array,
@@ -23,6 +22,7 @@ from airflow_cdc.core.types import (
     Time,
     Uuid,
 )
+from airflow_cdc.decisions.compare.canonical import hashed, in_key, is_short
 from airflow_cdc.sources.postgres.quoting import quote_ident
 from airflow_cdc.sources.postgres.types import element_sql, guarded, out_of_range, value_sql
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from airflow_cdc.core.diagnosis.forecast import Margin, PurgeForecast
-from airflow_cdc.core.diagnosis.observation import SourceFacts
+from airflow_cdc.core.forecast import Margin, PurgeForecast
+from airflow_cdc.core.observation import SourceFacts
 from airflow_cdc.core.position import Available
 from airflow_cdc.sources.postgres.availability import available
 from airflow_cdc.sources.postgres.grants import missing, read_grants

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from airflow_cdc.core.diagnosis.evidence import offset_evidence, server_evidence, state_evidence, tables_of
-from airflow_cdc.core.diagnosis.observation import ControlFacts, Observation
-from airflow_cdc.core.diagnosis.problem import FULL_SNAPSHOT, WARNING, Case, Evidence, Problem, Rules
-from airflow_cdc.core.diagnosis.strategy import DIFF_REPAIR, FULL
+from airflow_cdc.core.observation import ControlFacts, Observation
 from airflow_cdc.core.offset import Inside
+from airflow_cdc.core.problem import FULL_SNAPSHOT, WARNING, Case, Evidence, Problem, Rules
+from airflow_cdc.decisions.diagnosis.evidence import offset_evidence, server_evidence, state_evidence, tables_of
+from airflow_cdc.decisions.diagnosis.strategy import DIFF_REPAIR, FULL
 from airflow_cdc.sources.postgres.error_texts import TEXTS
 from airflow_cdc.sources.postgres.facts import Identity, PgFacts, TableFacts
 from airflow_cdc.sources.postgres.position import PgPosition

@@ -10,15 +10,15 @@ from collections.abc import Iterable
 from decimal import Decimal as Number
 from typing import TYPE_CHECKING
 
-from airflow_cdc.core.compare.canonical import parse_key_text
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.types import Array, Bits, Boolean, Date, Instant, Json, LocalDateTime, Time, Uuid
+from airflow_cdc.decisions.compare.canonical import parse_key_text
 from airflow_cdc.sources.postgres.quoting import quote_ident, quote_table, text_literal
 from airflow_cdc.sources.postgres.types import value_sql
 
 if TYPE_CHECKING:
-    from airflow_cdc.core.compare.chunk import Key, KeyValue
     from airflow_cdc.core.table import Column, Table
+    from airflow_cdc.decisions.compare.chunk import Key, KeyValue
 
 _AS_PRINTED = (Date, Time, LocalDateTime, Instant, Uuid)
 

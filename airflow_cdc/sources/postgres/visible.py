@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_cdc.core.apply.coverage import Covered
+from airflow_cdc.core.coverage import Covered
 from airflow_cdc.core.errors import PositionError
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.sources.postgres.position import postgres_position

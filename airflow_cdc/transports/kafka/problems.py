@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from airflow_cdc.core.apply.stamp import Stamp
-from airflow_cdc.core.diagnosis.evidence import evidence, tables_of, transport_of
-from airflow_cdc.core.diagnosis.observation import SchemaFacts, TransportFacts
-from airflow_cdc.core.diagnosis.problem import FULL_SNAPSHOT, AnyCase, Evidence, Problem, Rules
+from airflow_cdc.core.observation import SchemaFacts, TransportFacts
+from airflow_cdc.core.problem import FULL_SNAPSHOT, AnyCase, Evidence, Problem, Rules
+from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.topics import TopicState
+from airflow_cdc.decisions.diagnosis.evidence import evidence, tables_of, transport_of
 from airflow_cdc.transports.kafka.error_texts import TEXTS
 
 

@@ -11,10 +11,10 @@ import stack
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.mariadb import MariaDbCodec
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
-from airflow_cdc.core.diagnosis.diagnose import Diagnosis
-from airflow_cdc.core.diagnosis.observation import ConnectorFacts
+from airflow_cdc.core.observation import ConnectorFacts
 from airflow_cdc.core.offset import Inside
 from airflow_cdc.core.poll import poll_until
+from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis
 from airflow_cdc.sources.mariadb.client import MariaDbSource
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from stack.mysql import MySqlServer

@@ -16,9 +16,8 @@ import stack
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.settings import DebeziumSettings
 from airflow_cdc.control.control import Control
-from airflow_cdc.core.apply.stamp import Stamp
-from airflow_cdc.core.diagnosis.diagnose import Diagnosis
-from airflow_cdc.core.diagnosis.observation import (
+from airflow_cdc.core.errors import MissingPrivilegeError, SourceError
+from airflow_cdc.core.observation import (
     ConnectorFacts,
     ControlFacts,
     Observation,
@@ -29,8 +28,9 @@ from airflow_cdc.core.diagnosis.observation import (
     TransportFacts,
     Unknown,
 )
-from airflow_cdc.core.errors import MissingPrivilegeError, SourceError
 from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.core.stamp import Stamp
+from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis
 from airflow_cdc.flows import doctor
 from airflow_cdc.flows.run import Run
 from airflow_cdc.parts import Parts

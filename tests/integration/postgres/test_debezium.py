@@ -13,7 +13,7 @@ import stack
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.postgres import PostgresCodec, value_at
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
-from airflow_cdc.core.diagnosis.observation import ConnectorFacts
+from airflow_cdc.core.observation import ConnectorFacts
 from airflow_cdc.sources.postgres.client import PostgresSource
 from airflow_cdc.sources.postgres.snapshot import create_slot, read_view, wait_unused
 from stack.postgres import PostgresServer, PostgresSettings

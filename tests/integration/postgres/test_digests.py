@@ -6,7 +6,9 @@ import datetime as dt
 
 import pytest
 
-from airflow_cdc.core.compare.leaves import (
+from airflow_cdc.core.errors import SchemaError
+from airflow_cdc.core.table import Table
+from airflow_cdc.decisions.compare.leaves import (
     HashLeaves,
     IntegerLeaves,
     KeyHash,
@@ -16,9 +18,7 @@ from airflow_cdc.core.compare.leaves import (
     read_leaves,
     row_leaf,
 )
-from airflow_cdc.core.compare.part import Interval, LeafRows, OneValue, Part
-from airflow_cdc.core.errors import SchemaError
-from airflow_cdc.core.table import Table
+from airflow_cdc.decisions.compare.part import Interval, LeafRows, OneValue, Part
 from airflow_cdc.sources.postgres.digests import KEY_HASH, PostgresRows, bounds_sql, digest_sql, keys_sql, rows_sql
 from airflow_cdc.sources.postgres.encoding import key_text, row_hash
 from airflow_cdc.sources.postgres.quoting import quote_table

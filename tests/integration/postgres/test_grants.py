@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_cdc.core.compare.leaves import HashLeaves
 from airflow_cdc.core.errors import CdcError
+from airflow_cdc.decisions.compare.leaves import HashLeaves
 from airflow_cdc.sources.postgres.client import PostgresSource
 from airflow_cdc.sources.postgres.session import PostgresEndpoint
 from airflow_cdc.spark_apps.adapters.postgres import PostgresReader

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.compare.chunk import Key, key_from_json, key_to_json
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.table import Table
+from airflow_cdc.decisions.compare.chunk import Key, key_from_json, key_to_json
 from airflow_cdc.sources.postgres.encoding import key_text
 from airflow_cdc.sources.postgres.quoting import quote_table
 from airflow_cdc.sources.postgres.schema import read_definitions

@@ -12,8 +12,6 @@ from decimal import Decimal as Number
 
 import pytest
 
-from airflow_cdc.core.compare.canonical import key_text as reference_key
-from airflow_cdc.core.compare.canonical import row_text as reference
 from airflow_cdc.core.errors import SchemaError, SourceError
 from airflow_cdc.core.types import (
     Array,
@@ -32,6 +30,8 @@ from airflow_cdc.core.types import (
     Unsupported,
     Uuid,
 )
+from airflow_cdc.decisions.compare.canonical import key_text as reference_key
+from airflow_cdc.decisions.compare.canonical import row_text as reference
 from airflow_cdc.sources.postgres.encoding import key_text, row_hash, row_text
 from airflow_cdc.sources.postgres.quoting import quote_table
 from airflow_cdc.sources.postgres.schema import read_definitions, read_pg_tables

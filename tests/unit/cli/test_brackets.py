@@ -25,13 +25,13 @@ from airflow_cdc.cli.progress import telling
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.core.check import Check
 from airflow_cdc.core.dead_letter import DeadLetter
-from airflow_cdc.core.diagnosis.diagnose import Diagnosis
-from airflow_cdc.core.diagnosis.forecast import Forecast
-from airflow_cdc.core.diagnosis.strategy import Plan
+from airflow_cdc.core.forecast import Forecast
 from airflow_cdc.core.hold import HoldState, HoldStatus
 from airflow_cdc.core.offset import OffsetEntry
 from airflow_cdc.core.report import RecoveryReport
 from airflow_cdc.core.setup import Question
+from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis
+from airflow_cdc.decisions.diagnosis.strategy import Plan
 from airflow_cdc.flows import abandon as abandoning
 from airflow_cdc.flows.forecast import PipelineForecast
 from airflow_cdc.flows.run import Run

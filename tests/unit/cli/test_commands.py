@@ -15,14 +15,14 @@ from airflow.sdk import BaseHook
 from airflow_cdc.cli import commands, trigger
 from airflow_cdc.cli import forecast as outlook
 from airflow_cdc.core.check import Check
-from airflow_cdc.core.diagnosis.forecast import Forecast
-from airflow_cdc.core.diagnosis.observation import (
+from airflow_cdc.core.errors import SourceError, UnknownStateError
+from airflow_cdc.core.forecast import Forecast
+from airflow_cdc.core.hold import HoldState, HoldStatus
+from airflow_cdc.core.observation import (
     Unknown,
 )
-from airflow_cdc.core.diagnosis.strategy import STRATEGIES
-from airflow_cdc.core.errors import SourceError, UnknownStateError
-from airflow_cdc.core.hold import HoldState, HoldStatus
 from airflow_cdc.core.report import RecoveryReport
+from airflow_cdc.decisions.diagnosis.strategy import STRATEGIES
 from airflow_cdc.flows.forecast import PipelineForecast
 from airflow_cdc.reports.store import ReportStore, safe
 from airflow_cdc.reports.stored import CHECK, REPAIR, RunSummary

@@ -8,7 +8,6 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from airflow_cdc.core.compare.row_diff import RowPair
 from airflow_cdc.core.errors import VerificationError
 from airflow_cdc.core.recovery import OpenRecovery
 from airflow_cdc.core.report import (
@@ -21,6 +20,7 @@ from airflow_cdc.core.report import (
     Verdict,
     overall,
 )
+from airflow_cdc.decisions.compare.row_diff import RowPair
 from airflow_cdc.flows.close import told_of
 from airflow_cdc.flows.run import Run, RunOptions
 from airflow_cdc.kinds import read_position

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_cdc.core.diagnosis.text import trace_excerpt
 from airflow_cdc.core.secrets import MASK, mask_config, mask_text, secrets_of
+from airflow_cdc.core.text import trace_excerpt
 
 SECRET = [
     "database.password",

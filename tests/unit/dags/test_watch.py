@@ -11,9 +11,9 @@ import pytest
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 
 from airflow_cdc.alerting.outage import Outage, OutageLog, Progress
-from airflow_cdc.core.diagnosis.diagnose import Diagnosis
-from airflow_cdc.core.diagnosis.strategy import Plan
 from airflow_cdc.dags import _watch
+from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis
+from airflow_cdc.decisions.diagnosis.strategy import Plan
 from airflow_cdc.flows import watch as flow
 from airflow_cdc.triggers import watch as trigger
 from tests.unit.builders import HEALTHY

@@ -10,7 +10,7 @@ from tests.faults_diagnosis import cases_postgres
 from tests.faults_diagnosis.__main__ import ALL, existing
 from tests.faults_diagnosis.case import Case
 from tests.faults_diagnosis.cases_source import UNLOGGED_CASCADE
-from tests.unit.core.diagnosis.test_problems_of_kinds import combinations
+from tests.unit.decisions.diagnosis.test_problems_of_kinds import combinations
 
 
 def test_every_problem_is_made_on_a_real_server() -> None:

@@ -10,8 +10,8 @@ import pytest
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.control.control import Control
-from airflow_cdc.core.diagnosis.observation import ConnectorState, TaskState
 from airflow_cdc.core.errors import ConnectorError, SourceError
+from airflow_cdc.core.observation import ConnectorState, TaskState
 from airflow_cdc.core.offset import StoredOffset
 from airflow_cdc.core.position import Availability, Available
 from airflow_cdc.core.recovery import OpenRecovery

@@ -12,14 +12,14 @@ from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec, moved
 from airflow_cdc.connectors.debezium.stores.connect import ConnectOffsetStore
 from airflow_cdc.control.control import Control
-from airflow_cdc.core.diagnosis.observation import (
+from airflow_cdc.core.errors import OffsetRejectedError, UnknownStateError, UsageError
+from airflow_cdc.core.observation import (
     ConnectorState,
     ControlFacts,
     Observation,
     OpenFacts,
     Unknown,
 )
-from airflow_cdc.core.errors import OffsetRejectedError, UnknownStateError, UsageError
 from airflow_cdc.core.offset import OffsetEntry
 from airflow_cdc.flows import move_offset as move
 from airflow_cdc.flows.run import Run

@@ -14,8 +14,10 @@ import pytest
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.control.control import Control
-from airflow_cdc.core.diagnosis.forecast import Retention, forecast
-from airflow_cdc.core.diagnosis.observation import (
+from airflow_cdc.core.errors import ConnectorError, SourceError, TransportError, UnknownStateError
+from airflow_cdc.core.forecast import Retention, forecast
+from airflow_cdc.core.hold import HoldState, HoldStatus
+from airflow_cdc.core.observation import (
     ConnectorFacts,
     Observation,
     ReplicaFacts,
@@ -24,8 +26,6 @@ from airflow_cdc.core.diagnosis.observation import (
     SourceFacts,
     Unknown,
 )
-from airflow_cdc.core.errors import ConnectorError, SourceError, TransportError, UnknownStateError
-from airflow_cdc.core.hold import HoldState, HoldStatus
 from airflow_cdc.core.table import Column, Table
 from airflow_cdc.flows import decide, doctor, hold, observe
 from airflow_cdc.flows.forecast import forecast_pipeline

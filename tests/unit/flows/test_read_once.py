@@ -9,13 +9,13 @@ from unittest.mock import Mock, create_autospec
 
 import pytest
 
+from airflow_cdc.alerting.circuit import Circuits, guard
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.mariadb import MariaDbCodec
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec, MySqlOffset
 from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
 from airflow_cdc.control.control import Control
-from airflow_cdc.core.circuit import Circuits, guard
 from airflow_cdc.core.errors import TransportError
 from airflow_cdc.core.offset import Inside
 from airflow_cdc.core.topics import TopicState

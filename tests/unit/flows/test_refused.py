@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 
 from airflow_cdc.control.control import REFUSED
-from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.pipeline import Policy
+from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.flows.refused import failed_tries, note_refused
 from airflow_cdc.flows.run import Run
 from airflow_cdc.spark_apps.apply.reread import TRIES, refusal

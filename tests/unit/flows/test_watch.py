@@ -16,17 +16,17 @@ from airflow.sdk.exceptions import TaskDeferred
 from airflow_cdc.alerting.text import Situation, text_of
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.control.control import Control
-from airflow_cdc.core.apply.stamp import Stamp
-from airflow_cdc.core.diagnosis.observation import (
+from airflow_cdc.core.errors import UnknownStateError
+from airflow_cdc.core.lease import Lease
+from airflow_cdc.core.observation import (
     ControlFacts,
     Observation,
     SinkFacts,
     SinkTableFacts,
     Unknown,
 )
-from airflow_cdc.core.errors import UnknownStateError
-from airflow_cdc.core.lease import Lease
 from airflow_cdc.core.pipeline import AlertPolicy, Policy
+from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.flows import watch
 from airflow_cdc.flows.observe import load_observation
 from airflow_cdc.flows.run import Facts, Run

@@ -13,13 +13,13 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from airflow_cdc import spark_main
-from airflow_cdc.core.apply.stamp import Stamp
 from airflow_cdc.core.errors import (
     CdcError,
     ConfigError,
     SourceError,
     VerificationError,
 )
+from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.flows import backlog as pending
 from airflow_cdc.operators import driver_settings as private

@@ -24,8 +24,8 @@ from airflow.utils.session import create_session
 from sqlalchemy import delete, select
 
 from airflow_cdc.alerting.outage import OutageLog, Sighting, advance
-from airflow_cdc.core.diagnosis.strategy import choices
 from airflow_cdc.core.pipeline import AlertPolicy
+from airflow_cdc.decisions.diagnosis.strategy import choices
 from airflow_cdc.kinds import rules_for
 from airflow_cdc.plugin import PREFIX, forms, view
 from airflow_cdc.plugin.action import actions_for

@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.compare.row_diff import rows_file
-from airflow_cdc.core.diagnosis.forecast import Retention
-from airflow_cdc.core.diagnosis.observation import (
+from airflow_cdc.core.forecast import Retention
+from airflow_cdc.core.observation import (
     ControlFacts,
     Observation,
     OpenFacts,
@@ -22,6 +21,7 @@ from airflow_cdc.core.diagnosis.observation import (
     Unknown,
 )
 from airflow_cdc.core.report import Verdict
+from airflow_cdc.decisions.compare.row_diff import rows_file
 from airflow_cdc.plugin import PREFIX, view
 from airflow_cdc.plugin.action import actions_for
 from airflow_cdc.plugin.colour import CODES, NOT_OBSERVED, RECOVERED, SINK_DIFFERS, Colour, colour_of, present_code

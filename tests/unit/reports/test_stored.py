@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.diagnosis.observation import (
+from airflow_cdc.core.errors import CdcError
+from airflow_cdc.core.observation import (
     Unknown,
 )
-from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.reports import store as reports
 from airflow_cdc.reports.store import ReportStore

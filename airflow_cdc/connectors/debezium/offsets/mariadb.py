@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset, moved_in_files, stored, validate
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset, stored, validate
 from airflow_cdc.core.errors import OffsetRejectedError
 from airflow_cdc.core.offset import StoredOffset
 from airflow_cdc.core.position import JsonObject, Position
 from airflow_cdc.sources.mariadb.gtid import MariaDbPosition as Domains
 from airflow_cdc.sources.mariadb.position import MariaDbPosition, mariadb_position
+from airflow_cdc.sources.mysql.position import moved_in_files
 
 
 class MariaDbCodec:

@@ -12,7 +12,7 @@ from airflow_cdc.core.offset import Inside, StoredOffset
 from airflow_cdc.core.position import JsonObject, Position
 from airflow_cdc.sources.mariadb.gtid import MariaDbPosition, is_mariadb
 from airflow_cdc.sources.mysql.gtid import GtidSet
-from airflow_cdc.sources.mysql.position import BinlogPosition, MySqlPosition, mysql_position
+from airflow_cdc.sources.mysql.position import BinlogPosition, MySqlPosition, moved_in_files, mysql_position
 
 _KEYS = (
     "file",
@@ -187,14 +187,6 @@ def moved(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> str:
         texts += [f"repeats {repeated} ({repeated.count} transactions)" if repeated else ""]
         return "; ".join(text for text in texts if text) or "the same transactions"
     return moved_in_files(old.position, new.position)
-
-
-def moved_in_files(old: BinlogPosition, new: BinlogPosition) -> str:
-    """What a move from one binlog position to another skips and repeats, in words."""
-    if not old.comparable(new):
-        return f"from {old} to {new}, which cannot be compared"
-    verb = "skips" if new > old else "repeats"
-    return "the same position" if new == old else f"{verb} what lies between {old} and {new}"
 
 
 def _known(key: str) -> bool:

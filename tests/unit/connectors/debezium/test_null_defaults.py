@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from airflow_cdc.connectors.debezium.null_defaults import null_fault, nulls_at_risk
-from airflow_cdc.core.diagnosis.observation import (
+from airflow_cdc.core.observation import (
     Observation,
     SchemaFacts,
 )

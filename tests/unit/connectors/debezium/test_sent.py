@@ -13,8 +13,8 @@ from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.connector import OwnTopics
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.connectors.debezium.sent import MOST_TOPICS, last_sent
-from airflow_cdc.core.diagnosis.observation import ConnectorFacts, TaskState
 from airflow_cdc.core.errors import TransportError
+from airflow_cdc.core.observation import ConnectorFacts, TaskState
 from airflow_cdc.core.ports import Transport
 from airflow_cdc.core.topics import TopicState
 

@@ -20,8 +20,8 @@ from airflow_cdc.connectors.kafka_connect.http import (
     ConnectUnreachableError,
     RebalancingError,
 )
-from airflow_cdc.core.diagnosis.text import root_cause
 from airflow_cdc.core.errors import ConfigError, ConnectorError, DeadlineError, OffsetRejectedError
+from airflow_cdc.core.text import root_cause
 from tests.unit.http_server import Answer, Scripted, serving
 
 OK = Answer(200, {})

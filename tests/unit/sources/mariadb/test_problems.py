@@ -11,13 +11,13 @@ import pytest
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.offsets.mariadb import MariaDbCodec
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset, validate
-from airflow_cdc.core.diagnosis.forecast import Margin, Retention
-from airflow_cdc.core.diagnosis.observation import (
+from airflow_cdc.core.errors import OffsetRejectedError
+from airflow_cdc.core.forecast import Margin, Retention
+from airflow_cdc.core.observation import (
     ControlFacts,
     Observation,
     SourceFacts,
 )
-from airflow_cdc.core.errors import OffsetRejectedError
 from airflow_cdc.core.xa import XaState
 from airflow_cdc.kinds import rules_for
 from airflow_cdc.sources.mariadb.facts import DomainFacts, MariaDbFacts

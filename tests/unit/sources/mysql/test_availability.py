@@ -11,7 +11,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from airflow_cdc.core.diagnosis.observation import ConnectorFacts
+from airflow_cdc.core.observation import ConnectorFacts
 from airflow_cdc.core.position import Availability, Available, Watermark
 from airflow_cdc.sources.mysql import client
 from airflow_cdc.sources.mysql.availability import availability

@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_cdc.connectors.debezium.address import WAS, is_away, pointed_at, pointed_back
-from airflow_cdc.core.diagnosis.observation import (
+from airflow_cdc.core.observation import (
     ControlFacts,
     Observation,
     ReplicaFacts,
     SchemaFacts,
     Unknown,
 )
-from airflow_cdc.core.diagnosis.strategy import Plan
 from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.secrets import mask_config
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.transactions import come_back, own_transactions, start_there
+from airflow_cdc.decisions.diagnosis.strategy import Plan
 from airflow_cdc.sources.mysql.detour import (
     chosen_replica,
     detour_blocker,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_cdc.core.compare import canonical
 from airflow_cdc.core.errors import SchemaError
+from airflow_cdc.decisions.compare import canonical
 from airflow_cdc.sources.mysql import encoding as mysql
 from airflow_cdc.sources.mysql.sql import key_predicate
 from airflow_cdc.sources.mysql.types import TYPES

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from airflow_cdc.connectors.debezium.schema_changes import HistoryTable, read_ddl
-from airflow_cdc.core.apply.ddl import Ddl
-from airflow_cdc.core.apply.schema_change import SchemaChange
 from airflow_cdc.core.errors import RereadNeededError, UnreportedChangeError
 from airflow_cdc.core.table import Column, Table
+from airflow_cdc.decisions.apply.ddl import Ddl
+from airflow_cdc.decisions.apply.schema_change import SchemaChange
 from airflow_cdc.sources.mysql.schema_steps import constant_of, judge
 from airflow_cdc.sources.mysql.types import with_zones
 from tests.paths import DATA

@@ -8,8 +8,8 @@ from typing import Any
 
 from airflow_cdc.connectors.debezium.connector import address_in, read_capture
 from airflow_cdc.connectors.debezium.offsets.postgres import PostgresCodec, value_at
-from airflow_cdc.core.apply.stamp import Stamp
-from airflow_cdc.core.diagnosis.observation import ConnectorFacts, Observation, SinkFacts, SinkTableFacts, TaskState
+from airflow_cdc.core.observation import ConnectorFacts, Observation, SinkFacts, SinkTableFacts, TaskState
+from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.sources.postgres.facts import Identity, PgFacts, Publication, ServerFacts, TableFacts
 from airflow_cdc.sources.postgres.position import Lsn
 from airflow_cdc.sources.postgres.settings import PostgresSettings

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_cdc.connectors.debezium.offsets.postgres import value_at
-from airflow_cdc.core.diagnosis.observation import ConnectorFacts
+from airflow_cdc.core.observation import ConnectorFacts
 from airflow_cdc.core.position import Availability
 from airflow_cdc.kinds import all_texts, rules_for
 from airflow_cdc.sources.postgres.availability import available

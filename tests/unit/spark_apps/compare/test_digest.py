@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_cdc.core.compare import leaves
-from airflow_cdc.core.compare.leaves import HashLeaves, IntegerLeaves, Leaf, RowDiff
-from airflow_cdc.core.compare.part import leaves_part
 from airflow_cdc.core.errors import SchemaError
+from airflow_cdc.decisions.compare import leaves
+from airflow_cdc.decisions.compare.leaves import HashLeaves, IntegerLeaves, Leaf, RowDiff
+from airflow_cdc.decisions.compare.part import leaves_part
 from airflow_cdc.sources.mysql import encoding as mysql_sql
 from airflow_cdc.spark_apps.compare import digest as spark_sql
 from tests.unit.tables import column, table

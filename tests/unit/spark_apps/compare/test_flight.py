@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from airflow_cdc.core.compare.leaves import HashLeaves, IntegerLeaves
-from airflow_cdc.core.compare.verdict import KeyEvidence
+from airflow_cdc.decisions.compare.leaves import HashLeaves, IntegerLeaves
+from airflow_cdc.decisions.compare.verdict import KeyEvidence
 from airflow_cdc.spark_apps.compare.flight import TakenOut
 from airflow_cdc.spark_apps.compare.judge import KeyJudgement
 from airflow_cdc.spark_apps.compare.scan import Outcome

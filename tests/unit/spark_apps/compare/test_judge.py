@@ -9,13 +9,13 @@ from typing import Any, cast
 
 import pytest
 
-from airflow_cdc.core.apply.coverage import Covered
-from airflow_cdc.core.compare.changelog import Event, Tail
-from airflow_cdc.core.compare.leaves import IntegerLeaves, Leaf, add_leaves, leaf_of, row_leaf
-from airflow_cdc.core.compare.repair import RepairPlan, refusal
-from airflow_cdc.core.compare.verdict import Image, KeyVerdict, Tally
+from airflow_cdc.core.coverage import Covered
 from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.position import Watermark
+from airflow_cdc.decisions.compare.changelog import Event, Tail
+from airflow_cdc.decisions.compare.leaves import IntegerLeaves, Leaf, add_leaves, leaf_of, row_leaf
+from airflow_cdc.decisions.compare.repair import RepairPlan, refusal
+from airflow_cdc.decisions.compare.verdict import Image, KeyVerdict, Tally
 from airflow_cdc.spark_apps.compare import flight, judge
 from airflow_cdc.spark_apps.compare.scan import Reached, Scanned, Subject
 from tests.unit.tables import column, table
@@ -98,7 +98,7 @@ def test_inv_24_of_a_table_without_a_key_the_rows_beyond_those_held_are_unsettle
 def test_inv_24_a_table_of_which_more_keys_differ_than_are_held_is_not_repaired(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("airflow_cdc.core.compare.verdict.KEYS_HELD", 2)
+    monkeypatch.setattr("airflow_cdc.decisions.compare.verdict.KEYS_HELD", 2)
     tally = Tally()
     for number in range(3):
         tally.add(KeyVerdict.MISSING, str(number))

@@ -1,0 +1,1 @@
+"""Where Canal keeps its cursors."""

@@ -1,0 +1,103 @@
+"""What the control document stores of one run besides the open recovery: its steps, its decision, what it compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_cdc.core.report import DecisionReport, StepReport, TableReport
+from airflow_cdc.decisions.compare.part import WHOLE
+
+STEP = "step:"
+DONE, FAILED = "done", "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class StepEntry:
+    """One step of a run: when it began (ISO), how long it took, how it ended, and with which error if it failed."""
+
+    name: str
+    started: str = ""
+    seconds: float = 0.0
+    state: str = ""
+    error: str = ""
+    error_type: str = ""
+
+    @property
+    def report(self) -> StepReport:
+        """As reports show it."""
+        return StepReport(self.name, self.seconds, self.state, self.started)
+
+    def to_json(self) -> dict[str, str | float]:
+        """The form that the ledger stores, under the step's name."""
+        value: dict[str, str | float] = {"started": self.started, "seconds": self.seconds, "state": self.state}
+        return {**value, "error": self.error, "type": self.error_type} if self.error else value
+
+    @classmethod
+    def from_json(cls, name: str, value: Mapping[str, Any]) -> StepEntry:
+        """The inverse of to_json(); what is absent is empty."""
+        started, state, error, kind = (str(value.get(key) or "") for key in ("started", "state", "error", "type"))
+        return cls(name, started, float(value.get("seconds") or 0), state, error, kind)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedTable:
+    """A table that was compared without a recovery; `part` names the part of it that was."""
+
+    report: TableReport
+    part: str = WHOLE.name
+
+    @property
+    def whole(self) -> bool:
+        """Whether every row was compared."""
+        return self.part == WHOLE.name
+
+    @classmethod
+    def from_json(cls, table: str, value: Mapping[str, Any]) -> CheckedTable:
+        """What the comparison of a table left in the ledger."""
+        return cls(TableReport.verified_from_json(table, value), str(value.get("compared") or WHOLE.name))
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """Everything that is stored of one run.
+
+    Attributes:
+        epoch: of the recovery that the run opened; None if it opened none.
+        recovery: how that ended ("closed", "abandoned"); "" while it is open.
+        steps: in the order in which they began.
+        unchanged: why the run changed nothing; "" if it did.
+        approved: who approved its plan; "" if nobody was asked.
+        document: the closed recovery as JSON, where it could not be kept beside its report.
+    """
+
+    epoch: int | None = None
+    recovery: str = ""
+    decision: DecisionReport = field(default_factory=DecisionReport)
+    steps: tuple[StepEntry, ...] = ()
+    checked: Mapping[str, CheckedTable] = field(default_factory=dict)
+    unchanged: str = ""
+    approved: str = ""
+    document: Mapping[str, object] | None = None
+
+    @property
+    def failures(self) -> str:
+        """What the steps that failed said; a step that was cleared and then done is no longer among them."""
+        failed = (step for step in self.steps if step.state == FAILED)
+        return "; ".join(f"{step.name}: {step.error or 'ended abruptly'}" for step in failed)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> LedgerEntry:
+        """Read a run's entry of the ledger; {} is a run of which nothing is kept."""
+        steps = [StepEntry.from_json(key.removeprefix(STEP), v) for key, v in value.items() if key.startswith(STEP)]
+        return cls(
+            epoch=value.get("epoch"),
+            recovery=str(value.get("recovery") or ""),
+            decision=DecisionReport.from_json(value.get("decision") or {}),
+            steps=tuple(sorted(steps, key=lambda step: step.started)),
+            checked={name: CheckedTable.from_json(name, v) for name, v in (value.get("check") or {}).items()},
+            unchanged=str(value.get("unchanged") or ""),
+            approved=str(value.get("approved") or ""),
+            document=value.get("document"),
+        )

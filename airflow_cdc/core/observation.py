@@ -1,0 +1,391 @@
+"""Facts read from source, connector, transport, sink and control at one time.
+
+Each part may be Unknown: that is neither healthy nor lost, and nothing destructive follows from it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from airflow_cdc.core.epochs import Epochs
+from airflow_cdc.core.forecast import Margin, PurgeForecast, Retention
+from airflow_cdc.core.lease import Lease
+from airflow_cdc.core.topics import TopicState
+from airflow_cdc.core.xa import XaState
+
+if TYPE_CHECKING:
+    from airflow_cdc.core.errors import CdcError
+    from airflow_cdc.core.offset import StoredOffset
+    from airflow_cdc.core.pipeline import Pipeline
+    from airflow_cdc.core.position import Available, JsonObject
+    from airflow_cdc.core.stamp import Stamp
+    from airflow_cdc.core.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A part that could not be read, and why (one line, no secrets)."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFacts(ABC):
+    """Facts that every source server has; each kind of source adds its own.
+
+    Attributes:
+        address: host:port of the connection it was read through.
+        retention: None where it cannot be read.
+        cascades: foreign keys of captured tables whose changes this server does not log, "child (parent)".
+        missing_privileges: what the user lacks and a recovery needs, "PRIVILEGE on what".
+        replicas_seen: servers that replicate from it now, as it lists them; no way to log in there is known from that.
+    """
+
+    version: str
+    uptime_s: int
+    address: str = ""
+    retention: Retention | None = None
+    cascades: tuple[str, ...] = ()
+    missing_privileges: tuple[str, ...] = ()
+    replicas_seen: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("cascades", "missing_privileges", "replicas_seen"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+
+    @property
+    @abstractmethod
+    def server(self) -> str:
+        """How evidence names the server."""
+
+    @property
+    @abstractmethod
+    def log_faults(self) -> Mapping[str, str]:
+        """Setting → its value and the one it must have, for all by which the log lacks rows or parts of them (INV 31)."""
+
+    @property
+    @abstractmethod
+    def oldest(self) -> str | None:
+        """Where the log begins, as text for people; None if unknown."""
+
+    @property
+    @abstractmethod
+    def newest(self) -> str:
+        """Where the log ends, as a person reads it."""
+
+    @property
+    @abstractmethod
+    def more_to_read(self) -> bool:
+        """Whether a change is known to be next at the position that the server was asked about."""
+
+    @abstractmethod
+    def available(self, position: Any) -> Available:
+        """Whether a connector at this position would still find every change since: THE answer, by these facts.
+
+        Raises PositionError for a position of another kind of source.
+        """
+
+    @abstractmethod
+    def read_all(self, position: Any) -> bool:
+        """Whether a connector at this position has read all of the log."""
+
+    @abstractmethod
+    def behind(self, position: Any) -> int | None:
+        """How many transactions (at most) the server has that a connector at this position has not read; None: not known."""
+
+    @abstractmethod
+    def margin(self, position: Any) -> Margin | None:
+        """How much of the log may be purged before the position is lost; None if unknown."""
+
+    @abstractmethod
+    def purge_forecast(self, position: Any) -> PurgeForecast | None:
+        """How long the position stays available at least; None if unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaFacts:
+    """A replica of the source that the registry names, as a place where a connector could read for a while.
+
+    `conn_id` is its Airflow connection; `address` is that connection's host:port.
+    """
+
+    conn_id: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskState:
+    """One task of a connector; `trace` is its stack trace or ""."""
+
+    id: int
+    state: str
+    trace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorState:
+    """What a connector says of itself, its state and its tasks'; `trace` is its own stack trace or ""."""
+
+    state: str
+    tasks: tuple[TaskState, ...] = ()
+    trace: str = ""
+
+    @property
+    def running(self) -> bool:
+        """It runs, with at least one task, and all of them run."""
+        return bool(self.tasks) and {self.state, *(task.state for task in self.tasks)} == {"RUNNING"}
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """The traces of what is FAILED of it: itself, or tasks."""
+        parts = ((self.state, self.trace), *((task.state, task.trace) for task in self.tasks))
+        return tuple(trace for state, trace in parts if state == "FAILED")
+
+
+class Capture(Protocol):
+    """A connector's settings, read once: what it does to names, keys and values. Only its own kind knows more of them."""
+
+    @property
+    def prefix(self) -> str:
+        """What its topics and its offset are named by."""
+        ...
+
+    @property
+    def history_topic(self) -> str | None:
+        """The topic of its table definitions; None if they are kept elsewhere."""
+        ...
+
+    @property
+    def heartbeat_topic(self) -> str:
+        """The topic of its heartbeats."""
+        ...
+
+    def topic_of(self, table: str) -> str:
+        """The topic that changes of "schema.table" end in."""
+        ...
+
+    def check_table(self, table: Table) -> None:
+        """Refuse a table whose rows the connector does not carry as they are (INV 21). Raises SchemaError or ConfigError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorFacts:
+    """The connector. `config` holds no secrets; `offset` is the stored one, None while there is none.
+
+    Attributes:
+        key: under which its offset is stored; None where nothing is stored.
+        other_keys: further keys under which this connector has an offset; it reads none of them.
+        elsewhere: topic → an offset kept there for this connector that differs from `offset`.
+        stands_still: it claims to run and its source has more for it, but it neither moved nor produced for so many
+            seconds; 0 when it was not seen to.
+        address: host:port at which it reads its source; "" if that is not known.
+        heartbeats: whether it commits its position also while no captured table changes.
+        capture: its settings; None where they cannot be followed, and `capture_fault` says why.
+        sent: the transactions of the newest events in its topics, as the events name them; looked for only while it rests
+            with an offset inside a transaction.
+    """
+
+    state: str
+    tasks: tuple[TaskState, ...]
+    config: Mapping[str, str]
+    offset: StoredOffset | None
+    key: JsonObject | None
+    offsets_count: int
+    other_keys: tuple[JsonObject, ...] = ()
+    elsewhere: Mapping[str, JsonObject] = field(default_factory=dict)
+    stands_still: float = 0.0
+    address: str = ""
+    heartbeats: bool = False
+    capture: Capture | None = None
+    capture_fault: CdcError | None = None
+    sent: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tasks", tuple(self.tasks))
+        object.__setattr__(self, "sent", tuple(self.sent))
+        object.__setattr__(self, "config", dict(self.config))
+        object.__setattr__(self, "other_keys", tuple(dict(one) for one in self.other_keys))
+        object.__setattr__(self, "elsewhere", {topic: dict(value) for topic, value in self.elsewhere.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class TransportFacts:
+    """The topics, by name; `of_table` is table → topic, `configs` topic → setting → value."""
+
+    topics: Mapping[str, TopicState]
+    of_table: Mapping[str, str] = field(default_factory=dict)
+    configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryFacts:
+    """The connector's schema history.
+
+    Attributes:
+        topic: its topic; `state` is None if that does not exist.
+        records: how many it holds.
+        differences: table → what its newest definition says differently from the source's.
+        snapshot_at: when the connector last wrote it from a snapshot, ISO time; "" never.
+    """
+
+    topic: str
+    state: TopicState | None = None
+    records: int = 0
+    config: Mapping[str, str] = field(default_factory=dict)
+    differences: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    snapshot_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaFacts:
+    """The captured tables as the source defines them, and what the connector believes; `history` None: kept elsewhere.
+
+    `defaults`: table → column → its default at the source (None: none).
+    """
+
+    definitions: Mapping[str, Table] = field(default_factory=dict)
+    history: HistoryFacts | None = None
+    defaults: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SinkTableFacts:
+    """One sink table: `head` is main's snapshot id, `rows` its number of rows if counted.
+
+    `stamp` is the newest on main or, where snapshot expiry removed it, its mirror in the control table; `stamped_at` is
+    when it was committed, in epoch seconds, None for a mirror.
+    """
+
+    exists: bool
+    head: int | None = None
+    stamp: Stamp | None = None
+    rows: int | None = None
+    stamped_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SinkFacts:
+    """The sink tables, by the full name of their source table ("shop.orders").
+
+    `late`: table → how many of its events wait in the topic for longer than the policy's max_lag.
+    """
+
+    tables: Mapping[str, SinkTableFacts]
+    late: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedTable:
+    """A table that apply has stopped because of DDL: why, since when (ISO), how often it was tried to read it again.
+
+    `stamp`: the stamp that it has had since, as JSON; with another one it was published again, and this says nothing.
+    """
+
+    why: str = ""
+    at: str = ""
+    tries: int = 0
+    stamp: object = None
+
+    def to_json(self) -> dict[str, object]:
+        """The form that the ledger stores."""
+        return {"why": self.why, "at": self.at, "tries": self.tries, "stamp": self.stamp}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> RefusedTable:
+        """The inverse of to_json(); what is absent is empty."""
+        texts = str(value.get("why") or ""), str(value.get("at") or "")
+        return cls(*texts, int(value.get("tries") or 0), value.get("stamp"))
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFacts:
+    """What a diagnosis knows of the open recovery. It never refuses: a recovery that cannot be read whole is open, too.
+
+    Attributes:
+        opened_at: ISO time. problem, strategy: codes; each "" if the document does not say.
+        tables: full names. offset_kept: the recovery leaves the connector's offset as it is.
+    """
+
+    run_id: str
+    opened_at: str = ""
+    problem: str = ""
+    strategy: str = ""
+    tables: tuple[str, ...] = ()
+    offset_kept: bool = False
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> OpenFacts:
+        """From the open recovery in the control document."""
+        texts = {key: str(value.get(key) or "") for key in ("run_id", "opened_at", "problem", "strategy")}
+        return cls(**texts, tables=tuple(value.get("tables") or ()), offset_kept=bool(value.get("offset_kept")))
+
+
+@dataclass(frozen=True, slots=True)
+class ControlFacts:
+    """The pipeline's control table: its epoch, the open recovery and the lease, if any.
+
+    Attributes:
+        closed_at: when the last recovery was closed, ISO time; "" if none was.
+        read_seconds: how long the last recovery read the source; None if not known.
+        servers: server_uuids that the connector was brought to without a new reading: after a failover, or back from a replica.
+        epochs: table → the epoch that its stamp must have, where it has one of its own (`core.epochs`).
+        abandoned: table → {at, who, reason, run_id} of tables whose recovery was given up and not made up for since.
+        refused: table → why apply stopped it because of DDL, when, and the stamp that it has had since.
+        apply_error: what the newest apply failed with; "" if it did not, or none is remembered.
+        checked_xa: table → what the source said of its XA transactions when the table was compared last, since the last recovery.
+    """
+
+    epoch: int
+    recovery: OpenFacts | None = None
+    lease: Lease | None = None
+    closed_at: str = ""
+    read_seconds: float | None = None
+    servers: tuple[str, ...] = ()
+    abandoned: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    refused: Mapping[str, RefusedTable] = field(default_factory=dict)
+    epochs: Mapping[str, int] = field(default_factory=dict)
+    apply_error: str = ""
+    checked_xa: Mapping[str, XaState] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "servers", tuple(self.servers))
+        object.__setattr__(self, "epochs", dict(self.epochs))
+        object.__setattr__(self, "checked_xa", dict(self.checked_xa))
+        object.__setattr__(self, "abandoned", {table: dict(note) for table, note in self.abandoned.items()})
+
+    @property
+    def required(self) -> Epochs:
+        """The epoch of each table."""
+        return Epochs(self.epoch, self.epochs)
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """All parts at one time (`taken_at`, ISO).
+
+    Read the connector before the source: its offset is then never ahead of the server facts merely
+    because a transaction was committed between the two reads. Read `schema` between the two: a definition
+    is then of a moment that the server's position covers. `replicas` (connection → facts) are read only where the
+    source has purged what the connector needs; one that could not be read is no reason to conclude nothing.
+    """
+
+    pipeline: Pipeline
+    taken_at: str
+    source: SourceFacts | Unknown
+    connector: ConnectorFacts | Unknown
+    transport: TransportFacts | Unknown
+    sink: SinkFacts | Unknown
+    control: ControlFacts | Unknown
+    schema: SchemaFacts | Unknown = field(default=SchemaFacts())
+    replicas: Mapping[str, ReplicaFacts | Unknown] = field(default_factory=dict)
+
+    @property
+    def unknowns(self) -> dict[str, str]:
+        """The parts that could not be read, with the reason of each."""
+        parts = ("source", "connector", "transport", "sink", "control", "schema")
+        read = {part: getattr(self, part) for part in parts}
+        return {part: fact.reason for part, fact in read.items() if isinstance(fact, Unknown)}

@@ -1,0 +1,268 @@
+"""The rows of the diagnosis that name no system: what could not be read, the open recovery, stamps and epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from airflow_cdc.core.observation import (
+    ControlFacts,
+    Observation,
+    RefusedTable,
+    SchemaFacts,
+    SinkTableFacts,
+    Unknown,
+)
+from airflow_cdc.core.problem import FULL_SNAPSHOT, WARNING, AnyCase, Evidence, Problem, Rules
+from airflow_cdc.decisions.diagnosis import lag
+from airflow_cdc.decisions.diagnosis.evidence import evidence, offset_evidence, states, tables_of
+
+_REQUIRED = ("source", "connector", "transport", "control")
+
+
+def recovery_open(case: AnyCase) -> Evidence | None:
+    control = case.seen.control
+    if not isinstance(control, ControlFacts) or control.recovery is None:
+        return None
+    now = control.recovery
+    parts = {"run_id": now.run_id, "opened_at": now.opened_at, "problem": now.problem, "strategy": now.strategy}
+    shown = {**parts, "tables": ", ".join(now.tables)}
+    return evidence(
+        case, "control table", {"epoch": control.epoch, **{key: text for key, text in shown.items() if text}}
+    )
+
+
+def unread(case: AnyCase) -> Evidence | None:
+    parts = {part: f"could not be read: {why}" for part, why in case.seen.unknowns.items() if part in _REQUIRED}
+    if case.offset is not None and case.offset.fault:
+        parts["offset"] = case.offset.fault
+    return evidence(case, "observation", parts) if parts else None
+
+
+def rest_unread(case: AnyCase) -> Evidence | None:
+    """Sink or schemas could not be read: what the server's facts prove still holds, but the pipeline may be incomplete."""
+    parts = {part: f"could not be read: {why}" for part, why in case.seen.unknowns.items() if part not in _REQUIRED}
+    return evidence(case, "observation", parts) if parts else None
+
+
+def control_behind(case: AnyCase) -> Evidence | None:
+    return _epochs(case, lambda stamp, control: stamp > control)
+
+
+def epoch_behind(case: AnyCase) -> Evidence | None:
+    return _epochs(case, lambda stamp, control: stamp < control)
+
+
+def new_pipeline(case: AnyCase) -> Evidence | None:
+    tables = tables_of(case.seen)
+    if tables is None or not _no_offset(case) or any(facts.stamp for facts in tables.values()):
+        return None
+    return {**offset_evidence(case), **_stamp_evidence(case, tables)}
+
+
+def offset_missing(case: AnyCase) -> Evidence | None:
+    tables = tables_of(case.seen)
+    if tables is None or not _no_offset(case) or not any(facts.stamp for facts in tables.values()):
+        return None
+    return {**offset_evidence(case), **_stamp_evidence(case, tables)}
+
+
+def stamp_lost(case: AnyCase) -> Evidence | None:
+    """A table that was filled under an epoch and says nothing of it, and whose copy in the control table is gone too."""
+    control = case.seen.control
+    if not isinstance(control, ControlFacts) or not control.epoch:
+        return None
+    bare = {name: facts for name, facts in _bare(case.seen).items() if facts.exists and facts.rows}
+    return _stamp_evidence(case, bare) if bare else None
+
+
+def table_added(case: AnyCase) -> Evidence | None:
+    bare = _bare(case.seen)
+    return _stamp_evidence(case, bare) if bare else None
+
+
+def needs_reread(case: AnyCase) -> Evidence | None:
+    """Tables that apply has stopped because of DDL, and that were not read again since."""
+    waiting = {f"{name} stopped at {table.at}": table.why for name, table in _stopped(case.seen).items()}
+    return evidence(case, "control table", waiting) if waiting else None
+
+
+def healthy(case: AnyCase) -> Evidence | None:
+    observation = case.seen
+    if (
+        case.source is None
+        or case.connector is None
+        or observation.unknowns
+        or not isinstance(observation.schema, SchemaFacts)
+    ):
+        return None
+    return {**evidence(case, "connector status", states(case.connector)), **offset_evidence(case)}
+
+
+def tables_stopped(obs: Observation) -> tuple[str, ...]:
+    """The tables that `needs_reread` is about."""
+    return tuple(_stopped(obs))
+
+
+def tables_behind(obs: Observation) -> tuple[str, ...]:
+    """The tables whose stamp is of an earlier epoch than the control table asks for."""
+    tables, control = tables_of(obs), obs.control
+    if tables is None or not isinstance(control, ControlFacts):
+        return ()
+    required = control.required
+    return tuple(name for name, facts in tables.items() if facts.stamp and facts.stamp.epoch < required.of(name))
+
+
+def tables_without_stamp(obs: Observation) -> tuple[str, ...]:
+    """The declared tables that no commit says how far they have come."""
+    return tuple(_bare(obs))
+
+
+def _no_offset(case: AnyCase) -> bool:
+    """Whether the connector has no offset at all, under any key."""
+    return case.connector is not None and case.offset is None and not case.connector.other_keys
+
+
+def _stopped(obs: Observation) -> dict[str, RefusedTable]:
+    tables, control = tables_of(obs), obs.control
+    if tables is None or not isinstance(control, ControlFacts):
+        return {}
+    return {
+        name: table
+        for name, table in control.refused.items()
+        if (stamp := tables[name].stamp if name in tables else None) and table.stamp == stamp.to_json()
+    }
+
+
+def _bare(obs: Observation) -> dict[str, SinkTableFacts]:
+    """The declared tables without a stamp, of a sink that we write: other writers leave none."""
+    tables = tables_of(obs)
+    if isinstance(obs.sink, Unknown) or tables is None or obs.pipeline.sink.writer != "cdc_apply":
+        return {}
+    declared = {name: tables.get(name, SinkTableFacts(exists=False)) for name in obs.pipeline.source.tables}
+    return {name: facts for name, facts in declared.items() if not facts.stamp}
+
+
+def _epochs(case: AnyCase, differs: Callable[[int, int], bool]) -> Evidence | None:
+    tables, control = tables_of(case.seen), case.seen.control
+    if tables is None or not isinstance(control, ControlFacts):
+        return None
+    stamped = {name: facts.stamp.epoch for name, facts in tables.items() if facts.stamp}
+    stamps = {
+        f"stamp of {name}": f"epoch {epoch}, the control table asks for {control.required.of(name)}"
+        for name, epoch in stamped.items()
+        if differs(epoch, control.required.of(name))
+    }
+    if not stamps:
+        return None
+    given_up = {f"recovery of {name}": _given_up(note) for name, note in control.abandoned.items()}
+    return evidence(case, "sink and control", {"control": f"epoch {control.epoch}", **stamps, **given_up})
+
+
+def _given_up(note: Mapping[str, str]) -> str:
+    return f"abandoned at {note['at']} by {note['who']}: {note['reason']}"
+
+
+def _stamp_evidence(case: AnyCase, tables: Mapping[str, SinkTableFacts]) -> Evidence:
+    shown = {f"sink of {name}": _stamp_text(facts) for name, facts in tables.items()}
+    return evidence(case, "sink", shown or {"sink": "no tables"})
+
+
+def _stamp_text(facts: SinkTableFacts) -> str:
+    if not facts.exists:
+        return "does not exist"
+    rows = "" if facts.rows is None else f", {facts.rows} rows"
+    return f"stamp of epoch {facts.stamp.epoch}" if facts.stamp else f"exists without a stamp{rows}"
+
+
+RULES = Rules(
+    (
+        Problem(
+            "RECOVERY_OPEN",
+            10,
+            "A recovery was started and not finished: not all its tables are published.",
+            recovery_open,
+            ("finish", "replica_detour", "translate_gtid"),
+            on_request=("full_snapshot",),
+        ),
+        Problem(
+            "UNKNOWN",
+            20,
+            "Something essential could not be read, so no conclusion is drawn.",
+            unread,
+            about_position=True,
+        ),
+        Problem(
+            "UNKNOWN",
+            21,
+            "A sink table has a later epoch than the control table, which was lost or rolled back.",
+            control_behind,
+        ),
+        Problem(
+            "UNKNOWN",
+            40,
+            "The sink or the table definitions could not be read, so nobody knows whether the pipeline is complete.",
+            rest_unread,
+        ),
+        Problem(
+            "NEW_PIPELINE",
+            42,
+            "Nothing has been copied yet: the connector has no offset and no sink table has a stamp.",
+            new_pipeline,
+            FULL_SNAPSHOT,
+        ),
+        Problem(
+            "OFFSET_MISSING",
+            43,
+            "The connector has lost its offset: the sink has rows, and where to continue is unknown.",
+            offset_missing,
+            FULL_SNAPSHOT,
+            on_request=("diff_repair",),
+        ),
+        Problem(
+            "EPOCH_BEHIND",
+            63,
+            "A sink table has an earlier epoch than the control table: it was rolled back across a recovery, or its recovery "
+            "was abandoned.",
+            epoch_behind,
+            FULL_SNAPSHOT,
+            on_request=("diff_repair",),
+        ),
+        Problem(
+            "STAMP_LOST",
+            64,
+            "A sink table has rows but no stamp that says how far it was applied, and no copy of the stamp is left.",
+            stamp_lost,
+            FULL_SNAPSHOT,
+        ),
+        Problem(
+            "TABLE_ADDED",
+            65,
+            "This pipeline has never filled a declared table: its sink table has no stamp.",
+            table_added,
+            FULL_SNAPSHOT,
+        ),
+        Problem(
+            "TABLE_NEEDS_REREAD",
+            66,
+            "Apply has stopped a table: DDL changed its rows without sending events.",
+            needs_reread,
+            FULL_SNAPSHOT,
+        ),
+        Problem(
+            "SINK_BEHIND",
+            90,
+            "Events wait to be applied: readers see old rows.",
+            lag.sink_behind,
+            WARNING,
+            on_request=("full_snapshot", "diff_repair"),
+        ),
+        Problem(
+            "HEALTHY",
+            99,
+            "The source holds everything from the connector's position on.",
+            healthy,
+            ("none",),
+            on_request=("full_snapshot", "diff_repair"),
+        ),
+    )
+)

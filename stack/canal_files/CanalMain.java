@@ -1,0 +1,47 @@
+import com.alibaba.otter.canal.connector.core.spi.CanalMQProducer;
+import com.alibaba.otter.canal.connector.kafka.producer.CanalKafkaProducer;
+import com.alibaba.otter.canal.instance.spring.SpringCanalInstanceGenerator;
+import com.alibaba.otter.canal.server.CanalMQStarter;
+import com.alibaba.otter.canal.server.embedded.CanalServerWithEmbedded;
+import java.io.InputStream;
+import java.util.Properties;
+import java.util.concurrent.CountDownLatch;
+
+/**
+ * A Canal server that writes to Kafka, of the jars that are in Maven Central: Canal's own launcher is in none of them.
+ *
+ * <p>canal.properties, DESTINATION/instance.properties and instance.xml are read from the class path, as by Canal's own.
+ * It says "canal is up" when it has started, and stores its cursor before it ends.
+ */
+public final class CanalMain {
+    public static void main(String[] args) throws Exception {
+        String destination = args[0];
+        Properties settings = new Properties();
+        try (InputStream in = ClassLoader.getSystemResourceAsStream("canal.properties")) {
+            settings.load(in);
+        }
+        SpringCanalInstanceGenerator generator = new SpringCanalInstanceGenerator();
+        generator.setSpringXml("classpath:instance.xml");
+        CanalServerWithEmbedded server = CanalServerWithEmbedded.instance();
+        server.setCanalInstanceGenerator(generator);
+        server.start();
+        server.start(destination);
+
+        CanalMQProducer producer = new CanalKafkaProducer();
+        producer.init(settings);
+        CanalMQStarter sending = new CanalMQStarter(producer);
+        sending.start(destination);
+
+        CountDownLatch ended = new CountDownLatch(1);
+        Runtime.getRuntime()
+                .addShutdownHook(
+                        new Thread(
+                                () -> {
+                                    server.stop(destination);
+                                    server.stop();
+                                    ended.countDown();
+                                }));
+        System.out.println("canal is up");
+        ended.await();
+    }
+}

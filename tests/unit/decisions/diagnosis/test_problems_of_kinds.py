@@ -1,0 +1,145 @@
+"""The rows of all kinds together: one order, no rank twice, every code with a place in the runbook."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from airflow_cdc import core, decisions
+from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.core.problem import Beside, Problem, Rules, assemble
+from airflow_cdc.kinds import CONNECTORS, SINKS, SOURCES, TRANSPORTS, all_texts, problems_for, rules_for
+from tests.diagnosing import case_of
+from tests.unit.builders import HEALTHY, PIPELINE
+
+
+def combinations() -> list[Pipeline]:
+    """A pipeline of every combination of kinds that one may have."""
+    return [
+        replace(
+            PIPELINE,
+            source=replace(PIPELINE.source, kind=source),
+            connector=replace(PIPELINE.connector, kind=connector),
+            transport=replace(PIPELINE.transport, kind=transport),
+            sink=replace(PIPELINE.sink, kind=sink),
+        )
+        for source, connector, transport, sink in itertools.product(SOURCES, CONNECTORS, TRANSPORTS, SINKS)
+        if source in CONNECTORS[connector].reads and transport in CONNECTORS[connector].through
+    ]
+
+
+@pytest.mark.parametrize("pipeline", combinations(), ids=lambda pipeline: pipeline.source.kind)
+def test_ranks_are_distinct_and_in_order(pipeline: Pipeline) -> None:
+    ranks = [row.rank for row in problems_for(pipeline)]
+    assert ranks == sorted(set(ranks))
+    assert ranks[0] == 10
+    assert problems_for(pipeline)[-1].code == "HEALTHY"
+
+
+def test_two_rows_of_one_rank_are_refused() -> None:
+    row = Problem("A", 50, "", lambda _case: None)
+    with pytest.raises(ValueError, match="A and B both have the rank 50"):
+        assemble((Rules((row,)), Rules((replace(row, code="B"),))))
+
+
+def test_a_row_carries_what_another_part_says_beside_it() -> None:
+    holds = Problem("A", 50, "", lambda _case: {"a": "1"})
+    not_so = Problem("B", 51, "", lambda _case: None)
+    beside = Beside(frozenset({50, 51}), lambda _case: {"b": "2"})
+    one, other = assemble((Rules((not_so, holds)), Rules(beside=(beside,)))).problems
+    case = case_of(HEALTHY)
+    assert (one.holds(case), other.holds(case)) == ({"a": "1", "b": "2"}, None)
+
+
+# one sequence over all systems: a number that changes changes what a pipeline with two faults is told first
+ORDER = {
+    10: "RECOVERY_OPEN",
+    15: "CONNECTOR_MISCONFIGURED",
+    20: "UNKNOWN",
+    21: "UNKNOWN",
+    25: "SOURCE_MISCONFIGURED",
+    30: "GTID_PURGED",
+    31: "POSITION_AHEAD",
+    32: "SOURCE_CHANGED",
+    33: "BINLOG_PURGED",
+    34: "POSITION_PAST_END",
+    35: "POSITION_MID_EVENT",
+    36: "GTID_MODE_MISMATCH",
+    37: "GTID_NOT_CONTAINED",
+    38: "UNKNOWN",
+    39: "DDL_IN_GAP",
+    40: "UNKNOWN",
+    41: "OFFSET_AMBIGUOUS",
+    42: "NEW_PIPELINE",
+    43: "OFFSET_MISSING",
+    44: "GTID_MISSING_IN_OFFSET",
+    45: "SNAPSHOT_INTERRUPTED",
+    46: "SCHEMA_HISTORY_MISSING",
+    47: "SOURCE_MISCONFIGURED",
+    49: "SOURCE_FAILED_OVER",
+    50: "DUPLICATE_SERVER_ID",
+    51: "TRANSPORT_MISCONFIGURED",
+    52: "CONNECTOR_FAILED_TRANSIENT",
+    53: "CONNECTOR_FAILED",
+    54: "AT_RISK",
+    55: "CONNECTOR_STOPPED",
+    56: "UNKNOWN",
+    57: "CONNECTOR_LOOPING",
+    60: "TRANSPORT_REPLACED",
+    61: "TRANSPORT_GAP",
+    62: "SELF_HEALED",
+    63: "EPOCH_BEHIND",
+    64: "STAMP_LOST",
+    65: "TABLE_ADDED",
+    66: "TABLE_NEEDS_REREAD",
+    67: "CONNECTOR_MISCONFIGURED",
+    68: "CONNECTOR_MISCONFIGURED",
+    90: "SINK_BEHIND",
+    91: "CONNECTOR_MISCONFIGURED",
+    92: "SOURCE_MISCONFIGURED",
+    93: "TRANSPORT_MISCONFIGURED",
+    94: "LOG_INCOMPLETE",
+    95: "XA_ROLLED_BACK",
+    99: "HEALTHY",
+}
+
+
+def test_the_order_of_judgement_is_as_published() -> None:
+    assert {row.rank: row.code for row in problems_for(PIPELINE)} == ORDER
+
+
+def test_mariadb_has_all_rows_but_those_that_need_a_server_uuid() -> None:
+    mariadb = replace(PIPELINE, source=replace(PIPELINE.source, kind="mariadb"))
+    own = {row.rank: row.code for row in problems_for(mariadb)}
+    assert own == {rank: code for rank, code in ORDER.items() if code != "SOURCE_FAILED_OVER"}
+    assert rules_for(mariadb).offers == frozenset()
+
+
+def test_texts_of_one_rank_are_one_row() -> None:
+    ranks = [text.rank for text in all_texts()]
+    assert len(ranks) == len(set(ranks))
+
+
+def test_the_ground_names_no_system() -> None:
+    """In names and texts of its code; docstrings and comments may give examples."""
+    systems = {*SOURCES, *CONNECTORS, *TRANSPORTS, *SINKS} - {"none"}  # a pipeline without a sink has none
+    names = re.compile("|".join(sorted(systems)), re.IGNORECASE)
+    rooms = (Path(core.__file__).parent, Path(decisions.__file__).parent)
+    told = {path.name: _words(ast.parse(path.read_text())) for room in rooms for path in room.rglob("*.py")}
+    assert len(told) > 50
+    assert [(name, word) for name, words in told.items() for word in words if names.search(word)] == []
+
+
+def _words(tree: ast.AST) -> list[str]:
+    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    words = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            words.append(node.value)
+        words += [str(getattr(node, part)) for part in ("id", "attr", "name", "arg", "module") if hasattr(node, part)]
+    return words
