@@ -15,7 +15,7 @@ from stack.installation import MySqlSettings
 from stack.shop import connectors, dataset
 from stack.shop.check import TableCheck, check
 from stack.shop.gap import Gap, make_gap
-from stack.versions import mysql_series
+from stack.versions import MARIADB, MYSQL_TESTED, mysql_series
 
 if TYPE_CHECKING:
     from stack.cluster import Stack
@@ -38,7 +38,7 @@ class MySql:
     writer: ClassVar[str] = "stack.shop.writer"
     method: ClassVar[str] = "snapshot.mode=when_needed"
     keeps_others_out: ClassVar[bool] = True
-    made: ClassVar[tuple[str, ...]] = ("8.0", "9.7")  # the series of this make
+    made: ClassVar[frozenset[str]] = frozenset(MYSQL_TESTED) - MARIADB  # the series of this make
 
     @classmethod
     def series(cls) -> str:
@@ -134,12 +134,13 @@ class MariaDb(MySql):
     title: ClassVar[str] = "MariaDB"
     method: ClassVar[str] = "offset deleted, snapshot.mode=initial"
     keeps_others_out: ClassVar[bool] = False
-    made: ClassVar[tuple[str, ...]] = ("mariadb",)
+    made: ClassVar[frozenset[str]] = MARIADB
 
     @classmethod
     def series(cls) -> str:
-        """See MySql."""
-        return "mariadb"
+        """See MySql: STACK_MYSQL's, if that is one."""
+        chosen = mysql_series()
+        return chosen if chosen in MARIADB else "mariadb"
 
     def connector(self) -> Settings:
         """See MySql."""
