@@ -79,7 +79,7 @@ class Nights:
             facts = nightly(found, spark, SMALL, NIGHT + timedelta(days=1))
         assert facts["tables"] == {orders: "MISMATCH", events: "MISMATCH"}
         keys = json.loads((Path(report_folder(found)) / f"keys-{orders}.json").read_text())
-        assert {(str(one["key"][0]), one["kind"]) for one in keys} == WRONG
+        assert {(str(one["key"][0]), one["why"]) for one in keys} == WRONG
         with pytest.raises(VerificationError, match="MISMATCH"):
             conclude(found)
         assert heads == (

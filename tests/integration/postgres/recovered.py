@@ -47,6 +47,11 @@ class Followed(FollowedDatabase):
 
     def follow(self, settings: Mapping[str, str]) -> None:
         """Start the connector on the empty tables, and stamp their mirrors at the beginning of their topics."""
+        self.connect(settings)
+        self.mirror("public")
+
+    def connect(self, settings: Mapping[str, str]) -> None:
+        """Start the connector; nothing is mirrored."""
         name = self.database
         own = {
             "snapshot.mode": "no_data",
@@ -56,7 +61,6 @@ class Followed(FollowedDatabase):
         tables = [f"public.{table}" for table in self.tables]
         self.connector.create(name, {**connector_config(self.server, name, name, tables), **own, **settings})
         poll_until(lambda: self._active() or None, timeout=SECONDS, what="the connector to read its slot")
-        self.mirror("public")
 
     def _active(self) -> bool:
         slot = self.source.facts().slot
