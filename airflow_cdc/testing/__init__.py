@@ -5,12 +5,13 @@
         def bench(self): ...
 
 Each suite says in its docstring which fixture it needs. Needs pytest; nothing else of this package imports it. The Spark side
-of a source is held by airflow_cdc.testing.rows, which needs pyspark.
+of a source and of a connector is held by airflow_cdc.testing.rows and .events, which need pyspark.
 """
 
 import pytest
 
 pytest.register_assert_rewrite(
+    "airflow_cdc.testing.events",
     "airflow_cdc.testing.kind",
     "airflow_cdc.testing.offset_codec",
     "airflow_cdc.testing.rows",

@@ -84,7 +84,12 @@ def _connection(server: PostgresServer) -> connections.Connection:
 
 @dataclass(slots=True)
 class PostgresSubject(Subject):
-    """The pipeline `name`; its database, schema, slot, publication, connector and topic prefix have the same name."""
+    """The pipeline `name`; its database, schema, slot, publication, connector and topic prefix have the same name.
+
+    `after`: what is written after a recovery, beside the rows of every case.
+    """
+
+    after: tuple[str, ...] = ()
 
     @property
     def here_world(self) -> PostgresWorld:
@@ -127,6 +132,12 @@ class PostgresSubject(Subject):
             f"CREATE PUBLICATION {name} FOR TABLE {', '.join(f'{name}.{table}' for table in TABLES)}",
         )
         self.write(1)
+
+    def write_on(self) -> None:
+        """See Subject."""
+        Subject.write_on(self)
+        if self.after:
+            self.sql(*self.after)
 
     def fill_log(self) -> None:
         """Some 3 MB of log that nobody reads."""

@@ -136,16 +136,22 @@ class ConnectHttp:
             self._client = self._closing = None
 
     def _known(self, method: str, path: str, body: Any, params: dict[str, str] | None, secrets: Sequence[str]) -> Any:
-        """One request; while a worker starts it knows its version already and its requests not yet (seen on 4.3.1)."""
+        """One request; a worker that starts answers before it knows its requests (seen on 4.3.1)."""
         try:
             return self._once(method, path, body, params, secrets)
         except ConnectTooOldError as error:
-            root = self._once("GET", "", None, None, ())
-            if error.status == 404 and _release(root) >= _SERVES_ALL:
+            if error.status == 404 and self._may_be_starting():
                 raise ConnectStartingError(
                     "Connect does not know a request that its version serves", where=error.where, todo=_STARTING
                 ) from None
             raise
+
+    def _may_be_starting(self) -> bool:
+        """Whether its version serves every request, or it does not tell its version yet: at first it serves nothing."""
+        try:
+            return _release(self._once("GET", "", None, None, ())) >= _SERVES_ALL
+        except ConnectTooOldError as error:
+            return error.status == 404
 
     def _once(self, method: str, path: str, body: Any, params: dict[str, str] | None, secrets: Sequence[str]) -> Any:
         where = f"{self.endpoint.where}, {method} {path or '/'}"

@@ -24,6 +24,8 @@ PgCase: TypeAlias = Case[PgFacts, PgPosition]
 
 _COMPARED = (DIFF_REPAIR, FULL)
 _GB = 1024**3
+# Debezium tries for a minute (slot.max.retries, slot.retry.delay.ms) where another reader has the slot
+_UNREAD_AFTER_S = 120.0
 
 
 # ---- the server --------------------------------------------------------------------------------
@@ -141,6 +143,22 @@ def no_wal_sender(case: PgCase) -> Evidence | None:
         **server_evidence(case, {"WAL senders": f"{source.wal_senders} of max_wal_senders {limit}"}),
         **state_evidence(case),
     }
+
+
+def slot_unread(case: PgCase) -> Evidence | None:
+    """The connector claims to run, and nobody has read its slot for longer than it takes to connect again.
+
+    Debezium calls any failure to connect retriable, a wrong password too: it tries every ten seconds for ever, RUNNING.
+    Servers before 17 do not say since when a slot is unread. During its own snapshot the connector reads no slot.
+    """
+    found = case.both_of_one_server
+    slot = found[0].slot if found is not None else None
+    if slot is None or slot.inactive_s is None or not case.streams or case.offset is None:
+        return None
+    if slot.inactive_s < _UNREAD_AFTER_S or case.offset.inside is Inside.SNAPSHOT:
+        return None
+    unread = {f"slot {slot.name}": f"nobody has read it for {slot.inactive_s:.0f} s"}
+    return {**server_evidence(case, unread), **offset_evidence(case), **state_evidence(case)}
 
 
 def at_risk(case: PgCase) -> Evidence | None:
@@ -325,6 +343,10 @@ PROBLEMS: tuple[Problem, ...] = (
     Problem("SLOT_ACTIVE_ELSEWHERE", 49, "Another reader uses the connector's slot.", slot_active_elsewhere),
     Problem("MAX_WAL_SENDERS", 50, "The server has no WAL sender to spare for the connector.", no_wal_sender),
     Problem("AT_RISK", 54, "The log that the slot needs may be given up soon.", at_risk, WARNING),
+    Problem(
+        "CONNECTOR_LOOPING", 58, "The connector claims to run, and nobody reads its slot.", slot_unread,
+        on_request=("restart", "full_snapshot", "diff_repair"),
+    ),
     Problem("REPLICA_IDENTITY", 92, "Updates or deletes of a table do not say which row they changed.", replica_identity, WARNING),
     Problem("SLOT_GROWS", 94, "Nothing limits the log that the slot keeps: it may fill the server's disk.", slot_grows, WARNING),
     Problem("LOG_INCOMPLETE", 95, "Rows of a captured table are in no event.", log_incomplete, WARNING),

@@ -162,6 +162,12 @@ def test_a_worker_that_is_starting_is_waited_for(server: Scripted, connect: Debe
     ]
 
 
+def test_a_worker_that_serves_nothing_yet_is_waited_for(server: Scripted, connect: DebeziumConnector) -> None:
+    nothing = error(404, "Not Found")
+    server.answers = [nothing, nothing, Answer(200, state("RUNNING", "RUNNING"))]
+    assert connect.status("shop")["connector"]["state"] == "RUNNING"
+
+
 def test_a_worker_that_never_gets_to_know_its_requests_is_no_old_one(server: Scripted) -> None:
     server.respond = lambda _method, path, _body: (
         Answer(200, {"version": "4.3.1"}) if path == "/" else error(404, "Not Found")

@@ -37,6 +37,7 @@ IDLE = replace(SLOT, active_pid=None)
 LOST = replace(IDLE, wal_status=WalStatus.LOST, restart=None)
 STOPPED = connector(state="STOPPED")
 ENDPOINT = PostgresEndpoint("10.0.0.7", 5432, "cdc", "x", "shop")
+COPYING = connector({"lsn": STORED, "snapshot": "INITIAL", "last_snapshot_record": False})
 FAILED = connector(
     trace="org.apache.kafka.connect.errors.ConnectException: An exception occurred\nCaused by: java.io.EOFException"
 )
@@ -57,6 +58,7 @@ ROWS: list[tuple[str, str, PgFacts, ConnectorFacts, str]] = [
     ("lost", "SLOT_INVALIDATED", facts(LOST), STOPPED, ""),
     ("lost, and no task for half an hour", "SLOT_INVALIDATED", facts(LOST), replace(connector(), tasks=()), ""),
     ("timed out", "SLOT_INVALIDATED", facts(replace(IDLE, invalidation="idle_timeout")), FAILED, ""),
+    ("nobody reads it", "CONNECTOR_LOOPING", facts(replace(IDLE, inactive_s=130.0)), connector(), ""),
     ("another cluster", "OTHER_SYSTEM", facts(), STOPPED, "1234/1"),
     ("promoted", "OTHER_TIMELINE", facts(log=replace(SERVER, timeline=2)), STOPPED, SERVER.name),
     ("restored", "LSN_AHEAD", facts(IDLE, log=replace(SERVER, lsn=Lsn(STORED - 1))), STOPPED, ""),
@@ -114,6 +116,9 @@ def test_every_row_has_a_case() -> None:
             "",
         ),
         (facts(wal_senders=10), connector(), ""),
+        # the connector connects again, or copies its tables before it reads the slot
+        (facts(replace(IDLE, inactive_s=60.0)), connector(), ""),
+        (facts(replace(IDLE, inactive_s=600.0)), COPYING, ""),
     ],
 )
 def test_healthy(source: PgFacts, mirror: ConnectorFacts, read_from: str) -> None:
