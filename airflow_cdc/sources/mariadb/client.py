@@ -105,7 +105,7 @@ class MariaDbSource(BinlogSource[MariaDbFacts]):
             return replace(now, position=replace(position_at(session, file, START_OF_FILE), server_id=None))
 
     def init_statement(self, watermark: Watermark) -> str:
-        """See BinlogSource. What W's own run of the server showed, it shows for good: its name is all that is checked."""
+        """See BinlogSource. A run of the server keeps showing what it showed at W, so only the run's name is checked."""
         # returns a surplus row, which is an error, only if the server's name differs
         check = f"(SELECT 1 UNION ALL SELECT 2 FROM DUAL WHERE NOT ({same_run_sql(watermark)}))"
         return f"SET {', '.join([*session_pins(self.version()), f'@cdc_check := {check}'])}"

@@ -23,8 +23,8 @@ class DomainFacts:
 
     Attributes:
         logged: gtid_binlog_state.
-        purged: the place at which its oldest log file begins: what is at or before it, no file holds any more.
-        begins: the place at which the file of the connector's position begins; None if it is not there.
+        purged: the place at which its oldest log file begins; transactions at or before it are in no file any more.
+        begins: the place at which the file of the connector's position begins; None if the file is gone.
     """
 
     logged: MariaDbState
@@ -38,7 +38,7 @@ class MariaDbFacts(BinlogFacts):
 
     Attributes:
         domains: None without a log.
-        compressed: log_bin_compress. Debezium (3.5.0) passes over changes that were logged so, without a word.
+        compressed: log_bin_compress. Debezium (3.5.0) silently skips changes that were logged compressed.
         xa: its XA transactions; None where they were not asked for.
     """
 
@@ -72,7 +72,7 @@ class MariaDbFacts(BinlogFacts):
     def is_own_log(self, position: MariaDbPosition, known: Collection[str]) -> bool:  # noqa: ARG002 - it names no server
         """Whether it was written under this server's id, in a file that begins before the stored place.
 
-        After a failover the file of that name is another one; that it holds the stored place too would prove nothing,
+        After a failover the file with that name is another one. That it holds the stored place too would prove nothing,
         because servers that take the same changes rotate at about the same time.
         """
         if not position.domains:
@@ -93,7 +93,7 @@ class MariaDbFacts(BinlogFacts):
         return (self.domains.logged.position - position.domains).count
 
 
-# the head of a file lists the transactions before it; only this much of it is read
+# a file's head lists the transactions before it; we read only this much of it
 _HEAD = 4
 
 
@@ -104,9 +104,9 @@ def is_compressed(session: Session) -> bool:
 
 
 def domain_facts(session: Session, files: Sequence[BinlogFile]) -> DomainFacts:
-    """What was logged, and which part of it no file holds any more. `files` is not empty. Raises SourceError.
+    """The logged transactions, and those that no file holds any more. `files` is not empty. Raises SourceError.
 
-    The oldest file may be purged between the list and the look at it: then nothing is known this time.
+    The oldest file may be purged between the listing and reading its head: then nothing is known this time.
     """
     row = session.row("SELECT @@GLOBAL.gtid_binlog_state AS state", doing="read gtid_binlog_state")
     purged = begins(session, files[0].name)

@@ -2,8 +2,9 @@
 
 MariaDB has no sets of transactions. A *position* (gtid_binlog_pos, gtid_slave_pos, a connector's offset) names the last
 transaction of each domain, and stands for all up to it; the numbers of one domain rise, whichever server wrote them. A
-*state* (gtid_binlog_state) names the last one of each domain and server, so it also tells whether a transaction that
-another server wrote ever came here. Numbers may have gaps, so what lies between two positions can only be bounded.
+*state* (gtid_binlog_state) names the last one of each domain and server, so it also shows whether this server ever
+logged a given transaction of another server. Numbers may have gaps, so the count between two positions has only an
+upper bound.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class MariaDbSpans:
 
     @property
     def is_empty(self) -> bool:
-        """True when there is nothing between the two."""
+        """True when there is no transaction between the two."""
         return not self.spans
 
     @property
@@ -93,7 +94,7 @@ class MariaDbSpans:
 
 @dataclass(frozen=True, slots=True)
 class MariaDbPosition:
-    """All transactions up to one in each domain; a domain that is not named (or has number 0) has had none.
+    """All transactions up to one in each domain; a domain that is not named (or has number 0) has no transaction.
 
     Sorted by domain. `a.issubset(b)`: b is at or behind a in every domain. `a | b` is the later and `a & b` the earlier
     place of each domain, `a - b` what a has read and b has not. Raises PositionError for two places of one domain.

@@ -1,8 +1,8 @@
-"""Which MariaDB server answers (INV 9). It has no server_uuid: a run of the server is named by what cannot all be another's.
+"""The identity of a MariaDB server (INV 9). It has no server_uuid, so we name each run of the server.
 
-The name holds server_id, host, port, server_uid (which is made of the machine's network address and the port) and the
-second in which the server was started. Other data under the same address means that a server was stopped and started, so
-the name changes: a watermark is of one run of one server. Elsewhere the same address, port and second cannot be had.
+The name holds server_id, host, port, server_uid (derived from the machine's network address and the port) and the
+second in which the server was started. Other data at the same address means that a server was stopped and started, so
+the name changes: a watermark belongs to one run of one server. No other run has the same address, port and second.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ NAME: Final = f"LOWER(CONCAT_WS('/', @@server_id, @@hostname, @@port, @@server_u
 
 
 def read_named_identity(session: Session) -> ServerIdentity:
-    """Who answers, under the name of this run of the server. Raises SourceError, also for a server without server_uid.
+    """Identify the server by the name of this run. Raises SourceError, also for a server without server_uid.
 
-    A server that was started within this second is waited for: its next run must not begin in the same one.
+    If the server was started within this second we wait: its next run must not start in the same one.
     """
     row = session.row(f"SELECT {NAME} AS name", doing="read which server this is (server_uid, since MariaDB 10.11)")
     answering = poll_until(

@@ -1,7 +1,7 @@
 """Positions in a MariaDB server's log that match exactly what a read shows.
 
 START TRANSACTION WITH CONSISTENT SNAPSHOT opens a view that holds all transactions up to one place in the log and none
-after it, and the session's status says which place: nothing is locked, rotated or waited for.
+after it, and the session's status gives that place: nothing is locked, rotated or waited for.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PREPARES: Final = (
 
 
 class Place(NamedTuple):
-    """A read view's position in the log, and how often XA PREPARE had been run on the server when it was opened."""
+    """A read view's position in the log, and how many XA PREPAREs the server had run when it was opened."""
 
     file: str
     pos: int
@@ -44,10 +44,10 @@ VIEW_PLACE: Final = (
 
 
 def settled_prepares(session: Session, timeout: float = XA_SECONDS) -> int:
-    """How often XA PREPARE was run, once nothing is prepared any more. Raises SourceError after `timeout` seconds.
+    """The number of XA PREPAREs run, once nothing is prepared any more. Raises SourceError after `timeout` seconds.
 
-    Rows of a prepared transaction are in the log at its PREPARE, and in a view only after its COMMIT: a view opened between
-    the two would say that it holds them. If no PREPARE was run since this number, none is between.
+    Rows of a prepared transaction are in the log at its PREPARE, and in a view only after its COMMIT: a view opened in
+    between would claim to hold them. If this number has not changed since, no transaction is between the two.
     """
     prepares = int(session.row(f"SELECT {_PREPARES} AS n", doing="count XA PREPARE")["n"])
     wait_for_xa(session, timeout)

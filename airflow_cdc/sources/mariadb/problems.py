@@ -1,8 +1,8 @@
 """MariaDB's rows of the diagnosis, which concern its GTIDs; rows about file and position are shared with MySQL.
 
-A stored place is lost when the log's oldest file begins behind it in any domain; it is not this server's when the server
-never logged one of its transactions. MariaDB names no server but by an id that somebody gave it, so whose log file and
-position are of is told by that id, and by the place at which the file begins.
+A stored place is lost when the log's oldest file begins after it in any domain; it is not this server's when the server
+never logged one of its transactions. MariaDB identifies a server only by an id that somebody configured. So this id,
+and the place at which the file begins, tell whose log a file and position belong to.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MariaDbCase: TypeAlias = Case[MariaDbFacts, MariaDbPosition]
 
 
 def purged(case: MariaDbCase) -> Evidence | None:
-    """Transactions that were not read are no longer in any file."""
+    """Transactions that the connector has not read are no longer in any file."""
     found = with_log(case.both)
     if found is None or not found[1].domains or found[0].domains is None:
         return None
@@ -47,9 +47,9 @@ def purged(case: MariaDbCase) -> Evidence | None:
 
 
 def _only_the_rest_of_one(case: MariaDbCase, source: MariaDbFacts, stored: Domains) -> Evidence:
-    """Debezium's offset names a transaction only after it: on a server that rests since, it stays one behind.
+    """Debezium's offset names a transaction only after it has passed it: on an idle server it stays one behind.
 
-    Then its events are the last in the topics, and nothing but a rest of them can be missing: no gap of other changes.
+    Then its events are the last in the topics, and only the rest of them can be missing: no other changes.
     """
     lacks = () if source.domains is None else (source.domains.logged.position - stored).spans
     if (
@@ -81,7 +81,7 @@ def not_contained(case: MariaDbCase) -> Evidence | None:
 
 
 def streams_elsewhere(case: MariaDbCase) -> Evidence | None:
-    """A connector that streams has a server that knows its position; here another one answers."""
+    """The connector streams, so its server knows its position; but the server at our address is another one."""
     found = with_log(case.both)
     if found is None or not case.streams or case.same_server:
         return None

@@ -38,7 +38,7 @@ def require_followed(session: Session, tables: Sequence[str]) -> None:
 
 
 def _unfit(session: Session, tables: Sequence[str]) -> Iterator[tuple[str, str]]:
-    # a list of names is searched; an OR of pairs would be tried on each table of the server
+    # a list of names uses an index; an OR of pairs would be tested against each table of the server
     for schema, own in groupby(sorted(tables), key=lambda table: table.partition(".")[0]):
         names = [table.partition(".")[2] for table in own]
         for row in _rows(session, _KINDS, schema, names):

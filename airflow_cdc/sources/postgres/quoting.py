@@ -26,7 +26,7 @@ def quote_table(table: Table) -> str:
 
 
 def text_literal(text: str) -> str:
-    r"""A text literal that means the same whatever standard_conforming_strings is: \ only ever stands in an E'' string."""
+    r"""A text literal that means the same whatever standard_conforming_strings is: \ is used only in an E'' string."""
     if "\0" in text:
         raise SchemaError("a text of PostgreSQL cannot hold the character 0")
     quoted = "'" + text.replace("'", "''").replace("\\", "\\\\") + "'"

@@ -1,4 +1,4 @@
-"""How Spark's JDBC reader is given PostgreSQL's values: in forms that it carries exactly."""
+"""The forms in which Spark's JDBC reader gets PostgreSQL's values, so that it carries them exactly."""
 
 from __future__ import annotations
 
@@ -31,6 +31,6 @@ def _array(column: Column, kind: Array, name: str) -> str:
     text = f"pg_catalog.encode({element}, 'hex')" if isinstance(kind.of, Bytes) else f"({element})::text"
     listed = f"(SELECT pg_catalog.json_agg({text} ORDER BY u.o) FROM unnest({name}) WITH ORDINALITY AS u(e, o))::text"
     inside = f"CASE WHEN {name} IS NOT NULL THEN COALESCE({listed}, '[]') END"
-    # the refusal is a number: as text it fits beside the array
+    # the check is a number of its own, since its type would not match the array's text
     refused = guarded(column, f"pg_catalog.array_ndims({name}) > 1", "0", "has several dimensions")
     return f"CASE WHEN ({refused}) = 0 THEN {inside} END"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 QUICK_READ_S: Final = 30.0
 PORT: Final = 5432
-# our words (those of the MySQL connection) and libpq's own → libpq's
+# our names (those of the MySQL connection) and libpq's own → libpq's
 SSL_MODES: Final[dict[str, str]] = {
     "disabled": "disable",
     "disable": "disable",
@@ -30,9 +30,9 @@ SSL_MODES: Final[dict[str, str]] = {
 }
 _SSL_KEYS: Final = {"ca": "sslrootcert", "cert": "sslcert", "key": "sslkey", "key_password": "sslpassword"}
 
-# Every reading session is the same whatever the server's, the database's and the role's own settings are:
-# - row_security off: a table whose policies would hide rows is an error instead of fewer rows
-# - search_path empty: a name means what its schema says, and no operator of the user's is called
+# Every reading session has the same settings, whatever the server, the database and the role have:
+# - row_security off: a table whose policies hide rows raises an error instead of returning fewer rows
+# - search_path empty: each name means the schema it states, and no operator defined by a user is called
 # - DateStyle, IntervalStyle, bytea_output, extra_float_digits: the text of a value is always the same
 # - timeouts 0: a long scan must not be cut
 SESSION_PINS: Final[dict[str, str]] = {
@@ -61,8 +61,8 @@ class PostgresEndpoint(TimedServer):
 
     `ssl` is None (TLS if the server offers it, unverified) or a dict: mode (disabled, preferred, required, verify_ca,
     verify_identity; default verify_identity with a ca, else required), ca, cert, key, key_password. Timeouts in
-    seconds; `quick_read` is that of statements that ask about the server and its tables. `slot` and `publication` are
-    those of the pipeline's connector; "" where no pipeline is asked about.
+    seconds; `quick_read` is for statements about the server and its tables. `slot` and `publication` are those of the
+    pipeline's connector; "" if no pipeline is concerned.
     """
 
     host: str
@@ -180,10 +180,10 @@ def connect(endpoint: PostgresEndpoint, **more: Any) -> Connection[Any]:
     psycopg = driver(endpoint.where)
     parameters = endpoint.parameters() | more
     try:
-        # no prepared statements: a pooler in between would not know them in another session
+        # no prepared statements: behind a pooler they would be unknown in another session
         return cast("Connection[Any]", psycopg.connect(autocommit=True, prepare_threshold=None, **parameters))
     except (psycopg.Error, OSError, ValueError) as error:
-        # the chain is cut: frames of the driver hold the password
+        # no `from error`: the driver's frames hold the password
         raise explain(error, where=endpoint.where, doing="connect") from None
 
 

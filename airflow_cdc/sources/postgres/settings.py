@@ -1,4 +1,4 @@
-"""What pipelines.yaml says of a PostgreSQL source."""
+"""The settings of a PostgreSQL source in pipelines.yaml."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replication slots: what the server keeps for a reader, whether it still keeps it, and moving one forward."""
+"""Replication slots: what log the server keeps for a reader, for how long, and moving a slot forward."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from airflow_cdc.sources.postgres.session import Session
 
 PLUGIN: Final = "pgoutput"
 
-# to_jsonb: the view has more columns with every release, and one that is not there is then simply absent
+# to_jsonb: the view gets more columns with every release, and a missing one is then simply absent
 _SLOTS: Final = "SELECT pg_catalog.to_jsonb(s) AS slot FROM pg_catalog.pg_replication_slots s"
 _END: Final = "pg_catalog.pg_current_wal_lsn()"
 
 
 class WalStatus(StrEnum):
-    """What the server says of the log that a slot needs."""
+    """The state of the log that a slot needs, according to the server (wal_status)."""
 
-    RESERVED = "reserved"  # within max_wal_size
-    EXTENDED = "extended"  # more than that, kept for the slot
-    UNRESERVED = "unreserved"  # still there, gone at the next checkpoint
+    RESERVED = "reserved"  # the log is within max_wal_size
+    EXTENDED = "extended"  # it exceeds that and is kept for the slot
+    UNRESERVED = "unreserved"  # it is still there, but goes at the next checkpoint
     LOST = "lost"
     NONE = ""  # the slot has reserved nothing yet
 
@@ -34,10 +34,10 @@ class Slot:
     """A row of pg_replication_slots.
 
     Attributes:
-        restart: the oldest log that the server keeps for it; None before anything is reserved and after a loss.
-        confirmed: up to where its reader has confirmed; what is before it is never sent again. None for a physical slot.
-        safe_bytes: how much may still be written until it may be lost; None without a limit, negative once unreserved.
-        invalidation: why the server gave it up ("wal_removed", "idle_timeout", …); "" if it did not.
+        restart: the start of the log that the server keeps for it; None before anything is reserved and after a loss.
+        confirmed: the end of what its reader has confirmed, which is never sent again. None for a physical slot.
+        safe_bytes: bytes that may still be written before it may be lost; None without a limit, negative once unreserved.
+        invalidation: why the server invalidated it ("wal_removed", "idle_timeout", …); "" if it did not.
         inactive_s: seconds since its last reader left; None while one reads, and before PostgreSQL 17.
     """
 
@@ -69,11 +69,11 @@ class Slot:
 
     @property
     def survives_failover(self) -> bool:
-        """Whether the standby that shows it may be promoted without losing it: a fresh synchronised slot is temporary there."""
+        """Whether a promotion of its standby keeps it: a newly synchronised slot is still temporary there."""
         return self.synced and not self.temporary and not self.invalidated
 
     def retained(self, end: Lsn) -> int | None:
-        """Bytes of log that it keeps from removal, up to `end`; None where it keeps none."""
+        """Bytes of log up to `end` that it keeps from removal; None if it keeps none."""
         return None if self.restart is None else max(0, end - self.restart)
 
     def misfit(self, database: str, plugin: str = PLUGIN) -> str:
@@ -86,13 +86,13 @@ class Slot:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any], inactive_s: float | None = None) -> Slot:
-        """From a row as JSON; columns that the server's release does not have are absent."""
+        """Read a row given as JSON; columns that the server's release does not have are absent."""
         conflicting = "conflict" if row.get("conflicting") else ""
         return cls(
             name=str(row["slot_name"]),
             plugin=str(row.get("plugin") or ""),
             database=str(row.get("database") or ""),
-            # a slot may be acquired by a backend for a moment without its pid being shown
+            # a backend may acquire a slot for a moment without its pid being shown
             active_pid=int(row["active_pid"]) if row.get("active_pid") else (0 if row.get("active") else None),
             temporary=bool(row.get("temporary")),
             restart=_lsn(row.get("restart_lsn")),
@@ -108,14 +108,14 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class SlotForecast:
-    """When the log that a slot needs goes, or how fast it grows.
+    """When the log that a slot needs may be removed, or how fast it grows.
 
     Attributes:
-        left_bytes: what may be written until it may be lost; None without a limit.
-        kept_bytes: what it keeps now.
-        bytes_s: how much log the server writes per second; None if not known.
-        left_s: seconds until it may be lost at that rate; None if it never is by size or cannot be told.
-        idle_left_s: seconds until idle_replication_slot_timeout may take it; None without one, or while it is read.
+        left_bytes: bytes that may be written before it may be lost; None without a limit.
+        kept_bytes: bytes that it keeps now.
+        bytes_s: bytes of log that the server writes per second; None if not known.
+        left_s: seconds until it may be lost at that rate; None if no size limits it, or if this is unknown.
+        idle_left_s: seconds until idle_replication_slot_timeout may invalidate it; None without one, or while it is read.
     """
 
     left_bytes: int | None
@@ -126,7 +126,7 @@ class SlotForecast:
 
     @property
     def earliest_s(self) -> float | None:
-        """The sooner of the two; None if neither limit applies."""
+        """The smaller of left_s and idle_left_s; None if neither limit applies."""
         return min((s for s in (self.left_s, self.idle_left_s) if s is not None), default=None)
 
     def __str__(self) -> str:
@@ -138,7 +138,7 @@ class SlotForecast:
 
 
 def forecast(slot: Slot, end: Lsn, bytes_s: float | None, idle_timeout_s: int = 0) -> SlotForecast:
-    """How long a slot's log stays, by the server's own figures. `end`: of the log; `bytes_s`: log written a second."""
+    """How long a slot's log stays, from the server's figures. `end`: of the log; `bytes_s`: log written per second."""
     left, rate = slot.safe_bytes, bytes_s if bytes_s and bytes_s > 0 else None
     by_size = None if left is None else 0.0 if left <= 0 else None if rate is None else left / rate
     idle = slot.inactive_s if idle_timeout_s > 0 else None
@@ -152,7 +152,7 @@ def read_slots(session: Session) -> dict[str, Slot]:
 
 
 def read_slot(session: Session, name: str) -> Slot | None:
-    """The slot of that name, None if there is none."""
+    """The slot with that name, None if there is none."""
     return next(iter(_read(session, " WHERE slot_name = %s", (name,))), None)
 
 
@@ -166,10 +166,10 @@ def _read(session: Session, where: str, args: tuple[str, ...]) -> list[Slot]:
 
 
 def advance(session: Session, name: str, to: Lsn) -> Slot:
-    """Move an unused slot forward to `to`, and return it as it then is.
+    """Move an unused slot forward to `to`, and return its new state.
 
-    Never back, and never past the end of the log, which the server itself would silently take for its end: what lies
-    before the place is given up for good. A slot that is there already stays. Raises SlotError.
+    It never moves back, and never past the end of the log, which the server itself would silently cut to its end: the
+    log before the place is given up for good. A slot that is already there stays. Raises SlotError.
     """
     slot = _usable(session, name)
     if slot.confirmed is not None and to < slot.confirmed:
@@ -194,10 +194,10 @@ def advance(session: Session, name: str, to: Lsn) -> Slot:
 
 
 def drop(session: Session, name: str, *, database: str, plugin: str = PLUGIN) -> bool:
-    """Drop an unused slot of this database and plugin; False if there is none of that name.
+    """Drop an unused slot of this database and plugin; False if none has that name.
 
-    Any role with REPLICATION may drop any slot, other connectors' too: one that is in use or is not what was expected
-    is refused. Raises SlotError.
+    Any role with REPLICATION may drop any slot, even another connector's, so this refuses a slot that is in use or does
+    not match. Raises SlotError.
     """
     slot = read_slot(session, name)
     if slot is None:
@@ -210,7 +210,7 @@ def drop(session: Session, name: str, *, database: str, plugin: str = PLUGIN) ->
 
 
 def copy(session: Session, name: str, to: str) -> Slot:
-    """A second slot `to` at the place of `name`: it keeps the log from there. Raises SourceError."""
+    """Create a second slot `to` at the place of `name`; it keeps the log from there. Raises SourceError."""
     _usable(session, name)
     session.run("SELECT pg_catalog.pg_copy_logical_replication_slot(%s, %s)", (name, to), doing=f"copy slot {name!r}")
     return _usable(session, to)

@@ -1,8 +1,8 @@
-"""W and the one view that fits it: a new slot whose snapshot is exported, and the sessions that read under it.
+"""W and the only view that matches it: a new slot with an exported snapshot, and the sessions that read under it.
 
-`CREATE_REPLICATION_SLOT … (SNAPSHOT 'export')` gives a consistent point and a snapshot: rows read under the snapshot and
-the changes after the point are every row once, tables without a key included. The snapshot lives as long as the
-replication connection that made it stays open and is given no other command.
+`CREATE_REPLICATION_SLOT … (SNAPSHOT 'export')` returns a consistent point and a snapshot: the rows read under the
+snapshot and the changes after the point together contain every row once, also in tables without a key. The snapshot
+lives as long as the replication connection that created it stays open and gets no other command.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ENDS_WITHIN_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class ExportedSnapshot:
-    """A snapshot that other sessions can take on, and the LSN up to which it holds the changes, and no later one."""
+    """A snapshot that other sessions can use, and its LSN: it holds the changes up to there and none later."""
 
     name: str
     point: Lsn
@@ -51,11 +51,11 @@ class SnapshotOwner:
 
     @property
     def alive(self) -> bool:
-        """Whether the connection, as far as this side knows, is open. Nothing is sent: a command would end the snapshot."""
+        """Whether the connection is open as far as this side knows. Nothing is sent: a command would end the snapshot."""
         return not self._connection.closed
 
     def close(self) -> None:
-        """Let the snapshot go; the slot stays."""
+        """Release the snapshot; the slot stays."""
         with suppress(Exception):
             self._connection.close()
 
@@ -63,11 +63,11 @@ class SnapshotOwner:
 def create_slot(
     endpoint: PostgresEndpoint, name: str, *, failover: bool = False, timeout: float = CREATE_TIMEOUT_S
 ) -> SnapshotOwner:
-    """Make the logical slot `name` (pgoutput) and keep its exported snapshot open.
+    """Create the logical slot `name` (pgoutput) and keep its exported snapshot open.
 
-    Waits for the transactions that are open now to end, at most `timeout` seconds. `failover`: a standby keeps it in
-    step (PostgreSQL 17+). Raises SlotError for a name that is taken or wrong, SourceOutOfTimeError naming the
-    transactions that were waited for, MissingPrivilegeError without REPLICATION.
+    Waits for the transactions that are open now to end, at most `timeout` seconds. `failover`: a standby keeps it
+    synchronised (PostgreSQL 17+). Raises SlotError if the name is taken or invalid, SourceOutOfTimeError naming the
+    transactions that did not end, MissingPrivilegeError without REPLICATION.
     """
     if not _NAME.fullmatch(name):
         raise SlotError(f"{name!r} is not a slot name", where=endpoint.where, todo="Use a-z, 0-9 and _, at most 63.")
@@ -100,7 +100,7 @@ def create_command(name: str, version: int, *, failover: bool) -> str:
 def replace_slot(
     endpoint: PostgresEndpoint, session: Session, name: str, *, timeout: float = CREATE_TIMEOUT_S
 ) -> SnapshotOwner:
-    """Drop the slot, if there is one that nobody uses, and make it anew with an exported snapshot; keeps its failover flag."""
+    """Drop the slot if it exists unused, and create it again with an exported snapshot; keeps its failover flag."""
     before = read_slot(session, name)
     drop(session, name, database=endpoint.database)
     return create_slot(endpoint, name, failover=before is not None and before.failover, timeout=timeout)
@@ -117,16 +117,16 @@ def wait_unused(session: Session, name: str, timeout: float) -> Slot | None:
 
 
 def reading_statements(snapshot: str) -> tuple[str, ...]:
-    """What a reading session runs first: in ONE transaction, read only, under the named snapshot where there is one."""
+    """A reading session's first statements: ONE read-only transaction, under the named snapshot if there is one."""
     begin = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
     return (begin, f"SET TRANSACTION SNAPSHOT '{_checked(snapshot)}'") if snapshot else (begin,)
 
 
 def same_server_sql(server: str) -> str:
-    """A statement that fails, and says why, on another cluster or timeline than the one that a watermark names (INV 9)."""
+    """A statement that fails, and says why, on another cluster or timeline than the watermark's (INV 9)."""
     system, _, timeline = server.partition("/")
     here = "(SELECT system_identifier::text FROM pg_catalog.pg_control_system())"
-    # a standby has no file that it writes: it is not what a primary's watermark names
+    # a standby writes no log file, so it is never a primary's server
     on = "pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8)"
     same = f"{here} = {_literal(system)} AND {on} = '{int(timeline or 0):08X}'"
     why = _literal(f"the connection reaches another server than the watermark's, {server}: ")
@@ -155,7 +155,7 @@ def read_view(endpoint: PostgresEndpoint, snapshot: ExportedSnapshot | None) -> 
 
 
 def open_transactions(session: Session) -> tuple[str, ...]:
-    """The transactions that have an id now, oldest first: who, how long, never what (a statement may hold values)."""
+    """The transactions that have an id now, oldest first: user and duration, never the statement (it may hold values)."""
     sql = (
         "SELECT pid, usename, state, EXTRACT(epoch FROM pg_catalog.clock_timestamp() - xact_start)::int AS seconds"
         " FROM pg_catalog.pg_stat_activity WHERE backend_xid IS NOT NULL ORDER BY xact_start LIMIT 5"
@@ -167,9 +167,9 @@ def open_transactions(session: Session) -> tuple[str, ...]:
 
 
 def _stop_waiting(endpoint: PostgresEndpoint, connection: Connection[Any], name: str) -> str:
-    """End the server's side of a command that was given up, and say what it waited for.
+    """End the server's side of a command that was given up, and return what it waited for.
 
-    Closing the connection alone would not do: the server goes on waiting, and the slot's name stays taken until then.
+    Closing the connection is not enough: the server keeps waiting, and the slot's name stays taken until it is done.
     """
     session = Session(open_connection(endpoint, read_timeout=endpoint.quick_read), endpoint.where)
     try:
@@ -188,9 +188,9 @@ def _stop_waiting(endpoint: PostgresEndpoint, connection: Connection[Any], name:
 
 
 def _execute(connection: Connection[Any], sql: str, where: str, doing: str, timeout: float) -> dict[str, str]:
-    """A command on a replication connection, which knows the simple protocol alone and no statement_timeout.
+    """Run a command on a replication connection, which supports only the simple protocol and no statement_timeout.
 
-    Raises SourceError; DeadlineError if it is not through within `timeout` seconds: then it still runs.
+    Raises SourceError; DeadlineError if it has not finished within `timeout` seconds, and then it still runs.
     """
     import psycopg
 

@@ -1,7 +1,7 @@
 """PostgreSQL's SQL over keys: boundaries by rank, ranges of the whole key, and the rows of some keys.
 
-Every literal is a text without a type: the server gives it that of the column it is compared with, so that the key's index
-is used whatever the type is. Ranges compare the key as a row, which an index over it answers as one range.
+Every literal is an untyped text: the server gives it the type of the column it is compared with, so the key's index is
+used for any type. Ranges compare the key as a row, which an index over the key answers as one range.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _AS_PRINTED = (Date, Time, LocalDateTime, Instant, Uuid)
 
 
 def key_select(column: Column) -> str:
-    """How a key column is selected so that its value comes back as a `KeyValue` whose literal means it again."""
+    """The select expression of a key column; its value is a `KeyValue` whose literal has the same meaning."""
     name = quote_ident(column.name)
     if isinstance(column.value_type, _AS_PRINTED):
         return f"{name}::text"  # under the session's pins: ISO, and in UTC
@@ -69,8 +69,8 @@ def chunk_predicate(table: Table, lo: Key | None, hi: Key | None) -> str:
 def key_predicate(table: Table, keys: Iterable[str]) -> str:
     """Condition: the rows of these key texts (FALSE for none), in a form that uses the key's index.
 
-    A type that takes different values as equal (citext, numeric of another scale) can find more: the rows' own key texts
-    tell.
+    A type that takes different values as equal (citext, numeric of another scale) can find more: check the rows' own
+    key texts.
     """
     columns = table.key_columns
     found = [

@@ -1,7 +1,7 @@
-"""PostgreSQL's types: what each is elsewhere, and the SQL by which its values are read and kept apart.
+"""PostgreSQL's types: their logical types, and the SQL by which values are read and told apart.
 
 Everything here is text for PostgreSQL; nothing is executed. A value that its logical type cannot hold (a date of infinity,
-a numeric that is NaN, an array of two dimensions) is refused where it stands: the statement that reads it fails with an
+a numeric that is NaN, an array of two dimensions) is refused: the statement that reads it fails with an
 error that names column and value, because NULL or a nearby value would be a silent difference.
 """
 
@@ -39,15 +39,15 @@ if TYPE_CHECKING:
 
 WORDS: Final = "postgres"
 _MONEY: Final = Decimal(19, 2)
-_NUMBERED_BITS: Final = 64  # a bit(n) with more is text
+_NUMBERED_BITS: Final = 64  # a longer bit(n) becomes text
 _FIRST, _LAST = "0001-01-01", "9999-12-31"
 
 
 @dataclass(frozen=True, slots=True)
 class PgType:
-    """One row: what a type is elsewhere, and its value in the form of its logical type over the quoted column `c`.
+    """One row: a type's logical type, and its value in that type's form, as SQL over the quoted column `c`.
 
-    The form is the one that the canonical text and the readers are made of: text for Text and Uuid, numbers for numbers
+    The canonical text and the readers are built from this form: text for Text and Uuid, numbers for numbers
     and bits, microseconds (bigint) for times, days (integer) for dates, bytea for Bytes.
     """
 
@@ -64,7 +64,7 @@ def _form(form: str) -> Callable[[str, LogicalType], str]:
 
 
 def _numeric(column: PgColumn) -> LogicalType:
-    """Without a modifier each value has a scale of its own: only text holds that exactly."""
+    """Without a modifier each value has its own scale, which only text holds exactly."""
     digits = column.digits
     if digits is None:
         return Text()
@@ -84,18 +84,18 @@ def _bit(column: PgColumn) -> LogicalType:
 def _bit_value(c: str, kind: LogicalType) -> str:
     if isinstance(kind, Text):
         return f"{c}::text"
-    number = f"{c}::bigint"  # of 64 bits the first is taken for a sign
+    number = f"{c}::bigint"  # of 64 bits the first is read as a sign
     wide = isinstance(kind, Bits) and kind.size == _NUMBERED_BITS
     return f"({number}::numeric + CASE WHEN {number} < 0 THEN 18446744073709551616 ELSE 0 END)" if wide else number
 
 
 def _text_value(c: str, _kind: LogicalType) -> str:
-    # of char(n) the cast takes the blanks away that it is filled up with; they say nothing there
+    # the cast removes the blanks that pad a char(n); they have no meaning there
     return f"{c}::text"
 
 
 def _printed(c: str, _kind: LogicalType) -> str:
-    """What the type's output function writes: the cast of an inet adds a netmask."""
+    """The text that the type's output function writes: the cast of an inet adds a netmask."""
     return f"CASE WHEN {c} IS NOT NULL THEN pg_catalog.concat({c}) END"
 
 
@@ -133,7 +133,7 @@ _TYPES: Final[dict[str, PgType]] = {
     "interval": PgType(_is(Text()), _interval),
     "bytea": PgType(_is(Bytes(long=True)), _form("{c}")),
     "uuid": PgType(_is(Uuid()), _form("{c}::text")),
-    # the server prints a document the same way wherever it is read, its events included: its text is comparable
+    # the server prints a document the same way everywhere, in events too, so its text can be compared
     "json": _TEXT,
     "jsonb": _TEXT,
     "hstore": PgType(_is(Json()), _form("{c}::json::text")),
@@ -151,7 +151,7 @@ _OF_EXTENSIONS: Final = frozenset({"hstore", "citext", "ltree"})
 
 
 def row_of(name: str, schema: str, kind: str) -> PgType | None:
-    """The row of a type; None for one whose values cannot be carried. `kind`: pg_type.typtype."""
+    """A type's row; None if its values cannot be carried. `kind`: pg_type.typtype."""
     if kind == "e":
         return _TEXT
     known = schema == "pg_catalog" or name in _OF_EXTENSIONS
@@ -159,7 +159,7 @@ def row_of(name: str, schema: str, kind: str) -> PgType | None:
 
 
 def logical_type(column: PgColumn) -> LogicalType:
-    """What a column is elsewhere; Unsupported for composites, geometry, and types of extensions that are not known."""
+    """A column's logical type; Unsupported for composites, geometry, and types of unknown extensions."""
     if column.element:
         row = row_of(column.element, column.element_schema, column.element_kind)
         of = Unsupported() if row is None else row.logical(column)
@@ -169,7 +169,7 @@ def logical_type(column: PgColumn) -> LogicalType:
 
 
 def column_of(column: PgColumn) -> Column:
-    """The column as everybody else sees it; its words are all that decides what a value is, or where it comes from."""
+    """The column as other modules use it; its words hold everything that determines a value or its source."""
     words: dict[str, Any] = {
         "type": column.type,
         "type_schema": column.type_schema,
@@ -188,14 +188,14 @@ def column_of(column: PgColumn) -> Column:
 
 
 def table_of(table: PgTable) -> Table:
-    """The table as everybody else sees it: without generated columns, which the log does not carry."""
+    """The table as other modules use it: without generated columns, which the log does not carry."""
     columns = tuple(column_of(column) for column in table.columns if not column.generated)
     return Table(table.schema, table.name, columns, table.key)
 
 
 @lru_cache(maxsize=10_000)
 def words_of(native: NativeColumn) -> dict[str, Any]:
-    """PostgreSQL's words of a column, see `column_of`; SchemaError for a column of another kind of source."""
+    """PostgreSQL's words for a column, see `column_of`. Raises SchemaError for a column of another kind of source."""
     if native.source != WORDS:
         raise SchemaError(f"{native.type} is a type of {native.source}, and is read as one of PostgreSQL's")
     return dict(native.words)
@@ -214,7 +214,7 @@ def value_sql(column: Column, c: str = "") -> str:
 
 
 def element_sql(column: Column, c: str) -> str:
-    """The same of one element `c` of an array column."""
+    """PostgreSQL expression: one element `c` of an array column, in the form of its logical type."""
     kind, words = column.value_type, words_of(column.native)
     if not isinstance(kind, Array):
         raise SchemaError(f"{column.native.type} is no array", where=f"column {column.name}")
@@ -234,7 +234,7 @@ def value_of(name: str, schema: str, type_kind: str, kind: LogicalType, c: str) 
 def guarded(column: Column, condition: str, value: str, why: str) -> str:
     """`value`, unless `condition` holds: then the statement fails, and its message says `why` and names the column.
 
-    PostgreSQL has no function that raises: a text that is no number, cast to one, says itself in the error.
+    PostgreSQL has no function that raises an error, so we cast the message to a number: the error quotes it.
     """
     said = text_literal(f"column {column.name} of type {column.native.type} {why}: ")
     refusal = f"pg_catalog.concat({said}, {quote_ident(column.name)})::int"

@@ -1,8 +1,8 @@
-"""Which transactions a read view shows: the server's own snapshot, `xmin:xmax:xip,…`, as a value.
+"""The transactions that a read view shows: the server's own snapshot, `xmin:xmax:xip,…`, as a value.
 
-A transaction is shown whole or not at all, and every event names its transaction. So a view says of each change whether it
-holds it, exactly, whatever place of the log the change stands at: the places of one transaction may lie on both sides of a
-position in the log, and the transaction is committed on one.
+A transaction is shown whole or not at all, and every event names its transaction. So a view decides for each change
+exactly whether it holds it, wherever the change is in the log: one transaction's changes may be on both sides of a
+position in the log, but it is committed on one side.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from airflow_cdc.core.errors import PositionError
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.sources.postgres.position import postgres_position
 
-# Whose numbering orders changes: a pipeline reads one database, and its events do not say of which server they are.
+# The name of this numbering of changes: a pipeline reads one database, and its events do not name their server.
 ORIGIN: Final = "postgres"
 _FORM: Final = re.compile(r"(\d+):(\d+):((?:\d+(?:,\d+)*)?)")
 _XIDS: Final = 1 << 32  # events name a transaction by its last 32 bits
@@ -26,7 +26,7 @@ _FIRST_XID: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Visible:
-    """A snapshot: shown is every transaction before `end` but those in `open`. Numbers of 64 bits."""
+    """A snapshot: it shows every transaction before `end` except those in `open`. Numbers of 64 bits."""
 
     end: int
     open: tuple[int, ...] = ()
@@ -49,12 +49,12 @@ class Visible:
 
 
 def _low_bits(first: int, last: int) -> Iterator[tuple[int, int]]:
-    """The same span by the last 32 bits: two where the numbering begins anew in between."""
+    """The same span in the last 32 bits; two spans if the numbering wraps around in between."""
     low, high = first % _XIDS, last % _XIDS
     yield from ((low, high),) if low <= high else ((low, _XIDS - 1), (_FIRST_XID, high))
 
 
 def covered(watermark: Watermark | None) -> Covered:
-    """The changes whose transactions were visible when W was taken; of a W that does not say, none."""
+    """The changes whose transactions were visible when W was taken; none if W does not say."""
     shown = "" if watermark is None else postgres_position(watermark.position).snapshot
     return Covered(numbers={ORIGIN: tuple(Visible.parse(shown).spans())}) if shown else Covered()
