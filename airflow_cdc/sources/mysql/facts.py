@@ -1,4 +1,4 @@
-"""Facts read from a server with a binary log: MySQL's, and those that MariaDB shares with it."""
+"""Facts read from a server with a binary log: MySQL's own, and those that it shares with MariaDB."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class BinlogFile:
 
 
 class EventBoundary(StrEnum):
-    """What a position in a log file is."""
+    """Whether a position in a log file is the boundary of an event."""
 
-    BOUNDARY = "boundary"  # an event begins there, or the file ends there
-    INSIDE = "inside"  # no event begins there, or the one that does is cut off
+    BOUNDARY = "boundary"  # an event begins here, or the file ends here
+    INSIDE = "inside"  # no event begins here, or it is cut off
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class EventAtPosition:
     Attributes:
         place: whether an event begins there.
         events: types of the next few events; () at the end of the file.
-        said: the server's words when it could not read an event there, else "".
+        said: the server's error message if it could not read an event there, else "".
     """
 
     place: EventBoundary
@@ -52,14 +52,14 @@ class EventAtPosition:
 
     @property
     def read_to_the_end(self) -> bool:
-        """True if no transaction follows in this file."""
+        """True if no further transaction follows in this file."""
         passing = {"format_desc", "previous_gtids", "gtid_list", "binlog_checkpoint", "rotate", "stop"}
         return self.place is EventBoundary.BOUNDARY and all(event.lower() in passing for event in self.events)
 
 
 @runtime_checkable
 class InBinlog(Protocol):
-    """A position that also names a place in a binlog file, as MySQL's and MariaDB's do."""
+    """A position that includes a place in a binlog file, as MySQL's and MariaDB's do."""
 
     @property
     def file(self) -> str: ...
@@ -70,7 +70,7 @@ class InBinlog(Protocol):
 
 
 def place_in_binlog(position: Position | None) -> BinlogPosition | None:
-    """The place that a position names in a binary log. Raises PositionError for one of another kind of source."""
+    """The binlog place of a position. Raises PositionError for a position of another kind of source."""
     if position is None:
         return None
     if not isinstance(position, InBinlog):
@@ -79,7 +79,7 @@ def place_in_binlog(position: Position | None) -> BinlogPosition | None:
 
 
 def may_be_on(position: InBinlog, server_id: int) -> bool:
-    """False when the position names another server. Right after a snapshot it names none."""
+    """False if the position names another server. Right after a snapshot a position names no server."""
     return position.server_id is None or position.server_id == server_id
 
 
@@ -88,10 +88,10 @@ class BinlogFacts(SourceFacts):
     """A server that keeps a binary log.
 
     Attributes:
-        server_uuid: "" on a server without one: then nothing tells whose data it is.
+        server_uuid: "" on a server without one; then its data cannot be attributed to a server.
         gtid_mode: None where the server has no such setting.
-        at_offset: what stands at the connector's position; None if its file is not there or may not be looked into.
-        log_filters: what keeps changes, or parts of rows, out of its log, in the server's own words.
+        at_offset: what the log holds at the connector's position; None if the file is gone or we may not read it.
+        log_filters: settings that keep changes, or parts of rows, out of the log, as the server names them.
     """
 
     server_uuid: str = ""
@@ -106,7 +106,7 @@ class BinlogFacts(SourceFacts):
     log_filters: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        SourceFacts.__post_init__(self)  # a class with slots is made anew, so super() would not find it
+        SourceFacts.__post_init__(self)  # slots=True creates a new class, so super() without arguments would fail
         for name in ("binlog_files", "log_filters"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
@@ -128,7 +128,7 @@ class BinlogFacts(SourceFacts):
 
     @property
     def newest_file(self) -> str:
-        """The file that is written to; "" without a log."""
+        """The file that the server writes to now; "" without a log."""
         return self.binlog_files[-1].name if self.binlog_files else ""
 
     @property
@@ -151,7 +151,7 @@ class BinlogFacts(SourceFacts):
 
     @abstractmethod
     def by_gtid(self, position: Any) -> bool:
-        """True when GTIDs say what was read: then file and position do not count."""
+        """True if GTIDs say what was read; file and position are then ignored."""
 
     @abstractmethod
     def lacks_purged(self, position: Any) -> bool:
@@ -159,9 +159,10 @@ class BinlogFacts(SourceFacts):
 
     @abstractmethod
     def is_own_log(self, position: Any, known: Collection[str]) -> bool:
-        """Whether file and position are of this very server's log: with GTIDs a failover leaves another server's there.
+        """Whether file and position belong to this server's own log.
 
-        `known`: servers that the pipeline was read from.
+        With GTIDs, an offset stored before a failover still holds file and position of the other server. `known`: the
+        servers that the pipeline was read from.
         """
 
     def margin(self, position: InBinlog) -> Margin | None:
@@ -170,7 +171,7 @@ class BinlogFacts(SourceFacts):
             return None
         total = sum(sizes.values())
         if self.lacks_purged(position):
-            return Margin(0, total)  # file names say nothing once another server answers under one address
+            return Margin(0, total)  # file names say nothing if another server now answers at this address
         if place.file not in sizes:
             older = place.file_number < BinlogPosition(self.binlog_files[0].name, 0).file_number
             return Margin(0, total) if older else None
@@ -181,7 +182,7 @@ class BinlogFacts(SourceFacts):
         if self.retention is None or position.file not in self.sizes:
             return None
         look, newest = self.at_offset, position.file == self.newest_file
-        # by GTID a file that was read to its end is not needed any more; by name it is
+        # with GTIDs, a file that was read to its end is no longer needed; by file and position it is
         done = self.by_gtid(position) and not newest and look is not None and look.read_to_the_end
         return purge_forecast(self.retention, in_newest_file=newest or done)
 
@@ -192,7 +193,7 @@ class MySqlFacts(BinlogFacts):
 
     Attributes:
         gtid_owned: transactions under way, read before `gtid_executed`.
-        xa: its XA transactions; None where they were not asked for.
+        xa: its XA transactions; None if they were not read.
     """
 
     gtid_executed: GtidSet | None
@@ -202,7 +203,7 @@ class MySqlFacts(BinlogFacts):
 
     @property
     def executed(self) -> GtidSet:
-        """All that the server holds, transactions under way included: a connector may have seen those already."""
+        """All transactions that the server holds, those under way included: a connector may have seen them already."""
         return (self.gtid_executed or GtidSet()) | (self.gtid_owned or GtidSet())
 
     def available(self, position: Any) -> Available:
@@ -238,9 +239,10 @@ class MySqlReplicaFacts(ReplicaFacts):
     """A MySQL server that replicates from the source.
 
     Attributes:
-        sources: server_uuids that it replicates from, one per channel; () if it replicates from nobody.
-        log_updates: whether it logs what it replicates.
-        filters: what makes it log a GTID without its rows, or rows without logging them, in the server's own words.
+        sources: server_uuids that it replicates from, one per channel; () if it is not a replica.
+        log_updates: whether it logs the changes that it replicates.
+        filters: settings that make it log a GTID without its rows, or apply rows without logging them, as the server
+            names them.
     """
 
     server_uuid: str
