@@ -143,14 +143,14 @@ class BinlogSource(Generic[F]):
     def facts(self) -> F:
         """What diagnosis needs to know about the server. Runs a few cheap statements and changes nothing.
 
-        Raises SourceSettingError, with the setting to write, if the server is of another make than the pipeline says.
+        Raises SourceSettingError, which says what to write, if the server is not of the make that the pipeline names.
         """
         with self.session() as session:
             self._check_make(session)
             return self._facts(session)
 
     def log_facts(self) -> Common:
-        """The facts that every make of server has, for a connection whose make nobody has stated."""
+        """The facts that every make of server has, for a connection that does not say which make answers there."""
         with self.session() as session:
             return self._common(session)
 
@@ -172,7 +172,7 @@ class BinlogSource(Generic[F]):
             )
 
     def _check_make(self, session: Session) -> None:
-        """Raise SourceSettingError if the server is of another make than this class."""
+        """Raise SourceSettingError if another make of server answers."""
         raise NotImplementedError
 
     def _facts(self, session: Session) -> F:
@@ -180,11 +180,11 @@ class BinlogSource(Generic[F]):
         raise NotImplementedError
 
     def _facts_at(self, session: Session, facts: F, place: BinlogPosition | None) -> F:  # noqa: ARG002 - for makes that do
-        """The facts, plus what only this make knows about a stored place, or what only a diagnosis asks for."""
+        """The facts plus those only this make has about a stored place, or only a diagnosis needs."""
         return facts
 
     def _common(self, session: Session) -> Common:
-        """Read the facts that every make has."""
+        """The facts that are read in the same way from every make."""
         settings = read_settings(session)
         log_bin = settings["log_bin"] == "ON"
         identity = read_identity(session)
@@ -204,15 +204,15 @@ class BinlogSource(Generic[F]):
         )
 
     def definitions(self, tables: Sequence[str]) -> dict[str, Table]:
-        """Definitions of the tables that exist at the source. Raises SourceError."""
+        """The definitions of those of these tables that exist. Raises SourceError."""
         with closing(self.connect()) as connection:
             return read_table_defs(connection, tables)
 
     def definitions_and_defaults(
         self, tables: Sequence[str]
     ) -> tuple[dict[str, Table], dict[str, dict[str, str | None]]]:
-        """Definitions and column defaults (column → default) of the tables that exist; answers or fails soon."""
-        # with the timeout of a snapshot scan, a server that accepts but never answers would block this for an hour
+        """The definitions of those of these tables that exist, and column → default. Answers or fails soon."""
+        # with a scan's timeout, a server that accepts and never answers would block this for an hour
         with closing(self.connect(quick=True)) as connection:
             return read_table_defs(connection, tables), read_defaults(connection, tables)
 
@@ -236,7 +236,7 @@ class BinlogSource(Generic[F]):
         return forecast(kept_log, timed, in_newest_file=file == files[-1].name, max_size=size), kept_log
 
     def reserve_log(self, timeout: float) -> None:
-        """Nothing to do: this server keeps its log for a fixed time, no matter who reads it."""
+        """Nothing to do: this server keeps its log for some time, no matter who reads it."""
 
     def check_logged(self, tables: Sequence[str]) -> None:
         """Nothing to do: this server's log holds the changes of all tables."""
@@ -258,10 +258,7 @@ class BinlogSource(Generic[F]):
         raise NotImplementedError
 
     def start_of_file_after(self, position: Position | None, now: Watermark) -> Watermark:
-        """The start of the first log file after the position's, and the transactions before it; the rest as in `now`.
-
-        Raises SourceError.
-        """
+        """W at the start of the first file after the position's; the rest as in `now`. Raises SourceError."""
         raise NotImplementedError
 
     def init_statement(self, watermark: Watermark) -> str:
@@ -273,11 +270,11 @@ class BinlogSource(Generic[F]):
         raise NotImplementedError
 
     def _identity(self, session: Session) -> ServerIdentity:
-        """The server that answers; watermarks name it by its server_uuid."""
+        """The server that answers; its server_uuid is the name used in watermarks."""
         return read_identity(session)
 
     def count_rows(self, table: str, seconds: float) -> int | None:
-        """How many rows `schema.table` holds now; None if counting them takes longer than `seconds`."""
+        """How many rows `schema.table` holds now; None if counting takes longer than `seconds`."""
         schema, _, name = table.partition(".")
         with self.session(read_timeout=seconds + QUICK_READ_S) as session:
             before, hint = time_limit(session.version, seconds)
@@ -288,7 +285,7 @@ class BinlogSource(Generic[F]):
                 return None
 
     def has_row(self, table: str, condition: str, seconds: float) -> bool | None:
-        """Whether `schema.table` holds a row that meets `condition`; None if the search takes longer than `seconds`."""
+        """Whether `schema.table` holds a row that meets the condition; None if looking takes longer than `seconds`."""
         schema, _, name = table.partition(".")
         with self.session(read_timeout=seconds + QUICK_READ_S) as session:
             before, hint = time_limit(session.version, seconds)
@@ -300,10 +297,10 @@ class BinlogSource(Generic[F]):
                 return None
 
     def table_ids(self, tables: Iterable[str]) -> dict[str, str]:
-        """`schema.table` → a hash of its InnoDB table ids (one id per partition), which TRUNCATE and a rebuild change.
+        """`schema.table` → InnoDB's own ids of it (one per partition), which TRUNCATE and a rebuild change.
 
-        A table is absent if its ids cannot be read: it is not an InnoDB table, or the user lacks PROCESS. Tables whose
-        names differ only in non-ASCII letters may share their ids: a change of one then counts as a change of both.
+        A table without readable ids is absent: it is not InnoDB's, or the user lacks PROCESS. Tables whose names differ
+        only in letters beyond ASCII may share their ids: a change of one then counts as a change of both.
         """
         names = {engine_name(table): table for table in tables}
         doubtful = [name for name in names if "(" in name]
@@ -317,7 +314,7 @@ class BinlogSource(Generic[F]):
         with suppress(SourceError), self.session() as session:
             pattern = f"^({'|'.join(doubtful) or '#'})$"
             for row in session.rows(sql, (*exact, pattern), doing="read InnoDB's numbers of the tables"):
-                # the server compares these names without regard to case
+                # the server's collation ignores case
                 for name in [name for name in doubtful if re.fullmatch(name, row["plain"])] or [row["plain"]]:
                     if name in names:
                         by_table.setdefault(names[name], []).append(str(row["id"]))
@@ -326,7 +323,7 @@ class BinlogSource(Generic[F]):
         }
 
     def cascade_targets(self, tables: Sequence[str]) -> frozenset[str]:
-        """Those of the tables that a foreign key can change without logging the row (INV 14)."""
+        """Which of these tables foreign keys change without an event in this server's log (INV 14)."""
         with self.session() as session:
             return frozenset(text.partition(" (")[0] for text in unlogged_cascades(session, tables))
 
@@ -360,7 +357,7 @@ class BinlogSource(Generic[F]):
             now = self._identity(session)
         require_same(now, watermark.server, self.where)
         elapsed = (now.now - watermark.taken_at).total_seconds()
-        if now.uptime_s <= elapsed - 1:  # Uptime is rounded down to whole seconds
+        if now.uptime_s <= elapsed - 1:  # Uptime is truncated to whole seconds
             raise ServerRestartedError(
                 f"the server was restarted {now.uptime_s} s ago, after the watermark of {watermark.taken_at}",
                 where=self.where,
@@ -368,9 +365,7 @@ class BinlogSource(Generic[F]):
             )
 
     def checks(self, subject: str, tables: Sequence[str], *, hold: bool, unreadable: str) -> Iterator[Check]:
-        """The doctor's checks, with the privileges each needs.
-
-        `hold`: the policy asks for a hold. `unreadable`: why no recovery can read this source ("" if one can).
+        """The doctor's checks. `hold`: the policy asks for one. `unreadable`: why a recovery could not read the server.
 
         Raises SourceError.
         """
@@ -401,11 +396,11 @@ class MySqlSource(BinlogSource[MySqlFacts]):
     """A MySQL server that a pipeline reads from."""
 
     def watermark(self, *, xa_timeout: float = 60.0) -> Watermark:
-        """Take W before the first read; every transaction is either included in W or comes after it (INV 7, 8).
+        """Take W, a point that every transaction is either up to or after, before the first read (INV 7, 8).
 
-        With gtid_mode ON, W is the executed set of one status statement. File and position come with it, but on
-        some servers they run ahead of the set, so they are ignored. Otherwise the log is rotated, which waits for
-        commits under way, and W is the start of the new file.
+        With gtid_mode ON, W is the executed set of one status statement; file and position come with it but run
+        ahead of it on some servers, so they are ignored. Otherwise the log is rotated, which waits for commits
+        under way, and W is the start of the new file.
         Waits up to `xa_timeout` seconds for XA transactions prepared before W to end.
         Raises SourceError: log off, a privilege missing, XA still open, server changed meanwhile.
         """
@@ -423,10 +418,10 @@ class MySqlSource(BinlogSource[MySqlFacts]):
     def position(self) -> Watermark:
         """The current position: everything that any earlier read saw is at or before it.
 
-        This is not W: W must not be ahead of what is visible, this position must not be behind it. A transaction
-        is visible a moment before its GTID enters gtid_executed, so the transactions under way (gtid_owned, read
-        first) are added. A file without changes counts as its start, because that is where a connector stays on a
-        quiet server. Rotates nothing and waits for nothing.
+        Not W: W must be at or before what is visible, and this must be at or after it. A transaction becomes
+        visible a moment before its GTID is in gtid_executed, so those under way (gtid_owned, read first) are
+        added. A file without changes counts as its start, where a connector stays on a quiet server. This
+        neither rotates the log nor waits.
         """
         with self.session() as session:
             settings = read_settings(session)
@@ -460,10 +455,8 @@ class MySqlSource(BinlogSource[MySqlFacts]):
                     )
 
     def at_rest(self, position: Position, watermark: Watermark) -> bool:
-        """Whether a reader at `position` has read everything, although its GTID set does not cover W.
-
-        This happens after a DDL: its GTID enters the connector's set only with the next transaction, while file and
-        position move at once. On a quiet server the set alone would never cover W.
+        """See core.ports.Source. Needed after a DDL: its GTID enters a connector's set only with the next transaction,
+        while file and position move at once, so on an idle server the set alone would never cover W.
         """
         here, wanted = mysql_position(position), mysql_position(watermark.position)
         if wanted.gtids is None or not here.place.comparable(wanted.place) or here.place < wanted.place:
@@ -497,7 +490,7 @@ class MySqlSource(BinlogSource[MySqlFacts]):
 
     def _facts(self, session: Session) -> MySqlFacts:
         gtid = "gtid_mode" in read_settings(session)
-        owned = owned_gtids(session) if gtid else None  # read first: one that ends in between is in both
+        owned = owned_gtids(session) if gtid else None  # read first: one that ends in between is then in both
         executed, purged = executed_and_purged(session) if gtid else (None, None)
         common = self._common(session)
         return MySqlFacts(**common, gtid_executed=executed, gtid_purged=purged, gtid_owned=owned)

@@ -42,8 +42,8 @@ class Token:
 def tokens(statement: str) -> tuple[Token, ...]:
     """The statement's tokens; a group in parentheses is one token.
 
-    Raises ValueError for text that cannot be split reliably: comments that a server executes, double quotes (a text or
-    a name, depending on the server's sql_mode), and unbalanced parentheses.
+    Raises ValueError for text that is not supported: comments that the server executes, double quotes (text or name,
+    depending on the server's sql_mode), and unbalanced parentheses.
     """
     flat = list(_flat(statement))
     while flat and flat[-1].is_punct(";"):
@@ -100,10 +100,8 @@ def parts(sequence: Sequence[Token]) -> list[tuple[Token, ...]]:
 
 
 def skeleton(sequence: Sequence[Token]) -> str:
-    """The tokens as one line of text, to be matched by regular expressions.
-
-    Words stay as they are. The n-th token becomes `n if it is a name, 'n if it is a literal, (n if it is a group.
-    Equals signs are left out, because they are optional wherever they are allowed.
+    """The tokens on one line, for regular expressions. A word stays as it is; the n-th token becomes `n if it is a
+    name, 'n if it is a literal, (n if it is a group. Equals signs are left out: they are optional everywhere.
     """
     marks = {"name": "`", "text": "'", "group": "("}
     return " ".join(
@@ -114,5 +112,5 @@ def skeleton(sequence: Sequence[Token]) -> str:
 
 
 def named(sequence: Sequence[Token], mark: str) -> str:
-    """The name that `mark` (`n) stands for in a skeleton."""
+    """The name that the mark in a skeleton stands for."""
     return sequence[int(mark[1:])].text if mark[:1] in "`'(" else mark

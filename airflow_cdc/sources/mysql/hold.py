@@ -1,8 +1,8 @@
-"""Holding binlog files and the schema still while a snapshot runs: LOCK INSTANCE FOR BACKUP (INV 10).
+"""Keep binlog files and the schema unchanged while a snapshot runs: LOCK INSTANCE FOR BACKUP (INV 10).
 
-The lock lasts as long as its connection. A short wait_timeout therefore ends the connection soon after its owner dies.
-Every second the hold checks whether a session waits for the global read lock, and if so releases the lock at once,
-because: hold → ALTER waits → a backup's FLUSH TABLES WITH READ LOCK waits → every UPDATE waits.
+The lock lives as long as its connection, so the connection has a short wait_timeout: it ends soon after
+its owner dies. The owner asks each second whether anybody waits for the global read lock, and if so
+releases at once: hold → ALTER waits → a backup's FLUSH TABLES WITH READ LOCK waits → every UPDATE waits.
 
 A hold that is refused, lost or not supported is a value, not an exception: the recovery goes on, and
 checks the watermark and the table definitions again instead.
@@ -60,7 +60,7 @@ class Hold:
         return self.state
 
     def tick(self) -> HoldState:
-        """Check once: keeps the connection alive, and releases the lock if it must. Call it about every second."""
+        """Check once: keeps the connection alive, and releases the hold if it must. Call it about every second."""
         session = self._session
         if session is None or not self.state.held:
             return self.state
@@ -79,14 +79,14 @@ class Hold:
         return self._end(HoldStatus.RELEASED, reason) if reason else self.state
 
     def release(self, reason: str = "no longer needed") -> HoldState:
-        """Release the lock. A hold that has already ended keeps its reason."""
+        """Release the hold. One that has already ended keeps its reason."""
         return self._end(HoldStatus.RELEASED, reason) if self._session else self.state
 
     def _open(self) -> Session:
         wait = self._limits.lock_wait + _MARGIN_S
         session = Session(open_connection(self._endpoint, read_timeout=wait), self._endpoint.where)
         self._session = session
-        # the server ends an orphaned connection: the owner calls every second, so silence means that it is gone
+        # the server ends an orphaned hold: the owner checks every second, so silence means that it is gone
         session.run(
             "SET @@SESSION.wait_timeout = %s, @@SESSION.lock_wait_timeout = %s",
             (max(1, int(self._limits.orphan_after)), max(1, int(self._limits.lock_wait))),
@@ -126,7 +126,7 @@ class Hold:
         return sum(int(row["File_size"]) for row in rows)
 
     def _kept_bytes(self, session: Session) -> int | None:
-        """Bytes logged under the hold. Listing the files opens each of them, so this is not done every second."""
+        """Bytes written to the log under the hold. The listing opens every file, so this is not done each second."""
         if self._limits.max_bytes is None:
             return None
         if self.state.kept_bytes is None or time.monotonic() - self._bytes_at > _BYTES_EVERY_S:
@@ -148,7 +148,7 @@ class _UnsupportedError(SourceError):
 
 
 def hold_name(label: str) -> str:
-    """The user-level lock that marks a hold, so that other processes can see whether it still exists."""
+    """The user-level lock that marks a hold, by which other processes see whether it is alive."""
     return f"cdc_hold:{hashlib.sha256(label.encode()).hexdigest()[:32]}"
 
 

@@ -1,6 +1,6 @@
-"""What diagnosis and forecast read from a MySQL server besides its settings: read-only, each answer in milliseconds.
+"""What diagnosis and forecast read from a MySQL server beyond its settings: read-only, milliseconds per answer.
 
-An answer that needs a privilege the user lacks is None (or empty): the diagnosis then says less, but nothing false.
+A result is None (or empty) if the user lacks the privilege for it: a diagnosis then says less, never something else.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def inspect_position(session: Session, position: BinlogPosition, files: Sequence
 
 
 def _events_from(session: Session, position: BinlogPosition) -> tuple[list[dict[str, Any]], str]:
-    """(events from a place on, the server's error message if it cannot read an event there, else "")."""
+    """The events that the server shows from a place on, and its message if it cannot read an event there."""
     sql = f"SHOW BINLOG EVENTS IN '{position.file}' FROM {position.pos} LIMIT {_LOOK_EVENTS}"
     try:
         return session.rows(sql, doing="look at the stored position"), ""
@@ -63,10 +63,10 @@ def _place(
 ) -> EventBoundary:
     """Whether an event begins at the position; `events` are shown from there on, `after` from one byte further.
 
-    Bytes inside an event can look like an event. Then its own position, or the one it gives for the next event, does
-    not fit. At the head of a file, for a position inside an event, a server shows the next event as if it began there:
-    8.0.15 shows the event at 274 for 196 to 274. One byte further such a server shows the same event again, whereas
-    one byte after the true start of an event it shows another one.
+    Bytes inside an event can look like one: then the place that the server shows for it, or for the next, is another.
+    For a place inside the events at a file's head, a server shows the next event as if it began right there: 8.0.15
+    shows the event at 274 for 196 to 274. In that case the server shows the same event again from one byte further,
+    while from an event's real beginning it shows a different one.
     """
     if not events:
         return EventBoundary.BOUNDARY if position.pos == size else EventBoundary.INSIDE
@@ -78,9 +78,9 @@ def _place(
 
 
 def retention(session: Session, endpoint: MySqlEndpoint, file: str, files: Sequence[BinlogFile]) -> Retention | None:
-    """The server's rule for removing files, and when `file` was closed ("" or the newest: not yet).
+    """The server's rule for removing files, and when `file` was closed ("" or the newest file: not yet).
 
-    None if it removes files by their total size, because then no time limits how long a file stays.
+    None if it removes files by their total size: then no time says how long a file stays.
     """
     if _limited_by_size(session):
         return None
@@ -94,9 +94,9 @@ def retention(session: Session, endpoint: MySqlEndpoint, file: str, files: Seque
 
 
 def managed_expire_seconds(session: Session) -> int | None:
-    """The retention (seconds) that a managed service sets apart from the server's variables; None if it has none.
+    """The retention that a managed service keeps beside the server's variables; None if there is none.
 
-    If the service has it unset, files are removed as soon as the service itself does not need them: then 1 second.
+    If the service has none set, it removes files as soon as it does not need them itself: we count that as a second.
     """
     there = session.rows(
         "SELECT 1 AS one FROM information_schema.ROUTINES"
@@ -111,7 +111,7 @@ def managed_expire_seconds(session: Session) -> int | None:
 
 
 def expire_seconds(session: Session) -> int:
-    """How many seconds the server keeps a closed file; 0: for ever (or until some other job removes it)."""
+    """How long the server keeps a closed file; 0: for ever (or until somebody's own job removes it)."""
     names = "'binlog_expire_logs_seconds', 'expire_logs_days', 'binlog_expire_logs_auto_purge'"
     rows = session.rows(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})", doing="read the log's retention")
     variables = {str(row["Variable_name"]).lower(): str(row["Value"]).upper() for row in rows}
@@ -122,7 +122,7 @@ def expire_seconds(session: Session) -> int:
 
 
 def _limited_by_size(session: Session) -> bool:
-    """Whether the total size of the log is limited, which MariaDB 11.4 and later and Percona's builds can do."""
+    """MariaDB from 11.4 on, and Percona's builds, can limit the log's total size."""
     names = "'max_binlog_total_size', 'binlog_space_limit'"
     rows = session.rows(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})", doing="read the log's limit of size")
     return any(int(row["Value"]) for row in rows)
@@ -140,10 +140,10 @@ def timed_files(endpoint: MySqlEndpoint, files: Sequence[BinlogFile], newest: in
 
 
 def began(endpoint: MySqlEndpoint, file: str) -> float | None:
-    """When a log file was created (epoch seconds), from the header of its first event. None: not allowed, or gone.
+    """When a log file was started (epoch seconds), from the header of its first event. None: not allowed, or gone.
 
-    No statement shows this time. So we request the file as a replica would, and close the connection after the first
-    events. Our server id is random in the upper half of its range, where no real replica has its id by accident.
+    No statement tells it, so we ask for the file as a replica would, and end the connection after the first
+    events. The server id is from the upper half of its range, which no real replica has by accident.
     """
     try:
         connection = open_connection(endpoint, read_timeout=endpoint.connect_timeout)
@@ -162,19 +162,19 @@ def _first_event(connection: Connection[Any], file: str) -> float | None:
     with connection.cursor() as cursor:
         checksum = "@@GLOBAL.binlog_checksum"
         cursor.execute(f"SET @master_binlog_checksum = {checksum}, @source_binlog_checksum = {checksum}")
-    server_id = random.randrange(2**31, 2**32)  # noqa: S311 - no secret
+    server_id = random.randrange(2**31, 2**32)  # noqa: S311 - not used as a secret
     request = struct.pack("<IHI", 4, _DUMP_NON_BLOCK, server_id) + file.encode()
     _inside(connection)._execute_command(_DUMP, request)  # noqa: SLF001
     for _ in range(_PACKETS):
         data = _inside(connection)._read_packet().get_all_data()  # noqa: SLF001
         timestamp, kind, *_rest = _HEADER.unpack(data[1 : 1 + _HEADER.size])
-        if kind != _ROTATE:  # the server first sends an artificial rotate event, without a time
+        if kind != _ROTATE:  # the server first sends an artificial event, without a time
             return float(timestamp)
     return None
 
 
 def _inside(connection: Connection[Any]) -> Any:
-    """The connection's private methods: PyMySQL has no public call to read the log, only the parts for one."""
+    """PyMySQL has no call for reading the log, so we use its internal parts."""
     return connection
 
 

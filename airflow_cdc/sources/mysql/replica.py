@@ -1,4 +1,4 @@
-"""A MySQL server as a replica: what it leaves out, and log positions by GTID. Read-only and bounded in time."""
+"""A MySQL server as a replica: what it does not replicate, and places in its log by GTID. Read-only; bounded time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 LOOK_S: Final = 10.0
 ANOTHER_STRATEGY: Final = "Trigger cdc_recovery with the strategy diff_repair."
 _STATUS_FILTERS: Final = re.compile(r"replicate_(?:wild_)?(?:do|ignore|rewrite)_(?:db|table)")
-# variables that can let a transaction through without its rows; harmless at these values
+# settings that log a transaction without its rows; each is harmless at these values
 _HARMLESS: Final[Mapping[str, tuple[str, ...]]] = {
     "slave_skip_errors": ("OFF", ""),
     "replica_skip_errors": ("OFF", ""),
@@ -73,12 +73,12 @@ class MySqlReplication:
 
     @property
     def login(self) -> Login:
-        """The address and user that a connector uses to read from this server."""
+        """The address at which a connector reads this server, and the login."""
         endpoint = self._source.endpoint
         return Login(endpoint.host, endpoint.port, endpoint.user, endpoint.password)
 
     def facts(self, conn_id: str) -> MySqlReplicaFacts:
-        """The facts that decide whether a connector may read here instead of at the source. Raises SourceError."""
+        """The facts that decide whether a connector may read here instead of the source. Raises SourceError."""
         return read_replica(self._source, conn_id)
 
     def standing_faults(self, conn_id: str) -> tuple[str, ...]:
@@ -92,15 +92,14 @@ class MySqlReplication:
         return faults(self.facts(conn_id), source, gtid_set(stored))
 
     def known(self, text: str) -> GtidSet:
-        """Parse a set from its printed form. Raises PositionError."""
+        """The set with this text. Raises PositionError."""
         return GtidSet.parse(text)
 
     def read_by(self, position: Position | None, end: Position | None = None) -> GtidSet | None:
         """The transactions that a connector at `position` has read; None if the position has no set.
 
-        The GTID of a DDL enters the committed set only with the next transaction, and on a quiet replica there is none.
-        But an offset at or past `end` includes all transactions before `end`, the log_end() taken before the offset was
-        read.
+        A DDL's GTID enters the committed set only with the next transaction, which an idle replica never has. But an
+        offset at or past `end` (log_end(), read before the offset) includes everything before that end.
         """
         here = None if position is None else mysql_position(position)
         if here is None or here.gtids is None:
@@ -111,24 +110,24 @@ class MySqlReplication:
         return here.gtids | there.gtids
 
     def executed(self, *, under_way: bool = True) -> GtidSet:
-        """All transactions that the server holds, by default with those being committed now. Raises SourceError."""
+        """All transactions on the server; `under_way`: including those that are being committed. Raises SourceError."""
         with self._source.session() as session:
             owned = owned_gtids(session) if under_way else GtidSet()  # read first: one that ends in between is in both
             return executed_and_purged(session)[0] | owned
 
     def purged(self) -> GtidSet:
-        """Transactions that the server can no longer send. Raises SourceError."""
+        """The transactions that the server can no longer send. Raises SourceError."""
         with self._source.session() as session:
             return executed_and_purged(session)[1]
 
     def log_end(self) -> MySqlPosition:
-        """A position in the server's log, with a set of transactions all logged before it. Raises SourceError."""
+        """A position in the server's log, with a set of transactions that are all before it. Raises SourceError."""
         with self._source.session() as session:
             status = read_status(session)
             return MySqlPosition(status.position.file, status.position.pos, status.gtids or GtidSet())
 
     def from_the_oldest(self, read: Transactions) -> MySqlPosition:
-        """The start position at the oldest file, for a connector that has read `read`. SourceError without one."""
+        """Where a connector that has read `read` starts: at the oldest file. Raises SourceError if there is none."""
         with self._source.session() as session:
             return MySqlPosition(_names(session)[0], START_OF_FILE, gtid_set(read))
 
@@ -165,7 +164,7 @@ def _names(session: Session) -> list[str]:
 
 
 def start_of_file_after(source: MySqlSource, file: str, now: Watermark) -> Watermark:
-    """The start of the first file after `file`, with the transactions logged before it; the rest as in `now`.
+    """The start of the first file after `file`, with the transactions before it; the rest of W as in `now`.
 
     Raises SourceError if no file follows, or if the transactions before it cannot be read.
     """
@@ -212,7 +211,7 @@ def _variables(session: Session, *names: str) -> dict[str, str]:
 
 
 def _logged_before(session: Session, file: str) -> GtidSet | None:
-    """The transactions in the files before `file`; None if that cannot be read."""
+    """The transactions in the files before `file`; None if they cannot be read."""
     try:
         rows = session.rows(f"SHOW BINLOG EVENTS IN '{file}' LIMIT 3", doing="read what stands before a binlog file")
         previous_gtids = next(

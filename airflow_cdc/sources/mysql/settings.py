@@ -1,4 +1,4 @@
-"""A MySQL source's settings in pipelines.yaml."""
+"""The settings of a MySQL source in pipelines.yaml."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _INDEXED = frozenset({"enum", "set", "bit", "year"})  # ordered by number, not b
 
 
 def key_select(column: Column) -> str:
-    """The select expression of a key column; it returns a `KeyValue` that sorts as the column does."""
+    """The select expression of a key column; its value is a `KeyValue` that sorts as the column does."""
     name = quote_ident(column.name)
     data_type = words_of(column).data_type
     if data_type in _INDEXED:
@@ -38,7 +38,7 @@ def key_select(column: Column) -> str:
 
 
 def key_operand(column: Column) -> str:
-    """The left side of a comparison with such a value: the bare column, to use the index, if its order allows."""
+    """The left side of a comparison with such a value: the bare column (for its index) if the order allows it."""
     name = quote_ident(column.name)
     return f"({name} + 0)" if words_of(column).data_type in {"enum", "set"} else name
 
@@ -89,7 +89,7 @@ def _beyond(table: Table, key: Key, sign: str, last: str) -> str:
 def key_predicate(table: Table, keys: Iterable[str]) -> str:
     """MySQL condition for the rows with these key texts (FALSE for no keys), in a form that uses the key's index.
 
-    Under a case-insensitive collation it can find other rows too (`a` also finds `A`), so check each row's key text.
+    Under a case-insensitive collation it can find more (`a` also finds `A`): check the rows' own key texts.
     """
     columns = table.key_columns
     tuples = [parse_key_text(table, key) for key in keys]

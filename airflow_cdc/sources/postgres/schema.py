@@ -134,7 +134,7 @@ class PgTable:
     """A table in PostgreSQL's own terms: its columns by number, and its key columns (empty: keyless).
 
     The key is the primary key, else the index of the replica identity, else the first unique index by name over NOT
-    NULL columns. A column with a nondeterministic collation cannot be in a key: texts that differ for us are equal there.
+    NULL columns. A column with a nondeterministic collation cannot be in a key: texts that differ here are equal there.
     """
 
     schema: str
